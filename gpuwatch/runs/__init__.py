@@ -1,1 +1,1 @@
-"""A training run after the fact: its logs are found, read, and joined to ranks and nodes."""
+"""Training runs after the fact: finds and reads their logs, and joins them to ranks and nodes."""

@@ -1,1 +1,1 @@
-"""Sessions against each other: groups, speed-up, scaling, and whether several GPUs train together. Pure."""
+"""Compares sessions: groups, speed-up, scaling, and whether several GPUs train together. Pure."""

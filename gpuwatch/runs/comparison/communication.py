@@ -12,20 +12,20 @@ from gpuwatch.runs.sessions.model.session import TrainingSession
 from gpuwatch.runs.sessions.model.summary import CommunicationTotals, SessionSummary
 
 GRADIENT_SYNC = re.compile(r"grad|all_?reduce|reduce_?scatter", re.IGNORECASE)
-"""Operations by which ranks make their gradients equal."""
+"""Operations that synchronise gradients between ranks."""
 MARK = re.compile(r"(?:^|_)(?:start|end|init|barrier)$", re.IGNORECASE)
-"""Operations that are noted once and tell nothing of gradients."""
+"""Operations that are logged once and say nothing about gradients."""
 MIN_SPEEDUP = 1.1
-"""Faster than one GPU by less than this, several GPUs are of no use."""
+"""Smallest speed-up over one GPU at which several GPUs are useful."""
 IDLE_PCT = 5.0
-"""A GPU with a lower average utilisation does not take part."""
+"""Average utilisation in percent below which a GPU does not take part."""
 Verdict: TypeAlias = Literal["multi", "single", "doubtful", "unknown"]
 Sign: TypeAlias = Literal["for", "against", "unknown"]
 
 
 @dataclass(frozen=True)
 class Reason:
-    """A reason of a verdict; code: mode, forced, workers, gradient_sync, throughput, idle_gpu."""
+    """A reason for a verdict; code: mode, forced, workers, gradient_sync, throughput, idle_gpu."""
 
     code: str
     sign: Sign
@@ -39,7 +39,7 @@ class CommunicationReport:
     session: TrainingSession
     operations: tuple[CommunicationTotals, ...]
     shares: tuple[float | None, ...]
-    """Of the step time, operation by operation (0 to 1)."""
+    """Share of the step time (0 to 1) for each operation."""
     verdict: Verdict
     reasons: tuple[Reason, ...]
 
@@ -47,7 +47,7 @@ class CommunicationReport:
 def communication_report(
     session: TrainingSession, all_sessions: Sequence[TrainingSession]
 ) -> CommunicationReport:
-    """Judge one session; the throughput is compared with the single-GPU sessions among the others."""
+    """Judge one session; its throughput is compared with the single-GPU sessions among the others."""
     operations = tuple(session.summary.communication or ())
     shares = tuple(step_share(each, session.summary) for each in operations)
     reasons = tuple(multi_gpu_reasons(session, all_sessions))
@@ -55,7 +55,7 @@ def communication_report(
 
 
 def step_share(operation: CommunicationTotals, summary: SessionSummary) -> float | None:
-    """Part of the time of all steps that one rank spends in it (0 to 1)."""
+    """Share of the total step time (0 to 1) that a rank spends in an operation."""
     if operation.share_of_step_time is not None:
         return operation.share_of_step_time
     times = summary.step_time_s
@@ -67,7 +67,7 @@ def step_share(operation: CommunicationTotals, summary: SessionSummary) -> float
 
 
 def verdict(reasons: Sequence[Reason]) -> Verdict:
-    """`multi` where gradients are seen to be made equal and nothing speaks against it."""
+    """`multi` if gradient synchronisation is seen and no reason contradicts it."""
     signs = {reason.code: reason.sign for reason in reasons}
     if "against" in (signs.get("mode"), signs.get("forced"), signs.get("workers")):
         return "single"
@@ -79,7 +79,7 @@ def verdict(reasons: Sequence[Reason]) -> Verdict:
 
 
 def multi_gpu_reasons(session: TrainingSession, others: Sequence[TrainingSession]) -> Iterator[Reason]:
-    """What speaks for and against several GPUs that train together."""
+    """Yield the reasons for and against several GPUs training together."""
     summary = session.summary
     mode = mode_of(summary)
     yield Reason(
@@ -101,7 +101,7 @@ def multi_gpu_reasons(session: TrainingSession, others: Sequence[TrainingSession
 
 
 def workers_reason(summary: SessionSummary) -> Reason:
-    """How many GPUs, or ranks on CPUs, take part."""
+    """The number of GPUs (or CPU ranks) that take part, as a reason."""
     count = summary.gpu_count
     if count:
         ranks = f", {summary.world_size} ranks" if summary.world_size else ""
@@ -114,7 +114,7 @@ def workers_reason(summary: SessionSummary) -> Reason:
 
 
 def gradient_reason(summary: SessionSummary) -> Reason:
-    """Whether operations that make gradients equal are logged."""
+    """Whether operations that synchronise gradients are logged, as a reason."""
     if not summary.communication:
         if mode_of(summary) == "single":
             return Reason("gradient_sync", "against", "no gradient synchronization is logged")
@@ -131,7 +131,7 @@ def gradient_reason(summary: SessionSummary) -> Reason:
 
 
 def throughput_reason(session: TrainingSession, others: Sequence[TrainingSession]) -> Reason:
-    """Its throughput against that of single-GPU sessions."""
+    """The throughput relative to single-GPU sessions, as a reason."""
     singles = [each for each in others if mode_of(each.summary) == "single" and each is not session]
     by_samples = [each.summary.samples_per_s for each in singles if each.summary.samples_per_s]
     own = session.summary.samples_per_s
@@ -148,7 +148,7 @@ def throughput_reason(session: TrainingSession, others: Sequence[TrainingSession
 
 
 def is_bad_news(report: CommunicationReport) -> bool:
-    """Whether a session that should train on several GPUs does not, as far as its logs show."""
+    """True if a session that should train on several GPUs does not, as far as its logs show."""
     several = mode_of(report.session.summary) == "multi" or bool(report.session.summary.forced_single_gpu)
     against = any(reason.sign == "against" for reason in report.reasons)
     return several and against

@@ -1,4 +1,4 @@
-"""Sessions of one GPU against those of several: averages, speed-up, efficiency, differences."""
+"""Compares single-GPU with multi-GPU sessions: averages, speed-up, efficiency, differences."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpuwatch.runs.sessions.model.summary import SessionSummary
 
 @dataclass(frozen=True)
 class SessionGroup:
-    """Averages over sessions of one count of workers; None where no session states the value."""
+    """Averages over sessions with one worker count; None where no session has the value."""
 
     sessions: tuple[TrainingSession, ...]
     steps_per_s: float | None = None
@@ -26,13 +26,13 @@ class SessionGroup:
 
     @property
     def counts(self) -> list[int]:
-        """The counts of workers in it, sorted."""
+        """The worker counts in it, sorted."""
         return sorted({each.summary.workers for each in self.sessions if each.summary.workers})
 
 
 @dataclass(frozen=True)
 class ScalingPoint:
-    """The sessions of one count of workers against those of the lowest count."""
+    """The sessions with one worker count, relative to those with the lowest count."""
 
     workers: int
     group: SessionGroup
@@ -40,18 +40,18 @@ class ScalingPoint:
     speedup: float | None
     """Ratio of unrounded steps/s."""
     efficiency: float | None
-    """Speed-up per worker of the baseline's count: 1 is linear."""
+    """Speed-up divided by the ratio of worker counts; 1 is linear scaling."""
     throughput_speedup: float | None
-    """Ratio of samples/s, which counts where the batch grows with the workers."""
+    """Ratio of samples/s, which is the relevant one if the batch grows with the workers."""
     steady_speedup: float | None
-    """Ratio of steps/s by the median step: without start, evaluations and checkpoints."""
+    """Ratio of steps/s from the median step, which excludes start, evaluations and checkpoints."""
     steady_throughput_speedup: float | None
-    """The same of samples/s."""
+    """Ratio of samples/s from the median step."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Something in which the sessions differ, so that their numbers are not of one thing."""
+    """A setting in which sessions differ, so that their numbers are not directly comparable."""
 
     what: str
     values: dict[str, str]
@@ -66,16 +66,16 @@ class SessionComparison:
     single: SessionGroup
     multi: SessionGroup
     unknown: SessionGroup
-    """Sessions that do not tell on how many GPUs they ran."""
+    """Sessions whose number of GPUs is unknown."""
     scaling: tuple[ScalingPoint, ...] = ()
     speedup: float | None = None
-    """Of the sessions of several workers against those of one, where all of the first have one count."""
+    """Multi-worker over single-worker sessions, if all of the former have the same worker count."""
     efficiency: float | None = None
     differences: tuple[Difference, ...] = field(default=())
 
 
 def compare(sessions: Sequence[TrainingSession]) -> SessionComparison:
-    """Compare the sessions; the order within a group is the given one."""
+    """Compare the sessions; the order within a group is that of the argument."""
     by_mode: dict[str | None, list[TrainingSession]] = defaultdict(list)
     for each in sessions:
         by_mode[mode_of(each.summary)].append(each)
@@ -95,14 +95,14 @@ def compare(sessions: Sequence[TrainingSession]) -> SessionComparison:
 
 
 def mode_of(summary: SessionSummary) -> str | None:
-    """`single` or `multi`; from the counts where the session does not state it."""
+    """`single` or `multi`; from the worker count where the session does not state it."""
     if summary.mode is not None:
         return summary.mode
     return None if summary.workers is None else "multi" if summary.workers > 1 else "single"
 
 
 def group(sessions: Sequence[TrainingSession]) -> SessionGroup:
-    """Averages; of sessions with several counts of workers there are none."""
+    """Return the averages; with several worker counts there are none."""
     bare = SessionGroup(tuple(sessions))
     if len(bare.counts) > 1:
         return bare
@@ -124,20 +124,20 @@ def group(sessions: Sequence[TrainingSession]) -> SessionGroup:
 
 
 def steps_per_s(summary: SessionSummary) -> float | None:
-    """Unrounded steps per second: of the steps and the duration, else as stated."""
+    """Unrounded steps per second from steps and duration, else the stated value."""
     if summary.steps and summary.duration_s:
         return summary.steps / summary.duration_s
     return summary.steps_per_s
 
 
 def steady_samples_per_s(summary: SessionSummary) -> float | None:
-    """Samples per second by the median step, where the batch is known."""
+    """Samples per second from the median step, if the batch size is known."""
     size = summary.batch.global_size if summary.batch else None
     return summary.steady_steps_per_s * size if summary.steady_steps_per_s and size else None
 
 
 def scaling(sessions: Iterable[TrainingSession]) -> tuple[ScalingPoint, ...]:
-    """One point a count of workers, from the lowest on."""
+    """One point for each worker count, lowest first."""
     by_count: dict[int, list[TrainingSession]] = defaultdict(list)
     for each in sessions:
         if each.summary.workers:
@@ -169,7 +169,7 @@ def scaling(sessions: Iterable[TrainingSession]) -> tuple[ScalingPoint, ...]:
 
 
 def differences(sessions: Sequence[TrainingSession]) -> Iterable[Difference]:
-    """What differs between sessions that state it."""
+    """Yield the settings in which sessions differ; unknown values are ignored."""
     facts: tuple[tuple[str, Callable[[SessionSummary], object]], ...] = (
         ("model", lambda one: one.model and (one.model.name or one.model.parameters)),
         ("global_batch_size", lambda one: one.batch and one.batch.global_size),
@@ -191,5 +191,5 @@ def average(values: Iterable[float | None]) -> float | None:
 
 
 def ratio(part: float | None, whole: float | None) -> float | None:
-    """None where either is unknown or the second is 0."""
+    """The ratio; None if either value is unknown or `whole` is 0."""
     return part / whole if part is not None and whole else None

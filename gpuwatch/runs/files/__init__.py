@@ -1,1 +1,1 @@
-"""Log files on disk: which, packed how, and lines around a place."""
+"""Log files on disk: discovery, decompression, and lines around an offset."""

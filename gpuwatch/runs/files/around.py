@@ -1,4 +1,4 @@
-"""The lines above and below a place of a log file, and the last ones of the file."""
+"""Reads the lines above and below an offset of a log file, and its last lines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpuwatch.runs.files.opening import open_file
 from gpuwatch.runs.files.packing import Contents
 
 ABOVE_BYTES, BELOW_BYTES, LAST_BYTES = 16 << 10, 64 << 10, 4 << 10
-"""Read above the place, below it, and at the end of the file."""
+"""Bytes to read above the offset, below it, and at the end of the file."""
 LINE_CHARS = 400
 _ENDS = re.compile(rb"[\r\n]+")
 
@@ -22,15 +22,15 @@ class Around(NamedTuple):
 
     above: Sequence[str]
     below: Sequence[str]
-    """The first ones below its last occurrence."""
+    """The lines below its last occurrence."""
     last: Sequence[str]
-    """The last ones of the file that stand below it; equal to the end of `below` in a short file."""
+    """The last lines of the file that are below it; in a short file equal to the end of `below`."""
     below_bytes: int = 0
-    """From the error to the end of the file."""
+    """Bytes from the error to the end of the file."""
 
 
 def around(path: Path, packing: str | None, first: int, last: int) -> Around | None:
-    """The lines around a block. None: the file cannot be read.
+    """Return the lines around a block; None: the file cannot be read.
 
     Args:
         path: The log.

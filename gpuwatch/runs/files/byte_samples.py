@@ -1,4 +1,4 @@
-"""The beginning and the end of a file: whether they are text, how they are packed, what time they state."""
+"""Classifies the beginning and the end of a file: text or binary, compression, timestamps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpuwatch.runs.files.packing import READ_BYTES, Contents, packing_of
 
 SAMPLE_BYTES = 32_768
 MAX_CONTROL_SHARE = 0.05
-"""Share of control characters over which bytes are no text: random ones have a tenth, logs under 2 %."""
+"""Share of control characters above which data is not text: random bytes have 10 %, logs under 2 %."""
 YEAR = re.compile(
     rb"20\d\d[-/]\d\d[-/]\d\d[T _]\d\d:\d\d:\d\d[^\s\]]{0,16}"
     rb"|\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d [\d:]{8} 20\d\d\]"
@@ -23,7 +23,7 @@ CONTROL = bytes(set(range(32)) - set(b"\t\n\r\f\b\x1b\x07") | {127})
 
 
 def last_year_time(sample: bytes, mtime: float) -> float | None:
-    """The last time with a year in these bytes that is not after the file's own."""
+    """The last timestamp with a year in the sample that is not later than the file's modification time."""
     for line in reversed(YEAR.findall(sample)[-LOOK_TIMES:]):
         at = time_of(line_text(line), mtime)
         if at is not None and at <= mtime + DAY_S:
@@ -32,7 +32,7 @@ def last_year_time(sample: bytes, mtime: float) -> float | None:
 
 
 def looked_into(path: Path, size: int) -> tuple[str | None, bytes]:
-    """How the file is packed, and what it begins and (where that can be had at once) ends with.
+    """Return the compression of a file, and a sample of its beginning and (if cheap) its end.
 
     Raises:
         OSError: it cannot be read.
@@ -53,7 +53,10 @@ def looked_into(path: Path, size: int) -> tuple[str | None, bytes]:
 
 
 def is_text(sample: bytes) -> bool:
-    """Whether bytes look like a log; NUL bytes do not count: a log truncated in place has them."""
+    """True if the bytes look like a log.
+
+    NUL bytes are ignored, since a log truncated in place contains them.
+    """
     sample = sample.replace(b"\0", b"")
     if not sample:
         return True

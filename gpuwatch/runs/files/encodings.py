@@ -1,4 +1,4 @@
-"""UTF-16 text, as Windows tools write it, read as UTF-8; and text in an encoding that is not read."""
+"""Converts UTF-16 logs, as Windows tools write them, to UTF-8; detects unsupported encodings."""
 
 from __future__ import annotations
 
@@ -8,19 +8,22 @@ from collections.abc import Iterator
 from itertools import chain
 
 MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
-"""The byte order mark of each encoding."""
+"""Byte order mark -> encoding."""
 HEAD_BYTES = 4096
 PIECE_BYTES = 1 << 20
 UNDECIDED_BYTES = 256
-"""Kept back at the end of a piece: longer than `PLAIN` must be to match."""
+"""Bytes held back at the end of a piece: more than `PLAIN` needs to match."""
 MAX_HELD_BYTES = 1 << 16
 MAX_BYTES_WITHOUT_NUL = 1024
-"""Bytes of UTF-16 without a space, digit or line end."""
+"""Longest run of UTF-16 bytes without a space, digit or line end."""
 _MULTIBYTE_UTF8 = rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}"
 _ASCII = rb"[\t\n\r\x1b\x20-\x7e]"
 PLAIN = rb"(?=(?:%s|%s){24})(?:%s+|%s)+" % (_ASCII, _MULTIBYTE_UTF8, _ASCII, _MULTIBYTE_UTF8)
-"""ASCII or UTF-8. UTF-16 has NUL bytes in Latin text and in every line end; 12 other characters that read
-like this by chance are less likely than 1e-6."""
+"""Plain ASCII or UTF-8.
+
+UTF-16 has NUL bytes in Latin text and at every line end; 12 other characters match by chance with a
+probability below 1e-6.
+"""
 STRETCH = {
     "utf-16-le": re.compile(PLAIN + rb"(?!\0)"),  # the byte before NUL is a character of UTF-16
     "utf-16-be": re.compile(rb"(?<!\0)" + PLAIN),
@@ -28,16 +31,19 @@ STRETCH = {
 ASCII_TEXT = bytes(range(0x20, 0x7F)) + b"\t\n\r\f\b\x1b\x07"
 SAMPLE_BYTES = 4_096
 MIN_BYTES = 64
-"""Fewer bytes may be the debris of a broken line."""
+"""Shorter runs of bytes may be fragments of a broken line."""
 MAX_FOREIGN_SHARE = 0.5
-"""Share of bytes that are neither ASCII nor UTF-8; a log in KOI8-R or GBK is mostly numbers and names."""
+"""Share of bytes that are neither ASCII nor UTF-8 above which an encoding is unsupported.
+
+A log in KOI8-R or GBK is mostly numbers and names.
+"""
 
 
 def encoding_of(head: bytes) -> str | None:
-    """`utf-16-le` or `utf-16-be` where bytes begin with its mark and go on in it; else None.
+    """`utf-16-le` or `utf-16-be` if the bytes begin with its mark and continue in it; else None.
 
-    A mark alone decides nothing: `cat` puts one into the midst of files, and what appends to a file takes no
-    notice of it.
+    The mark alone is not enough: `cat` copies it into the middle of files, and programs that append ignore
+    it.
     """
     encoding = MARKS.get(head[:2])
     if encoding is None or head[2:4] == b"\0\0":  # the latter is UTF-32
@@ -47,7 +53,7 @@ def encoding_of(head: bytes) -> str | None:
 
 
 def as_utf8(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Pieces of a file that begins as UTF-16 text, as UTF-8; other files as they are."""
+    """Yield the pieces as UTF-8 if the file begins as UTF-16, else unchanged."""
     first = next(pieces, b"")
     encoding = encoding_of(first)
     if encoding is None:
@@ -62,17 +68,17 @@ def as_utf8(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 class Utf16:
-    """Decodes UTF-16 among which there are stretches of plain text, as of `>>` behind PowerShell's output."""
+    """Decodes UTF-16 that contains stretches of plain text, such as those of `>>` after PowerShell output."""
 
     def __init__(self, encoding: str) -> None:
         self._stretch = STRETCH[encoding]
         self._decoder = codecs.getincrementaldecoder(encoding)("replace")
         self._held = b""
         self._wide = False
-        """What is held back goes on in UTF-16."""
+        """True if the held-back bytes continue in UTF-16."""
 
     def feed(self, data: bytes) -> bytes:
-        """The bytes that are decided, as UTF-8."""
+        """Decode as far as possible; returns UTF-8."""
         data = self._held + data
         self._held = b""
         parts, at = self._decided(data)
@@ -85,13 +91,13 @@ class Utf16:
         return b"".join(parts)
 
     def end(self) -> bytes:
-        """The rest, as UTF-8."""
+        """Decode the rest; returns UTF-8."""
         data, self._held = self._held, b""
         parts, at = self._decided(data, final=True)
         return b"".join([*parts, self._text(data[at:], final=True)])
 
     def _decided(self, data: bytes, *, final: bool = False) -> tuple[list[bytes], int]:
-        """Text up to the end of the last plain stretch, and where that is; holds back what may go on."""
+        """Decode up to the end of the last plain stretch; returns the text and its end."""
         parts = []
         at = 0
         for plain in self._stretch.finditer(data):
@@ -107,13 +113,16 @@ class Utf16:
         return parts, at
 
     def _text(self, data: bytes, *, final: bool = False) -> bytes:
-        """Bytes between plain stretches: UTF-16, unless no NUL is among them. `final`: its last ones."""
+        """Decode bytes between plain stretches: UTF-16 if they contain NULs.
+
+        `final`: the last ones of the file.
+        """
         self._wide = b"\0" in data or (self._wide and len(data) < MAX_BYTES_WITHOUT_NUL)
         return self._decoder.decode(data, final).encode("utf-8", "replace") if self._wide else data
 
 
 def is_unknown_encoding(data: bytes) -> bool:
-    """Whether these bytes of a log begin or end with text that is not read; NUL bytes do not count."""
+    """True if the bytes begin or end in an unsupported encoding; NUL bytes are ignored."""
     return _is_unknown(data[:SAMPLE_BYTES]) or _is_unknown(data[-SAMPLE_BYTES:])
 
 

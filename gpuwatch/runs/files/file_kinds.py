@@ -1,4 +1,4 @@
-"""Which files are logs, by their names and by how they begin."""
+"""Decides by name and beginning which files are logs."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ KINDS: dict[str, str] = {
     "source or settings": "py pyi ipynb c cc cpp cu cuh h hpp js ts css html md rst yaml yml toml ini cfg "
     "lock sh sbatch slurm proto",
 }
-"""Kind -> name endings of files in a folder that are no logs; one named itself is read all the same."""
+"""Kind -> name suffixes of files that are skipped in a folder; a file named directly is read anyway."""
 BINARY = {"picture", "checkpoint or weights", "program"}
 TEXT_ALL_THE_SAME = (".svg", ".pdf", ".ptx")
-"""Of these kinds, what is text and no log."""
+"""Suffixes among these that are text but no logs."""
 PASTED_INTO = {"data", "source or settings"}
-"""Kinds of files that people save a tool's output as."""
+"""Kinds of files into which people paste tool output."""
 ENDINGS = {f".{ending}": kind for kind, endings in KINDS.items() for ending in endings.split()}
 PACKED_ENDINGS = (".gz", ".zst", ".xz", ".bz2", ".lz4", ".lzma", ".z")
-"""Also of packings that are not read."""
+"""Suffixes of compressed files, including unsupported compressions."""
 LOG_SUFFIXES = (".log", ".out", ".err")
-"""A file of this name that is no text is one that could not be read; others are reported as skipped."""
+"""A binary file with this suffix counts as unreadable; other binary files as skipped."""
 JSON_BEGINS = (b"{", b"[", b'"')
 JSON_LOGS = {"error.json"}
-"""What torchrun leaves of an exception; other .json files are settings and traces."""
+"""JSON files that are logs: torchrun's exception file. Other .json files are settings and traces."""
 RECORDS = re.compile(
     rb'\s{0,8}\{[^\n]{0,8000}"(?:MESSAGE|message|msg|log|textPayload|body|event)"\s?:[^\n]{0,8000}\}\s{0,4}\n\s{0,8}\{'
 )
-"""How a log of one JSON object a line begins, whatever its name."""
+"""The beginning of a log with one JSON object per line."""
 RECORD_BYTES = 16_384
 NO_NUMBERS = re.compile(rb"(?i)[^\d\s,;.+\-enaif]")
-"""What stands in no row of numbers, NaN and infinity among them."""
+"""Characters that no row of numbers (NaN and infinity included) contains."""
 TENSORBOARD = re.compile(r"events\.out\.tfevents\.")
 
 
 def unpacked_name(name: str) -> str:
-    """The name in lower case without the endings of packers."""
+    """The name in lower case, without compression suffixes."""
     name = name.lower()
     for ending in PACKED_ENDINGS:
         name = name.removesuffix(ending)
@@ -57,7 +57,7 @@ def unpacked_name(name: str) -> str:
 
 
 def kind_of_name(name: str) -> str | None:
-    """Why a file of this name is no log; None: it may be one."""
+    """Why a file of this name is not a log; None: it may be one."""
     plain = unpacked_name(name)
     if TENSORBOARD.match(plain):
         return "data"
@@ -67,10 +67,10 @@ def kind_of_name(name: str) -> str | None:
 
 
 def may_be_log(path: Path, kind: str, columns: Mapping[str, str]) -> bool:
-    """Whether a file is a log in spite of its name, by how it begins.
+    """True if a file is a log despite its name, judged by its beginning.
 
-    PBS, LSF and many scripts call a job's output `task2.o`; what `journalctl -o json` and structured loggers
-    write is saved as `.json`; a tool's output is pasted into notes.
+    PBS, LSF and many scripts name a job's output `task2.o`; `journalctl -o json` and structured loggers write
+    `.json`; tool output is pasted into notes.
     """
     try:
         with open_file(path) as file:
@@ -88,7 +88,7 @@ def may_be_log(path: Path, kind: str, columns: Mapping[str, str]) -> bool:
 
 
 def is_metrics_table(path: Path, columns: Mapping[str, str]) -> bool:
-    """Whether a file is a table of the metrics of a training, by its name and its header."""
+    """True if a file is a table of training metrics, by name and header."""
     if not columns or not is_table_name(unpacked_name(path.name)):
         return False
     try:
@@ -99,7 +99,7 @@ def is_metrics_table(path: Path, columns: Mapping[str, str]) -> bool:
 
 
 def is_table_of_numbers(path: Path, sample: bytes, columns: Mapping[str, str]) -> bool:
-    """Whether a table holds numbers alone that are no metrics of a training: no line of it could be wrong."""
+    """True if a table contains only numbers that are no training metrics."""
     rows = [line for line in sample[:HEADER_BYTES].splitlines()[1:-1] if line.strip()]
     named = is_table_name(unpacked_name(path.name)) and bool(columns) and bool(rows)
     return (
@@ -110,7 +110,7 @@ def is_table_of_numbers(path: Path, sample: bytes, columns: Mapping[str, str]) -
 
 
 def is_plain_text(head: bytes) -> bool:
-    """Whether a file begins with lines of UTF-8."""
+    """True if a file begins with lines of UTF-8."""
     lines = head[: head.rfind(b"\n") + 1]
     return bool(lines.strip()) and b"\0" not in head and is_text(head) and is_utf8(lines)
 

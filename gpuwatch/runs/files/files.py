@@ -1,4 +1,4 @@
-"""Which files under the given paths are logs; what is left out, and why."""
+"""Finds the logs under the given paths; records which files are left out and why."""
 
 from __future__ import annotations
 
@@ -35,25 +35,25 @@ class Skipped:
     name: str
     why: str
     unreadable: bool = False
-    """It might have been a log: the person has to know."""
+    """True if it may have been a log, so that the user must be told."""
 
 
 @dataclass
 class Gathered:
-    """What was found, in the order of the arguments, folders sorted."""
+    """The files found, in the order of the arguments; folders are sorted."""
 
     files: list[LogPath] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
-    """Of the files: two paths may differ only in characters that are not shown."""
+    """Names of the files, unique even after control characters are replaced."""
     columns: Mapping[str, str] = field(default_factory=dict)
-    """Words for the columns of a table of metrics, with their quantities."""
+    """Column words of metrics tables -> quantities."""
 
 
 def gather(
     paths: Sequence[Path], columns: Mapping[str, str] | None = None, *, whole_files: bool = True
 ) -> Gathered:
-    """Walk the paths. Symlinks are followed, each file and folder is taken once, and loops end.
+    """Walk the paths. Symlinks are followed, each file and folder is read once, and loops end.
 
     Args:
         paths: Files and folders.
@@ -81,7 +81,7 @@ def gather(
 
 
 def leave_out_older_states(gathered: Gathered) -> None:
-    """Keep of each training the last state that its trainer saved: it holds all earlier records."""
+    """Keep only the newest saved trainer state of each training, which contains all earlier records."""
     last: dict[PurePath, LogPath] = {}
     states = [log for log in gathered.files if log.saved_step is not None]
     for log in states:
@@ -96,7 +96,7 @@ def leave_out_older_states(gathered: Gathered) -> None:
 
 
 def until(log: LogPath, job: float | None) -> float:
-    """What bounds the times in a file from above, within a day (unix seconds)."""
+    """Upper bound of the times in a file, to within a day (unix seconds)."""
     last = job if log.dated is None else log.dated
     return log.mtime if last is None or log.mtime <= last + DAY_S else last
 
@@ -104,7 +104,7 @@ def until(log: LogPath, job: float | None) -> float:
 def walked(
     paths: Sequence[Path], skipped: list[Skipped], seen: set[tuple[int, int]]
 ) -> Iterator[tuple[Path, Path | None]]:
-    """Every file under the paths, with the folder that was named; None: the file was named itself."""
+    """Yield every file under the paths with its named folder; None: the file itself was named."""
     folders: list[Path] = []
     for path in paths:
         if os.path.isdir(path):  # noqa: PTH112 - as above
@@ -131,12 +131,12 @@ def walked(
 
 
 def natural(path: Path) -> list[tuple[int, str]]:
-    """Sorts rank_2 before rank_10."""
+    """Sort key that puts rank_2 before rank_10."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", path.name)]
 
 
 def take(path: Path, root: Path | None, gathered: Gathered, seen: set[tuple[int, int]]) -> None:
-    """Look at one file and put it where it belongs; one that was seen under another name is left out."""
+    """Classify one file and add it to the result; a file that was already seen is left out."""
     name, given = plain(str(path)), root is None
     kind = None if given else kind_of_name(path.name)
     if (
@@ -194,12 +194,12 @@ def take(path: Path, root: Path | None, gathered: Gathered, seen: set[tuple[int,
 
 
 def inner_name(path: Path, root: Path | None) -> str:
-    """The way from the named folder; of a file that was named itself, its name and the folder it is in."""
+    """The path below the named folder; for a file that was named itself, its folder and name."""
     if root is not None:
         return str(path.relative_to(root))
     return str(path) if not path.is_absolute() else "/".join(path.parts[-2:])
 
 
 def reason(error: OSError) -> str:
-    """The system's words for what went wrong."""
+    """The system's error message."""
     return (error.strerror or str(error)).lower()

@@ -1,7 +1,7 @@
-"""JSON documents that hold the records of a log: one array, or arrays in one object (`trainer_state.json`).
+"""JSON documents that contain log records: one array, or arrays in one object (`trainer_state.json`).
 
-A document is read as a log of one record a line. The blank lines behind a record keep the line numbers of a
-pretty-printed file; in a document of one line the number of a line is that of its record.
+A document is converted to one record per line. Blank lines after a record keep the line numbers of a
+pretty-printed file; in a single-line document the line number is that of the record.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from gpuwatch.agent.logs.progress.quantities import QUANTITIES
 DOCUMENT = "json-document"
 HEAD_BYTES = 32_768
 MAX_RECORD = 1 << 20
-"""Bytes of one record, and of one string."""
+"""Largest record or string in bytes."""
 MAX_DEPTH = 64
 LOOK_RECORDS = 8
-"""Records at the beginning by which a document is judged; half of them are those of a log."""
+"""Records at the beginning that classify a document; half of them must be log records."""
 _BEGIN = re.compile(rb'(?:\xef\xbb\xbf)?\s{0,200}(?:\[\s{0,200}\{|\{\s{0,200}"(?:[^"\\\n]{1,200})"\s{0,4}:)')
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?P<closed>"?)|[{}\[\]\n]', re.DOTALL)
 _INDENT = re.compile(rb"\s*[\r\n]\s*")
@@ -32,7 +32,7 @@ _TIME = re.compile(r"(?i)^@?ts$|time|^date$|^asctime$")
 _SOURCE = re.compile(
     r"(?i)^(?:(?:global_|local_)?rank|host(?:_?name)?|node|pod|pid|logger|process|stream|reason|source)$"
 )
-"""A logger's record names its level, or its time and where it is from; a chat or a commit does not."""
+"""Keys of a logger's record (level, time, source), which a chat or commit record lacks."""
 _STEP_AT_END = re.compile(rb'"step"\s{0,4}:\s{0,4}\d')
 _CHECKPOINT = re.compile(r"checkpoint-\d{1,12}$")
 _PATIENCE = re.compile(rb'"early_stopping_patience"\s{0,4}:\s{0,4}(\d{1,6})\b')
@@ -40,29 +40,29 @@ _PATIENCE_USED = re.compile(rb'"early_stopping_patience_counter"\s{0,4}:\s{0,4}(
 
 
 class TooLongError(ValueError):
-    """A record, a string or the depth of a document is over its bound."""
+    """A record, a string or the nesting depth exceeds its limit."""
 
 
 class TrainerState(NamedTuple):
-    """What the state of a Hugging Face `Trainer` reports beside its records."""
+    """Data of a Hugging Face `Trainer` state besides its records."""
 
     step: int
     total_steps: int | None
-    """None: it is not known whether the training ended at `step`."""
+    """None: it is unknown whether the training ended at `step`."""
 
 
 def document_packing(total_steps: int | None) -> str:
-    """The packing of a document; `total_steps` (if known) is added to each record that names a step."""
+    """The packing name of a document; `total_steps`, if known, is added to each record with a step."""
     return DOCUMENT if total_steps is None else f"{DOCUMENT} {total_steps}"
 
 
 def is_document(packing: str | None) -> bool:
-    """Whether a file is a document of records."""
+    """True if the packing is that of a JSON document."""
     return packing is not None and packing.startswith(DOCUMENT)
 
 
 def holds_records(head: bytes, columns: Mapping[str, str]) -> bool:
-    """Whether a file is one JSON document with the records of a log, or of the steps of a training.
+    """True if a file is one JSON document with log records or training steps.
 
     Args:
         head: Its first bytes.
@@ -99,10 +99,10 @@ def _is_record(line: bytes, columns: Mapping[str, str]) -> bool:
 
 
 def trainer_state(path: PurePath, head: bytes, tail: bytes) -> TrainerState | None:
-    """The state that a Hugging Face `Trainer` saved; None: the document is another one.
+    """The state that a Hugging Face `Trainer` saved; None: another document.
 
-    One in the folder of a checkpoint (`checkpoint-500/`) shows a training under way: the training stopped
-    there only where the next checkpoint is due before the last step. A callback may also end it early.
+    A state in a checkpoint folder (`checkpoint-500/`) belongs to a training in progress, which stopped there
+    only if the next checkpoint is due before the last step. A callback may also end it early.
 
     Args:
         path: Of the file.
@@ -129,7 +129,7 @@ def trainer_state(path: PurePath, head: bytes, tail: bytes) -> TrainerState | No
 
 
 def document_of(path: PurePath, sample: bytes, columns: Mapping[str, str]) -> tuple[str | None, int | None]:
-    """The packing of a file, None where it is no document, and the step of the trainer's state in it.
+    """The packing of a file (None: no document), and the step of the trainer state in it.
 
     Args:
         path: Of the file.
@@ -146,7 +146,7 @@ def document_of(path: PurePath, sample: bytes, columns: Mapping[str, str]) -> tu
 
 
 def training_folder(path: PurePath) -> PurePath:
-    """The folder of the training whose state a file holds."""
+    """The folder of the training whose state a file contains."""
     return path.parent.parent if _CHECKPOINT.match(path.parent.name) else path.parent
 
 
@@ -157,7 +157,7 @@ def _number(name: bytes, *texts: bytes) -> float | None:
 
 
 def as_records(pieces: Iterator[bytes], packing: str) -> Iterator[bytes]:
-    """A document as lines, one a record.
+    """Convert a document to lines, one per record.
 
     Raises:
         TooLongError: a record is longer than `MAX_RECORD`, or the document too deep.
@@ -169,24 +169,24 @@ def as_records(pieces: Iterator[bytes], packing: str) -> Iterator[bytes]:
 
 
 class RecordSplitter:
-    """Takes a document piece by piece and gives its records as lines; holds one record at most."""
+    """Splits a document into records incrementally; buffers at most one record."""
 
     def __init__(self, total_steps: int | None = None) -> None:
         self.has_more_documents = False
-        """Behind the end of the first one stands another: the file is a log of one object a line."""
+        """True if another document follows: the file has one object per line."""
         self._total = None if total_steps is None else b', "max_steps": %d}' % total_steps
         self._held = b""
         self._stack = bytearray()
         self._depth: int | None = None
-        """Of the record that is being read; None: none is."""
+        """Nesting depth in the current record; None: outside of records."""
         self._begin = 0
-        """Where that begins in the piece."""
+        """Start of the current record in the piece."""
         self._ended = False
         self._is_line_over = False
-        """The record that ended last stood in one line, whose end is already written."""
+        """True if the last record was a single line whose end is already written."""
 
     def feed(self, piece: bytes) -> bytes:
-        """The records that are complete, with the line ends outside of them.
+        """Return the complete records, with the line ends between them.
 
         Raises:
             TooLongError: as of `as_records`.
@@ -226,7 +226,7 @@ class RecordSplitter:
             raise TooLongError
 
     def _close(self) -> bool:
-        """Whether this is the end of a record."""
+        """Handle a closing bracket; True if it ends a record."""
         del self._stack[-1:]
         self._ended |= not self._stack
         if self._depth != len(self._stack):
@@ -235,7 +235,7 @@ class RecordSplitter:
         return True
 
     def _line(self, record: bytes) -> bytes:
-        """One record in one line, and the line ends that stood in it."""
+        """A record on one line, followed by the line ends that it contained."""
         line = _INDENT.sub(b" ", record)
         self._is_line_over = b"\n" not in record
         if self._total is not None and _STEP_AT_END.search(line):

@@ -1,4 +1,4 @@
-"""The number of a line from its place in the file, as editors count."""
+"""Converts offsets into line numbers, as editors count them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PIECE_BYTES = 1 << 20
 
 
 def line_numbers(path: Path, packing: str | None, offsets: Iterable[int]) -> dict[int, int]:
-    """Offset (bytes, unpacked) -> line number from 1; what cannot be read is left out."""
+    """Return offset (bytes, unpacked) -> line number from 1; unreadable parts are left out."""
     wanted = sorted(offsets, reverse=True)
     numbers: dict[int, int] = {}
     line = 1
@@ -32,7 +32,7 @@ def line_numbers(path: Path, packing: str | None, offsets: Iterable[int]) -> dic
 
 
 def _pieces(path: Path, packing: str | None) -> Iterator[tuple[int, bytes]]:
-    """(offset, bytes) in order; the holes of a plain file, which hold no line, are left out."""
+    """Yield (offset, bytes) in order, without the holes of a sparse file."""
     at = 0
     if packing is not None:
         for data in Contents(path, packing).pieces():

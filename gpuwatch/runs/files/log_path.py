@@ -1,4 +1,4 @@
-"""A log file as the walk over the folders found it."""
+"""A log file as found by the folder walk."""
 
 from __future__ import annotations
 
@@ -8,25 +8,28 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class LogPath:
-    """A file that is to be read."""
+    """A file to read."""
 
     path: Path
     name: str
-    """As it was given: the argument and the way from there, made harmless, unlike that of any other file."""
+    """Display name: the path as given, sanitized and unique."""
     inner: str
-    """The part of the name that describes the file: what lies above the folder that was named does not."""
+    """The path below the named folder, which describes the file; folders above do not."""
     size: int
-    """Of the file itself, bytes."""
+    """Size on disk in bytes."""
     mtime: float
-    """Unix seconds: nothing in the file is younger."""
+    """Modification time (unix seconds); an upper bound for the times in it."""
     packing: str | None = None
     """gzip, zstd, xz, bzip2, utf-16, a section, a JSON document; None: plain."""
     dated: float | None = None
-    """The last time with a year that was seen in its beginning or end."""
+    """The last timestamp with a year in its beginning or end."""
     until: float = 0.0
-    """Nothing in it is more than a day younger, as far as the lines of all files report; the year of times
-    that have none follows from it. `mtime` where no line states otherwise: a copy's is that of copying."""
+    """Upper bound of its times, to within a day; it determines the year of timestamps without one.
+
+    Derived from the lines of all files; `mtime` where they have none (for a copied file that is the time of
+    copying).
+    """
     owner: int = -1
-    """User id of the file's owner; -1: unknown, or others than the owner may write to it."""
+    """User id of the owner; -1: unknown, or others may write the file."""
     saved_step: int | None = None
-    """Of the state of a Hugging Face `Trainer`: the step at which it was saved."""
+    """For a Hugging Face `Trainer` state: the step at which it was saved."""

@@ -1,4 +1,4 @@
-"""Opening the files of a folder that others may write to while it is read."""
+"""Opens files of folders that others may modify meanwhile."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _IN_FOLDER = os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK | os.O_NOF
 
 
 class _FileThatAnswers(io.FileIO):
-    """What has no data yet and would be waited for, as /proc/kmsg, counts as unreadable."""
+    """File whose reads fail instead of blocking, such as /proc/kmsg without data."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         data = super().read(-1 if size is None else size)
@@ -35,7 +35,7 @@ def _no_data() -> BlockingIOError:
 
 
 def open_file(path: Path) -> BinaryIO:
-    """An unbuffered file to read; as `open_regular`.
+    """Open a file for unbuffered reading, as `open_regular` does.
 
     Raises:
         OSError: it may not be read, is no regular file, or a link that may not be followed.
@@ -44,7 +44,9 @@ def open_file(path: Path) -> BinaryIO:
 
 
 def open_below(folder: Path, path: str) -> int:
-    """A descriptor of a regular file below a folder, reached without a link: one may be new.
+    """Open a regular file below a folder without following links (one may just have been created).
+
+    Its descriptor.
 
     Raises:
         OSError: it is not there, may not be read, is no regular file, or a link is on the way.
@@ -66,7 +68,7 @@ def open_below(folder: Path, path: str) -> int:
 
 
 def open_buffered(path: Path) -> BinaryIO:
-    """The same with a buffer, for readers of lines and of small records.
+    """Open a file for buffered reading, for lines and small records.
 
     Raises:
         OSError: as `open_file`.

@@ -1,4 +1,4 @@
-"""Log files as streams of bytes, whatever they are packed in: gzip, zstd, xz, bzip2, UTF-16, JSON."""
+"""Reads log files as byte streams in any supported packing: gzip, zstd, xz, bzip2, UTF-16, JSON."""
 
 from __future__ import annotations
 
@@ -23,52 +23,51 @@ UTF_16 = "utf-16"
 SECTION = "section"
 READ_BYTES = 1 << 20
 PACKED_BYTES = 2048
-"""Fed to zstd's decoder at once: it may expand 32,000 times, then gives 64 MB at most."""
+"""Bytes fed to zstd's decoder at a time: with its factor of at most 32,000 they expand to 64 MB."""
 PIECE_BYTES = 1 << 20
-"""Taken from the other decoders at once: bzip2 expands 4 kB to gigabytes."""
+"""Bytes taken from the other decoders at a time: bzip2 expands 4 kB to gigabytes."""
 HEAD_BYTES = 256
-"""Bytes behind a member: they show whether another one, text or neither follows."""
+"""Bytes after a member that show whether another member, text or padding follows."""
 MIN_UNPACKED_BYTES = 128 << 20
 MAX_EXPANSION = 1000
-"""A file may unpack to `MIN_UNPACKED_BYTES` bytes, which are read within seconds, or to this many times its
-size; logs reach about 300."""
+"""Largest expansion factor of a file above `MIN_UNPACKED_BYTES`; logs reach about 300."""
 
 
 def section_packing(begin: int, end: int, lines: int) -> str:
-    """The packing of a part of a plain file: its bytes from `begin` to `end`, below so many lines."""
+    """The packing name for a section of a plain file: bytes `begin` to `end`, below `lines` lines."""
     return f"{SECTION} {begin} {end} {lines}"
 
 
 def is_section(packing: str | None) -> bool:
-    """Whether a log is a part of a plain file."""
+    """True if a log is a section of a plain file."""
     return packing is not None and packing.startswith(SECTION)
 
 
 @dataclass(frozen=True)
 class Decoder:
-    """What the decoders of all four have in common."""
+    """Common interface of the four decoders."""
 
     inner: Any
-    """A decoder of zlib, zstandard, lzma or bz2."""
+    """Decoder object of zlib, zstandard, lzma or bz2."""
     drain: Callable[[Any, bytes], Iterator[bytes]]
 
     @property
     def eof(self) -> bool:
-        """One archive member is complete."""
+        """True when one archive member is complete."""
         return bool(self.inner.eof)
 
     @property
     def unused_data(self) -> bytes:
-        """What came after it."""
+        """The bytes after the member."""
         return bytes(self.inner.unused_data)
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
-        """Take some in and yield all that is ready, in bounded pieces."""
+        """Feed data and yield the decoded bytes in bounded pieces."""
         return self.drain(self.inner, data)
 
 
 def _returning(decoder: Any, data: bytes) -> Iterator[bytes]:  # noqa: ANN401 - zlib's has no public type
-    """Zlib returns what it has not taken in."""
+    """Yield zlib's output in bounded pieces; it returns unconsumed input in `unconsumed_tail`."""
     while True:
         piece = decoder.decompress(data, PIECE_BYTES)
         yield piece
@@ -78,12 +77,12 @@ def _returning(decoder: Any, data: bytes) -> Iterator[bytes]:  # noqa: ANN401 - 
 
 
 def _unbounded(decoder: Any, data: bytes) -> Iterator[bytes]:  # noqa: ANN401 - zstandard's neither
-    """Zstd takes no bound; little is fed to it."""
+    """Yield zstd's output; it has no output limit, so callers feed it little."""
     yield decoder.decompress(data)
 
 
 def _buffering(decoder: Any, data: bytes) -> Iterator[bytes]:  # noqa: ANN401 - of lzma or bz2
-    """Xz and bzip2 keep what they were given until it is asked for."""
+    """Yield the output of xz or bzip2 in bounded pieces; they buffer their input."""
     yield decoder.decompress(data, PIECE_BYTES)
     while not decoder.eof and not decoder.needs_input:
         yield decoder.decompress(b"", PIECE_BYTES)
@@ -99,9 +98,9 @@ BROKEN = (zlib.error, lzma.LZMAError, zstandard.ZstdError, OSError, EOFError, Va
 
 
 def packing_of(head: bytes) -> str | None:
-    """`gzip`, `zstd`, `xz`, `bzip2`, `utf-16`, or None for a plain file, by its first bytes.
+    """The packing of a file by its first bytes; None: plain.
 
-    Zero bytes before a packed member do not count: a preallocated file has them.
+    Zero bytes before a packed member are skipped (preallocated files).
     """
     if encoding_of(head) is not None:
         return UTF_16
@@ -109,27 +108,27 @@ def packing_of(head: bytes) -> str | None:
 
 
 def _member_packing(data: bytes) -> str | None:
-    """The packing of a file by its first bytes; names are unreliable (`dmesg.gz` that was unpacked)."""
+    """The compression by the first bytes; names are unreliable (a `dmesg.gz` may be plain)."""
     packing = packing_magic.packing_by_magic(data)
     return packing if packing in DECODERS else None
 
 
 @dataclass
 class Contents:
-    """The bytes of a log file in order. `damage` states, at the end, what could not be unpacked."""
+    """The bytes of a log file in order. After reading, `damage` says what could not be unpacked."""
 
     path: Path
     packing: str | None
     damage: str | None = None
     read: int = field(default=0, init=False)
-    """Bytes of the file itself so far: what a progress bar counts."""
+    """Bytes read from the file so far, for a progress bar."""
     _goes_on: bool = field(default=True, init=False)
-    """More is stored behind the bytes that were read last."""
+    """True while more data is stored after the bytes read last."""
     _next: int = field(default=0, init=False)
-    """Where that begins."""
+    """Offset of that data."""
 
     def pieces(self) -> Iterator[bytes]:
-        """Unpacked bytes, a megabyte or so at a time.
+        """Yield unpacked bytes, about 1 MB at a time.
 
         Raises:
             OSError: a plain file cannot be read further.
@@ -149,7 +148,7 @@ class Contents:
                 yield from as_utf8(gathered(unpacked))
 
     def _raw(self, file: BinaryIO, size: int, at: int = 0) -> Iterator[bytes]:
-        """All that is stored up to the end that the file has now; its holes are left out."""
+        """Yield the stored bytes up to the current end of the file, without holes."""
         end = os.fstat(file.fileno()).st_size
         at = data_from(file.fileno(), at, end)
         while at < end:
@@ -163,7 +162,7 @@ class Contents:
             yield data
 
     def _section(self, file: BinaryIO, begin: int, end: int, lines: int) -> Iterator[bytes]:
-        """The section, below as many blank lines as stand above it: it keeps its line numbers."""
+        """Yield the section after as many blank lines as precede it in the file, which keeps line numbers."""
         yield b"\n" * lines
         file.seek(begin)
         while begin < end and (data := file.read(min(READ_BYTES, end - begin))):
@@ -188,7 +187,7 @@ class Contents:
                 return
 
     def _unpacked(self, file: BinaryIO, packing: str) -> Iterator[bytes]:
-        """All members of the file, and text behind them; zero bytes around them are padding."""
+        """Yield all members of the file and the text after them; zero bytes in between are padding."""
         decoder: Decoder | None = None
         members, held = 0, b""
         for block in self._raw(file, READ_BYTES):
@@ -224,12 +223,12 @@ class Contents:
 
 
 def stored_bytes(status: os.stat_result) -> int:
-    """What a file takes on its disk, its holes not counted; at most its length."""
+    """Bytes that a file occupies on disk, without holes; at most its length."""
     return min(status.st_size, 512 * status.st_blocks)
 
 
 def _is_text(data: bytes) -> bool:
-    """Whether bytes behind a packed member begin as lines of a log do."""
+    """True if the bytes after a packed member look like log lines."""
     head = data[:HEAD_BYTES]
     if any(each < 32 and each not in b"\t\n\r\x1b" for each in head):
         return False
@@ -241,7 +240,7 @@ def _is_text(data: bytes) -> bool:
 
 
 def gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """The same bytes in pieces of a megabyte at least, the last one excepted."""
+    """Join pieces to at least 1 MB each, except for the last one."""
     held: list[bytes] = []
     size = 0
     for piece in pieces:

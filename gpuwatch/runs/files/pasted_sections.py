@@ -1,4 +1,4 @@
-"""Several logs pasted into one file: headings that name a rank, a node or a file part it into sections."""
+"""Splits a file into the logs that were pasted into it, at headings that name a rank, node or file."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from gpuwatch.runs.saved_outputs import bug_report
 from gpuwatch.runs.saved_outputs.sections import BEGIN_BYTES
 
 MAX_BYTES = 32 << 20
-"""A larger file is no pasted one."""
+"""Largest file in bytes that is checked for pasted logs."""
 MAX_SECTIONS = 512
 MIN_LINES = 2
-"""Half of the sections have so many lines at least; fewer are those of banners."""
+"""Median number of lines per section; shorter sections come from banners."""
 NEAR_LINES = 40
-"""Lines at a border that are searched for a time."""
+"""Lines next to a section border that are searched for a time."""
 _STARTS = (b"\n==", b"\n##", b"\n--", b"\n::", b"\n**", b"\n>>", b"\n~~", b"\n++")
-"""One of them begins every heading but one at the beginning of the file."""
+"""Every heading begins with one of these, except at the start of the file."""
 _TAIL = re.compile(r"==> {0,4}(?P<file>[^\s<>][^<>]{0,200}?) {0,4}<==$")
-"""Of `tail` and `head` for several files."""
+"""Heading that `tail` and `head` print for several files."""
 _RULE_OF_MORE = re.compile(r":{8,40}$")
-"""Of `more`, above and below the name."""
+"""Rule that `more` prints above and below the name."""
 _RULED = re.compile(
     r"(?:[=*~+]{2,80}|#{2,80}|-{3,80}|>{2,80}|\[)\s{0,4}(?P<title>[^\s=*~#>\-][^=*~#<>]{0,160}?)"
     r"\s{0,4}(?:[=*~+#<\-]{2,80}|\])?$"
@@ -56,21 +56,21 @@ _PLAIN = re.compile(r"[\w.-]{1,80}/?")
 
 
 class Heading(NamedTuple):
-    """A line that names what the lines below it are of."""
+    """A line that names the source of the lines below it."""
 
     begin: int
     """Offset of its first line (bytes)."""
     end: int
-    """Offset behind its last line."""
+    """Offset after its last line."""
     title: str
     place: str
-    """The same as a path: `gpu-b03/rank_5.log`."""
+    """Its content as a path: `gpu-b03/rank_5.log`."""
     sure: bool
-    """It is of a tool that writes nothing else."""
+    """True for headings of tools that print them only there."""
 
 
 def sections_of(log: LogPath) -> list[LogPath]:
-    """A log, or each of those that were pasted into it."""
+    """Return the log, or the logs that were pasted into it."""
     if log.packing is not None or not 0 < log.size <= MAX_BYTES:
         return [log]
     try:
@@ -101,7 +101,7 @@ def _part(log: LogPath, begin: int, end: int, lines: int, title: str, inner: str
 
 
 def with_own_names(logs: Sequence[LogPath]) -> list[LogPath]:
-    """The sections, the further ones of one title numbered."""
+    """The sections, with numbers appended to repeated titles."""
     seen: dict[str, int] = {}
     named = []
     for log in logs:
@@ -112,7 +112,7 @@ def with_own_names(logs: Sequence[LogPath]) -> list[LogPath]:
 
 
 def headings(data: bytes) -> Iterator[Heading]:
-    """The headings of a file, in its order."""
+    """The headings of a file, in order."""
     at = 0
     lines = data.split(b"\n")
     for number, raw in enumerate(lines):
@@ -139,7 +139,7 @@ def headings(data: bytes) -> Iterator[Heading]:
 
 
 def place_in(title: str) -> str | None:
-    """What a title names as a path: node, then rank or file; None: it holds other words."""
+    """The path that a title names (node, then rank or file); None: it contains other words."""
     preface = _PREFACE.match(title)
     at = 0 if preface is None else preface.end()
     node: str | None = None
@@ -166,9 +166,9 @@ def place_in(title: str) -> str | None:
 
 
 def is_pasted(found: Sequence[Heading], data: bytes, log: LogPath) -> bool:
-    """Whether headings part a file into logs, and are not lines that one program writes as it runs.
+    """True if the headings separate pasted logs, rather than being lines of one running program.
 
-    One that runs writes its lines in the order of their times, and a few of them below each of its banners.
+    A program writes its lines in order of time, a few below each of its banners.
     """
     if not 2 <= len(found) <= MAX_SECTIONS or len({each.place for each in found}) < 2:
         return False

@@ -1,4 +1,4 @@
-"""Any bytes of a log file, whatever it is packed in: what a screen needs that scrolls in it."""
+"""Random access to the bytes of a log file in any packing, for scrolling screens."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from gpuwatch.runs.files.opening import open_file
 from gpuwatch.runs.files.packing import Contents
 
 KEPT_BYTES = 128 << 20
-"""Of unpacked text that is kept, of all files together."""
+"""Bytes of unpacked text that are cached, over all files."""
 
 
 class PieceCache:
-    """The unpacked pieces that were used last, of several files."""
+    """LRU cache of unpacked pieces of several files."""
 
     def __init__(self, limit: int = KEPT_BYTES) -> None:
-        """`limit`: bytes that are kept."""
+        """`limit`: bytes to cache."""
         self._limit = limit
         self._pieces: OrderedDict[tuple[str, int], bytes] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
 
     def get(self, key: tuple[str, int]) -> bytes | None:
-        """A piece, by the name of its file and its number; None: it is not kept."""
+        """The piece with this file name and number; None: not cached."""
         with self._lock:
             piece = self._pieces.get(key)
             if piece is not None:
@@ -36,7 +36,7 @@ class PieceCache:
             return piece
 
     def put(self, key: tuple[str, int], piece: bytes) -> None:
-        """Keep a piece, and let the oldest ones go."""
+        """Add a piece, evicting the oldest ones."""
         with self._lock:
             self._bytes += len(piece) - len(self._pieces.pop(key, b""))
             self._pieces[key] = piece
@@ -44,7 +44,7 @@ class PieceCache:
                 self._bytes -= len(self._pieces.popitem(last=False)[1])
 
     def forget(self, file: str) -> None:
-        """Let all pieces of a file go."""
+        """Drop all pieces of a file."""
         with self._lock:
             for key in [key for key in self._pieces if key[0] == file]:
                 self._bytes -= len(self._pieces.pop(key))
@@ -58,7 +58,7 @@ class PlainText:
 
     @property
     def size(self) -> int:
-        """Bytes now.
+        """Current size in bytes.
 
         Raises:
             OSError: it cannot be read.
@@ -77,24 +77,24 @@ class PlainText:
 
 
 class UnpackedText:
-    """The text of a packed file. It is unpacked from its beginning; what was used last is kept."""
+    """The text of a packed file, unpacked from its beginning; recently used pieces are cached."""
 
     def __init__(self, log: LogPath, cache: PieceCache) -> None:
         self._log = log
         self._cache = cache
         self._starts: list[int] = []
-        """Where each piece begins (bytes), as far as it was unpacked."""
+        """Start offset of each piece unpacked so far (bytes)."""
         self._known_end = 0
         self._whole = False
-        """Whether `_known_end` is the end of the text."""
+        """True if `_known_end` is the end of the text."""
         self._pieces: Iterator[bytes] | None = None
         self._next = 0
-        """The number of the next piece of `_pieces`."""
+        """Number of the next piece from `_pieces`."""
         self._stamp: tuple[int, int] | None = None
 
     @property
     def size(self) -> int:
-        """Bytes of the text; the file is unpacked to its end the first time.
+        """Size of the text in bytes; the first call unpacks the whole file.
 
         Raises:
             OSError: it cannot be read.
@@ -153,7 +153,7 @@ class UnpackedText:
         return piece
 
     def _begin(self) -> None:
-        """Unpack from the beginning.
+        """Restart unpacking at the beginning.
 
         Raises:
             OSError: it cannot be read, or it was replaced since.

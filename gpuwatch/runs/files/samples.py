@@ -1,4 +1,4 @@
-"""Lines from the beginning and the end of each log, where its banners and its last words stand."""
+"""Samples lines from the beginning and end of each log, where banners and final messages stand."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from gpuwatch.runs.files.opening import open_file
 from gpuwatch.runs.files.packing import DECODERS, Contents, is_section
 
 MAX_LINES = 40_000
-"""Of all files together: about a second's work."""
+"""Lines over all files; about a second of work."""
 FIRST_LINES = 400
 LAST_LINES = 200
 MIN_LINES = 20
 SAMPLE_BYTES = 1 << 16
-"""Read at each end of a file."""
+"""Bytes read at each end of a file."""
 
 
 def sampled(logs: Sequence[LogPath]) -> Iterator[tuple[str, list[bytes]]]:
-    """Give the name and the sample lines of each file; one that cannot be read has none."""
+    """Yield name and sample lines of each file; empty for unreadable ones."""
     for log in logs:
         yield log.name, sample_of(log, len(logs))
 
 
 def sample_of(log: LogPath, files: int) -> list[bytes]:
-    """The sample lines of one of so many files."""
+    """The sample lines of one of `files` files."""
     share = max(MIN_LINES, MAX_LINES // max(1, files))
     with contextlib.suppress(OSError):  # the scan itself has stated why
         return sample(log, min(FIRST_LINES, share), min(LAST_LINES, share))
@@ -33,7 +33,7 @@ def sample_of(log: LogPath, files: int) -> list[bytes]:
 
 
 def sample(log: LogPath, first: int, last: int) -> list[bytes]:
-    """Take so many lines from both ends; of a packed file from its beginning.
+    """Return lines from both ends; of a packed file only from its beginning.
 
     Raises:
         OSError: the file cannot be read.

@@ -1,7 +1,7 @@
-"""When lines were written that carry no time of their own, in files that were not followed.
+"""Estimates times for lines without a timestamp, in files that were not followed live.
 
-Such a line is no older than the last time above it, and no younger than the next one below it, than the
-file's own stamp and than the last line of the whole job. Where a file was copied its stamp is the copy's.
+Such a line is between the timestamps above and below it, and not later than the file's modification time or
+the job's last line. A copied file has the modification time of the copy.
 """
 
 from __future__ import annotations
@@ -18,24 +18,27 @@ from gpuwatch.wire import TimeBound
 
 LOOK_LINES = 400
 COPIED_S = 60.0
-"""A file that was changed so long after the job's last line was copied, or another job wrote to it."""
+"""A file modified this long after the job's last line was copied, or written by another job (seconds)."""
 TALKATIVE_S = 3600.0
-"""A line is dated by the line above it when the job went on for no longer than this: failures are mostly
-printed right after a line, and the other ranks then wait for 30 minutes at most, by default."""
+"""A line is dated by the line above it if the job went on for at most this long (seconds).
+
+Failures are mostly printed right after another line, and the other ranks then wait 30 minutes at most by
+default.
+"""
 
 _ENDS = re.compile(rb"[\r\n]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """The times of the nearest lines that carry one (unix seconds)."""
+    """The timestamps nearest to a line (unix seconds)."""
 
     above: float | None = None
     below: float | None = None
 
 
 class TimesAround:
-    """The nearest times around several lines of one stretch of a file; each line of it is read once."""
+    """Finds the nearest timestamps for several lines of one stretch of a file, reading each line once."""
 
     def __init__(self, data: bytes, mtime: float) -> None:
         self._data = data
@@ -44,7 +47,7 @@ class TimesAround:
         self._known: dict[int, float | None] = {}
 
     def of(self, at: int) -> Times:
-        """Look in both directions from the line that begins or goes on at byte `at`."""
+        """Search in both directions from the line at byte `at`."""
         line = bisect_right(self._starts, at) - 1
         begun = self._data[self._starts[line] : at]
         above = time_of(line_text(begun), self._mtime) if begun else None
@@ -63,9 +66,9 @@ class TimesAround:
 
 
 def stretches(offsets: Sequence[int], around: int, most: int) -> Iterator[list[int]]:
-    """Ascending offsets in lists whose stretches of the file, `around` bytes on both sides, are apart.
+    """Group ascending offsets whose surroundings (`around` bytes on both sides) overlap.
 
-    None spans more than `most` bytes, or it has one offset.
+    No group spans more than `most` bytes, unless it has a single offset.
     """
     together: list[int] = []
     for offset in offsets:
@@ -78,7 +81,7 @@ def stretches(offsets: Sequence[int], around: int, most: int) -> Iterator[list[i
 
 
 def likely_time(times: Times, mtime: float, job_end: float | None) -> float:
-    """When a line without time was written, as near as can be reported (unix seconds)."""
+    """The best estimate for the time of a line without a timestamp (unix seconds)."""
     if times.below is not None:
         return times.below
     if job_end is None or mtime <= job_end + COPIED_S:
@@ -89,14 +92,14 @@ def likely_time(times: Times, mtime: float, job_end: float | None) -> float:
 
 
 def needs_time(row: Mapping[str, Any], arrived: float) -> bool:
-    """Whether neither a finding's line nor one soon below it carries a time."""
+    """True if neither a finding's line nor one shortly below it has a timestamp."""
     return not row["timed"] and ("bound" in row or row["at"] == arrived)
 
 
 def bound_of(times: Times, job_end: float | None) -> TimeBound:
-    """What bounds the time of a line that carries none.
+    """The kind of bound for the time of a line without a timestamp.
 
-    `job_end`: the last time that a line of the job carries; what file systems state is no bound.
+    `job_end`: the last timestamp in the job's lines; file modification times are no bound.
     """
     if times.below is not None:
         return "before"

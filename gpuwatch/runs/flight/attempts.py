@@ -1,4 +1,7 @@
-"""Which dumps belong together: a folder keeps those of earlier attempts and of other jobs, too."""
+"""Selects the dumps that belong together.
+
+A folder may also contain those of earlier attempts and other jobs.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,16 @@ from gpuwatch.plain import plain
 from gpuwatch.runs.flight.rank_dump import RankDump
 
 MIN_ATTEMPT_DUMPS = 3
-"""A single dump that was copied, or that another job left, does not outweigh so many."""
+"""A single (copied or stray) dump does not outweigh this many."""
 GAP_S = 120.0
-"""More than clocks of one cluster differ, less than a restart after a timeout takes."""
+"""Larger than clock differences within a cluster, smaller than a restart after a timeout (seconds)."""
 
 
 def of_the_youngest_job(found: Sequence[tuple[str, RankDump]]) -> tuple[list[RankDump], list[str]]:
-    """The dumps of the series that can be one job's, and words about those that are left out.
+    """The dumps of the newest job, and notes about those left out.
 
-    Nodes may have series of their own. Two that hold the same rank are of two jobs or attempts: the one with
-    the younger dumps counts, unless that is a single dump beside `MIN_ATTEMPT_DUMPS` of the other.
+    Each node may have its own series. Two series with the same rank belong to different jobs or attempts: the
+    newer one counts, unless it is a single dump against at least `MIN_ATTEMPT_DUMPS` of the other.
 
     Args:
         found: Series (`gpuwatch.runs.flight.dump_files.series_of`) and dump, the youngest last.
@@ -41,11 +44,11 @@ def of_the_youngest_job(found: Sequence[tuple[str, RankDump]]) -> tuple[list[Ran
 
 
 def of_the_last_attempt(dumps: Sequence[RankDump]) -> tuple[list[RankDump], list[str]]:
-    """The dumps of the attempt that began last, and words about those that are left out.
+    """The dumps of the last attempt, and notes about those left out.
 
-    A single dump beside `MIN_ATTEMPT_DUMPS` older ones is itself left out. A dump is an earlier attempt's
-    where its rank was beyond a collective that another rank came to only minutes after the dump's last entry:
-    no rank gets past a collective alone.
+    A single dump next to at least `MIN_ATTEMPT_DUMPS` older ones is itself left out. A dump is of an earlier
+    attempt if its rank was past a collective that another rank entered minutes after the dump's last entry:
+    no rank passes a collective alone.
     """
     begun = {id(dump): _began_s(dump) for dump in dumps if not dump.wrapped}
     last = max(

@@ -1,4 +1,4 @@
-"""The dumps under the given paths: which file is which rank's, and what could not be read and why."""
+"""Finds the dumps under the given paths: the rank of each file, and unreadable files with the reason."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from gpuwatch.runs.scan.workers import Dial, Workers, limit_memory
 
 MAX_FILES = 20_000
 MAX_FILES_IN_PROCESS = 8
-"""So few files are read in this process."""
+"""Up to this many files are read in this process."""
 FILE_CPU_S = 15
-"""CPU time for one file; the largest dump that is read takes about 5 s."""
+"""CPU seconds for one file; the largest accepted dump takes about 5 s."""
 MIN_MEMORY_BYTES = 256 << 20
 MEMORY_PER_BYTE = 16
-"""Address space for the objects of one dump per byte of its file; a real pickle needs about 11, JSON 6."""
+"""Address space per byte of a dump's file; a real pickle needs about 11, JSON 6."""
 MAX_MEMORY_BYTES = 1536 << 20
-"""For one dump: `dumps.MAX_ENTRIES` entries with their frames in a pickle need about 1.2 GiB."""
+"""Address space for one dump: `dumps.MAX_ENTRIES` entries with frames in a pickle need about 1.2 GiB."""
 MEMORY_IN_ALL = 4 << 30
-"""For all dumps that are read at once."""
+"""Address space for all dumps that are read concurrently."""
 ENDINGS = re.compile(r"(\.(json|pickle|pkl|pt|bin|trace|txt|gz|zst|xz|bz2))+$", re.IGNORECASE)
 NO_DUMP_NAMES = (".log", ".py", ".yaml", ".yml", ".out", ".err", ".md", ".sh", ".pipe")
 MAX_RANK = 1 << 22
@@ -44,31 +44,33 @@ class _Task:
     rank: int
     mtime: float
     size: int
-    """Of the file, which may be packed (bytes)."""
+    """Size of the file, which may be packed (bytes)."""
     inner: bool
-    """It lay in a folder that was named: it need not be a dump."""
+    """True if it was found in a named folder: it need not be a dump."""
 
 
 class Closed(str):
-    """Why a file was not read though it may hold a dump: that shows nothing of its rank."""
+    """Why a file that may be a dump was not read; this shows nothing about its rank."""
 
     __slots__ = ()
 
 
 @dataclass
 class FoundDumps:
-    """What was found, the dumps by rank."""
+    """The dumps found, by rank."""
 
     dumps: list[RankDump] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
-    """Files that are no dump; `unreadable` where one was expected."""
+    """Files that are no dumps; `unreadable` where a dump was expected."""
     twice: dict[int, int] = field(default_factory=dict)
-    """Ranks with several dumps, of which the youngest counts, and how many they have."""
+    """Rank -> number of its dumps, if several; the newest counts."""
     apart: list[str] = field(default_factory=list)
-    """What is stated of dumps that are another job's or an earlier attempt's, and left out."""
+    """Notes about dumps of another job or earlier attempt that were left out."""
     closed: set[int] = field(default_factory=set)
-    """Ranks whose dumps may be there, but could not be read. A dump that ends in the middle is none of these:
-    its rank was ended while it wrote."""
+    """Ranks whose dumps may exist but could not be read.
+
+    A truncated dump does not count: its rank ended while writing.
+    """
 
 
 def gather_dumps(
@@ -76,7 +78,7 @@ def gather_dumps(
     report: Callable[[int], None] = lambda _bytes: None,
     file_cpu_s: int = FILE_CPU_S,
 ) -> FoundDumps:
-    """Read every dump under the paths, over all cores where there are many.
+    """Read every dump under the paths, on all cores if there are many.
 
     Args:
         paths: Files and folders.
@@ -113,14 +115,14 @@ def gather_dumps(
 
 
 def _choose(found: FoundDumps, by_rank: Mapping[tuple[str, int], RankDump]) -> None:
-    """Only the dumps of one run are judged together."""
+    """Keep only the dumps of one run."""
     of_one, found.apart = of_the_youngest_job([(series, dump) for (series, _), dump in by_rank.items()])
     found.dumps, words = of_the_last_attempt(sorted(of_one, key=lambda dump: dump.rank))
     found.apart += words
 
 
 def rank_of(path: Path) -> int | None:
-    """The number at the end of a dump's name (torch appends the rank to a prefix), or of its folder's."""
+    """The number at the end of a dump's name (torch appends the rank to a prefix) or of its folder's name."""
     for name in (path.name, path.parent.name):
         match = re.search(r"(\d+)\D*$", ENDINGS.sub("", name))
         if match is not None and len(match[1]) < 8 and int(match[1]) < MAX_RANK:
@@ -129,7 +131,7 @@ def rank_of(path: Path) -> int | None:
 
 
 def series_of(path: Path) -> str:
-    """What the dumps of one job on one node have in common: the folder, and the name before the rank."""
+    """The key of the dumps of one job on one node: the folder, and the file name before the rank."""
     name = ENDINGS.sub("", path.name)
     match = re.search(r"\d+\D*$", name)
     return str(path.parent / (name[: match.start()] if match else ""))
@@ -170,7 +172,7 @@ def _results(
 
 
 def _memory_for(size: int) -> int:
-    """The address space that a dump of so many bytes may take."""
+    """Address space for a dump of this size."""
     return min(MAX_MEMORY_BYTES, max(MIN_MEMORY_BYTES, MEMORY_PER_BYTE * size))
 
 
@@ -179,7 +181,7 @@ def _reader() -> Callable[[_Task, Dial], RankDump | str]:
 
 
 def _read(task: _Task, dial: Dial) -> RankDump | str:
-    """The dump, or why there is none."""
+    """The dump, or the reason why it cannot be read."""
     path = Path(task.path)
     try:
         with open_file(path) as file:

@@ -1,7 +1,7 @@
-"""Reads the dump of one rank's flight recorder: the collectives it joined, with sizes, states and frames.
+"""Parses the dump of one rank's flight recorder: its collectives, with sizes, states and frames.
 
-The format is that of torch's FlightRecorder (2.0 to 2.10 of its own numbering, torch 2.2 to 2.15), of any
-backend: nccl, ncclx, nccl2, rccl, xccl, gloo. A field that a version does not write is None here.
+The format is that of torch's FlightRecorder (versions 2.0 to 2.10 of the format, torch 2.2 to 2.15) for any
+backend: nccl, ncclx, nccl2, rccl, xccl, gloo. Fields that a version does not write are None.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from gpuwatch.runs.flight.pickle_reader import NoDumpError, UnreadableDumpError,
 from gpuwatch.runs.flight.rank_dump import GroupHistory, GroupInfo, Op, RankDump, State, signature
 
 MAX_ENTRIES = 250_000
-"""A ring of 2,000, enlarged a hundredfold."""
+"""Most entries: a ring of 2,000, enlarged a hundredfold."""
 ENTRY_KEY = b'"profiling_name"'
 MAX_RANKS = 1 << 20
 MAX_NAME = 120
 MAX_RANK_DIGITS = 7
-"""Digits."""
+"""Digits of a rank."""
 MAX_DIGITS = 20
 _NUMBER = re.compile(r"-?\d+")
 NOT_THE_USERS = ("/site-packages/", "/dist-packages/", "/torch/", "/lib/python3", "<frozen", "<string>")
-"""Parts of the paths of frames that belong to torch, its launchers and Python itself."""
+"""Path parts of frames in torch, its launchers and Python itself."""
 COALESCED = "coalesced"
 _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=-(1 << 62), le=1 << 62)]
-"""What torch counts fits into 63 bits; Python's integers may be of any length, and cost as much to print."""
+"""Torch's counters fit into 63 bits; unbounded Python integers would be expensive to print."""
 _Size: TypeAlias = Annotated[tuple[_Count, ...], msgspec.Meta(max_length=64)]
-"""As many dimensions as a tensor of torch can have."""
+"""At most as many dimensions as a torch tensor can have."""
 
 
 class _Frame(msgspec.Struct, gc=False):
@@ -50,7 +50,7 @@ class _Entry(msgspec.Struct, gc=False):
     process_group: tuple[str, str] | str | None = None
     collective_seq_id: _Count | None = None
     seq_id: _Count | None = None
-    """Before 2.2 of the format."""
+    """Used before version 2.2 of the format."""
     p2p_seq_id: _Count = 0
     is_p2p: bool | None = None
     input_sizes: list[_Size] = []
@@ -72,7 +72,7 @@ class _DumpFile(msgspec.Struct):
 
 
 def read_dump(data: bytes, rank: int, file: str) -> RankDump:
-    """One dump from the bytes of its file.
+    """Parse a dump from the bytes of its file.
 
     Raises:
         NoDumpError: the bytes are no dump; the message states why.
@@ -109,7 +109,7 @@ def _refuse_too_many(entries: int) -> None:
 
 
 def histories(ops: Iterable[Op]) -> dict[str, GroupHistory]:
-    """The entries of one rank, group by group."""
+    """The entries of one rank, by group."""
     by_group: dict[str, list[Op]] = {}
     for op in ops:
         by_group.setdefault(op.group, []).append(op)
@@ -139,7 +139,7 @@ def _lane(ops: list[Op]) -> GroupHistory:
 
 
 def _merged(first: Op, other: Op) -> Op:
-    """The parts of a coalesced collective: together they end when the entry `coalesced` does."""
+    """Merge the parts of a coalesced collective, which complete with its `coalesced` entry."""
     whole, part = (other, first) if other.name == COALESCED else (first, other)
     name = part.name if whole.name == COALESCED else whole.name
     inputs, outputs = first.inputs + other.inputs, first.outputs + other.outputs
@@ -186,7 +186,7 @@ def _op(entry: _Entry, words: dict[str, str]) -> Op:
 
 
 def _users(frames: list[_Frame], words: dict[str, str]) -> str | None:
-    """The innermost frame of the user's own code; of torch's where there is no other."""
+    """The innermost frame of user code; else the innermost of torch's."""
     if not frames:
         return None
     own = (frame for frame in frames if not any(part in frame.filename for part in NOT_THE_USERS))
@@ -199,7 +199,7 @@ def _dtypes(named: list[str] | str, words: dict[str, str]) -> tuple[str, ...]:
 
 
 def _known(words: dict[str, str], text: str) -> str:
-    """The same string object for the same words, made harmless once: a dump repeats few of them."""
+    """Intern a sanitized string; a dump repeats few distinct ones."""
     known = words.get(text)
     if known is None:
         known = words[text] = _name(text)
@@ -220,7 +220,7 @@ def _groups(config: Mapping[str, Mapping[str, Any]]) -> dict[str, GroupInfo]:
 
 
 def _members(held: object) -> tuple[int, ...]:
-    """The ranks of `[0, 1]`; a number that no rank can have is none of them."""
+    """Parse the ranks of `[0, 1]`; impossible numbers are dropped."""
     numbers = (found.group() for found in _NUMBER.finditer(_text(held)))
     ranks = (int(each) for each in numbers if len(each) <= MAX_RANK_DIGITS)
     return tuple(itertools.islice((rank for rank in ranks if 0 <= rank < MAX_RANKS), MAX_RANKS))
@@ -236,7 +236,7 @@ def _enqueued(status: Mapping[str, Mapping[str, Any]]) -> dict[int, int]:
 
 
 def _text(held: object) -> str:
-    """A string, a number or a list of numbers as text; empty for anything deeper, which may have no end."""
+    """A string, a number or a list of numbers as text; empty for deeper values, which may be unbounded."""
     if isinstance(held, str):
         return held
     numbers = held if isinstance(held, list) else [held]

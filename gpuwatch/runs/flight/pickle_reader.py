@@ -1,4 +1,4 @@
-"""A pickle or JSON text of torch as plain data, whoever wrote it: nothing in a pickle is ever called."""
+"""Reads a pickle or JSON text of torch as plain data from untrusted sources; pickles never execute code."""
 
 from __future__ import annotations
 
@@ -11,30 +11,33 @@ import msgspec
 from gpuwatch.plain import plain
 
 MAX_BYTES = 256 << 20
-"""A full ring of 2,000 entries with their stacks is about 2 MB; some enlarge the ring a hundredfold."""
+"""Largest file.
+
+A full ring of 2,000 entries with stacks is about 2 MB, and some rings are a hundred times larger.
+"""
 MAX_DEPTH = 64
-"""Brackets open in JSON: a dump needs 6, and a deeper one would only exhaust the parser's stack."""
+"""Deepest nesting in JSON: a dump needs 6, and more would only exhaust the parser's stack."""
 PICKLE_BEGINS = b"\x80"
 FLIGHT_DUMP = "a flight recorder's dump"
 
 
 class NoDumpError(ValueError):
-    """A file that is no dump; the message states why."""
+    """The file is not a dump; the message gives the reason."""
 
 
 class UnreadableDumpError(NoDumpError):
-    """A file that may be a dump of a kind that is not read: its rank may have written one."""
+    """The file may be a dump of an unsupported kind: its rank may have written one."""
 
 
 class _Plain(pickle.Unpickler):
-    """Numbers, strings, lists, tuples and dicts: torch writes its dumps without any global."""
+    """Unpickler for numbers, strings, lists, tuples and dicts; torch's dumps contain no globals."""
 
     def find_class(self, module: str, name: str) -> NoReturn:
-        """Refuse: whatever a pickle names could be called."""
+        """Raise: a global in a pickle could be called."""
         raise UnreadableDumpError(f"names {module}.{name}, which torch does not write into it: refused")
 
     def persistent_load(self, _pid: object) -> NoReturn:
-        """Refuse: there are no objects kept elsewhere."""
+        """Raise: there are no external objects."""
         raise UnreadableDumpError("points to an object outside of itself: refused")
 
 
@@ -42,11 +45,11 @@ _Kind = TypeVar("_Kind")
 
 
 def read_as(data: bytes, kind: type[_Kind], what: str = FLIGHT_DUMP, most: int = MAX_BYTES) -> _Kind:
-    """What a pickle or a JSON text holds, as `kind`; fields that it does not have are left out.
+    """Decode a pickle or JSON text as `kind`; missing fields take their defaults.
 
-    `what` names the kind in messages, `most` is the limit of its bytes.
+    `what` names the kind in messages, `most` limits the size in bytes.
 
-    JSON is read into `kind` at once: as lists and dictionaries it would take ten times the memory.
+    JSON is decoded directly into `kind`; lists and dictionaries would take ten times the memory.
 
     Raises:
         NoDumpError: it is neither, is cut off, too big or of another kind, or names something to be called.
@@ -100,7 +103,7 @@ def _parsed(data: bytes, kind: type[_Kind], what: str) -> _Kind:
 
 
 def _depth(data: bytes) -> int:
-    """The most brackets ever open; those in strings count too, which only makes it an upper bound."""
+    """Upper bound of the nesting depth; brackets in strings count too."""
     deepest = depth = 0
     for byte in data.translate(None, _NO_BRACKETS):
         depth += 1 if byte in b"[{" else -1

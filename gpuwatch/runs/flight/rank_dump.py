@@ -1,4 +1,4 @@
-"""One rank's flight recorder as data: the collectives it joined, by group, in order."""
+"""One rank's flight recorder as data: its collectives, by group, in order."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ ROOT_OR_SHARES = frozenset(
         "split",
     )
 )
-"""Names of collectives in which the members' sizes may differ, or log nothing."""
+"""Collectives in which sizes may differ between members or are not recorded."""
 DEFAULT_GROUP = "default_pg"
-"""What torch calls the group of all ranks, besides its number."""
+"""Torch's name for the group of all ranks."""
 Signature: TypeAlias = tuple[str, int | None, int | None, tuple[str, ...]]
-"""What all members of a group must agree on: name, elements in, elements out, types; None: may differ."""
+"""What the members of a group must agree on: name, input and output elements, types; None: may differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """One entry: a collective or one half of a send."""
+    """One entry: a collective, or one side of a send."""
 
     group: str
     seq: int
-    """The group's own count of collectives, from 1; p2p entries carry that of the collective before."""
+    """The group's collective counter, from 1; p2p entries carry that of the preceding collective."""
     p2p_seq: int
     name: str
-    """all_reduce, send 0->1, coalesced: without the backend."""
+    """`all_reduce`, `send 0->1`, `coalesced`; without the backend."""
     inputs: tuple[tuple[int, ...], ...]
     outputs: tuple[tuple[int, ...], ...]
     dtypes: tuple[tuple[str, ...], tuple[str, ...]]
-    """Of the inputs, of the outputs."""
+    """Types of the inputs and of the outputs."""
     state: State
     retired: bool
     created_s: float | None
-    """Unix seconds on the node's clock: when the rank came to it."""
+    """When the rank entered it, unix seconds on the node's clock."""
     timeout_s: float | None
     p2p: bool
     pg_id: int | None
@@ -57,7 +57,7 @@ class Op:
 
 @dataclass(frozen=True, slots=True)
 class GroupInfo:
-    """A process group, as a rank knows it."""
+    """A process group as listed in one rank's dump."""
 
     name: str
     desc: str
@@ -67,18 +67,18 @@ class GroupInfo:
 
 @dataclass(frozen=True, slots=True)
 class GroupHistory:
-    """What one rank did in one group."""
+    """One rank's collectives in one group."""
 
     collectives: Mapping[int, Op]
-    """By `Op.seq`; the parts of a coalesced one are one."""
+    """By `Op.seq`; the parts of a coalesced collective are merged."""
     last: int
-    """The last collective that it joined; 0: none."""
+    """The last collective that it entered; 0: none."""
     open: int | None
-    """The first one that has not completed there; None: all have, or the backend reports no states."""
+    """The first one that is not completed in this dump; None: all are, or the backend records no states."""
     has_states: bool
-    """Gloo leaves every entry `scheduled`, also those that are long done."""
+    """False for gloo, which leaves every entry `scheduled`, even completed ones."""
     p2p: tuple[Op, ...]
-    """Sends and receives that have not completed, in order."""
+    """Uncompleted sends and receives, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,27 +90,27 @@ class RankDump:
     version: str
     backend: str
     histories: Mapping[str, GroupHistory]
-    """By the group's name."""
+    """Group name -> history."""
     groups: Mapping[str, GroupInfo]
     enqueued: Mapping[int, int]
-    """Group number (`Op.pg_id`) -> the last collective that was enqueued."""
+    """Group number (`Op.pg_id`) -> the last enqueued collective."""
     wrapped: bool
-    """Entries are missing in front: overwritten, or left out because they had completed."""
+    """True if earlier entries are missing: overwritten, or left out because they had completed."""
     count: int
-    """Entries in it."""
+    """Number of entries."""
     newest: Op | None
-    """What the rank came to last."""
+    """The newest entry of the rank."""
     world: tuple[int, ...]
-    """All ranks of the job, where a backend without groups in its dump states them all the same (gloo)."""
+    """All ranks of the job, from backends whose dumps list them instead of groups (gloo)."""
 
 
 def signature(
     name: str, inputs: Iterable[Iterable[int]], outputs: Iterable[Iterable[int]], types: tuple[str, ...]
 ) -> Signature:
-    """The key by which an entry is compared with those of the other ranks.
+    """The key by which an entry is compared with those of other ranks.
 
-    Elements, not shapes: NCCL and gloo count elements. Where ranks may rightly differ (the root of a gather,
-    the shares of an all_to_all or of an all_gather of a list) that side is left out.
+    Counts elements instead of shapes, as NCCL and gloo do. Sides that may legitimately differ (the root of a
+    gather, the shares of an all_to_all or of an all_gather of a list) are left out.
     """
     if name in ROOT_OR_SHARES:
         return name, None, None, ()
@@ -120,5 +120,5 @@ def signature(
 
 
 def elements(sizes: Iterable[Iterable[int]]) -> int:
-    """How many numbers tensors of these sizes hold together."""
+    """Total number of elements of tensors with these sizes."""
     return sum(math.prod(size) for size in sizes)

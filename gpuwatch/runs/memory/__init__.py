@@ -1,1 +1,1 @@
-"""Memory of ranks by torch's allocator: snapshots, `memory_summary()`, and the lines of trainers in logs."""
+"""GPU memory of ranks from torch's allocator: snapshots, `memory_summary()`, and trainers' log lines."""

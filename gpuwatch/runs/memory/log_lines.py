@@ -1,4 +1,4 @@
-"""Lines of logs that state a rank's memory: `memory_summary()`, DeepSpeed, Megatron, a table by rank."""
+"""Parses log lines about a rank's memory: `memory_summary()`, DeepSpeed, Megatron, a table by rank."""
 
 from __future__ import annotations
 
@@ -31,29 +31,32 @@ ZERO = re.compile(
     r"|offload_(?:optimizer|param)"
     r"|Parameter Offload:|Reduce bucket size|Allgather bucket size|NVMe|swap(?:ping)? (?:in|out)|nvme_path"
 )
-"""Stage, partitions, optimizer states and offload, as DeepSpeed logs them (stage_1_and_2.py, stage3.py)."""
+"""Lines about stage, partitions, optimizer states and offload, in DeepSpeed's wording.
+
+From its stage_1_and_2.py and stage3.py.
+"""
 
 
 class MemoryLines:
-    """The memory of the ranks that one log tells of."""
+    """The memory of ranks in one log."""
 
     def __init__(self, file: str, rank: int | None) -> None:
         self._file, self._rank = file, rank
         self._found: dict[tuple[str, int | None, int | None], RankMemory] = {}
         self._zero: list[str] = []
         self._summaries: dict[int | None, RankMemory] = {}
-        """By the rank in front of the line: ranks write into one log at a time."""
+        """By the rank prefix of the line; several ranks may write into one log."""
         self._table = False
         self._message = ""
 
     def read(self, lines: Iterable[str]) -> None:
-        """Take in the lines of the log."""
+        """Process lines of the log."""
         for line in lines:
             self._line(line[:MAX_LINE_CHARACTERS])
 
     @property
     def found(self) -> list[RankMemory]:
-        """One entry a rank and source."""
+        """One entry for each rank and source."""
         for memory in self._found.values():
             memory.zero = list(self._zero)
         if not self._found and self._zero:

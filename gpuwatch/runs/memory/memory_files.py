@@ -1,4 +1,4 @@
-"""The memory of ranks under the given paths: snapshots and logs."""
+"""Memory of ranks from snapshots and logs under the given paths."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_REPORTS = 4096
 
 @dataclass
 class FoundMemory:
-    """The memory of the ranks, and the files that tell of none."""
+    """The memory of the ranks, and the files without such data."""
 
     ranks: list[RankMemory] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
@@ -75,7 +75,7 @@ def _whole(first: bytes, pieces: Iterator[bytes]) -> bytes:
 
 
 def _lines(first: bytes, pieces: Iterator[bytes]) -> Iterator[str]:
-    """Lines of a log; of one without an end only the beginning is kept."""
+    """The lines of a log; of an endless line only the beginning is kept."""
     held = first
     while True:
         *whole, held = held.replace(b"\r", b"\n").split(b"\n")

@@ -1,4 +1,4 @@
-"""The memory of one rank's GPU, as a snapshot or a log states it; sizes in bytes, None: not stated."""
+"""Memory of one rank's GPU from a snapshot or log; sizes in bytes, None: not given."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class MemoryHolder:
-    """Allocations that were made at one place of the program."""
+    """Allocations made at one place of the program."""
 
     where: str
     """`train.py:42 forward`, or a category of torch's profiler."""
@@ -17,7 +17,7 @@ class MemoryHolder:
 
 @dataclass
 class RankMemory:
-    """The figures of one rank; of a log the last, and the peak of all."""
+    """The figures of one rank; from a log the last ones, and the maximum of the peaks."""
 
     file: str
     source: str
@@ -27,32 +27,32 @@ class RankMemory:
     allocated: int | None = None
     reserved: int | None = None
     peak: int | None = None
-    """Most allocated."""
+    """Highest allocation."""
     peak_reserved: int | None = None
     requested: int | None = None
-    """Of the allocated memory what the program asked for: the rest is rounding."""
+    """Bytes of the allocated memory that the program requested; the rest is rounding."""
     unusable: int | None = None
-    """Free memory in segments that are in use: only requests that fit into it can use it."""
+    """Free memory in partially used segments; only requests that fit into a gap can use it."""
     largest_free: int | None = None
     out_of_memory: int = 0
     failed_request: int | None = None
     """Bytes of the last request that failed."""
     retries: int | None = None
-    """Times that the allocator emptied its cache to serve a request (`cudaMalloc retries`)."""
+    """How often the allocator emptied its cache to serve a request (`cudaMalloc retries`)."""
     holders: list[MemoryHolder] = field(default_factory=list)
-    """Of the peak, the largest first."""
+    """Holders of the peak, largest first."""
     peak_at: str | None = None
-    """The line's message, or the place in the snapshot's history."""
+    """The message of the log line, or the place in the snapshot's history."""
     is_whole_history: bool = True
-    """False: the snapshot's history begins later than its allocations: the peak may be older."""
+    """False: the snapshot's history begins after its first allocations, so the peak may be earlier."""
     host_used: int | None = None
-    """Of the node's memory, as DeepSpeed logs it."""
+    """Used memory of the node, as DeepSpeed logs it."""
     zero: list[str] = field(default_factory=list)
-    """What the log states of ZeRO: stage, partitions, optimizer states, offload."""
+    """ZeRO settings in the log: stage, partitions, optimizer states, offload."""
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether the report breaks off before its sizes, or states none."""
+        """True if the report ends before its sizes, or has none."""
         if self.source == "memory_summary":
             return self.peak is None or self.reserved is None or self.unusable is None
         sizes = (self.allocated, self.reserved, self.peak, self.peak_reserved)
@@ -60,7 +60,7 @@ class RankMemory:
 
     @property
     def fragmentation(self) -> float | None:
-        """Unusable memory as a share of what is reserved."""
+        """Unusable share of the reserved memory."""
         if self.unusable is None or not self.reserved:
             return None
         return self.unusable / self.reserved

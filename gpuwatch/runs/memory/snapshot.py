@@ -1,7 +1,8 @@
-"""A memory snapshot of torch (`torch.cuda.memory._dump_snapshot`): allocations of now, and of the peak.
+"""Parses torch's memory snapshots (`torch.cuda.memory._dump_snapshot`): current and peak allocations.
 
 The format is torch's `Snapshot` (torch/cuda/memory.py): segments of the caching allocator with their blocks,
-and a ring of the last actions for each device (`_record_memory_history`). Without history the peak is now.
+and a ring of recent actions per device (`_record_memory_history`). Without history, the current state counts
+as the peak.
 """
 
 from __future__ import annotations
@@ -15,16 +16,19 @@ from gpuwatch.runs.flight.pickle_reader import UnreadableDumpError, read_as
 from gpuwatch.runs.memory.rank_memory import MemoryHolder, RankMemory
 
 MAX_SNAPSHOT_BYTES = 512 << 20
-"""A ring of 100,000 actions with stacks is about 100 MB; its objects take ten times as much."""
+"""Largest snapshot.
+
+A ring of 100,000 actions with stacks is about 100 MB and takes ten times that in memory.
+"""
 MAX_HOLDERS = 10
 LIBRARY_PARTS = ("/torch/", "site-packages", "dist-packages", "??", "<string>", "<frozen")
-"""Frames of libraries; a holder is named by the program's own frame where one is known."""
+"""Path parts of library frames; a holder is named by the program's own frame if one is known."""
 UNKNOWN_PLACE = "allocated before the recorded history"
 ACTIVE = "active_allocated"
 
 
 class SnapshotFrame(msgspec.Struct, gc=False):
-    """A frame of the stack that allocated."""
+    """A frame of the allocating stack."""
 
     filename: str = ""
     line: int = 0
@@ -32,7 +36,7 @@ class SnapshotFrame(msgspec.Struct, gc=False):
 
 
 class SnapshotBlock(msgspec.Struct, gc=False):
-    """A piece of a segment."""
+    """A block within a segment."""
 
     size: int = 0
     state: str = ""
@@ -42,18 +46,18 @@ class SnapshotBlock(msgspec.Struct, gc=False):
 
 
 class SnapshotSegment(msgspec.Struct, gc=False):
-    """A piece of memory that the allocator took from the driver."""
+    """Memory that the allocator obtained from the driver."""
 
     device: int = 0
     address: int = 0
     total_size: int = 0
     segment_type: str | None = None
-    """None: torch's profiler made it of its events (on a CPU too); its segments are no memory of a device."""
+    """None: made by torch's profiler from its events (also on CPUs); such segments are no device memory."""
     blocks: list[SnapshotBlock] = []
 
 
 class AllocatorAction(msgspec.Struct, gc=False):
-    """An entry of the ring."""
+    """An entry of the action ring."""
 
     action: str = ""
     addr: int | None = None
@@ -63,14 +67,14 @@ class AllocatorAction(msgspec.Struct, gc=False):
 
 
 class Snapshot(msgspec.Struct):
-    """The whole file; older versions of torch write the list of segments alone."""
+    """The whole file; older torch versions write only the list of segments."""
 
     segments: list[SnapshotSegment]
     device_traces: list[list[AllocatorAction]] = []
 
 
 def read_snapshot(data: bytes, file: str, rank: int | None) -> list[RankMemory]:
-    """The memory of each device that a snapshot has segments of.
+    """Return the memory of each device with segments in a snapshot.
 
     Raises:
         NoDumpError: it is no snapshot; nothing in a pickle is executed.
@@ -119,7 +123,7 @@ def _add_reserved(memory: RankMemory, segments: list[SnapshotSegment]) -> None:
 
 
 def _placed(segments: list[SnapshotSegment]) -> list[tuple[int, SnapshotBlock]]:
-    """Each block with its address; older versions of torch state only that of the segment."""
+    """Each block with its address; older torch versions give only the segment's address."""
     found = []
     for segment in segments:
         address = segment.address
@@ -130,7 +134,7 @@ def _placed(segments: list[SnapshotSegment]) -> list[tuple[int, SnapshotBlock]]:
 
 
 def _find_peak(memory: RankMemory, actions: list[AllocatorAction], active: dict[int, SnapshotBlock]) -> None:
-    """The most that was allocated in the history, and what held it then."""
+    """Find the highest allocation in the history, and its holders."""
     changes = [_change(each) for each in actions]
     level = (memory.allocated or 0) - sum(changes)
     memory.is_whole_history = level <= 0
@@ -160,7 +164,7 @@ def _change(action: AllocatorAction) -> int:
 def _held_at(
     at: int, actions: list[AllocatorAction], active: dict[int, SnapshotBlock]
 ) -> list[tuple[str, int]]:
-    """Place and size of each allocation that was alive after an action."""
+    """Place and size of each allocation that was live after an action."""
     alive: dict[int | None, tuple[str, int]] = {}
     for action in actions[: at + 1]:
         if action.action == "alloc":
@@ -181,7 +185,7 @@ def _held_at(
 
 
 def _place(frames: list[SnapshotFrame], category: str | None) -> str:
-    """The frame of the program itself, else the first one."""
+    """The first frame of the program itself, else the first frame."""
     named = [each for each in frames if each.name or each.filename]
     own = [each for each in named if not any(part in each.filename for part in LIBRARY_PARTS)]
     chosen = next(iter(own or named), None)

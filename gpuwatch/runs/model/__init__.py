@@ -1,1 +1,1 @@
-"""Lines that show where ranks run, and matches as parts of a file record them."""
+"""Rules for lines that show where ranks run, and the record of matches in parts of a file."""

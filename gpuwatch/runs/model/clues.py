@@ -1,6 +1,6 @@
-"""Lines that state where a rank runs or that it saved, as rules of our own, found together with the failures.
+"""Internal rules for lines that show where a rank runs or that it saved; matched together with failures.
 
-Kept apart from the packs because they are no findings: they are not shown.
+They are not in the packs because their matches are not shown.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FAILED_RANK = "place.failed_rank"
 RANK_MAPPING = "place.rank_mapping"
 RANK_ON_HOST = "place.rank_on_host"
 TOOL_HOST = "place.tool_host"
-"""A tool's report that names its node; found by its reader, not by a rule."""
+"""The node name in a tool's report; found by the tool's reader, not by a rule."""
 
 HOST = r"(?P<host>[A-Za-z0-9][\w.-]*)"
 
@@ -59,7 +59,7 @@ NCCL_HEAD = re.compile(HOST + r":(?P<pid>\d+):\d+ \[\d+\] NCCL ")
 DATA_FILE = re.compile(
     r"\.(?:tar|zst|gz|bin|pt|jsonl?|parquet|arrow|safetensors|idx|h5|npy|npz)$", re.IGNORECASE
 )
-"""The name of a file, which stands behind "on" as a host does."""
+"""A file name, which stands after "on" as host names do."""
 TABLE_HOST = re.compile(r"\bhost +: (\S+)")
 TABLE_PID = re.compile(r"\(pid: (\d+)\)")
 MAPPED = re.compile(r"'([^']+)': \[([\d, ]+)\]")
@@ -67,7 +67,7 @@ MAPPED = re.compile(r"'([^']+)': \[([\d, ]+)\]")
 
 @dataclass(frozen=True, slots=True)
 class Clue:
-    """One line's word on where something runs; None where it does not state."""
+    """One line's information about where something runs; None: not given."""
 
     file: str
     how: str
@@ -82,14 +82,14 @@ class Clue:
 
 
 def is_clue(finding: dict[str, Any]) -> bool:
-    """Whether a rule of ours made this finding."""
+    """True if an internal rule made this finding."""
     return str(finding["rule"]).startswith(PREFIX)
 
 
 def clues_of(file: str, findings: Iterable[dict[str, Any]]) -> Iterator[Clue]:
-    """What the findings of one file state about places.
+    """Yield the place information of one file's findings.
 
-    Findings of the packs may report host and rank, too.
+    Findings of the packs may name host and rank too.
     """
     for finding in findings:
         lines: list[str] = finding["lines"]
@@ -132,7 +132,7 @@ def clues_of(file: str, findings: Iterable[dict[str, Any]]) -> Iterator[Clue]:
 def failed_rank(
     file: str, finding: dict[str, Any], lines: list[str], fields: dict[str, Any]
 ) -> Iterator[Clue]:
-    """An entry of torchrun's table of failures: the host stands in the line above, the pid below."""
+    """Yield from an entry of torchrun's failure table: the host is on the line above, the pid below."""
     key = finding.get("key", 0)
     above, below = lines[max(0, key - 2) : key], lines[key + 1 : key + 3]
     host = next((found[1] for line in reversed(above) if (found := TABLE_HOST.search(line))), None)
@@ -142,12 +142,12 @@ def failed_rank(
 
 
 def number(value: object) -> int | None:
-    """A field as a whole number; NCCL's device numbers and ranks are never anything else."""
+    """A field as an integer, or None; NCCL's device numbers and ranks are always integers."""
     return value if isinstance(value, int) else None
 
 
 def bus_id(text: object) -> str | None:
-    """NCCL prints a PCI address as one hexadecimal number: domain, bus, device and function as `1b000`."""
+    """Convert NCCL's PCI address, one hexadecimal number of domain, bus, device and function (`1b000`)."""
     if text is None:
         return None
     value = int(str(text), 16)

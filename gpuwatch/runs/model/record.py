@@ -1,4 +1,4 @@
-"""Matches written down in each part of a file, and gathered afterwards as if it had been read in one go."""
+"""Records the matches in each part of a file; `gathered` merges them as if the file had been read at once."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from gpuwatch.agent.logs.scanning.dedup import Gatherer, Open, signature
 from gpuwatch.runs.model.clues import is_clue
 
 MAX_MATCHES_PER_SPEAKER = 200
-"""Matches of one rule and speaker that are written down with their lines; the others are only counted."""
+"""Matches of one rule and writer that are recorded with their lines; further ones are only counted."""
 MAX_MATCHES_PER_RULE = 20_000
-"""The same of all speakers of a part; then only the first of each further speaker is."""
+"""Matches of one rule in a part that are recorded; beyond that, only the first one of each writer."""
 MAX_CLUES = 50_000
 
 Row: TypeAlias = dict[str, Any]
 """A finding with the keys of `wire.Finding`."""
 StepsBetween: TypeAlias = Callable[[Row, int, int | None], int]
-"""How many different steps the speaker of a finding logged between two offsets; None: the end of the file."""
+"""Number of distinct steps that a finding's writer logged between two offsets; None: up to the file's end."""
 
 
 @dataclass
 class Match:
-    """One match, and how many further ones like it were only counted."""
+    """A match, and how many further similar ones were counted."""
 
     rule: str
     row: Row
     message: str
     more: int = 0
     last: Row | None = None
-    """The newest of the further ones."""
+    """The newest of the further matches."""
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """The match, and the newest one that was counted with it."""
+        """The match, and the newest one counted with it."""
         return (self.row,) if self.last is None else (self.row, self.last)
 
     def count(self, finding: Row) -> None:
-        """Count one more match."""
+        """Count a further match."""
         self.more += 1
         self.last = finding
         self.row["last_at"] = max(self.row["last_at"], finding["at"])
@@ -50,7 +50,7 @@ class Match:
 
 @dataclass
 class RecoveryLine:
-    """A line that ends what a rule found."""
+    """A line that ends the condition that a rule found."""
 
     rule: str
     fields: dict[str, Any]
@@ -58,25 +58,25 @@ class RecoveryLine:
 
 
 class Recorder:
-    """Stands in a scanner for its `Gatherer`. Only what comes while `own` is set is written down."""
+    """Replaces a scanner's `Gatherer`. Records only while `own` is set."""
 
     def __init__(self) -> None:
         self.own = True
         self.events: list[Match | RecoveryLine] = []
-        """In the order of the file."""
+        """In file order."""
         self.clues: list[Row] = []
         self.left_out = 0
         self._of_rule: Counter[tuple[object, ...]] = Counter()
         self._last: dict[tuple[object, ...], Match] = {}
-        """Wording of a speaker -> its newest match."""
+        """(writer, wording) -> its newest match."""
         self._newest: dict[tuple[object, ...], Match] = {}
-        """Speaker of a rule -> the newest match."""
+        """(writer, rule) -> its newest match."""
         self._clues_seen: set[tuple[object, ...]] = set()
         self._renewed: dict[tuple[object, ...], int] = {}
-        """Speaker of a rule of which only the newest counts -> where it stands in `clues`."""
+        """(writer, rule), for rules of which only the newest match counts -> its index in `clues`."""
 
     def add(self, rule: CompiledRule, finding: Row, message: str) -> Open | None:
-        """Write a match down; None where it is only counted."""
+        """Record a match; None where it is only counted."""
         finding["id"], finding["count"], finding["last_at"] = 0, 1, finding["at"]
         if not self.own:
             return Open(finding, None)  # its block must be read past, but it is another part's
@@ -95,13 +95,13 @@ class Recorder:
         return Open(finding, None)
 
     def close(self, rule: CompiledRule, fields: dict[str, Any], at: float) -> list[Row]:
-        """Write a recovery down."""
+        """Record a recovery."""
         if self.own:
             self.events.append(RecoveryLine(rule.id, fields, at))
         return []
 
     def grown(self, _now: float, _most: int = 0) -> list[Row]:
-        """Nothing grows here."""
+        """Empty: recorded matches do not grow."""
         return []
 
     def _clue(self, rule: CompiledRule, finding: Row) -> Open | None:
@@ -115,7 +115,7 @@ class Recorder:
         return Open(finding, None)
 
     def _renew(self, key: tuple[object, ...], finding: Row) -> Open:
-        """Keep the newest clue of a rule for each speaker; it replaces the one before."""
+        """Keep only the newest match of a placement rule for each writer."""
         before = self._renewed.get(key)
         if before is None:
             self._renewed[key] = len(self.clues)
@@ -128,9 +128,9 @@ class Recorder:
 def gathered(
     events: Iterable[Match | RecoveryLine], rules: dict[str, CompiledRule], steps_between: StepsBetween
 ) -> list[Row]:
-    """The findings of a whole file: equal ones counted, floods reported once, closed by their recoveries.
+    """The findings of a whole file: similar ones counted, floods merged, recovered ones closed.
 
-    The last match of a rule and speaker is a finding of its own where steps stand right above it, and none
+    The last match of a rule and writer is a separate finding if steps were logged right above it and none
     below.
     """
     ids = count(1)
@@ -167,14 +167,14 @@ def gathered(
 
 @dataclass
 class Last:
-    """The last match of a rule and speaker in a file, and where the one before it stands."""
+    """The last match of a rule and writer in a file, and the offset of the one before."""
 
     row: Row | None = None
     before: int | None = None
     """Offset (bytes)."""
 
     def take(self, event: Match) -> None:
-        """Take the matches in the order of the file."""
+        """Process the matches in file order."""
         for row in event.rows:
             if self.row is None or row["offset"] > self.row["offset"]:
                 self.before = None if self.row is None else self.row["offset"]
@@ -183,7 +183,7 @@ class Last:
                 self.before = row["offset"]
 
     def is_apart(self, steps_between: StepsBetween) -> bool:
-        """Whether steps were logged between the two, and at most one, which a buffer may have held, below."""
+        """True if steps were logged between the two and at most one below (which a buffer may have held)."""
         if self.row is None or self.before is None:
             return False
         if steps_between(self.row, self.before, self.row["offset"]) == 0:
@@ -192,7 +192,7 @@ class Last:
 
 
 def split_off(last: Last, rows: Iterable[Row], new_id: Callable[[], int]) -> Row | None:
-    """The last match as a finding, no longer counted in another one; None: it is a finding already."""
+    """Turn the last match into a finding of its own; None: it is one already."""
     row = last.row
     if row is None:
         return None

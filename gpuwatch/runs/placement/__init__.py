@@ -1,1 +1,1 @@
-"""Which rank and node a log file is of."""
+"""Assigns log files to ranks and nodes."""

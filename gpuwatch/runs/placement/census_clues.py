@@ -1,4 +1,4 @@
-"""What a census proves: which numbers are ranks, and where each rank ran. Pure."""
+"""Conclusions from a census: which numbers are ranks, and where each rank ran. Pure."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from gpuwatch.runs.placement.rank_census import Census
 from gpuwatch.runs.placement.rank_line_patterns import OWN_LINE
 
 INTERLEAVED_FALLS = 2
-"""A number that falls so often from one line to the next names who writes; steps and epochs rise."""
+"""A number that falls this often between consecutive lines identifies writers; steps and epochs rise."""
 
 
 def ranks_counted_by(found: Census) -> frozenset[str]:
-    """Give the words whose numbers are the ranks of this job."""
+    """Return the words whose numbers are this job's ranks."""
     return frozenset(word for word, numbers in found.numbers.items() if _counts_ranks(found, word, numbers))
 
 
@@ -37,9 +37,9 @@ def _counts_ranks(found: Census, word: str, numbers: set[int]) -> bool:
 
 
 def clues_of_tasks(found: Census, words: frozenset[str]) -> list[Clue]:
-    """State where each rank ran, as `srun` names tasks and nodes, where its tasks are the ranks.
+    """Return where each rank ran, from `srun`'s tasks and nodes, where tasks are ranks.
 
-    They are where the whole job counts so, and where no launcher writes, nor ranks but of these numbers.
+    They are if the whole job numbers so, and neither a launcher nor other rank numbers write there.
     """
     ranks = set().union(*found.ranks.values())
     alone = not ranks and 0 not in found.tasks  # task 0 may be the launcher of all ranks of a node
@@ -50,7 +50,7 @@ def clues_of_tasks(found: Census, words: frozenset[str]) -> list[Clue]:
 
 
 def clues_of_hosts(found: Census, words: frozenset[str]) -> list[Clue]:
-    """State where each rank ran, as the heads of lines name ranks and hosts."""
+    """Return where each rank ran, from the ranks and hosts at the heads of lines."""
     if found.is_local("rank"):
         return []
     return [
@@ -61,7 +61,7 @@ def clues_of_hosts(found: Census, words: frozenset[str]) -> list[Clue]:
 
 
 def clues_of_pods(found: Census) -> list[Clue]:
-    """State which rank each pod is, by its ordinal, where no line states where a rank is."""
+    """Return the rank of each pod by its ordinal, where no line shows where a rank runs."""
     if any(word == "rank" for word, _ in found.hosts):
         return []
     ranks = ranks_of_pods(found.writers, found.world, one_per_host=found.one_per_host)
@@ -69,7 +69,7 @@ def clues_of_pods(found: Census) -> list[Clue]:
 
 
 def clues_of_own_hosts(found: Census) -> list[Clue]:
-    """State of which host each file is, where several files each state another one."""
+    """Return the host of each file, where several files name different own hosts."""
     sure = {file: next(iter(hosts)) for file, hosts in found.log_hosts.items() if len(hosts) == 1}
     stated = {file: next(iter(hosts)) for file, hosts in found.own_hosts.items() if len(hosts) == 1}
     if len(stated) < 2 or len(set(stated.values())) < len(stated):
@@ -81,7 +81,7 @@ def clues_of_own_hosts(found: Census) -> list[Clue]:
 
 
 def clues_of_processes(found: Census, words: frozenset[str]) -> list[Clue]:
-    """Give the process and GPU of each rank, but for those that two ranks claim."""
+    """Return process and GPU of each rank, except those claimed by two ranks."""
     claims: Mapping[tuple[object, ...], set[int | None]] = defaultdict(set)
     clues = found.clues.union(*(found.numbered[word] for word in words))
     for clue in clues:
@@ -91,6 +91,6 @@ def clues_of_processes(found: Census, words: frozenset[str]) -> list[Clue]:
 
 
 def claim(clue: Clue) -> tuple[object, ...]:
-    """Name the process or GPU that a clue gives to a rank: without a host it is of the node of its file."""
+    """Key of the process or GPU that a clue assigns to a rank; without a host it is on its file's node."""
     at = clue.file if clue.local_rank is not None or clue.host is None else ""
     return (clue.host, clue.pid, clue.bus_id, clue.local_rank, at)

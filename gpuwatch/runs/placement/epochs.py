@@ -1,4 +1,4 @@
-"""Epochs that a log announces: the first and the furthest one of those that its lines name."""
+"""The epochs that a log announces: first and highest."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ EPOCH_OF = re.compile(r"(?i)\bepochs?[ :=#\[(]{1,3}(\d{1,6}) ?(?:/|of) ?(\d{1,6}
 
 
 class EpochSpan(NamedTuple):
-    """Epochs of one announced number."""
+    """Range of epochs with one announced total."""
 
     first: int
     last: int
-    """The furthest one."""
+    """The highest epoch."""
     total: int
 
     @property
     def short(self) -> bool:
-        """Whether an announced epoch is missing; a loop whose first known epoch is 0 counts from 0."""
+        """True if an announced epoch is missing; loops whose first known epoch is 0 count from 0."""
         return self.last + (self.first == 0) < self.total
 
 
 def epochs_in(lines: Iterable[str]) -> EpochSpan | None:
-    """The epochs of the number that the last of these lines announces; None: no line names one."""
+    """The epochs with the total that the last line announces; None: no line names one."""
     named = [(int(found[1]), int(found[2])) for line in lines for found in EPOCH_OF.finditer(line)]
     if not named:
         return None

@@ -1,4 +1,4 @@
-"""The rank of a file that one process writes: by its path, its banner, or the only rank in it. Pure."""
+"""Finds the rank of a file with a single writer: by its path, its banner, or its only rank. Pure."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from gpuwatch.runs.placement.rank_census import Census
 
 BARE = "bare"
 NODE_RANKS = 8
-"""Of a usual node: a multiple of it may be the first of several ranks that write to its log."""
+"""Ranks of a usual node; a multiple of it may be the first of several ranks in one log."""
 _LAST_NUMBER = re.compile(r"(?:^|[ a-z-])(\d{1,5})(?: [a-z]{2,8}){0,2}$")
-"""The number that ends a name, before its endings."""
+"""The number at the end of a name, before its suffixes."""
 
 
 def own_ranks_of(found: Census, files: Sequence[str], words: frozenset[str] = frozenset()) -> dict[str, int]:
-    """Give the rank of each file of one process, by its name, its banner, or the only rank in its lines."""
+    """Return the rank of each single-process file, by its name, its banner, or the only rank in its lines."""
     if found.single and found.world in (None, 1) and len(found.writers) < 2:
         return dict.fromkeys(files, 0)
     own: dict[str, int] = {}
@@ -44,10 +44,10 @@ def own_ranks_of(found: Census, files: Sequence[str], words: frozenset[str] = fr
 
 
 def _only_speakers(found: Census) -> dict[str, int]:
-    """Give the rank of each file in which one rank alone speaks, from the first lines on, about regular work.
+    """Return the rank of each file in which only one rank logs regular work, from the first lines on.
 
-    A tag before some lines, and none before steps, is that of one rank among others.
-    Rank 0 speaks alone in the log of a whole job, and a launcher's log holds what all ranks print.
+    A tag before some lines but not before steps belongs to one rank among others. Rank 0 may log alone for
+    the whole job, and a launcher's log contains the output of all ranks.
     """
     alone = {file: next(iter(ranks)) for file, ranks in found.ranks.items() if len(ranks) == 1}
     if len(alone) > 1 and not _is_run(list(alone.values())):
@@ -65,12 +65,12 @@ def _only_speakers(found: Census) -> dict[str, int]:
 
 
 def _is_run(ranks: Sequence[int]) -> bool:
-    """Whether the ranks are all different, without a gap: those of nodes' first processes have gaps."""
+    """True if the ranks are distinct and consecutive; first ranks of nodes have gaps."""
     return len(set(ranks)) == len(ranks) == max(ranks) - min(ranks) + 1
 
 
 def _by_index(found: Census, words: frozenset[str]) -> dict[str, int]:
-    """Give the rank of each file with one number after a word that counts ranks, where all are different."""
+    """Return the rank of each file with one number after a word that counts ranks, if all are distinct."""
     lone = {
         file: next(iter(numbers))
         for (file, word), numbers in found.indexes.items()
@@ -80,10 +80,10 @@ def _by_index(found: Census, words: frozenset[str]) -> dict[str, int]:
 
 
 def ranks_of_names(files: Sequence[str], found: Census) -> dict[str, int]:
-    """Give the ranks in paths that count from 0 (`worker-2.log`, `task-3/stdout`), one process in each file.
+    """Return the ranks in zero-based paths (`worker-2.log`, `task-3/stdout`), one process per file.
 
-    A number without a word (`2.log`, the ordinal of a pod) is a rank only where the job has as many ranks as
-    there are files, or one process on each host.
+    A number without a word (`2.log`, a pod's ordinal) is a rank only if the job has as many ranks as there
+    are files, or one process per host.
     """
     families: dict[tuple[str, str, str], dict[str, int]] = defaultdict(dict)
     for file in files:
@@ -109,7 +109,7 @@ def ranks_of_names(files: Sequence[str], found: Census) -> dict[str, int]:
 
 
 def _join_folders(families: dict[tuple[str, str, str], dict[str, int]]) -> None:
-    """Make one family of those of equal names in different folders whose numbers are all different."""
+    """Merge families of equal names in different folders whose numbers are distinct."""
     alike: dict[tuple[str, str], list[tuple[str, str, str]]] = defaultdict(list)
     for family in families:
         alike[family[1:]].append(family)
@@ -122,7 +122,7 @@ def _join_folders(families: dict[tuple[str, str, str], dict[str, int]]) -> None:
 
 
 def _numbers_in(part: str) -> Iterator[tuple[str, int, str]]:
-    """Give the word, the number and the rest of each number in one component of a path."""
+    """Yield word, number and remainder for each number in a path component."""
     plain = part.replace("workerlog.", "worker.").replace("_", " ").replace(".", " ")
     found = list(RANK_NAMED.finditer(plain))
     for name in found:

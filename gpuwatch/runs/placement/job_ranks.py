@@ -1,4 +1,4 @@
-"""The rank of each log file and the meaning of each line's numbers, from the lines of the whole job."""
+"""Determines the rank of each log file, and the meaning of numbers in lines, from the whole job's lines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gpuwatch.runs.placement.rank_map import FileOwner
 from gpuwatch.runs.placement.step_series import StepSeries
 
 TASK = "task"
-"""Of `srun -l`: each number is a process of its own, whether a rank or not."""
+"""The label of `srun -l`: each number is a separate process, whether a rank or not."""
 
 
 def with_census(
@@ -30,7 +30,7 @@ def with_census(
     clues: Sequence[Clue],
     found: Census,
 ) -> tuple[list[FileOwner], list[Clue], frozenset[str]]:
-    """Add what sample lines state about the ranks and their number; and which words count ranks."""
+    """Add what sample lines show about ranks and their number; return also the words that count ranks."""
     words = ranks_counted_by(found)
     more = [
         *clues_of_processes(found, words),
@@ -48,7 +48,7 @@ def with_census(
 
 
 def merged(parts: Iterable[Census]) -> Census:
-    """What the lines of all files state, from the censuses of each in the order of the files."""
+    """Merge the censuses of all files, in file order."""
     whole = Census()
     for part in parts:
         for name in (each.name for each in fields(Census)):
@@ -64,7 +64,7 @@ def merged(parts: Iterable[Census]) -> Census:
 
 
 def _joined(counts: dict[object, object], key: object, value: object) -> object:
-    """A count added to the one that is known; of what is no count the later one."""
+    """Add numbers; for other values the later one wins."""
     known = counts.get(key, 0)
     return known + value if isinstance(value, int) and isinstance(known, int) else value
 
@@ -72,7 +72,7 @@ def _joined(counts: dict[object, object], key: object, value: object) -> object:
 def of_ranks(series: Sequence[StepSeries], words: frozenset[str]) -> tuple[StepSeries, ...]:
     """The series of a file by rank.
 
-    Numbers after `words` are ranks, those after other words report nothing.
+    Numbers after `words` are ranks; those after other words are ignored.
     """
     found: dict[tuple[object, ...], StepSeries] = {}
     for each in series:
@@ -89,7 +89,7 @@ def of_ranks(series: Sequence[StepSeries], words: frozenset[str]) -> tuple[StepS
 
 
 def with_rank(owner: FileOwner, own: Mapping[str, int]) -> FileOwner:
-    """The owner with the rank that its lines report, where its path names none; `r5` of rank 5 is no host."""
+    """The owner with the rank from its lines, if its path names none; `r5` of rank 5 is then no host."""
     rank = own.get(owner.file) if owner.rank is None else owner.rank
     hosts = (re.sub(rf"(?:(?:^|[-_.])r|^[wp])0{{0,4}}{rank}$", "", host) for host in owner.hosts)
     return replace(owner, rank=rank, hosts=tuple(dict.fromkeys(host for host in hosts if host)))

@@ -1,7 +1,7 @@
-"""The owner of a log file by its path: the node that it is named after, and the start of the job.
+"""Reads the owner of a log file from its path: the node name, and the number of the attempt.
 
-The rank in a path is read by the code that also runs on the nodes. A node in a path is only a candidate: the
-hosts that the lines themselves name decide (`runs.whereabouts`), because `run-7` looks like a host, too.
+The rank in a path is parsed by the agent's code. A node in a path is only a candidate, because `run-7` looks
+like a host too; the hosts that lines name decide (`runs.whereabouts`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import PurePath
 
 ATTEMPT = re.compile(r"(?:^|/)attempt[_-](\d+)(?:/|$)|(?:^|[/_.-])restart[_-]?(\d+)(?=[/_.-]|$)")
 RUN = re.compile(r"[^/]*(?=/attempt_\d+/)")
-"""The folder that torchrun makes of the run's id and eight random letters names no host."""
+"""Torchrun's folder of run id and eight random letters, which names no host."""
 ENDINGS = re.compile(
     r"\.(?:gz|zst|xz|bz2|log|txt|out|err|json|jsonl|dmesg|stdout|stderr|\d+|old|o|e|p?[oe]\d{3,12})$",
     re.IGNORECASE,
@@ -66,74 +66,74 @@ LOG_WORDS = (
         *("train", "training", "trainer", "nccl", "slurm", "srun", "torchrun", "launcher", "boot"),
     }
 )
-"""Words of a file's name that are no part of a host's."""
+"""Words in a file's name that are not part of a host name."""
 TOOLS = re.compile(
     r"(?<![A-Za-z0-9])(?:nvidia-(?:smi|bug-report)|rocm-smi|amd-smi|xpu-smi|py-spy)(?![A-Za-z0-9])",
     re.IGNORECASE,
 )
-"""Tools whose names hold a hyphen."""
+"""Tool names with a hyphen."""
 LABELS = {"node", "host", "hostname", "worker", "app", "main", "system", "sys"}
-"""Words that stand in front of a host's name, or begin it: `node-cn12`, `node-b03`."""
+"""Words before a host name or at its start: `node-cn12`, `node-b03`."""
 HOST_WORDS = LABELS | {"gpu", "nv", "nvidia"}
 WHOLE_NAME = re.compile(r"[A-Za-z]{2}")
-"""How what stands behind a label begins where it is a host's name by itself."""
+"""The start of a name after a label that is a host name by itself."""
 NOT_HOSTS = re.compile(
     r"(?:rank|global_?rank|local_?rank|attempt|run|job|jobid|step|steps|epoch|exp|experiment|trial|version|v|seed|"
     r"try|restart|ckpt|checkpoint|iter|part|shard|chunk|stage|tp|pp|dp|pid|task|array|world|cuda|gpu|dev|device|"
     r"g(?!0\d)|proc|process|slurm|log|logs|out|err|test|day|week|date|bs|lr|layer|model|\d+)[-_.]?\d*b?",
     re.IGNORECASE,
 )
-"""Words with a number behind that are no hosts; `gpu-003` is one, an index has no 0 in front."""
+"""Words with a number that are no hosts; `gpu-003` is one, because indexes have no leading zero."""
 WEAK = re.compile(r"[A-Za-z]\d|[abhv][1-9]00|[alpt][1-9]\d?s?|g[bh][1-9]00|mi\d{3}x?", re.IGNORECASE)
-"""A letter with a digit or an accelerator's model: a file of this name alone is of no known host."""
+"""A letter with a digit, or an accelerator model; such a name alone identifies no host."""
 RUN_LEVELS = {"r1", "r2", "r3", "r4"}
 RUN_LEVEL = re.compile(r"(?i)(?:dcgmi|diag)[a-z_.-]{0,12}?[-_.]?r[1-4](?!\d)")
-"""In the name of a file with the output of `dcgmi diag -r 3`."""
+"""Name of a file with the output of `dcgmi diag -r 3`."""
 NUMBERED_WORK = re.compile(
     r"[a-z][\w.-]{0,80}[-.][1-9]\d{4,11}|(?:ci|exp|job|test|trial|build|sweep|ablation|finetune|sft)[-.][\w.-]{0,80}\d"
     r"|(?:[a-z0-9]{1,40}[-.]){1,6}"
     r"(?:job|run|task|build|pipeline|test|trial|exp|experiment|attempt|step|stage|ckpt|pr|rank)[-_]?\d{1,12}",
     re.IGNORECASE,
 )
-"""What is counted behind another word: `ci-job-4471`, `nightly-build-12`, `exp-mamba-3`, `train-44120`."""
+"""Numbered runs: `ci-job-4471`, `nightly-build-12`, `exp-mamba-3`, `train-44120`."""
 GLOG_FILE = re.compile(
     r"[\w-]{1,80}\.(?P<host>\S{1,160}?)(?:\.[\w-]{1,40}\.log)?\.(?:INFO|WARNING|ERROR|FATAL)(?:\.[\d.-]{1,40})?"
 )
-"""A file as glog names it: `PROGRAM.HOST.USER.log.LEVEL.DATE.PID`."""
+"""A glog file name: `PROGRAM.HOST.USER.log.LEVEL.DATE.PID`."""
 POD_FILE = re.compile(
     r"[a-z0-9](?:[a-z0-9.-]{0,200}-)?(?:worker|master|launcher|chief|head|ps|trainer|server)-\d{1,5}"
     r"(?:-[a-z0-9]{1,10})?_[a-z0-9][a-z0-9-]{0,62}_[a-z0-9][a-z0-9-]{0,128}\.log"
     r"|[a-z0-9][a-z0-9.-]{0,250}_[a-z0-9][a-z0-9-]{0,62}_[a-z0-9][a-z0-9-]{0,62}-[0-9a-f]{64}\.log"
 )
-"""A container's log as kubelet names it: `POD_NAMESPACE_CONTAINER-ID.log`; a pod is no node."""
+"""Kubelet's container log: `POD_NAMESPACE_CONTAINER-ID.log`; a pod is not a node."""
 MIN_FAMILY_FILES = 2
-"""So many files named alike, with other numbers, are of nodes: `n1.log`, `n2.log`."""
+"""Files of one name with different numbers that make the numbers nodes: `n1.log`, `n2.log`."""
 LETTERED = re.compile(r"(?:node|host)(?:-[A-Za-z]|[A-Z])")
-"""Nodes that are distinguished by a letter."""
+"""Nodes that differ by a letter."""
 PADDED = re.compile(r"gpu[-_]?(?:0\d+|\d{3,})", re.IGNORECASE)
 HOST = re.compile(
     r"[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*?-?\d+(?:-[A-Za-z0-9]+)*(?:\.[A-Za-z][A-Za-z0-9-]*)*"
 )
 ADDRESS = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?!\d|\.\d)")
 NUMBERED = re.compile(r"(?:global|local)?_?rank[-_]?\d+[-.]?|slurm-\d+-?", re.IGNORECASE)
-"""A rank, a Slurm job: their numbers are no part of a host's name."""
+"""A rank or a Slurm job; their numbers are not part of a host name."""
 STAMP = re.compile(r"\d{4}-?\d\d-?\d\d(?:[T_-]?\d\d[-:]?\d\d(?:[-:]?\d\d)?)?Z?")
 
 
 @dataclass(frozen=True, slots=True)
 class PathPlaces:
-    """What a path states by itself."""
+    """What a path alone shows."""
 
     hosts: tuple[str, ...] = ()
-    """What may be the name of the node, the likeliest first."""
+    """Possible node names, most likely first."""
     attempt: int | None = None
-    """Which start of the job, counted from 0."""
+    """Number of the attempt, from 0."""
     kernel: bool = False
-    """Its name is that of a kernel log."""
+    """True if the name is that of a kernel log."""
 
 
 def path_places(path: str) -> PathPlaces:
-    """Read a path as it lies under the folder that was named, from the file name outwards."""
+    """Parse a path below the named folder, from the file name outwards."""
     found = ATTEMPT.search(path)
     attempt = None if found is None else int(found.group(1) or found.group(2))
     parts = PurePath(RUN.sub("", path)).parts
@@ -145,7 +145,7 @@ def path_places(path: str) -> PathPlaces:
 
 
 def hosts_in(part: str) -> list[str]:
-    """What may be host names in one file or folder name."""
+    """Possible host names in a file or folder name."""
     if POD_FILE.fullmatch(part):
         return []
     glog = GLOG_FILE.fullmatch(part)
@@ -164,12 +164,12 @@ def hosts_in(part: str) -> list[str]:
 
 
 def hosts_in_piece(piece: str) -> list[str]:
-    """What may be host names in a part of a name without separators of words."""
+    """Possible host names in a part of a name without word separators."""
     return [host for host in names_in(without_log_words(piece.strip("-."))) if may_be_host(host)]
 
 
 def without_weak(files: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
-    """The hosts of each file without names that may mean anything: `e6` of `e6.log` without an `e7.log`.
+    """The hosts of each file without ambiguous names, such as `e6` of `e6.log` without an `e7.log`.
 
     Args:
         files: Path -> what may be its host.
@@ -182,7 +182,7 @@ def without_weak(files: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...
 
 
 def stem(path: str) -> str:
-    """The name of a file without all its endings."""
+    """A file's name without any suffixes."""
     name = PurePath(path).name
     while ENDINGS.search(name):
         name = ENDINGS.sub("", name)
@@ -190,7 +190,7 @@ def stem(path: str) -> str:
 
 
 def may_be_host(name: str) -> bool:
-    """A word with a number that counts something else is none."""
+    """True if a word may be a host name; numbered words for other things are excluded."""
     if LETTERED.fullmatch(name):
         return True
     counted = NOT_HOSTS.fullmatch(name) or NUMBERED_WORK.fullmatch(name)
@@ -198,7 +198,7 @@ def may_be_host(name: str) -> bool:
 
 
 def names_in(piece: str) -> list[str]:
-    """The likelier name first: `gpu-b03` before `b03`, but `cn12` before `node-cn12`."""
+    """Candidates, likelier first: `gpu-b03` before `b03`, but `cn12` before `node-cn12`."""
     label, _, rest = piece.partition("-")
     if not rest or rest.isdecimal() or label.lower() not in HOST_WORDS:
         return [piece]
@@ -208,7 +208,7 @@ def names_in(piece: str) -> list[str]:
 
 
 def without_log_words(piece: str) -> str:
-    """`dmesg-gpu-002` is about `gpu-002`; `gpu-002-dmesg` and `gpu-002.kern` too."""
+    """Remove log words: `dmesg-gpu-002`, `gpu-002-dmesg` and `gpu-002.kern` become `gpu-002`."""
     words = re.split(r"([-.])", piece)
     kernel = [at for at, word in enumerate(words) if word.lower() in KERNEL_WORDS]
     if kernel and kernel[-1] < len(words) - 2:  # old-dmesg-gpu-002
@@ -227,7 +227,7 @@ def without_log_words(piece: str) -> str:
 
 
 def is_log_word(word: str, following: str) -> bool:
-    """A word in front of a bare number is part of the host's own name."""
+    """True for a log word, unless a bare number follows: it is then part of the host name."""
     word = word.lower()
     if following.isdecimal() and word not in KERNEL_WORDS | TOOL_WORDS:
         return False

@@ -1,7 +1,7 @@
-"""The ranks of pods and instances by the ordinals in their names, where each runs one process. Pure.
+"""Ranks of pods and instances by the ordinals in their names, one process each. Pure.
 
-Training operators count on from a first pod of its own kind: `run-master-0` is rank 0, `run-worker-0` rank 1.
-Vertex AI does so with its worker pools, SageMaker counts its instances from 1.
+Training operators number after a first pod of another kind: `run-master-0` is rank 0, `run-worker-0` rank 1.
+So does Vertex AI with its worker pools; SageMaker numbers its instances from 1.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _FIRST_ROLES = frozenset(("master", "chief", "coordinator", "launcher"))
 _POOL = re.compile(r"workerpool(?P<pool>\d)-(?P<n>\d{1,5})$")
 _INSTANCE = re.compile(r"algo-(?P<n>\d{1,5})$")
 MIN_PODS = 2
-"""Pods of a job."""
+"""Pods that a job needs."""
 
 
 def ranks_of_pods(hosts: Iterable[str], world: int | None, *, one_per_host: bool) -> Mapping[str, int]:
-    """Give host -> rank where the ordinals of all hosts count the ranks of the job.
+    """Return host -> rank if the ordinals of all hosts number the job's ranks.
 
     Args:
         hosts: Names as lines give them.
@@ -51,7 +51,7 @@ def _of_instances(names: Iterable[str]) -> dict[str, int]:
 
 
 def _of_family(names: Iterable[str]) -> dict[str, int]:
-    """Give the ranks of the largest family of names that differ in their ordinals."""
+    """Return the ranks of the largest family of names that differ only in ordinals."""
     families: dict[str, dict[str, int]] = defaultdict(dict)
     firsts: dict[str, str] = {}
     for name in names:

@@ -1,4 +1,4 @@
-"""Counts what the lines of a job state about ranks and their processes. Pure."""
+"""Counts what the lines of a job show about ranks and their processes. Pure."""
 
 from __future__ import annotations
 
@@ -52,87 +52,87 @@ from gpuwatch.runs.placement.rank_line_patterns import (
 )
 
 OPENING_LINES = 12
-"""Lines at the beginning of a file in which its process states its rank."""
+"""First lines of a file in which a process states its rank."""
 UNIT = re.compile(r"\b[A-Za-z][\w.-]{0,60}@(\d{1,5})\.service\b")
 
 
 @dataclass
 class Census:
-    """What the lines of all files state about ranks, before anything is concluded."""
+    """Facts from the lines of all files, before conclusions are drawn."""
 
     numbers: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
-    """Word -> the numbers that stand after it."""
+    """Word -> numbers after it."""
     disproved: set[str] = field(default_factory=set)
-    """Words whose number differed from the rank in the same line."""
+    """Words whose number differed from the rank on the same line."""
     ranks: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
-    """File -> the ranks that its lines name as writers."""
+    """File -> ranks of its lines' writers."""
     banners: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
-    """File -> the ranks that a process calls its own there."""
+    """File -> ranks that a process calls its own there."""
     worlds: set[int] = field(default_factory=set)
     variables: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
-    """File -> the ranks in launchers' variables that a process prints there."""
+    """File -> ranks in launcher variables printed there."""
     clues: set[Clue] = field(default_factory=set)
     hosts: dict[tuple[str, int], set[str]] = field(default_factory=lambda: defaultdict(set))
-    """Word and number -> the hosts on which lines state that this process is."""
+    """(word, number) -> hosts on which lines place this process."""
     log_hosts: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    """File -> the machines in the head of a log of one process."""
+    """File -> machines in the header of a single-process log."""
     own_hosts: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    """File -> the hosts that it states as its own."""
+    """File -> hosts that it names as its own."""
     tasks: dict[int, tuple[str, str]] = field(default_factory=dict)
-    """Slurm task -> its node and the file that states it."""
+    """Slurm task -> its node and the file that names it."""
     numbered: dict[str, set[Clue]] = field(default_factory=lambda: defaultdict(set))
-    """Word -> the processes that lines name after it, with the number as rank."""
+    """Word -> processes that lines name after it, with the number as rank."""
     indexes: dict[tuple[str, str], set[int]] = field(default_factory=lambda: defaultdict(set))
-    """File and word -> the numbers in it."""
+    """(file, word) -> numbers in it."""
     openings: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
-    """File -> the ranks that its first lines mention."""
+    """File -> ranks mentioned in its first lines."""
     falls: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    """Word -> how often its number is smaller than in the line before it."""
+    """Word -> how often its number is lower than on the previous line."""
     writers: set[str] = field(default_factory=set)
-    """Hosts that stand in the heads of lines."""
+    """Hosts at the heads of lines."""
     one_per_host: bool = False
-    """Whether lines are of JAX on several hosts, which runs one process on each."""
+    """True if lines are of JAX on several hosts, which runs one process per host."""
     ray_train: bool = False
-    """Whether lines are of Ray Train's table of workers."""
+    """True if lines are of Ray Train's worker table."""
     working: dict[str, bool] = field(default_factory=lambda: defaultdict(bool))
-    """Files in which a rank logs a line that is no error, and whether it states its rank there: `rank=3`."""
+    """Files in which a rank logs regular lines -> whether they carry its rank (`rank=3`)."""
     anonymous: set[str] = field(default_factory=set)
-    """Files with steps of no stated rank."""
+    """Files with steps of unknown ranks."""
     launchers: set[str] = field(default_factory=set)
     """Files with lines of a launcher."""
     processes: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
-    """File -> the processes of so many that write there: `process 3/16`."""
+    """File -> processes that write there, of an announced number: `process 3/16`."""
     pods: set[Clue] = field(default_factory=set)
-    """Where the scheduler of Kubernetes put each pod."""
+    """Nodes that Kubernetes assigned to pods."""
     spawned: set[Clue] = field(default_factory=set)
     """Processes with their local ranks."""
     launched: bool = False
-    """Whether lines are of a launcher that starts several ranks in one task."""
+    """True if a launcher starts several ranks in one task."""
     single: bool = False
-    """Whether a launcher shows that it started one process."""
+    """True if a launcher shows that it started one process."""
 
     @property
     def world(self) -> int | None:
-        """Number of ranks, as far as lines report."""
+        """Number of ranks, as far as lines show; None: unknown."""
         seen = max((rank for ranks in self.ranks.values() for rank in ranks), default=-1) + 1
         world = max(self.worlds, default=0)
         return max(world, seen) or None
 
     def is_local(self, word: str) -> bool:
-        """Whether the numbers after a word count from 0 on each host."""
+        """True if the numbers after a word restart at 0 on each host."""
         places = [len(hosts) for (each, _), hosts in self.hosts.items() if each == word]
         return len(places) > 1 and sum(count > 1 for count in places) * 2 > len(places)
 
     @property
     def announced(self) -> int | None:
-        """Number of ranks, where lines state one number alone that is no smaller than the ranks seen."""
+        """Number of ranks, if lines announce a single number that is at least as large as the ranks seen."""
         seen = max((rank for ranks in self.ranks.values() for rank in ranks), default=-1) + 1
         worlds = {world for world in self.worlds if world >= seen}
         return worlds.pop() if len(worlds) == 1 else None
 
 
 def census(samples: Iterable[tuple[str, Sequence[bytes]]]) -> Census:
-    """Read sample lines of each file (its name, its lines)."""
+    """Read (name, sample lines) of each file."""
     found = Census()
     for file, lines in samples:
         last: dict[str, int] = {}
@@ -152,7 +152,7 @@ def census(samples: Iterable[tuple[str, Sequence[bytes]]]) -> Census:
 
 
 def _mentioned(text: str) -> Iterator[int]:
-    """Give the ranks that a line mentions as ranks of the job, whosever they are."""
+    """Yield the ranks of the job that a line mentions, whichever rank writes it."""
     for named in RANK_NAMED.finditer(text[:2000]):
         other = OTHER_COUNTS.search(text[max(0, named.start() - 40) : named.start()])
         if named["rank"] is not None and other is None and is_rank(int(named["n"])):
@@ -160,7 +160,7 @@ def _mentioned(text: str) -> Iterator[int]:
 
 
 def _count_node(found: Census, file: str, lines: Sequence[bytes]) -> None:
-    """Take in which ranks the launcher of a node starts there, by local rank."""
+    """Record which ranks a node's launcher starts, by local rank."""
     given: set[tuple[int, ...]] = set()
     options: set[tuple[int, int]] = set()
     for raw in lines:
@@ -211,7 +211,7 @@ def _count(found: Census, file: str, text: str, by: Speaker, reading: LineRanks)
 
 
 def _count_processes(found: Census, file: str, text: str) -> None:
-    """Take in which of so many processes writes here, and where it runs: `process 3/16 on gpu-004`."""
+    """Record which process of how many writes here, and its host: `process 3/16 on gpu-004`."""
     process = PROCESS_OF.search(text) if "rocess" in text else None
     if process is None or int(process["n"]) >= int(process["world"]):
         return
@@ -221,7 +221,7 @@ def _count_processes(found: Census, file: str, text: str) -> None:
 
 
 def _is_table_row(found: Census, file: str, text: str) -> bool:
-    """Take in where a worker of Ray Train runs: its driver states it, on any node."""
+    """Record where a Ray Train worker runs; its driver, on any node, prints the table."""
     row = WORKER_TABLE.search(text)
     if row is None:
         return False
@@ -231,7 +231,7 @@ def _is_table_row(found: Census, file: str, text: str) -> bool:
 
 
 def _count_speaker(found: Census, file: str, text: str, by: Speaker, reading: LineRanks) -> None:
-    """Take in what a line states about the process that writes it."""
+    """Record what a line shows about the process that writes it."""
     rank = by.rank if by.rank is not None else reading.rank
     if reading.index is not None and reading.word is not None:
         found.numbers[reading.word].add(reading.index)
@@ -261,7 +261,7 @@ def _count_speaker(found: Census, file: str, text: str, by: Speaker, reading: Li
 
 
 def _count_process(found: Census, file: str, text: str, by: Speaker) -> None:
-    """Take in a line with a pid that mentions one rank, or one number that may count ranks."""
+    """Record a line with a pid that mentions one rank, or one number that may count ranks."""
     ranks = set(_mentioned(text))
     indexes = {int(named["letter_n"]) for named in LETTER.finditer(text)}
     if len(ranks) == 1:
@@ -273,7 +273,7 @@ def _count_process(found: Census, file: str, text: str, by: Speaker) -> None:
 
 
 def _count_tasks(found: Census, file: str, text: str) -> None:
-    """Take in which tasks `srun` names, with their node."""
+    """Record the tasks that `srun` names, with their nodes."""
     reported = SRUN_TASKS.search(text)
     if reported is None:
         return
@@ -284,7 +284,7 @@ def _count_tasks(found: Census, file: str, text: str) -> None:
 
 
 def _identities(file: str, text: str, rank: int, by: Speaker) -> Iterator[Clue]:
-    """Give the pid, the PCI address and the local rank that a line has beside its rank."""
+    """Yield pid, PCI address and local rank from a line with a rank."""
     pids, buses, hosts = set(PID.findall(text)), set(BUS.findall(text)), set(HOST.findall(text))
     pids = pids or ({str(by.pid)} if by.pid is not None else set())
     host = hosts.pop() if by.host is None and len(hosts) == 1 else by.host
@@ -297,7 +297,7 @@ def _identities(file: str, text: str, rank: int, by: Speaker) -> Iterator[Clue]:
 
 
 def _find_host(found: Census, text: str, rank: int) -> None:
-    """Keep the host that stands behind the rank in a line."""
+    """Record the host after the rank in a line."""
     for named in RANK_NAMED.finditer(text):
         beside = HOST_AFTER_RANK.match(text, named.end())
         if beside is not None and named["rank"] is not None and int(named["n"]) == rank:
@@ -306,7 +306,7 @@ def _find_host(found: Census, text: str, rank: int) -> None:
 
 
 def _find_own_host(found: Census, file: str, text: str, rank: int | None) -> None:
-    """Keep the host that a log, and the rank that writes the line, states as its own."""
+    """Record the host that a log, or the rank that writes a line, names as its own."""
     machine = LOG_HOST.search(text)
     if machine is not None:
         found.log_hosts[file].add(machine[1])

@@ -1,4 +1,4 @@
-"""How lines of launchers and programs state ranks, their processes and their hosts."""
+"""Patterns for ranks, processes and hosts in the lines of launchers and programs."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ HOST = re.compile(
     r"([A-Za-z](?=[\w.-]{0,80}\d)[\w.-]{0,80}\w)"
     r"(?=[\s,;)\]}\"']|$)"
 )
-"""A line that states the host of its process."""
+"""The host of the line's process."""
 HOST_PID = re.compile(r"\[([A-Za-z][\w.-]{0,80}):(\d{2,10})\] \D{0,40}\brank (\d{1,6})\b")
-"""Open MPI's report of where it binds each rank."""
+"""Open MPI's binding report for each rank."""
 PID_OF_RANK = re.compile(
     r"\b(?:pid|process|proc)[ =:]{1,2}(\d{2,10})(?: ?(?:->|=>|=|:|is) ?| ?\()"
     r"(?:global )?rank[ =:]{0,2}(\d{1,6})\b",
@@ -34,16 +34,16 @@ OWN = re.compile(
     r"|[^\x00-\x7f][\s:,]{0,2})(?:global[ _-]?)?$",
     re.IGNORECASE,
 )
-"""What stands before the rank in a banner of the process itself: `process rank: 5, device: cuda`."""
+"""Text before the rank in a process's own banner: `process rank: 5, device: cuda`."""
 HOST_AFTER_RANK = re.compile(
     r"(?:[ ,]{1,2}(?:\((?:(?:host|node)(?:name)?[ =:]{1,2})?|@ ?|on (?:(?:host|node) )?)|\] ?\[)"
     r"(?!(?:gpu|cuda|npu|device|dev|card|pid|tid|tp|pp|dp|stage|step|node|local_rank|port|line|epoch|phase|round"
     r"|[EWIF])[ _:=-]?\d{0,9}[),:\] ])"
     r"(?P<host>(?=[\w.-]{0,80}\d)[A-Za-z][\w.-]{0,80})(?=[),:\] ]|$)"
 )
-"""The host behind the rank in a line: `rank 29 (gx-14) states`, `rank 3 on gpu-004: lost`."""
+"""The host after the rank: `rank 29 (gx-14) states`, `rank 3 on gpu-004: lost`."""
 ONE_PROCESS = re.compile(r"'--local_rank=0'.{0,4000}exits with return code")
-"""DeepSpeed prints the command of the last process that it started on a node: there was only one."""
+"""DeepSpeed prints the command of the last process on a node; with local rank 0 it is the only one."""
 LAUNCHER = re.compile(
     r"\btorch\.distributed\.(?:elastic|run|launch)|\btorchrun\b|ChildFailedError|\baccelerate\.commands"
     r"|\blaunch\.py:|\[launcher"
@@ -53,7 +53,7 @@ VARIABLE = re.compile(
     + "|".join(LAUNCHER_RANKS)
     + r"|PALS_RANKID|FLUX_TASK_RANK|PADDLE_TRAINER_ID|GLOBAL_RANK)=['\"]?(\d{1,6})\b"
 )
-"""A launcher's variable with the rank of the process that prints it."""
+"""A launcher variable with the rank of the process that prints it."""
 NODE_VARIABLE = re.compile(
     r"\b(?:SLURMD_NODENAME|HOSTNAME|NODENAME|K8S_NODE_NAME)=['\"]?([A-Za-z][\w.-]{0,80})"
 )
@@ -63,25 +63,25 @@ OWN_HOST = re.compile(
     r"['\"]?([A-Za-z][\w.-]{0,80}\w)",
     re.IGNORECASE,
 )
-"""A line at whose head a log states the host that it is of."""
+"""A line that begins with the host of the log."""
 LOG_HOST = re.compile(
     r"^(?:Running on machine: |Job was executed on host\(s\) <(?:\d{1,5}\*)?(?![^,]{0,400}<)"
     r"|\d{3} \(\S{1,40}\) .{0,40}Job executing on host: <[^>]{0,160}?alias="
     r"|[Ee]xec(?:ution)?[ _]host *[=:] ?)"
     r"([A-Za-z0-9][\w.-]{0,80}\w)(?=\s*$|[>&/,])"
 )
-"""The head of a log of glog, which is of one process, and what batch systems (LSF, HTCondor, PBS) report."""
+"""Header of a glog file (one process), and of the reports of batch systems (LSF, HTCondor, PBS)."""
 WORKER_TABLE = re.compile(
     r"\((?:node_id=\w{1,64}, )?ip=(?P<host>[\d.]{7,15}), pid=(?P<pid>\d{1,10})\) "
     r"world_rank=(?P<rank>\d{1,6})\b"
 )
-"""A row of Ray Train's table of workers, which its driver prints."""
+"""A row of Ray Train's worker table, which its driver prints."""
 NCCL_CHANNEL = re.compile(
     r"\bNCCL INFO Channel \S{1,12}(?: :)? (?P<sender>\d{1,6})\[(?P<sender_device>\w{1,12})\] -> "
     r"(?P<receiver>\d{1,6})\[(?P<receiver_device>\w{1,12})\]"
     r"(?P<receives> \[receive\])?"
 )
-"""NCCL states the rank of the process that sends, or receives, over a channel."""
+"""NCCL's channel line: the rank that sends or receives."""
 STATED = re.compile(r"(?i)\brank['\"]?\s?[=:]\s?['\"]?\d")
 STEP = re.compile(r"(?i)\b(?:step|iter(?:ation)?|epoch)s?[ :=#\[]{1,3}\d")
 PROCESS_OF = re.compile(
@@ -90,28 +90,28 @@ PROCESS_OF = re.compile(
     r"(?:,? (?:(?:on|at) (?:host |node )?|host(?:name)?[=:] ?)"
     r"(?P<host>(?=[\w.-]{0,80}\d)[A-Za-z][\w.-]{0,80}\w)(?=[\s,;:)\]]|$))?"
 )
-"""A process states which of how many it is, and perhaps its host."""
+"""A process's number of how many, perhaps with its host."""
 ASSIGNED_POD = re.compile(
     r"\bSuccessfully assigned [\w.-]{1,100}/(?P<pod>[\w.-]{1,253}) to (?P<node>[A-Za-z0-9][\w.-]{0,120})"
 )
-"""The scheduler of Kubernetes names the node of a pod."""
+"""The Kubernetes scheduler's message with the node of a pod."""
 POD = "pod/"
-"""Before the name of a pod among addresses: it is no host's."""
+"""Prefix of pod names among addresses; they are no host names."""
 GLOBAL_RANKS = re.compile(r"\bglobal_ranks=\[(\d{1,6}(?:, ?\d{1,6}){0,63})\]")
-"""The ranks that torchrun gives to the processes of its node, by local rank."""
+"""The ranks that torchrun assigns to its node's processes, by local rank."""
 NODE_RANK = re.compile(r"--(?:node|machine)[_-]rank[= ](\d{1,5})\b")
 PER_NODE = re.compile(r"--nproc[_-]per[_-]node[= ](\d{1,3})\b")
-"""Options of a launcher on its own node; a file with both is of that node."""
+"""Launcher options for its own node; a file with both belongs to that node."""
 SPAWNED = re.compile(r"\bprocess (\d{1,10}) spawned with command: .{1,4000}--local_rank=(\d{1,3})\b")
-"""DeepSpeed's launcher."""
+"""DeepSpeed's launcher message."""
 ASSIGNED = re.compile(
     r"\b(?:assign|given|gets|has|as|is|->)(?:ed)?:? (?:the )?(?:global )?rank[ =:#]{1,2}(\d{1,6})\b",
     re.IGNORECASE,
 )
-"""Gives a rank to an address: `start signal from 10.1.6.7; assign rank 2`."""
+"""Assignment of a rank to an address: `start signal from 10.1.6.7; assign rank 2`."""
 ADDRESS = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.])")
 LETTER = re.compile(r"(?<![\w.-])r(?P<letter_n>\d{1,5})(?![\w.-])")
 WORLD_RANK = re.compile(r"\bworld_rank=\d")
-"""Ray Train's table of its workers, which it calls by their world ranks."""
+"""World ranks in Ray Train's worker table."""
 ONE_PER_HOST = re.compile(r"\b(?:jax_worker|coordination_service|jax\.distributed|JAX distributed)\b")
 SRUN_TASKS = re.compile(r"\bsrun: error: ([\w.-]{1,120}): tasks? ([\d,-]{1,400}): ")

@@ -1,4 +1,4 @@
-"""The place of every rank of an ended job, from the lines and the names of its logs."""
+"""Places every rank of an ended job, from the lines and names of its logs."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ ORDER = (
     "the line's prefix",
     "the log's head",
 )
-"""How a rank's place is known, the surest first."""
+"""Sources of a rank's place, most reliable first."""
 TABLE, HEAD = "torchrun's table", "the log's head"
-"""What states the node of a log more surely than its name, where no other line does."""
+"""Sources of a node that are more reliable than the file's name, where no other line gives it."""
 
 
 @dataclass(frozen=True)
 class FileOwner:
-    """What the path of a log file states about it."""
+    """What the path of a log file shows."""
 
     file: str
     rank: int | None = None
@@ -36,12 +36,12 @@ class FileOwner:
     hosts: tuple[str, ...] = ()
     """Candidates for its node."""
     group: str = ""
-    """The folder that holds all ranks of one launcher on one node; empty where there is no such folder."""
+    """The folder with all ranks of one launcher on one node; empty if there is none."""
 
 
 @dataclass
 class _Rank:
-    """One rank as it comes together."""
+    """One rank while its place is being assembled."""
 
     node: str | None = None
     gpu: int | None = None
@@ -52,7 +52,7 @@ class _Rank:
     how: str = ""
 
     def take(self, clue: Clue, node: str | None) -> None:
-        """Add what a clue states and no surer one has stated."""
+        """Add the facts of a clue that no more reliable one has given."""
         if self.node is None and node is not None:
             self.node, self.how = node, clue.how
         elif self.node is not None and node is not None and node != self.node:
@@ -65,14 +65,14 @@ class _Rank:
 
 @dataclass(frozen=True)
 class RankMap:
-    """Places of the ranks, and the node of each file as far as it is known."""
+    """Places of the ranks, and the node of each file where known."""
 
     places: Places
     nodes: Mapping[str, str]
 
 
 def rank_map(owners: Sequence[FileOwner], clues: Sequence[Clue]) -> RankMap:
-    """Join what the lines state with what the paths state; lines win."""
+    """Join the facts of lines and paths; lines take precedence."""
     clues = of_the_whole_job([replace(clue, host=value("node", clue.host)) for clue in clues])
     addresses = addresses_of(clues)
     nodes = nodes_of_files(owners, clues, addresses)
@@ -109,7 +109,7 @@ def rank_map(owners: Sequence[FileOwner], clues: Sequence[Clue]) -> RankMap:
 def give_pids(
     ranks: Mapping[int, _Rank], clues: Iterable[Clue], addresses: Mapping[str, str], nodes: Mapping[str, str]
 ) -> None:
-    """Add the pids that lines give to local ranks, where one rank of that node has this local rank."""
+    """Add pids that lines give for local ranks, where they are unambiguous on the node."""
     for clue in clues:
         if clue.rank is not None or clue.pid is None or clue.local_rank is None:
             continue
@@ -120,7 +120,7 @@ def give_pids(
 
 
 def place(rank: int, known: _Rank, world: int | None) -> RankPlace:
-    """One rank as the diagnosis wants it."""
+    """One rank as a `RankPlace` for the diagnosis."""
     return RankPlace(
         rank,
         known.node or "",
@@ -135,13 +135,13 @@ def place(rank: int, known: _Rank, world: int | None) -> RankPlace:
 
 
 def of_the_whole_job(clues: Sequence[Clue]) -> list[Clue]:
-    """Without the ranks of smaller process groups: NCCL counts the members of each group from 0."""
+    """The clues without ranks of smaller process groups: NCCL numbers the members of each group from 0."""
     world = max((clue.world for clue in clues if clue.world is not None), default=None)
     return [clue for clue in clues if clue.world is None or clue.world == world]
 
 
 def addresses_of(clues: Iterable[Clue]) -> dict[str, str]:
-    """Address -> node, where a line names both; of a host with and without domain, one name for both."""
+    """Address -> node from lines with both; a host with and without domain gets one name."""
     known: dict[str, str] = {}
     hosts: set[str] = set()
     for clue in clues:
@@ -159,9 +159,9 @@ def addresses_of(clues: Iterable[Clue]) -> dict[str, str]:
 def nodes_of_files(
     owners: Sequence[FileOwner], clues: Iterable[Clue], addresses: Mapping[str, str]
 ) -> dict[str, str]:
-    """The node of each file: the host that a rank's own log names, else the one in its path that lines name.
+    """File -> node: the host that a rank's own log names, else the one in its path that lines confirm.
 
-    Where no line names a host of the path, the only host in the file's lines is its node.
+    Where no line names a host of the path, the only host in the file's lines is used.
     """
     named: dict[str, Counter[str]] = defaultdict(Counter)
     stated: dict[str, set[str]] = defaultdict(set)
@@ -193,9 +193,9 @@ def nodes_of_files(
 
 
 def hosts_of_others(owners: Sequence[FileOwner]) -> dict[str, set[str]]:
-    """File -> the hosts that the paths of other files name, where its own path names another one.
+    """File -> hosts of other files' paths, if its own path names a different one.
 
-    A line with such a host in it is of that node, wherever it stands.
+    A line that contains such a host belongs to that node, wherever it stands.
     """
     likely = without_weak({owner.file: owner.hosts for owner in owners})
     every = {hosts[0] for hosts in likely.values() if hosts}
@@ -206,7 +206,7 @@ def hosts_of_others(owners: Sequence[FileOwner]) -> dict[str, set[str]]:
 
 
 def files_of_nodes(clues: Iterable[Clue]) -> set[str]:
-    """Give the files that are of one node each: they give the same pids or PCI addresses to other ranks."""
+    """Files of a single node each: they give the same pids or PCI addresses to different ranks."""
     claims: dict[tuple[int | None, str | None], dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
     for clue in clues:
         if clue.rank is not None and clue.host is None and (clue.pid or clue.bus_id):
@@ -220,13 +220,13 @@ def files_of_nodes(clues: Iterable[Clue]) -> set[str]:
 
 
 def folders_named(file: str, hosts: AbstractSet[str]) -> list[str]:
-    """The hosts that lines name and that a folder above a file, or the file, is called, the nearest first."""
+    """The hosts named by lines that also occur in the file's path, nearest first."""
     path = PurePath(file)
     return [part for part in (stem(file), *reversed(path.parts)) if part in hosts]
 
 
 def own_ranks(owners: Sequence[FileOwner], clues: Iterable[Clue]) -> dict[str, int]:
-    """The rank that a file is of: by its path, by the NCCL lines in it, or by torchrun's folders."""
+    """File -> its rank: by its path, by its NCCL lines, or by torchrun's folders."""
     spoken: dict[str, set[int]] = defaultdict(set)
     local: dict[tuple[str, int], set[int]] = defaultdict(set)
     for clue in clues:
@@ -250,5 +250,5 @@ def own_ranks(owners: Sequence[FileOwner], clues: Iterable[Clue]) -> dict[str, i
 
 
 def own_world(clues: Iterable[Clue]) -> range:
-    """All ranks, as far as a line shows how many there are."""
+    """All ranks, as far as a line shows their number."""
     return range(max((clue.world for clue in clues if clue.world is not None), default=0))

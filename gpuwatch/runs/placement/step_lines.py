@@ -1,7 +1,7 @@
-"""Which lines of a log are read for steps: a bounded sample, in which no kind of line is missing.
+"""Chooses the log lines to parse for steps: a bounded sample that contains every kind of line.
 
-The kind of a line is its text without digits and without the letters a to f: lines with other numbers, hashes
-or addresses are of one kind.
+The kind of a line is its text without digits and the letters a to f, so that numbers, hashes and addresses do
+not matter.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from gpuwatch.agent.logs.progress.dialect import CompiledDialect
 
 BYTES_PER_LINE = 512 << 10
-"""One line is read for so many bytes of a log: it takes about 100 us, searching 512 KiB for failures 2 ms."""
+"""Log bytes per parsed line: parsing takes about 100 us, searching 512 KiB for failures 2 ms."""
 MAX_SHAPES = 5_000
 RANK_LINES = 2048
-"""In a file of many ranks so many lines at the end of a stretch are distinguished by their prefix."""
+"""In a file of many ranks, this many lines at the end of a stretch are distinguished by prefix."""
 KNOWN_ENDS = 4
-"""Of the kinds of earlier blocks so many are read to their last line in a block: a bar has dozens."""
+"""Known kinds of lines whose last line in a block is parsed; a progress bar has dozens."""
 NEIGHBOUR_LINES = 2
-"""Lines above the last one of a block and of each new kind: they show how many steps lie between two."""
+"""Lines parsed above the last one of a block and of each new kind: they show the step interval."""
 BARREN_LINES, BARREN_SHARE = 200, 8
-"""After so many lines in a row for the same dialects that report nothing, one new kind in eight is read."""
+"""After this many lines without values in a row for the same dialects, one new kind in eight is parsed."""
 ODD = re.compile(rb"(?i)nan|inf(?!o)")
-"""In the shape of a line whose loss is no number; `INFO` is none."""
+"""Marks a shape whose loss is not finite; `INFO` must not match."""
 HEX_LETTERS = b"abcdefABCDEF"
 
 _TAG = rb"[\[<({]?[\w. -]{0,20}[@/][\w.-]{1,40}[\]>)}:| ]"
@@ -38,15 +38,15 @@ _MAY_HOLD_RANK = re.compile(
 
 
 class LineChoice:
-    """Chooses among the lines of one file, a stretch after the other."""
+    """Chooses among the lines of one file, one stretch after the other."""
 
     def __init__(self, first_lines: int) -> None:
-        """`first_lines` are read beyond the share of the file's size."""
+        """`first_lines`: lines that are parsed beyond the share by file size."""
         self._credit = first_lines
         self._seen: set[bytes] = set()
-        """Kinds of the stretches before."""
+        """Kinds seen in earlier stretches."""
         self._barren: dict[tuple[str, ...], int] = defaultdict(int)
-        """Dialects -> how many lines in a row that were read for them report nothing."""
+        """Dialects -> number of consecutive lines without values."""
         self._passed = 0
 
     def choose(
@@ -56,7 +56,7 @@ class LineChoice:
         paced: Mapping[bytes, list[CompiledDialect]],
         size: int,
     ) -> list[int]:
-        """Indexes of the lines to read, in order: of those whose shape is in `paced`.
+        """Return the indexes of the lines to parse, in order, among those whose shape is in `paced`.
 
         Args:
             lines: A stretch.
@@ -70,7 +70,7 @@ class LineChoice:
         return chosen
 
     def note(self, dialects: Sequence[CompiledDialect], *, reported: bool) -> None:
-        """Take in whether a line that was read for these dialects reports anything."""
+        """Record whether a line parsed for these dialects had values."""
         names = tuple(each.id for each in dialects)
         self._barren[names] = 0 if reported else self._barren[names] + 1
 
@@ -81,7 +81,7 @@ class LineChoice:
         paced: Mapping[bytes, list[CompiledDialect]],
         wanted: int,
     ) -> set[int]:
-        """Indexes of about `wanted` lines, the last of each kind and rank and the first of a new kind."""
+        """Indexes of about `wanted` lines: the last of each kind and rank, and the first of a new kind."""
         if wanted >= len(lines):
             return {index for index, shape in enumerate(shapes) if shape in paced}
         count = len(shapes)
@@ -125,7 +125,7 @@ class LineChoice:
     def _is_passed(
         self, shape: bytes, kinds: Mapping[bytes, bytes], paced: Mapping[bytes, list[CompiledDialect]]
     ) -> bool:
-        """Whether a new kind is passed over, as many for the same dialects report nothing."""
+        """True if a new kind is skipped because many lines for the same dialects had no values."""
         names = tuple(each.id for each in paced[shape])
         if self._barren[names] < BARREN_LINES or kinds[shape] in self._seen or ODD.search(shape):
             return False
@@ -136,7 +136,7 @@ class LineChoice:
 def last_of_ranks(
     lines: Sequence[bytes], shapes: Sequence[bytes], kinds: Mapping[bytes, bytes], last: int
 ) -> Iterable[int]:
-    """The last line of each rank among the `RANK_LINES` lines up to `last` that are of its kind."""
+    """The last line of each rank among the `RANK_LINES` lines up to `last` of the same kind."""
     found: dict[bytes, int] = {}
     kind = kinds[shapes[last]]
     for index in range(last, max(-1, last - RANK_LINES), -1):

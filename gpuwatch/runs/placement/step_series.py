@@ -1,4 +1,4 @@
-"""The steps that each rank logged in a file: a bounded sample, in which no kind of line is missing."""
+"""The steps that each rank logged in a file: a bounded sample that contains every kind of line."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from gpuwatch.runs.model.record import Row, StepsBetween
 from gpuwatch.runs.placement.step_lines import MAX_SHAPES, LineChoice
 
 FIRST_LINES, MIN_FIRST_LINES = 1_000, 40
-"""Lines that are read besides, shared out over the files of a scan: of a small log every line is read."""
+"""Lines parsed in addition, shared among the files of a scan; small logs are parsed completely."""
 LARGE_FILE_BYTES = 8 << 20
-"""Of a file of more bytes than this the least number of first lines is read: its blocks give enough steps."""
+"""Files above this size get the smallest number of first lines; their blocks give enough steps."""
 KEPT_POINTS = 2_000
-"""Steps of one series; twice as many are thinned to every second one."""
+"""Points kept per series; at twice as many, every second one is dropped."""
 KEPT_SERIES = 1_024
 KEPT_IN_ALL = 50_000
-"""Steps of all series of one part of a file."""
+"""Points kept over all series of one part of a file."""
 KEPT_TIMINGS = 5
 MAX_LINE = 8_192
 WRITER = ("rank", "local_rank", "host", "index", "index_of", "pid")
-"""Keys of `wire.Finding` by which the writers of a file are distinguished."""
+"""Keys of `wire.Finding` that distinguish the writers of a file."""
 CURVES = ("loss", "grad_norm", "tokens_per_s", "samples_per_s", "step_time_s")
 
 
 class StepPoint(NamedTuple):
-    """One logged step. None: the line does not give it."""
+    """One logged step. None: not in the line."""
 
     offset: int
-    """Of the line in its file (bytes)."""
+    """Offset of the line in its file (bytes)."""
     at: float | None
     """The line's own time (unix seconds)."""
     step: int
@@ -50,20 +50,20 @@ class StepPoint(NamedTuple):
 
 @dataclass
 class StepSeries:
-    """The steps of one rank in one file, in the order of the file."""
+    """The steps of one rank in one file, in file order."""
 
     rank: int | None = None
     local_rank: int | None = None
     host: str | None = None
     index: int | None = None
-    """A number that may be the rank, after the word `index_of`."""
+    """A number after the word `index_of` that may be the rank."""
     index_of: str | None = None
     dialect: str = ""
     per_epoch: bool = False
     total_steps: int | None = None
     points: list[StepPoint] = field(default_factory=list)
     values: dict[str, float] = field(default_factory=dict)
-    """Field of `wire.Progress` -> the newest value."""
+    """Field of `wire.Progress` -> newest value."""
     timings: dict[str, list[float]] = field(default_factory=dict)
     """Timer -> its last values (seconds)."""
     highest_scale: float | None = None
@@ -87,7 +87,7 @@ class StepSeries:
             self.timings[name] = [*self.timings.get(name, ()), seconds][-KEPT_TIMINGS:]
 
     def thin(self) -> None:
-        """Keep every second step, the last one, and those where a loss begins or ceases to be finite."""
+        """Keep every second step, the last one, and those where a loss becomes or stops being finite."""
         last = len(self.points) - 1
         self.points = [
             point
@@ -96,7 +96,7 @@ class StepSeries:
         ]
 
     def join(self, later: StepSeries) -> None:
-        """Append the series of the same rank from a later part of the file."""
+        """Append the same rank's series from a later part of the file."""
         self.points += later.points
         self.values.update(later.values)
         self.timings.update(later.timings)
@@ -108,12 +108,12 @@ class StepSeries:
             self.thin()
 
     def merge(self, other: StepSeries) -> None:
-        """Take in the points of a series of the same file that began beside this one."""
+        """Merge a series of the same file that began in parallel."""
         self.join(other)
         self.points.sort(key=lambda point: point.offset)
 
     def _of_other_loop(self, step: float, total: float | None, dialect: CompiledDialect) -> bool:
-        """A bar with another length and a smaller step is an evaluation's."""
+        """True for a bar with another total and a smaller step: an evaluation's."""
         if not dialect.id.endswith("bar") or total is None or self.total_steps is None or not self.points:
             return False
         return int(total) != self.total_steps and (step < self.points[-1].step or total < self.total_steps)
@@ -127,14 +127,14 @@ class StepSeries:
             self.thin()
 
     def _complete(self, fields: Mapping[str, float]) -> None:
-        """Values of a line that names no step are of the step that was named last."""
+        """Assign the values of a line without a step to the last step."""
         more = {name: fields[name] for name in CURVES if name in fields}
         if more:
             self.points[-1] = self.points[-1]._replace(**more)  # type: ignore[arg-type]
 
 
 class StepRecorder:
-    """Stands in for the agent's `ProgressReader`: it samples all lines instead of the newest ones."""
+    """Replaces the agent's `ProgressReader`: samples all lines instead of the newest ones."""
 
     def __init__(self, progress: ProgressReader, first_lines: int) -> None:
         self._progress = progress
@@ -143,16 +143,16 @@ class StepRecorder:
         self._waiting: deque[tuple[int, float, bytes, bytes, list[CompiledDialect]]] = deque()
         self._fitting: dict[bytes, list[CompiledDialect]] = {}
         self.own = True
-        """False: what comes belongs to another part of the file."""
+        """False while the input belongs to another part of the file."""
         self.series: dict[tuple[Any, ...], StepSeries] = {}
 
     @property
     def newest(self) -> StepRecorder:
-        """The part that takes the prefilter's lines."""
+        """The object that takes the prefilter's lines."""
         return self
 
     def take_from(self, backlog: bool) -> None:
-        """Nothing to prepare."""
+        """No-op: nothing to prepare."""
 
     def take(
         self,
@@ -161,7 +161,7 @@ class StepRecorder:
         paced: Mapping[bytes, list[CompiledDialect]],
         size: int,
     ) -> None:
-        """Choose among the lines whose shape may hold progress: some of every shape, and the last."""
+        """Choose among the lines whose shape may contain progress: some of every shape, and the last."""
         if not self.own:
             return
         chosen = self._choice.choose(lines, shapes, paced, size)
@@ -173,13 +173,13 @@ class StepRecorder:
                 self._found.append((at, lines[index], shapes[index], paced[shapes[index]]))
 
     def place(self, offset_of: Callable[[int], int], arrived: float, backlog: bool) -> None:  # noqa: ARG002 - as `Newest` has it
-        """Note where the chosen lines stand in the file."""
+        """Queue the lines chosen by `take` with their file offsets."""
         for at, line, shape, dialects in self._found:
             self._waiting.append((offset_of(at), arrived, line, shape, dialects))
         self._found.clear()
 
     def frames(self, local_ranks: bool) -> list[dict[str, Any]]:
-        """Read what was chosen into the series; nothing is sent."""
+        """Parse the queued lines into the series; returns no frames."""
         while self._waiting:
             offset, arrived, line, shape, dialects = self._waiting.popleft()
             readings = self._readings(line, shape, dialects, local_ranks)
@@ -202,7 +202,7 @@ class StepRecorder:
     def _readings(
         self, line: bytes, shape: bytes, dialects: list[CompiledDialect], local_ranks: bool
     ) -> list[tuple[ProgressReading, Any, str]]:
-        """What a line holds. Of a shape read before only the dialects are tried that fitted it."""
+        """The values in a line; for a known shape only the dialects that matched it are tried."""
         found = list(self._progress.readings(line, self._fitting.get(shape, dialects), local_ranks))
         if shape not in self._fitting and all(each.steady for each in dialects):
             if len(self._fitting) >= MAX_SHAPES:
@@ -213,7 +213,7 @@ class StepRecorder:
 
 
 def joined(parts: Iterable[Mapping[tuple[Any, ...], StepSeries]]) -> list[StepSeries]:
-    """The series of a whole file from those of its parts, in the order of the file."""
+    """Merge the series of a file's parts, in file order."""
     found: dict[tuple[Any, ...], StepSeries] = {}
     for part in parts:
         for key, series in part.items():
@@ -225,7 +225,7 @@ def joined(parts: Iterable[Mapping[tuple[Any, ...], StepSeries]]) -> list[StepSe
 
 
 def last_lines(data: bytes, count: int) -> list[str]:
-    """The last `count` lines that are not blank, without the prefixes of launchers."""
+    """The last `count` non-blank lines, without launcher prefixes."""
     lines = [line for line in re.split(rb"[\r\n]+", data) if line.strip()]
     return [messages(line)[0][-1][0].strip() for line in lines[-count:]]
 
@@ -246,13 +246,13 @@ def _finite(point: StepPoint) -> bool:
 
 
 def _merged(old: StepPoint, new: StepPoint) -> StepPoint:
-    """Two lines about one step."""
+    """Merge two lines about one step."""
     pairs = zip(old, new, strict=True)
     return StepPoint(*[before if value is None else value for before, value in pairs])  # type: ignore[arg-type]
 
 
 def steps_in(series: Sequence[StepSeries]) -> StepsBetween:
-    """The question for one file, whose steps `series` holds."""
+    """Return the `StepsBetween` function of a file with these series."""
 
     def between(row: Row, low: int, high: int | None) -> int:
         rank = row.get("rank")

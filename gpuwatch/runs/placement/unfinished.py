@@ -1,4 +1,4 @@
-"""Operations that ranks announce and report as done: the one rank that began one and did not end it."""
+"""Operations that ranks announce and report as done; finds the rank that did not finish one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuwatch.agent.logs.lines.normalise import messages
 from gpuwatch.agent.logs.matching.record_rank import read_message
 
 MIN_FINISHED_PEERS = 3
-"""So many ranks must have come to the end of an operation, and all but one of those that began it."""
+"""At least this many ranks, and all but one of those that began, must have finished an operation."""
 _MAY = re.compile(rb"(?i)\b(?:start|begin|enter|complet|finish|done|leav|left|exit)")
 _WHAT = r"(?P<{}>[A-Za-z][A-Za-z_-]{{2,30}}(?: [A-Za-z_-]{{2,20}}){{0,2}}?)"
 _BEGUN = re.compile(
@@ -29,13 +29,13 @@ _ENDED = re.compile(
 
 @dataclass(frozen=True)
 class Unfinished:
-    """What one rank began and did not end, while the others did."""
+    """An operation that one rank began and did not finish, while the others did."""
 
     what: str
-    """As the line calls it: `all-reduce`."""
+    """The operation as its line names it: `all-reduce`."""
     rank: int
     peers: int
-    """Ranks that came to its end."""
+    """Number of ranks that finished it."""
     host: str | None
     file: str
     text: str
@@ -43,7 +43,7 @@ class Unfinished:
 
 
 def unfinished(samples: Iterable[tuple[str, Sequence[bytes]]]) -> Unfinished | None:
-    """Read sample lines of each file (its name, its lines). None: no rank alone is in an operation."""
+    """Read (name, sample lines) of each file; None: no single rank is in an operation."""
     begun: dict[str, Counter[int]] = defaultdict(Counter)
     ended: dict[str, Counter[int]] = defaultdict(Counter)
     last: dict[tuple[str, int], Unfinished] = {}
@@ -77,5 +77,5 @@ def _alone(
 
 
 def _key(what: str) -> str:
-    """`all-reduce`, `AllReduce` and `all_reduce` are one."""
+    """Normalise: `all-reduce`, `AllReduce` and `all_reduce` are equal."""
     return re.sub(r"[^a-z]", "", what.lower())

@@ -1,6 +1,6 @@
-"""`nvidia-bug-report.log`: which of its sections are logs of the kernel, and which node it is of.
+"""Reads `nvidia-bug-report.log`: its kernel-log sections and its node.
 
-The sections stand between lines of underscores, each under its own heading: a path after `***`, or a command.
+Sections stand between lines of underscores, each with a heading: a path after `***`, or a command.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _UNAME = re.compile(r"uname: Linux (?P<host>[A-Za-z0-9][\w.-]{0,63}) ")
 
 
 class BugReport:
-    """Follows the sections of a report. Only the logs among them may hold findings of the rules."""
+    """Tracks the sections of a report. Rules are applied only to the logs among them."""
 
     def __init__(self) -> None:
         self.node: str | None = None
@@ -30,7 +30,7 @@ class BugReport:
         self._log = False
 
     def is_log(self, text: str) -> bool:
-        """Take the next line; whether it is a line of a log."""
+        """Process the next line; True if it belongs to a log."""
         if _RULER.match(text):
             self._heading_due, self._log = True, False
             return False
@@ -43,7 +43,7 @@ class BugReport:
         return self._log
 
     def _head(self, text: str) -> None:
-        """The lines on top that name the node and the time."""
+        """Read node and time from the lines at the top."""
         uname = _UNAME.match(text)
         if uname and self.node is None:
             self.node = uname["host"]

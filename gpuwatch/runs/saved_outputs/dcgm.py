@@ -1,4 +1,4 @@
-"""`dcgmi diag` and `dcgmi health`: the tests that failed, with their GPUs and the reason given below them.
+"""Parses `dcgmi diag` and `dcgmi health`: failed tests with their GPUs and the reason below them.
 
 | GPU Memory                | Fail - GPU: 3                                  |
 | Warning                   | GPU 3 has uncorrectable memory errors and row  |
@@ -33,17 +33,17 @@ _CLASSES: tuple[tuple[str, str, Severity, Fields], ...] = (
     (r"nvlink|nvswitch", "gpu.xid.nvlink", "error", {}),
     (r"thermal|throttl|slowdown|power brake|temperature", "gpu.throttled", "error", {}),
 )
-"""What the text names, the first that fits; else the test failed for another reason."""
+"""(pattern, class, severity, fields); the first match decides, else it is an unspecific failure."""
 
 
 @dataclass
 class _Test:
-    """One test (of `diag`) or subsystem (of `health`) with what stands in its rows."""
+    """One test (of `diag`) or subsystem (of `health`) with its rows."""
 
     name: str
     line: ToolLine
     gpu: int | None = None
-    """Of the part that it stands in (`health`)."""
+    """GPU of the section that it is in (`health`)."""
     failed: bool = False
     warned: bool = False
     gpus: set[int] = field(default_factory=set)
@@ -58,7 +58,7 @@ class Dcgm:
         self._tests: list[_Test] = []
 
     def take(self, line: ToolLine) -> bool:
-        """Read a line; False: it is not of this table."""
+        """Process a line; False: it does not belong to the table."""
         text = line.text.strip()
         if text[:1] == "+" or not text:
             return True
@@ -69,7 +69,7 @@ class Dcgm:
         return True
 
     def findings(self) -> list[ToolFinding]:
-        """One of each test that failed and GPU."""
+        """One finding for each failed test and GPU."""
         found: list[ToolFinding] = []
         for test in self._tests:
             if test.failed or test.warned:

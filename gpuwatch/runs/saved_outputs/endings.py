@@ -1,4 +1,4 @@
-"""What an exit status states: the class of the end of a process."""
+"""Maps exit statuses to failure classes."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ BY_SIGNAL = {
 
 
 def of_exit_code(code: str) -> str | None:
-    """The class of `137` (128 and the signal) or `-9`; None: no signal ended it."""
+    """The class of `137` (128 + signal) or `-9`; None: not ended by a signal."""
     number = int(code) if code.lstrip("-").isdecimal() and len(code) < 6 else 0
     return BY_SIGNAL.get(number - 128 if number > 128 else -number)

@@ -1,4 +1,4 @@
-"""What a node's own commands report: `df` (full file systems) and `ibstat` (ports that are down)."""
+"""Reads a node's own commands: `df` (full file systems) and `ibstat` (ports that are down)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Df:
         self._found: list[ToolFinding] = []
 
     def take(self, line: ToolLine) -> bool:
-        """Read a line; False: it is no row."""
+        """Process a line; False: it is no row."""
         row = _DF_ROW.match(line.text)
         if row is None:
             return DF_HEADING.match(line.text) is not None
@@ -35,12 +35,12 @@ class Df:
         return True
 
     def findings(self) -> list[ToolFinding]:
-        """One of each file system without room."""
+        """One finding for each full file system."""
         return self._found
 
 
 class Ibstat:
-    """Ports of the InfiniBand adapters; one that is down beside others that are up was up once, perhaps."""
+    """Ports of InfiniBand adapters; a port that is down counts if another port is up."""
 
     def __init__(self) -> None:
         self._device = self._port = ""
@@ -48,7 +48,7 @@ class Ibstat:
         self._down: list[ToolFinding] = []
 
     def take(self, line: ToolLine) -> bool:
-        """Read a line; False: the output has ended before it."""
+        """Process a line; False: the output ended before it."""
         text = line.text.strip()
         if IBSTAT_HEADING.match(line.text):
             self._device = text.split("'")[1]

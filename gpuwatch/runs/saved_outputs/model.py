@@ -1,4 +1,4 @@
-"""What the readers of tool outputs have in common: a line, a finding, and the protocol of a reader."""
+"""Common types of the tool-output readers: line, finding, reader protocol."""
 
 from __future__ import annotations
 
@@ -23,50 +23,50 @@ class ToolLine:
     """One line of a tool's output."""
 
     text: str
-    """Without line end and without the prefix that names a host."""
+    """Without line end and host prefix."""
     offset: int
     """Bytes from the start of the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolFinding:
-    """What a tool reports about one GPU, in the classes of the rule packs."""
+    """A tool's report about one GPU, with a class of the rule packs."""
 
     rule: str
     severity: Severity
     line: ToolLine
-    """The line that decides."""
+    """The decisive line."""
     fields: Fields = field(default_factory=dict)
     above: tuple[str, ...] = ()
-    """Headings that the line stands under."""
+    """Headings above the line."""
     at: float | None = None
-    """When the tool ran, or when what it reports about happened (unix seconds)."""
+    """When the tool ran, or when the reported event happened (unix seconds)."""
     host: str | None = None
-    """The node that it is about, where the output states it."""
+    """The node that it is about, if the output names it."""
     by_driver: bool = True
-    """About a GPU, by its driver."""
+    """True if it is about a GPU and from its driver."""
 
 
 class ToolReader(Protocol):
     """Reads one output of one tool, line by line."""
 
     def take(self, line: ToolLine) -> bool:
-        """Read a line; False: the output has ended before it."""
+        """Process a line; False: the output ended before it."""
 
     def findings(self) -> list[ToolFinding]:
-        """What was found, once the output has ended."""
+        """The findings, once the output has ended."""
 
 
 @runtime_checkable
 class GpuList(Protocol):
-    """A reader of a tool that lists GPUs."""
+    """A tool reader that lists GPUs."""
 
     def gpus(self) -> dict[str, int]:
-        """PCI address -> index of the GPUs that it lists with both."""
+        """PCI address -> index, of GPUs listed with both."""
 
 
 def date_in(text: str) -> float | None:
-    """The time of a date as `date` and nvidia-smi print it (unix seconds); without UTC, of this time zone."""
+    """Parse a date as printed by `date` and nvidia-smi (unix seconds); local time zone unless UTC."""
     found = _DATE.search(text)
     if found is None:
         return None

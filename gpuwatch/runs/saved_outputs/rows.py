@@ -1,4 +1,4 @@
-"""What tools report, as rows like those of the scanner, and the GPUs that they number."""
+"""Converts tool reports into rows like those of the scanner, and numbers their GPUs."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from gpuwatch.runs.model.record import Match, RecoveryLine
 from gpuwatch.runs.saved_outputs.sections import Reported, ToolSections, bus_key
 
 MAX_ROWS = 2000
-"""Of one file."""
+"""Most rows per file."""
 MAX_LINE = 500
 
 
 def tool_matches(
     sections: ToolSections, rules: Mapping[str, CompiledRule], file: str, arrived: float
 ) -> list[Match]:
-    """One match a finding; of a class that no rule of the packs has, none. `arrived`: the file's time."""
+    """One match for each finding whose class the packs have. `arrived`: the file's time."""
     return [
         Match(each.finding.rule, _row(each, rules[each.finding.rule], file, arrived), each.finding.line.text)
         for each in sections.found[:MAX_ROWS]
@@ -47,12 +47,12 @@ def _row(reported: Reported, rule: CompiledRule, file: str, arrived: float) -> d
 
 
 def host_clue(node: str) -> dict[str, Any]:
-    """The node that a whole file is of, as the rank map takes it."""
+    """The node of a whole file, as a clue for the rank map."""
     return {"rule": TOOL_HOST, "host": plain(node), "lines": [], "fields": {}}
 
 
 def number_gpus(events: Iterable[Match | RecoveryLine], gpus: Mapping[str, int]) -> None:
-    """Give kernel lines of the same file, which name GPUs by address, the index that a tool lists for it."""
+    """Set the GPU index in kernel lines of the same file, which name GPUs by address."""
     for event in events if gpus else ():
         fields = event.row["fields"] if isinstance(event, Match) else {}
         address = fields.get("bus_id") or fields.get("pci")

@@ -1,8 +1,8 @@
-"""Finds the outputs of tools in the bytes of a file, and gives each to its reader.
+"""Finds tool outputs in a file and passes each to its reader.
 
-What a reader takes is blanked before the rules see it, so that one thing is found once and by the one that
-knows its GPU. Of a bug report only the logs in it are left to the rules. A file without any of the marks
-costs a search for them in each piece.
+Text that a reader takes is blanked before the rules see it, so that each fault is found once, by the reader
+that knows its GPU. Of a bug report only the logs in it are left to the rules. For a file without any of the
+marks the cost is one search per piece.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ MARKS = tuple(
         host_tables.DF_MARK, host_tables.IBSTAT_MARK,
     )
 )  # fmt: skip
-"""Texts without one of which a piece of a file holds no tool's output."""
+"""Texts one of which occurs in every tool output."""
 BEGIN_BYTES = 2000
-"""A file that begins with a tool's output has its mark within so much."""
+"""Bytes at the start of a file within which a tool output has its mark."""
 ENVIRONMENT_BYTES = 1 << 16
 MAX_LINE = 4096
 MAX_OPEN = 256
-"""Outputs of different hosts that are read at once."""
+"""Most outputs (of different hosts) that are read in parallel."""
 MIN_LAUNCHER_VARIABLES = 2
-"""So many variables of a launcher in a file's first bytes make it a dump."""
+"""Launcher variables in a file's first bytes that make it an environment dump."""
 _LAUNCHER_VARIABLE = re.compile(
     rb"(?m)^(?:export |declare -x )?(?:LOCAL_RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT|SLURM_JOB_ID"
     rb"|TORCHELASTIC_RUN_ID|RANK|" + "|".join(LAUNCHER_RANKS).encode() + rb")=[\"']?[\w.:-]{1,200}[\"']?\r?$"
@@ -73,13 +73,13 @@ _PROMPT = re.compile(
 
 
 def begins_with_tool_output(head: bytes) -> bool:
-    """Whether the first bytes of a file are those of a tool's output, whatever the file is called."""
+    """True if the first bytes of a file are those of a tool output, whatever its name."""
     return any(mark in head[:BEGIN_BYTES] for mark in MARKS) or is_environment_dump(head)
 
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """A finding, the tool and the host that the text names."""
+    """A finding with its tool and host."""
 
     tool: str
     host: str | None
@@ -90,7 +90,7 @@ class Reported:
 
 @dataclass(slots=True)
 class _Output:
-    """A tool's output that is being read."""
+    """A tool output that is being read."""
 
     tool: str
     host: str | None
@@ -99,27 +99,27 @@ class _Output:
 
 
 class ToolSections:
-    """Goes through a file piece by piece, in order."""
+    """Processes a file piece by piece, in order."""
 
     def __init__(self) -> None:
         self.found: list[Reported] = []
         self.node: str | None = None
-        """The node that a bug report is of."""
+        """The node of a bug report."""
         self.rank_clue: dict[str, object] | None = None
-        """The rank and host that a dump of environment variables names."""
+        """Rank and host of an environment dump."""
         self.gpus: dict[str, int] = {}
-        """`bus_key` of a PCI address -> index of the GPU, as the tools list them."""
+        """PCI address as of `bus_key` -> GPU index, as listed by tools."""
         self._report: BugReport | None = None
         self._open: dict[str, _Output] = {}
-        """By the prefix of their lines."""
+        """By line prefix."""
         self._prompt: str | None = None
-        """The host of the last shell prompt."""
+        """Host of the last shell prompt."""
         self._at: float | None = None
         self._rest = b""
         self._rest_at = 0
 
     def feed(self, data: bytes, offset: int) -> tuple[bytes, int]:
-        """What the rules are to see of the lines that are complete, and its offset; the rest is blank."""
+        """Process complete lines; return them and their offset, with tool output blanked."""
         if offset == 0 and is_environment_dump(data[:BEGIN_BYTES]):
             self.rank_clue = environment_clue(data[:ENVIRONMENT_BYTES])
         if self._rest:
@@ -129,7 +129,7 @@ class ToolSections:
         return self._seen(data[:cut], offset), offset
 
     def end(self) -> tuple[bytes, int]:
-        """The last line, where it has no end."""
+        """Process an unterminated last line."""
         seen = self._seen(self._rest, self._rest_at)
         for key in list(self._open):
             self._close(key)
@@ -150,7 +150,7 @@ class ToolSections:
         return bytes(seen)
 
     def _is_left(self, text: str, offset: int) -> bool:
-        """Take one line; whether it is left to the rules."""
+        """Process a line; True if the rules should see it."""
         if bug_report.MARK in text:
             self._report = BugReport()
         key, host, body = self._whose(text)
@@ -166,7 +166,7 @@ class ToolSections:
         return is_log
 
     def _whose(self, text: str) -> tuple[str, str | None, str]:
-        """The prefix of a line, the host that it names, and the rest."""
+        """Split a line into prefix, host and rest."""
         prefix = _HOST.match(text)
         if prefix is None or (prefix["host"] not in self._open and _begun(text[prefix.end() :]) is None):
             return "", None, text
@@ -205,23 +205,23 @@ class ToolSections:
 
 
 def bus_key(address: str) -> str:
-    """A PCI address without function, in one spelling: `0000:0f:00`."""
+    """A PCI address without its function, normalized: `0000:0f:00`."""
     parts = address.lower().partition(".")[0].split(":")
     return ":".join((parts[0][-4:], *parts[1:]))
 
 
 def _begun(text: str) -> tuple[str, Callable[[], ToolReader]] | None:
-    """The tool whose output begins in this line, and its reader."""
+    """The tool whose output begins on this line, and its reader, or None."""
     return next((each[1:] for each in _READERS if each[0].search(text)), None)
 
 
 def is_environment_dump(head: bytes) -> bool:
-    """Whether the first bytes of a file are those of a dump of a rank's environment (`env`, `printenv`)."""
+    """True if the first bytes of a file are a dump of a rank's environment (`env`, `printenv`)."""
     return len(set(_LAUNCHER_VARIABLE.findall(head))) >= MIN_LAUNCHER_VARIABLES
 
 
 def environment_clue(head: bytes) -> dict[str, object] | None:
-    """The rank and the host of a dump, as the rank map takes it; None: one of them is not in it."""
+    """Rank and host of an environment dump, as a clue for the rank map; None: one is missing."""
     found = dict(_VARIABLE.findall(head))
     rank = identity(variables(b"\0".join(key + b"=" + value for key, value in found.items()))).get("rank")
     host = found.get(b"HOSTNAME") or found.get(b"SLURMD_NODENAME") or found.get(b"HOST")

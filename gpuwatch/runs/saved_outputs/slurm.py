@@ -25,7 +25,7 @@ STATES = (
     ("PREEMPTED", "slurm.preempted"),
     ("CANCELLED", "slurm.cancelled"),
 )
-"""Begin of a job's state, as sacct may cut it -> class."""
+"""Prefix of a job state (sacct truncates them) -> class."""
 _BAD_NODE = re.compile(r"^(?:DOWN|FAIL|ERROR|NO_RESPOND)|\b(?:DOWN|FAIL|NOT_RESPONDING)\b")
 _PAIR = re.compile(r"(?<!\S)(?P<key>[A-Za-z][\w:/]{0,40})=(?P<value>\S{0,400})")
 _REASON = re.compile(
@@ -43,7 +43,7 @@ class Sacct:
         self._found: dict[str, ToolFinding] = {}
 
     def take(self, line: ToolLine) -> bool:
-        """Read a line; False: it is no row."""
+        """Process a line; False: it is no row."""
         text = line.text
         if SACCT_HEADING.match(text):
             self._columns, self._widths = _cells(text, None), []
@@ -58,7 +58,7 @@ class Sacct:
         return True
 
     def findings(self) -> list[ToolFinding]:
-        """One of each job that ended badly."""
+        """One finding for each failed job."""
         return list(self._found.values())
 
     def _row(self, row: dict[str, str], line: ToolLine) -> None:
@@ -76,7 +76,7 @@ class Sacct:
 
 
 class Scontrol:
-    """Records of `Key=value` pairs: of jobs, and of nodes."""
+    """Records of `Key=value` pairs about jobs and nodes."""
 
     def __init__(self) -> None:
         self._pairs: dict[str, tuple[str, ToolLine]] = {}
@@ -84,7 +84,7 @@ class Scontrol:
         self._found: list[ToolFinding] = []
 
     def take(self, line: ToolLine) -> bool:
-        """Read a line; False: it is none of a record."""
+        """Process a line; False: it is not part of a record."""
         if JOB_HEADING.match(line.text) or NODE_HEADING.match(line.text):
             self._close()
         elif line.text.strip() and "=" not in line.text:
@@ -97,7 +97,7 @@ class Scontrol:
         return True
 
     def findings(self) -> list[ToolFinding]:
-        """One of each job that ended badly, and of each node that is down."""
+        """One finding for each failed job and each node that is down."""
         self._close()
         return self._found
 
@@ -131,7 +131,7 @@ class Scontrol:
 
 
 def class_of(state: str, exit_code: str) -> str | None:
-    """The class of a job's end, by its state (`CANCELLED by 1000`) and exit code (`0:9`: a signal)."""
+    """The class of a job's end by state (`CANCELLED by 1000`) and exit code (`0:9` is a signal)."""
     for begin, rule in STATES:
         if state.startswith(begin):
             return rule
@@ -140,12 +140,12 @@ def class_of(state: str, exit_code: str) -> str | None:
 
 
 def severity_of(rule: str) -> Severity:
-    """The severity of a job's end by its class: a cancellation was requested."""
+    """The severity of a job's end: a cancellation was requested, so it is a warning."""
     return "warning" if rule == "slurm.cancelled" else "error"
 
 
 def local_time(text: str) -> float | None:
-    """`2026-11-22T02:58:11` of this time zone (unix seconds)."""
+    """Parse `2026-11-22T02:58:11` in this time zone (unix seconds)."""
     try:
         return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S"))
     except (ValueError, OverflowError):
@@ -153,7 +153,7 @@ def local_time(text: str) -> float | None:
 
 
 def _cells(text: str, widths: list[tuple[int, int]] | None) -> list[str]:
-    """The cells of a line: by bars, else by the dashes below the heading, else by white space."""
+    """Split a row into cells: at bars, else by the dashes below the heading, else at white space."""
     if "|" in text:
         return [cell.strip() for cell in text.split("|")]
     if widths:

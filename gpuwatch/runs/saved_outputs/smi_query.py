@@ -1,4 +1,4 @@
-"""`nvidia-smi -q`: the counters and states of each GPU that mean trouble.
+"""Parses `nvidia-smi -q`: counters and states of each GPU that indicate a fault.
 
     GPU 00000000:4C:00.0
         Remapped Rows
@@ -23,7 +23,7 @@ _GPU = re.compile(r"\s*GPU ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9
 _VALUE = re.compile(r"(?P<indent>\s*)(?P<name>\S.{0,79}?)\s+: ?(?P<value>.*)$")
 _HEADING = re.compile(r"[A-Z][\w /().+-]{1,60}$")
 _HEADER_KEYS = ("Timestamp", "Driver Version", "CUDA Version", "Attached GPUs")
-"""What stands above the first GPU."""
+"""Keys above the first GPU."""
 _LOST = re.compile(r"\[?(?:GPU requires reset|GPU is lost|Unknown Error|ERR!)\]?$", re.IGNORECASE)
 _SLOWED = ("HW Slowdown", "HW Thermal Slowdown", "HW Power Brake Slowdown", "SW Thermal Slowdown")
 _PENDING = (
@@ -37,16 +37,16 @@ _NO_ACTION = ("none", "n/a", "[n/a]", "")
 
 @dataclass
 class _Gpu:
-    """What one GPU's part of the output holds."""
+    """The fields of one GPU's section."""
 
     bus_id: str
     minor: int | None = None
     found: dict[str, ToolFinding] = field(default_factory=dict)
-    """One of a kind."""
+    """One finding per kind."""
 
 
 class SmiQuery:
-    """Reads from the line with `NVSMI LOG` to the first line that is none of its."""
+    """Reads from the line with `NVSMI LOG` to the first line that does not belong to it."""
 
     def __init__(self) -> None:
         self._gpus: list[_Gpu] = []
@@ -54,10 +54,10 @@ class SmiQuery:
         self._at: float | None = None
         self._headings: list[tuple[int, str]] = []
         self._flat: bool | None = None
-        """Whether the text lost its indentation; None: not known yet."""
+        """True if the text lost its indentation; None: unknown yet."""
 
     def take(self, line: ToolLine) -> bool:
-        """Read a line; False: it is not of this output."""
+        """Process a line; False: it does not belong to the output."""
         text = line.text.rstrip()
         gpu = _GPU.match(text)
         if gpu:
@@ -93,7 +93,7 @@ class SmiQuery:
         return found
 
     def gpus(self) -> dict[str, int]:
-        """The indices by bus id: places in a list of all GPUs of the machine, else minor numbers."""
+        """Bus id -> index: the position if all GPUs of the machine are listed, else the minor number."""
         if self._attached == len(self._gpus):
             return {gpu.bus_id: place for place, gpu in enumerate(self._gpus)}
         return {gpu.bus_id: gpu.minor for gpu in self._gpus if gpu.minor is not None}
@@ -127,7 +127,7 @@ class SmiQuery:
 
 
 Kind = tuple[str, str, Severity, Fields]
-"""What it is about, then rule, severity and fields."""
+"""Subject, rule, severity and fields."""
 
 
 def _lost(name: str, value: str) -> Kind | None:
@@ -139,7 +139,10 @@ def _lost(name: str, value: str) -> Kind | None:
 
 
 def _counted(name: str, value: str, sections: set[str]) -> Kind | None:
-    """Uncorrectable memory errors: since the driver was loaded, or of the GPU's whole life."""
+    """Uncorrectable memory errors.
+
+    Since the driver was loaded (volatile), or over the GPU's life (aggregate).
+    """
     if name == "SRAM Threshold Exceeded" and value == "Yes":
         return "threshold", "gpu.xid.ecc", "error", {"counter": "SRAM threshold exceeded"}
     errors = whole_number(value)
@@ -178,7 +181,7 @@ def _state(name: str, value: str, sections: set[str]) -> Kind | None:
 
 
 def _worth_reporting(found: dict[str, ToolFinding]) -> list[ToolFinding]:
-    """Without what a graver finding of the same GPU states already."""
+    """The findings without those implied by a more severe finding of the same GPU."""
     implied = {"aggregate": "volatile", "remap_pending": "remap_failed", "sw_slowed": "slowed"}
     if "remap_failed" in found and "volatile" in found:
         found["volatile"].fields["remapping"] = "failed"

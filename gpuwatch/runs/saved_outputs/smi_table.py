@@ -1,4 +1,4 @@
-"""The table that plain `nvidia-smi` prints: GPUs that answer with errors, and their volatile ECC counts.
+"""Parses the table of plain `nvidia-smi`: GPUs in error, and volatile ECC counts.
 
 |   3  NVIDIA A100-SXM4-80GB          On  | 00000000:4C:00.0 Off |                    2 |
 | N/A   35C    P0              61W / 400W |      4MiB / 81920MiB |      0%      Default |
@@ -16,7 +16,7 @@ HEADING = re.compile(r"\| NVIDIA-SMI \d")
 _ROW = re.compile(r"\|\s{0,4}(?P<gpu>\d{1,3})\s{1,3}(?!\d)\S")
 _ADDRESS = re.compile(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]")
 ECC_CELL = 3
-"""The cell with the uncorrectable errors since the driver was loaded; the address stands before it."""
+"""Index of the cell with volatile uncorrectable errors; the address is in the cell before it."""
 _LOST = re.compile(r"\bERR!|Unknown Error|GPU is lost|requires reset", re.IGNORECASE)
 
 
@@ -26,12 +26,12 @@ class SmiTable:
     def __init__(self) -> None:
         self._own: Fields = {}
         self._rows = True
-        """Whether the rows are those of GPUs, and not of processes."""
+        """True in rows of GPUs, False in rows of processes."""
         self._gpus: dict[str, int] = {}
         self._found: dict[tuple[str, str], ToolFinding] = {}
 
     def take(self, line: ToolLine) -> bool:
-        """Read a line; False: it is not of this table."""
+        """Process a line; False: it does not belong to the table."""
         text = line.text.strip()
         if text[:1] not in ("|", "+"):
             return not text
@@ -44,11 +44,11 @@ class SmiTable:
         return True
 
     def findings(self) -> list[ToolFinding]:
-        """One of a kind and GPU."""
+        """One finding per kind and GPU."""
         return list(self._found.values())
 
     def gpus(self) -> dict[str, int]:
-        """The indices of the GPUs in all rows, by bus id."""
+        """Bus id -> index of all listed GPUs."""
         return self._gpus
 
     def _row(self, text: str, line: ToolLine) -> None:

@@ -1,1 +1,1 @@
-"""The scan of all files over all cores."""
+"""Scans all log files on all cores."""

@@ -1,4 +1,4 @@
-"""The parts of all files put together into one result."""
+"""Merges the parts of all files into one result."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from gpuwatch.runs.scan.scan_file import ScanFile, owner_of
 from gpuwatch.wire import Finding
 
 FIRST_USER_ID = 1000
-"""User ids below are the system's (UID_MIN of login.defs)."""
+"""First user id of persons; lower ids belong to the system (UID_MIN of login.defs)."""
 
 
 def whole(
@@ -45,7 +45,7 @@ def whole(
     *,
     stopped: bool,
 ) -> Scan:
-    """Everything put together, once no more parts come."""
+    """Build the result, once all parts have arrived."""
     owners = [owner_of(file.log) for file in files]
     reads = {file.log.name: file.in_order() for file in files}
     rows = rows_of(files, rules)
@@ -90,12 +90,12 @@ def whole(
 
 
 def census_of(reads: Iterable[PartRead]) -> Census | None:
-    """The census of a file that was made where it was read; None: its first part is not read."""
+    """The census of a file, made by the worker of its first part; None: that part was not read."""
     return next((read.census for read in reads if read.census is not None), None)
 
 
 def with_kernel_logs(known: RankMap, owners: Sequence[FileOwner], files: Sequence[ScanFile]) -> RankMap:
-    """Which files are kernel logs, and what time they cover; which are the job's own."""
+    """Add the kernel logs with the times that they cover, and the logs that belong to the job itself."""
     spans = []
     own = {log for place in known.places.ranks for log in place.logs}
     for file, owner in zip(files, owners, strict=True):
@@ -112,12 +112,12 @@ def with_kernel_logs(known: RankMap, owners: Sequence[FileOwner], files: Sequenc
 
 
 def checkpoint_line(clue: Row) -> tuple[str, bool, float, bool]:
-    """Text, whether the checkpoint was finished, when (unix seconds), whether that is the line's own time."""
+    """Text, whether the checkpoint was finished, time (unix seconds), whether that is the line's own time."""
     return clue["lines"][clue.get("key", 0)], clue["rule"] == SAVED, clue["at"], bool(clue["timed"])
 
 
 def is_save(clue: Row) -> bool:
-    """Whether a line states, with its time, that a checkpoint was written."""
+    """True if a line reports, with a time, that a checkpoint was written."""
     return bool(clue["rule"] == SAVED and clue["timed"])
 
 
@@ -128,7 +128,7 @@ def located_findings(log: LogPath, rows: Iterable[Row], known: RankMap) -> Itera
 
 
 def replaced(log: LogPath) -> str | None:
-    """What has happened to a file since it was listed; None: it still holds what was there."""
+    """What happened to a file since it was listed; None: its old content is still there."""
     try:
         now = log.path.stat()
     except OSError as error:
@@ -141,7 +141,7 @@ def replaced(log: LogPath) -> str | None:
 
 
 def has_grown(log: LogPath) -> bool:
-    """Whether a file is longer than when it was gathered."""
+    """True if a file is longer than when it was listed."""
     try:
         return not is_section(log.packing) and log.path.stat().st_size > log.size
     except OSError:
@@ -149,7 +149,7 @@ def has_grown(log: LogPath) -> bool:
 
 
 def epochs_of(file: ScanFile, sample: Iterable[bytes]) -> EpochSpan | None:
-    """The epochs that the sample lines and the last lines of a file name."""
+    """The epochs in a file's sample lines and last lines."""
     lines = [line[:MAX_LINE].decode(errors="replace") for line in sample if b"poch" in line.lower()]
     return epochs_in([*lines, *(line for read in file.in_order() for line in read.last_lines)])
 
@@ -163,7 +163,7 @@ def log_scan(
     findings: int,
     epochs: EpochSpan | None,
 ) -> LogScan:
-    """The report of one file.
+    """Build the report of one file.
 
     Args:
         file: Its parts.
@@ -199,7 +199,7 @@ def log_scan(
 
 
 def system_logs(logs: Sequence[LogPath], evidence: Collection[str]) -> frozenset[str]:
-    """Names of those that belong to the system or the person, and to no account that owns other files here.
+    """Names of the files of the system or the user, not of an account that owns other files here.
 
     In a folder that one account wrote or copied, the writer of each file is unknown.
 

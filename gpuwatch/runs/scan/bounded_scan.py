@@ -1,4 +1,4 @@
-"""A scanner fed within bounds of CPU time: a rule without an end is suspended, a line without one skipped."""
+"""A scanner with CPU limits: rules that take too long are suspended, lines that do are skipped."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from gpuwatch.agent.logs.scanning.scanner import Scanner
 from gpuwatch.rules.model.time_limit import ENDLESS, EndlessError, TimeLimit
 
 PIECE_S, LINE_S = 3.0, 1.0
-"""CPU seconds for a piece of 512 KiB, which takes 0.1, and for one line of a piece that took longer."""
+"""CPU seconds for a piece of 512 KiB (0.1 is usual), and for a single line of a slow piece."""
 MAX_SKIPPED = 16
 _LINE = re.compile(rb"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 
 
 class TooManySkippedError(Exception):
-    """More lines of a part than `MAX_SKIPPED` have no end."""
+    """More than `MAX_SKIPPED` lines of a part took too long."""
 
 
 class BoundedScan:
-    """Feeds one part of a file; `skipped` are the bytes (begin, end) that are not searched."""
+    """Scans one part of a file; `skipped` holds byte ranges (begin, end) that were not searched."""
 
     def __init__(self, scanner: Scanner, ruleset: RuleSet, file: str) -> None:
         self.skipped: list[tuple[int, int]] = []
@@ -29,7 +29,7 @@ class BoundedScan:
         self._limit = TimeLimit(ruleset)
 
     def feed(self, data: bytes, offset: int, arrived: float) -> None:
-        """Scan bytes of a backlog, whose first one is at `offset`, and the progress that they report.
+        """Scan bytes of a backlog (`offset`: of the first one) for findings and progress.
 
         Raises:
             TooManySkippedError: the rest should be left.
@@ -45,7 +45,7 @@ class BoundedScan:
                 self._feed_line(line.group(), offset + line.start(), arrived, again=not error.rule)
 
     def finish(self) -> None:
-        """Report what waits for more."""
+        """Report findings that wait for more lines."""
         try:
             with self._limit.of(PIECE_S):
                 self._scanner.end()
@@ -56,7 +56,7 @@ class BoundedScan:
             self.skipped.append((end - len(self._scanner.unfinished), end))
 
     def _feed_line(self, line: bytes, offset: int, arrived: float, *, again: bool) -> None:
-        """One line; where it hangs in a rule, and in none before it here, once more without that rule."""
+        """Scan one line; if a rule takes too long for the first time, suspend it and scan the line again."""
         try:
             self._scan(line, offset, arrived, LINE_S)
         except EndlessError as error:
@@ -80,7 +80,7 @@ class BoundedScan:
 
     @property
     def trouble(self) -> str | None:
-        """What is not searched, in words; None: all is."""
+        """What was not searched, as text; None: everything was."""
         if not self.skipped:
             return None
         size = sum(end - begin for begin, end in self.skipped)

@@ -1,4 +1,4 @@
-"""When the matches of a file happened, where no line near them carries a time: as the whole job allows."""
+"""Dates the matches of a file without a nearby timestamp, within the bounds of the whole job."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gpuwatch.runs.scan.scan_file import ScanFile, owner_of
 
 
 def rows_of(files: Sequence[ScanFile], rules: dict[str, CompiledRule]) -> dict[str, list[Row]]:
-    """The findings of each file, those without a time dated as well as the whole job allows."""
+    """The findings of each file; undated ones get the best time that the whole job allows."""
     last_line: float | None = None
     spoke: dict[FileOwner, float] = {}
     for file in files:
@@ -46,7 +46,7 @@ def rows_of(files: Sequence[ScanFile], rules: dict[str, CompiledRule]) -> dict[s
 
 
 def stamps_are_the_writers(files: Sequence[ScanFile]) -> bool:
-    """Whether the files lie where they were written: most that report times were changed at their last."""
+    """True if the files are originals, not copies: most were modified at the time of their last line."""
     lasts = [
         abs(file.log.mtime - max(times))
         for file in files
@@ -56,7 +56,7 @@ def stamps_are_the_writers(files: Sequence[ScanFile]) -> bool:
 
 
 def speaker(log: LogPath) -> FileOwner:
-    """Equal for the files of one rank (stdout.log and stderr.log), as far as their paths report."""
+    """A key that is equal for the files of one rank (stdout.log and stderr.log), by their paths."""
     owner = owner_of(log)
     own = owner.rank is None and owner.local_rank is None
     return replace(owner, file=log.name if own else "", hosts=())
@@ -65,7 +65,7 @@ def speaker(log: LogPath) -> FileOwner:
 def dated(
     read: PartRead, log: LogPath, before: float | None, job_end: float | None, last_line: float | None
 ) -> Iterable[Match | RecoveryLine]:
-    """The matches of a part, with a likely time where no line near them reports one.
+    """The matches of a part; those without a nearby timestamp get a likely time.
 
     Args:
         read: The matches.

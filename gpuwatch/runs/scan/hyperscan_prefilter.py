@@ -1,4 +1,4 @@
-"""Hyperscan as the first sieve: the same answers as the agent's word sets, several times as fast."""
+"""Hyperscan as the first prefilter: the same result as the agent's word sets, several times faster."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 def installed() -> bool:
-    """Whether the extra `hyperscan` is there."""
+    """True if the extra `hyperscan` is installed."""
     return importlib.util.find_spec("hyperscan") is not None
 
 
 class HyperSieve:
-    """Finds the phrases of a rule set; takes the place of `agent.logs.matching.prefilter.Sieve`."""
+    """Finds the phrases of a rule set; replaces `agent.logs.matching.prefilter.Sieve`."""
 
     def __init__(self, ruleset: RuleSet) -> None:
         import hyperscan  # noqa: PLC0415  an extra: only who asks for it needs it
@@ -39,11 +39,11 @@ class HyperSieve:
         self._database.scratch = self._scratch
 
     def no_progress(self, shape: bytes) -> None:
-        """Lines of this shape hold no progress."""
+        """Record that lines of this shape contain no progress."""
         self._steps.no_progress(shape)
 
     def hits(self, data: bytes, newest: Any = None) -> list[tuple[int, Phrase]]:  # noqa: ANN401
-        """Places where a phrase stands, by place; once a line and phrase. `newest`: as of `Sieve.hits`."""
+        """Offsets and phrases, by offset; one hit per line and phrase. `newest`: as in `Sieve.hits`."""
         if newest is not None:
             self._steps.hits(data, newest)
         ends: list[tuple[int, int]] = []
@@ -59,7 +59,7 @@ class HyperSieve:
 
 
 def once_a_line(data: bytes, found: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Without the further places of a phrase in a line where it was found already."""
+    """Drop repeats of a phrase within a line."""
     kept: list[tuple[int, int]] = []
     line_end: dict[int, int] = {}
     for at, number in found:

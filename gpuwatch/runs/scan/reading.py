@@ -1,4 +1,4 @@
-"""One file, or one part of a big one, through the agent's scanner."""
+"""Reads a file, or a part of a large one, through the agent's scanner."""
 
 from __future__ import annotations
 
@@ -34,59 +34,59 @@ from gpuwatch.runs.scan.bounded_scan import BoundedScan, TooManySkippedError
 from gpuwatch.runs.scan.workers import Dial
 
 PART_BYTES = 16 << 20
-"""Of a plain file: what one worker reads at once."""
+"""Bytes of a plain file that one worker reads at a time."""
 AROUND_BYTES = 1 << 18
-"""Read before a part, for what must have come before its first lines, and behind it, for its last block."""
+"""Bytes read before a part (context of its first lines) and after it (rest of its last block)."""
 FEED_BYTES = 1 << 19
 TAIL_BYTES = 1 << 16
 MAX_DATED_BYTES = 1 << 20
-"""Read at once to date findings."""
+"""Bytes read at a time to date findings."""
 LAST_LINES = 12
 
 
 @dataclass(frozen=True, slots=True)
 class FilePart:
-    """The lines of a file that begin in `start` to `end` (bytes); `end` None: to the file's own end."""
+    """The lines of a file that begin within `start` to `end` (bytes); `end` None: up to the file's end."""
 
     log: LogPath
     start: int = 0
     end: int | None = None
     first_lines: int = 0
-    """Lines of progress that are read beyond the share of its size."""
+    """Lines parsed for progress beyond the share by size."""
     files: int = 1
-    """Of the whole scan: each has a share of the sample lines."""
+    """Number of files in the scan, which share the sample lines."""
 
 
 @dataclass
 class PartRead:
-    """What came of it."""
+    """The result of one part."""
 
     events: list[Match | RecoveryLine] = field(default_factory=list)
     clues: list[Row] = field(default_factory=list)
     left_out: int = 0
-    """Matches that are not even counted in one of the others."""
+    """Matches over the limit, which are not counted in any finding."""
     bytes: int = 0
-    """Of text that was looked at, once each."""
+    """Bytes of text searched."""
     first_time: float | None = None
-    """The first time that a line carries, of those near the beginning of the file."""
+    """The first timestamp near the beginning of the file."""
     last_time: float | None = None
-    """The last time that a line carries, where the part reaches to the end of the file."""
+    """The last timestamp, if the part contains the end of the file."""
     times: dict[int, Times] = field(default_factory=dict)
-    """Around the lines, by offset, that no line near them dates."""
+    """Line offset -> nearest timestamps, for lines without a nearby one."""
     series: dict[tuple[Any, ...], StepSeries] = field(default_factory=dict)
-    """The steps that each rank logged in it."""
+    """The steps of each rank in it."""
     last_lines: list[str] = field(default_factory=list)
-    """Of the file, where the part reaches to its end."""
+    """The last lines of the file, if the part contains its end."""
     trouble: str | None = None
-    """Why it is not the whole part: damaged, unreadable, stopped."""
+    """Why the part is incomplete: damaged, unreadable, stopped."""
     suspended: dict[str, str] = field(default_factory=dict)
-    """Rules that took too long, and for what."""
+    """Rule that took too long -> the reason."""
     census: Census | None = None
-    """What the sample lines of the file state about ranks, where the part begins the file."""
+    """The census of the file's sample lines, if the part is its first."""
 
 
 def parts_of(log: LogPath) -> list[FilePart]:
-    """A plain file in parts that several workers can take; a packed one is read from its beginning."""
+    """Split a plain file into parts for several workers; packed files are one part."""
     if log.packing is not None or log.size <= 2 * PART_BYTES:
         return [FilePart(log)]
     starts = stored_parts(log)
@@ -95,7 +95,7 @@ def parts_of(log: LogPath) -> list[FilePart]:
 
 
 def stored_parts(log: LogPath) -> list[int]:
-    """The offsets of the parts of a plain file that hold more than a hole; the first one in any case."""
+    """Offsets of the parts of a plain file that contain data; always the first."""
     starts = [0]
     try:
         with open_file(log.path) as file:
@@ -109,7 +109,7 @@ def stored_parts(log: LogPath) -> list[int]:
 
 
 def reader(ruleset: RuleSet, new_sieve: Callable[[RuleSet], Any]) -> Callable[[FilePart, Dial], PartRead]:
-    """What a worker does with each part."""
+    """The function that a worker applies to each part."""
     sieve = new_sieve(ruleset)
     rules = {rule.id: rule for rule in ruleset.rules}
 
@@ -139,7 +139,7 @@ def progress_of(
     sieve: Any,  # noqa: ANN401
     speaker: Callable[[], dict[str, Any]] | None,
 ) -> tuple[ProgressReader, Any]:
-    """What reads the steps of a file, and what searches it first; rows of a table by the table's header."""
+    """The progress reader of a file and its prefilter; rows of a table are read by its header."""
     search = LineMatcher(ruleset, log.name)
     if not is_table_name(unpacked_name(log.path.name)):
         return ProgressReader(log.name, search, sieve, speaker), sieve
@@ -149,7 +149,7 @@ def progress_of(
 
 
 def header_of(log: LogPath) -> bytes:
-    """The beginning of a file, unpacked; empty where it cannot be read: who reads its lines states why."""
+    """The unpacked beginning of a file; empty if unreadable (the reader of its lines reports why)."""
     try:
         return next(Contents(log.path, log.packing).pieces(), b"")[:HEADER_BYTES]
     except OSError:
@@ -157,7 +157,7 @@ def header_of(log: LogPath) -> bytes:
 
 
 def speaker_of(log: LogPath) -> Callable[[], dict[str, Any]] | None:
-    """The writer of a file, as far as its path states it."""
+    """A function that gives the writer of a file by its path, or None."""
     rank, local_rank = ranks_of_path(f"/{log.inner}")
     if rank is None and local_rank is None:
         return None
@@ -174,7 +174,7 @@ def read_part(
     sections: ToolSections,
     dial: Dial,
 ) -> PartRead:
-    """Scan a part; what cannot be read is reported, and what came before it counts."""
+    """Scan a part; read errors are reported, and what was read before them counts."""
     read = PartRead()
     tail, tail_at = b"", 0
     packed: str | None = None
@@ -224,7 +224,7 @@ def read_part(
 def take_tools(
     part: FilePart, read: PartRead, sections: ToolSections, rules: Mapping[str, CompiledRule]
 ) -> None:
-    """Add what the outputs of tools in this part report, and the node and the GPUs that they name."""
+    """Add the findings of tool outputs in this part, and the node and GPUs that they name."""
     number_gpus(read.events, sections.gpus)
     mine = [
         each
@@ -239,7 +239,10 @@ def take_tools(
 
 
 def date(part: FilePart, read: PartRead, tail: bytes, tail_at: int) -> str | None:
-    """Look around the lines that nothing dates, and for the last time in the file; why that fails."""
+    """Find the timestamps around undated lines and the file's last timestamp.
+
+    Return the reason if that fails.
+    """
     arrived = part.log.until
     ending = TimesAround(tail, arrived)
     if part.end is None:
@@ -267,11 +270,11 @@ def date(part: FilePart, read: PartRead, tail: bytes, tail_at: int) -> str | Non
 
 
 class DamageError(Exception):
-    """The file breaks off in the midst of packed data."""
+    """The file ends within compressed data."""
 
 
 def fed(part: FilePart) -> Iterator[tuple[bytes, int, int]]:
-    """Bytes that follow each other, the offset of the first, and how much of the file's size they are.
+    """Yield consecutive bytes, their offset, and how much of the file's size they represent.
 
     Raises:
         OSError: it cannot be read (further).
@@ -292,9 +295,9 @@ def fed(part: FilePart) -> Iterator[tuple[bytes, int, int]]:
 
 
 def plain_part(part: FilePart) -> Iterator[tuple[bytes, int, int]]:
-    """A part of a plain file with some of what is around it; no piece reaches over the part's borders.
+    """Yield a part of a plain file with its surroundings; no piece crosses the part's borders.
 
-    What is written behind the size that the file had when it was listed is left out: `has_grown` states it.
+    Data beyond the size at listing time is left out; `has_grown` reports it.
     """
     at = max(0, part.start - AROUND_BYTES)
     size = part.log.size

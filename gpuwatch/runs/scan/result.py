@@ -1,4 +1,4 @@
-"""What a scan comes to: findings with their nodes, the files, and where the ranks ran."""
+"""The result of a scan: findings with nodes, files, and rank placement."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Engine: TypeAlias = Literal["agent", "hyperscan"]
 
 @dataclass(frozen=True)
 class LogScan:
-    """What came of one file."""
+    """The result for one file."""
 
     name: str
     path: Path
@@ -33,23 +33,23 @@ class LogScan:
     kernel: bool
     findings: int
     trouble: str | None
-    """Why not all of it was read."""
+    """Why it was not read completely."""
     grew: bool = False
-    """It was written to while it was scanned."""
+    """True if it was written to during the scan."""
     mtime: float = 0.0
-    """When it was last written (unix seconds)."""
+    """Modification time (unix seconds)."""
     last_time: float | None = None
-    """The last time that a line carries (unix seconds)."""
+    """The last timestamp in a line (unix seconds)."""
     series: tuple[StepSeries, ...] = ()
     """The steps that ranks logged in it."""
     last_lines: tuple[str, ...] = ()
     epochs: EpochSpan | None = None
-    """Those that lines near its beginning and its end name."""
+    """The epochs named near its beginning and end."""
 
 
 @dataclass(frozen=True)
 class ScanFinding:
-    """A finding, and the node of its file as far as it is known."""
+    """A finding, with the node of its file if known."""
 
     node: str | None
     finding: Finding
@@ -60,22 +60,22 @@ class Scan:
     """The whole result."""
 
     located: tuple[ScanFinding, ...]
-    """File by file, in the order of the files."""
+    """In the order of the files."""
     places: Places
     files: tuple[LogScan, ...]
     skipped: tuple[Skipped, ...]
     bytes: int
-    """Of text that was looked at."""
+    """Bytes of text searched."""
     engine: Engine
     left_out: int = 0
-    """Matches over a bound, of which only the number is known."""
+    """Number of matches over the limit."""
     suspended: dict[str, str] = field(default_factory=dict)
-    """Rules that took too long for one line, and were searched for no more."""
+    """Rule that took too long for one line, and was not searched further -> the reason."""
     saves: tuple[float, ...] = ()
-    """When checkpoints were written (unix seconds)."""
+    """Times at which checkpoints were written (unix seconds)."""
     checkpoints: tuple[tuple[str, bool, float, bool], ...] = ()
-    """Lines about checkpoints, as `checkpoint_line` gives them."""
+    """Lines about checkpoints, as from `checkpoint_line`."""
     stopped: bool = False
-    """It was ended before it was through."""
+    """True if it was stopped early."""
     unfinished: Unfinished | None = None
-    """What one rank began and did not end, by its lines."""
+    """An operation that one rank began and did not finish, by its lines."""

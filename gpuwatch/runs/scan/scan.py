@@ -1,4 +1,4 @@
-"""All log files of an ended job, read over all cores."""
+"""Scans all log files of an ended job, on all cores."""
 
 from __future__ import annotations
 
@@ -29,29 +29,29 @@ from gpuwatch.runs.scan.scan_file import ScanFile
 from gpuwatch.runs.scan.workers import Counter, Workers
 
 WORKER_MEMORY = 2 << 30
-"""Bytes that a process may take to read files; 64 MiB of log with 20,000 findings need a tenth of it."""
+"""Memory limit of a worker; 64 MiB of log with 20,000 findings need a tenth of it."""
 SMALL_BYTES = 4 << 20
-"""Less than this is read faster than worker processes start."""
+"""Bytes below which a scan in this process is faster than starting workers."""
 
 
 @dataclass
 class Watch:
-    """How a scan shows how far it is, and receives that it shall end."""
+    """Progress callback and stop request of a scan."""
 
     report: Callable[[int, int], None] = lambda _bytes, _files: None
-    """Bytes and files done."""
+    """Called with bytes and files done."""
     stopping: Callable[[], bool] = lambda: False
 
 
 @dataclass
 class FilesRead:
-    """How many files are read to their end."""
+    """Counts the files that are read completely."""
 
     files: int = 0
 
 
 def default_engine() -> Engine:
-    """Hyperscan where it is installed."""
+    """`hyperscan` if it is installed, else `agent`."""
     return "hyperscan" if hyperscan_prefilter.installed() else "agent"
 
 
@@ -63,9 +63,9 @@ def scan(
     cores: int | None = None,
     begin: Begin | None = None,
 ) -> Scan:
-    """Read every file that was gathered with the rules of the packs.
+    """Scan all gathered files with the rules of the packs.
 
-    `begin`: the same rules made ready before, for several scans in one process.
+    `begin`: the prepared rules, for several scans in one process.
     """
     watch = watch or Watch()
     running = FolderScan(found, begin or Begin.of(rules, engine or default_engine()))
@@ -75,10 +75,10 @@ def scan(
 
 
 class FolderScan:
-    """A scan of gathered files while it runs."""
+    """A running scan of gathered files."""
 
     def __init__(self, found: Gathered, begin: Begin) -> None:
-        """Read nothing yet.
+        """Prepare; nothing is read yet.
 
         Args:
             found: The files.
@@ -111,13 +111,13 @@ class FolderScan:
             yield
 
     def result(self, *, stopped: bool = False) -> Scan:
-        """What was found, once all is read."""
+        """The result, once all files are read."""
         return self._whole(list(self._files.values()), stopped=stopped)
 
     def result_so_far(self) -> Scan:
-        """What was found in the files of which a part is read.
+        """The result for the files that are read at least in part.
 
-        It is made of copies, as dating findings changes them.
+        Made of copies, because dating modifies findings.
         """
         read = [file for file in self._files.values() if file.reads]
         return self._whole(pickle.loads(pickle.dumps(read)), stopped=False)  # noqa: S301 - our own
@@ -129,19 +129,19 @@ class FolderScan:
 
 @dataclass(frozen=True)
 class Begin:
-    """What a worker process does first: make the rules and the sieve ready."""
+    """The start of a worker process: prepares rules and prefilter."""
 
     compiled: list[dict[str, Any]]
     engine: Engine
 
     @classmethod
     def of(cls, rules: Iterable[Rule | Dialect], engine: Engine) -> Begin:
-        """The rules, and those that show whose a file is."""
+        """Combine the rules with those that locate files."""
         return cls(compiled_or_kept([*rules, *CLUES]), engine)
 
     @cached_property
     def ruleset(self) -> RuleSet:
-        """Made once in a process."""
+        """Built once per process."""
         return RuleSet(self.compiled)
 
     def __call__(self) -> Callable[..., PartRead]:
@@ -152,7 +152,7 @@ class Begin:
 def done_parts(
     parts: Sequence[FilePart], begin: Begin, watch: Watch, cores: int | None, through: FilesRead
 ) -> Iterable[tuple[FilePart, PartRead | None, str | None]]:
-    """Parts as they are done, with the fault of those whose process died."""
+    """Yield parts as they are done; for a dead process, the reason instead of a result."""
     cores = min(cores or usable_cores(), len(parts))
 
     def report(size: int) -> None:
@@ -178,7 +178,7 @@ def done_parts(
 def in_this_process(
     parts: Sequence[FilePart], begin: Begin, watch: Watch, report: Callable[[int], None]
 ) -> Iterable[tuple[FilePart, PartRead | None, str | None]]:
-    """The same without workers."""
+    """As `done_parts`, without workers."""
     dial = Counter()
     read = begin()
     for part in parts:

@@ -1,4 +1,4 @@
-"""A file while its parts come in, and whose it is by its path."""
+"""A file while its parts arrive, and its owner by path."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuwatch.runs.scan.reading import FilePart, PartRead
 
 @dataclass
 class ScanFile:
-    """A file while its parts come in."""
+    """A file while its parts arrive."""
 
     log: LogPath
     left: int = 0
@@ -21,7 +21,7 @@ class ScanFile:
     troubles: list[str] = field(default_factory=list)
 
     def take(self, part: FilePart, read: PartRead | None, fault: str | None) -> bool:
-        """One part is done, or its process died; True when it was the last one."""
+        """Add a finished or failed part; True if it was the last one."""
         self.left -= 1
         if read is not None:
             self.reads[part.start] = read
@@ -32,17 +32,17 @@ class ScanFile:
 
     @property
     def trouble(self) -> str | None:
-        """Why not all of it was read."""
+        """Why the file was not read completely."""
         stopped = ["not read: stopped before"] if self.left else []
         return "; ".join(dict.fromkeys([*self.troubles, *stopped])) or None
 
     def in_order(self) -> list[PartRead]:
-        """The parts as they lie in the file."""
+        """The parts in file order."""
         return [self.reads[start] for start in sorted(self.reads)]
 
 
 def owner_of(log: LogPath) -> FileOwner:
-    """What the path states, and the folder that all ranks of one launcher share."""
+    """The owner by path, and the folder that all ranks of one launcher share."""
     rank, local_rank = ranks_of_path(f"/{log.inner}")
     group = log.name.rpartition("/attempt_")[0] or log.name.rpartition("/")[0]
     return FileOwner(log.name, rank, local_rank, path_places(log.inner).hosts, group)

@@ -1,4 +1,4 @@
-"""Tasks over all cores, in processes that may die, be slow or be stopped without taking the rest along."""
+"""Runs tasks on all cores, in processes that may die, hang or be stopped without affecting the others."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ Result = TypeVar("Result")
 
 POLL_S = 0.1
 STOP_S = 3.0
-"""Given to the tasks that run when stopping; then their processes are ended."""
+"""Seconds that running tasks have to stop before their processes are killed."""
 OUT_OF_MEMORY = 77
-"""Exit status of a process that reached its limit."""
+"""Exit status of a process that reached its memory limit."""
 HOW = "fork" if sys.platform == "linux" else "spawn"
-"""Forking takes milliseconds; it is done before any thread of ours runs."""
+"""Forking takes milliseconds; it happens before any thread is started."""
 
 
 class Dial(Protocol):
-    """What a task sees of the others: it counts its bytes, and looks whether to stop."""
+    """A task's connection to its parent: reports progress, and shows whether to stop."""
 
     def read(self, size: int) -> None:
-        """Note that so many more bytes of the files are done."""
+        """Report that this many more bytes are done."""
 
     @property
     def stopping(self) -> bool:
-        """Give back what there is."""
+        """True if the task should return what it has."""
 
 
 class Counter:
@@ -47,29 +47,29 @@ class Counter:
         self.stopping = False
 
     def read(self, size: int) -> None:
-        """Note that so many more bytes of the files are done."""
+        """Report that this many more bytes are done."""
         self.bytes += size
 
 
 class SharedDial:
-    """A `Dial` between processes: each worker counts for itself, so that none waits for another."""
+    """A `Dial` between processes; each worker has its own counter, so that none waits for a lock."""
 
     def __init__(self, counts: Any, stop: Any, number: int) -> None:  # noqa: ANN401  ctypes in shared memory
         self._counts, self._stop, self._number = counts, stop, number
 
     def read(self, size: int) -> None:
-        """Note that so many more bytes of the files are done."""
+        """Report that this many more bytes are done."""
         self._counts[self._number] += size
 
     @property
     def stopping(self) -> bool:
-        """Give back what there is."""
+        """True if the task should return what it has."""
         return bool(self._stop.value)
 
 
 @dataclass
 class FinishedTask(Generic[Task, Result]):
-    """A task that is over. `result` is None where its process died."""
+    """A finished task. `result` is None if its process died."""
 
     task: Task
     result: Result | None
@@ -116,15 +116,15 @@ class Workers(Generic[Task, Result]):
         return sum(self._counts)
 
     def stop(self) -> None:
-        """No new task is begun; those that run give what they have."""
+        """Start no new tasks; running ones return what they have."""
         self._stop.value = 1
 
     def results(
         self, tasks: Sequence[Task], report: Callable[[int], None]
     ) -> Iterator[FinishedTask[Task, Result]]:
-        """The tasks as they end. `report` receives how many bytes are done, about ten times a second.
+        """Yield the tasks as they finish. `report` receives the bytes done, about ten times a second.
 
-        After `stop` the tasks that have not begun are left out, and those that do not end are given up.
+        After `stop`, tasks that have not started are left out, and those that do not finish are abandoned.
         """
         waiting = list(reversed(tasks))
         given_up = None
@@ -170,7 +170,7 @@ class Workers(Generic[Task, Result]):
                 yield FinishedTask(task, result)
 
     def _fault(self, code: int) -> str:
-        """Why a task has no result, by the exit code of its process."""
+        """Why a task has no result, from the exit code of its process."""
         if code == OUT_OF_MEMORY:
             return f"needs more than {(self._memory or 0) >> 20} MB of memory: given up"
         if code == -signal.SIGXCPU:
@@ -198,7 +198,7 @@ def _work(
     memory: int | None,
     parent: int,
 ) -> None:
-    """The life of a worker. It ignores Ctrl-C, which its parent handles, and dies with its parent."""
+    """Main loop of a worker. It ignores Ctrl-C (the parent handles it) and exits with its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if sys.platform == "linux":
@@ -219,7 +219,7 @@ def _work(
 
 
 def limit_memory(size: int) -> None:
-    """Bound the address space of this process to `size` bytes more than it has."""
+    """Limit the address space of this process to `size` bytes more than it uses now."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[0])
     except OSError:  # not Linux
@@ -232,7 +232,7 @@ def limit_memory(size: int) -> None:
 
 
 def _limit_cpu(seconds: int) -> None:
-    """Let the kernel end this process (SIGXCPU) when it has used so many more seconds of CPU time."""
+    """Have the kernel end this process (SIGXCPU) after this many more seconds of CPU time."""
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     most = int(time.process_time()) + 1 + seconds
     resource.setrlimit(

@@ -1,1 +1,1 @@
-"""Training sessions (`docs/sessions.md`): found, read, completed from their logs."""
+"""Training sessions (`docs/sessions.md`): finds and reads them, and completes them from their logs."""

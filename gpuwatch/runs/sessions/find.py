@@ -1,4 +1,4 @@
-"""Which sessions are meant: folders, ids below a folder of logs, or all of it."""
+"""Resolves names to sessions: folders, ids below a log folder, or all of it."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from gpuwatch.runs.sessions.folders.session_folder import read_session_folder, s
 from gpuwatch.runs.sessions.model.session import TrainingSession
 
 MAX_DEPTH = 4
-"""Folders below the one that is searched."""
+"""Depth of folders that are searched."""
 MAX_FOLDERS = 20_000
 MAX_PROBLEMS = 100
-"""Of one session, named; all are counted."""
+"""Problems listed per session; all are counted."""
 MAX_PROBLEM_CHARS = 1_000
 
 
 @dataclass
 class FoundSessions:
-    """The sessions that were read, and the names that lead to none."""
+    """The sessions found, and the names without one."""
 
     sessions: list[TrainingSession] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
-    """A sentence each."""
+    """One sentence each."""
     unreadable: list[Skipped] = field(default_factory=list)
-    """Folders that could hold sessions, and could not be looked into."""
+    """Unreadable folders that may contain sessions."""
 
 
 def find_sessions(names: Sequence[str], logs: Path) -> FoundSessions:
-    """Read the sessions of paths and ids; without names all below `logs`, the oldest first."""
+    """Read the sessions of paths and ids; without names, all below `logs`, oldest first."""
     found = FoundSessions()
     if not names:
         folders = session_folders(logs, found.unreadable)
@@ -75,20 +75,20 @@ def _sessions_at(path: Path, unreadable: list[Skipped]) -> list[TrainingSession]
 
 
 def read_path(path: Path) -> TrainingSession | None:
-    """The session of a folder; None where it holds none."""
+    """The session of a folder, or None."""
     session = session_id(path) if path.is_dir() else None
     return inert(read_session_folder(path, session)) if session else None
 
 
 def read_others(path: Path) -> list[TrainingSession]:
-    """The sessions of a folder or file that another tool wrote; empty where it holds none."""
+    """The sessions of a folder or file that another tool wrote; empty if there are none."""
     from gpuwatch.runs.sessions.sources.output_folder import read_outputs  # noqa: PLC0415 - loads the rules
 
     return list(map(inert, read_outputs(path)))
 
 
 def inert(session: TrainingSession) -> TrainingSession:
-    """The session, its name and problems within bounds and harmless: they quote names of files."""
+    """The session with name and problems shortened and sanitized, since they quote file names."""
     more = len(session.problems) - MAX_PROBLEMS
     session.problems = [plain(text)[:MAX_PROBLEM_CHARS] for text in session.problems[:MAX_PROBLEMS]]
     if more > 0:
@@ -99,9 +99,9 @@ def inert(session: TrainingSession) -> TrainingSession:
 
 
 def session_folders(top: Path, unreadable: list[Skipped]) -> Iterator[Path]:
-    """Folders at and below `top` that hold the files of a session; links are not followed.
+    """Yield the session folders at and below `top`; links are not followed.
 
-    Those that cannot be looked into are added to `unreadable`.
+    Unreadable folders are added to `unreadable`.
     """
     looked = 0
     waiting: list[tuple[Path, int]] = [(top, 0)]

@@ -1,1 +1,4 @@
-"""Profiler traces: torch.profiler's Chrome traces, Nsight Systems exports, NCCL's dumps; measured."""
+"""Profiler traces (torch.profiler's Chrome traces, Nsight Systems exports) and NCCL dumps.
+
+Readers and measures.
+"""

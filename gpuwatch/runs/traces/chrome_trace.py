@@ -1,4 +1,4 @@
-"""A Chrome trace of torch.profiler, or of a tracer that writes one rank a process, as columns."""
+"""Reads a Chrome trace of torch.profiler, or of a tracer that writes one rank per process, as columns."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ from gpuwatch.runs.traces.rank_trace import (
 from gpuwatch.runs.traces.trace_event import EventArguments, TraceEvent
 
 RANK_CATEGORY = re.compile(r"rank_(\d{1,7})")
-"""Tracers of one section a rank write it as the category."""
+"""The category that tracers with one section per rank use."""
 MAX_DETAIL_BYTES = 400
 MAX_TIME_US = 1e17
-"""Three thousand years: unix time in microseconds is 1.8e15."""
+"""Largest time in microseconds (about 3,000 years); current unix time is 1.8e15."""
 MAX_NAME_CHARACTERS = 300
 BYTES_OF_TYPE = {
     "byte": 1, "char": 1, "bool": 1, "float8_e4m3fn": 1, "float8_e5m2": 1,
     "half": 2, "bfloat16": 2, "short": 2,
     "int": 4, "float": 4, "long": 8, "double": 8, "complexfloat": 8, "complexdouble": 16,
 }  # fmt: skip
-"""Bytes of an element, by torch's names of scalar types."""
+"""Bytes per element, by torch's scalar type names."""
 _numbers = msgspec.json.Decoder(list[Any])
 NO_ARGUMENTS = EventArguments()
 
 
 class _RankColumns:
-    """What is gathered of one rank."""
+    """The columns of one rank."""
 
     def __init__(self) -> None:
         self.columns, self.names, self.details, self.threads = (
@@ -55,7 +55,7 @@ class _RankColumns:
         self.trace = RankTrace("")
 
     def add(self, event: TraceEvent, kind: EventKind) -> None:
-        """One event that took time; one at an impossible moment is counted as unreadable."""
+        """Add an event with a duration; one with an impossible time counts as unreadable."""
         if not (abs(event.ts) < MAX_TIME_US and event.dur < MAX_TIME_US):
             self.trace.unreadable += 1
             return
@@ -94,7 +94,7 @@ class _RankColumns:
         return self.details.number(plain(re.sub(r"\s+", "", text))), unknown if flops is None else flops
 
     def note_memory(self, args: EventArguments) -> None:
-        """A `[memory]` event: an allocation, or a release."""
+        """Record a `[memory]` event: an allocation or a release."""
         device = "CPU" if args.device_type in (0, None) else f"CUDA {args.device_id or 0}"
         for peaks, now in (
             (self.trace.peak_allocated, args.allocated),
@@ -105,7 +105,7 @@ class _RankColumns:
 
 
 def read_chrome_trace(pieces: Iterable[bytes], name: str, rank: int | None) -> list[RankTrace]:
-    """The trace of each rank in one file: one, as torch writes it, or several.
+    """Return the trace of each rank in a file: one for torch's files, or several.
 
     Args:
         pieces: The bytes of the file, unpacked.
@@ -132,7 +132,7 @@ def read_chrome_trace(pieces: Iterable[bytes], name: str, rank: int | None) -> l
 
 
 def _take(event: TraceEvent, ranks: dict[int | None, _RankColumns]) -> int:
-    """Keep an event; the number of rows that it took."""
+    """Store an event; return the number of rows used."""
     if event.ph == "X":
         kind = KIND_OF_CATEGORY.get(event.cat.lower())
         of_rank = None
@@ -181,9 +181,9 @@ def _finished(
 
 
 def matrix_flops(name: str, dims: msgspec.Raw) -> float | None:
-    """Multiplications and additions of a matrix product, by the shapes of its inputs; None: not known.
+    """FLOPs (multiplications and additions) of a matrix product, from its input shapes; None: unknown.
 
-    The products are what counts in a training; torch's own `with_flops` table is not part of a trace.
+    Matrix products dominate a training; torch's own `with_flops` table is not in a trace.
     """
     first = {"aten::mm": 0, "aten::bmm": 0, "aten::addmm": 1, "aten::baddbmm": 1}.get(name)
     if first is None:
@@ -197,7 +197,7 @@ def matrix_flops(name: str, dims: msgspec.Raw) -> float | None:
 
 
 def _joining(number: int | None) -> int:
-    """A number that joins events, within 63 bits: some traces have unsigned ones."""
+    """A correlation number reduced to 63 bits (some traces have unsigned ones)."""
     return NO_VALUE if number is None else number & 0x7FFF_FFFF_FFFF_FFFF
 
 

@@ -1,4 +1,4 @@
-"""The traces of one rank: a profiler with `repeat` writes a file each cycle, and the newest is judged."""
+"""Selects among the traces of a rank: a profiler with `repeat` writes one per cycle; the newest is judged."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from pathlib import PurePath
 from gpuwatch.runs.traces.rank_profile import RankProfile
 
 HANDLER_NAME = re.compile(r"(.{1,200})\.\d{10,20}\.pt\.trace\.json")
-"""`tensorboard_trace_handler` of torch.profiler: `WORKER.TIME.pt.trace.json`; WORKER is host and process."""
+"""File name of torch.profiler's `tensorboard_trace_handler`: `WORKER.TIME.pt.trace.json`.
+
+WORKER is host and process.
+"""
 
 
 def newest_cycles(profiles: Iterable[RankProfile]) -> tuple[list[RankProfile], list[RankProfile]]:
-    """The newest trace of each rank, and the older ones, both in the order given.
+    """The newest trace of each rank, and the older ones, both in the given order.
 
-    A trace that states no rank belongs to the process that its name states; else it stands for itself.
+    A trace without a rank belongs to the process in its file name; without one, it stands alone.
     """
     every = list(profiles)
     newest: dict[Hashable, RankProfile] = {}

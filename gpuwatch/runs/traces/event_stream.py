@@ -1,7 +1,12 @@
-"""Events of a Chrome trace (JSON), a few megabytes at a time: a trace of any size takes the same memory.
+"""Streams the events of a Chrome trace (JSON) with constant memory, a few megabytes at a time.
 
-A trace is an object with the list `traceEvents`, or that list alone. The bytes of the list are cut behind an
-event and decoded. A cut is right if the piece decodes: cut elsewhere it is no list of complete values.
+A trace is an object with the list `traceEvents`, or that list alone. The bytes of the list are cut after an
+event and decoded; the cut was right if the piece decodes, because a piece that is cut elsewhere is not a list
+of complete values.
+
+Example: the buffer holds `{"ph":"X","args":{"a":1}},{"ph":"X","ar`. The last `},` that may be a border ends
+at the first event; `[{"ph":"X","args":{"a":1}}]` decodes, so that event is returned and the rest waits for
+more bytes.
 """
 
 from __future__ import annotations
@@ -17,13 +22,13 @@ import msgspec
 from gpuwatch.runs.traces.trace_event import EventWithoutArguments, TraceEvent
 
 PIECE_BYTES = 4 << 20
-"""Decoded at once; its events take about ten times as much memory."""
+"""Bytes decoded at a time; the events take about ten times as much memory."""
 MAX_EVENT_BYTES = 64 << 20
-"""Of one event; the largest in real traces (stacks, shapes) have kilobytes."""
+"""Largest event; the largest in real traces (stacks, shapes) have kilobytes."""
 MAX_METADATA_BYTES = 16 << 20
-"""Before and behind the list of events."""
+"""Largest metadata before and after the list of events."""
 MAX_CUTS_TRIED = 6
-"""Cuts tried before the events are looked at one by one: an event may hold a list of objects."""
+"""Cuts to try before the events are parsed one by one; an event may contain a list of objects."""
 LIST_BEGINS = re.compile(rb'"traceEvents"\s*:\s*\[')
 BETWEEN = b" \t\r\n,"
 BETWEEN_EVENTS = re.compile(rb"\}\s*,\s*\{")
@@ -35,22 +40,22 @@ _one_value = json.JSONDecoder()
 
 
 class NoTraceError(ValueError):
-    """A file that is no trace, or cannot be read as one; the message states why."""
+    """The file is not a trace, or cannot be read as one; the message gives the reason."""
 
 
 class EventStream:
-    """The events of one file, in batches; `metadata` is complete when they are through."""
+    """The events of one file, in batches; `metadata` is complete after the last batch."""
 
     def __init__(self, pieces: Iterable[bytes]) -> None:
         self._pieces = iter(pieces)
         self.metadata: dict[str, Any] = {}
         self.unreadable = 0
-        """Events left out: they are no objects, or their times are no numbers."""
+        """Number of dropped events: not objects, or with invalid times."""
         self.cut_off = False
-        """The file ends inside the list, as when its program was killed while it wrote."""
+        """True if the file ends within the list (its program was killed while writing)."""
 
     def batches(self) -> Iterator[list[TraceEvent]]:
-        """All events.
+        """Yield all events.
 
         Raises:
             NoTraceError: the file is no Chrome trace, or damaged.
@@ -73,7 +78,7 @@ class EventStream:
             self._read_metadata(head, held[1:])
 
     def _to_the_list(self) -> tuple[bytes | None, bytes]:
-        """What stands before the list (None: the list is all), and its first bytes."""
+        """The bytes before the list (None: the list is all), and its first bytes."""
         held = b""
         for piece in self._pieces:
             held = held + piece if held else piece.lstrip(b"\xef\xbb\xbf \t\r\n")
@@ -89,7 +94,7 @@ class EventStream:
         raise NoTraceError('no Chrome trace: it has no list "traceEvents"' if held else "empty")
 
     def _filled(self, held: bytes) -> tuple[bytes, bool]:
-        """Bytes enough for a batch, and whether the file has ended."""
+        """Read enough bytes for a batch; return them, and whether the file has ended."""
         parts, size, ended = [held], len(held), True
         wanted = max(PIECE_BYTES, 2 * size)
         for piece in self._pieces:
@@ -101,7 +106,7 @@ class EventStream:
         return b"".join(parts).lstrip(BETWEEN), ended
 
     def _cut_by_trial(self, held: bytes) -> tuple[list[TraceEvent], int]:
-        """The events up to the last place that is a border between two, and that place; 0: none was found."""
+        """Decode up to the last possible border; return the events and that offset; 0: no border worked."""
         end, tried = len(held), 0
         while tried < MAX_CUTS_TRIED and (end := held.rfind(b"}", 0, end)) >= 0:
             if BETWEEN_EVENTS.match(held, end) is None:
@@ -112,7 +117,7 @@ class EventStream:
         return [], 0
 
     def _decoded(self, events: bytes) -> list[TraceEvent]:
-        """Complete events.
+        """Decode complete events.
 
         Raises:
             ValueError: they are not complete.
@@ -124,7 +129,7 @@ class EventStream:
             return [event for event in map(self._single, _raw_events.decode(text)) if event is not None]
 
     def _decoded_apart(self, held: bytes, borders: list[tuple[int, int]]) -> list[TraceEvent]:
-        """The events between these borders without what is no JSON: a bare NaN, bytes that are no UTF-8."""
+        """Decode events one by one, dropping invalid JSON: a bare NaN, or bytes that are not UTF-8."""
         try:
             return self._decoded(held[: borders[-1][1] if borders else 0])
         except (ValueError, RecursionError):
@@ -159,7 +164,7 @@ class EventStream:
 
 
 def _complete_events(held: bytes) -> list[tuple[int, int]]:
-    """Begin and end of each complete event before the end of the list or of the bytes.
+    """Start and end of each complete event in the buffer.
 
     Raises:
         NoTraceError: there is something else than events.

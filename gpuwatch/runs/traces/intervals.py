@@ -1,4 +1,4 @@
-"""Intervals of time as two arrays, starts and ends, in any unit."""
+"""Time intervals as two arrays, starts and ends, in any unit."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Intervals:
-    """Sorted intervals that do not overlap, as `merged` makes them."""
+    """Sorted intervals without overlaps, as from `merged`."""
 
     starts: Floats
     ends: Floats
 
     @property
     def total(self) -> float:
-        """Time in them."""
+        """Total length."""
         return float(np.sum(self.ends - self.starts))
 
     def covered(self, starts: Floats, ends: Floats) -> Floats:
-        """Of each given interval, the time that lies inside of these."""
+        """For each given interval, the length of its intersection with these."""
         return self._before(ends) - self._before(starts)
 
     def _before(self, moments: Floats) -> Floats:
-        """Time in the intervals before each moment."""
+        """Length of these intervals before each moment."""
         if not len(self.starts):
             return np.zeros(len(moments))
         lengths = self.ends - self.starts
@@ -41,12 +41,12 @@ class Intervals:
 
 
 def sums_by(groups: npt.NDArray[np.integer], values: Floats, count: int) -> Floats:
-    """The sum of the values of each group, groups numbered from 0 to `count` - 1."""
+    """The sum of the values of each group (0 to `count` - 1)."""
     return np.asarray(np.bincount(groups, weights=values, minlength=count), dtype=np.float64)
 
 
 def merged(starts: Floats, ends: Floats) -> Intervals:
-    """The union of intervals, which may overlap and stand in any order."""
+    """The union of unsorted, possibly overlapping intervals."""
     if not len(starts):
         return Intervals(np.zeros(0), np.zeros(0))
     order = np.argsort(starts, kind="stable")
@@ -58,14 +58,14 @@ def merged(starts: Floats, ends: Floats) -> Intervals:
 
 
 def union(*parts: Intervals) -> Intervals:
-    """The union of several."""
+    """The union of several sets of intervals."""
     return merged(
         np.concatenate([part.starts for part in parts]), np.concatenate([part.ends for part in parts])
     )
 
 
 def without(these: Intervals, others: Intervals) -> Intervals:
-    """What of `these` lies outside of `others`."""
+    """The parts of `these` outside of `others`."""
     if not len(others.starts) or not len(these.starts):
         return these
     edges = np.unique(np.concatenate((these.starts, these.ends, others.starts, others.ends)))

@@ -1,4 +1,4 @@
-"""What an event of a trace is: an operator, a kernel, a copy; and whether it communicates."""
+"""Classifies trace events: operator, kernel, copy; communication or not."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from functools import lru_cache
 
 
 class EventKind(IntEnum):
-    """The kinds that are measured."""
+    """The kinds of events that are measured."""
 
     OPERATOR = 0
     ANNOTATION = 1
-    """A section that the program names: record_function, an NVTX range, a step of the profiler."""
+    """A section named by the program: record_function, an NVTX range, a profiler step."""
     RUNTIME = 2
-    """A call of CUDA's runtime or driver on the CPU."""
+    """A call of the CUDA runtime or driver on the CPU."""
     KERNEL = 3
     MEMORY_COPY = 4
     """Copies and fills of device memory."""
@@ -43,7 +43,7 @@ _COMMUNICATION_KERNEL = re.compile(
     r"|.*(all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|cross_device_reduce|multimem_)",
     re.IGNORECASE,
 )
-"""NCCL's and RCCL's kernels, and those of other libraries that name the collective (vLLM)."""
+"""Kernels of NCCL and RCCL, and of other libraries that name the collective (vLLM)."""
 _COPY_KERNEL = re.compile(r"Memcpy|Memset|dma")
 _SYNCHRONISATION = re.compile(r".*Sync")
 _COMMUNICATION_CALL = re.compile(r"(_?c10d(_functional)?::|gloo:|nccl:|mpi:|ucc:|record_param_comms)")
@@ -60,18 +60,18 @@ _SPELLINGS = {
     "sendrecv": "send_recv",
 }
 UNNAMED_COLLECTIVE = "collective"
-"""Kernels such as `ncclDevKernel_Generic` do not name theirs."""
+"""Name for kernels without a collective in their name, such as `ncclDevKernel_Generic`."""
 
 
 @lru_cache(maxsize=65536)
 def is_communication_kernel(name: str) -> bool:
-    """Whether a kernel moves data between ranks."""
+    """True if a kernel moves data between ranks."""
     return _COMMUNICATION_KERNEL.match(name) is not None
 
 
 @lru_cache(maxsize=65536)
 def kernel_kind(name: str) -> EventKind:
-    """A kernel by its name: some libraries launch copies and waits as kernels."""
+    """Classify a kernel by its name; some libraries implement copies and waits as kernels."""
     if is_communication_kernel(name):
         return EventKind.KERNEL
     if _COPY_KERNEL.match(name):
@@ -81,7 +81,7 @@ def kernel_kind(name: str) -> EventKind:
 
 @lru_cache(maxsize=65536)
 def is_communication_call(name: str) -> bool:
-    """Whether an operator or a section on the CPU is one of torch.distributed."""
+    """True if a CPU operator or section belongs to torch.distributed."""
     return _COMMUNICATION_CALL.match(name) is not None
 
 

@@ -1,7 +1,7 @@
-"""What NCCL found out about a node and how it communicates: its dumps of the topology and of the graphs.
+"""Reads NCCL's XML dumps of a node's topology and of the communication graphs.
 
-`NCCL_TOPO_DUMP_FILE` holds the buses with GPUs and NICs, `NCCL_GRAPH_DUMP_FILE` the rings and trees that NCCL
-chose; both are XML with the elements and attributes of NCCL's src/graph/xml.cc.
+`NCCL_TOPO_DUMP_FILE` has the buses with GPUs and NICs, `NCCL_GRAPH_DUMP_FILE` the rings and trees that NCCL
+chose; elements and attributes are those of NCCL's src/graph/xml.cc.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gpuwatch.plain import plain
 from gpuwatch.runs.traces.event_stream import NoTraceError
 
 MAX_XML_BYTES = 32 << 20
-"""A dump of a node has kilobytes, one of a multi-node NVLink domain a few megabytes."""
+"""Largest dump; one of a node has kilobytes, one of a multi-node NVLink domain a few megabytes."""
 MAX_LISTED_CHANNELS = 64
 MAX_DEPTH = 64
 GRAPH_NAMES = {0: "ring", 1: "tree", 2: "collnet chain", 3: "nvls", 4: "collnet direct"}
@@ -25,22 +25,22 @@ TRANSFER_RATE = re.compile(r"([\d.]+) ?GT/s")
 
 @dataclass(frozen=True)
 class NcclGraph:
-    """One algorithm's channels, as NCCL's search chose them."""
+    """The channels of one algorithm, as NCCL chose them."""
 
     name: str
     channels: tuple[tuple[str, ...], ...]
-    """Each a way through `GPU 0`, `NET 0`, ...; on other nodes it goes on alike."""
+    """Each channel is a path through `GPU 0`, `NET 0`, ...; it continues alike on other nodes."""
     speed_intra: float | None
-    """GB/s of a channel inside the node, by NCCL's own model."""
+    """GB/s of a channel within the node, by NCCL's own model."""
     speed_inter: float | None
     type_intra: str | None
-    """NVL, PIX, PXB, PHB, SYS: the worst link on the way."""
+    """Worst link on the path: NVL, PIX, PXB, PHB, SYS."""
     type_inter: str | None
 
 
 @dataclass(frozen=True)
 class BusDevice:
-    """A GPU or a NIC with its place on the buses."""
+    """A GPU or NIC with its position on the buses."""
 
     kind: str
     """`GPU` or `NET`."""
@@ -54,11 +54,11 @@ class BusDevice:
     pcie_gtps: float | None
     pcie_width: int | None
     nvlinks: int | None
-    """Of a GPU: how many, to all targets."""
+    """Number of NVLinks of a GPU, to all targets."""
     speed_gbps: float | None
-    """Of a NIC."""
+    """Speed of a NIC in Gbit/s."""
     gdr: bool | None
-    """GPUDirect RDMA."""
+    """True if GPUDirect RDMA is available."""
 
     @property
     def label(self) -> str:
@@ -68,14 +68,14 @@ class BusDevice:
 
 @dataclass
 class NcclDump:
-    """One file."""
+    """The content of one dump."""
 
     file: str
     graphs: list[NcclGraph] = field(default_factory=list)
     devices: list[BusDevice] = field(default_factory=list)
 
     def nics_of(self, gpu: BusDevice) -> tuple[list[BusDevice], str]:
-        """The nearest NICs of a GPU, and how near: PIX (one switch), PHB (one CPU), SYS."""
+        """The nearest NICs of a GPU, and their distance: PIX (one switch), PHB (one CPU), SYS."""
         nics = [each for each in self.devices if each.kind == "NET" and each.host == gpu.host]
         shared = {id(nic): _shared(gpu.path, nic.path) for nic in nics}
         most = max(shared.values(), default=0)
@@ -88,7 +88,7 @@ class NcclDump:
 
 
 def read_nccl_dump(data: bytes, file: str) -> NcclDump:
-    """Read a dump.
+    """Parse a dump.
 
     Raises:
         NoTraceError: it is none, is too large, or declares entities.
@@ -113,7 +113,7 @@ def read_nccl_dump(data: bytes, file: str) -> NcclDump:
 
 
 def _parsed(data: bytes) -> Element:
-    """The root; the depth is bounded while it is parsed."""
+    """Parse the XML with limited depth; return the root."""
     parser: XMLPullParser[Element] = XMLPullParser(("start", "end"))
     depth, root = 0, None
     try:

@@ -1,6 +1,6 @@
-"""An Nsight Systems report that was exported to SQLite (`nsys export --type sqlite`), as columns.
+"""Reads Nsight Systems reports exported to SQLite (`nsys export --type sqlite`) as columns.
 
-Tables and columns are those of NVIDIA's "SQLite Export Schema Reference"; a table is there if it has rows.
+Tables and columns follow NVIDIA's "SQLite Export Schema Reference"; a table exists only if it has rows.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ SQLITE_BEGINS = b"SQLite format 3\0"
 ROWS_AT_ONCE = 10_000
 MAX_STRINGS = 2_000_000
 COPY_KINDS = {1: "HtoD", 2: "DtoH", 8: "DtoD", 10: "PtoP"}
-"""CUPTI's numbers of the copies that a training makes."""
+"""CUPTI's copy kinds that a training uses."""
 KERNELS, COPIES = "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY"
 FILLS, CALLS, RANGES = "CUPTI_ACTIVITY_KIND_MEMSET", "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS"
 NVTX_RANGES = (59, 60)
-"""Push-pop and start-end ranges of NVTX."""
+"""NVTX push-pop and start-end ranges."""
 
 
 class _Export:
@@ -53,7 +53,7 @@ class _Export:
         return table in self._tables
 
     def columns(self, table: str) -> set[str]:
-        """Its columns: they differ between versions of nsys."""
+        """The columns of a table, which differ between versions of nsys."""
         return {str(row[1]) for row in self._database.execute(f'PRAGMA table_info("{table}")')}
 
     def rows(self, query: str) -> Iterator[tuple[int, ...]]:
@@ -67,7 +67,7 @@ class _Export:
 
 
 def read_nsight(path: Path, name: str, rank: int | None) -> list[RankTrace]:
-    """The trace of each process and GPU in an export.
+    """Return the trace of each process and GPU in an export.
 
     Raises:
         NoTraceError: it is no export with GPU events, or damaged.
@@ -137,7 +137,7 @@ def _refuse_more(total: int) -> None:
 def _gpu_rows(
     export: _Export,
 ) -> Iterator[tuple[int, int, tuple[EventKind, int, int, float, float, tuple[int, int], int, float]]]:
-    """Device, process, and the event of each kernel, copy and fill."""
+    """Yield device, process and event of each kernel, copy and fill."""
     for table in (KERNELS, COPIES, FILLS):
         if not export.has(table):
             continue
@@ -174,7 +174,7 @@ def _gpu_rows(
 def _cpu_rows(
     export: _Export,
 ) -> Iterator[tuple[int, tuple[EventKind, int, int, float, float, tuple[int, int]]]]:
-    """Process, and the event of each call of CUDA's runtime and of each range of NVTX."""
+    """Yield process and event of each CUDA runtime call and NVTX range."""
     threads = TextNumbers()
     if export.has(CALLS):
         query = f'SELECT start, "end", globalTid, correlationId, nameId FROM {CALLS} WHERE "end" IS NOT NULL'  # noqa: S608

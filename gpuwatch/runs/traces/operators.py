@@ -1,4 +1,4 @@
-"""Operators of a trace: which ran inside of which, and the time of each itself, on CPU and GPU."""
+"""Operators of a trace: nesting, and the self time of each on CPU and GPU."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from gpuwatch.runs.traces.kinds import EventKind, is_communication_call, is_comm
 from gpuwatch.runs.traces.rank_trace import NO_VALUE, Events, RankTrace
 
 MAX_LISTED_OPERATORS = 20
-"""As `key_averages().table(row_limit=20)`."""
+"""Rows per table, as in `key_averages().table(row_limit=20)`."""
 MAX_LISTED_SHAPES = 3
 STEP = re.compile(r"ProfilerStep#\d+")
-"""The profiler numbers its steps; in the tables they are one row, as in torch's."""
+"""A profiler step; all steps share one row of the tables, as in torch's."""
 SLACK_US = 0.002
-"""Kineto rounds to nanoseconds: a child may seem to end so much later than its parent."""
+"""Kineto rounds to nanoseconds: a child may seem to end this much later than its parent (microseconds)."""
 
 
 @dataclass(frozen=True)
@@ -29,14 +29,14 @@ class Operator:
     name: str
     calls: int
     self_cpu_ms: float
-    """Without what ran inside of it, as torch's `Self CPU`."""
+    """CPU time without nested operators, as torch's `Self CPU`."""
     total_cpu_ms: float
     self_gpu_ms: float | None
-    """Kernels and copies that it launched itself; None: the trace has no GPU events."""
+    """Time of kernels and copies launched directly; None: the trace has no GPU events."""
     total_gpu_ms: float | None
     flops: float | None
     shapes: tuple[str, ...]
-    """The shapes of its inputs that took the most time."""
+    """Shapes of the inputs that took the most time."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class OperatorTables:
-    """The operators that take the most time; `modules` are those in which most of them ran."""
+    """The operators that take the most time; `modules` are the modules in which most operators ran."""
 
     by_self_cpu: tuple[Operator, ...]
     by_gpu: tuple[Operator, ...]
@@ -80,7 +80,7 @@ def operator_tables(trace: RankTrace, listed: int = MAX_LISTED_OPERATORS) -> Ope
 
 
 def _background_work(trace: RankTrace) -> npt.NDArray[np.bool_]:
-    """Collectives on a thread of their backend (`gloo:all_reduce`): torch's table leaves them out, too."""
+    """Collectives on a backend's thread (`gloo:all_reduce`), which torch's table leaves out too."""
     events = trace.events
     named = np.array([is_communication_call(name) for name in trace.names], dtype=bool)
     found: npt.NDArray[np.bool_] = (events.kinds == EventKind.ANNOTATION) & named[events.names]
@@ -88,9 +88,9 @@ def _background_work(trace: RankTrace) -> npt.NDArray[np.bool_]:
 
 
 def parents_of(calls: Events) -> npt.NDArray[np.int64]:
-    """Row of the event that each ran inside of, or `NO_VALUE`.
+    """Row of each event's parent, or `NO_VALUE`.
 
-    Rows are sorted by thread, start, and the longest first.
+    Rows are sorted by thread, start, and longest first.
     """
     found = np.full(len(calls), NO_VALUE, dtype=np.int64)
     open_rows: list[int] = []
@@ -108,13 +108,13 @@ def parents_of(calls: Events) -> npt.NDArray[np.int64]:
 
 
 def _summed(parents: npt.NDArray[np.int64], values: Floats) -> Floats:
-    """For each row, the values of the rows directly inside of it."""
+    """For each row, the sum of its children's values."""
     inner = parents >= 0
     return sums_by(parents[inner], values[inner], len(parents))
 
 
 def _with_inner(parents: npt.NDArray[np.int64], values: Floats) -> Floats:
-    """For each row, its value and those of all rows inside of it; a parent's row is before its children's."""
+    """For each row, its value plus those of all descendants; parents come before children."""
     sums = values.tolist()
     for row in range(len(sums) - 1, -1, -1):
         if parents[row] >= 0:
@@ -123,7 +123,10 @@ def _with_inner(parents: npt.NDArray[np.int64], values: Floats) -> Floats:
 
 
 def _launched(calls: Events, parents: npt.NDArray[np.int64], on_gpu: Events) -> Floats:
-    """GPU time that each row launched: by the launching call's place, else by Kineto's operator number."""
+    """GPU time launched by each row.
+
+    By the position of the launching call, else by Kineto's operator number.
+    """
     rows = np.full(len(on_gpu), NO_VALUE, dtype=np.int64)
     runtime = calls.kinds == EventKind.RUNTIME
     by_launch = _rows_with(np.where(runtime, calls.correlations, NO_VALUE), on_gpu.correlations)
@@ -137,7 +140,7 @@ def _launched(calls: Events, parents: npt.NDArray[np.int64], on_gpu: Events) -> 
 
 
 def _rows_with(keys: npt.NDArray[np.int64], wanted: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """For each wanted number the row that has it, or `NO_VALUE`."""
+    """The row with each wanted number, or `NO_VALUE`."""
     rows = np.flatnonzero(keys >= 0)
     if not len(rows):
         return np.full(len(wanted), NO_VALUE, dtype=np.int64)

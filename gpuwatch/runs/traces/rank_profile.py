@@ -1,4 +1,4 @@
-"""What is kept of a trace once it was measured: its columns are large, this is small."""
+"""The measured values of a trace; unlike its columns, they are small."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_LISTED_SECTIONS = 40
 
 @dataclass(frozen=True)
 class Section:
-    """All passes of one section that the program names; times in milliseconds."""
+    """All passes of one section named by the program; times in milliseconds."""
 
     name: str
     calls: int
@@ -25,7 +25,7 @@ class Section:
 
     @property
     def mean_ms(self) -> float:
-        """Of one pass."""
+        """Mean duration of a pass."""
         return self.total_ms / self.calls
 
 
@@ -34,15 +34,15 @@ class RankProfile:
     """One rank of a job, measured."""
 
     trace: RankTrace
-    """Who it is; its events are dropped."""
+    """The identity of the rank; its events are dropped."""
     event_count: int
     breakdown: Breakdown
     tables: OperatorTables
     steps_ms: tuple[float, ...]
-    """Length of each step, where the profiler was told of them (`prof.step()`)."""
+    """Duration of each step, if the program called `prof.step()`."""
     sections: tuple[Section, ...]
     begin_us: float = 0.0
-    """Of the first event, by the clock of the trace."""
+    """Time of the first event, by the trace's clock."""
 
     @property
     def label(self) -> str:
@@ -54,22 +54,22 @@ class RankProfile:
 
     @property
     def has_operators(self) -> bool:
-        """False: a tracer wrote sections only, and nothing is known of what ran in them."""
+        """False: only sections were traced, so their content is unknown."""
         return self.breakdown.span_ms > 0
 
     @property
     def compute_per_step_ms(self) -> float:
-        """Computation of one step; of the whole trace where it has no steps."""
+        """Computation per step; over the whole trace if it has no steps."""
         return self.breakdown.compute_ms / max(1, len(self.steps_ms))
 
     @property
     def waiting_per_step_ms(self) -> float:
-        """Time in collectives of one step: the rank that the others wait for has the least."""
+        """Time in collectives per step: the rank that the others wait for has the least."""
         return self.breakdown.communication_busy_ms / max(1, len(self.steps_ms))
 
 
 def measure(trace: RankTrace, listed: int = MAX_LISTED_OPERATORS) -> RankProfile:
-    """Measure one trace, and let go of its events."""
+    """Measure one trace and release its events."""
     steps, sections = _sections(trace)
     begin = float(trace.events.starts.min()) if len(trace.events) else 0.0
     tables = operator_tables(trace, listed)

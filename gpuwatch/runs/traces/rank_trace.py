@@ -1,4 +1,4 @@
-"""The events of one rank as columns: a few dozen bytes an event, however many there are."""
+"""The events of one rank as columns, at a few dozen bytes per event."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from gpuwatch.runs.traces.intervals import Floats
 from gpuwatch.runs.traces.kinds import EventKind
 
 MAX_EVENTS = 12_000_000
-"""Kept of one file: about 0.7 GB. A trace of 500 MB has one to two million."""
+"""Most events kept of one file (about 0.7 GB). A trace of 500 MB has one to two million."""
 NO_VALUE = -1
-"""In the integer columns: the trace does not state it."""
+"""Marks unknown values in integer columns."""
 
 
 class TextNumbers:
-    """Texts by number; a trace repeats a few thousand of them."""
+    """Numbers distinct texts; a trace repeats a few thousand of them."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
         self._numbers: dict[Any, int] = {}
 
     def number(self, text: Any) -> int:  # noqa: ANN401 - a name, or the pid and tid of a thread
-        """The number of a text, or of anything that has one."""
+        """The number of a text (or other hashable value)."""
         found = self._numbers.get(text)
         if found is None:
             found = self._numbers[text] = len(self.texts)
@@ -37,22 +37,22 @@ class TextNumbers:
 
 @dataclass
 class EventColumns:
-    """Events as columns while a file is read; times in microseconds."""
+    """Event columns while a file is read; times in microseconds."""
 
     kinds: array[int] = field(default_factory=lambda: array("b"))
     names: array[int] = field(default_factory=lambda: array("i"))
     threads: array[int] = field(default_factory=lambda: array("i"))
-    """Of the CPU; `NO_VALUE` for events of a GPU."""
+    """CPU thread; `NO_VALUE` for GPU events."""
     starts: array[float] = field(default_factory=lambda: array("d"))
     durations: array[float] = field(default_factory=lambda: array("d"))
     externals: array[int] = field(default_factory=lambda: array("q"))
-    """Kineto's number of the operator that is behind an event."""
+    """Kineto's number of the operator behind an event."""
     correlations: array[int] = field(default_factory=lambda: array("q"))
-    """CUDA's number that joins a launch and its kernel."""
+    """CUDA's number that joins a launch with its kernel."""
     details: array[int] = field(default_factory=lambda: array("i"))
-    """Number of the shapes (operators) or of the collective (kernels) in `RankTrace.details`."""
+    """Number of the shapes (operators) or collective (kernels) in `RankTrace.details`."""
     sizes: array[float] = field(default_factory=lambda: array("d"))
-    """Bytes of a copy or a collective; FLOPs of an operator. Unknown: NaN."""
+    """Bytes of a copy or collective; FLOPs of an operator. Unknown: NaN."""
 
     def add(
         self,
@@ -65,7 +65,7 @@ class EventColumns:
         detail: int = NO_VALUE,
         size: float = float("nan"),
     ) -> None:
-        """Append one event; `joins` are its external and its correlation number."""
+        """Append an event; `joins` are its external and correlation numbers."""
         self.kinds.append(kind)
         self.names.append(name)
         self.threads.append(thread)
@@ -82,7 +82,7 @@ class EventColumns:
 
 @dataclass(frozen=True)
 class Events:
-    """The same for reading, all columns of one length."""
+    """Event columns for reading; all have the same length."""
 
     kinds: npt.NDArray[np.int8]
     names: npt.NDArray[np.int32]
@@ -96,52 +96,52 @@ class Events:
 
     @property
     def ends(self) -> Floats:
-        """When each ended."""
+        """End time of each event."""
         return self.starts + self.durations
 
     def __len__(self) -> int:
         return len(self.kinds)
 
     def where(self, chosen: npt.NDArray[Any]) -> Events:
-        """The events of a mask or of row numbers."""
+        """The events selected by a mask or by row numbers."""
         return Events(*(column[chosen] for column in vars(self).values()))
 
 
 def as_events(columns: EventColumns) -> Events:
-    """Columns that are complete, without a copy."""
+    """Convert complete columns, without a copy."""
     kinds = {"b": np.int8, "i": np.int32, "q": np.int64, "d": np.float64}
     return Events(*(np.frombuffer(each, dtype=kinds[each.typecode]) for each in vars(columns).values()))
 
 
 @dataclass
 class RankTrace:
-    """What one trace holds of one rank."""
+    """The trace of one rank."""
 
     file: str
     rank: int | None = None
-    """None: neither the file nor its name states it."""
+    """None: neither in the file nor in its name."""
     device: int | None = None
-    """Of a file with several GPUs: which."""
+    """Device number, for a file with several GPUs."""
     world_size: int | None = None
     backend: str | None = None
     host: str | None = None
     gpu: str | None = None
-    """The model, as the trace names it."""
+    """GPU model as named in the trace."""
     names: list[str] = field(default_factory=list)
     details: list[Any] = field(default_factory=list)
     events: Events = field(default_factory=lambda: as_events(EventColumns()))
     modules: Counter[str] = field(default_factory=Counter)
-    """Module (`Linear`, `TransformerBlock`) -> operators that ran in it."""
+    """Module (`Linear`, `TransformerBlock`) -> number of operators in it."""
     peak_allocated: dict[str, int] = field(default_factory=dict)
-    """Device (`CPU`, `CUDA 0`) -> most bytes allocated in the trace."""
+    """Device (`CPU`, `CUDA 0`) -> highest allocation in bytes."""
     peak_reserved: dict[str, int] = field(default_factory=dict)
     python_events: int = 0
-    """Python functions of a trace with stacks: counted only."""
+    """Number of Python function events in a trace with stacks."""
     unreadable: int = 0
     cut_off: bool = False
     notes: list[str] = field(default_factory=list)
 
     @property
     def has_gpu_events(self) -> bool:
-        """Whether anything ran on a GPU."""
+        """True if the trace has GPU events."""
         return bool(np.any(self.events.kinds >= EventKind.KERNEL))

@@ -1,4 +1,4 @@
-"""One event of a Chrome trace, by the fields that are used; the other fields are skipped unread."""
+"""One event of a Chrome trace; unused fields are skipped without decoding."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class EventArguments(msgspec.Struct, gc=False):
-    """What torch's profiler (Kineto) writes beside an event; names by the trace."""
+    """The arguments of an event that torch's profiler (Kineto) writes, under their trace names."""
 
     external: int | None = msgspec.field(default=None, name="External id")
     external_old: int | None = msgspec.field(default=None, name="external id")
@@ -14,7 +14,7 @@ class EventArguments(msgspec.Struct, gc=False):
     stream: int | None = None
     device: int | None = None
     dims: msgspec.Raw = msgspec.field(default=msgspec.Raw(), name="Input Dims")
-    """As written; empty where there are none."""
+    """Raw JSON; empty if missing."""
     module: str | None = msgspec.field(default=None, name="Module Hierarchy")
     flops: float | None = None
     collective: str | None = msgspec.field(default=None, name="Collective name")
@@ -23,9 +23,9 @@ class EventArguments(msgspec.Struct, gc=False):
     group_size: int | None = msgspec.field(default=None, name="Group size")
     dtype: str | None = None
     bytes: float | None = None
-    """Copied by a memory copy."""
+    """Bytes of a memory copy."""
     allocation: int | None = msgspec.field(default=None, name="Bytes")
-    """Of a `[memory]` event: allocated, or freed where it is negative."""
+    """Bytes allocated (negative: freed) by a `[memory]` event."""
     allocated: int | None = msgspec.field(default=None, name="Total Allocated")
     reserved: int | None = msgspec.field(default=None, name="Total Reserved")
     device_type: int | None = msgspec.field(default=None, name="Device Type")
@@ -47,7 +47,7 @@ class TraceEvent(msgspec.Struct, gc=False):
 
 
 class EventWithoutArguments(msgspec.Struct, gc=False):
-    """The same where the arguments are of other types than torch writes."""
+    """A `TraceEvent` whose arguments are ignored because torch does not write such types."""
 
     ph: str = ""
     cat: str = ""

@@ -1,4 +1,4 @@
-"""The traces under the given paths: which reader takes which file, and of which rank it is."""
+"""Finds traces under the given paths, with the reader and rank of each file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gpuwatch.runs.traces.rank_profile import RankProfile, measure
 from gpuwatch.runs.traces.rank_trace import RankTrace
 
 TRACE_NAMES = re.compile(r"\.(json|sqlite|db|xml)(\.(gz|zst|xz|bz2))?$", re.IGNORECASE)
-"""Files of a folder that may be traces; a file that is named is always looked at."""
+"""Names of possible traces in a folder; a file that is named directly is always tried."""
 RANK_IN_NAME = re.compile(r"(?<![a-z])(?:rank|worker|proc)[-_ ]?(\d{1,7})(?!\d)", re.IGNORECASE)
 MAX_TRACE_FILES = 4096
 OTHER_REPORTS = {
@@ -34,14 +34,14 @@ OTHER_REPORTS = {
 
 @dataclass
 class FoundTraces:
-    """The ranks that were measured, NCCL's dumps, and the files that are neither."""
+    """The measured ranks, NCCL dumps, and other files."""
 
     profiles: list[RankProfile] = field(default_factory=list)
-    """One a rank: of several cycles the newest."""
+    """One per rank; of several cycles, the newest."""
     older: list[RankProfile] = field(default_factory=list)
-    """Earlier cycles of ranks in `profiles`, which nothing is compared with."""
+    """Earlier cycles of the ranks in `profiles`; not compared."""
     dumps: list[NcclDump] = field(default_factory=list)
-    """NCCL's topologies and graphs."""
+    """NCCL topologies and graphs."""
     skipped: list[Skipped] = field(default_factory=list)
 
 
@@ -83,7 +83,7 @@ def gather_traces(
 
 
 def total_size(paths: Sequence[Path]) -> int:
-    """Bytes of all files that `gather_traces` reads, for a progress bar."""
+    """Total size of the files that `gather_traces` reads, for a progress bar."""
     ignored: list[Skipped] = []
     return sum(
         path.stat().st_size
@@ -112,7 +112,7 @@ def rank_of_path(path: Path) -> int | None:
 
 
 def _nccl_dump(path: Path, name: str) -> NcclDump | None:
-    """The dump of NCCL in a file that holds XML."""
+    """Parse a file as an NCCL dump; None if it is not XML."""
     with open_file(path) as file:
         contents = Contents(path, packing_of(file.read(HEAD_BYTES)))
     pieces = contents.pieces()

@@ -1,1 +1,1 @@
-"""The reader of session folders: summary, parts and the three logs."""
+"""Reader of session folders: summary, parts and the three logs."""

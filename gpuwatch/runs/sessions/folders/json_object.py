@@ -1,4 +1,4 @@
-"""A JSON object of a file that may be damaged, within bounds."""
+"""Reads a JSON object from a possibly damaged file, with size limits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MAX_JSON_BYTES = 64 << 20
 
 
 def decoded_object(raw: bytes, name: str, problems: list[str]) -> dict[str, Any]:
-    """The JSON object of a file; empty, with a problem, where it is none."""
+    """The JSON object of a file; empty, with a problem, if it is none."""
     if len(raw) > MAX_JSON_BYTES:
         problems.append(f"{name}: larger than {MAX_JSON_BYTES >> 20} MB; not read")
         return {}

@@ -1,4 +1,4 @@
-"""The text of a session's log within bounds, and the two forms of its records."""
+"""Reads a session's log with size limits; parses the two record formats."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuwatch.runs.files.files import reason
 from gpuwatch.runs.files.opening import open_buffered
 
 MAX_LOG_BYTES = 256 << 20
-"""Read of one log: some 2.5 million steps."""
+"""Bytes read of one log: about 2.5 million steps."""
 MAX_LINE_CHARS = 4096
 CLOCK = re.compile(r"(?P<clock>\d\d:\d\d:\d\d)\s*\|\s*(?P<level>[A-Z]{4,8})\s*\|\s?(?P<text>.*)")
 """A record of the main log."""
@@ -21,7 +21,7 @@ DATED = re.compile(
     r"(?P<date>\d{4}-\d\d-\d\d) (?P<clock>\d\d:\d\d:\d\d)(?:[.,]\d+)?\s*\|\s*(?P<level>[A-Z]{4,8})\s*\|"
     r"\s*(?P<process>[^|]{1,40}?)\s*\|\s?(?P<text>.*)"
 )
-"""A record of the logs of communication and performance."""
+"""A record of the communication and performance logs."""
 ID_TIME = re.compile(r"_(\d{8})_(\d{6})")
 HALF_DAY_S = 43_200.0
 DAY_S = 86_400.0
@@ -29,7 +29,7 @@ DAY_S = 86_400.0
 
 @dataclass(frozen=True)
 class LogRecord:
-    """One record; `time` in unix seconds, `process` as it names itself."""
+    """One record; `time` in unix seconds, `process` as the record names it."""
 
     time: float | None
     level: str
@@ -38,7 +38,7 @@ class LogRecord:
 
 
 def log_lines(path: Path, problems: list[str]) -> Iterator[str]:
-    """The lines of a log, harmless ones; what is over the bound is left out and named in `problems`."""
+    """The sanitized lines of a log; data over the limit is left out and added to `problems`."""
     try:
         with open_buffered(path) as file:
             size = file.seek(0, 2)
@@ -63,7 +63,7 @@ def dated_records(path: Path, problems: list[str]) -> Iterator[LogRecord]:
 
 
 def local_time(text: str) -> float | None:
-    """Unix seconds of `2024-12-06 14:30:22` in the zone of this machine; None where it is no date."""
+    """Parse `2024-12-06 14:30:22` in this machine's time zone (unix seconds); None if it is no date."""
     try:
         return dt.datetime.strptime(text, "%Y-%m-%d %H:%M:%S").astimezone().timestamp()
     except (ValueError, OverflowError, OSError):
@@ -71,7 +71,7 @@ def local_time(text: str) -> float | None:
 
 
 def time_of_id(session: str) -> float | None:
-    """When a session began, by its id (unix seconds)."""
+    """The start of a session from its id (unix seconds)."""
     found = ID_TIME.search(session)
     if found is None:
         return None
@@ -84,12 +84,12 @@ def time_of_id(session: str) -> float | None:
 
 @dataclass
 class DayClock:
-    """Dates times of the day: each is the first such one that is not before the last, from the start on."""
+    """Adds dates to times of day: each is the first such time not before the previous one."""
 
     last: float | None
 
     def at(self, clock: str) -> float | None:
-        """Unix seconds of `14:30:22`."""
+        """Convert `14:30:22` to unix seconds."""
         if self.last is None:
             return None
         day = dt.datetime.fromtimestamp(self.last).astimezone().strftime("%Y-%m-%d")

@@ -1,4 +1,4 @@
-"""The main log of a session: its head, its steps and its evaluations."""
+"""Reads the main log of a session: header, steps and evaluations."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ CURVE_OF = {
     "steps_per_second": "steps_per_s",
     "communication_s": "communication_s",
 }
-"""Name in a `Metrics:` line or another log of named numbers -> curve."""
+"""Metric name in a `Metrics:` line or another log -> curve."""
 
 
 @dataclass
 class StepLine:
-    """One step with the numbers of its line and of the metrics under it."""
+    """A step with the values of its line and of the metrics below it."""
 
     step: int
     values: dict[str, float] = field(default_factory=dict)
@@ -54,16 +54,16 @@ class StepLine:
 
 @dataclass
 class MainLog:
-    """What a main log holds."""
+    """The content of a main log."""
 
     summary: SessionSummary = field(default_factory=SessionSummary)
     curves: CurveSet = field(default_factory=CurveSet)
     begin: float | None = None
-    """Of the session (unix seconds), by its id or its first record."""
+    """Start of the session (unix seconds), from its id or first record."""
     end: float | None = None
-    """Of the last record or step (unix seconds)."""
+    """Time of the last record or step (unix seconds)."""
     step_times: list[float] = field(default_factory=list)
-    """Seconds, one a step line."""
+    """Seconds per step, one for each step line."""
     steps_read: int = 0
 
 
@@ -77,7 +77,7 @@ def read_main_log(path: Path, session: str, problems: list[str]) -> MainLog:
 
 
 class MainLogReader:
-    """Takes the lines of a main log in their order."""
+    """Processes the lines of a main log in order."""
 
     def __init__(self, found: MainLog) -> None:
         self.found = found
@@ -87,7 +87,7 @@ class MainLogReader:
         self._results: dict[str, float | None] = {}
 
     def take(self, line: str) -> None:
-        """One line."""
+        """Process one line."""
         step, metrics = STEP.search(line), METRICS.search(line)
         if step:
             self.close()
@@ -103,7 +103,7 @@ class MainLogReader:
             self._record(line)
 
     def close(self) -> None:
-        """What is open is complete."""
+        """Complete the open entries."""
         summary = self.found.summary
         if self._results:
             number = self._open.step if self._open else summary.last_step
@@ -144,7 +144,7 @@ class MainLogReader:
         self.found.steps_read += 1
 
     def _item(self, name: str, value: str) -> None:
-        """A line of a list: a result of an evaluation, or a fact of the configuration."""
+        """Process a list line: a result of an evaluation, or a configuration value."""
         summary = self.found.summary
         if self._section == "evaluation":
             number = re.match(NUMBER, value, re.IGNORECASE)

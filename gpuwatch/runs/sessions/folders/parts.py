@@ -1,4 +1,4 @@
-"""Parts of a session that further ranks and nodes have written, and a summary's facts joined with them."""
+"""Reads the session parts that other ranks and nodes wrote, and joins them with the summary."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PART_FORMAT = "gpuwatch-session-part"
 
 
 def read_parts(folder: Path, problems: list[str]) -> dict[str, dict[str, Any]]:
-    """The parts in a session folder by their file names; a broken one is named in `problems`."""
+    """File name -> part of the session; broken ones are added to `problems`."""
     try:
         paths = sorted((folder / "parts").glob("*.json"))
     except OSError:
@@ -35,7 +35,7 @@ def read_parts(folder: Path, problems: list[str]) -> dict[str, dict[str, Any]]:
 
 
 def joined_facts(facts: Mapping[str, Any], folder: Path, problems: list[str]) -> dict[str, Any]:
-    """The facts of a summary with the parts that it does not name."""
+    """The facts of a summary, with those of parts that it does not include."""
     named = facts.get("parts")
     known = {str(name) for name in named} if isinstance(named, list) else set()
     late = {name: part for name, part in read_parts(folder, problems).items() if name not in known}

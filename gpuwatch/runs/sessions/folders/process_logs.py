@@ -1,4 +1,4 @@
-"""The logs of communication and performance of a session: operations, GPU samples, warnings."""
+"""Reads the communication and performance logs of a session: operations, GPU samples, warnings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuwatch.runs.sessions.model.session import CurveSet
 from gpuwatch.runs.sessions.model.summary import CommunicationTotals, SessionGpu, SessionWarning
 
 BYTES_OF = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
-"""1 MB is 10^6 bytes, as `docs/sessions.md` fixes it."""
+"""1 MB is 10^6 bytes, as defined in `docs/sessions.md`."""
 SECONDS_OF = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 OPERATION = re.compile(r"\bCommunication\s*\|\s*(?P<name>[^|]{1,80}?)\s*(?:\||$)")
 RANK = re.compile(r"\bRank\s+(\d{1,7})\b")
@@ -37,7 +37,7 @@ WARNINGS = (
     ("comm.init_failed", re.compile(r"\bDistributed backend initialization failed\b", re.IGNORECASE)),
     ("comm.timeout", re.compile(r"\bNCCL communication timeout\b", re.IGNORECASE)),
 )
-"""Class of a warning, and its words."""
+"""Class of a warning, and its pattern."""
 SEVERITY_OF = {"WARN": "warning", "WARNING": "warning", "ERROR": "error", "CRITICAL": "critical"}
 MAX_EXAMPLE_CHARS = 500
 
@@ -56,7 +56,7 @@ class _Operation:
     ranks: set[int] = field(default_factory=set)
 
     def totals(self, name: str) -> CommunicationTotals:
-        """As the summary holds them; bandwidth from the lines with both a size and a duration."""
+        """The totals as in a summary; bandwidth uses only lines with size and duration."""
         return CommunicationTotals(
             operation=name,
             count=self.count,
@@ -70,7 +70,7 @@ class _Operation:
 
 
 class _Samples:
-    """Values of one GPU."""
+    """Samples of one GPU."""
 
     def __init__(self) -> None:
         self.values: dict[str, list[float]] = defaultdict(list)
@@ -101,7 +101,7 @@ class _Samples:
 
 @dataclass
 class ProcessLogs:
-    """What the two logs hold."""
+    """The content of the two logs."""
 
     operations: dict[str, _Operation] = field(default_factory=dict)
     samples: dict[tuple[str | None, int], _Samples] = field(default_factory=dict)
@@ -115,17 +115,17 @@ class ProcessLogs:
     end: float | None = None
 
     def communication(self) -> list[CommunicationTotals]:
-        """One entry an operation, in the order of their first lines."""
+        """One entry for each operation, in order of first appearance."""
         return [operation.totals(name) for name, operation in self.operations.items()]
 
     def gpus(self) -> list[SessionGpu]:
-        """One entry a GPU."""
+        """One entry per GPU."""
         return [
             samples.facts(node, index) for (node, index), samples in sorted(self.samples.items(), key=str)
         ]
 
     def take(self, record: LogRecord) -> None:
-        """One record of either log."""
+        """Process one record of either log."""
         if record.time is not None:
             self.begin = record.time if self.begin is None else min(self.begin, record.time)
             self.end = record.time if self.end is None else max(self.end, record.time)
@@ -204,7 +204,7 @@ class ProcessLogs:
 
 
 def add_warning(known: dict[str, SessionWarning], new: SessionWarning) -> None:
-    """Count a warning with those of its class."""
+    """Add a warning to those of its class."""
     old = known.get(new.class_id)
     if old is None:
         known[new.class_id] = new
@@ -215,7 +215,7 @@ def add_warning(known: dict[str, SessionWarning], new: SessionWarning) -> None:
 
 
 def read_process_logs(logs: Mapping[str, Path], problems: list[str]) -> ProcessLogs:
-    """Read the logs of communication and performance that are there, in this order."""
+    """Read the communication and performance logs that exist, in this order."""
     found = ProcessLogs()
     for path in logs.values():
         for record in dated_records(path, problems):

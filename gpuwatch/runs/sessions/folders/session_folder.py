@@ -1,4 +1,4 @@
-"""A session folder: its summary, completed from its logs where the summary is missing or silent."""
+"""Reads a session folder: its summary, with missing values filled in from its logs."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from gpuwatch.whole_file import read_bounded
 from gpuwatch.whole_number import whole_number
 
 MAX_TIME = 1e11
-"""Unix seconds: of the year 5138."""
+"""Largest time in unix seconds (year 5138)."""
 SOURCE = "session folder"
 LOG_KINDS = ("multigpu", "performance")
 
 
 def session_id(folder: Path) -> str | None:
-    """The id that the files of a folder carry; None where it is no session folder.
+    """The id in the folder's file names; None: not a session folder.
 
-    A folder that was renamed keeps the id of its files.
+    A renamed folder keeps the id of its files.
     """
     try:
         names = sorted(each.name for each in folder.iterdir())
@@ -47,7 +47,7 @@ def session_id(folder: Path) -> str | None:
 
 
 def read_session_folder(folder: Path, session: str) -> TrainingSession:
-    """Read what is there; `problems` names what is not."""
+    """Read the folder; missing parts are listed in `problems`."""
     problems: list[str] = []
     summary = read_summary(folder / f"{session}_summary.json", problems)
     if summary.id not in (None, session):
@@ -73,7 +73,10 @@ def read_session_folder(folder: Path, session: str) -> TrainingSession:
 
 
 def refuse_contradiction(summary: SessionSummary, problems: list[str]) -> None:
-    """A session that states an exit code or a signal has not completed, whatever its status is."""
+    """Correct a summary that says `completed` but has an exit code or signal.
+
+    Set `failed`, and note the problem.
+    """
     if summary.status == "completed" and (summary.exit_code or summary.exit_signal):
         how = summary.exit_signal or f"exit code {summary.exit_code}"
         problems.append(f"the summary states completed, and {how}")
@@ -81,7 +84,7 @@ def refuse_contradiction(summary: SessionSummary, problems: list[str]) -> None:
 
 
 def read_summary(path: Path, problems: list[str]) -> SessionSummary:
-    """The summary of a file; an empty one, with a problem, where it is missing or broken."""
+    """Read a summary; an empty one, with a problem, if it is missing or broken."""
     try:
         raw = read_bounded(path, MAX_JSON_BYTES + 1)
     except FileNotFoundError:
@@ -107,7 +110,7 @@ def read_summary(path: Path, problems: list[str]) -> SessionSummary:
 
 
 def complete(summary: SessionSummary, main: MainLog, logs: ProcessLogs) -> None:
-    """Fill what the summary does not state from the logs. What it states, stays."""
+    """Fill in missing values of the summary from the logs; existing values stay."""
     _take_unknown(summary, main.summary)
     if not summary.communication:
         summary.communication = logs.communication() or summary.communication
@@ -138,7 +141,7 @@ def _take_unknown(summary: SessionSummary, other: SessionSummary) -> None:
 
 
 def _take_gpus(summary: SessionSummary, logs: ProcessLogs) -> None:
-    """Figures of GPUs from the samples of the performance log, joined by index."""
+    """Fill in GPU figures from the samples of the performance log, joined by index."""
     sampled = logs.gpus()
     if not summary.gpus:
         summary.gpus = sampled or summary.gpus
@@ -164,7 +167,7 @@ def _complete_times(summary: SessionSummary, main: MainLog, logs: ProcessLogs) -
 
 
 def complete_rates(summary: SessionSummary, step_times: Sequence[float]) -> None:
-    """Duration, steps and rates from each other, and statistics of the step times (seconds)."""
+    """Derive duration, steps and rates from each other, and statistics from step times (seconds)."""
     if summary.duration_s is None and summary.start is not None and summary.end is not None:
         summary.duration_s = max(0.0, summary.end - summary.start) or None
     if summary.steps is None:
@@ -178,7 +181,7 @@ def complete_rates(summary: SessionSummary, step_times: Sequence[float]) -> None
 
 
 def complete_losses(session: TrainingSession) -> None:
-    """Last values of the curves, where the summary states none."""
+    """Fill in the last values of the curves where the summary has none."""
     summary = session.summary
     told = [
         each for each in session.curves.by_name.get("loss", {}).values() if each.seen or not each.is_finite
@@ -203,13 +206,13 @@ def complete_losses(session: TrainingSession) -> None:
 
 
 def _mean_of(session: TrainingSession, name: str) -> float | None:
-    """The mean of a curve of the whole job: the rates that steps log, where no summary gives one."""
+    """The mean of a job-wide curve: a rate that steps log, if no summary gives one."""
     values = [point.value for curve in session.curves.named(name)[:1] for point in curve.points]
     return float(np.mean(values)) if values else None
 
 
 def step_time_statistics(times: Sequence[float]) -> StepTimeStatistics | None:
-    """Statistics of step times (seconds); what is not finite is left out."""
+    """Statistics of step times (seconds); non-finite ones are ignored."""
     finite = [time for time in times if 0 < time < MAX_NUMBER]
     if not finite:
         return None

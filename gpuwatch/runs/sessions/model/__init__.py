@@ -1,1 +1,1 @@
-"""The data of a training session: its summary, its curves, and what is missing of it."""
+"""Data types of a training session: summary, curves, problems."""

@@ -1,4 +1,4 @@
-"""A training session as it was read: its summary, its curves, and what could not be read."""
+"""A training session as read: summary, curves, and problems."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpuwatch.plain import plain
 from gpuwatch.runs.sessions.model.summary import MAX_NUMBER, SessionSummary
 
 MAX_POINTS = 4_000
-"""Points of one curve; twice as many are thinned to every second one."""
+"""Points per curve; at twice as many, every second one is dropped."""
 CURVE_NAMES = (
     "loss",
     "learning_rate",
@@ -25,11 +25,11 @@ CURVE_NAMES = (
     "communication_s",
     "eval_loss",
 )
-"""What is drawn, in this order. `communication_s`: seconds of communication that a step logs."""
+"""The curves that are drawn, in order. `communication_s`: seconds of communication per step."""
 
 
 class CurvePoint(NamedTuple):
-    """One value; `step` and `time` (unix seconds) as far as they are known."""
+    """A value, with `step` and `time` (unix seconds) if known."""
 
     step: int | None
     time: float | None
@@ -38,20 +38,20 @@ class CurvePoint(NamedTuple):
 
 @dataclass
 class SessionCurve:
-    """Values of one quantity of one writer, in their order. At most `2 * MAX_POINTS` are kept."""
+    """Values of one metric of one writer, in order. At most `2 * MAX_POINTS` are kept."""
 
     writer: str = ""
-    """`rank 3`, `gpu-001 GPU 2`; empty: of the whole job."""
+    """`rank 3`, `gpu-001 GPU 2`; empty: the whole job."""
     points: list[CurvePoint] = field(default_factory=list)
     stride: int = 1
     seen: int = 0
     is_finite: bool = True
-    """Whether the newest value was neither NaN nor Inf."""
+    """False if the newest value is NaN or Inf."""
     non_finite_step: int | None = None
-    """The first of the steps since which the values are NaN or Inf, where it is known."""
+    """First step of the current run of NaN or Inf values, if known."""
 
     def add(self, step: int | None, time: float | None, value: float | None) -> None:
-        """Append a value; what is no number is no point."""
+        """Append a value; non-finite values are not stored as points."""
         if value is not None:
             is_first = self.is_finite
             self.is_finite = math.isfinite(value)
@@ -71,7 +71,7 @@ class SessionCurve:
 
 @dataclass
 class CurveSet:
-    """Curves by name and writer."""
+    """Curves by metric and writer."""
 
     by_name: dict[str, dict[str, SessionCurve]] = field(default_factory=dict)
 
@@ -82,18 +82,18 @@ class CurveSet:
         self.by_name.setdefault(name, {}).setdefault(writer, SessionCurve(writer)).add(step, time, value)
 
     def named(self, name: str) -> list[SessionCurve]:
-        """The curves of one quantity, those of several points or one."""
+        """The curves of one metric; those with several points if there are any."""
         return [curve for curve in self.by_name.get(name, {}).values() if curve.points]
 
     def each(self) -> Iterator[tuple[str, list[SessionCurve]]]:
-        """All quantities that have points, in the order of `CURVE_NAMES`."""
+        """Yield all metrics that have points, in the order of `CURVE_NAMES`."""
         for name in CURVE_NAMES:
             curves = self.named(name)
             if curves:
                 yield name, curves
 
     def absorb(self, other: CurveSet) -> None:
-        """Take the curves of quantities that are not known here."""
+        """Add the curves of metrics that are missing here."""
         for name, curves in other.by_name.items():
             if not self.named(name):
                 self.by_name[name] = curves
@@ -101,7 +101,7 @@ class CurveSet:
 
 @dataclass
 class TrainingSession:
-    """One session, from whatever it was read."""
+    """A session from any source."""
 
     path: Path
     source: str
@@ -109,9 +109,9 @@ class TrainingSession:
     summary: SessionSummary = field(default_factory=SessionSummary)
     curves: CurveSet = field(default_factory=CurveSet)
     problems: list[str] = field(default_factory=list)
-    """What is missing or could not be read, a sentence each."""
+    """Missing or unreadable parts, one sentence each."""
 
     @property
     def name(self) -> str:
-        """What it is called in a report: its id, else its folder's name."""
+        """Its name in reports: the id, else the folder's name."""
         return plain(self.summary.id or self.path.name or str(self.path))

@@ -1,4 +1,4 @@
-"""The summary of a training session, version 1, as `docs/sessions.md` lists its keys. None is unknown."""
+"""The summary of a training session, version 1, with the keys of `docs/sessions.md`. None: unknown."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ VERSION = 1
 Status: TypeAlias = Literal["running", "completed", "failed", "interrupted"]
 Mode: TypeAlias = Literal["single", "multi"]
 MAX_ENTRIES = 100_000
-"""Entries of one list or object that are read."""
+"""Most entries read of a list or object."""
 MAX_TEXT = 20_000
 MAX_DEPTH = 12
 MAX_NUMBER = 1e18
-"""A larger number, NaN and Inf are none that anybody counted or measured."""
+"""Larger numbers, NaN and Inf count as invalid."""
 
 
 class SessionModel(msgspec.Struct, kw_only=True):
-    """The model that is trained."""
+    """The trained model."""
 
     name: str | None = None
     parameters: int | None = None
@@ -33,7 +33,7 @@ class SessionModel(msgspec.Struct, kw_only=True):
 
 
 class SessionBatch(msgspec.Struct, kw_only=True):
-    """Samples of a step: in all, and per device and micro-step; tokens of a sample."""
+    """Samples per step (total), per device and micro-step; tokens per sample."""
 
     global_size: int | None = None
     per_device_size: int | None = None
@@ -99,7 +99,7 @@ class TimerTotals(msgspec.Struct, kw_only=True):
 
 
 class SessionRank(msgspec.Struct, kw_only=True):
-    """One rank; `log` is the path of its log below the folder."""
+    """One rank; `log` is the path of its log relative to the folder."""
 
     rank: int | None = None
     local_rank: int | None = None
@@ -125,7 +125,7 @@ class SessionNode(msgspec.Struct, kw_only=True):
 
 
 class SessionSystem(msgspec.Struct, kw_only=True):
-    """The machine and its driver."""
+    """The machine and its driver version."""
 
     hostname: str | None = None
     os: str | None = None
@@ -158,7 +158,7 @@ class SessionWarning(msgspec.Struct, kw_only=True, rename={"class_id": "class"})
 
 
 class SessionSummary(msgspec.Struct, kw_only=True):
-    """All that is known of a session but its curves; times in unix seconds."""
+    """Everything known about a session except its curves; times in unix seconds."""
 
     format: str | None = "gpuwatch-session"
     version: int | None = VERSION
@@ -196,7 +196,7 @@ class SessionSummary(msgspec.Struct, kw_only=True):
     mfu_overall: float | None = None
     final_loss: float | None = None
     non_finite_loss_step: int | None = None
-    """The step since which the loss is NaN or Inf, until the end."""
+    """The step since which the loss is NaN or Inf, to the end."""
     best_loss: float | None = None
     final_learning_rate: float | None = None
     final_grad_norm: float | None = None
@@ -216,13 +216,13 @@ class SessionSummary(msgspec.Struct, kw_only=True):
 
     @property
     def has_non_finite_loss(self) -> bool:
-        """Whether the last loss is NaN or Inf, since a known step or not."""
+        """True if the last loss is NaN or Inf."""
         named = any(each.class_id == "num.nan_loss" for each in self.warnings or ())
         return self.final_loss is None and (self.non_finite_loss_step is not None or named)
 
     @property
     def workers(self) -> int | None:
-        """What throughput is divided by: GPUs, and ranks where none is used."""
+        """Number of GPUs (of ranks where none is used), by which throughput is divided."""
         return self.gpu_count or self.world_size
 
 
@@ -230,7 +230,7 @@ StructT = TypeVar("StructT", bound=msgspec.Struct)
 
 
 def read_struct(kind: type[StructT], facts: Mapping[str, Any], where: str, problems: list[str]) -> StructT:
-    """The struct from decoded JSON; a value of a wrong type is unknown, and `problems` names its key."""
+    """Convert decoded JSON; values of a wrong type become None and are listed in `problems`."""
     known: dict[str, Any] = {}
     for name, key, hint in _fields(kind):
         value = facts.get(key)
@@ -244,13 +244,13 @@ def read_struct(kind: type[StructT], facts: Mapping[str, Any], where: str, probl
 
 @cache
 def _fields(kind: type[msgspec.Struct]) -> tuple[tuple[str, str, Any], ...]:
-    """Name, key in JSON and type of each field."""
+    """Name, JSON key and type of each field."""
     hints = typing.get_type_hints(kind)
     return tuple((each.name, each.encode_name, hints[each.name]) for each in msgspec.structs.fields(kind))
 
 
 def _value(hint: Any, value: Any, where: str, problems: list[str]) -> Any:  # noqa: ANN401 - a field of any type
-    """A value of the type `hint`; None where it is of another one."""
+    """Convert a value to the type `hint`; None if impossible."""
     choices = [each for each in typing.get_args(hint) if each is not type(None)]
     wanted = choices[0] if type(None) in typing.get_args(hint) else hint
     origin, inner = typing.get_origin(wanted), typing.get_args(wanted)
@@ -275,7 +275,7 @@ def _value(hint: Any, value: Any, where: str, problems: list[str]) -> Any:  # no
 
 
 def _type_words(wanted: Any) -> str:  # noqa: ANN401 - a type
-    """What is expected, in words that need no Python."""
+    """The expected type in plain words."""
     names = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
     origin = typing.get_origin(wanted)
     if origin is Literal:
@@ -284,7 +284,7 @@ def _type_words(wanted: Any) -> str:  # noqa: ANN401 - a type
 
 
 def harmless(value: Any, depth: int = 0) -> Any:  # noqa: ANN401 - decoded JSON
-    """Decoded JSON within bounds, without characters that steer a terminal."""
+    """Decoded JSON with limited size and without control characters."""
     if isinstance(value, str):
         return plain(value[:MAX_TEXT])
     if depth >= MAX_DEPTH:

@@ -1,1 +1,1 @@
-"""Sessions from what other tools leave: logs of ranks, trainer states, event files, telemetry files."""
+"""Sessions from other tools' files: rank logs, trainer states, event files, telemetry files."""

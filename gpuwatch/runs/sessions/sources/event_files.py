@@ -1,4 +1,4 @@
-"""TensorBoard event files: their scalars as curves, of a file that is still written up to its end."""
+"""Reads TensorBoard event files: scalars as curves; of a growing file, up to its current end."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ NAME = re.compile(r"events\.out\.tfevents\.")
 RANK_FOLDER = re.compile(r"rank[_-]?(\d{1,6})", re.IGNORECASE)
 MAX_FILE_BYTES = 1 << 30
 MAX_RECORD_BYTES = 1 << 20
-"""A longer one is a picture or a histogram."""
+"""Longer records are images or histograms."""
 HEADER = struct.Struct("<QI")
 EVENT_TIME, EVENT_STEP, EVENT_SUMMARY = 1, 2, 5
-"""Fields of `Event`."""
+"""Field numbers of `Event`."""
 SUMMARY_VALUE, VALUE_TAG, VALUE_SIMPLE, VALUE_TENSOR = 1, 1, 2, 8
 TENSOR_TYPE, TENSOR_CONTENT, TENSOR_FLOATS, TENSOR_DOUBLES = 1, 4, 5, 6
 FLOAT_TYPE = 1
@@ -31,7 +31,7 @@ FLOAT_TYPE = 1
 
 
 def read_event_files(paths: Sequence[Path], folder: Path) -> TrainingSession:
-    """Read all event files as one session; files below `rank_N` are those of ranks."""
+    """Read all event files as one session; files below `rank_N` belong to ranks."""
     session = TrainingSession(folder, SOURCE, SessionSummary(id=folder.name))
     begin: list[float] = []
     for path in paths:
@@ -50,7 +50,7 @@ def read_event_files(paths: Sequence[Path], folder: Path) -> TrainingSession:
 
 
 def scalars(path: Path, problems: list[str]) -> Iterator[tuple[float, int, str, float]]:
-    """Time, step, tag and value of each scalar."""
+    """Yield time, step, tag and value of each scalar."""
     for record in records(path, problems):
         time = first(record, EVENT_TIME)
         step = first(record, EVENT_STEP)
@@ -64,7 +64,7 @@ def scalars(path: Path, problems: list[str]) -> Iterator[tuple[float, int, str, 
 
 
 def scalar(value: bytes) -> float | None:
-    """A simple value, or a tensor of one float."""
+    """A simple value, or a tensor with one float."""
     simple = first(value, VALUE_SIMPLE)
     if simple is not None and simple.kind != BYTES:
         return simple.number_value
@@ -83,7 +83,7 @@ def scalar(value: bytes) -> float | None:
 
 
 def records(path: Path, problems: list[str]) -> Iterator[bytes]:
-    """The records of a file: a length and its checksum, the bytes and theirs. Checksums are not checked."""
+    """Yield the records of a file (length, checksum, data, checksum). Checksums are ignored."""
     try:
         with open_buffered(path) as file:
             while file.tell() < MAX_FILE_BYTES:

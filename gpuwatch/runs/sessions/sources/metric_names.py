@@ -1,4 +1,4 @@
-"""What names of metrics mean, as HF Trainer, Lightning, Oumi, W&B and gpuwatch's own writers use them."""
+"""Maps metric names of HF Trainer, Lightning, Oumi, W&B and gpuwatch to curves."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CURVES = {
     "val_loss": "eval_loss",
     "communication_s": "communication_s",
 }
-"""Last part of a name -> curve."""
+"""Last component of a name -> curve."""
 PAIRS = {
     ("loss", "train"): "loss",
     ("eval", "loss"): "eval_loss",
@@ -42,14 +42,14 @@ PAIRS = {
     ("throughput", "tokens"): "tokens_per_s",
     ("throughput", "samples"): "samples_per_s",
 }
-"""Last two parts of a name -> curve; they go first."""
+"""Last two components of a name -> curve; takes precedence."""
 MFU = {"train_step_mfu": "mfu_step", "mfu": "mfu_step", "train_mfu": "mfu_overall"}
 EVALUATION = re.compile(r"^(?:eval|val|valid|validation)[/_]")
 NOT_RESULTS = re.compile(r"runtime|_per_second|epoch|step$")
 
 
 def curve_of(name: str) -> str | None:
-    """The curve that a metric is a point of; None: none that is drawn."""
+    """The curve of a metric, or None."""
     parts = name.lower().strip().split("/")
     return (PAIRS.get((parts[-2], parts[-1])) if len(parts) > 1 else None) or CURVES.get(parts[-1])
 
@@ -57,7 +57,7 @@ def curve_of(name: str) -> str | None:
 def add_metric(
     session: TrainingSession, name: str, step: int | None, time: float | None, value: float, writer: str = ""
 ) -> bool:
-    """Take one value of a metric; False: it is none that a session keeps."""
+    """Add one value of a metric; False if the session does not keep that metric."""
     curve = curve_of(name)
     if curve is not None:
         session.curves.add(curve, step, time, value, writer)

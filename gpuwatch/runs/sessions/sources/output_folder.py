@@ -1,4 +1,4 @@
-"""A folder of any trainer: whatever of it can be read becomes one session."""
+"""Reads an output folder of any trainer as one session."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ SLURM_LOG = re.compile(r"slurm-\d+(?:[._]\d+)?\.out")
 RANK_FILE = re.compile(r"rank[_-]?\d{1,6}(?:\.\w{1,8})?(?:\.\d)?")
 CHECKPOINT = re.compile(r"checkpoint-(\d{1,12})")
 NOT_LOGS = {"requirements.txt", "debug.log", "debug-internal.log", "debug-cli.log"}
-"""Beside W&B's runs."""
+"""Files of W&B runs that are no logs."""
 SUMMARY_MIN_FIELDS = {"format", "version", "id", "parts"}
 
 
 @dataclass
 class OutputFiles:
-    """The files of a folder that can be read, by what they are."""
+    """The readable files of a folder, by kind."""
 
     states: list[Path] = field(default_factory=list)
     telemetry: list[Path] = field(default_factory=list)
@@ -47,7 +47,7 @@ class OutputFiles:
 
 
 def read_outputs(path: Path) -> list[TrainingSession]:
-    """Read a folder or one file; empty: nothing in it is of a training. Runs of W&B are a session each."""
+    """Read a folder or file; empty if nothing belongs to a training. Each W&B run is a session of its own."""
     if path.is_file() and is_recording(path):
         return [read_recording(path)]
     files = output_files(path)
@@ -57,7 +57,7 @@ def read_outputs(path: Path) -> list[TrainingSession]:
 
 
 def read_files(files: OutputFiles, path: Path) -> TrainingSession:
-    """The files of one training as one session."""
+    """Read the files of one training as one session."""
     folder = path if path.is_dir() else path.parent
     found: list[TrainingSession] = []
     if files.telemetry:
@@ -75,7 +75,7 @@ def read_files(files: OutputFiles, path: Path) -> TrainingSession:
 
 
 def output_files(path: Path) -> OutputFiles:
-    """What a folder holds; links to folders are not followed."""
+    """Classify the files of a folder; links to folders are not followed."""
     files = OutputFiles()
     for each in walked(path) if path.is_dir() else (path,):
         name = each.name
@@ -93,12 +93,12 @@ def output_files(path: Path) -> OutputFiles:
 
 
 def is_log(name: str) -> bool:
-    """Whether a name is that of a log of a launcher, a rank or Slurm."""
+    """True for the name of a launcher's, rank's or Slurm log."""
     return name.endswith(tuple(LOG_SUFFIXES)) or bool(RANK_FILE.fullmatch(name) or SLURM_LOG.fullmatch(name))
 
 
 def walked(top: Path) -> Iterator[Path]:
-    """Files at and below a folder, in order, within bounds."""
+    """Yield files at and below a folder, in order, up to a limit."""
     entries = 0
     for folder, names, files in os.walk(top):
         depth = len(Path(folder).relative_to(top).parts)
@@ -111,7 +111,7 @@ def walked(top: Path) -> Iterator[Path]:
 
 
 def last_state(paths: list[Path]) -> Path:
-    """The state of the last checkpoint; one at the top of the folder goes before."""
+    """The trainer state of the last checkpoint; one at the top of the folder is preferred."""
 
     def order(path: Path) -> tuple[bool, int, str]:
         checkpoint = CHECKPOINT.fullmatch(path.parent.name)
@@ -121,7 +121,7 @@ def last_state(paths: list[Path]) -> Path:
 
 
 def joined(found: list[TrainingSession], folder: Path) -> TrainingSession:
-    """One session: each figure and each curve is that of the first source that has it."""
+    """Merge into one session: each value and curve comes from the first source that has it."""
     session = TrainingSession(
         folder, " + ".join(dict.fromkeys(each.source for each in found)), SessionSummary()
     )
@@ -138,6 +138,6 @@ def joined(found: list[TrainingSession], folder: Path) -> TrainingSession:
 
 
 def take_mode(summary: SessionSummary) -> None:
-    """The mode by the number of ranks, where that is known."""
+    """Set the mode from the number of ranks, if known."""
     if summary.mode is None and summary.world_size is not None:
         summary.mode = "multi" if summary.world_size > 1 else "single"

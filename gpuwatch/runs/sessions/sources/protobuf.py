@@ -1,4 +1,4 @@
-"""Fields of a protobuf message by their numbers, without its definition."""
+"""Parses protobuf messages into numbered fields, without a schema."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MAX_VARINT_BYTES = 10
 
 
 class Field(NamedTuple):
-    """One field; `value` is an int (of a varint) or bytes."""
+    """A field; `value` is an int (varint) or bytes."""
 
     number: int
     kind: int
@@ -19,7 +19,7 @@ class Field(NamedTuple):
 
     @property
     def data(self) -> bytes:
-        """The bytes; empty of a varint."""
+        """The bytes; empty for a varint."""
         return self.value if isinstance(self.value, bytes) else b""
 
     @property
@@ -29,7 +29,7 @@ class Field(NamedTuple):
 
     @property
     def number_value(self) -> float | None:
-        """A float, double or integer; None of other bytes."""
+        """The value as float, double or integer; None for other bytes."""
         if isinstance(self.value, int):
             return float(self.value)
         if self.kind == FIXED32:
@@ -38,7 +38,7 @@ class Field(NamedTuple):
 
 
 def fields(message: bytes) -> Iterator[Field]:
-    """The fields of a message, as far as it is whole; groups end it."""
+    """Yield the fields of a message, as far as it is complete; groups end it."""
     at = 0
     while at < len(message):
         key, at = varint(message, at)
@@ -58,7 +58,7 @@ def fields(message: bytes) -> Iterator[Field]:
 
 
 def varint(message: bytes, at: int) -> tuple[int, int]:
-    """A number and the place behind it; place 0: it is cut off."""
+    """A varint and the offset after it; offset 0: truncated."""
     found = shift = 0
     for count in range(MAX_VARINT_BYTES):
         if at + count >= len(message):
@@ -72,10 +72,10 @@ def varint(message: bytes, at: int) -> tuple[int, int]:
 
 
 def inner(message: bytes, number: int) -> Iterator[bytes]:
-    """The submessages of a field."""
+    """Yield the submessages in a field."""
     return (field.data for field in fields(message) if field.number == number and field.kind == BYTES)
 
 
 def first(message: bytes, number: int) -> Field | None:
-    """The first field of a number."""
+    """The first field with this number, or None."""
     return next((field for field in fields(message) if field.number == number), None)

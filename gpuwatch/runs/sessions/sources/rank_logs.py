@@ -1,4 +1,4 @@
-"""A session from the logs of its ranks, whatever framework wrote them, by the rule packs."""
+"""Reads a session from its ranks' logs, of any framework, by the rule packs."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ SOURCE = "rank logs"
 NO_STEPS = "no line of the logs reports a step of training"
 MAX_EXAMPLE_CHARS, MAX_ERROR_CHARS = 500, 2_000
 EXCEPTION = re.compile(r"[A-Za-z_][\w.]{0,200}(?:Error|Exception|Interrupt|Failure|Exit)\b")
-"""At the beginning of a message: the last line of a traceback."""
+"""The last line of a traceback, at the beginning of a message."""
 QUANTITIES = (
     ("loss", "loss"),
     ("grad_norm", "grad_norm"),
     ("tokens_per_s", "tokens_per_s"),
     ("samples_per_s", "samples_per_s"),
 )
-"""Field of a step, and the curve that it is a point of."""
+"""Field of a step -> curve."""
 
 
 def read_rank_logs(paths: Sequence[Path], folder: Path) -> TrainingSession:
-    """Read the logs at the paths as one session; `folder` names it."""
+    """Read the logs as one session; `folder` gives its name."""
     packs = load_packs(())
     result = scan(gather(list(paths), packs.column_words), packs.all, cores=1)
     session = TrainingSession(folder, SOURCE, SessionSummary(id=folder.name))
@@ -57,7 +57,7 @@ def read_rank_logs(paths: Sequence[Path], folder: Path) -> TrainingSession:
 
 
 def leading_series(files: Sequence[LogScan]) -> list[tuple[LogScan, StepSeries]]:
-    """Series of training steps, one a writer: of the same steps in several files the longest."""
+    """One series of training steps per writer; for the same steps in several files, the longest."""
     best: dict[tuple[int | None, int | None, str], tuple[LogScan, StepSeries]] = {}
     for log in files:
         for one in log.series:
@@ -72,7 +72,7 @@ def leading_series(files: Sequence[LogScan]) -> list[tuple[LogScan, StepSeries]]
 
 
 def writer_name(log: LogScan, one: StepSeries, *, alone: bool) -> str:
-    """`rank 3`; a file's name where its rank is not known; empty where one writer speaks for the job."""
+    """`rank 3`; the file name if the rank is unknown; empty if one writer stands for the job."""
     rank = one.rank if one.rank is not None else log.rank
     if alone:
         return ""
@@ -80,7 +80,7 @@ def writer_name(log: LogScan, one: StepSeries, *, alone: bool) -> str:
 
 
 def add_curves(session: TrainingSession, one: StepSeries, writer: str) -> list[float]:
-    """Add the points of a series; the step times (seconds) that it states, or that its times give."""
+    """Add the points of a series; return the step times (seconds), logged or from timestamps."""
     times: list[float] = []
     before: StepPoint | None = None
     for point in one.points:
@@ -97,14 +97,14 @@ def add_curves(session: TrainingSession, one: StepSeries, writer: str) -> list[f
 
 
 def step_time(before: StepPoint | None, point: StepPoint) -> float | None:
-    """Seconds a step between two points that carry times; None where they do not go forward."""
+    """Seconds per step between two timed points; None if they do not advance."""
     if before is None or before.at is None or point.at is None or point.step <= before.step:
         return None
     return (point.at - before.at) / (point.step - before.step) if point.at > before.at else None
 
 
 def take_steps(summary: SessionSummary, series: Sequence[StepSeries]) -> None:
-    """First and last times, last step, planned steps."""
+    """Set first and last time, last step and planned steps."""
     points = [point for one in series for point in one.points]
     times = [point.at for point in points if point.at is not None]
     summary.start, summary.end = min(times, default=None), max(times, default=None)
@@ -117,7 +117,7 @@ def take_steps(summary: SessionSummary, series: Sequence[StepSeries]) -> None:
 
 
 def take_ranks(summary: SessionSummary, result: Scan, folder: Path) -> None:
-    """The ranks that the files are of."""
+    """Set the ranks that the files belong to."""
     found: dict[int, SessionRank] = {}
     for log in result.files:
         ranks = {one.rank for one in log.series if one.rank is not None} | ({log.rank} - {None})
@@ -131,7 +131,7 @@ def take_ranks(summary: SessionSummary, result: Scan, folder: Path) -> None:
 
 
 def first_exception(result: Scan) -> str | None:
-    """The line of the earliest exception; of one about a peer only where there is no other."""
+    """The line of the earliest exception; one about a peer only if there is no other."""
     found: list[tuple[bool, float, str]] = []
     for located in result.located:
         finding = located.finding
@@ -147,7 +147,7 @@ def first_exception(result: Scan) -> str | None:
 
 
 def take_warnings(summary: SessionSummary, result: Scan) -> None:
-    """Findings of the rules, counted by class."""
+    """Add the findings of the rules, counted by class."""
     warnings: dict[str, SessionWarning] = {}
     for located in result.located:
         finding = located.finding

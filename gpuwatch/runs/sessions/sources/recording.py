@@ -1,4 +1,4 @@
-"""A recording of gpuwatch as a session: the GPUs, steps and ranks of its frames."""
+"""Reads a gpuwatch recording as a session: the GPUs, steps and ranks of its frames."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CURVES = (
 
 
 def is_recording(path: Path) -> bool:
-    """Whether a file is an SQLite one, as recordings are."""
+    """True if a file is an SQLite database, as recordings are."""
     try:
         with open_buffered(path) as file:
             return file.read(len(MAGIC)) == MAGIC
@@ -38,7 +38,7 @@ def is_recording(path: Path) -> bool:
 
 
 def read_recording(path: Path) -> TrainingSession:
-    """Read a recording; a damaged one as far as it goes."""
+    """Read a recording; a damaged one as far as possible."""
     session = TrainingSession(path, SOURCE, SessionSummary(id=path.stem))
     try:
         recording = Recording(path)
@@ -58,7 +58,7 @@ def read_recording(path: Path) -> TrainingSession:
 
 
 class RecordingFrames:
-    """Takes the frames of all nodes."""
+    """Processes the frames of all nodes."""
 
     def __init__(self, session: TrainingSession, nodes: dict[int, str]) -> None:
         self._session = session
@@ -71,7 +71,7 @@ class RecordingFrames:
         self._leading: tuple[str, int | None] | None = None
 
     def take(self, record: StreamRecord, time: float) -> None:
-        """One record; `time` in unix seconds."""
+        """Process one record; `time` in unix seconds."""
         node = self._nodes.get(record.node, "")
         try:
             frame = content(record)
@@ -121,7 +121,7 @@ class RecordingFrames:
         self._session.curves.add("gpu_memory_pct", None, time, memory, writer)
 
     def _take_step(self, frame: Progress, time: float) -> None:
-        """Steps of the writer that was first; others report the same ones."""
+        """Add steps of the first writer; other writers report the same ones."""
         values = {name: value for name, value in frame.fields.items() if isinstance(value, (int, float))}
         if "step" not in values:
             return
@@ -141,7 +141,7 @@ class RecordingFrames:
             self._session.curves.add("steps_per_s", step, time, 1 / values["step_time_s"])
 
     def finish(self) -> None:
-        """Averages, ranks, times. Steps are those that were seen, not those before the recording."""
+        """Set averages, ranks and times. Only recorded steps count, not earlier ones."""
         summary = self._session.summary
         if self._times:
             summary.start, summary.end = self._times[0], self._times[-1]

@@ -1,4 +1,4 @@
-"""The telemetry files of Oumi and of `gpuwatch.telemetry`: timers, memory and last metrics of each rank."""
+"""Reads telemetry files of Oumi and `gpuwatch.telemetry`: timers, memory and last metrics by rank."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ NAME = re.compile(
 )
 RANK_KEY = re.compile(r"rank(\d{4,7})")
 STEP_TIMERS = ("steps", "step", "train_step")
-"""Timers of whole steps, the first that is there."""
+"""Timers of whole steps; the first one present is used."""
 MIB = 1 << 20
-"""`gpu_memory` of Oumi is in MiB."""
+"""Oumi's `gpu_memory` is in MiB."""
 
 
 def read_telemetry_files(paths: Sequence[Path], folder: Path) -> TrainingSession:
@@ -57,7 +57,7 @@ def read_telemetry_files(paths: Sequence[Path], folder: Path) -> TrainingSession
 
 
 def take_metrics(session: TrainingSession, facts: Mapping[str, Any]) -> None:
-    """The last metrics of a rank."""
+    """Add the last metrics of a rank."""
     step = whole(facts.get("step") or facts.get("global_step"))
     for name, value in facts.items():
         known = number(value)
@@ -70,7 +70,7 @@ def take_metrics(session: TrainingSession, facts: Mapping[str, Any]) -> None:
 def take_summary(
     session: TrainingSession, rank: int, facts: Mapping[str, Any], ranks: dict[int, SessionRank]
 ) -> None:
-    """The timers and memory of a rank; those of rank 0 are the session's."""
+    """Add the timers and memory of a rank; those of rank 0 stand for the session."""
     timers = {**timers_of(facts.get("timers"), "cpu"), **timers_of(facts.get("cuda_timers"), "cuda")}
     step_name = next((name for name in STEP_TIMERS if name in timers), None)
     step = timers[step_name] if step_name else None
@@ -110,7 +110,7 @@ def timers_of(facts: object, kind: str) -> dict[str, TimerTotals]:
 
 
 def step_statistics(timers: object, cuda_timers: object, name: str) -> StepTimeStatistics | None:
-    """The statistics of a timer as those of the steps."""
+    """A timer's statistics as step-time statistics."""
     for each in (timers, cuda_timers):
         facts = each.get(name) if isinstance(each, dict) else None
         if isinstance(facts, dict):
@@ -126,7 +126,7 @@ def step_statistics(timers: object, cuda_timers: object, name: str) -> StepTimeS
 
 
 def peak_memory(facts: object) -> int | None:
-    """The highest memory that torch had allocated (bytes)."""
+    """Highest memory allocated by torch (bytes)."""
     entries = facts if isinstance(facts, list) else [facts]
     values = [number(each.get("allocated")) for each in entries if isinstance(each, dict)]
     known = [value for value in values if value is not None]

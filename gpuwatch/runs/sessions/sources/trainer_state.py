@@ -1,4 +1,4 @@
-"""The state that HF Trainer saves with a checkpoint: its log history as curves."""
+"""Reads the state that HF Trainer saves with a checkpoint: its log history as curves."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def read_trainer_state(path: Path, folder: Path) -> TrainingSession:
 
 
 def _take(session: TrainingSession, entry: dict[str, Any]) -> None:
-    """One entry of the history: a step, an evaluation, or the end."""
+    """Process an entry of the history: a step, an evaluation, or the end."""
     summary = session.summary
     step = whole(entry.get("step"))
     if "train_runtime" in entry:
@@ -65,13 +65,13 @@ def _take(session: TrainingSession, entry: dict[str, Any]) -> None:
 
 
 def number(value: object) -> float | None:
-    """A finite number."""
+    """The value if it is a finite number, else None."""
     if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
         return float(value)
     return None
 
 
 def whole(value: object) -> int | None:
-    """A count."""
+    """The value as a count, else None."""
     found = number(value)
     return None if found is None or found < 0 else int(found)

@@ -1,6 +1,6 @@
-"""Runs of Weights & Biases on disk, offline ones too: history, configuration and host from the `.wandb` file.
+"""Reads Weights & Biases runs from disk (`.wandb` files), offline ones too: history, configuration, host.
 
-The file is a LevelDB log of protobuf records. wandb itself no longer reads it in Python.
+The file is a LevelDB log of protobuf records; wandb itself no longer has a Python reader for it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FULL_RECORD, FIRST_PIECE, MIDDLE_PIECE, LAST_PIECE = 1, 2, 3, 4
 MAX_FILE_BYTES = 1 << 30
 MAX_RECORD_BYTES = 16 << 20
 HISTORY, SUMMARY, CONFIG, RUN, EXIT, ENVIRONMENT = 2, 3, 5, 17, 18, 26
-"""Fields of `Record`."""
+"""Field numbers of `Record`."""
 ITEM_KEY, ITEM_NESTED, ITEM_VALUE = 1, 2, 16
 RUN_PROJECT, RUN_CONFIG, RUN_NAME, RUN_HOST = 3, 4, 8, 13
 
@@ -93,7 +93,7 @@ def _is_number(value: object) -> bool:
 
 
 def items(message: bytes, number: int) -> list[tuple[tuple[str, ...], Any]]:
-    """Items of a record: the path of a key and its value."""
+    """The items of a record as (key path, value)."""
     found = []
     for item in inner(message, number):
         path: list[str] = []
@@ -111,7 +111,7 @@ def items(message: bytes, number: int) -> list[tuple[tuple[str, ...], Any]]:
 
 
 def nested(values: list[tuple[tuple[str, ...], Any]]) -> dict[str, Any]:
-    """Paths of keys as nested objects; W&B's own notes are left out."""
+    """Convert key paths to nested objects; W&B's internal keys are left out."""
     found: dict[str, Any] = {}
     for path, value in values:
         if not path or path[0].startswith("_wandb"):
@@ -125,7 +125,7 @@ def nested(values: list[tuple[tuple[str, ...], Any]]) -> dict[str, Any]:
 
 
 def records(path: Path, problems: list[str]) -> Iterator[bytes]:
-    """The records of a file, put together from their pieces; up to where it is cut off."""
+    """Yield the records of a file, reassembled from their chunks, up to where it is truncated."""
     try:
         with open_buffered(path) as file:
             head = file.read(7)
