@@ -11,10 +11,12 @@ import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import termios
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from tests.cli.fork_server import Call, forked
 from tests.isolation import own_processes
 
 ROOT = Path(__file__).parents[2]
@@ -50,8 +52,11 @@ def run(
     )
 
 
-def gpuwatch(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return run([*COMMAND, *arguments], cwd=cwd)
+def gpuwatch(
+    *arguments: str, cwd: Path | None = None, changes: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run the command as `run` does, in a process that is forked from one with all imports done."""
+    return run_forked(Call(arguments, str(cwd or ROOT), environment(**changes or {})))
 
 
 def alone(
@@ -61,7 +66,24 @@ def alone(
 
     Where a process cannot get a namespace of its own (a container that forbids it), it sees all.
     """
+    if os.geteuid() == 0 and own_processes():
+        return run_forked(Call(arguments, str(cwd or ROOT), environment(**changes or {}), own_processes=True))
     return run([*own_processes(), *COMMAND, *arguments], cwd=cwd, changes=changes)
+
+
+def run_forked(call: Call) -> subprocess.CompletedProcess[str]:
+    """Run to the end, stdout and stderr kept apart, no terminal."""
+    with (
+        tempfile.TemporaryFile() as stdout,
+        tempfile.TemporaryFile() as stderr,
+        Path(os.devnull).open() as null,
+    ):
+        status = forked(call, (null.fileno(), stdout.fileno(), stderr.fileno())).wait(timeout=100)
+        texts = []
+        for each in (stdout, stderr):
+            each.seek(0)
+            texts.append(each.read().decode())
+    return subprocess.CompletedProcess([*COMMAND, *call.arguments], status, *texts)
 
 
 def start(*arguments: str) -> subprocess.Popen[str]:
@@ -130,16 +152,8 @@ def on_a_terminal(*arguments: str, columns: int = 80, **changes: str) -> tuple[i
     """Run on a pty of that width; the exit status and everything that reached the terminal."""
     written = bytearray()
     with terminal(columns) as (ours, theirs):
-        child = subprocess.Popen(
-            [*COMMAND, *arguments],
-            cwd=ROOT,
-            env=environment(**changes),
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            start_new_session=True,
-        )
-        while child.poll() is None or select.select([ours], [], [], 0)[0]:
+        command = forked(Call(arguments, str(ROOT), environment(**changes)), (theirs, theirs, theirs))
+        while (status := command.poll()) is None or select.select([ours], [], [], 0)[0]:
             if select.select([ours], [], [], 0.05)[0]:
                 written += os.read(ours, 65536)
-        return child.returncode, written.decode()
+    return status, written.decode()

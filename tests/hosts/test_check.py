@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from gpuwatch.link.stream.inbox import Arrival, ClockReading, Content, LinkStatu
 from gpuwatch.report.hosts_check import NodeCheck, check_fleet, check_node, print_checks, settled, to_json
 from gpuwatch.session import Session
 from gpuwatch.wire import GpuFast, GpuInfo, GpuSample, Hello, Notice, Sample
+from tests.cli.running import gpuwatch
 from tests.sentences import Sentences
 from tests.sshd import Sshd
 
@@ -147,10 +147,7 @@ def test_every_node_of_the_demo_is_fine_and_says_that_it_is_a_demo() -> None:
 
 
 def run(*words: object) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "gpuwatch", "hosts", *map(str, words)]
-    return subprocess.run(
-        argv, check=False, capture_output=True, text=True, timeout=100, stdin=subprocess.DEVNULL
-    )
+    return gpuwatch("hosts", *map(str, words))
 
 
 @pytest.fixture(scope="module")

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import random
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -18,6 +15,7 @@ from gpuwatch.agent.base.secret_forms import MASK
 from gpuwatch.agent.base.secret_masking import masked
 from gpuwatch.agent.logs.lines.splitter import Splitter, line_text
 from gpuwatch.agent.processes.process_details import command_line
+from tests.cli.running import gpuwatch
 
 SECRET = "s3cr3tV4lue"  # noqa: S105 - plays one
 MIXED = "Zq8Xv2Lm9Tw4Rb7Y"
@@ -346,12 +344,10 @@ def test_the_count_stands_in_the_reports(tmp_path: Path) -> None:
         f"2026-11-22 10:00:{second:02d} ERROR cannot log in with password={SECRET}" for second in range(3)
     ]
     (tmp_path / "rank_0.log").write_text("\n".join(["2026-11-22 10:00:00 step 1 loss 2.0", *lines]) + "\n")
-    scan = [sys.executable, "-m", "gpuwatch", "scan", str(tmp_path)]
-    env = {**os.environ, "COLUMNS": "200"}
-    reported = subprocess.run([*scan, "--json"], capture_output=True, text=True, check=False, env=env).stdout
+    reported = gpuwatch("scan", str(tmp_path), "--json").stdout
     assert SECRET not in reported
     assert json.loads(reported)["secrets_masked"] == reported.count(MASK) > 0
-    text = subprocess.run(scan, capture_output=True, text=True, check=False, env=env).stdout
+    text = gpuwatch("scan", str(tmp_path), changes={"COLUMNS": "200"}).stdout
     assert SECRET not in text
     assert MASK in text.splitlines()[-1]
 
@@ -463,7 +459,6 @@ def test_no_generated_secret_stands_in_the_reports_of_a_scan(tmp_path: Path) -> 
     lines += ["ERROR no login with --password=", secrets[-1], "RuntimeError: secret:", f"  {secrets[-2]}"]
     (tmp_path / "rank_0.log").write_text("\n".join(lines) + "\n")
     for more in ([], ["--json"], ["-v"]):
-        scan = [sys.executable, "-m", "gpuwatch", "scan", str(tmp_path), *more]
-        found = subprocess.run(scan, capture_output=True, text=True, check=False)
+        found = gpuwatch("scan", str(tmp_path), *more)
         assert found.returncode == 1
         assert [each for each in secrets if each in found.stdout + found.stderr] == []

@@ -24,6 +24,7 @@ from gpuwatch.rules.load import load_packs
 from gpuwatch.runs.files.files import gather
 from gpuwatch.runs.scan.scan import scan
 from gpuwatch.session import Session
+from tests.cli.running import gpuwatch
 from tests.end_to_end.cluster import ROOT, all_full, fake_driver, node_server, plan_of, watch
 from tests.parts import SEEN_BY_EVERY_AGENT, need_torch
 from tests.sshd import Client
@@ -99,8 +100,7 @@ def test_the_rank_that_failed_first_is_named(tmp_path: Path, how: str) -> None:
 
 
 def assert_scan_says_the_same(logs: Path, how: str) -> None:
-    argv = [sys.executable, "-m", "gpuwatch", "scan", str(logs), "--json"]
-    done = subprocess.run(argv, capture_output=True, cwd=ROOT, check=False)
+    done = gpuwatch("scan", str(logs), "--json")
     assert done.returncode == 1, done.stderr
     (incident,) = json.loads(done.stdout)["incidents"]
     assert incident["rank"] == WHOM

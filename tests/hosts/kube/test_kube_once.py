@@ -5,23 +5,14 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
-from tests.cli.running import ROOT, environment
+from tests.cli.running import gpuwatch
 from tests.hosts.kube.fake_kubectl import pod, write_kubectl
 
 
 def once(folder: Path, *argv: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "gpuwatch", "once", *argv],
-        env={**environment(), "PATH": f"{folder}:{os.environ['PATH']}"},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
+    return gpuwatch("once", *argv, changes={"PATH": f"{folder}:{os.environ['PATH']}"})
 
 
 def test_pods_are_nodes_and_one_that_does_not_run_says_why(tmp_path: Path) -> None:

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from tests.cli.running import COMMAND, run
+from tests.cli.running import gpuwatch
 from tests.link.prometheus.real import SCRAPE_S, exporter, prometheus, wait_for_nodes
 
 
 def once(*source: str) -> dict[str, Any]:
     """The report of a source as JSON; the demo has its incident, so the exit status is 1."""
-    done = run([*COMMAND, "once", *source, "--json"])
+    done = gpuwatch("once", *source, "--json")
     assert done.returncode in (0, 1), done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found

@@ -19,6 +19,7 @@ from gpuwatch.runs.files.files import gather
 from gpuwatch.runs.files.opening import open_file
 from gpuwatch.runs.files.packing import Contents
 from gpuwatch.runs.flight.dump_files import gather_dumps
+from tests.cli.running import gpuwatch
 
 ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can play several users")
 USER, OTHER = 12001, 12002
@@ -107,8 +108,7 @@ def test_a_scan_survives_files_that_become_fifos_while_it_looks(tmp_path: Path) 
         for _ in range(2):
             gather([tmp_path])
             gather_dumps([tmp_path])
-            scan = [sys.executable, "-m", "gpuwatch", "scan", "--json", str(tmp_path)]
-            assert subprocess.run(scan, capture_output=True, timeout=60, check=False).returncode in (0, 1)
+            assert gpuwatch("scan", "--json", str(tmp_path)).returncode in (0, 1)
             assert swapper.poll() is None
     finally:
         swapper.kill()

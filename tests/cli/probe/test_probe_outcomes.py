@@ -19,17 +19,19 @@ from pathlib import Path
 import pyte
 import pytest
 
-from tests.cli.running import ROOT, environment, read_until, run, terminal
+from tests.cli.fork_server import Call
+from tests.cli.running import ROOT, environment, read_until, run_forked, terminal
 from tests.sentences import Sentences, line_of
 
-SCRIPTED = (sys.executable, "-m", "tests.cli.scripted_probe")
+SCRIPTED = (sys.executable, "-m", "tests.cli.probe.scripted_probe")
 CTRL_C = "\x03"
 AGAIN_S = 2.0
 COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-9]")
 
 
 def reported(story: str, *arguments: str, **changes: str) -> subprocess.CompletedProcess[str]:
-    return run([*SCRIPTED, story, *arguments], changes=changes)
+    arguments = (story, *arguments)
+    return run_forked(Call(arguments, str(ROOT), environment(**changes), "tests.cli.probe.scripted_probe"))
 
 
 def typed(

@@ -1,6 +1,6 @@
 """`gpuwatch probe` over a conductor that follows a script: how the command tells an outcome that is known.
 
-`python -m tests.cli.scripted_probe STORY [OPTIONS]`; the real chain has tests of its own.
+`python -m tests.cli.probe.scripted_probe STORY [OPTIONS]`; the real chain has tests of its own.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from gpuwatch.cli import main
+from gpuwatch.cli import main as command_line
 from gpuwatch.probe.orchestration import opening
 from gpuwatch.probe.protocol import GpuUser, NodeInventory
 from gpuwatch.probe.results import ProbedNode, Results
@@ -110,7 +110,7 @@ def scripted(story: str) -> Scripted:
     return Scripted(results, STORIES[story])
 
 
-def run() -> None:
+def main() -> None:
     """The command line with another conductor."""
     story, *arguments = sys.argv[1:]
 
@@ -119,8 +119,8 @@ def run() -> None:
 
     opening.open_probe = open_probe  # type: ignore[assignment]
     sys.argv = ["gpuwatch", "probe", "--local", *arguments]
-    main.main()
+    command_line.main()
 
 
 if __name__ == "__main__":
-    run()
+    main()

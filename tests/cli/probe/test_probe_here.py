@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from gpuwatch.probe.probe_request import COLLECTIVES, MIB
-from tests.cli.running import COMMAND, ROOT, environment, interrupted_at
+from tests.cli.running import gpuwatch, interrupted_at
 from tests.fake_nvml.build import FakeNvml, build
 from tests.parts import need_compiler, need_torch
 from tests.sentences import Sentences, line_of
@@ -51,16 +51,7 @@ def hosts(folder: Path, nodes: int, python: str = sys.executable) -> str:
 
 
 def probe(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*COMMAND, "probe", *arguments],
-        cwd=ROOT,
-        env=environment(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=110,
-        check=False,
-    )
+    return gpuwatch("probe", *arguments)
 
 
 def left_behind(mark: str) -> list[str]:

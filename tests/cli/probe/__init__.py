@@ -1,0 +1,1 @@
+"""`gpuwatch probe`, its questions and what it prints."""
