@@ -1,1 +1,1 @@
-"""Outputs without a screen: text, JSON, CSV, dmon."""
+"""Outputs without screens: text, JSON, CSV, dmon, Prometheus metrics, bundles."""

@@ -1,4 +1,4 @@
-"""What works on which node, and why not: `gpuwatch hosts check` as facts, as JSON and as text."""
+"""Results of `gpuwatch hosts check` as data, JSON and text: what works on each node, and why not."""
 
 from __future__ import annotations
 
@@ -27,31 +27,31 @@ from gpuwatch.wire import Hello
 
 POLL_S = 0.05
 SLOW_START_S = 2.0
-"""A login shell that takes longer delays every reconnection; its rc files are worth a look."""
+"""Seconds; a slower login shell delays every reconnect, so its rc files should be checked."""
 CLOCK_TOLERANCE_S = 1.0
-"""From here on the order of events on different nodes can no longer be read off their own logs."""
+"""Offset in seconds above which logs of different nodes can no longer be ordered."""
 STYLES = {"ok": "#66b2ff", "note": "#fff699", "bad": "bold #ff2a00"}
 
 
 @dataclass(frozen=True)
 class NodeCheck:
-    """What was found out about one node. None means not known, never zero."""
+    """The result for one node. None: unknown, never zero."""
 
     name: str
     ok: bool
     link: str
     target: str
-    """`user@host:port`, the command, or what else carries the link."""
+    """`user@host:port`, the command, or another description of the link."""
     error: str | None = None
-    """Why the node cannot be watched."""
+    """Why the node cannot be monitored."""
     problems: tuple[str, ...] = ()
-    """What is not well on a node that can."""
+    """Problems of a node that can be monitored."""
     notes: tuple[str, ...] = ()
-    """What cannot be read there, and other things worth knowing."""
+    """What cannot be read there, and other remarks."""
     host_key: str | None = None
     verified_by: str | None = None
     accepted_at: str | None = None
-    """Where a host key that was accepted now is recorded: nothing had verified it before."""
+    """The file in which a newly accepted host key was recorded; nothing had verified that key before."""
     authenticated_by: str | None = None
     start_s: float | None = None
     noise: str | None = None
@@ -70,7 +70,7 @@ class NodeCheck:
 
 
 def settled(node: Node) -> bool:
-    """The link failed, or the inventory, the clock and each GPU's first values have come."""
+    """True if the link failed, or inventory, clock and each GPU's first values have arrived."""
     if node.link.phase == "lost":
         return True
     read = all(gpu.state not in ("ok", "unanswered") or gpu.fast is not None for gpu in node.gpus.values())
@@ -87,7 +87,7 @@ def check_fleet(
     """Poll a started session until every node has settled, or for `longest_s` seconds; one result per node.
 
     A node whose link fails keeps that result while others are waited for, unless a later attempt succeeds.
-    `ssh_config` is read instead of the user's, to determine where a node that failed would have been.
+    `ssh_config` replaces the user's for the address of failed nodes.
     """
     deadline = clock() + longest_s
     failed: dict[str, NodeCheck] = {}
@@ -112,7 +112,7 @@ def _results(fleet: Fleet, failed: Mapping[str, NodeCheck], waited_s: float) -> 
 
 
 def _with_ways(checks: list[NodeCheck], fleet: Fleet, ssh_config: str | None) -> list[NodeCheck]:
-    """Failed ssh nodes with the address, port, user and jump hosts that ssh_config makes of their names."""
+    """Failed ssh nodes, with the address, port, user and jump hosts that ssh_config gives for their names."""
     unknown = [node.spec for node in fleet.nodes.values() if node.spec.link == "ssh" and not node.link.login]
     if not unknown:
         return checks
@@ -126,7 +126,7 @@ def _with_ways(checks: list[NodeCheck], fleet: Fleet, ssh_config: str | None) ->
 
 
 def check_node(node: Node, waited_s: float) -> NodeCheck:
-    """What is known about a node after waiting for `waited_s` seconds."""
+    """The result for a node after waiting for `waited_s` seconds."""
     login, hello = node.link.login, node.hello
     error = None if hello is not None and node.link.phase != "lost" else _failure(node, waited_s)
     problems, notes = _judged(node, hello) if hello else ([], [])
@@ -179,7 +179,7 @@ def _target(spec: NodeSpec, login: LoginFacts | None) -> str:
 
 
 def _judged(node: Node, hello: Hello) -> tuple[list[str], list[str]]:
-    """What is not well on a connected node, and what is merely worth knowing."""
+    """Problems of a connected node, and remarks."""
     problems = [notice_text(notice) for notice in hello.notices if notice.severity != "info"]
     notes = [notice_text(notice) for notice in hello.notices if notice.severity == "info"]
     present, expected = node.gpus_present(), node.gpus_expected()
@@ -202,7 +202,7 @@ def _judged(node: Node, hello: Hello) -> tuple[list[str], list[str]]:
 
 
 def _unreadable(node: Node) -> list[str]:
-    """One sentence for each reason why values are missing, with the values."""
+    """One sentence for each reason why values are missing, listing the values."""
     fields: dict[str, dict[str, None]] = {}
     for gpu in node.gpu_list():
         for field, reason in gpu.missing.items():
@@ -220,13 +220,13 @@ def _signed(seconds: float) -> str:
 
 
 def to_json(checks: Sequence[NodeCheck]) -> str:
-    """`{"ok": ..., "nodes": [...]}`, keys as the fields of `NodeCheck`; unknown is null."""
+    """`{"ok": ..., "nodes": [...]}`, with the fields of `NodeCheck` as keys; unknown is null."""
     facts = {"ok": all(check.ok for check in checks), "nodes": [asdict(check) for check in checks]}
     return plain_json(msgspec.json.format(msgspec.json.encode(facts), indent=2).decode())
 
 
 def print_checks(checks: Sequence[NodeCheck], out: TextIO) -> None:
-    """A block for each node, then how many are fine and what is wrong with the others."""
+    """Write a block for each node, then how many are fine and what is wrong with the others."""
     with console_on(out) as console:
         _draw(checks, console)
 
@@ -284,7 +284,7 @@ def _gpus(check: NodeCheck) -> str:
 
 
 def _summary(checks: Sequence[NodeCheck]) -> list[tuple[str, str]]:
-    """The verdict, with the same fault of many nodes reported once."""
+    """The verdict; equal problems of several nodes are merged."""
     faults: dict[str, list[str]] = {}
     for check in checks:
         for text in [check.error] if check.error else check.problems:

@@ -1,4 +1,4 @@
-"""The checklist as text and as JSON."""
+"""The preflight checklist as text and as JSON."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class SavedProfile(msgspec.Struct):
 
 
 def to_json(checks: Sequence[Check]) -> str:
-    """`checks[]` and the counts by status; docs/json.md reports every key."""
+    """`checks[]` and the counts by status; every key is documented in docs/json.md."""
     return plain_json(msgspec.json.encode(_as_data(checks)).decode())
 
 
 def profiles_json(checks: Sequence[Check], reference: Profile, profiles: Mapping[str, Profile]) -> str:
-    """The same of a comparison with a reference node, with `reference` and `profiles` by node."""
+    """As `to_json`, for a comparison with a reference node: adds `reference` and `profiles` by node."""
     data = {**_as_data(checks), "reference": reference, "profiles": profiles}
     return plain_json(msgspec.json.encode(data).decode())
 
@@ -59,7 +59,7 @@ def _as_data(checks: Sequence[Check]) -> dict[str, object]:
 
 
 def print_checklist(checks: Sequence[Check], out: TextIO) -> None:
-    """A line a check; nodes and remedy under those that are not well."""
+    """One line per check; nodes and remedy below failed ones."""
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), expand=False)
     for _ in range(3):
         table.add_column(overflow="fold")
@@ -80,7 +80,7 @@ def print_checklist(checks: Sequence[Check], out: TextIO) -> None:
 
 
 def summary(checks: Sequence[Check]) -> str:
-    """How many of each, the gravest first, and which: `39 checks: 1 FAIL (env.equal), 37 PASS, 1 SKIP`."""
+    """The counts by status, worst first, with ids: `39 checks: 1 FAIL (env.equal), 37 PASS, 1 SKIP`."""
     ids = {status: [check.id for check in checks if check.status == status] for status in SUMMED}
     reported = [
         f"{len(ids[status])} {status}"

@@ -1,1 +1,1 @@
-"""`gpuwatch serve`: the screens in browsers, each viewer in a process of its own."""
+"""`gpuwatch serve`: the screens in browsers, with one process per viewer."""

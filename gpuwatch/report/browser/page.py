@@ -1,4 +1,4 @@
-"""The page of a viewer: textual-serve's terminal, with nothing from any other host, and its headers."""
+"""The HTML page of a viewer (textual-serve's terminal, nothing from other hosts) and its headers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ POLICY = (
     "img-src 'self' data:; connect-src 'self' {socket}; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'"
 )
-"""Content-Security-Policy: xterm.js makes style elements; Safari needs the websocket named."""
+"""Content-Security-Policy: xterm.js creates style elements; Safari needs the websocket to be named."""
 HEADERS = {
     "Server": "gpuwatch",
     "Referrer-Policy": "no-referrer",  # the address holds the token
@@ -79,7 +79,7 @@ def assets() -> Path | None:
 
 
 def page(title: str, socket: str, font_size: str) -> str:
-    """The page. `font_size`: pixels, as the query states them."""
+    """Return the page. `font_size`: pixels, from the query string."""
     size = int(font_size) if font_size.isdecimal() and len(font_size) < 4 else USUAL_FONT
     return PAGE.format(
         title=html.escape(title),

@@ -1,4 +1,4 @@
-"""The web server of `gpuwatch serve`: page, files and websocket, all behind a token in the address."""
+"""The web server of `gpuwatch serve`: page, files and websocket, all behind a token in the URL."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from gpuwatch.report.output.listen_address import is_loopback, parse_listen, sho
 
 TOKEN_BYTES = 24
 MAX_MESSAGE_BYTES = 256 << 10
-"""Of a browser: a paste is the longest."""
+"""Largest message from a browser; pastes are the longest."""
 HEARTBEAT_S = 40.0
-"""Between two pings; a browser has half of it to answer, which one on a busy machine needs."""
+"""Seconds between pings; a browser must answer within half of that, which leaves room on a busy machine."""
 REFUSED = "refused: the address lacks the token that gpuwatch serve has printed\n"
 CLOSE_S = 2.0
 
 
 class StartViewer(Protocol):
-    """Starts the screens of a viewer, of so many columns and rows."""
+    """Starts the screens of a viewer with this many columns and rows."""
 
     def __call__(self, size: tuple[int, int], /) -> Awaitable[ViewerProcess]:
         """Start them."""
@@ -37,7 +37,7 @@ class StartViewer(Protocol):
 
 
 class BrowserServer:
-    """Listens from the start; serves between `start` and `close`, in the running event loop."""
+    """Listens once created; serves between `start` and `close`, in the running event loop."""
 
     def __init__(self, listen: str, title: str, start_viewer: StartViewer, max_viewers: int) -> None:
         """Bind the address.
@@ -59,22 +59,22 @@ class BrowserServer:
 
     @property
     def url(self) -> str:
-        """The address of the page, with the token."""
+        """URL of the page, with the token."""
         host, port = self._socket.getsockname()[:2]
         return f"http://{shown_host(str(host))}:{port}/{self.token}/"
 
     @property
     def exposed(self) -> bool:
-        """Whether other machines can reach it."""
+        """True if other machines can reach it."""
         return not is_loopback(str(self._socket.getsockname()[0]))
 
     @property
     def viewers(self) -> int:
-        """How many websockets are open."""
+        """Number of open websockets."""
         return len(self._viewers)
 
     async def start(self, report: Callable[[str], None]) -> None:
-        """Serve; `report` takes a line about a viewer that failed."""
+        """Start serving; `report` receives a line about each viewer that fails."""
         self._report = report
 
         async def guard(request: Any, handler: Any) -> Any:  # noqa: ANN401 - aiohttp's
@@ -90,7 +90,7 @@ class BrowserServer:
         await web.SockSite(self._runner, self._socket).start()
 
     async def close(self) -> None:
-        """End every viewer, and stop listening."""
+        """Stop every viewer, and stop listening."""
         tasks = list(self._viewers)
         for task in tasks:
             task.cancel()
@@ -100,7 +100,7 @@ class BrowserServer:
         self._socket.close()
 
     async def _guard(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:  # noqa: ANN401 - aiohttp's
-        """Refuse whatever has not the token, before anything else is looked at."""
+        """Refuse requests without the token before anything else is checked."""
         given = request.path.split("/", 2)[1]
         if not hmac.compare_digest(given.encode("utf-8", "replace"), self.token.encode()):
             response = web.Response(status=403, text=REFUSED)
@@ -126,7 +126,7 @@ class BrowserServer:
         return web.Response(text=FOCUS_SCRIPT, content_type="text/javascript")
 
     async def _file(self, request: Any) -> Any:  # noqa: ANN401
-        """A file of textual-serve; the route allows no other folder."""
+        """Serve a file of textual-serve; the route allows no other folder."""
         folder = assets()
         path = None if folder is None else folder / request.match_info["folder"] / request.match_info["name"]
         if path is None or not path.is_file():
@@ -151,7 +151,7 @@ class BrowserServer:
         return channel
 
     async def _view(self, request: Any, channel: Any) -> None:  # noqa: ANN401
-        """One viewer, from its first message to its end."""
+        """Serve one viewer, from its first message to its end."""
         await channel.prepare(request)
         size = bounded_size(_number(request.query.get("width"), 80), _number(request.query.get("height"), 24))
         process = await self._start_viewer(size)
@@ -182,7 +182,7 @@ class BrowserServer:
 
 
 async def _take(process: ViewerProcess, channel: Any, text: str) -> bool:  # noqa: ANN401 - aiohttp's
-    """Do what a message of the browser asks; False: it is none of textual-serve's."""
+    """Handle a message of the browser; False: it is not one of textual-serve's."""
     try:
         what, facts = (*json.loads(text), None)[:2]
         if what == "stdin":

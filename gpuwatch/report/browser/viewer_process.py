@@ -1,4 +1,4 @@
-"""The process of one viewer: its screens behind two pipes, in the packets of Textual's web driver."""
+"""The process of one viewer: screens behind two pipes, in the packets of Textual's web driver."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ READY = b"__GANGLION__\n"
 """The first line of Textual's web driver."""
 DATA, META = b"D", b"M"
 START_S = 60.0
-"""From the start of the process to the first line; a machine under load takes some."""
+"""Seconds from the start of the process to its first line; generous for a loaded machine."""
 END_S = 3.0
-"""A viewer that was asked to leave gets so long, then it is killed."""
+"""Seconds that a viewer has to exit before it is killed."""
 MAX_PACKET_BYTES = 32 << 20
 MAX_ERROR_BYTES = 20_000
 MAX_SIDE = 2_000
-"""Columns or rows of a terminal."""
+"""Most columns or rows of a terminal."""
 
 
 class ViewerProcess:
-    """Started for one websocket, and gone with it."""
+    """The process of one websocket; ends with it."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
@@ -62,7 +62,7 @@ class ViewerProcess:
         return cls(process)
 
     async def follow(self, write: Callable[[bytes], Awaitable[None]]) -> str:
-        """Hand what the screens paint to `write` until they end; why they could not, or nothing."""
+        """Pass the screens' output to `write` until they end; return why they failed, or an empty string."""
         stream = self._process.stdout
         assert stream is not None  # noqa: S101 - a pipe
         try:
@@ -85,15 +85,15 @@ class ViewerProcess:
         return self._errors.decode("utf-8", "replace").strip()
 
     async def type(self, text: str) -> None:
-        """Keys and mouse events, as a terminal sends them."""
+        """Send keys and mouse events as a terminal would."""
         await self._write(DATA, text.encode("utf-8", "replace"))
 
     async def tell(self, what: str, **facts: int) -> None:
-        """Something about the terminal: `resize`, `focus`, `blur`."""
+        """Send a fact about the terminal: `resize`, `focus`, `blur`."""
         await self._write(META, json.dumps({"type": what, **facts}).encode())
 
     async def end(self) -> None:
-        """Ask it to leave, then kill it; returns when it has ended."""
+        """Ask it to exit, then kill it; returns when it has ended."""
         await self.tell("quit")
         with contextlib.suppress(OSError):
             if self._process.stdin is not None:
@@ -106,7 +106,7 @@ class ViewerProcess:
         await self._reading
 
     def kill(self) -> None:
-        """Kill it with all that it started."""
+        """Kill it and all processes that it started."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
@@ -124,5 +124,5 @@ class ViewerProcess:
 
 
 def bounded_size(columns: int, rows: int) -> tuple[int, int]:
-    """A size of a terminal that can be."""
+    """Clamp a terminal size to valid values."""
     return min(MAX_SIDE, max(1, columns)), min(MAX_SIDE, max(1, rows))

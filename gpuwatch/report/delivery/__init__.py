@@ -1,1 +1,4 @@
-"""Delivery of incidents: Alertmanager, webhooks, chats, commands; kept over a restart, never in the way."""
+"""Delivers incidents to Alertmanager, webhooks, chats and commands, without delaying the session.
+
+Survives restarts.
+"""

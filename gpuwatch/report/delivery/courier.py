@@ -1,4 +1,7 @@
-"""One receiver's thread: tells it what it does not know, slowly after failures, never more than its rate."""
+"""The thread of one receiver.
+
+Delivers what it does not know yet, with back-off after failures and a rate limit.
+"""
 
 from __future__ import annotations
 
@@ -22,42 +25,48 @@ from gpuwatch.report.delivery.messages import (
 from gpuwatch.report.delivery.sending import NotDeliveredError, run_command, send
 
 LONGEST_WAIT_S = 300.0
-"""The back-off after failures grows up to this, by up to a quarter more or less."""
+"""Longest back-off in seconds, varied by up to a quarter."""
 MESSAGES_PER_S, MESSAGES_AT_ONCE = 0.5, 20.0
-"""Of one receiver; an Alertmanager gets all incidents in one message."""
+"""Rate limit of one receiver: messages per second, and burst.
+
+An Alertmanager gets all incidents in one message.
+"""
 RESOLVED_FOR_S = 900.0
-"""An Alertmanager is told of resolved incidents for so long, as by Prometheus: it may have been restarted."""
+"""Seconds for which an Alertmanager gets resolved incidents, as from Prometheus: it may have restarted."""
 LOOK_S = 1.0
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How long is waited for what (seconds)."""
+    """Delays of a delivery in seconds."""
 
     settle_s: float = SETTLE_S
     """From an incident to its first message."""
     repeat_s: float = 60.0
-    """An Alertmanager is told of firing incidents again after so long; it forgets them after 5 minutes."""
+    """Interval of repeats to an Alertmanager, which drops alerts after 5 minutes."""
     firing_s: float = 60.0
-    """And resolved ones are firing there for so long at least: it groups for 30 s by default."""
+    """Shortest time for which an incident is reported as firing.
+
+    An Alertmanager groups for 30 s by default.
+    """
     first_wait_s: float = 1.0
-    """After a failure; doubled with each further one."""
+    """Back-off after the first failure; doubles with each further one."""
 
 
 @dataclass(frozen=True)
 class ReceiverStatus:
-    """How a receiver does."""
+    """State of a receiver."""
 
     name: str
     error: str
-    """Why the newest attempt failed; empty: it did not."""
+    """Why the last attempt failed; empty: it succeeded."""
     failing_s: float
-    """How long that has lasted."""
+    """Seconds since the failures began."""
     waiting: int
-    """Incidents that it does not know the state of."""
+    """Incidents with undelivered changes."""
     delivered: int
     lost: int
-    """Incidents that it will never be told of."""
+    """Incidents that will never be delivered to it."""
 
     def __str__(self) -> str:
         parts = [f"{self.name}: {self.error or 'ok'}"]
@@ -67,7 +76,7 @@ class ReceiverStatus:
 
 
 class Courier:
-    """Starts its thread when made; `wake` tells it that there is something new."""
+    """Starts its thread when created; `wake` announces changes."""
 
     def __init__(
         self,
@@ -89,16 +98,16 @@ class Courier:
         self.thread.start()
 
     def wake(self) -> None:
-        """Look now."""
+        """Check for changes now."""
         self._awake.set()
 
     def close(self) -> None:
-        """End after the attempt that is under way; what is not delivered stays in the ledger."""
+        """Stop after the current attempt; undelivered changes stay in the ledger."""
         self._closing.set()
         self._awake.set()
 
     def status(self) -> ReceiverStatus:
-        """How the receiver does now."""
+        """Current state of the receiver."""
         with self._lock:
             waiting = sum(1 for _ in self._ledger.due(self.spec.key, self.spec.min_severity, self._wall()))
             lost = self._ledger.lost.get(self.spec.key, 0)
@@ -119,7 +128,7 @@ class Courier:
                 self._failed(NotDeliveredError(f"internal error, please report it: {type(error).__name__}"))
 
     def _failed(self, error: NotDeliveredError) -> None:
-        """Wait; what was to be told is still due."""
+        """Record a failure and start the back-off; the message stays due."""
         if not self._error:
             self._failing_since = time.monotonic()
         self._error = str(error) or type(error).__name__
@@ -128,7 +137,7 @@ class Courier:
         self._closing.wait(max(wait_s, error.retry_after_s or 0.0))
 
     def _deliver(self) -> bool:
-        """Send one message; False: nothing is due, or the rate does not allow it yet."""
+        """Send one message; False: nothing is due, or the rate limit applies."""
         if self.spec.kind == "alertmanager":
             return self._post_all()
         with self._lock:
@@ -145,7 +154,7 @@ class Courier:
         return True
 
     def _post_all(self) -> bool:
-        """An Alertmanager gets every incident that stands, and what was resolved of late."""
+        """Send an Alertmanager every active incident, and recently resolved ones."""
         wall, key = self._wall(), self.spec.key
         with self._lock:
             due = list(self._ledger.due(key, self.spec.min_severity, wall))
@@ -168,7 +177,7 @@ class Courier:
         return bool(new)
 
     def _note(self, sent: list[tuple[LedgerEntry, Status]]) -> None:
-        """Keep what the receiver took; the time is that of the first message of this status."""
+        """Record what the receiver accepted; the time is that of the first message of this status."""
         wall, key = self._wall(), self.spec.key
         self._error, self._failures = "", 0
         with self._lock:
@@ -180,7 +189,7 @@ class Courier:
         self.save()
 
     def save(self) -> None:
-        """Write the ledger, if it changed; the disk is not waited for under the lock."""
+        """Write the ledger if it changed; the lock is not held during disk access."""
         with self._lock:
             data = self._ledger.unsaved()
         if data is not None:

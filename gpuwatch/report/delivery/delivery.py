@@ -18,13 +18,13 @@ from gpuwatch.report.delivery.courier import Courier, Pace, ReceiverStatus
 from gpuwatch.report.delivery.ledger import Ledger
 
 CLOSE_S = 3.0
-"""At the end what is due is waited for so long; the rest is in the state file."""
+"""Seconds to deliver what is due at the end; the rest stays in the state file."""
 EVERY_S = 1.0
 TRY_LOCK_S = 10.0
 
 
 class Delivery:
-    """Tells receivers of incidents, where no other process of the person does so for the same source."""
+    """Delivers incidents, unless another process of this user does so for the same source."""
 
     def __init__(
         self,
@@ -51,13 +51,13 @@ class Delivery:
         self._ledger: Ledger | None = None
         self._lock = threading.RLock()
         self._held: int | None = None
-        """Descriptor of the lock that says that this process delivers."""
+        """Descriptor of the lock held by the delivering process."""
         self._couriers: list[Courier] = []
         self._trouble = ""
         self._due_at = self._lock_at = 0.0
 
     def update(self, incidents: Sequence[Incident]) -> None:
-        """Take in how all incidents of the session are; call it often."""
+        """Take in the current incidents; call it often."""
         now = time.monotonic()
         if not self.receivers or now < self._due_at:
             return
@@ -75,7 +75,7 @@ class Delivery:
             courier.wake()
 
     def _begin(self, now: float) -> bool:
-        """Become the process that delivers for this source, if none is."""
+        """Acquire the lock for this source, if it is free; True if this process delivers."""
         if now < self._lock_at:
             return False
         self._lock_at = now + TRY_LOCK_S
@@ -99,12 +99,12 @@ class Delivery:
         return True
 
     def status(self) -> list[ReceiverStatus]:
-        """How each receiver does; none while another process delivers."""
+        """State of each receiver; empty while another process delivers."""
         return [courier.status() for courier in self._couriers]
 
     @property
     def trouble(self) -> str:
-        """One line about what is not delivered, or will not survive a restart; empty: all is well."""
+        """One line about failed deliveries or unsaved state; empty: no problem."""
         failing = [each for each in self.status() if each.error or each.lost]
         if failing:
             more = f" (+{len(failing) - 1})" if len(failing) > 1 else ""
@@ -114,7 +114,7 @@ class Delivery:
         return self._trouble
 
     def close(self) -> None:
-        """Send what is due for a few seconds, keep the rest."""
+        """Deliver for a few seconds what is due; the rest stays in the state file."""
         until = time.monotonic() + CLOSE_S
         while time.monotonic() < until and any(s.waiting and not s.error for s in self.status()):
             time.sleep(0.05)

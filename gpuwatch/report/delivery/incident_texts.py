@@ -1,4 +1,4 @@
-"""An incident in the words that receivers get: bounded, harmless, without markup of its own."""
+"""The texts of an incident for receivers: bounded, sanitized, without markup."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from gpuwatch.plain import plain
 
 MAX_TEXT_CHARS, MAX_STEPS = 600, 6
 MAX_MARKDOWN_CHARS = 3_500
-"""ntfy makes an attachment of more than 4,096 bytes."""
+"""ntfy turns messages above 4,096 bytes into attachments."""
 SIGNS = {"firing": "FIRING", "resolved": "RESOLVED"}
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#|~@])")
 
 
 class IncidentTexts(msgspec.Struct, frozen=True):
-    """What is delivered of an incident; unknown is None."""
+    """The delivered texts of an incident; None: unknown."""
 
     headline: str
     code: str
@@ -35,7 +35,7 @@ class IncidentTexts(msgspec.Struct, frozen=True):
 
 
 def texts_of(incident: Incident) -> IncidentTexts:
-    """The texts of an incident as it is now."""
+    """Return the current texts of an incident."""
     return IncidentTexts(
         _short(incident.headline),
         incident.code,
@@ -56,7 +56,7 @@ def _short(text: str) -> str:
 
 
 def rfc3339(at: float) -> str:
-    """A time in UTC, as Alertmanager takes it."""
+    """A time in UTC, in the format of Alertmanager."""
     return datetime.fromtimestamp(at, timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -69,7 +69,7 @@ def placeholders(
     fingerprint: str,
     source: str,
 ) -> dict[str, str]:
-    """Every placeholder of a body with its text; unknown is empty."""
+    """Placeholder -> text for request bodies; unknown values are empty."""
     found = {
         "status": status,
         "incident": fingerprint,
@@ -90,7 +90,7 @@ def placeholders(
 
 
 def markdown(texts: IncidentTexts, found: dict[str, str]) -> str:
-    """The incident in a few lines of Markdown; names from logs and nodes are no markup in it."""
+    """The incident in a few lines of Markdown; markup in names from logs and nodes is escaped."""
     first = time.strftime(
         "%Y-%m-%d %H:%M:%S UTC", time.strptime(found["first_seen"][:19], "%Y-%m-%dT%H:%M:%S")
     )
@@ -107,12 +107,12 @@ def markdown(texts: IncidentTexts, found: dict[str, str]) -> str:
 
 
 def escaped_markdown(text: str) -> str:
-    """Text that is no markup, no mention and no link."""
+    """Escape markup, mentions and links."""
     return _SPECIAL.sub(r"\\\1", text).replace("://", ":\N{ZERO WIDTH SPACE}//")
 
 
 def slack_text(texts: IncidentTexts, found: dict[str, str]) -> str:
-    """The same in Slack's own markup, in which `<`, `>` and `&` alone are special."""
+    """The incident in Slack's markup, in which only `<`, `>` and `&` are special."""
 
     def safe(text: str) -> str:
         return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("`", "'")
@@ -124,5 +124,5 @@ def slack_text(texts: IncidentTexts, found: dict[str, str]) -> str:
 
 
 def filled(template: str, found: dict[str, str]) -> str:
-    """A text with its placeholders replaced; what a value holds is never read as one."""
+    """Replace the placeholders of a template; placeholders within values are not expanded."""
     return PLACEHOLDER.sub(lambda match: found.get(match[1], match[0]), template)

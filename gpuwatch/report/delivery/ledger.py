@@ -1,4 +1,4 @@
-"""What every receiver was told of each incident; kept in a state file, so that a restart repeats nothing."""
+"""The ledger: what each receiver was sent about each incident; on disk, so that restarts repeat nothing."""
 
 from __future__ import annotations
 
@@ -20,26 +20,29 @@ from gpuwatch.wire import Severity
 from gpuwatch.wire.codec import decode_strictly
 
 SETTLE_S = 8.0
-"""An incident is delivered so long after it was first seen: its headline then names who failed first."""
+"""Seconds from the first sight of an incident to its delivery.
+
+By then its headline names the first failure.
+"""
 GONE_S = 120.0
-"""An incident that is no longer listed is over after so long; after a restart logs must be read again."""
+"""Seconds after which an unlisted incident is over; after a restart, logs must be read again first."""
 OLD_S = 3600.0
-"""An incident whose newest line was older when it was first seen is history, and is not delivered."""
+"""An incident whose newest line was this old when first seen is history, and not delivered (seconds)."""
 SAME_FIRST_S = 600.0
-"""After a restart an incident of the same place that began within so long is the same."""
+"""After a restart, an incident at the same place that began within this time is the same one (seconds)."""
 KEPT_ENTRIES = 1_000
 LOST_AFTER_S = 86_400.0
-"""A resolved incident is not offered for longer to a receiver that does not take it."""
+"""Seconds for which a resolved incident is offered to a failing receiver."""
 MAX_STATE_BYTES = 16 << 20
 Status: TypeAlias = Literal["firing", "resolved"]
 
 
 class DamagedLedgerError(ValueError):
-    """The state file holds no ledger."""
+    """The state file is not a ledger."""
 
 
 class Told(msgspec.Struct):
-    """What a receiver was told last."""
+    """The last message that a receiver accepted."""
 
     status: Status
     severity: Severity
@@ -48,30 +51,33 @@ class Told(msgspec.Struct):
 
 
 class LedgerEntry(msgspec.Struct):
-    """One incident."""
+    """The record of one incident."""
 
     fingerprint: str
-    """Stable over restarts; the label `incident` of an Alertmanager."""
+    """Stable over restarts; the label `incident` in Alertmanager."""
     place: tuple[str | None, str, str | None, int | None, int | None]
-    """Job, class, node, GPU, rank, when it was first delivered."""
+    """Job, class, node, GPU and rank at the first delivery."""
     first: float
     severity: Severity
     texts: IncidentTexts
     seen: float
-    """When it was listed last (unix seconds)."""
+    """When it was last listed (unix seconds)."""
     over_at: float | None = None
     earlier: list[Severity] = []
-    """Lower severities that were delivered before."""
+    """Lower severities that were delivered earlier."""
     told: dict[str, Told] = {}
-    """Receiver's key -> what it was told."""
+    """Receiver key -> its last message."""
 
     @property
     def status(self) -> Status:
-        """What receivers should be told."""
+        """The status to deliver."""
         return "firing" if self.over_at is None else "resolved"
 
     def due(self, receiver: str, status: Status | None = None) -> bool:
-        """Whether a receiver does not know how it is. `status`: what it is to be told instead of `status`."""
+        """True if a receiver lacks the current state.
+
+        `status`: deliver this instead of the entry's status.
+        """
         told, wanted = self.told.get(receiver), status or self.status
         if told is None or told.status != wanted:
             return True
@@ -79,7 +85,7 @@ class LedgerEntry(msgspec.Struct):
 
 
 class Ledger:
-    """Entries by fingerprint, the oldest first. `version` moves with each change; not for several threads."""
+    """Entries by fingerprint, oldest first. `version` changes with each modification; not thread-safe."""
 
     def __init__(self, path: Path, source: str, settle_s: float = SETTLE_S) -> None:
         self.path = path
@@ -87,12 +93,12 @@ class Ledger:
         self.entries: dict[str, LedgerEntry] = {}
         self.version = 0
         self.lost: dict[str, int] = {}
-        """Receiver's key -> incidents that it will never be told of."""
+        """Receiver key -> number of incidents that will never be delivered to it."""
         self.trouble = ""
-        """Why the state does not survive a restart now."""
+        """Why the state cannot be saved now."""
         self._settle_s = settle_s
         self._of: dict[str, str] = {}
-        """Incident's id in this session -> fingerprint."""
+        """Incident id in this session -> fingerprint."""
         self._first_seen: dict[str, float] = {}
         self._saved = 0
         self._writing = threading.Lock()
@@ -113,14 +119,14 @@ class Ledger:
                 set_aside(self.path)
 
     def unsaved(self) -> bytes | None:
-        """What is to be written, if anything changed since the last call."""
+        """Return the bytes to write if anything changed since the last call, else None."""
         if self._saved == self.version:
             return None
         self._saved = self.version
         return msgspec.json.encode(list(self.entries.values()))
 
     def write(self, data: bytes) -> None:
-        """Write it; a file that cannot be written leaves `trouble`. Needs no lock of the entries."""
+        """Write the file; failure sets `trouble`. Needs no lock on the entries."""
         with self._writing:
             try:
                 make_own(self.path.parent)
@@ -130,7 +136,7 @@ class Ledger:
                 self.trouble = f"{self.path}: {error.strerror}"
 
     def take(self, incidents: Iterable[Incident], wall: float) -> None:
-        """Take in how all incidents are now. `wall`: unix seconds."""
+        """Take in the current state of all incidents. `wall`: unix seconds."""
         if self._started is None:
             self._started = wall
         for incident in incidents:
@@ -167,7 +173,7 @@ class Ledger:
         return entry
 
     def _same(self, incident: Incident) -> LedgerEntry | None:
-        """An entry of an earlier session that is about the same."""
+        """An entry of an earlier session for the same incident, or None."""
         taken, place = set(self._of.values()), _place(incident)
         for entry in reversed(self.entries.values()):
             near = abs(entry.first - incident.first) <= SAME_FIRST_S
@@ -191,7 +197,7 @@ class Ledger:
             self.version += 1
 
     def _make_room(self) -> None:
-        """Drop the oldest entry that is over, else the oldest, where there are too many."""
+        """Drop the oldest resolved entry, else the oldest, if there are too many."""
         while len(self.entries) > KEPT_ENTRIES:
             over = (name for name, entry in self.entries.items() if entry.over_at is not None)
             self._drop(next(over, next(iter(self.entries))))
@@ -204,7 +210,7 @@ class Ledger:
                 self.lost[receiver] = self.lost.get(receiver, 0) + 1
 
     def due(self, receiver: str, least: Severity, wall: float) -> Iterator[LedgerEntry]:
-        """Entries that a receiver is to be told of, the oldest first; very old resolved ones are given up."""
+        """Yield the entries due for a receiver, oldest first; very old resolved ones are given up."""
         for entry in self.entries.values():
             if ORDER.index(entry.severity) > ORDER.index(least) or not entry.due(receiver):
                 continue
@@ -216,7 +222,7 @@ class Ledger:
             yield entry
 
     def note(self, name: str, receiver: str, told: Told) -> None:
-        """A receiver took this."""
+        """Record that a receiver accepted a message."""
         if (entry := self.entries.get(name)) is not None:
             if entry.told.get(receiver) != told:
                 self.version += 1

@@ -1,4 +1,4 @@
-"""What goes to a receiver of each kind: the request, or the input of a command."""
+"""Builds the message for each kind of receiver: an HTTP request, or a command's input."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from gpuwatch.report.delivery.ledger import LedgerEntry, Status
 
 ALERT_NAME = "GpuwatchIncident"
 ALIVE_S = 300.0
-"""An Alertmanager ends an alert by itself that was not repeated for so long."""
+"""Seconds after which an Alertmanager ends an alert that is not repeated."""
 JSON = "application/json"
 PRIORITY = {"critical": "5", "error": "4", "warning": "3"}
-"""Of ntfy."""
+"""Priorities of ntfy."""
 
 
 @dataclass(frozen=True, repr=False)
 class Post:
-    """One HTTP request. It has no `repr`: URL and headers may hold secrets."""
+    """An HTTP request. It has no `repr`, because URL and headers may contain secrets."""
 
     url: str
     body: bytes
@@ -32,14 +32,17 @@ class Post:
 
 
 def post(spec: ReceiverSpec, body: bytes, kind: str, path: str = "", **more: str) -> Post:
-    """A request to a receiver; a user and password in its URL become a header."""
+    """Build a request to a receiver; user and password in the URL become a header."""
     bare, login = split_login(str(spec.target))
     headers = {"Content-Type": kind, "User-Agent": f"gpuwatch/{__version__}", **more, **login, **spec.headers}
     return Post(bare.rstrip("/") + path if path else bare, body, headers)
 
 
 def status_for_alertmanager(spec: ReceiverSpec, entry: LedgerEntry, wall: float, firing_s: float) -> Status:
-    """Firing for `firing_s` at least: it tells nobody of what was resolved before it told that it fires."""
+    """The status to send to an Alertmanager: firing for at least `firing_s`.
+
+    It notifies nobody of an alert that is resolved before its first notification.
+    """
     told = entry.told.get(spec.key)
     if entry.over_at is not None and (
         told is None or (told.status == "firing" and wall - told.at < firing_s)
@@ -51,7 +54,7 @@ def status_for_alertmanager(spec: ReceiverSpec, entry: LedgerEntry, wall: float,
 def alertmanager_post(
     spec: ReceiverSpec, entries: Sequence[tuple[LedgerEntry, Status]], source: str, wall: float
 ) -> Post:
-    """All incidents for an Alertmanager; those that are over carry their end."""
+    """Build a request with all incidents for an Alertmanager; resolved ones carry their end."""
     alerts = []
     for entry, status in entries:
         ends = wall + ALIVE_S if status == "firing" or entry.over_at is None else entry.over_at
@@ -61,7 +64,10 @@ def alertmanager_post(
 
 
 def _alert(entry: LedgerEntry, severity: str, source: str, ends: float) -> dict[str, object]:
-    """Labels tell incidents apart and never change; what is found out later stands in annotations."""
+    """An alert for Alertmanager.
+
+    Labels identify the incident and never change; later findings are annotations.
+    """
     texts = entry.texts
     labels = {"alertname": ALERT_NAME, "incident": entry.fingerprint, "severity": severity, "source": source}
     if entry.place[0] is not None:
@@ -85,7 +91,7 @@ def _alert(entry: LedgerEntry, severity: str, source: str, ends: float) -> dict[
 
 
 def facts_of(entry: LedgerEntry, source: str) -> dict[str, object]:
-    """One incident as the JSON of webhooks and commands; every key is always there."""
+    """An incident as the JSON for webhooks and commands; all keys are always present."""
     texts = entry.texts
     return {
         "gpuwatch": __version__,
@@ -109,7 +115,7 @@ def facts_of(entry: LedgerEntry, source: str) -> dict[str, object]:
 
 
 def incident_post(spec: ReceiverSpec, entry: LedgerEntry, source: str) -> Post:
-    """One incident for a webhook or a chat."""
+    """Build a request with one incident for a webhook or chat."""
     found = placeholders(
         entry.texts, entry.status, entry.severity, entry.first, entry.over_at, entry.fingerprint, source
     )

@@ -1,4 +1,4 @@
-"""One attempt to reach a receiver, within bounds of time and size."""
+"""One delivery attempt, with limits on time and size."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from gpuwatch.plain import plain, plain_lines
 from gpuwatch.report.delivery.messages import Post
 
 SOCKET_S, ATTEMPT_S = 10.0, 30.0
-"""Longest silence of a receiver, and longest attempt (seconds)."""
+"""Seconds of silence of a receiver, and of a whole attempt."""
 MAX_ANSWER_BYTES = 4096
 MAX_RETRY_AFTER_S = 600.0
 MAX_REASON_CHARS = 120
 
 
 class NotDeliveredError(Exception):
-    """The receiver did not take it; the text is harmless and holds no part of its URL."""
+    """The delivery failed; the text is sanitized and contains no part of the URL."""
 
     def __init__(self, reason: str, retry_after_s: float | None = None) -> None:
         super().__init__(plain(reason)[:MAX_REASON_CHARS])
         self.retry_after_s = retry_after_s
-        """What the receiver asked for."""
+        """Retry-After of the receiver, in seconds."""
 
 
 def send(message: Post, *, only_json: bool = False) -> None:
-    """POST once. `only_json`: the answer must be empty or JSON, as an Alertmanager's is.
+    """Send the request once. `only_json`: the answer must be empty or JSON, as Alertmanager's is.
 
     Raises:
         NotDeliveredError: no answer in time, or another one than 2xx.

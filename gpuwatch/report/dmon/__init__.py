@@ -1,1 +1,1 @@
-"""`gpuwatch dmon`: a line a GPU and tick."""
+"""`gpuwatch dmon`: one line per GPU and tick."""

@@ -1,7 +1,7 @@
-"""The columns and rows of `gpuwatch dmon`: those of `nvidia-smi dmon`, for a whole cluster.
+"""Columns and rows of `gpuwatch dmon`: those of `nvidia-smi dmon`, for a whole cluster.
 
-Header words, units and group letters are nvidia-smi's (driver 535 and later), so that scripts that read
-its output read ours after one more column in front: the node.
+Header words, units and group letters are nvidia-smi's (driver 535 and later), so that scripts for its output
+can read gpuwatch's after one additional column: the node.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MEGABYTE = 1_000_000
 
 @dataclass(frozen=True)
 class DmonColumn:
-    """One column: the two header words and how it reads a GPU; None is unknown."""
+    """A column: its two header words, and how to read its value; None: unknown."""
 
     title: str
     unit: str
@@ -27,7 +27,7 @@ class DmonColumn:
 
 
 def metric(name: str, scale: float = 1.0) -> Callable[[Gpu], float | None]:
-    """Reads a fleet metric, divided by `scale`."""
+    """Return a reader of a fleet metric, divided by `scale`."""
     known = METRICS[name]
 
     def read(gpu: Gpu) -> float | None:
@@ -38,12 +38,12 @@ def metric(name: str, scale: float = 1.0) -> Callable[[Gpu], float | None]:
 
 
 def unread(_gpu: Gpu) -> float | None:
-    """nvidia-smi has this column and our agent does not ask for it."""
+    """None: the agent does not read this column of nvidia-smi."""
     return None
 
 
 def in_slowdown(gpu: Gpu) -> float | None:
-    """1 when the GPU was slowed down by heat or a power brake since the last sample, else 0."""
+    """1 if the GPU was slowed by heat or the power brake since the last sample, else 0."""
     share = METRICS["throttle"].read_value(gpu)
     return None if share is None else float(share > 0)
 
@@ -100,15 +100,15 @@ GROUPS: dict[str, tuple[str, tuple[DmonColumn, ...]]] = {
         ),
     ),
 }
-"""Group letter -> what it is and its columns, as nvidia-smi groups them."""
+"""Group letter -> title and columns, as in nvidia-smi."""
 
 
 class GroupError(ValueError):
-    """Letters that name no group; the message lists the allowed ones."""
+    """Unknown group letters; the message lists the valid ones."""
 
 
 def columns(letters: str) -> list[DmonColumn]:
-    """The columns of the groups in the order in which they are named, each once.
+    """The columns of the groups in the given order, each once.
 
     Raises:
         GroupError: an unknown letter, or none at all.
@@ -123,7 +123,7 @@ def columns(letters: str) -> list[DmonColumn]:
 
 @dataclass(frozen=True)
 class Layout:
-    """How lines are written: which columns, how wide the node's name, which time stamps (of `D` and `T`)."""
+    """The line format: columns, width of the node name, and time stamps (`D`, `T`)."""
 
     columns: Sequence[DmonColumn]
     node_width: int
@@ -141,11 +141,11 @@ class Layout:
         ]
 
     def row(self, node: str, gpu: Gpu, stamp: str) -> str:
-        """The values of a GPU that answers."""
+        """A row with the values of a responding GPU."""
         return self._start(node, gpu, stamp) + "".join(f"{value_text(c.read(gpu)):>7}" for c in self.columns)
 
     def words(self, node: str, gpu: Gpu, stamp: str, text: str) -> str:
-        """A line about a GPU that does not answer: no old values."""
+        """A row with a text for a GPU that does not respond; old values are not shown."""
         return f"{self._start(node, gpu, stamp)}  {text}"
 
     def _start(self, node: str, gpu: Gpu, stamp: str) -> str:
@@ -154,5 +154,5 @@ class Layout:
 
 
 def value_text(value: float | None) -> str:
-    """A whole number, as nvidia-smi prints them; a dash when unknown."""
+    """A whole number, as in nvidia-smi; a dash if unknown."""
     return UNKNOWN if value is None else f"{value:.0f}"

@@ -1,4 +1,4 @@
-"""What is new in a session as objects, one a line of JSON: GPU samples, steps of training, alerts."""
+"""New facts of a session as JSON lines: GPU samples, training steps, alerts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_ALERTS_KEPT = 100_000
 
 
 class JsonStream:
-    """Ask it for `rows` after every poll; it knows what it has given."""
+    """Call `rows` after every poll; each fact is returned once."""
 
     def __init__(self) -> None:
         self._sampled: dict[tuple[str, str], float] = {}
@@ -27,7 +27,7 @@ class JsonStream:
         self._alerts: dict[str, tuple[str, str, int]] = {}
 
     def rows(self, fleet: Fleet, book: AlertBook, now: float, time: float) -> Iterator[Row]:
-        """What is due. `now` is our monotonic clock, `time` the same in unix seconds."""
+        """Yield the new rows. `now`: our monotonic clock, `time`: the same moment in unix seconds."""
         for gpu in fleet.gpus():
             key = (gpu.node, gpu.info.uuid)
             if gpu.fast is None or gpu.fast_at is None or self._sampled.get(key) == gpu.fast_at:
@@ -57,7 +57,7 @@ class JsonStream:
         yield from self._alert_rows(book, time)
 
     def _job_rows(self, fleet: Fleet, now: float, time: float) -> Iterator[Row]:
-        """Jobs whose numbers have moved, at most once an interval."""
+        """Yield jobs whose metrics changed, at most once per interval."""
         if now < self._jobs_due:
             return
         self._jobs_due = now + fleet.plan.interval_s
@@ -105,11 +105,11 @@ EMPTY_STEP: Row = dict.fromkeys((
     "kind", "time", "node", "file", "job", "rank", "step", "total_steps", "epoch", "loss", "learning_rate",
     "grad_norm", "step_time_s", "samples_per_s", "tokens_per_s", "mfu", "eta_s",
 ))  # fmt: skip
-"""The keys of a step."""
+"""The keys of a step row."""
 
 
 def step_row(progress: RankProgress, step: LoggedStep, time: float) -> Row:
-    """One step with what its line reports; other values of its writer as they are now."""
+    """A step with the values of its line; other metrics of its writer as of now."""
     total = progress.value("total_steps")
     return {
         "kind": "step",
@@ -133,5 +133,5 @@ def step_row(progress: RankProgress, step: LoggedStep, time: float) -> Row:
 
 
 def finite(value: float | None) -> float | None:
-    """JSON has no NaN: what is not finite is null, and an alert tells of it."""
+    """The value, or None if not finite: JSON has no NaN, and an alert reports it."""
     return value if value is not None and math.isfinite(value) else None

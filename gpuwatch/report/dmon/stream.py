@@ -1,4 +1,4 @@
-"""Which lines of `gpuwatch dmon` are due: a row per GPU and new sample, a word where there is none."""
+"""Selects the lines of `gpuwatch dmon` that are due: one row per GPU and sample, or a text without values."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from gpuwatch.report.once.json_output import node_error
 from gpuwatch.report.once.problem_lines import notice_text
 
 HEADER_EVERY = 40
-"""Rows between two headers."""
+"""Rows between headers."""
 QUIET = ("live",)
 
 
 class DmonStream:
-    """Ask it for `lines` after every poll; it knows what it has printed.
+    """Call `lines` after every poll; each sample is printed once.
 
     Args:
         layout: how lines are written.
@@ -37,7 +37,10 @@ class DmonStream:
         self._rows = 0
 
     def lines(self, fleet: Fleet, now: float, time: float) -> list[str]:
-        """What is due, headers included. `now` is our monotonic clock, `time` the same in unix seconds."""
+        """The lines that are due, with headers.
+
+        `now`: our monotonic clock, `time`: the same moment in unix seconds.
+        """
         lines: list[str] = []
         for node in fleet.nodes.values():
             lines += self._about(node, now)
@@ -51,9 +54,9 @@ class DmonStream:
         return lines
 
     def done(self, fleet: Fleet, now: float) -> bool:
-        """Every known GPU has its count of rows, and no node is still on its way.
+        """True if every known GPU has its count of rows and no node is still starting.
 
-        A driver that has not answered is on its way for as long as a first report waits for it.
+        A driver that has not answered counts as starting for as long as a first report would wait.
         """
         if self._count is None:
             return False
@@ -65,14 +68,14 @@ class DmonStream:
         return not arriving and all(self._full(gpu) for gpu in fleet.gpus())
 
     def unanswered(self, fleet: Fleet) -> bool:
-        """Whether a driver or a GPU has reported no values."""
+        """True if a driver or GPU has reported no values."""
         nodes = fleet.nodes.values()
         return any(node.hello is None or node.driver_starting is not None for node in nodes) or any(
             gpu.fast_at is None for gpu in fleet.gpus()
         )
 
     def trouble(self, fleet: Fleet, now: float) -> bool:
-        """Whether a node or GPU does not answer now, or an event graver than a remark was printed."""
+        """True if a node or GPU does not respond now, or an event above `info` was printed."""
         nodes = fleet.nodes.values()
         return any(node.state(now) != "live" or event_texts(node) for node in nodes) or any(
             trouble_text(gpu, fleet.nodes[gpu.node], now) is not None for gpu in fleet.gpus()
@@ -82,7 +85,7 @@ class DmonStream:
         return self._count is not None and self._printed.get((gpu.node, gpu.info.uuid), 0) >= self._count
 
     def _about(self, node: Node, now: float) -> list[str]:
-        """Comments on a node, each once until it changes; a good start goes without stating."""
+        """Comments about a node, each printed once until it changes; a normal start has none."""
         if node.state(now) == "connecting":
             return []
         texts = node_texts(node, now)
@@ -125,7 +128,7 @@ class DmonStream:
 
 
 def node_texts(node: Node, now: float) -> list[str]:
-    """First the state (`live`, `live, no GPU`, `lost, <reason>`), then what the agent warns of."""
+    """The state (`live`, `live, no GPU`, `lost, <reason>`), then the agent's warnings."""
     state, error = node.state(now), node_error(node, now)
     text = f"{state}, {error}" if error else state
     if node.hello is None:
@@ -140,7 +143,7 @@ def node_texts(node: Node, now: float) -> list[str]:
 
 
 def event_texts(node: Node) -> list[str]:
-    """What the driver and the kernel report about a node, where it is more than a remark."""
+    """Driver and kernel events of a node above `info`."""
     texts = []
     for event in node.events:
         if event.severity != "info":
@@ -153,7 +156,7 @@ def event_texts(node: Node) -> list[str]:
 
 
 def trouble_text(gpu: Gpu, node: Node, now: float) -> str | None:
-    """`stale 12s`, `stuck 5s in <call>`, `lost: <reason>`; None while the GPU answers."""
+    """`stale 12s`, `stuck 5s in <call>`, `lost: <reason>`; None while the GPU responds."""
     if gpu.state == "lost":
         return f"lost: {gpu.reason}" if gpu.reason else "lost"
     if gpu.state == "stuck":

@@ -1,4 +1,4 @@
-"""The zip file of a bundle: written beside its final name, and moved there when it is whole."""
+"""The zip file of a bundle: written under a temporary name, renamed when complete."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class BundleEntry:
 
     name: str
     content: str | Path | Iterable[str | bytes]
-    """Text, pieces of it or of a file, or a file of this program that holds it."""
+    """A text, an iterable of pieces, or a path of a file with the content."""
     about: str
-    """What it holds, for the index."""
+    """Description for the index."""
 
 
 def safe_name(text: str) -> str:
-    """A part of a path that no unpacker takes out of its folder: letters, digits and a few signs."""
+    """A safe path component: letters, digits and a few signs, so that unpacking stays in its folder."""
     made = _DOTS.sub("_", _UNUSUAL.sub("_", text))[-MAX_NAME_CHARS:]
     return made or "_"
 
@@ -53,7 +53,7 @@ def log_name(node: str, file: str, taken: set[str]) -> str:
 
 
 class BundleFile:
-    """Call `steps` and go through it; `discard` removes what a run that was ended has left."""
+    """Iterate over `steps` to write the file; `discard` removes what an aborted run left."""
 
     def __init__(self, path: Path) -> None:
         """`path`: the final name; its folder exists.
@@ -67,10 +67,10 @@ class BundleFile:
         os.close(number)
         self._made = Path(name)
         self.masked = 0
-        """Secrets that are shown as a mask, in what is written."""
+        """Number of secrets masked in the written text."""
 
     def steps(self, entries: Iterable[BundleEntry]) -> Iterator[int]:
-        """Write entry by entry; yields the bytes of text so far. The final name appears at the end.
+        """Write entry by entry, yielding the bytes of text so far; the final name appears at the end.
 
         Raises:
             OSError: the disk is full, or cannot be written.
@@ -91,7 +91,7 @@ class BundleFile:
         self._made.replace(self.path)
 
     def discard(self) -> None:
-        """Delete what is not whole; the final name is left as it is."""
+        """Delete the incomplete file; a file under the final name stays."""
         with suppress(OSError):
             self._made.unlink()
 
@@ -108,5 +108,5 @@ def _chunks(content: str | Path | Iterable[str | bytes]) -> Iterator[bytes]:
 
 
 def one_line(text: str) -> str:
-    """Text of a log or a node in a cell of a Markdown table."""
+    """Text from logs or nodes for a cell of a Markdown table."""
     return re.sub(r"([\\`*_<>|\[\]])", r"\\\1", " ".join(plain(text).split()))

@@ -1,4 +1,4 @@
-"""The files of a bundle, made from what a session knows; each is made when it is written."""
+"""The files of a bundle, generated from a session's state when they are written."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from gpuwatch.wire import NodeSettings
 
 @dataclass
 class BundleFacts:
-    """Everything that a bundle is made from."""
+    """The data from which a bundle is made."""
 
     subject: EvidenceSubject
     fleet: Fleet
@@ -43,18 +43,18 @@ class BundleFacts:
     hang: HangReport | None = None
     probes: Sequence[Results] = ()
     missing: list[tuple[str, str]] = field(default_factory=list)
-    """What is not in the bundle, and why."""
+    """(what, why) of everything that the bundle lacks."""
     recorded: bool = False
-    """Whether the incidents come from a recording instead of the nodes."""
+    """True if the incidents come from a recording instead of nodes."""
 
     @property
     def is_demo(self) -> bool:
-        """Whether anything of it is simulated."""
+        """True if any of it is simulated."""
         return any(self.fleet.nodes[name].spec.link == "demo" for name in self.subject.nodes)
 
 
 def entries(found: BundleFacts, now: float, wall: float) -> Iterator[BundleEntry]:
-    """All but the index. `now`: monotonic, `wall`: unix seconds of the same instant."""
+    """Yield all entries except the index. `now`: monotonic, `wall`: unix seconds of the same moment."""
     subject, fleet = found.subject, found.fleet
     if subject.incidents:
         text = summary(subject, recorded=found.recorded)
@@ -80,12 +80,12 @@ def entries(found: BundleFacts, now: float, wall: float) -> Iterator[BundleEntry
 
 
 def summary(subject: EvidenceSubject, *, recorded: bool) -> str:
-    """The incidents as `Y` copies them."""
+    """The incidents as Markdown, as the key `Y` copies them."""
     return "\n".join(as_markdown(incident, recorded=recorded) for incident in subject.incidents)
 
 
 def bundle_facts(found: BundleFacts, now: float, wall: float) -> Facts:
-    """Incidents, alerts and conditions of the subject, and what the bundle holds and lacks."""
+    """Incidents, alerts and conditions of the subject, and the bundle's content and gaps."""
     subject, fleet = found.subject, found.fleet
     nodes = set(subject.nodes)
     facts: Facts = {
@@ -121,7 +121,7 @@ def bundle_facts(found: BundleFacts, now: float, wall: float) -> Facts:
 
 
 def _logs(found: BundleFacts) -> Iterator[BundleEntry]:
-    """The logs; the index names those with evidence and those of the ranks that failed first."""
+    """Yield the logs; the index names those with evidence, and those of the first failed ranks."""
     taken: set[str] = set()
     first = {incident.rank for incident in found.subject.incidents} - {None}
     for log in found.logs:
@@ -157,12 +157,12 @@ def _probe(found: BundleFacts, results: Results, number: int) -> Iterator[Bundle
 
 
 def text_entry(name: str, text: str, about: str) -> BundleEntry:
-    """A file of text, every line harmless and masked."""
+    """A text file, with every line sanitized and secrets masked."""
     made = "".join(f"{safe(line)}\n" for line in text.split("\n")).removesuffix("\n")
     return BundleEntry(name, made, about)
 
 
 def json_entry(name: str, facts: Facts, about: str) -> BundleEntry:
-    """A file of JSON, every text harmless and masked."""
+    """A JSON file, with every text sanitized and secrets masked."""
     made = safe(facts)
     return BundleEntry(name, f"{to_json(made)}\n", about)

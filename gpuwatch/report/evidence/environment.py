@@ -1,4 +1,4 @@
-"""Under what the job runs: versions, environment, limits and command lines of its ranks, as tables."""
+"""The environment of a job: versions, variables, limits and command lines of its ranks, as tables."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from gpuwatch.report.once.json_output import INVENTORY, Facts, as_data
 from gpuwatch.wire import NodeSettings
 
 MAX_GROUPS = 40
-"""Rows of one table; the JSON has all."""
+"""Rows per table; the JSON contains all."""
 
 
 def environment_facts(
     fleet: Fleet, nodes: Sequence[str], settings: Mapping[str, NodeSettings], job: str | None
 ) -> Facts:
-    """What each node has and under which settings the ranks on it run."""
+    """Return the properties of each node, and the settings of the ranks on it."""
     return {
         "nodes": [
             {
@@ -40,7 +40,7 @@ def environment_facts(
 
 
 def safe(value: Any) -> Any:  # noqa: ANN401  JSON data
-    """Every text made harmless, with secrets masked."""
+    """Sanitize every text and mask secrets."""
     if isinstance(value, str):
         return masked(plain(value))
     if isinstance(value, list):
@@ -56,7 +56,10 @@ def safe(value: Any) -> Any:  # noqa: ANN401  JSON data
 
 
 def environment_text(facts: Facts) -> str:
-    """The same in Markdown: ranks with equal settings in one row, so that the one that differs stands out."""
+    """The environment as Markdown.
+
+    Ranks with equal settings share a row, so that a differing one stands out.
+    """
     ranks = [
         (node["name"], rank)
         for node in facts["nodes"]
@@ -99,7 +102,7 @@ def _table(title: str, keys: Sequence[str], ranks: Sequence[tuple[str, Facts]]) 
 
 
 def _groups(pairs: Iterable[tuple[Any, int]]) -> dict[Any, list[int]]:
-    """Value -> the ranks that have it, the rarest first."""
+    """Value -> ranks with it, rarest first."""
     found: dict[Hashable, list[int]] = {}
     for value, rank in pairs:
         found.setdefault(value, []).append(rank)

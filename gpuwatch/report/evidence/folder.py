@@ -1,4 +1,4 @@
-"""A bundle over the logs of a job that has ended, as `scan` has judged them."""
+"""A bundle over the logs of an ended job, as judged by `scan`."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from gpuwatch.runs.scan.result import LogScan
 from gpuwatch.session.evidence.artifacts import Artifact, chosen_artifacts
 
 MAX_PLACES = 24
-"""Blocks of one file."""
+"""Most blocks per file."""
 Piece: TypeAlias = str | bytes
 
 
 @dataclass
 class FolderBundle:
-    """What goes into it; `steps` writes it."""
+    """The content of the bundle; `steps` writes it."""
 
     folder: Path
     report: ScanReport
@@ -39,11 +39,11 @@ class FolderBundle:
 
     @property
     def bytes(self) -> int:
-        """Of the files that are read."""
+        """Bytes of the files to read."""
         return sum(file.size for file in self.report.scan.files) + sum(each.size for each in self.artifacts)
 
     def steps(self, file: BundleFile) -> Iterator[int]:
-        """Write it; yields the bytes of text so far.
+        """Write the bundle; yields the bytes of text so far.
 
         Raises:
             OSError: the disk is full, or cannot be written.
@@ -131,7 +131,7 @@ class FolderBundle:
         return blocks_text(log.path, log.packing, offsets)
 
     def _read(self, name: str, text: Iterator[Piece]) -> Iterator[Piece]:
-        """The pieces; a file that cannot be read any more is named among what is missing."""
+        """Yield the pieces of a file; if it cannot be read any more, it is listed as missing."""
         while True:
             try:
                 piece = next(text, None)
@@ -154,7 +154,7 @@ class FolderBundle:
 
 
 def folder_artifacts(folder: Path) -> tuple[list[Artifact], list[tuple[str, str]]]:
-    """The artifacts of a folder, without links, and what is too large.
+    """The artifacts of a folder (links excluded), and those that are too large.
 
     Raises:
         OSError: the folder cannot be read.

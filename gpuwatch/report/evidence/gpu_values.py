@@ -1,4 +1,4 @@
-"""The values of the job's GPUs around a moment, as CSV."""
+"""Values of the job's GPUs around a moment, as CSV."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.plain import plain
 
 BEFORE_S, AFTER_S = 300, 120
-"""Around the moment, second by second."""
+"""Seconds before and after the moment, in one-second resolution."""
 FINE_S = 900
-"""As far back as a history has seconds; older moments have means of 2 minutes."""
+"""Seconds for which a history has one-second values; older values are means over 2 minutes."""
 BUCKET_S, BUCKETS = 120, 30
 MAX_ROWS = 100_000
-"""Of the CSV: with more GPUs a row covers more seconds."""
+"""Most CSV rows; with more GPUs, a row covers more seconds."""
 COLUMNS = {
     "util": "utilization_pct",
     "mem": "memory_pct",
@@ -38,13 +38,13 @@ UNKNOWN = "not known; in a recording, play up to the moment: a jump skips values
 
 
 def first_value(fleet: Fleet, nodes: Sequence[str], at: float, now: float, wall: float) -> str | None:
-    """The time of the first row of the CSV; None: it has none. The arguments are those of `gpu_values`."""
+    """The time of the first row of the CSV; None: it is empty. Arguments as for `gpu_values`."""
     texts = islice(gpu_values(fleet, nodes, at, now, wall), 1, None)
     return min((row.partition(",")[0] for text in texts for row in text.splitlines()), default=None)
 
 
 def gpu_values(fleet: Fleet, nodes: Sequence[str], at: float, now: float, wall: float) -> Iterator[str]:
-    """The lines of the CSV, node by node; a row for every second or part in which anything is known.
+    """Yield the lines of the CSV, node by node; one row for every interval with a known value.
 
     Args:
         fleet: Has the histories.
@@ -77,7 +77,7 @@ def gpu_values(fleet: Fleet, nodes: Sequence[str], at: float, now: float, wall: 
 
 
 def stamp_text(moment: float) -> str:
-    """A moment (unix seconds) as the CSV has it: `2026-03-01T12:03:11Z`; in order of time."""
+    """A time (unix seconds) in the CSV's sortable format: `2026-03-01T12:03:11Z`."""
     return datetime.fromtimestamp(moment, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

@@ -1,4 +1,4 @@
-"""`index.md` of a bundle: what it is about, what each file holds, and what is not in it."""
+"""`index.md` of a bundle: its subject, its files, and what it lacks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpuwatch.report.evidence.bundle_file import BundleEntry, one_line
 from gpuwatch.report.evidence.environment import safe
 
 MAX_LISTED = 20
-"""Logs, and artifacts, that the index names; the folders have all."""
+"""Most logs and artifacts that the index lists individually."""
 FOLDERS = {
     "logs/": "of the job and of its nodes' kernels",
     "artifacts/": "of the job's folders",
@@ -21,14 +21,14 @@ FOLDERS = {
 
 @dataclass(frozen=True)
 class IndexHead:
-    """What a bundle is about."""
+    """The subject of a bundle."""
 
     title: str
     headlines: Sequence[str]
     source: str
     is_demo: bool = False
     has_blocks: bool = True
-    """Whether logs are there in blocks around lines."""
+    """True if logs are included as blocks around lines."""
 
 
 def index_text(
@@ -38,7 +38,7 @@ def index_text(
     masked: int,
     wall: float,
 ) -> str:
-    """The page to begin with.
+    """Return the index page.
 
     Args:
         head: What the bundle is about.
@@ -71,7 +71,7 @@ def index_text(
 
 
 def _rows(held: Sequence[BundleEntry]) -> list[str]:
-    """The files with a word about each, in their order; of a folder of many the first ones and a count."""
+    """Rows for the files with descriptions, in order; of large folders the first ones and a count."""
     rows: list[str] = []
     shown = dict.fromkeys(FOLDERS, 0)
     left_out = dict.fromkeys(FOLDERS, 0)
@@ -90,5 +90,5 @@ def _rows(held: Sequence[BundleEntry]) -> list[str]:
 
 
 def cell(text: str) -> str:
-    """Text of a log or a node in Markdown: harmless, masked, no markup, one line."""
+    """Text from logs or nodes for Markdown: sanitized, masked, without markup, on one line."""
     return one_line(str(safe(text)))

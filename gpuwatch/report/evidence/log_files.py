@@ -1,4 +1,4 @@
-"""Log text of files on this machine for a bundle: whole, or the lines around places. Masked line by line."""
+"""Log text of local files for a bundle: whole, or blocks around offsets. Secrets are masked line by line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PIECE_BYTES = 1 << 20
 
 
 def whole_text(path: Path, packing: str | None) -> Iterator[str]:
-    """All lines, a few thousand at a time.
+    """Yield all lines, a few thousand at a time.
 
     Raises:
         OSError: it cannot be read.
@@ -37,7 +37,7 @@ def whole_text(path: Path, packing: str | None) -> Iterator[str]:
 
 
 def blocks_text(path: Path, packing: str | None, places: Sequence[int]) -> Iterator[str]:
-    """The lines around offsets of the unpacked text; without any the last lines of the file.
+    """Yield the lines around offsets of the unpacked text; without offsets, the last lines.
 
     Raises:
         OSError: it cannot be read.
@@ -70,7 +70,7 @@ def _plain_rows(path: Path, places: Sequence[int]) -> Iterator[tuple[int, int, s
 
 
 def _packed_rows(path: Path, packing: str, places: Sequence[int]) -> Iterator[tuple[int, int, str]]:
-    """The same of a file that is unpacked from its beginning."""
+    """The rows of a packed file, which is unpacked from its beginning."""
     left = sorted(places)
     recent: list[tuple[int, int, str]] = []
     wanted = 0
@@ -102,7 +102,7 @@ def _rows(path: Path, packing: str) -> Iterator[tuple[int, int, str]]:
 
 
 def masked_text(folder: Path, path: str) -> Iterator[str]:
-    """A text file that is no log, such as a configuration, line by line with its blanks.
+    """Yield a text file that is no log (such as a configuration), line by line with its indentation.
 
     Raises:
         OSError: it cannot be read, or is behind a link.
@@ -115,7 +115,7 @@ def masked_text(folder: Path, path: str) -> Iterator[str]:
 
 
 def binary_pieces(folder: Path, path: str, most: int) -> Iterator[bytes]:
-    """At most `most` bytes of a file as they are.
+    """Yield at most `most` bytes of a file unchanged.
 
     Raises:
         OSError: it cannot be read, or is behind a link.

@@ -1,4 +1,4 @@
-"""How far a bundle is, on a terminal: logs, bytes, and the time that is left."""
+"""Progress of a bundle on a terminal: logs, bytes, remaining time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def size_text(size: int) -> str:
 
 @contextlib.contextmanager
 def written_bar(size: int) -> Iterator[Callable[[int], None]]:
-    """A bar over the bytes that are written, on stderr and only where that is a terminal."""
+    """Progress bar over written bytes, on stderr if that is a terminal."""
     console = InertConsole(stderr=True)
     if not console.is_terminal:
         yield lambda _written: None
@@ -34,7 +34,7 @@ def written_bar(size: int) -> Iterator[Callable[[int], None]]:
 
 @contextlib.contextmanager
 def evidence_bar(run: EvidenceRun) -> Iterator[Callable[[], None]]:
-    """A bar on stderr that is gone afterwards; call it after every update."""
+    """Temporary progress bar on stderr; call the result after every update."""
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),

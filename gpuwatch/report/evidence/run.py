@@ -1,4 +1,4 @@
-"""One bundle on its way: nodes are asked, logs are fetched, the zip is written. It never blocks."""
+"""The creation of one bundle: queries nodes, fetches logs, writes the zip. Non-blocking."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ from gpuwatch.whole_file import refuse_device
 NAME = "gpuwatch-evidence"
 RECORDING = "recording.gpuwatch"
 Cut: TypeAlias = Callable[[float, float, Path], None]
-"""Writes what was recorded between two moments (unix seconds) into a new file; RecordingError: it cannot."""
+"""Writes the recording between two times (unix seconds) into a new file; raises RecordingError on failure."""
 UNSEEN_S = 5.0
-"""Values that begin so much later than they could are named as missing: the first samples take a moment."""
+"""Values that begin this much later than possible count as missing; first samples take a moment (seconds)."""
 SLICE_S = 0.02
-"""An update writes for so long, or one step; the next one goes on."""
+"""Seconds that one update writes, at least one step; the next update continues."""
 
 
 class Measured(Protocol):
@@ -51,12 +51,12 @@ class Measured(Protocol):
 
     @property
     def results(self) -> Results:
-        """What was measured so far."""
+        """The measurements so far."""
         ...
 
 
 class EvidenceSession(TextReads, SettingsRequests, Protocol):
-    """What a bundle needs of a session."""
+    """The parts of a session that a bundle needs."""
 
     @property
     def plan(self) -> Plan:
@@ -70,7 +70,7 @@ class EvidenceSession(TextReads, SettingsRequests, Protocol):
 
     @property
     def recorded(self) -> bool:
-        """Whether it replays a recording."""
+        """True for a replayed recording."""
         ...
 
     @property
@@ -94,7 +94,7 @@ class EvidenceRun:
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        """Begin: choose the logs and ask the nodes.
+        """Select the logs and query the nodes.
 
         Args:
             session: Started, its first reports are there.
@@ -124,12 +124,12 @@ class EvidenceRun:
         self._file: BundleFile | None = None
         self._steps: Iterator[int] | None = None
         self.written_bytes = 0
-        """Of text in the zip so far; 0: not begun."""
+        """Bytes of text written to the zip; 0: not started."""
         self.over = False
 
     @property
     def progress(self) -> str:
-        """What is being done."""
+        """The current activity as text."""
         if self._file is not None:
             return f"writing {self.out.name}, {self.written_bytes >> 20} MiB"
         fetched = f"{self.fetch.done} of {len(self.fetch.logs)} logs"
@@ -140,7 +140,7 @@ class EvidenceRun:
         )
 
     def update(self) -> None:
-        """Take in what has come, ask for more, and write when everything is here.
+        """Process what arrived, request more, and write once everything is here.
 
         Raises:
             OSError: the disk is full, or cannot be written.
@@ -164,7 +164,7 @@ class EvidenceRun:
         self._spool.remove()
 
     def close(self, *, keep: bool = False) -> None:
-        """End it. Nothing stands under the final name unless it is whole.
+        """Stop. A file under the final name exists only if it is complete.
 
         Args:
             keep: What was fetched stays beside, so that the same bundle goes on with it later.
@@ -176,7 +176,7 @@ class EvidenceRun:
 
     @property
     def troubles(self) -> list[tuple[str, str]]:
-        """What is not in the bundle, and why."""
+        """(what, why) of everything that the bundle lacks."""
         fleet, now = self._session.fleet, self._clock()
         found = [(f"{node}:{file}", why) for node, file, why in self.selection.left_out]
         found += [
@@ -194,7 +194,7 @@ class EvidenceRun:
         return found + [(f"settings of the ranks on {name}", "the node has not answered") for name in silent]
 
     def _recording(self, missing: list[tuple[str, str]]) -> BundleEntry | None:
-        """The recording around the moment, written beside the logs first."""
+        """The recording around the moment, written to the spool first; None: there is none."""
         what, path = "the recording around it", self._spool.folder / RECORDING
         if self._cut is None:
             missing.append((what, "nothing was recorded in this session"))
@@ -208,7 +208,7 @@ class EvidenceRun:
         return BundleEntry(RECORDING, path, f"{what}, for `gpuwatch open {RECORDING}`")
 
     def _unknown_values(self) -> Iterator[tuple[str, str]]:
-        """What the values of GPUs lack: all, or, after a jump in a recording, those before it."""
+        """Missing GPU values: all, or (after a seek in a recording) those before it."""
         subject, session = self.subject, self._session
         first = first_value(session.fleet, subject.nodes, subject.at, self._clock(), self._wall())
         if first is None:
@@ -254,7 +254,10 @@ class EvidenceRun:
 
 
 def recording_cut(session: Session) -> Cut | None:
-    """What writes the recording around a moment: of a replay, or of the recent past of a session."""
+    """Return the function that cuts the recording around a moment.
+
+    From a replay, or from a session's recent past.
+    """
     if isinstance(session, ReplaySession):
         return partial(cut_recording, session.recording)
     return None if session.tee is None else partial(cut_ring, session.tee, session.plan)
@@ -268,7 +271,7 @@ def begin_bundle(
     cut: Cut | None = None,
     wall: Callable[[], float] = time.time,
 ) -> EvidenceRun:
-    """A bundle of an incident, else of a job, in the working folder, else in the person's own.
+    """Start a bundle of an incident, else of a job, in the working folder, else in the user's own folder.
 
     Raises:
         OSError: neither folder can be written.

@@ -1,4 +1,7 @@
-"""docs/playbook.md, made from the data of `gpuwatch explain`: `python -m gpuwatch.report.explain.page`."""
+"""Generates docs/playbook.md from the data of `gpuwatch explain`.
+
+`python -m gpuwatch.report.explain.page`.
+"""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ INDENT = {"text": 2, "step": 2, "code": 6}
 
 
 def explanation_json(matches: Matches) -> str:
-    """The explanation that was named (`null`: none), and the ids that match."""
+    """The explanation with that id (`null`: none), and the matching ids."""
     exact = matches.exact
     facts = {
         "explanation": None if exact is None else asdict(exact),
@@ -28,7 +28,7 @@ def explanation_json(matches: Matches) -> str:
 
 
 def print_explanation(explanation: Explanation, others: Sequence[Explanation], out: TextIO) -> None:
-    """Write one explanation, and what else matches."""
+    """Write one explanation, and other matches."""
     with console_on(out) as console:
         for line in explanation_lines(explanation):
             show(console, line)
@@ -57,7 +57,7 @@ def explanation_lines(explanation: Explanation) -> Iterator[ReportLine]:
 
 
 def match_lines(found: Sequence[Explanation], heading: str) -> Iterator[ReportLine]:
-    """One line an id, aligned."""
+    """One aligned line per id."""
     if not found:
         return
     shown = found if all(each.kind == "topic" for each in found) else found[:MAX_SHOWN_MATCHES]

@@ -1,1 +1,1 @@
-"""`gpuwatch exporter`: the facts of a session as Prometheus metrics over HTTP."""
+"""`gpuwatch exporter`: the state of a session as Prometheus metrics over HTTP."""

@@ -11,7 +11,7 @@ from gpuwatch.report.delivery.courier import ReceiverStatus
 from gpuwatch.report.exporter.page import MetricsPage, labels
 
 MAX_ALERTS_SHOWN = 2_000
-"""Firing ones with labels of their own, the gravest and newest first; the counts have all."""
+"""Firing alerts with their own labels, most severe and newest first; the counts include all."""
 MAX_INCIDENTS_SHOWN = 200
 
 ALERTS = MetricFamily(
@@ -46,7 +46,7 @@ LOST = MetricFamily(
 
 
 def receiver_metrics(page: MetricsPage, receiver: ReceiverStatus) -> None:
-    """How one receiver of alerts does; its name holds no secret."""
+    """State of one receiver of alerts; its name contains no secret."""
     own = labels({"receiver": receiver.name})
     if page.is_new("receiver", own):
         page.put(RECEIVER_UP, own, int(not receiver.error))
@@ -56,7 +56,7 @@ def receiver_metrics(page: MetricsPage, receiver: ReceiverStatus) -> None:
 
 
 def alert_metrics(page: MetricsPage, book: AlertBook) -> None:
-    """What fires now."""
+    """Metrics of firing alerts."""
     for severity, count in book.counts.items():
         page.put(ALERTS, f'severity="{severity}"', count)
     firing = [
@@ -74,7 +74,7 @@ def alert_metrics(page: MetricsPage, book: AlertBook) -> None:
 
 
 def incident_metrics(page: MetricsPage, book: AlertBook) -> None:
-    """The incidents that are not over; `number` counts from 1 in a session."""
+    """Metrics of active incidents; `number` counts from 1 within a session."""
     active = [each for each in book.incidents if not each.over]
     counted = Counter(each.severity for each in active)
     for severity in ORDER:

@@ -1,4 +1,4 @@
-"""The thresholds of a plan as a Prometheus rule file, over the series of the exporter."""
+"""The thresholds of a plan as a Prometheus rule file, over the exporter's series."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.wire import Severity
 
 DOWN_S = 60.0
-"""A node must be gone for so long: a link that is dialled anew is no alert."""
+"""Seconds that a node must be gone, so that a reconnect is no alert."""
 XID_RECENT_S = 3600
 GROUP = "gpuwatch"
 _PEERS = "on (node) group_left"
@@ -24,11 +24,11 @@ _WORKING = f"gpuwatch_gpu_utilization_ratio >= {WORKING_PCT / 100:g}"
 
 @dataclass(frozen=True, slots=True)
 class AlertRule:
-    """One alert of a rule file."""
+    """An alert of the rule file."""
 
     name: str
     code: str
-    """Of the alert that gpuwatch itself makes of this."""
+    """Code of the corresponding gpuwatch alert."""
     severity: Severity
     expr: str
     summary: str
@@ -37,7 +37,7 @@ class AlertRule:
 
 
 def alert_rules(limits: Thresholds) -> list[AlertRule]:
-    """Every rule: what gpuwatch has found itself, then what its values show."""
+    """All rules: gpuwatch's own findings, then thresholds on its values."""
     return [
         *_findings(),
         *_presence(),

@@ -1,4 +1,4 @@
-"""The connections of the exporter: how many there may be, and how long one may take for a request."""
+"""Connections of the exporter, with limits on their number and on the time for a request."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from dataclasses import dataclass
 
 @dataclass
 class _RequestPhase:
-    """What a connection does since when (monotonic seconds)."""
+    """Phase of a connection, and its start (monotonic seconds)."""
 
     is_answered: bool
-    """Its request is complete; else it is waited for."""
+    """True if its request is complete and being answered; False: the request is awaited."""
     since: float
 
 
 class Connections:
-    """Every open connection, by its socket. For several threads."""
+    """Open connections by socket. Thread-safe."""
 
     def __init__(self, most: int, longest_s: float, clock: Callable[[], float] = time.monotonic) -> None:
-        """None is open.
+        """Start without connections.
 
         Args:
             most: Connections at a time.
@@ -35,9 +35,9 @@ class Connections:
         self._lock = threading.Lock()
 
     def add(self, line: socket.socket) -> bool:
-        """Take one in, in place of the one that is idle for longest where there are too many.
+        """Add a connection; if there are too many, it replaces the longest idle one.
 
-        False: all of them are being answered.
+        False: all connections are being answered.
         """
         with self._lock:
             if len(self._open) >= self._most:
@@ -49,7 +49,7 @@ class Connections:
             return True
 
     def replace(self, line: socket.socket, secured: socket.socket) -> None:
-        """The TLS socket takes the place of the one below it."""
+        """Replace a connection by the TLS socket over it."""
         with self._lock:
             phase = self._open.pop(line, None)
             self._open[secured] = phase or _RequestPhase(is_answered=False, since=self._clock())
@@ -57,25 +57,25 @@ class Connections:
                 self._drop(secured)
 
     def note(self, line: socket.socket, *, is_answered: bool) -> None:
-        """Its request is complete, or the next one is waited for."""
+        """Record that its request is complete, or that the next one is awaited."""
         with self._lock:
             if line in self._open:
                 self._open[line] = _RequestPhase(is_answered, self._clock())
 
     def remove(self, line: socket.socket) -> None:
-        """It is closed."""
+        """Remove a closed connection."""
         with self._lock:
             self._open.pop(line, None)
 
     def end_overdue(self) -> None:
-        """End those that take too long, however many bytes they send meanwhile."""
+        """Close the connections that take too long, however many bytes they send."""
         until = self._clock() - self._longest_s
         with self._lock:
             for line in [each for each, phase in self._open.items() if phase.since < until]:
                 self._drop(line)
 
     def _drop(self, line: socket.socket) -> None:
-        """Wake the thread that waits for it: the connection then looks as if its client had left."""
+        """Shut a connection down, which wakes the thread that waits for it."""
         del self._open[line]
         with contextlib.suppress(OSError):
             socket.socket.shutdown(line, socket.SHUT_RDWR)  # a TLS socket's own would wait for its thread

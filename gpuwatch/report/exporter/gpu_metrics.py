@@ -1,4 +1,4 @@
-"""GPUs as metrics. A value that is older than three rounds of its tier is unknown, and so absent."""
+"""Metrics of GPUs. A value older than three periods of its tier is unknown, and thus absent."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from gpuwatch.link.prometheus.series import gpu as series
 from gpuwatch.report.exporter.page import MetricsPage, labels
 
 MAX_REASONS = 16
-"""Throttle reasons and error kinds of one GPU; NVML knows nine."""
+"""Most throttle reasons or error kinds per GPU; NVML has nine."""
 
 
 def gpu_metrics(page: MetricsPage, node: Node, gpu: Gpu, now: float, offset_s: float) -> None:
-    """All samples of one GPU.
+    """Add all samples of one GPU.
 
     Args:
         page: Where they go.
@@ -47,7 +47,7 @@ def gpu_metrics(page: MetricsPage, node: Node, gpu: Gpu, now: float, offset_s: f
 
 
 def _by_name(page: MetricsPage, gpu: Gpu, own: str, tiers: dict[str, object]) -> None:
-    """Values with a name beside them: throttle reasons, kinds of NVLink errors, the recovery action."""
+    """Add values with a name label: throttle reasons, kinds of NVLink errors, recovery action."""
     if tiers.get("fast") is not None and gpu.fast is not None:
         for reason, share in list((gpu.fast.throttle_pct or {}).items())[:MAX_REASONS]:
             page.put(series.THROTTLE, f"{own},{labels({'reason': reason})}", share / 100)
@@ -68,14 +68,14 @@ def _events(page: MetricsPage, node: Node, gpu: Gpu, own: str) -> None:
 
 
 def last_xid(node: Node, gpu: Gpu) -> tuple[int, float] | None:
-    """The code of a GPU's newest Xid, and when it came (unix seconds on our clock)."""
+    """Code of a GPU's newest Xid, and its time (unix seconds on our clock), or None."""
     xids = [each for each in node.events if each.event == "xid" and each.gpu == gpu.info.uuid]
     newest = max(xids, key=lambda each: each.t, default=None)
     return None if newest is None or newest.code is None else (newest.code, newest.t - node.offset_s)
 
 
 def dcgm_metrics(page: MetricsPage, node: Node, gpu: Gpu, now: float) -> None:
-    """The same GPU under dcgm-exporter's names and labels."""
+    """Add the GPU under dcgm-exporter's names and labels."""
     info, host = gpu.info, node.name if node.hello is None else node.hello.host
     own = labels(
         {

@@ -1,4 +1,4 @@
-"""Jobs, their training numbers, checkpoints and ranks as metrics."""
+"""Metrics of jobs, training, checkpoints and ranks."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from gpuwatch.report.exporter.page import MetricsPage, label, labels
 from gpuwatch.telemetry.training.flops import TERA
 
 MAX_JOBS_SHOWN = 64
-"""Of a page; the running ones and the largest first."""
+"""Most jobs per page; running and large ones first."""
 MAX_RANKS_SHOWN = 16_384
-"""Of one job."""
+"""Most ranks per job."""
 
 
 def job_facts(fleet: Fleet, placement: RankPlacement, now: float, wall: float) -> Iterator[JobFacts]:
-    """What is known of each job, the running ones first."""
+    """The facts of each job, running ones first."""
     placement.refresh(fleet)
     received = received_from(fleet, placement)
     for job in jobs_of(placement, received)[:MAX_JOBS_SHOWN]:
@@ -32,7 +32,7 @@ def job_facts(fleet: Fleet, placement: RankPlacement, now: float, wall: float) -
 def job_metrics(
     page: MetricsPage, made: JobFacts, saved: Mapping[str | None, Checkpoint], offset_s: float
 ) -> None:
-    """All samples of a job but those of its ranks. `offset_s`: unix seconds minus our monotonic clock."""
+    """Add all samples of a job except its ranks'. `offset_s`: unix seconds minus our monotonic clock."""
     own = label("job", made.job or "")
     if not page.is_new("job", own):
         return
@@ -71,7 +71,7 @@ def _checkpoint(page: MetricsPage, own: str, checkpoint: Checkpoint) -> None:
 
 
 def rank_metrics(page: MetricsPage, made: JobFacts, offset_s: float) -> None:
-    """The samples of a job's ranks: what a rank reports about itself; its GPU has series of its own."""
+    """Add the samples of a job's ranks (what they log); GPUs have their own series."""
     page.dropped += max(0, len(made.rows) - MAX_RANKS_SHOWN)
     for row in made.rows[:MAX_RANKS_SHOWN]:
         own = labels({"job": made.job or "", "rank": row.rank, "node": row.node, "gpu": row.gpu})

@@ -1,4 +1,4 @@
-"""Nodes, their ports and file systems as metrics."""
+"""Metrics of nodes, ports and file systems."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from gpuwatch.report.exporter.page import MetricsPage, label, labels
 
 _T = TypeVar("_T")
 HOST_FRESH_S = 15.0
-"""A host sample counts for so long, or for three ticks if that is longer."""
+"""Age in seconds up to which a host sample counts (or three ticks, if longer)."""
 DISKS_FRESH_S = 120.0
-"""File systems are read every 30 s."""
+"""Age in seconds up to which file systems count; they are read every 30 s."""
 MAX_PORTS = 128
-"""Interfaces, ports and file systems of one node, each: a node of containers has thousands of veths."""
+"""Most interfaces, ports and file systems (each) per node; container hosts have thousands of veths."""
 
 
 def node_metrics(page: MetricsPage, node: Node, now: float, offset_s: float) -> None:
-    """All samples of a node but those of its GPUs. `offset_s`: unix seconds minus `now` (monotonic)."""
+    """Add all samples of a node except its GPUs'. `offset_s`: unix seconds minus `now` (monotonic)."""
     own, state = label("node", node.name), node.state(now)
     page.put(series.NODE_UP, own, int(state == "live"))
     page.put(series.NODE_STATE, f'{own},state="{state}"', 1)
@@ -81,7 +81,7 @@ def _put_all(page: MetricsPage, columns: tuple[TierSeries, ...], values: object,
 
 
 def _bounded(page: MetricsPage, found: Iterable[_T]) -> list[_T]:
-    """The first ones; the others count as dropped."""
+    """The first items; the rest is counted as dropped."""
     listed = list(found)
     page.dropped += max(0, len(listed) - MAX_PORTS)
     return listed[:MAX_PORTS]

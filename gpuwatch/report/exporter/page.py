@@ -1,8 +1,8 @@
-"""The text of one scrape: samples by family, within a bound, in text format 0.0.4 or as OpenMetrics 1.0.
+"""The text of one scrape: samples by family, bounded, in text format 0.0.4 or OpenMetrics 1.0.
 
-The writer is our own: prometheus-client takes 9 us a sample (16 us as OpenMetrics), and a page of 64 nodes of
-8 GPUs has 28,000 samples: more than the 1 % of a core that a scrape every 15 s may cost. Tests read the pages
-with its two parsers.
+The writer is gpuwatch's own: prometheus-client takes 9 us per sample (16 us as OpenMetrics), and a page of 64
+nodes of 8 GPUs has 28,000 samples: more than the 1 % of a core that a scrape every 15 s may cost. Tests read
+the pages with its two parsers.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from gpuwatch.link.prometheus.series.tier_series import MetricFamily
 from gpuwatch.plain import plain
 
 MAX_SERIES = 200_000
-"""Of one page: about 4,000 GPUs. Prometheus itself refuses a scrape of more where `sample_limit` says so."""
+"""Most samples per page: about 4,000 GPUs. Prometheus's own limit is `sample_limit`."""
 MAX_LABEL_CHARS = 200
 TEXT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 
 def label(name: str, value: object) -> str:
-    """`name="value"` with a value that is harmless, short, and valid in both formats."""
+    """`name="value"`, with a value that is sanitized, short, and valid in both formats."""
     text = plain(str(value))
     if len(text) > MAX_LABEL_CHARS:
         text = text[: MAX_LABEL_CHARS - 1] + "\N{HORIZONTAL ELLIPSIS}"
@@ -31,23 +31,23 @@ def label(name: str, value: object) -> str:
 
 
 def labels(values: Mapping[str, object]) -> str:
-    """Several of them; one whose value is None is left out, which to Prometheus is the same as empty."""
+    """Labels joined; those with value None are left out, which Prometheus treats as empty."""
     return ",".join([label(name, value) for name, value in values.items() if value is not None])
 
 
 class MetricsPage:
-    """Collects the samples of one scrape. What comes first is kept; what is over the bound is counted."""
+    """Collects the samples of one scrape. The first ones are kept; those over the limit are counted."""
 
     def __init__(self, most: int = MAX_SERIES) -> None:
         self.room = most
-        """Samples that may still be added."""
+        """Number of samples that may still be added."""
         self.dropped = 0
-        """Samples that were over the bound."""
+        """Number of samples over the limit."""
         self._lines: dict[MetricFamily, list[str]] = {}
         self._seen: set[tuple[str, str]] = set()
 
     def put(self, family: MetricFamily, labelled: str, value: float | None) -> None:
-        """Add a sample. `labelled`: as `labels` gives it. None is unknown: it is absent, never 0."""
+        """Add a sample. `labelled`: as returned by `labels`. An unknown value (None) is left out, never 0."""
         if value is None:
             return
         if self.room <= 0:
@@ -61,14 +61,14 @@ class MetricsPage:
         lines.append(f"{family.name}{{{labelled}}} {text}\n" if labelled else f"{family.name} {text}\n")
 
     def is_new(self, what: str, labelled: str) -> bool:
-        """Whether this is the first thing of its kind with these labels: a node may report a name twice."""
+        """True if no item of this kind has these labels yet; a node may report a name twice."""
         key = (what, labelled)
         new = key not in self._seen
         self._seen.add(key)
         return new
 
     def text(self, *, openmetrics: bool = False) -> bytes:
-        """The page as it is sent."""
+        """The page as sent."""
         parts: list[str] = []
         for family, lines in self._lines.items():
             name, kind = family.name, str(family.kind)

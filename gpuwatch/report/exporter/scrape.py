@@ -1,4 +1,4 @@
-"""One scrape of a session: the most important first, so that a bound cuts ranks and ports, never alerts."""
+"""One scrape of a session: the most important samples first, so that the limit never drops alerts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gpuwatch.report.exporter.node_metrics import node_metrics
 from gpuwatch.report.exporter.page import MAX_SERIES, MetricsPage, label
 
 OWN_SERIES = 8
-"""Room that is kept for the samples about the page itself."""
+"""Samples reserved for the page's own metrics."""
 BUILD = MetricFamily("gpuwatch_build_info", "info", "The version of gpuwatch.")
 SERIES_SHOWN = MetricFamily(
     "gpuwatch_exporter_series", "gauge", "Samples of this page without those about it."
@@ -37,12 +37,12 @@ MAKING = MetricFamily(
 
 @dataclass
 class Scraper:
-    """Makes pages; remembers where ranks ran, and how the last page went."""
+    """Builds pages; remembers where ranks ran, and the result of the last page."""
 
     most: int = MAX_SERIES
-    """Samples of a page."""
+    """Most samples per page."""
     dcgm_names: bool = False
-    """Also write dcgm-exporter's names."""
+    """True: add dcgm-exporter's names."""
     dropped: int = 0
     """Samples left out of the newest page."""
     scrapes: int = 0
@@ -52,7 +52,7 @@ class Scraper:
     def page(
         self, fleet: Fleet, book: AlertBook, now: float, wall: float, receivers: Iterable[ReceiverStatus] = ()
     ) -> MetricsPage:
-        """All metrics of this moment.
+        """Return all current metrics.
 
         Args:
             fleet: What is known.

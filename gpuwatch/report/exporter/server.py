@@ -1,4 +1,4 @@
-"""The HTTP server of the exporter. Its threads never touch the session: its owner makes the pages."""
+"""The exporter's HTTP server. Its threads never touch the session; the session's owner builds the pages."""
 
 from __future__ import annotations
 
@@ -18,21 +18,24 @@ from gpuwatch.report.exporter.web_config import WebConfig
 from gpuwatch.report.output.listen_address import Endpoint, is_loopback, parse_listen, shown_host
 
 PAGE_WAIT_S = 8.0
-"""A scrape waits so long for the owner of the session; Prometheus' own limit is 10 s."""
+"""Seconds that a scrape waits for the session's owner; Prometheus's own limit is 10 s."""
 SAME_PAGE_S = 1.0
-"""Scrapes that come this close together get the same page: scrapers cannot take more than that."""
+"""Scrapes this close together (seconds) get the same page, which limits the load by scrapers."""
 CONNECTION_S = 30.0
-"""A connection without a complete request for so long is closed; Prometheus keeps its own between scrapes."""
+"""A connection without a complete request for this long is closed (seconds).
+
+Prometheus keeps its own open.
+"""
 MAX_CONNECTIONS = 64
-"""One more takes the place of the one that is idle for longest."""
+"""Most connections; a further one replaces the longest idle one."""
 GZIP_LEVEL = 1
 ABOUT = f"gpuwatch {__version__}: /metrics for Prometheus\n".encode()
 _Connection: TypeAlias = "socket.socket | tuple[bytes, socket.socket]"
-"""As socketserver types what TCP servers accept."""
+"""The type that socketserver uses for accepted connections."""
 
 
 class MetricsServer:
-    """Listens from the start; serves once `start` was called and its owner calls `answer` often."""
+    """Listens once created; serves after `start`, while its owner calls `answer` often."""
 
     def __init__(self, listen: str, config: WebConfig | None = None) -> None:
         """Bind the address.
@@ -48,36 +51,36 @@ class MetricsServer:
         self._made_at = -SAME_PAGE_S
         self._turn = 0
         self.fault = ""
-        """The newest exception while a page was made; a scrape gets status 503 then."""
+        """The newest exception while building a page; that scrape gets status 503."""
         self.refused = 0
-        """Connections over the bound."""
+        """Number of refused connections."""
         host, port = parse_listen(listen)
         self._http = _Http((host, port), self)
         self._thread = threading.Thread(target=self._http.serve_forever, name="metrics", daemon=True)
 
     @property
     def url(self) -> str:
-        """Where the metrics are."""
+        """URL of the metrics."""
         host, port = self._http.server_address[:2]
         return f"{'https' if self.config.tls else 'http'}://{shown_host(str(host))}:{port}/metrics"
 
     @property
     def exposed(self) -> bool:
-        """Whether other machines can reach it, and nobody is asked for a password or certificate."""
+        """True if other machines can reach it without password or client certificate."""
         host = str(self._http.server_address[0])
         guarded = self.config.users or (self.config.tls and self.config.tls.verify_mode == ssl.CERT_REQUIRED)
         return not guarded and not is_loopback(host)
 
     def start(self) -> None:
-        """Serve, in threads of its own."""
+        """Start serving, in separate threads."""
         self._thread.start()
 
     def wait(self, seconds: float) -> None:
-        """Sleep for so long, or until a scrape waits for a page."""
+        """Sleep for this long, or until a scrape waits for a page."""
         self._asked.wait(seconds)
 
     def answer(self, make: Callable[[], MetricsPage]) -> None:
-        """Make a page if a scrape waits for one; called by the thread that owns the session."""
+        """Build a page if a scrape waits for one; called by the thread that owns the session."""
         if self._asked.is_set():
             self._asked.clear()
             page = None
@@ -91,7 +94,7 @@ class MetricsServer:
                 self._made.notify_all()
 
     def page(self) -> MetricsPage | None:
-        """The page of now, for a server's thread; None: the owner did not make one in time."""
+        """Return the current page, for a server thread; None: the owner did not build one in time."""
         with self._made:
             if self._page is not None and time.monotonic() - self._made_at < SAME_PAGE_S:
                 return self._page
@@ -102,7 +105,7 @@ class MetricsServer:
             return None
 
     def close(self) -> None:
-        """Stop listening; connections end with the process."""
+        """Serve a connection in a thread, or close it if there are too many."""
         if self._thread.is_alive():
             self._http.shutdown()
         self._http.server_close()
@@ -123,7 +126,7 @@ class _Http(ThreadingHTTPServer):
         super().__init__(address[:2], _Handler)  # type: ignore[arg-type]
 
     def process_request(self, request: _Connection, client_address: object) -> None:
-        """Serve a connection in a thread, or close it where there are too many."""
+        """Called between connections, and twice a second."""
         if isinstance(request, socket.socket) and self.connections.add(request):
             super().process_request(request, client_address)
         else:
@@ -131,11 +134,11 @@ class _Http(ThreadingHTTPServer):
             self.shutdown_request(request)
 
     def service_actions(self) -> None:
-        """Between two connections, and twice a second."""
+        """Serve one connection, TLS handshake included, so that a slow one does not block others."""
         self.connections.end_overdue()
 
     def process_request_thread(self, request: _Connection, client_address: object) -> None:
-        """One connection, TLS included: a slow handshake holds up nobody else."""
+        """Ignore errors: clients may disconnect at any time."""
         line = cast("socket.socket", request)
         try:
             tls = self.metrics.config.tls
@@ -152,7 +155,7 @@ class _Http(ThreadingHTTPServer):
             self.connections.remove(line)
 
     def handle_error(self, request: _Connection, client_address: object) -> None:
-        """Nothing: a client that leaves in the middle is no news."""
+        """Wait for a request and answer it."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -161,18 +164,18 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Http
 
     def handle_one_request(self) -> None:
-        """Wait for a request and answer it."""
+        """Parse the head of a request; False: it was invalid, and answered."""
         self.server.connections.note(self.connection, is_answered=False)
         super().handle_one_request()
 
     def parse_request(self) -> bool:
-        """Read the head of a request; False: it is none, and was answered."""
+        """Serve metrics at /metrics, and one line at /."""
         is_whole = super().parse_request()
         self.server.connections.note(self.connection, is_answered=True)
         return is_whole
 
     def do_GET(self) -> None:
-        """Metrics at /metrics, one line at /."""
+        """As GET, without the body."""
         metrics, path = self.server.metrics, self.path.partition("?")[0]
         if not metrics.config.allows(self.headers.get("Authorization")):
             self._send(
@@ -186,7 +189,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(404, b"not found; see /metrics\n")
 
     def do_HEAD(self) -> None:
-        """The same without the body."""
+        """Do not log requests on stderr."""
         self.do_GET()
 
     def _metrics(self) -> None:
@@ -213,8 +216,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - http.server's name
-        """Nothing on stderr for each request."""
+        """Hide the version of Python."""
 
     def version_string(self) -> str:
-        """No version of Python for strangers."""
         return "gpuwatch"

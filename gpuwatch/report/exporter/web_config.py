@@ -1,4 +1,4 @@
-"""TLS and basic authentication of the exporter, by a web configuration file as Prometheus defines it."""
+"""TLS and basic authentication of the exporter, from a web configuration file in Prometheus's format."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ NO_CLIENT, NEEDS_CLIENT = "NoClientCert", "RequireAndVerifyClientCert"
 
 
 class HashText(Text):
-    """A bcrypt hash. What is none is not quoted: it may be the password itself."""
+    """A bcrypt hash. Invalid values are not quoted in errors: they may be plain passwords."""
 
     def refuse(self, node: yaml.Node, problems: Problems) -> None:
-        """State what is wrong with it."""
+        """Report what is wrong with it."""
         problems.refuse(place(node), f"must be {self.what} (what stands there is not shown)")
 
 
@@ -70,19 +70,19 @@ _SHAPE = Record(
 
 @dataclass
 class WebConfig:
-    """How the exporter is served. Without users everybody may read."""
+    """How the exporter is served. Without users, everyone may read."""
 
     tls: ssl.SSLContext | None = None
     users: Mapping[str, str] = field(default_factory=dict)
     """User -> bcrypt hash."""
     _salt: bytes = field(default_factory=lambda: hashlib.sha256(bcrypt.gensalt(4)).digest())
     _good: set[bytes] = field(default_factory=set)
-    """Digests of logins that were right: a hash takes 50 ms and more, by design."""
+    """Digests of accepted logins, since verifying a hash takes 50 ms or more."""
     _one: threading.Lock = field(default_factory=threading.Lock)
-    """Passwords are hashed one at a time: guesses cannot take every core."""
+    """Passwords are verified one at a time, so that guessing cannot use every core."""
 
     def allows(self, authorization: str | None) -> bool:
-        """Whether a request with this `Authorization` header may read."""
+        """True if a request with this `Authorization` header may read."""
         if not self.users:
             return True
         scheme, _, encoded = (authorization or "").partition(" ")
@@ -106,7 +106,7 @@ class WebConfig:
 
 
 def read_web_config(path: Path) -> WebConfig:
-    """The web configuration of a file.
+    """Read a web configuration file.
 
     Raises:
         HostsError: every problem, with file, line and column.
@@ -150,5 +150,5 @@ def _tls(given: Mapping[str, str], folder: Path) -> ssl.SSLContext:
 
 
 def _no_password() -> bytes:
-    """A key with a passphrase is refused: a service has nobody to ask."""
+    """Refuse keys with a passphrase: a service cannot ask for it."""
     return b""

@@ -1,1 +1,1 @@
-"""Stacks, flight recorders and their verdicts as text."""
+"""Stacks, flight recorders and hang verdicts as text and JSON."""

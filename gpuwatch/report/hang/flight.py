@@ -1,4 +1,4 @@
-"""Flight-recorder dumps judged: in words, and as JSON."""
+"""Verdicts on flight-recorder dumps as text and JSON."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from gpuwatch.runs.flight.dump_files import FoundDumps
 from gpuwatch.runs.flight.rank_dump import RankDump
 
 MAX_LISTED_FILES = 8
-"""Dumps and folders that are left out, reported one by one."""
+"""Omitted dumps and folders that are listed individually."""
 
 
 def print_flight(read: FoundDumps, verdict: FlightVerdict, out: TextIO) -> None:
-    """Write the report; colours follow the terminal."""
+    """Write the report; colours depend on the terminal."""
     with console_on(out) as console:
         for line in flight_lines(read, verdict):
             show(console, line)
 
 
 def flight_lines(read: FoundDumps, verdict: FlightVerdict) -> Iterator[ReportLine]:
-    """The sentence, what it rests on, and what was read."""
+    """The verdict, its evidence, and what was read."""
     yield from testimony_lines(verdict.testimony)
     yield ReportLine("")
     for each in read.skipped:
@@ -64,7 +64,7 @@ def flight_json(read: FoundDumps, verdict: FlightVerdict) -> str:
 
 
 def flight_facts(read: FoundDumps, verdict: FlightVerdict) -> Facts:
-    """The report as plain data; `docs/json.md` reports every key."""
+    """The report as plain data; every key is documented in `docs/json.md`."""
     return {
         "gpuwatch": __version__,
         **testimony_facts(verdict.testimony),
@@ -81,7 +81,7 @@ def flight_facts(read: FoundDumps, verdict: FlightVerdict) -> Facts:
 
 
 def problem_facts(problem: Problem) -> Facts:
-    """One group that does not get on."""
+    """One blocked group as data."""
     return {
         "kind": problem.kind,
         "group": problem.group.name,
@@ -109,7 +109,7 @@ def problem_facts(problem: Problem) -> Facts:
 
 
 def process_group_facts(process_group: ProcessGroup) -> Facts:
-    """A process group."""
+    """One process group as data."""
     lasts = [history.last for history in process_group.histories.values()]
     return {
         "name": process_group.name,
@@ -122,7 +122,7 @@ def process_group_facts(process_group: ProcessGroup) -> Facts:
 
 
 def dump_facts(dump: RankDump) -> Facts:
-    """One file."""
+    """One dump file as data."""
     newest = dump.newest
     return {
         "rank": dump.rank,

@@ -1,4 +1,4 @@
-"""What single processes do: those that `--pid` names, and those that hold a GPU without a rank."""
+"""Stacks of single processes: those named by `--pid`, and those that hold a GPU without a rank."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ SHOWN_FRAMES = 12
 
 @dataclass(frozen=True)
 class SeenProcess:
-    """One process of a node, and what it was doing; `stack` None: it is not there, or no reason given."""
+    """A process of a node and what it was doing; `stack` None: it is gone, or no reason is given."""
 
     node: str
     pid: int
     name: str | None = None
     gpus: tuple[int, ...] = ()
-    """Indexes of those that it holds."""
+    """Indexes of the GPUs that it holds."""
     stack: ProcessStack | None = None
     missing: str | None = None
 
     @property
     def main(self) -> PythonThread | None:
-        """The thread that its program runs in, where its frames are known."""
+        """Its main thread, if its frames are known."""
         python = self.stack.python if self.stack is not None else []
         return next((thread for thread in python if thread.main and thread.frames), None)
 
     @property
     def what(self) -> str | None:
-        """`in next_batch (data.py:9)`, `asleep (clock_nanosleep)`; None: not known."""
+        """`in next_batch (data.py:9)`, `asleep (clock_nanosleep)`; None: unknown."""
         if self.main is not None:
             return place_of(self.main.frames)[0]
         threads = self.stack.threads if self.stack is not None else []
@@ -43,7 +43,7 @@ class SeenProcess:
 
 
 def process_lines(seen: Iterable[SeenProcess]) -> Iterator[ReportLine]:
-    """One process after the other, the innermost frame first."""
+    """The processes one after the other, innermost frames first."""
     for each in seen:
         gpus = f" GPU {', '.join(map(str, each.gpus))}" if each.gpus else ""
         who = f"process {each.pid}{f' ({each.name})' if each.name else ''} on {each.node}{gpus}"

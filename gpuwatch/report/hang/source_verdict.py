@@ -1,4 +1,4 @@
-"""What a source of a hang states, in words and as plain data: the sentence, then what it rests on."""
+"""The verdict of one hang source as text and data: the sentence, then its evidence."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuwatch.report.output.report_line import ReportLine
 
 
 def testimony_lines(stated: SourceVerdict, before: Sequence[ReportLine] = ()) -> list[ReportLine]:
-    """The sentence first; `before` stands between it and the evidence."""
+    """The sentence first; `before` goes between it and the evidence."""
     lines = [ReportLine(plain(stated.sentence), "critical" if stated.wrong else "ok"), *before]
     if stated.wrong:
         lines.append(fact("confidence", stated.confidence))
@@ -24,7 +24,7 @@ def testimony_lines(stated: SourceVerdict, before: Sequence[ReportLine] = ()) ->
 
 
 def testimony_facts(stated: SourceVerdict) -> Facts:
-    """The same for scripts."""
+    """The verdict as plain data."""
     return with_new_names(
         {
             "wrong": stated.wrong,

@@ -1,4 +1,4 @@
-"""Whom everyone waits for, in words and as JSON: the sentence, the ranks by place, NCCL's word."""
+"""A hang report as text and JSON: the verdict, the ranks by location, NCCL RAS."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def print_stacks(
     seen: Sequence[SeenProcess] = (),
     wall: float | None = None,
 ) -> None:
-    """Write the report as of `wall` (unix seconds; None: now); colours follow the terminal."""
+    """Write the report as of `wall` (unix seconds; None: now); colours depend on the terminal."""
     with console_on(out) as console:
         for line in stacks_lines(hang_check, unasked, seen, wall):
             show(console, line)
@@ -49,7 +49,10 @@ def stacks_lines(
     seen: Sequence[SeenProcess] = (),
     wall: float | None = None,
 ) -> Iterator[ReportLine]:
-    """The sentence, then every job's ranks by place, the fewest first; `wall`: unix seconds, None: now."""
+    """The verdict, then every job's ranks by location, smallest group first.
+
+    `wall`: unix seconds, None: now.
+    """
     if hang_check.verdict is None:
         yield ReportLine(NO_RANK_SEEN, "plain" if seen else "warning")
     else:
@@ -72,12 +75,12 @@ def stacks_lines(
 
 
 def command_lines(hang_check: HangReport) -> list[ReportLine]:
-    """What to do, as commands to copy."""
+    """Next steps, as commands to copy."""
     return steps("what to do", [f"{what}: {command}" for what, command in hang_check.do])
 
 
 def dumps_lines(dumps: FlightEvidence, wall: float) -> Iterator[ReportLine]:
-    """What was read of each job's flight recorders, and of which ranks nothing."""
+    """What was read of each job's flight recorders, and which ranks have no dump."""
     for job in dumps.jobs:
         named = f"job {job.job}: " if job.job else ""
         yield ReportLine(plain(f"{named}{dumps_text(job, wall)}"))
@@ -93,7 +96,7 @@ def dumps_lines(dumps: FlightEvidence, wall: float) -> Iterator[ReportLine]:
 
 
 def job_lines(job: JobStacks, *, alone: bool) -> Iterator[ReportLine]:
-    """One job; beside others also what its own ranks come to: the first sentence is of one job."""
+    """One job; with several jobs, also its own verdict, since the first sentence is about one job."""
     count = sum(len(spot.ranks) for spot in job.spots)
     named = f"job {job.job}: " if job.job else ""
     yield ReportLine(plain(f"{named}{plural(count, 'rank')} in {plural(len(job.spots), 'distinct stack')}"))
@@ -133,7 +136,7 @@ def stacks_json(hang_check: HangReport, unasked: Mapping[str, str], seen: Sequen
 def stacks_facts(
     hang_check: HangReport, unasked: Mapping[str, str], seen: Sequence[SeenProcess] = ()
 ) -> Facts:
-    """The report as plain data; `docs/json.md` reports every key."""
+    """The report as plain data; every key is documented in `docs/json.md`."""
     nothing = SourceVerdict("stacks", wrong=False, sentence=NO_RANK_SEEN)
     return with_new_names(
         {
@@ -151,7 +154,7 @@ def stacks_facts(
 
 
 def dumps_facts(dumps: FlightEvidence) -> Facts:
-    """The flight recorders of all jobs."""
+    """The flight recorders of all jobs as data."""
     return {
         "may_write": list(dumps.may_write),
         "places": [plain(place) for place in dumps.places],
@@ -160,7 +163,7 @@ def dumps_facts(dumps: FlightEvidence) -> Facts:
 
 
 def job_dumps_facts(job: JobDumps) -> Facts:
-    """Those of one job."""
+    """The flight recorders of one job as data."""
     nothing = SourceVerdict("flight", wrong=False, sentence="no dump was read")
     return {
         "job": job.job,
@@ -182,7 +185,7 @@ def job_dumps_facts(job: JobDumps) -> Facts:
 
 
 def job_facts(job: JobStacks) -> Facts:
-    """One job."""
+    """One job as data."""
     return {
         "job": job.job,
         **testimony_facts(job.testimony),
@@ -197,7 +200,7 @@ def job_facts(job: JobStacks) -> Facts:
 
 
 def spot_facts(spot: StackGroup) -> Facts:
-    """One place."""
+    """One location as data."""
     return {
         "what": spot.what,
         "waits": spot.waits,
@@ -207,7 +210,7 @@ def spot_facts(spot: StackGroup) -> Facts:
 
 
 def rank_facts(each: RankStack) -> Facts:
-    """One rank's process."""
+    """One rank's process as data."""
     stack = each.stack
     thread = stack.threads[0] if stack is not None and stack.threads else None
     return {
@@ -225,7 +228,7 @@ def rank_facts(each: RankStack) -> Facts:
 
 
 def ras_facts(hang_check: HangReport) -> Facts:
-    """What NCCL reported."""
+    """NCCL RAS's report as data."""
     assert hang_check.ras_verdicts is not None  # noqa: S101 - asked for by the caller
     return {
         **testimony_facts(hang_check.ras_verdicts),
@@ -243,7 +246,7 @@ def ras_facts(hang_check: HangReport) -> Facts:
 
 
 def communicator_facts(each: Communicator) -> Facts:
-    """One communicator."""
+    """One communicator as data."""
     return {
         "hash": each.hash,
         "size": each.size,
@@ -257,10 +260,10 @@ def communicator_facts(each: Communicator) -> Facts:
 
 
 def peer_facts(peer: RasRank) -> Facts:
-    """One rank of a communicator."""
+    """One rank of a communicator as data."""
     return {"rank": peer.rank, "host": peer.host, "pid": peer.pid, "gpu": peer.gpu}
 
 
 def bucket_facts(bucket: Bucket) -> Facts:
-    """Ranks with equal counts."""
+    """Ranks with equal counts as data."""
     return {"count": bucket.count, "size": bucket.size, "ranks": [peer.rank for peer in bucket.peers]}

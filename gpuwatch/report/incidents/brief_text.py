@@ -1,4 +1,4 @@
-"""An incident in a few lines: its key line, how sure it is and what to do; and its sentence."""
+"""An incident in a few lines: key line, confidence and next steps; and its headline."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from gpuwatch.report.incidents.text import INDENT, LABEL, fact, first_seen, step
 from gpuwatch.report.output.report_line import ReportLine
 
 MAX_KEY_LINE = 400
-"""Characters of the key line that are shown."""
+"""Characters shown of the key line."""
 HANG = len(INDENT) + LABEL
 
 
 def brief_lines(incident: Incident, place: Callable[[Proof], str]) -> list[ReportLine]:
-    """Class, key line, time, confidence and remedy; `place` states where a proof stands."""
+    """Class, key line, time, confidence and next step. `place`: formats the location of a proof."""
     because = f": {incident.because}" if incident.because else ""
     return [
         ReportLine(f"{incident.number:<{len(INDENT)}}{incident.code}", incident.severity),
@@ -29,7 +29,7 @@ def brief_lines(incident: Incident, place: Callable[[Proof], str]) -> list[Repor
 
 
 def key_lines(incident: Incident, place: Callable[[Proof], str]) -> list[ReportLine]:
-    """Where the line that names the cause stands, and the line."""
+    """The location of the line that names the cause, and the line."""
     proofs = evidence(incident)
     if not proofs:
         return []

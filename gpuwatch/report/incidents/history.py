@@ -1,4 +1,4 @@
-"""The incidents of earlier sessions as a table and as JSON."""
+"""Incidents of earlier sessions as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def print_history(found: Sequence[SeenIncident], since: str, out: TextIO) -> Non
 
 
 def history_lines(found: Sequence[SeenIncident], since: str) -> Iterator[ReportLine]:
-    """One line an incident; below, the places where a class was seen more than once."""
+    """One line per incident; below, the places where a class recurred."""
     if not found:
         yield ReportLine(f"no incident was seen in the last {since}", "ok")
         return
@@ -58,7 +58,7 @@ def _place(one: SeenIncident) -> str:
 
 
 def history_json(found: Sequence[SeenIncident], now: float) -> str:
-    """The same as JSON text; `docs/json.md` reports every key."""
+    """The history as JSON text; every key is documented in `docs/json.md`."""
     facts: Facts = {
         "gpuwatch": __version__,
         "time": round(now, 3),

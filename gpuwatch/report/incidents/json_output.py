@@ -1,4 +1,4 @@
-"""An incident as plain data: the JSON of `scan` and of `once`, and what the text report is drawn from."""
+"""An incident as plain data: the JSON of `scan` and `once`, and the source of the text report."""
 
 from __future__ import annotations
 
@@ -17,17 +17,20 @@ from gpuwatch.wire import TimeBound
 Facts: TypeAlias = dict[str, Any]
 
 MAX_EVIDENCE = 40
-"""Of one incident, the cause's first: the others are in the timeline, with counts."""
+"""Most proofs per incident, the cause's first; the others are in the timeline, with counts."""
 
 MAX_LINE_CHARS = 16 * 1024
-"""Agents cut lines there."""
+"""Agents cut lines at this length."""
 MAX_PROOF_CHARS = 64 * 1024
-"""Of the lines around a key line."""
+"""Characters of the lines around a key line."""
 MAX_FIELDS, MAX_FIELD_CHARS = 64, 4096
 
 
 def incident_facts(incident: Incident) -> Facts:
-    """Every key is always there; unknown is None. `docs/json.md` reports them."""
+    """Return the incident as data; all keys are always present, unknown is None.
+
+    Documented in `docs/json.md`.
+    """
     cause = incident.cause
     return with_new_names(
         {
@@ -69,7 +72,7 @@ def incident_facts(incident: Incident) -> Facts:
 
 
 def recurrence_facts(recurrence: Recurrence | None) -> Facts | None:
-    """How often it was seen before at its place."""
+    """How often it was seen before at its place, as data."""
     if recurrence is None:
         return None
     return {
@@ -84,23 +87,23 @@ def recurrence_facts(recurrence: Recurrence | None) -> Facts | None:
 
 
 def note_facts(note: IncidentNote) -> Facts:
-    """What a person noted."""
+    """An operator's note as data."""
     return {"at": note.at, "by": plain(note.by), "text": plain(note.text)}
 
 
 def undated(alert: Alert) -> bool:
-    """Whether no line near it carries a time."""
+    """True if no nearby line has a time."""
     return not alert.timed and alert.bound == "undated"
 
 
 def undated_incident(incident: Incident) -> bool:
-    """Whether no line bounds the beginning of an incident."""
+    """True if no line bounds the start of an incident."""
     cause = incident.cause
     return all(map(undated, incident.alerts)) if cause is None else undated(cause)
 
 
 def first_seen_bound(incident: Incident) -> TimeBound | None:
-    """What bounds the beginning; None: a line carries its time, or several lines give it together."""
+    """The kind of bound of the start; None: a line has its time, or several lines together give it."""
     if undated_incident(incident):
         return "undated"
     cause = incident.cause
@@ -108,12 +111,12 @@ def first_seen_bound(incident: Incident) -> TimeBound | None:
 
 
 def activity_facts(activity: Activity) -> Facts:
-    """What the rank that was waited for logged last."""
+    """The last activity of the suspected rank as data."""
     return {"rank": activity.rank, "file": named(activity.file), "line": plain(activity.line)}
 
 
 def hang_check_facts(hang_check: HangCheck) -> Facts:
-    """Whom the ranks wait for, as they stated when they were asked."""
+    """The result of a hang query as data."""
     return with_new_names(
         {
             "at": hang_check.at,
@@ -129,9 +132,9 @@ def hang_check_facts(hang_check: HangCheck) -> Facts:
 
 
 def evidence(incident: Incident) -> list[tuple[Alert, Proof]]:
-    """All that the cause rests on, what its rank stated besides, one proof of each other kind, remarks last.
+    """The evidence: all of the cause, then its rank's other alerts, one proof of each other kind, notes last.
 
-    `MAX_EVIDENCE` at most, and no line twice.
+    At most `MAX_EVIDENCE`, and no line twice.
     """
     cause = incident.cause
     chosen: list[tuple[Alert, Proof]] = []
@@ -151,16 +154,16 @@ def evidence(incident: Incident) -> list[tuple[Alert, Proof]]:
 
 
 def _line(proof: Proof) -> object:
-    """Equal for two proofs that are the same line or words."""
+    """A key that is equal for proofs with the same line or text."""
     if proof.offset is None:
         return proof.kind, proof.node, proof.text
     return proof.node, proof.file, proof.offset
 
 
 def bounded(lines: Sequence[str], key: int) -> tuple[list[str], int]:
-    """The lines around a key line that fit into `MAX_PROOF_CHARS`, made harmless, and the key's place there.
+    """The lines around a key line that fit into `MAX_PROOF_CHARS`, sanitized, and the key line's index.
 
-    A node may send far more than an agent does; each node's share of a report has a bound.
+    A node may send far more than an agent does, so each node's share of a report is bounded.
     """
     cut = [plain(line[:MAX_LINE_CHARS]) for line in lines]
     first = last = min(key, max(0, len(cut) - 1))
@@ -179,7 +182,7 @@ def bounded(lines: Sequence[str], key: int) -> tuple[list[str], int]:
 
 
 def bounded_fields(fields: Mapping[str, str | float]) -> Facts:
-    """Fields of an alert, as many and as long as rules make them."""
+    """The fields of an alert, limited to the number and length that rules produce."""
     return {
         plain(name[:MAX_FIELD_CHARS]): as_plain(value[:MAX_FIELD_CHARS] if isinstance(value, str) else value)
         for name, value in islice(fields.items(), MAX_FIELDS)
@@ -187,7 +190,7 @@ def bounded_fields(fields: Mapping[str, str | float]) -> Facts:
 
 
 def proof_facts(alert: Alert, proof: Proof) -> Facts:
-    """One piece of evidence, whose it is, and where to find it."""
+    """A piece of evidence as data, with its source and location."""
     lines, key = bounded(proof.lines, proof.key)
     return {
         "kind": proof.kind,
@@ -209,7 +212,7 @@ def proof_facts(alert: Alert, proof: Proof) -> Facts:
 
 
 def moment_facts(moment: Moment) -> Facts:
-    """One line of the timeline."""
+    """A timeline entry as data."""
     return {
         "at": moment.at or None,
         "until": moment.until or None,
@@ -223,7 +226,7 @@ def moment_facts(moment: Moment) -> Facts:
 
 
 def alert_facts(alert: Alert) -> Facts:
-    """An alert that belongs to no incident."""
+    """An alert outside of incidents as data."""
     proof = alert.proof[0] if alert.proof else None
     return {
         "class": alert.code,
@@ -247,10 +250,10 @@ def alert_facts(alert: Alert) -> Facts:
 
 
 def named(text: str | None) -> str | None:
-    """A name made harmless; None and nothing are unknown."""
+    """A sanitized name; None if empty or unknown."""
     return plain(text) if text else None
 
 
 def as_plain(value: str | float) -> str | float:
-    """A field's value made harmless."""
+    """A field's value, sanitized."""
     return plain(value) if isinstance(value, str) else value

@@ -1,4 +1,4 @@
-"""An incident in words, as `scan` and `once` print it: the sentence first, then what it rests on."""
+"""An incident as text, as in `scan` and `once`: the headline first, then its evidence."""
 
 from __future__ import annotations
 
@@ -21,13 +21,16 @@ INDENT = "   "
 LABEL = 12
 SHOWN_EVIDENCE = 6
 SHOWN_BLOCK = 6
-"""Lines of a block around its key line; the file has the rest."""
+"""Lines shown of a block around its key line."""
 SHOWN_MOMENTS = 14
 SHOWN_OUTSIDE = 12
 
 
 def incident_lines(incident: Incident, place: Place) -> list[ReportLine]:
-    """All but the sentence. `place` states where a proof stands: `file:line`, `node file +offset`."""
+    """Everything except the headline.
+
+    `place` formats the location of a proof: `file:line`, `node file +offset`.
+    """
     lines = [
         ReportLine(f"{incident.number:<{len(INDENT)}}{incident.code}", incident.severity),
         fact("first seen", first_seen(incident)),
@@ -53,14 +56,14 @@ def incident_lines(incident: Incident, place: Place) -> list[ReportLine]:
 
 
 def remembered_lines(incident: Incident) -> list[ReportLine]:
-    """How often it was seen before, and what people noted about it."""
+    """How often it was seen before, and the operators' notes."""
     seen = incident.recurrence
     lines = [fact("history", seen.text)] if seen is not None and seen.text else []
     return lines + [fact("note", f"{moment(note.at)}, {note.by}: {note.text}") for note in incident.notes]
 
 
 def hang_check_lines(hang_check: HangCheck) -> list[ReportLine]:
-    """Whom the ranks wait for, and what to do about it."""
+    """The hang verdict, and next steps."""
     sure = f" ({hang_check.confidence} confidence)" if hang_check.wrong else ""
     lines = [heading(plain(f"hang analysis at {clock(hang_check.at)}: {hang_check.sentence}{sure}"))]
     lines += [ReportLine(f"{INDENT}  {plain(each)}") for each in hang_check.evidence]
@@ -73,12 +76,12 @@ def fact(label: str, text: str) -> ReportLine:
 
 
 def heading(text: str) -> ReportLine:
-    """Over a list."""
+    """A heading over a list."""
     return ReportLine(f"{INDENT}{text}")
 
 
 def first_seen(incident: Incident) -> str:
-    """The moment with date and zone; that it is only a bound is stated."""
+    """The time with date and zone, marked if it is only a bound."""
     cause = incident.cause
     if not incident.first or undated_incident(incident):
         return "undated: no timestamp near this line"
@@ -95,7 +98,7 @@ def moment(at: float) -> str:
 
 
 def followers(incident: Incident) -> str:
-    """How many only follow."""
+    """How many ranks only followed."""
     if not incident.followers:
         return "none"
     ranks = sorted({alert.rank for alert in incident.alerts if alert.rank is not None} - {incident.rank})
@@ -110,7 +113,7 @@ def ranks_text(ranks: Sequence[int]) -> str:
 
 
 def timeline_lines(moments: Sequence[Moment]) -> list[ReportLine]:
-    """One line for equal things that happened together; of a long story the beginning and the end."""
+    """Timeline entries; of a long timeline the beginning and the end."""
     if not moments:
         return []
     shown = [moment_text(moment) for moment in moments]
@@ -129,12 +132,12 @@ def moment_text(moment: Moment) -> str:
 
 
 def clock(at: float | None) -> str:
-    """`12:03:11`, and dashes for a time that is not known."""
+    """`12:03:11`, or dashes for an unknown time."""
     return datetime.fromtimestamp(at).astimezone().strftime("%H:%M:%S") if at else "--:--:--"
 
 
 def evidence_lines(proofs: Sequence[tuple[Alert, Proof]], place: Place) -> list[ReportLine]:
-    """Where each proof stands, and its lines with the key line marked."""
+    """The location of each proof, and its lines with the key line marked."""
     if not proofs:
         return []
     lines = [heading("evidence")]
@@ -146,7 +149,7 @@ def evidence_lines(proofs: Sequence[tuple[Alert, Proof]], place: Place) -> list[
 
 
 def block(proof: Proof) -> Iterable[tuple[str, str, str]]:
-    """The lines around the key line: mark, text, style."""
+    """The lines around the key line as (mark, text, style)."""
     if not proof.lines:
         return [(">", proof.text, "plain")]
     first = max(0, min(proof.key - 1, len(proof.lines) - SHOWN_BLOCK))
@@ -169,7 +172,7 @@ def steps(title: str, what: Sequence[str]) -> list[ReportLine]:
 
 
 def outside_lines(alerts: Sequence[Alert], place: Place) -> list[ReportLine]:
-    """Alerts that belong to no incident: one line a kind."""
+    """Alerts outside of incidents: one line per kind."""
     kinds: dict[str, list[Alert]] = {}
     for alert in alerts:
         kinds.setdefault(alert.code, []).append(alert)
@@ -181,7 +184,7 @@ def outside_lines(alerts: Sequence[Alert], place: Place) -> list[ReportLine]:
 
 
 def went_on(alert: Alert) -> str:
-    """How the rank, file or job of a recovered alert went on."""
+    """How the rank, file or job went on after a recovered alert."""
     if alert.recovered_at is not None:
         return f"went on at {clock(alert.recovered_at)}"
     finished = "the job finished" if alert.rank is None else "the rank finished"

@@ -1,4 +1,4 @@
-"""What stands now beside the conditions: incidents, alerts of logs and events, logs not yet read."""
+"""Current problems besides conditions: incidents, alerts from logs and events, unread logs."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ from gpuwatch.wire import LogFile
 
 @dataclass(frozen=True)
 class Standing:
-    """Incidents that are not over, and alerts that fire and belong to none of them."""
+    """Active incidents, and firing alerts outside of them."""
 
     incidents: tuple[Incident, ...] = ()
-    """In the order of their first cause."""
+    """In the order of their causes."""
     alerts: tuple[Alert, ...] = ()
-    """Of lines and events, the gravest first; what values state is among the conditions."""
+    """Alerts from lines and events, most severe first; those from values are conditions."""
     unread: tuple[tuple[Node, LogFile], ...] = ()
-    """Files of which their agents have not stated that they are searched."""
+    """Files that their agents have not reported as searched."""
     silent: tuple[SilentJob, ...] = ()
-    """Jobs that may hang: a report does not look for long enough to report."""
+    """Jobs that may hang; a report does not observe long enough to decide."""
     stepless: tuple[SteplessJob, ...] = ()
-    """Jobs of whose training nothing is known yet."""
+    """Jobs without a seen step."""
     checkpoints: Mapping[str | None, Checkpoint] = field(default_factory=dict)
     """Job -> its last checkpoint."""
     ended: tuple[EndedJob, ...] = ()
-    """Jobs that ended before we connected, the last one first."""
+    """Jobs that ended before gpuwatch connected, newest first."""
     of_ended: tuple[Incident, ...] = ()
-    """The incidents of these, also those that are over because a job was started since."""
+    """The incidents of these jobs, including those closed because a job was started since."""
     damaged: int = 0
-    """Parts of the recording that could not be read: anything may have stood in them."""
+    """Unreadable parts of a recording, whose content is unknown."""
 
     def states(self, finding: PlacedCondition) -> bool:
-        """Whether an incident or alert here reports this condition already."""
+        """True if an incident or alert here already reports this condition."""
         reported = [*self.alerts, *(alert for incident in self.incidents for alert in incident.alerts)]
         return AlertIndex(reported).states(finding.node.name, finding.condition)
 
@@ -54,7 +54,7 @@ NOTHING_STANDS = Standing()
 
 
 def standing(book: AlertBook, fleet: Fleet, now: float, wall: float) -> Standing:
-    """What the book holds at this moment. `now`: monotonic, `wall`: unix seconds."""
+    """The current state of the book. `now`: monotonic, `wall`: unix seconds."""
     kept = [each for each in book.incidents if not each.over and wall - each.last <= book.lasts_s(each.job)]
     loose = [
         alert
@@ -80,7 +80,7 @@ def standing(book: AlertBook, fleet: Fleet, now: float, wall: float) -> Standing
 def healthy(
     fleet: Fleet, found: Sequence[PlacedCondition], now: float, stands: Standing = NOTHING_STANDS
 ) -> bool:
-    """Everything that is due has answered, no incident stands, and nothing worse than a remark was found.
+    """True if everything due has answered, no incident is active, and nothing above `info` was found.
 
     Args:
         fleet: What is known now.

@@ -1,4 +1,4 @@
-"""One CSV row per GPU, units in the header's names. Safe to open in a spreadsheet."""
+"""`once` as CSV: one row per GPU, units in the header names. Safe to open in a spreadsheet."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def to_csv(facts: Facts) -> str:
-    """The table with its header; a node whose GPUs are not known has one row with empty GPU columns."""
+    """The table with its header; a node with unknown GPUs has one row with empty GPU columns."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(HEADER)
@@ -92,7 +92,7 @@ def rows(facts: Facts) -> Iterator[list[object]]:
 
 
 def cell(value: object) -> str:
-    """Empty for unknown; lists joined by spaces; text that a spreadsheet would run gets a quote before it."""
+    """A cell: empty for unknown; lists joined by spaces; text that a spreadsheet would execute is quoted."""
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return ""
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""Jobs that ended before we connected, as lines and as plain data."""
+"""Jobs that ended before gpuwatch connected, as lines and as data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpuwatch.report.incidents.json_output import Facts
 from gpuwatch.report.output.checkpoints import checkpoint_facts
 
 MAX_NAMED_JOBS = 4
-"""Jobs that are written out."""
+"""Jobs that are described individually."""
 
 
 def ended_sentence(jobs: Sequence[EndedJob], incidents: Iterable[Incident], now: float) -> str | None:
@@ -32,7 +32,7 @@ def ended_facts(
     incidents: Iterable[Incident],
     checkpoints: Mapping[str | None, Checkpoint],
 ) -> list[Facts]:
-    """Every ended job with its outcome; `docs/json.md` reports the keys."""
+    """Every ended job with its outcome as data; the keys are documented in `docs/json.md`."""
     of_job = {incident.job: incident for incident in incidents}
     found: list[Facts] = []
     for job in jobs:

@@ -1,6 +1,8 @@
-"""When a first report is complete: every node has stated everything twice, or cannot, its logs are searched.
+"""Decides when a first report is complete.
 
-Twice, because rates (throttle time, GPM activity, CPU, traffic) need two readings, and verdicts rest on them.
+Every node has reported everything twice (or cannot), and its logs are searched.
+
+Twice, because rates (throttle time, GPM activity, CPU, traffic) need two readings.
 """
 
 from __future__ import annotations
@@ -17,35 +19,37 @@ from gpuwatch.session import Session
 
 POLL_S = 0.05
 COLD_S = 10.0
-"""A driver that no process holds open takes so long to start; a report without --wait waits for it."""
+"""Seconds that a driver takes to start if no process holds it open; a report without --wait waits for it."""
 PATIENT_S = 15.0
-"""Who waits so long wants an answer of nodes that refuse at first, too; a short report states that they
-do."""
+"""With at least this wait, the report also waits for nodes that refuse at first.
+
+A shorter one reports them.
+"""
 LAST_POLLS = 50
-"""After the wait: what has come is judged to its end, as long as that takes no more updates than this."""
+"""Most updates after the wait in which received facts are judged."""
 
 Progress: TypeAlias = Callable[[Sequence[Node], float], None]
-"""Reported the nodes that are waited for and the seconds left, at every poll."""
+"""Called at every poll with the nodes that are waited for, and the remaining seconds."""
 
 
 def silent(_nodes: Sequence[Node], _left_s: float) -> None:
-    """State nothing while waiting."""
+    """Report no progress."""
 
 
 class FirstReport:
-    """Ask it after every poll; it remembers the first reading that it saw of each part."""
+    """Query it after every poll; it remembers when each part was first seen."""
 
     def __init__(self, until: float = 0.0) -> None:
-        """`until`: a lost node whose link dials again before this moment (monotonic) is waited for."""
+        """`until`: wait for a lost node whose link reconnects before this time (monotonic)."""
         self._first: dict[tuple[str, str], float] = {}
         self._until = until
 
     def missing(self, nodes: Iterable[Node], now: float) -> list[Node]:
-        """The nodes that a report would still miss something of."""
+        """The nodes for which a report is still incomplete."""
         return [node for node in nodes if not self.settled(node, now)]
 
     def settled(self, node: Node, now: float) -> bool:
-        """The node is lost, or all of it has come, the quick tiers twice, and its logs are searched."""
+        """True if the node is lost, or all of it has arrived (fast tiers twice) and its logs are searched."""
         if node.state(now) == "lost":
             return not self._comes_back(node, now)
         if node.state(now) == "stale":
@@ -60,9 +64,9 @@ class FirstReport:
         return all(parts)
 
     def _comes_back(self, node: Node, now: float) -> bool:
-        """A refusal may pass, as of an sshd that has too many logins under way (MaxStartups).
+        """True if a refused connection will be retried in time, such as one by sshd's MaxStartups.
 
-        What needs a person (a wrong key) is tried again so late that nothing is waited for.
+        Errors that need the operator (a wrong key) are retried too late to wait for.
         """
         retry_at, most_s = node.link.retry_at, RetryPace().most_s
         soon = retry_at is not None and retry_at < self._until and retry_at - now <= most_s
@@ -77,25 +81,25 @@ def _waits(node: Node, now: float) -> bool:
 
 
 def cold(nodes: Iterable[Node], now: float) -> bool:
-    """Whether a live node's driver is starting: it or none of its GPUs has answered yet."""
+    """True if a live node's driver is starting: neither it nor any of its GPUs has answered yet."""
     return any(starting(node, now) for node in nodes)
 
 
 def starting(node: Node, now: float) -> bool:
-    """Whether the driver of a live node or none of its GPUs has answered yet."""
+    """True if neither the driver of a live node nor any of its GPUs has answered yet."""
     silent = bool(node.gpus) and all(waited_for(gpu) for gpu in node.gpus.values())
     return node.state(now) == "live" and (node.driver_starting is not None or silent)
 
 
 def hangs(node: Node, gpu: Gpu, now: float) -> bool:
-    """Whether a GPU without values is stuck longer than a driver takes to start, beside one that answers."""
+    """True if a GPU without values is stuck for longer than a driver needs, next to one that responds."""
     stuck_s = gpu.stuck_s(now) if gpu.state == "stuck" else None
     answered = any(other.fast_at is not None for other in node.gpus.values())
     return answered and stuck_s is not None and stuck_s > COLD_S
 
 
 def listed(node: Node) -> bool:
-    """Whether the log files that its ranks write are known: they are listed a moment after the ranks."""
+    """True if the log files that its ranks write are listed, which happens shortly after the ranks are."""
     written = {path for process in node.processes if process.rank is not None for path in process.logs}
     return not written or not written.isdisjoint(file.path for file in node.logs)
 

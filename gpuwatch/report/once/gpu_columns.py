@@ -1,4 +1,4 @@
-"""The columns of `once`'s table of GPUs, and the words in their cells."""
+"""Columns of `once`'s GPU table, and their cell texts."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from gpuwatch.report.once.json_output import processes_on
 from gpuwatch.wire import Process
 
 OLD_TICKS = 1.5
-"""A value older than this many ticks has missed one: its age is written beside it."""
+"""A value older than this many ticks is shown with its age."""
 
 
 @dataclass(frozen=True)
 class GpuColumn:
-    """One column of the GPU table. A narrow terminal loses those with the highest `rank` first."""
+    """A column of the GPU table. A narrow terminal drops those with the highest `rank` first."""
 
     title: str
     text: Callable[[Gpu, Node, float], str]
@@ -26,20 +26,20 @@ class GpuColumn:
 
 
 def gpu_style(gpu: Gpu, node: Node, now: float) -> str:
-    """How grave the row is at first sight."""
+    """The style of a row by the state of its GPU."""
     if gpu.state != "ok":
         return "critical"
     return "old" if is_old(gpu, node, now) else "plain"
 
 
 def is_old(gpu: Gpu, node: Node, now: float) -> bool:
-    """The newest values have missed a tick, or nothing follows them."""
+    """True if the newest values have missed a tick, or no further ones are coming."""
     age = gpu.age(now)
     return age is not None and (age > OLD_TICKS * node.interval_s or node.state(now) != "live")
 
 
 def state_text(gpu: Gpu, node: Node, now: float) -> str:
-    """`ok`, `12s old`, `stuck 5s`, `lost`; what was read before keeps its age."""
+    """`ok`, `12s old`, `stuck 5s`, `lost`; old values keep their age."""
     age = gpu.age(now)
     aged = f"{seconds_text(age)} old" if age is not None and is_old(gpu, node, now) else ""
     if gpu.state == "stuck":
@@ -53,7 +53,7 @@ def state_text(gpu: Gpu, node: Node, now: float) -> str:
 
 
 def memory_text(gpu: Gpu, _node: Node, now: float) -> str:
-    """`71.2G/80.0G`, and `unified` behind it where these are the host's."""
+    """`71.2G/80.0G`, with `unified` if it is the host's memory."""
     used = METRICS["memused"].format(METRICS["memused"].read(gpu, now)).strip()
     live = None if gpu.fast is None else gpu.fast.memory_total_bytes
     total = live or gpu.info.memory_total_bytes
@@ -68,7 +68,7 @@ def power_text(gpu: Gpu, _node: Node, now: float) -> str:
 
 
 def holders_text(gpu: Gpu, node: Node, _now: float) -> str:
-    """Why a GPU is not ok, else who uses it."""
+    """Why a GPU is not ok, else its processes."""
     if gpu.state in ("stuck", "unanswered"):
         return f"in {gpu.stuck_in}" if gpu.stuck_in else gpu.reason or ""
     if gpu.state == "lost":
@@ -87,7 +87,7 @@ def process_text(process: Process, gpu: Gpu | None = None) -> str:
 
 
 def metric_text(name: str) -> Callable[[Gpu, Node, float], str]:
-    """A column that shows a metric as the screens do."""
+    """A column that formats a metric as the screens do."""
     metric = METRICS[name]
     return lambda gpu, _node, now: metric.format(metric.read(gpu, now)).strip()
 
@@ -105,4 +105,4 @@ COLUMNS = (
     GpuColumn("state", state_text, 0, right=False),
     GpuColumn("processes", holders_text, 0, right=False),
 )
-"""The last one takes the width that is left and is cut there."""
+"""The last column takes the remaining width and is cut there."""

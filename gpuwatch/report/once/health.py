@@ -1,4 +1,4 @@
-"""Whether the fleet is healthy, and everything that states otherwise."""
+"""Decides whether the fleet is healthy, and lists what contradicts it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gpuwatch.wire import Severity
 
 @dataclass(frozen=True)
 class PlacedCondition:
-    """A condition and where it holds."""
+    """A condition and its place."""
 
     node: Node
     gpu: Gpu | None
@@ -33,7 +33,7 @@ class PlacedCondition:
 
 
 def placed_conditions(fleet: Fleet, now: float) -> list[PlacedCondition]:
-    """Every condition that holds now, the gravest first, then in the order of the plan."""
+    """Every current condition, most severe first, then in plan order."""
     thresholds = fleet.plan.thresholds
     found: list[PlacedCondition] = []
     for node in fleet.nodes.values():
@@ -72,14 +72,17 @@ def _missing(one: MissingRank) -> Condition:
 
 
 def _unreaped(running: Running, one: MissingRank) -> Condition:
-    """A rank whose process has ended and is still listed."""
+    """The condition of a rank whose process has ended and is still listed."""
     text = f"rank {one.rank} {how_ended(one.node, one.job, one.rank)} ({job_text(one.job)})"
     severity: Severity = "error" if has_failed(running, one) else "warning"
     return Condition("rank_missing", severity, text, Evidence("its parent has not collected the process"))
 
 
 def unanswered(node: Node, now: float) -> list[Condition]:
-    """A screen lets a node connect in peace; a report that is due has to state that it does not know."""
+    """Conditions for nodes that have not answered.
+
+    On screens a node may be connecting; a report must say what it does not know.
+    """
     if node.state(now) != "connecting":
         return []
     since = None if node.link_at is None else round(max(0.0, now - node.link_at), 1)
@@ -88,7 +91,7 @@ def unanswered(node: Node, now: float) -> list[Condition]:
 
 
 def without_log(fleet: Fleet) -> dict[str, str]:
-    """Each `--log` that led to no file on any node, and why: the most distinctive reason of a node."""
+    """`--log` pattern without a file on any node -> the most specific reason of a node."""
     nodes = [node for node in fleet.nodes.values() if node.logs_complete]
     found = {}
     for option in fleet.plan.log_options:

@@ -1,4 +1,4 @@
-"""Jobs with their training numbers as plain data: for `once --json` and `dmon --json`."""
+"""Jobs with their training metrics as data: for `once --json` and `dmon --json`."""
 
 from __future__ import annotations
 
@@ -17,17 +17,20 @@ from gpuwatch.report.incidents.json_output import Facts
 from gpuwatch.report.output.report_line import ReportLine
 
 MAX_JOBS_LISTED = 64
-"""The running ones and the largest first."""
+"""Most jobs listed; running and large ones first."""
 WAITS = {"communication": "communication_share", "loading data": "data_share"}
 
 
 def training_facts(fleet: Fleet, now: float, wall: float) -> list[dict[str, Any]]:
-    """Each job that runs or reports steps. `now` is our monotonic clock, `wall` the same in unix seconds."""
+    """Each job that runs or logs steps.
+
+    `now`: our monotonic clock, `wall`: the same moment in unix seconds.
+    """
     return [job_row(made, now, wall) for made in known_jobs(fleet, now, wall)]
 
 
 def known_jobs(fleet: Fleet, now: float, wall: float) -> Iterator[JobFacts]:
-    """What is known of each job, the running ones first."""
+    """The facts of each job, running ones first."""
     placement = RankPlacement()
     placement.refresh(fleet)
     received = received_from(fleet, placement)
@@ -38,7 +41,7 @@ def known_jobs(fleet: Fleet, now: float, wall: float) -> Iterator[JobFacts]:
 
 
 def job_row(made: JobFacts, now: float, wall: float) -> dict[str, Any]:
-    """One job; every key is always there."""
+    """One job as data; all keys are always present."""
     values = {name: fact.value for name, fact in made.facts.items()}
     shares = {WAITS[share.what]: share.share for share in made.shares if share.what in WAITS}
     times = made.times
@@ -81,12 +84,12 @@ def _whole(value: float | None) -> int | None:
 
 
 def _number(value: float | None) -> float | None:
-    """JSON has no NaN: what is not finite is null, and an alert tells of it."""
+    """The value, or None if not finite: JSON has no NaN, and an alert reports it."""
     return value if value is not None and math.isfinite(value) else None
 
 
 def server_lines(fleet: Fleet, now: float) -> list[ReportLine]:
-    """`now`: our monotonic clock."""
+    """Inference servers as lines. `now`: our monotonic clock."""
     lines = []
     for server in fleet.servers.servers.values():
         facts = server_facts(server, now)
@@ -97,7 +100,7 @@ def server_lines(fleet: Fleet, now: float) -> list[ReportLine]:
 
 
 def servers_as_facts(fleet: Fleet, now: float) -> list[Facts]:
-    """As `docs/json.md` has it."""
+    """Inference servers as data, as in `docs/json.md`."""
     found: list[Facts] = []
     for server in fleet.servers.servers.values():
         facts = server_facts(server, now)

@@ -1,6 +1,6 @@
-"""What the fleet screen knows, as plain data for scripts. `docs/json.md` documents every key.
+"""The fleet as plain data for scripts. `docs/json.md` documents every key.
 
-Unknown is None. Values of a stale or lost node stay, with their age beside them.
+Unknown is None. Values of stale or lost nodes stay, with their age.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ INVENTORY = (
     "cpu_count",
     "kernel_log",
 )
-"""Of the hello frame: what stands beside the node's own keys."""
+"""Keys of the hello frame that are included in a node's data."""
 
 
 def fleet_facts(
     fleet: Fleet, found: list[PlacedCondition], now: float, time: float, stands: Standing | None = None
 ) -> Facts:
-    """Everything about every node. `now` is our monotonic clock, `time` the same moment in unix seconds."""
+    """Everything about every node. `now`: our monotonic clock, `time`: the same moment in unix seconds."""
     stands = stands or Standing()
     facts: Facts = {"gpuwatch": __version__, "time": round(time, 3), "source": fleet.plan.source}
     if any(node.spec.link == "demo" for node in fleet.nodes.values()):
@@ -117,7 +117,7 @@ def fleet_facts(
 
 
 def pending_facts(waited: Pending) -> Facts:
-    """One part that has not answered yet."""
+    """A part that has not answered yet, as data."""
     return {
         "node": waited.node,
         "part": waited.part,
@@ -131,12 +131,12 @@ def pending_facts(waited: Pending) -> Facts:
 
 
 def to_json(facts: Facts) -> str:
-    """Indented JSON text; a number that is not finite becomes null."""
+    """Indented JSON text; non-finite numbers become null."""
     return plain_json(msgspec.json.format(msgspec.json.encode(facts), indent=2).decode())
 
 
 def node_facts(node: Node, now: float) -> Facts:
-    """One node with its GPUs."""
+    """One node with its GPUs as data."""
     hello = node.hello
     return {
         "name": node.name,
@@ -166,7 +166,7 @@ def node_facts(node: Node, now: float) -> Facts:
 
 
 def node_error(node: Node, now: float) -> str | None:
-    """Why the node is not live, in the link's words or the agent's last ones; None while it is."""
+    """Why the node is not live, from the link or the agent's last message; None while it is."""
     state = node.state(now)
     if state == "live":
         return None
@@ -174,13 +174,13 @@ def node_error(node: Node, now: float) -> str | None:
 
 
 def host_facts(node: Node, now: float) -> Facts:
-    """The last host sample and its age."""
+    """The last host sample and its age as data."""
     ages = {"age_s": since(node.host_at, now), "disks_age_s": since(node.disks_at, now)}
     return {**ages, **values_of(HostSample, node.host, without=FRAME_FIELDS)}
 
 
 def gpu_facts(gpu: Gpu, node: Node, now: float) -> Facts:
-    """One GPU: the keys scripts ask for most come first, then every other field of its tiers."""
+    """One GPU as data: the most requested keys first, then every other field of its tiers."""
     fast = values_of(GpuFast, gpu.fast, without=FRAME_FIELDS)
     medium = values_of(GpuMedium, gpu.medium, without=FRAME_FIELDS)
     slow = values_of(GpuSlow, gpu.slow, without=FRAME_FIELDS)
@@ -213,20 +213,20 @@ def gpu_facts(gpu: Gpu, node: Node, now: float) -> Facts:
 
 
 def processes_on(node: Node, gpu: Gpu) -> list[Process]:
-    """The processes that hold this GPU, by rank, then by pid."""
+    """The processes on this GPU, by rank, then by pid."""
     holders = [p for p in node.processes if any(hold.uuid == gpu.info.uuid for hold in p.gpus)]
     return sorted(holders, key=lambda p: (p.rank is None, p.rank or 0, p.pid))
 
 
 def process_facts(process: Process, gpu: Gpu) -> Facts:
-    """One process and its share of this GPU."""
+    """A process and its use of this GPU as data."""
     hold = next(hold for hold in process.gpus if hold.uuid == gpu.info.uuid)
     shares = {"memory_bytes": hold.memory_bytes, "sm_pct": hold.sm_pct}
     return {**values_of(Process, process, without=frozenset({"gpus"})), **shares}
 
 
 def condition_facts(finding: PlacedCondition) -> Facts:
-    """One condition and where it holds."""
+    """A condition and its place as data."""
     gpu, condition = finding.gpu, finding.condition
     return {
         "node": finding.node.name,
@@ -242,13 +242,13 @@ def condition_facts(finding: PlacedCondition) -> Facts:
 def values_of(
     kind: type[msgspec.Struct], struct: msgspec.Struct | None, without: frozenset[str] = frozenset()
 ) -> Facts:
-    """Every field of a struct by name, None where there is no struct: keys never come and go."""
+    """Every field of a struct by name, None if there is no struct, so that keys are always present."""
     names = [name for name in kind.__struct_fields__ if name not in without]
     return {name: None if struct is None else as_data(getattr(struct, name)) for name in names}
 
 
 def as_data(value: object) -> Any:  # noqa: ANN401  JSON data
-    """Structs become dicts with every key (msgspec's own conversion would leave out defaults)."""
+    """Convert structs to dicts with all keys (msgspec's conversion would leave out defaults)."""
     if isinstance(value, msgspec.Struct):
         return values_of(type(value), value)
     if isinstance(value, (list, tuple)):
@@ -259,10 +259,10 @@ def as_data(value: object) -> Any:  # noqa: ANN401  JSON data
 
 
 def since(at: float | None, now: float) -> float | None:
-    """Seconds since a moment of our monotonic clock; None: never."""
+    """Seconds since a time of our monotonic clock; None: never."""
     return None if at is None else rounded(max(0.0, now - at))
 
 
 def rounded(seconds: float | None) -> float | None:
-    """Milliseconds are as exact as an age can be; never -0.0."""
+    """Rounded to milliseconds; never -0.0."""
     return None if seconds is None else round(seconds, 3) + 0.0

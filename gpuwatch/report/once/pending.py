@@ -1,4 +1,4 @@
-"""What has not answered when a report is due: neither healthy nor unhealthy, not known yet."""
+"""Parts that have not answered when a report is due: neither healthy nor unhealthy, but unknown."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ Part: TypeAlias = Literal[
     "rank_log",
 ]
 BEHIND_BYTES = 1 << 20
-"""A file that grows is read in pieces: so much may be unread at any moment."""
+"""Bytes that may be unread at any moment in a growing file, which is read in pieces."""
 GROWS_S = 3.0
-"""A file that has grown so lately may have a line that is not finished, which waits to be searched."""
+"""A file that grew this recently may have an unfinished line that is not searched yet (seconds)."""
 
 
 @dataclass(frozen=True)
 class Pending:
-    """One part of a node that a report is due of, and that has reported nothing."""
+    """A part of a node that is due and has not answered."""
 
     node: str
     part: Part
@@ -47,7 +47,7 @@ class Pending:
 
     @property
     def may_answer(self) -> bool:
-        """Whether waiting may help."""
+        """True if waiting may help."""
         return self.part not in ("unreadable_log", "rank_log")
 
     @property
@@ -57,7 +57,7 @@ class Pending:
 
 
 def pending(nodes: Iterable[Node], now: float) -> list[Pending]:
-    """Everything that is due and not known yet, node by node."""
+    """Everything that is due and unknown, node by node."""
     nodes = list(nodes)
     found = [each for node in nodes for each in pending_of(node, now)]
     return found + list(_without_log([node for node in nodes if node.state(now) == "live"]))
@@ -71,7 +71,7 @@ def _without_log(nodes: Iterable[Node]) -> Iterator[Pending]:
 
 
 def pending_of(node: Node, now: float) -> Iterator[Pending]:
-    """What one node has not reported. Of a lost or stale node nothing is waited for: that is a finding."""
+    """The missing parts of one node. A lost or stale node has none: it is a finding."""
     if node.state(now) == "connecting":
         waited = None if node.link_at is None else max(0.0, now - node.link_at)
         yield Pending(node.name, "node", "no answer yet", waited_s=waited)
@@ -94,7 +94,7 @@ def _driver(node: Node, now: float) -> Iterator[Pending]:
 
 
 def _agent(node: Node) -> Iterator[Pending]:
-    """What an agent reports besides GPUs and host; where its log reader cannot run, a notice states it."""
+    """What an agent reports besides GPUs and host; if its log reader cannot run, a notice says so."""
     notices = {notice.code for notice in node.hello.notices} if node.hello else set()
     if node.processes_at is None:
         yield Pending(node.name, "processes", "no process list yet")
@@ -114,7 +114,7 @@ def _agent(node: Node) -> Iterator[Pending]:
 
 
 def _without_start(file: LogFile) -> str:
-    """Which bytes are not searched, and what searches them."""
+    """Which bytes are not searched, and the command that searches them."""
     first = f"the first {file.searched_from / 2**20:,.0f} MiB"
     text = f"{file.path}: {first} are not searched yet; wait longer (--wait)"
     path = value("log", file.path)
@@ -126,7 +126,7 @@ def _without_start(file: LogFile) -> str:
 
 
 def unsearched(node: Node) -> list[LogFile]:
-    """The files that are followed and that the agent has not reported as searched to their end."""
+    """Followed files that the agent has not reported as searched to their end."""
     return [
         file
         for file in node.logs
@@ -145,18 +145,18 @@ def _grows(node: Node, file: LogFile) -> bool:
 
 
 def unreadable(node: Node) -> list[LogFile]:
-    """The logs of jobs that the agent may not read; a kernel log that it may not read is a notice."""
+    """Job logs that the agent may not read; for the kernel log there is a notice."""
     return [file for file in node.logs if file.state == "unreadable" and file.source != "kernel"]
 
 
 def lists_processes(node: Node) -> bool:
-    """Whether an agent is there: nvidia-smi alone (the node has no Python) reports of no processes."""
+    """True if the node has an agent; nvidia-smi alone (no Python on the node) lists no processes."""
     return node.hello is not None and node.hello.python != NO_PYTHON
 
 
 def waited_for(gpu: Gpu) -> bool:
-    """Whether a GPU has reported no values yet and still may.
+    """True if a GPU has reported no values yet and still may.
 
-    Stuck at start is what a cold driver looks like.
+    A cold driver looks stuck at start.
     """
     return gpu.fast_at is None and gpu.state != "lost"

@@ -1,4 +1,4 @@
-"""Problems, incidents and gaps in what is known, each as a line of text of `once`."""
+"""Problems, incidents and gaps as lines of `once`'s text."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from gpuwatch.report.output.report_line import ReportLine, names
 from gpuwatch.wire import Notice, Severity
 
 NAMED_ALERTS = 12
-"""Kinds of alerts that are written out."""
+"""Kinds of alerts that are listed."""
 NAMED_REMARKS = 4
-"""Remarks of one kind that are written out."""
+"""Remarks of one kind that are listed."""
 
 
 def notice_lines(fleet: Fleet) -> list[ReportLine]:
-    """What the agents remark on their nodes, each sentence once. Graver notices are among the findings."""
+    """Informational notices of the agents, each sentence once; more severe ones are findings."""
     holds: dict[Notice, list[str]] = {}
     for node in fleet.nodes.values():
         for notice in node.hello.notices if node.hello is not None else ():
@@ -36,14 +36,14 @@ def notice_lines(fleet: Fleet) -> list[ReportLine]:
 
 
 def notice_text(notice: Notice) -> str:
-    """The sentence and its remedy."""
+    """The text of a notice and its remedy."""
     if not notice.remedy:
         return notice.text
     return f"{notice.text.rstrip('.')}. {notice.remedy[0].upper()}{notice.remedy[1:]}"
 
 
 def whereabouts(alerts: Sequence[Alert]) -> str:
-    """`ranks 0-3 (gpu-[001-002])` where several ranks state the same, else each place."""
+    """`ranks 0-3 (gpu-[001-002])` for ranks with the same report, else each place."""
     ranks = {alert.rank for alert in alerts if alert.rank is not None}
     nodes = {alert.node for alert in alerts if alert.node is not None}
     if len(ranks) > 1 and all(alert.rank is not None for alert in alerts):
@@ -57,7 +57,7 @@ def whereabouts(alerts: Sequence[Alert]) -> str:
 
 
 def finding_lines(found: list[PlacedCondition]) -> list[ReportLine]:
-    """All that is grave, and of remarks the first few of a kind: a busy cluster has hundreds."""
+    """All severe findings, and the first few remarks of each kind."""
     lines: list[ReportLine] = []
     remarks: Counter[str] = Counter()
     for finding in found:
@@ -76,7 +76,7 @@ def finding_lines(found: list[PlacedCondition]) -> list[ReportLine]:
 
 
 def incident_sentences(stands: Standing) -> list[ReportLine]:
-    """What failed first, one line for each incident; `--json` has what they rest on."""
+    """The headline of each incident; `--json` has the evidence."""
     lines = []
     for each in stands.incidents:
         lines.append(labelled(each.severity, plain(f"incident: {each.headline}")))
@@ -89,7 +89,7 @@ def incident_sentences(stands: Standing) -> list[ReportLine]:
 
 
 def alert_lines(alerts: Sequence[Alert]) -> list[ReportLine]:
-    """What lines and events state that belongs to no incident, equal things of several places together."""
+    """Alerts from lines and events outside of incidents; equal ones of several places are merged."""
     kinds: dict[tuple[Severity, str], list[Alert]] = {}
     for alert in alerts:
         kinds.setdefault((alert.severity, alert.text), []).append(alert)
@@ -105,14 +105,14 @@ def alert_lines(alerts: Sequence[Alert]) -> list[ReportLine]:
 
 
 def reported_kinds(alerts: Sequence[Alert]) -> str:
-    """`2 warnings`: the kinds of what lines and events state, by severity."""
+    """`2 warnings`: kinds of alerts from lines and events, by severity."""
     kinds = {(alert.severity, alert.text) for alert in alerts}
     counts = Counter(severity for severity, _ in kinds)
     return ", ".join(plural(counts[each], each) for each in ORDER if counts[each])
 
 
 def unreadable_lines(fleet: Fleet) -> list[ReportLine]:
-    """Log files that may not be read, and that `--log` led to none: silence of those is no good news."""
+    """Unreadable log files, and `--log` patterns without a file: their silence proves nothing."""
     reasons: dict[str, list[tuple[str, str]]] = {}
     for node in fleet.nodes.values():
         for file in unreadable(node):
@@ -129,7 +129,7 @@ def unreadable_lines(fleet: Fleet) -> list[ReportLine]:
 
 
 def pending_lines(fleet: Fleet, now: float) -> list[ReportLine]:
-    """What is not known yet, equal things of several places together; nodes are among the findings."""
+    """What is unknown yet; equal entries of several places are merged. Nodes are among the findings."""
     places: dict[str, list[str]] = {}
     for each in pending(fleet.nodes.values(), now):
         if each.part not in ("node", "log", "unreadable_log"):
@@ -144,7 +144,7 @@ def pending_lines(fleet: Fleet, now: float) -> list[ReportLine]:
 
 
 def unread_lines(stands: Standing) -> list[ReportLine]:
-    """The logs that were not searched to their ends: what they report is missing here."""
+    """The logs that were not searched to their end, whose findings are missing."""
     by_node: dict[str, list[str]] = {}
     for node, file in stands.unread:
         if file.searched_from:
@@ -167,13 +167,13 @@ def silent_lines(stands: Standing) -> list[ReportLine]:
 
 
 def stepless_lines(stands: Standing) -> list[ReportLine]:
-    """Jobs of whose training nothing is known yet; those that may hang are stated as such."""
+    """Jobs without a seen step, except those that may hang."""
     silent = {job.job for job in stands.silent}
     return [labelled("info", plain(job.text)) for job in stands.stepless if job.job not in silent]
 
 
 def ended_lines(fleet: Fleet, stands: Standing, time: float) -> list[ReportLine]:
-    """Jobs that ended before we connected; that none runs is stated first."""
+    """Jobs that ended before gpuwatch connected; first, whether a job runs."""
     cut = [node.name for node in fleet.nodes.values() if node.search_cut]
     bounds = f"{fold(cut)}: search for ended jobs incomplete (too many files)"
     lines = [labelled("info", bounds)] if cut else []
@@ -186,18 +186,18 @@ def ended_lines(fleet: Fleet, stands: Standing, time: float) -> list[ReportLine]
 
 
 def labelled(severity: Severity, text: str) -> ReportLine:
-    """The severity as a word in front, so that it never is a colour alone."""
+    """The line with the severity as a word, so that colour is never the only sign."""
     return ReportLine(f"{severity:8}  {text}", severity)
 
 
 def job_runs(fleet: Fleet) -> bool:
-    """Whether a rank, or a process on a GPU, is known."""
+    """True if a rank, or a process on a GPU, is known."""
     nodes = fleet.nodes.values()
     return any(process.rank is not None or process.gpus for node in nodes for process in node.processes)
 
 
 def nothing_runs(fleet: Fleet) -> list[str]:
-    """`no running job`, `no log is followed`: what an all-clear is not about."""
+    """`no running job`, `no log is followed`: limits of an all-clear."""
     nodes, jobs = fleet.nodes.values(), job_runs(fleet)
     logs = any(file.source != "kernel" for node in nodes for file in node.logs)
     no_job = "no running job"

@@ -1,4 +1,4 @@
-"""What is waited for, stated on a terminal while a first report is on its way."""
+"""Shows on a terminal what a first report is waiting for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpuwatch.report.output.report_line import names
 
 @contextlib.contextmanager
 def waiting_line() -> Iterator[Progress]:
-    """One line on stderr that follows the wait and is gone after it."""
+    """A temporary line on stderr that shows the wait."""
     with InertConsole(stderr=True).status("connecting") as status:
 
         def report(nodes: Sequence[Node], left_s: float) -> None:
@@ -27,6 +27,6 @@ def waiting_line() -> Iterator[Progress]:
 
 @contextlib.contextmanager
 def words_line() -> Iterator[Callable[[str], None]]:
-    """The same for words that the caller has."""
+    """A temporary line on stderr with texts of the caller."""
     with InertConsole(stderr=True).status("connecting") as status:
         yield lambda words: status.update(Text(words))

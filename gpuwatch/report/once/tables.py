@@ -16,17 +16,17 @@ from gpuwatch.report.output.console import STYLES, console_on, show
 GAP = 2
 INDENT = 2
 MIN_LAST_WIDTH = 12
-"""Cells that the last column needs to be worth its place."""
+"""Smallest useful width of the last column."""
 
 
 def print_report(report: Report, out: TextIO) -> None:
-    """Write the report; colours follow the terminal, NO_COLOR and TERM."""
+    """Write the report; colours depend on the terminal, NO_COLOR and TERM."""
     with console_on(out) as console:
         draw(report, console, fit=out.isatty())
 
 
 def draw(report: Report, console: Console, *, fit: bool) -> None:
-    """Everything in order; long sentences wrap, table cells never do."""
+    """Print everything in order; sentences wrap, table cells do not."""
     show(console, report.title)
     for line in report.incidents:
         show(console, line)
@@ -58,7 +58,10 @@ def natural_widths(report: Report) -> list[int]:
 
 
 def fitting(widths: list[int], room: int) -> list[int]:
-    """The columns that fit into `room` cells: the least important ones go first, the last shrinks."""
+    """The columns that fit into `room` cells.
+
+    Least important ones are dropped first, the last one shrinks.
+    """
     kept = list(range(len(COLUMNS)))
     needs = [*widths[:-1], min(widths[-1], MIN_LAST_WIDTH)]
     while INDENT + sum(needs[n] + GAP for n in kept) - GAP > room:
@@ -72,7 +75,7 @@ def fitting(widths: list[int], room: int) -> list[int]:
 def gpu_table(
     block: NodeBlock, widths: list[int], kept: list[int], room: int | None, *, titles: bool
 ) -> Table:
-    """The rows of one node; `room` is the width to cut the last column at, None for no cut."""
+    """The rows of one node; the last column is cut at `room` cells (None: never)."""
     table = Table(box=None, show_header=titles, header_style="dim", pad_edge=False, padding=(0, GAP, 0, 0))
     table.add_column("", width=INDENT - GAP)
     last = len(COLUMNS) - 1

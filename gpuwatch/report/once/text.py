@@ -1,4 +1,4 @@
-"""What `once` states in words: rows of strings from the fleet and a clock. Printing is in `tables.py`."""
+"""The text of `once`: strings from the fleet and a clock. `tables.py` prints them."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ from gpuwatch.whole_number import whole_number
 
 @dataclass(frozen=True)
 class NodeBlock:
-    """One node: its line, its GPUs as rows of cells, and what is to be stated about it."""
+    """One node: its line, its GPUs as rows of cells, and remarks."""
 
     heading: ReportLine
     rows: list[tuple[list[str], str]]
-    """Cells in the order of `COLUMNS`, and the style of the row."""
+    """Cells in the order of `COLUMNS`, and the row's style."""
     notes: list[ReportLine]
 
 
 @dataclass(frozen=True)
 class Report:
-    """Everything that is printed, in order."""
+    """The content of the printed report, in order."""
 
     title: ReportLine
     incidents: list[ReportLine]
@@ -66,7 +66,7 @@ class Report:
 def report(
     fleet: Fleet, found: list[PlacedCondition], now: float, time: float, stands: Standing | None = None
 ) -> Report:
-    """`now` is our monotonic clock, `time` the same moment in unix seconds."""
+    """Build the report. `now`: our monotonic clock, `time`: the same moment in unix seconds."""
     stands = stands or Standing()
     left = [
         finding
@@ -94,7 +94,7 @@ def report(
 
 
 def title(fleet: Fleet, time: float) -> ReportLine:
-    """What this is, of when, and that a simulation is one."""
+    """The title: source, time, and a mark for simulations."""
     moment = datetime.fromtimestamp(time).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
     demo = any(node.spec.link == "demo" for node in fleet.nodes.values())
     mark = "DEMO, a simulated cluster  " if demo else ""
@@ -133,7 +133,7 @@ def node_block(node: Node, now: float) -> NodeBlock:
 
 
 def node_line(node: Node, now: float) -> ReportLine:
-    """`gpu-001  live  8/8 GPUs  driver 570.86  CPU 34%  load 12.1  memory 45%`, or why there is nothing."""
+    """`gpu-001  live  8/8 GPUs  driver 570.86  CPU 34%  load 12.1  memory 45%`; or why it has no values."""
     state = node.state(now)
     parts = [node.name, state]
     age = node.age(now)
@@ -162,7 +162,7 @@ def gpu_count(node: Node) -> str:
 
 
 def host_parts(node: Node, now: float) -> list[str]:
-    """The host's own figures, with their age when it has missed a tick."""
+    """The host's metrics, with their age if a tick was missed."""
     parts = [] if node.hello is None or not node.hello.driver else [f"driver {node.hello.driver}"]
     for name, label in (("cpu", "CPU"), ("load", "load"), ("hostmem", "memory")):
         metric = NODE_METRICS[name]
@@ -174,7 +174,7 @@ def host_parts(node: Node, now: float) -> list[str]:
 
 
 def node_notes(node: Node) -> list[ReportLine]:
-    """Processes that carry a rank but hold no GPU."""
+    """Processes with a rank but without a GPU."""
     without = [process for process in node.processes if not process.gpus]
     if not without:
         return []
@@ -182,7 +182,7 @@ def node_notes(node: Node) -> list[ReportLine]:
 
 
 def verdict(fleet: Fleet, found: list[PlacedCondition], now: float, stands: Standing) -> ReportLine:
-    """One sentence: how many nodes and GPUs, and whether they are well."""
+    """One sentence: how many nodes and GPUs, and whether they are healthy."""
     nodes, gpus = len(fleet.nodes), len(fleet.gpus())
     answering = sum(node.gpus_present() for node in fleet.nodes.values())
     of_all = f"{answering} of " * (answering != gpus)
@@ -218,7 +218,7 @@ def verdict(fleet: Fleet, found: list[PlacedCondition], now: float, stands: Stan
 
 
 def not_looked_at(fleet: Fleet, stands: Standing) -> list[str]:
-    """What an all-clear is not about although it runs, as clauses."""
+    """What runs but is not covered by an all-clear, as clauses."""
     unseen = busy_unseen(fleet)
     found = [f"the jobs on {fold(unseen)} are not visible"] if unseen else []
     silent = {each.job for each in stands.silent}

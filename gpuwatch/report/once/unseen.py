@@ -1,4 +1,4 @@
-"""GPUs that work for a job that no process shows: it runs in another container, or /proc hides it."""
+"""Busy GPUs without a visible process: it runs in another container, or /proc hides it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import Gpu
 
 IDLE_PCT = 5.0
-"""A GPU that is used more than this works, whether its processes are visible or not."""
+"""Utilization in percent above which a GPU works, whether its processes are visible or not."""
 
 
 def busy_unseen(fleet: Fleet) -> dict[str, list[int]]:
-    """Node -> GPUs that are busy while no process of the node is seen to hold a GPU or to be a rank."""
+    """Node -> busy GPUs, of nodes where no visible process holds a GPU or has a rank."""
     found = {}
     for node in fleet.nodes.values():
         if any(process.rank is not None or process.gpus for process in node.processes):
@@ -23,7 +23,7 @@ def busy_unseen(fleet: Fleet) -> dict[str, list[int]]:
 
 
 def processes_hidden(fleet: Fleet) -> list[str]:
-    """Nodes where the agent's user may not see the processes of others."""
+    """Nodes where the agent's user cannot see other users' processes."""
     return [
         node.name
         for node in fleet.nodes.values()

@@ -1,1 +1,1 @@
-"""What all reports use: console, lines, masks, checkpoints."""
+"""Parts that all reports share: console, lines, masking, checkpoints."""

@@ -12,7 +12,7 @@ Facts: TypeAlias = dict[str, Any]
 
 
 def checkpoint_facts(last: Checkpoint | None) -> Facts | None:
-    """One checkpoint; every key is always there. None: no line reports one."""
+    """One checkpoint as data; all keys are always present. None: no line reports one."""
     if last is None:
         return None
     return {

@@ -1,4 +1,4 @@
-"""How lines of words come onto a terminal or into a pipe."""
+"""Prints lines on a terminal or into a pipe."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ STYLES = {
     "error": "#ff2a00",
     "critical": "bold #ff2a00",
 }
-"""Colour-blind safe; a severity is always written out as a word too."""
+"""Colour-blind safe; a severity is always shown as a word too."""
 PIPE_WIDTH = 10_000
-"""Wide enough that nothing is cut or wrapped where no terminal sets a width."""
+"""Columns in a pipe: wide enough that nothing is cut or wrapped."""
 
 
 class InertConsole(Console):
-    """A console on which no text steers the terminal, wherever it comes from: names of files, tags, keys.
+    """A console that prevents any text (file names, tags, keys) from controlling the terminal.
 
-    What rich itself writes to steer it (colours, the cursor of a progress bar) is no text, and stays.
+    Rich's own control sequences (colours, the cursor of a progress bar) are not text, and stay.
     """
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """The segments of what is printed, their texts harmless."""
+        """Yield the printed segments with sanitized texts."""
         for segment in super().render(renderable, options):
             if segment.control or segment.text == "\n":
                 yield segment
@@ -56,13 +56,13 @@ def console_on(out: TextIO) -> Iterator[Console]:
 
 
 def show(console: Console, line: ReportLine, indent: int = 0) -> None:
-    """One line of words; remote text is never read as markup."""
+    """Print one line; markup in remote text is not interpreted."""
     for row in rows(line, console.width - indent):
         console.print(Text(" " * indent + row, style=STYLES[line.style]))
 
 
 def rows(line: ReportLine, width: int) -> list[str]:
-    """The line as a terminal of so many columns shows it: broken between words, the rest indented."""
+    """The line as wrapped on a terminal of this width, with continuation lines indented."""
     text = plain(line.text)
     if not line.hang or len(text) <= width or line.hang * 2 > width:
         return [text]

@@ -8,7 +8,7 @@ Endpoint: TypeAlias = "tuple[str, int]"
 
 
 class ListenError(ValueError):
-    """An address to listen at that is none."""
+    """An invalid address to listen at."""
 
 
 def parse_listen(text: str) -> Endpoint:
@@ -24,10 +24,10 @@ def parse_listen(text: str) -> Endpoint:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches such an address."""
+    """True if only this machine can reach such an address."""
     return host.startswith("127.") or host == "::1"
 
 
 def shown_host(host: str) -> str:
-    """As it stands in a URL."""
+    """The host as written in a URL."""
     return f"[{host}]" if ":" in host else host

@@ -1,4 +1,4 @@
-"""How many secrets of command lines and log text a report holds as a mask."""
+"""Counts the secrets that a report shows as masks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gpuwatch.agent.base.secret_forms import MASK
 
 
 def masked_in(value: object) -> int:
-    """Masks in the texts of nested plain data."""
+    """Number of masks in the texts of nested data."""
     if isinstance(value, str):
         return value.count(MASK)
     if isinstance(value, Mapping):
@@ -17,7 +17,7 @@ def masked_in(value: object) -> int:
 
 
 def masked_line(count: int) -> str:
-    """The sentence of a text report; empty where nothing is masked."""
+    """The sentence of a text report about masks; empty if there are none."""
     if not count:
         return ""
     return f"{count} secret{'s' if count > 1 else ''} in command lines and log text: shown as {MASK}\n"

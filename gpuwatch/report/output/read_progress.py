@@ -1,4 +1,4 @@
-"""How far a file is read: bytes and the time that is left, on a terminal."""
+"""Progress of reading files on a terminal: bytes and remaining time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuwatch.report.output.console import InertConsole
 
 @contextlib.contextmanager
 def read_progress(total: int) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr that is gone afterwards; nothing where stderr is no terminal.
+    """Temporary bar on stderr; nothing if stderr is no terminal.
 
     Args:
         total: Bytes of all files; what comes out is to be called with those that are read.

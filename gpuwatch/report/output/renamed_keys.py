@@ -1,4 +1,4 @@
-"""JSON keys that were renamed: reports write both names for one minor version (docs/json.md)."""
+"""Renamed JSON keys: reports write both names for one minor version (docs/json.md)."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ RENAMED = {
 
 
 def with_new_names(facts: dict[str, Any]) -> dict[str, Any]:
-    """An object with its renamed keys under both names; nested objects are left as they are."""
+    """An object with its renamed keys under both names; nested objects are unchanged."""
     return {**facts, **{RENAMED[key]: value for key, value in facts.items() if key in RENAMED}}

@@ -1,4 +1,4 @@
-"""A line of words with its gravity: what text reports are made of."""
+"""A line of text with its severity, of which text reports consist."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ NAMED_PLACES = 4
 
 @dataclass(frozen=True)
 class ReportLine:
-    """A line of words and how grave it is: ok, info, warning, critical, or plain."""
+    """A line of text with a severity: ok, info, warning, critical, or plain."""
 
     text: str
     style: str = "plain"
     hang: int = 0
-    """Columns by which a terminal indents what does not fit into its width."""
+    """Columns by which a terminal indents continuation lines."""
 
 
 def names(places: Sequence[str]) -> str:

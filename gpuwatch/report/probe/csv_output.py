@@ -1,4 +1,4 @@
-"""A probe as CSV: one row a measurement, units in the header's names. Safe to open in a spreadsheet."""
+"""A probe as CSV: one row per measurement, units in the header names. Safe to open in a spreadsheet."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def probe_csv(facts: Facts) -> str:
 
 
 def rows(facts: Facts) -> Iterator[Facts]:
-    """Collectives, then pairs, then GPUs; a row has only the columns that concern it."""
+    """Collectives, then pairs, then GPUs; a row fills only its own columns."""
     nodes = {seat["rank"]: seat["node"] for seat in facts["seats"]}
     for each in facts["collectives"]:
         ok = (

@@ -1,4 +1,4 @@
-"""How a probe's numbers, ranks and back end are written in its reports."""
+"""Formats for a probe's numbers, ranks and back end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpuwatch.probe.results import Results, Seat
 NOT_THE_FABRIC = "CPU ranks over TCP: not the training fabric"
 GIGA = 1e9
 SMALLEST_RATE = 0.0005
-"""GB/s; below this three digits after the point would read 0.000."""
+"""GB/s; smaller rates would round to 0.000."""
 
 GRAVITY: tuple[Grade, ...] = ("dead", "bad", "low", "noisy", "ok")
 STYLES: dict[Grade, str] = {
@@ -27,12 +27,12 @@ STYLES: dict[Grade, str] = {
 
 
 def marks_for(encoding: str | None) -> Marks:
-    """The marks of links that an output of this encoding can carry."""
+    """The link marks that this encoding can represent."""
     return UNICODE if (encoding or "").lower().replace("-", "").startswith("utf") else ASCII
 
 
 def rate_text(gb_per_s: float | None) -> str:
-    """10^9 bytes per second with three digits: `392`, `48.7`, `4.87`, `0.024`."""
+    """10^9 bytes per second in three digits: `392`, `48.7`, `4.87`, `0.024`."""
     if gb_per_s is None:
         return UNKNOWN
     if 0 < gb_per_s < SMALLEST_RATE:
@@ -49,7 +49,7 @@ def time_text(seconds: float | None) -> str:
 
 
 def size_text(size: int) -> str:
-    """A message's size, 2^20 bytes to an M: `1M`, `256M`, `1.5G`."""
+    """Size of a message in powers of 2^10: `1M`, `256M`, `1.5G`."""
     value = float(size)
     for prefix in ("B", "K", "M", "G"):
         if value < 1024 or prefix == "G":
@@ -64,12 +64,12 @@ def percent_text(share: float | None) -> str:
 
 
 def gb_per_s(bytes_per_s: float | None) -> float | None:
-    """Bytes per second in 10^9 bytes per second."""
+    """Bytes per second converted to 10^9 bytes per second."""
     return None if bytes_per_s is None else bytes_per_s / GIGA
 
 
 def backend_text(results: Results) -> str:
-    """What ran, in words that nobody can mistake; empty while that is not known."""
+    """The back end that ran, in unambiguous words; empty while unknown."""
     backend = results.backend or (results.estimate.backend if results.estimate else results.request.backend)
     if backend is None:
         return ""
@@ -83,17 +83,17 @@ def backend_text(results: Results) -> str:
 
 
 def seats_by_rank(results: Results) -> dict[int, Seat]:
-    """Where each rank sits."""
+    """Rank -> its seat (node and GPU)."""
     return {seat.rank: seat for seat in results.seats}
 
 
 def seat_name(seat: Seat) -> str:
-    """`gpu-003 GPU 4`, and `gpu-003 rank 12` of a CPU rank."""
+    """`gpu-003 GPU 4`, or `gpu-003 rank 12` for a CPU rank."""
     return f"{seat.node} rank {seat.rank}" if seat.gpu is None else f"{seat.node} GPU {seat.gpu}"
 
 
 def rank_name(rank: int, seats: dict[int, Seat]) -> str:
-    """The same by number; `rank 12` where nobody knows where it sits."""
+    """The seat's name by rank; `rank 12` if its seat is unknown."""
     seat = seats.get(rank)
     return f"rank {rank}" if seat is None else seat_name(seat)
 

@@ -1,6 +1,6 @@
 """A probe as plain data: the JSON of `gpuwatch probe --json`. `docs/json.md` documents every key.
 
-Unknown is None. GB/s is 10^9 bytes per second everywhere.
+Unknown is None. GB/s is 10^9 bytes per second.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gpuwatch.report.probe.format import backend_text, gb_per_s
 
 
 def probe_facts(results: Results, source: str, *, demo: bool = False) -> Facts:
-    """Everything about one probe, as far as it came."""
+    """Everything about one probe, as far as it got."""
     estimate, verdict = results.estimate, results.verdict
     facts = {
         "source": source,
@@ -54,7 +54,7 @@ def probe_facts(results: Results, source: str, *, demo: bool = False) -> Facts:
 
 
 def node_facts(node: ProbedNode) -> Facts:
-    """What the preflight found on one node; every key is there also where nothing answered."""
+    """The preflight's result for one node; all keys are present even if nothing answered."""
     inventory = node.inventory
     return {
         "name": node.node,
@@ -65,7 +65,7 @@ def node_facts(node: ProbedNode) -> Facts:
 
 
 def gpu_facts(result: GpuResult) -> Facts:
-    """What one GPU does by itself."""
+    """The single-GPU tests of one GPU as data."""
     return {
         "rank": result.rank,
         "matmul_tflop_per_s": None if result.matmul_flops is None else result.matmul_flops / 1e12,
@@ -76,7 +76,7 @@ def gpu_facts(result: GpuResult) -> Facts:
 
 
 def clean(value: Any) -> Any:  # noqa: ANN401  a value of JSON
-    """Strings made harmless, numbers with the digits that mean something, whatever they stand in."""
+    """Sanitize strings and round numbers, at any depth."""
     if isinstance(value, str):
         return plain(value)
     if isinstance(value, float):
@@ -89,5 +89,5 @@ def clean(value: Any) -> Any:  # noqa: ANN401  a value of JSON
 
 
 def digits(value: float) -> float | None:
-    """Six significant digits, of microseconds and terabytes alike; None for what is no number."""
+    """Six significant digits; None if not finite."""
     return float(f"{value:.6g}") if math.isfinite(value) else None

@@ -1,6 +1,6 @@
-"""Links in words: a line for each node where nodes are many, the slowest links.
+"""Links as text: a line per node if there are many nodes, and the slowest links.
 
-And what failed ones stated.
+Also the errors of failed ones.
 """
 
 from __future__ import annotations
@@ -27,38 +27,38 @@ SHOWN_ERRORS = 8
 
 @dataclass(frozen=True)
 class NodeLinks:
-    """The links of one node with others, out of it and into it."""
+    """The links of one node: outgoing and incoming."""
 
     node: str
     out: list[MeasuredLink]
     back: list[MeasuredLink]
 
     def count(self, *grades: Grade) -> int:
-        """How many of them are so."""
+        """Number of its links with these grades."""
         return sum(link.grade in grades for link in (*self.out, *self.back))
 
     def troubled(self, nodes: Container[str]) -> bool:
-        """Whether it is one of these nodes, or has a dead or slow link with another one."""
+        """True if it is one of these nodes, or has a dead or slow link to another node."""
         own = any(link.grade in SLOW and not touches(link, nodes) for link in (*self.out, *self.back))
         return own or self.node in nodes
 
 
 def blamed(results: Results) -> set[str]:
-    """The nodes that a verdict's culprits are, or are part of: why their links are slow is reported."""
+    """The nodes of a verdict's culprits; the reason for their slow links is reported separately."""
     nodes = {seat.node for seat in results.seats}
     culprits = results.verdict.culprits if results.verdict is not None else ()
     return {culprit.name.partition(" ")[0] for culprit in culprits if culprit.kind != "link"} & nodes
 
 
 def touches(link: MeasuredLink, nodes: Container[str]) -> bool:
-    """Whether it begins or ends there."""
+    """True if a link starts or ends at one of these nodes."""
     return link.src.node in nodes or link.dst.node in nodes
 
 
 def node_summary(
     links: Iterable[MeasuredLink], nodes: Sequence[str], sick: Container[str], marks: Marks, width: int | None
 ) -> list[ReportLine]:
-    """A line for each node that has a slow link, unless only with `sick` ones; the others are counted."""
+    """A line per node with a slow link, unless only to `sick` nodes; the others are counted."""
     out: dict[str, list[MeasuredLink]] = defaultdict(list)
     back: dict[str, list[MeasuredLink]] = defaultdict(list)
     for link in links:
@@ -95,23 +95,23 @@ def node_summary(
 
 
 def node_style(row: NodeLinks) -> str:
-    """Dead and bad links stand out."""
+    """`critical` for dead and bad links, else `warning`."""
     return "critical" if row.count("dead", "bad") else "warning"
 
 
 def rates(links: Iterable[MeasuredLink]) -> list[float]:
-    """What came through."""
+    """The known bandwidths."""
     return [link.rate for link in links if link.rate is not None]
 
 
 def middle(links: Iterable[MeasuredLink]) -> float | None:
-    """The median of the bandwidths that are known."""
+    """The median of the known bandwidths, or None."""
     known = rates(links)
     return median(known) if known else None
 
 
 def slow_lines(links: Iterable[MeasuredLink], results: Results) -> list[ReportLine]:
-    """The slowest links with their names, the slowest first; those of a node that is to blame are counted."""
+    """The slowest links, slowest first; those of a blamed node are counted."""
     slow = sorted(
         (link for link in links if link.grade in ("bad", "low")), key=lambda link: link.ratio or 0.0
     )
@@ -148,7 +148,7 @@ def ends_text(link: MeasuredLink) -> str:
 
 
 def error_lines(links: Iterable[MeasuredLink]) -> list[ReportLine]:
-    """What the failed links stated; the same words of many once."""
+    """Errors of failed links; equal ones are merged."""
     kinds: dict[str, list[MeasuredLink]] = defaultdict(list)
     for link in links:
         if (
@@ -164,5 +164,5 @@ def error_lines(links: Iterable[MeasuredLink]) -> list[ReportLine]:
 
 
 def which(links: Sequence[MeasuredLink]) -> str:
-    """The first of them, and how many more."""
+    """The first link, and how many more."""
     return ends_text(links[0]) + (f" and {len(links) - 1} more" if len(links) > 1 else "")

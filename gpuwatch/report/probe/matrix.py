@@ -1,4 +1,4 @@
-"""The pairs of a probe as a matrix of bandwidths: of ranks, or of nodes where the ranks are many."""
+"""The pairs of a probe as a bandwidth matrix, by rank, or by node if there are many ranks."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from gpuwatch.report.probe.links import blamed, error_lines, node_summary, slow_
 from gpuwatch.report.probe.tables import padded
 
 MAX_RANKS = 16
-"""More ranks than this are folded to nodes."""
+"""With more ranks than this, they are merged into nodes."""
 MAX_NODES = 16
-"""More nodes than this are reported by their worst links and a line each."""
+"""With more nodes than this, the worst links and a line per node are shown."""
 MAX_NAME_WIDTH = 18
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What one field of a matrix states."""
+    """The content of a matrix field."""
 
     text: str
     grade: Grade = "ok"
 
 
 def pair_lines(results: Results, marks: Marks, width: int | None) -> list[ReportLine]:
-    """Everything about the pairs, from the matrix to what the failed ones stated."""
+    """All lines about pairs, from the matrix to the errors."""
     if not results.pairs:
         return []
     links = graded(results)
@@ -52,7 +52,7 @@ def pair_lines(results: Results, marks: Marks, width: int | None) -> list[Report
 def rank_matrix(
     links: Iterable[MeasuredLink], seats: Sequence[Seat], marks: Marks, width: int | None
 ) -> list[ReportLine]:
-    """A field for every two ranks."""
+    """A field for every pair of ranks."""
     cells = {link.key: cell_of(link, marks) for link in links}
     by_rank = {seat.rank: seat for seat in seats}
 
@@ -66,7 +66,7 @@ def rank_matrix(
 def node_matrix(
     links: Iterable[MeasuredLink], nodes: Sequence[str], marks: Marks, width: int | None
 ) -> list[ReportLine]:
-    """A field for every two nodes: the gravest of the links between them."""
+    """A field for every pair of nodes: the worst link between them."""
     places = {node: number for number, node in enumerate(nodes)}
     worst: dict[tuple[int, int], MeasuredLink] = {}
     for link in links:
@@ -78,21 +78,21 @@ def node_matrix(
 
 
 def cell_of(link: MeasuredLink, marks: Marks) -> Cell:
-    """The bandwidth and the mark of a link."""
+    """Bandwidth and mark of a link."""
     if link.grade == "dead":
         return Cell("FAILED", link.grade)
     return Cell(marks.get(link.grade, "") + rate_text(link.rate), link.grade)
 
 
 def gravity(link: MeasuredLink) -> tuple[int, float]:
-    """The gravest first, of equals the slowest."""
+    """Sort key: worst grade first, then slowest."""
     return GRAVITY.index(link.grade), link.rate or 0.0
 
 
 def matrix_lines(
     keys: Sequence[int], cells: dict[tuple[int, int], Cell], name: Callable[[int], str], width: int | None
 ) -> list[ReportLine]:
-    """Rows of cells under the numbers of the columns; columns that do not fit beside go below."""
+    """Rows of cells under column numbers; columns that do not fit continue below."""
     names = {key: clipped(plain(name(key))) for key in keys}
     label = max(map(cell_len, names.values()))
     wide = 1 + max(cell_len(text) for text in (*(cell.text for cell in cells.values()), *map(str, keys)))
@@ -112,19 +112,19 @@ def matrix_lines(
 
 
 def field(cells: dict[tuple[int, int], Cell], row: int, column: int) -> Cell:
-    """What stands there; a dash where nothing was measured, nothing on the diagonal of ranks."""
+    """The cell; a dash if not measured, empty on the diagonal of ranks."""
     return cells.get((row, column), Cell("" if row == column else UNKNOWN))
 
 
 def clipped(text: str) -> str:
-    """The beginning and the end of a long name: the end distinguish nodes."""
+    """Beginning and end of a long name, since nodes differ in the end."""
     if cell_len(text) <= MAX_NAME_WIDTH:
         return text
     return f"{text[:6]}..{text[-(MAX_NAME_WIDTH - 8) :]}"
 
 
 def legend(links: Iterable[MeasuredLink], marks: Marks) -> Iterator[ReportLine]:
-    """What the marks mean that stand in the matrix."""
+    """The meaning of the marks in the matrix."""
     grades = {link.grade for link in links}
     words: dict[Grade, str] = {
         "bad": f"under {percent_text(BAD_RATIO)}",

@@ -1,4 +1,4 @@
-"""What the preflight of a probe found on the nodes, who is busy there, and what is going to happen."""
+"""A probe's preflight as text: node inventory, processes on GPUs, and the plan."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Row = tuple[str, str, str]
 
 
 def inventory_lines(results: Results) -> list[ReportLine]:
-    """Each node; nodes that are alike are reported once."""
+    """Each node; equal nodes are merged."""
     groups: dict[tuple[Row, ...], list[ProbedNode]] = defaultdict(list)
     for node in results.nodes:
         groups[tuple(node_rows(node, alone=False))].append(node)
@@ -40,7 +40,10 @@ def inventory_lines(results: Results) -> list[ReportLine]:
 
 
 def node_rows(node: ProbedNode, *, alone: bool) -> Iterator[Row]:
-    """What one node has. Not `alone`: without what differs between nodes of one kind (pids, addresses)."""
+    """The properties of one node.
+
+    Not `alone`: without pids and addresses, which differ between equal nodes.
+    """
     inventory = node.inventory
     if inventory is not None:
         yield python_row(inventory, alone=alone)
@@ -58,7 +61,7 @@ def node_rows(node: ProbedNode, *, alone: bool) -> Iterator[Row]:
 
 
 def python_row(inventory: NodeInventory, *, alone: bool) -> Row:
-    """The interpreter, why this one, and its torch."""
+    """The interpreter, why it was chosen, and its torch."""
     if inventory.python is None:
         return "python", "none with torch", "critical"
     because = inventory.python_from or ""
@@ -78,7 +81,7 @@ def gpus_text(inventory: NodeInventory) -> str:
 
 
 def nics_text(nics: Sequence[InventoryNic], *, alone: bool) -> str:
-    """`eth0 25 Gb/s 10.0.0.5/24 fd00::5/64, ib0 10.1.0.5/16`: an interface once, with all its addresses."""
+    """`eth0 25 Gb/s 10.0.0.5/24 fd00::5/64, ib0 10.1.0.5/16`: each interface once, with all addresses."""
     interfaces: dict[str, list[InventoryNic]] = defaultdict(list)
     for nic in nics:
         if nic.name != "lo":
@@ -95,7 +98,7 @@ def nics_text(nics: Sequence[InventoryNic], *, alone: bool) -> str:
 
 
 def rdma_rows(ports: Sequence[InventoryPort]) -> Iterator[Row]:
-    """`8 x InfiniBand 400 Gb/s ACTIVE (mlx5_[0-7])`: a line for each kind and state."""
+    """`8 x InfiniBand 400 Gb/s ACTIVE (mlx5_[0-7])`: one line per kind and state."""
     kinds: dict[tuple[str, float | None, str], list[str]] = defaultdict(list)
     for port in ports:
         name = port.device if port.port == 1 else f"{port.device}/{port.port}"
@@ -107,7 +110,7 @@ def rdma_rows(ports: Sequence[InventoryPort]) -> Iterator[Row]:
 
 
 def busy_lines(results: Results) -> list[ReportLine]:
-    """The processes that hold GPUs, node by node."""
+    """The processes on GPUs, node by node."""
     lines: list[ReportLine] = []
     for node, users in results.busy.items():
         shown = [
@@ -121,13 +124,13 @@ def busy_lines(results: Results) -> list[ReportLine]:
 
 
 def torch_is_missing(results: Results) -> bool:
-    """Whether every node that answered lacks an interpreter with torch."""
+    """True if no responding node has an interpreter with torch."""
     inventories = [node.inventory for node in results.nodes if node.inventory is not None]
     return bool(inventories) and all(None in (inventory.python, inventory.torch) for inventory in inventories)
 
 
 def refused_lines(results: Results) -> list[ReportLine]:
-    """Why nothing is measured, with what to do."""
+    """Why the probe cannot run, and remedies."""
     lines = [ReportLine(plain(f"nothing was measured: {results.reason or 'it was refused'}"), "critical")]
     if torch_is_missing(results):
         lines.append(ReportLine(f"No node has a Python with torch: {INSTALL}."))
@@ -135,7 +138,7 @@ def refused_lines(results: Results) -> list[ReportLine]:
 
 
 def plan_lines(results: Results) -> list[ReportLine]:
-    """What is going to happen, stated before it does."""
+    """What the probe is about to do."""
     estimate = results.estimate
     if estimate is None:
         return []
@@ -174,7 +177,7 @@ def traffic_text(estimate: Estimate) -> str:
 
 
 def question(results: Results) -> str:
-    """What a person is asked before anything is measured."""
+    """The question to the operator before anything is measured."""
     estimate = results.estimate
     if estimate is None:
         return "Run it?"
@@ -182,6 +185,6 @@ def question(results: Results) -> str:
 
 
 def unreachable_lines(results: Results) -> Iterable[ReportLine]:
-    """Nodes that cannot connect to each other, one line for each."""
+    """Nodes that cannot connect to each other, one line each."""
     for each in results.unreachable:
         yield ReportLine(plain(f"{each.src} cannot connect to {each.dst}: {each.error}"), "critical")

@@ -1,4 +1,4 @@
-"""How far a probe is, on a terminal: the phase, what has been measured, and the time that is left."""
+"""Progress of a probe on a terminal: phase, measurements, remaining time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpuwatch.report.output.console import InertConsole
 from gpuwatch.report.probe.format import counted, rank_name, seats_by_rank
 
 Report: TypeAlias = Callable[[Results], None]
-"""Reported the results after every change."""
+"""Called with the results after every change."""
 
 WORDS: dict[Phase, str] = {
     "connecting": "connecting",
@@ -30,12 +30,12 @@ STAGE_COLUMNS = max(map(len, WORDS.values()))
 BAR = 12
 SHOWN_PAIRS = 2
 WIDE_COLUMNS = 120
-"""From this width on it also states which pairs are being measured."""
+"""Width from which the current pairs are shown."""
 
 
 @contextlib.contextmanager
 def progress_bars() -> Iterator[Report]:
-    """Bars on stderr that are gone afterwards; drawn by the caller's calls alone, without a thread."""
+    """Temporary bars on stderr; drawn only by the caller's calls, without a thread."""
     columns = (
         TextColumn("{task.elapsed:3.0f}s"),
         TextColumn("{task.description}"),

@@ -1,4 +1,4 @@
-"""The tables of a probe as lines of text: collectives, what each GPU does by itself, counters that moved."""
+"""The tables of a probe as text lines: collectives, single-GPU tests, changed counters."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ T = TypeVar("T")
 
 GAP = 2
 MAX_TABLE_GPUS = 32
-"""More GPUs than this are reported by their median and the slowest of them."""
+"""With more GPUs, only the median and the slowest are listed."""
 SHOWN_SLOW = 8
 SHOWN_COUNTERS = 24
 
 
 @dataclass(frozen=True)
 class TableColumn(Generic[T]):
-    """One column. A narrow output loses those with the highest `rank` first."""
+    """A column. A narrow output drops those with the highest `rank` first."""
 
     title: str
     text: Callable[[T], str]
@@ -46,7 +46,7 @@ class TableColumn(Generic[T]):
 def table_lines(
     columns: Sequence[TableColumn[T]], rows: Sequence[T], width: int | None, style: Callable[[T], str]
 ) -> list[ReportLine]:
-    """Aligned columns under their titles, as many as fit in `width` cells."""
+    """Aligned columns under their titles, as many as fit into `width` cells."""
     if not rows:
         return []
     cells = [[plain(column.text(row)) for column in columns] for row in rows]
@@ -69,7 +69,7 @@ def table_lines(
 
 
 def padded(text: str, width: int, *, right: bool) -> str:
-    """The text in `width` cells."""
+    """The text padded to `width` cells."""
     blanks = " " * (width - cell_len(text))
     return blanks + text if right else text + blanks
 
@@ -78,7 +78,7 @@ def padded(text: str, width: int, *, right: bool) -> str:
 
 
 def check_text(row: CollectiveResult) -> str:
-    """Whether the result was what the inputs make it."""
+    """Whether the result was correct."""
     if row.error:
         return "FAILED"
     return {True: "ok", False: "WRONG", None: UNKNOWN}[row.correct]
@@ -99,7 +99,7 @@ COLLECTIVE_COLUMNS: tuple[TableColumn[CollectiveResult], ...] = (
 
 
 def collective_lines(results: Results, width: int | None) -> list[ReportLine]:
-    """The table, then what is to be stated about single rows."""
+    """The table, then remarks on rows."""
     rows = results.collectives
     if not rows:
         return []
@@ -111,12 +111,12 @@ def collective_lines(results: Results, width: int | None) -> list[ReportLine]:
 
 
 def collective_style(row: CollectiveResult) -> str:
-    """Wrong results and failures stand out."""
+    """The style of a row: wrong results and failures stand out."""
     return "critical" if row.error or row.correct is False else "plain"
 
 
 def collective_remarks(results: Results) -> list[ReportLine]:
-    """Errors, and who was waited for."""
+    """Errors, and ranks that others waited for."""
     seats = seats_by_rank(results)
     lines: list[ReportLine] = []
     for row in results.collectives:
@@ -137,7 +137,7 @@ def collective_remarks(results: Results) -> list[ReportLine]:
 
 
 def gpu_lines(results: Results, width: int | None) -> list[ReportLine]:
-    """Every GPU by itself; of many only the slowest beside the median."""
+    """Every GPU; of many, the median and the slowest."""
     rows = [results.gpus[rank] for rank in sorted(results.gpus)]
     if not rows:
         return []
@@ -173,12 +173,12 @@ def _or_one(ratio: float | None) -> float:
 
 
 def values_of(row: GpuResult) -> tuple[float | None, ...]:
-    """What was measured of one GPU."""
+    """The measured values of one GPU."""
     return row.matmul_flops, row.copy_bps, row.h2d_bps, row.d2h_bps
 
 
 def middle_of(rows: Sequence[GpuResult]) -> GpuResult:
-    """The median of every value, each over the GPUs that have it."""
+    """The median of every value, over the GPUs that have it."""
     known = [
         [value for value in values if value is not None] for values in zip(*map(values_of, rows), strict=True)
     ]
@@ -187,7 +187,7 @@ def middle_of(rows: Sequence[GpuResult]) -> GpuResult:
 
 
 def worst_ratio(row: GpuResult, middle: GpuResult) -> float | None:
-    """The smallest of its values as a share of the median."""
+    """The smallest ratio of its values to the median."""
     pairs = zip(values_of(row), values_of(middle), strict=True)
     return min((own / usual for own, usual in pairs if own is not None and usual), default=None)
 
@@ -196,7 +196,7 @@ def worst_ratio(row: GpuResult, middle: GpuResult) -> float | None:
 
 
 def counter_lines(results: Results) -> list[ReportLine]:
-    """Counters that moved while the probe ran, and gauges as they were under load."""
+    """Counters that changed during the probe, and gauges under load."""
     lines = [
         ReportLine(plain(f"{each.node}: {change_text(each)}")) for each in results.counters[:SHOWN_COUNTERS]
     ]

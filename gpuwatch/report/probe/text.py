@@ -1,4 +1,4 @@
-"""A probe in words: collectives, pairs, GPUs, alerts, and last the verdict, nearest to the prompt."""
+"""A probe as text: collectives, pairs, GPUs, alerts, and the verdict last, next to the prompt."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HANGING = 4
 
 
 def print_lines(lines: Sequence[ReportLine], out: TextIO) -> None:
-    """Write lines; colours follow the terminal, NO_COLOR and TERM, and every character can be written."""
+    """Write lines; colours depend on the terminal, NO_COLOR and TERM; unencodable characters are replaced."""
     with console_on(out) as console:
         for line in lines:
             text = writable(line.text, out.encoding)
@@ -37,7 +37,7 @@ def print_lines(lines: Sequence[ReportLine], out: TextIO) -> None:
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """Lines of at most so many cells; those that go on stand a little further in."""
+    """The text wrapped to this width, with continuation lines indented."""
     if cell_len(text) <= width or not text.isascii():
         return [text]
     indent = len(text) - len(text.lstrip()) + HANGING
@@ -45,7 +45,7 @@ def wrapped(text: str, width: int) -> list[str]:
 
 
 def width_of(out: TextIO) -> int | None:
-    """The cells of a terminal's line; None where nothing sets a width."""
+    """Width of a terminal; None if nothing limits the width."""
     if not out.isatty():
         return None
     with console_on(out) as console:
@@ -53,13 +53,13 @@ def width_of(out: TextIO) -> int | None:
 
 
 def writable(text: str, encoding: str | None) -> str:
-    """The text with a question mark for what this output cannot carry."""
+    """The text with a question mark for characters that the output cannot encode."""
     known = encoding or "utf-8"
     return text.encode(known, "replace").decode(known)
 
 
 def title_line(results: Results, source: str, *, demo: bool) -> ReportLine:
-    """What was probed, when, by which version; and that a simulation is one."""
+    """The title: source, time, version, and a mark for simulations."""
     moment = datetime.fromtimestamp(results.started).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
     mark = "DEMO, a simulated cluster  " if demo else ""
     return ReportLine(
@@ -68,12 +68,12 @@ def title_line(results: Results, source: str, *, demo: bool) -> ReportLine:
 
 
 def print_results(results: Results, out: TextIO) -> None:
-    """Everything that was measured, fitted to this output."""
+    """Write all measurements, fitted to the output."""
     print_lines(list(result_lines(results, marks_for(out.encoding), width_of(out))), out)
 
 
 def result_lines(results: Results, marks: Marks, width: int | None) -> Iterator[ReportLine]:
-    """What was measured, then what it means."""
+    """The measurements, then their meaning."""
     yield from backend_lines(results)
     sections = (
         ("", list(unreachable_lines(results))),
@@ -98,13 +98,13 @@ def result_lines(results: Results, marks: Marks, width: int | None) -> Iterator[
 
 
 def _is_reported(note: str, verdict: Verdict | None) -> bool:
-    """Whether the verdict states why in the same words."""
+    """True if the verdict gives the same reason."""
     culprits = verdict.culprits if verdict is not None else ()
     return any(note.endswith(f": {why}") for culprit in culprits for why in culprit.evidence)
 
 
 def backend_lines(results: Results) -> Iterator[ReportLine]:
-    """Which back end ran, before any number."""
+    """The back end, before any number."""
     text = backend_text(results)
     if text:
         torch = f"  torch {plain(results.torch)}" if results.torch else ""
@@ -112,7 +112,7 @@ def backend_lines(results: Results) -> Iterator[ReportLine]:
 
 
 def verdict_lines(results: Results) -> Iterator[ReportLine]:
-    """Alerts, advice, then the sentence with who is to blame and why."""
+    """Alerts, advice, then the verdict with culprits and reasons."""
     verdict = results.verdict
     if results.phase == "cancelled":
         yield ReportLine("cancelled: results so far", "warning")
@@ -131,7 +131,7 @@ def verdict_lines(results: Results) -> Iterator[ReportLine]:
 
 
 def sentence_lines(verdict: Verdict) -> Iterator[ReportLine]:
-    """`BAD  gpu-003: all 14 links at 25 % of its peers`, and what it rests on."""
+    """`BAD  gpu-003: all 14 links at 25 % of its peers`, and its evidence."""
     yield ReportLine(plain(f"{verdict.status.upper()}  {verdict.sentence}"), VERDICT_STYLES[verdict.status])
     for evidence in verdict.evidence:
         if evidence not in verdict.sentence:
@@ -144,7 +144,7 @@ def sentence_lines(verdict: Verdict) -> Iterator[ReportLine]:
 
 
 def _states(sentence: str, evidence: str) -> bool:
-    """Whether a sentence states this already, maybe without the rank in front of it."""
+    """True if a sentence already contains this, perhaps without the rank in front."""
     who, _, what = evidence.partition(": ")
     return evidence in sentence or (who.startswith("rank ") and bool(what) and what in sentence)
 
@@ -152,7 +152,7 @@ def _states(sentence: str, evidence: str) -> bool:
 def culprit_lines(culprit: Culprit, sentence: str) -> Iterator[ReportLine]:
     """`  node gpu-003  25% of its peers`.
 
-    Then what it rests on that the verdict's sentence has not stated.
+    Then the evidence that the verdict's sentence does not contain.
     """
     ratio = culprit.state if culprit.ratio is None else f"{percent_text(culprit.ratio)} of its peers"
     yield ReportLine(plain(f"  {culprit.kind} {culprit.name}  {ratio}"), "critical")

@@ -1,4 +1,4 @@
-"""A flame graph on a terminal, the callers on top; two of them beside each other where there is room."""
+"""A flame graph on a terminal, callers on top; two side by side if there is room."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from gpuwatch.report.output.console import STYLES
 
 OWN_STYLES = ("#000000 on #ffb454", "#000000 on #ff9a3c")
 LIBRARY_STYLES = ("#ffffff on #2f5d8a", "#ffffff on #3f6f9f")
-"""The user's own code, and libraries: two shades each, so that neighbours part."""
+"""User code and libraries: two shades each, so that neighbours differ."""
 MAX_DEPTH = 18
 BESIDE_COLUMNS = 110
-"""A terminal of so many columns shows two flame graphs beside each other."""
+"""Columns from which two flame graphs are shown side by side."""
 
 
 def flame_lines(flames: Sequence[tuple[str, ThreadTree]], columns: int) -> Iterator[Text]:
-    """The flame graphs of some threads, each with its heading."""
+    """The flame graphs of several threads, each with its heading."""
     beside = len(flames) == 2 and columns >= BESIDE_COLUMNS
     width = (columns - 2) // 2 if beside else columns
     drawn = [[*_head(heading, tree, width), *_rows(tree, width)] for heading, tree in flames]

@@ -32,7 +32,7 @@ def profiles_json(profiles: Sequence[ProfiledRank], options: ProfileOptions) -> 
 
 
 def rank_facts(profile: ProfiledRank, estimate_pct: float) -> Facts:
-    """One rank, what it cost, and its threads."""
+    """One rank with its cost and threads, as data."""
     each = profile.measured
     return {
         "rank": profile.rank,
@@ -58,7 +58,7 @@ def rank_facts(profile: ProfiledRank, estimate_pct: float) -> Facts:
 
 
 def thread_facts(tree: ThreadTree) -> Facts:
-    """One thread: its frames by own time, and its stacks."""
+    """One thread as data: frames by own time, and stacks."""
     stacks = sorted(
         ((call.own_samples, (*above, call.code)) for call, above in tree.walk() if call.own_samples),
         key=lambda each: -each[0],
@@ -83,7 +83,7 @@ def thread_facts(tree: ThreadTree) -> Facts:
 
 
 def difference_facts(mine: ProfiledRank, other: ProfiledRank) -> list[Facts]:
-    """The frames in which the main threads differ, the largest difference first."""
+    """Frames in which the main threads differ, largest difference first."""
     if mine.main is None or other.main is None:
         return []
     return [
@@ -99,7 +99,7 @@ def difference_facts(mine: ProfiledRank, other: ProfiledRank) -> list[Facts]:
 
 
 def code_facts(code: CodeLine) -> Facts:
-    """A line of a function."""
+    """A line of a function as data."""
     return {"function": code.function, "file": code.file, "line": code.line}
 
 

@@ -1,4 +1,4 @@
-"""Flame graphs as one SVG file without scripts: boxes show their frame when the mouse is over them."""
+"""Flame graphs as one SVG file without scripts; a box shows its frame on hover."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from gpuwatch.diagnose.profiles.sentences import difference_row, measured_cost, 
 
 PANEL, GAP, MARGIN = 900, 20, 16
 ROW, FONT, CHARACTER = 18, 11, 6.4
-"""Pixels: of a row, of the letters, and how wide a letter is at most on average."""
+"""Pixels: row height, font size, and average character width at most."""
 MAX_DEPTH = 100
 MIN_BOX_SHARE = 1.0 / PANEL
 OWN, LIBRARY = ("#ffb454", "#ff9a3c"), ("#9dc3e6", "#8ab4dc")
 
 
 def flame_svg(profiles: Sequence[ProfiledRank]) -> str:
-    """The flame graphs of the main threads, beside each other, and the frames that differ."""
+    """The flame graphs of the main threads side by side, and the frames that differ."""
     sampled = [(each, each.main) for each in profiles if each.main is not None]
     panels = [
         list(_panel(each, tree, MARGIN + number * (PANEL + GAP)))

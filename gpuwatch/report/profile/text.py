@@ -1,4 +1,4 @@
-"""Profiles of running ranks as text: the frames that differ, the flame graphs, the hottest frames."""
+"""Profiles of running ranks as text: differing frames, flame graphs, hottest frames."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from gpuwatch.report.profile.flame_text import flame_lines
 MAX_ROWS = 12
 MAX_THREADS = 6
 PIPE_COLUMNS, MAX_COLUMNS = 100, 240
-"""Of a flame graph in a pipe, and at most."""
+"""Columns of a flame graph in a pipe, and at most."""
 
 
 def print_profiles(profiles: Sequence[ProfiledRank], rate: int, out: TextIO) -> None:
-    """Write the report; of two profiles the first one is compared with the second."""
+    """Write the report; the first of two profiles is compared with the second."""
     with console_on(out) as console:
         for each in profiles:
             show(console, ReportLine(samples_text(each), "plain" if each.main else "warning", hang=2))

@@ -1,1 +1,1 @@
-"""Recordings for others: a redacted copy, and Parquet tables."""
+"""Exports of recordings: a redacted copy, and Parquet tables."""

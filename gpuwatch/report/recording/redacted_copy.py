@@ -1,4 +1,4 @@
-"""A copy of a recording with other names in it: `gpuwatch record --redact`."""
+"""A copy of a recording with replaced names: `gpuwatch record --redact`."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from gpuwatch.link.recording.writer import describe, write_items
 from gpuwatch.report.recording.redaction import Redaction
 
 NAMING = frozenset(("hello", "ranks", "logs", "link"))
-"""Kinds of records that name hosts and users."""
+"""Kinds of records that contain host or user names."""
 FIELDS = {
     "host": "host", "hostname": "host", "user": "user", "owner": "user", "path": "path", "logs": "path",
 }  # fmt: skip
-"""Their fields that do."""
+"""Their fields with such names."""
 _json = msgspec.json.Encoder()
 
 
 def redact(source: Recording, path: Path) -> Redaction:
-    """Write a copy into a new file; returns which names became which.
+    """Write a redacted copy into a new file; return the replaced names.
 
     Raises:
         RecordingError: the file cannot be written, or is there already.
@@ -67,7 +67,7 @@ def redact(source: Recording, path: Path) -> Redaction:
 
 
 def names_in(source: Recording) -> tuple[list[str], list[str], list[str]]:
-    """The hosts, the users and the paths that a recording names."""
+    """The hosts, users and paths in a recording."""
     hosts: dict[str, None] = dict.fromkeys(source.nodes.values())
     found: dict[str, dict[str, None]] = {"host": hosts, "user": {}, "path": {}}
     for record in _all_records(source):
@@ -94,7 +94,7 @@ def _note(value: object, found: dict[str, dict[str, None]], field: str = "") -> 
 
 
 def redacted_plan(plan: Plan, names: Redaction) -> Plan:
-    """The plan with other names."""
+    """The plan with replaced names."""
     nodes = tuple(NodeSpec(names.node(spec.name), spec.link, slots=spec.slots) for spec in plan.nodes)
     logs = tuple(map(names.text, plan.logs))
     return replace(
@@ -103,7 +103,7 @@ def redacted_plan(plan: Plan, names: Redaction) -> Plan:
 
 
 class _Copy:
-    """Items with other names."""
+    """Replaces the names in stream items."""
 
     def __init__(self, names: Redaction, source: Recording) -> None:
         self._names = names
@@ -111,7 +111,7 @@ class _Copy:
         self._deflate = zstandard.ZstdCompressor(level=3)
 
     def items(self, items: Iterator[Item]) -> Iterator[Item]:
-        """Each item, as a copy."""
+        """Yield each item with replaced names."""
         for item in items:
             match item:
                 case DictionaryItem():

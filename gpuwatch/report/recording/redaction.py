@@ -1,4 +1,4 @@
-"""Other names for hosts, users, paths and addresses, the same everywhere: a recording to be shared."""
+"""Replaces hosts, users, paths and addresses consistently, so that a recording can be shared."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ KEPT_FOLDERS = frozenset(
         "local",
     ]
 )
-"""Parts of paths that tell nothing about anybody."""
+"""Parts of paths that reveal nothing."""
 _KEPT_PART = re.compile(
     r"(?:python\d?(?:\.\d+)?|rank[-_]?\d*|attempt[-_]?\d*|std(?:out|err)|step[-_]?\d*|global_step\d*|\d{1,6}|\.|\.\.)"
     r"(?:\.(?:log|txt|out|err|json|jsonl|pt|bin|py))?$"
@@ -103,19 +103,19 @@ STRUCTURAL = frozenset(
         "v",
     ]
 )
-"""Fields whose values are words of gpuwatch, of drivers or of devices; names of processes and GPUs, too."""
+"""Fields whose values are words of gpuwatch, drivers or devices, or names of processes and GPUs."""
 MIN_NAME = 3
-"""Shorter user names are not looked for in text: they stand in other words."""
+"""Shorter user names are not searched in text: they occur within other words."""
 MIN_PART = 5
-"""The same of parts of paths."""
+"""Shorter parts of paths are not searched in text."""
 KEPT_USERS = frozenset(("root", "nobody", "daemon", "slurm", "ubuntu"))
 
 
 class Redaction:
-    """Names are given in the order in which they are met; one name has one replacement."""
+    """Replacements are numbered in the order of first occurrence; each name has one replacement."""
 
     def __init__(self, hosts: Iterable[str], users: Iterable[str], paths: Iterable[str] = ()) -> None:
-        """Know the names that are looked for in every text.
+        """Set the names that are searched in every text.
 
         Args:
             hosts: Names of nodes and hosts, with and without domain.
@@ -142,11 +142,11 @@ class Redaction:
         self.text = lru_cache(maxsize=100_000)(self._text)
 
     def node(self, name: str) -> str:
-        """The other name of a node."""
+        """The replacement of a node name."""
         return self._named("node", name)
 
     def value(self, value: Any, field: str = "") -> Any:  # noqa: ANN401 - JSON is what it is
-        """A decoded JSON value with other names in every text of it."""
+        """A decoded JSON value with the names in its texts replaced."""
         if isinstance(value, str):
             if field in {"user", "owner"}:
                 return value if value in KEPT_USERS else self._named("user", value)

@@ -1,4 +1,4 @@
-"""A recording as Parquet tables for DuckDB and pandas: `gpuwatch record --parquet`."""
+"""Exports a recording as Parquet tables for DuckDB and pandas: `gpuwatch record --parquet`."""
 
 # ruff: noqa: PLC0415  pyarrow is an extra, and large
 
@@ -41,8 +41,11 @@ TABLES: Mapping[str, Mapping[str, str]] = {
         "number": "int", "first": "time", "seen": "time", "severity": "text", "headline": "text",
     },
 }  # fmt: skip
-"""Table -> column -> what it holds. `throttle_pct` is the highest share of a reason; the power cap alone has
-`power_cap_pct`; `interval_s` is the seconds that a sample stands for."""
+"""Table -> column -> type.
+
+`throttle_pct` is the highest share of a reason; the power cap alone has `power_cap_pct`; `interval_s` is the
+seconds that a sample represents.
+"""
 FAST_FIELDS = (
     "utilization_pct", "memory_used_bytes", "memory_total_bytes", "temperature_c", "power_w", "sm_clock_mhz",
 )  # fmt: skip
@@ -50,11 +53,11 @@ STEP_FIELDS = ("step", "loss", "grad_norm", "lr", "step_time_s", "tokens_per_s")
 
 
 class TablesError(Exception):
-    """Why no table can be written."""
+    """A table cannot be written."""
 
 
 def write_tables(recording: Recording, folder: Path) -> dict[str, int]:
-    """Write all tables into a folder, which is made; returns their rows.
+    """Write all tables into a new folder; return the number of rows of each.
 
     Raises:
         TablesError: pyarrow is not installed, or the folder cannot be written.
@@ -79,7 +82,7 @@ def write_tables(recording: Recording, folder: Path) -> dict[str, int]:
 
 @contextlib.contextmanager
 def _table(folder: Path, name: str) -> Iterator[_Table]:
-    """One file; it has its name when it is whole."""
+    """One file; it gets its final name when complete."""
     with replaced_whole(folder / f"{name}.parquet") as file:
         table = _Table(file, TABLES[name])
         try:
@@ -90,7 +93,7 @@ def _table(folder: Path, name: str) -> Iterator[_Table]:
 
 
 class _Table:
-    """Rows of one file, written in batches."""
+    """Writes the rows of one file in batches."""
 
     def __init__(self, file: BinaryIO, columns: Mapping[str, str]) -> None:
         import pyarrow as pa
@@ -108,13 +111,13 @@ class _Table:
         self.writer: pq.ParquetWriter = pq.ParquetWriter(file, self._schema, compression="zstd")
 
     def add(self, row: Row) -> None:
-        """Add a row; columns that it lacks are null."""
+        """Add a row; missing columns are null."""
         self._rows.append(row)
         if len(self._rows) >= BATCH_ROWS:
             self.flush()
 
     def flush(self) -> None:
-        """Write the rows that are held."""
+        """Write the buffered rows."""
         import pyarrow as pa
 
         if self._rows:
@@ -124,7 +127,7 @@ class _Table:
 
 
 def rows_of(recording: Recording) -> Iterator[tuple[str, Row]]:
-    """Every row with the name of its table, in recorded time."""
+    """Yield every row with its table's name, in recorded time."""
     nodes = {number: _NodeRows(name, recording.plan.interval_s) for number, name in recording.nodes.items()}
     for shift, record in _records(recording):
         node = nodes.get(record.node)
@@ -154,7 +157,7 @@ def rows_of(recording: Recording) -> Iterator[tuple[str, Row]]:
 
 
 def _records(recording: Recording) -> Iterator[tuple[int, StreamRecord]]:
-    """With what the wall clock showed more; of a recording that begins with a key frame that comes first."""
+    """Yield the records with wall-clock time; a leading key frame comes first."""
     _, _, records = recording.key_frame(recording.first)
     shift = recording.wall_shift(recording.first)
     yield from ((shift, record) for record in records)
@@ -167,7 +170,7 @@ def _time(at: float) -> datetime:
 
 
 class _NodeRows:
-    """What the rows of a node need to know of it."""
+    """State that the rows of a node need."""
 
     def __init__(self, name: str, interval_s: float) -> None:
         self._name, self._interval_s = name, interval_s
@@ -176,18 +179,18 @@ class _NodeRows:
         """GPU -> the rank on it, else another process that holds it."""
 
     def take_hello(self, hello: Hello) -> None:
-        """Take the GPUs and the interval."""
+        """Take the GPUs and the interval from a hello."""
         self._interval_s = hello.interval_s
         self._gpus = {gpu.uuid: gpu for gpu in hello.gpus}
 
     def take_processes(self, processes: Sequence[Process]) -> None:
-        """Take who holds which GPU."""
+        """Take which process holds which GPU."""
         self._holders = {}
         for process in sorted(processes, key=lambda each: each.rank is not None):
             self._holders.update((held.uuid, process) for held in process.gpus)
 
     def gpu_rows(self, sample: Sample, at: datetime) -> Iterator[Row]:
-        """A row for each GPU that has new values or is not well."""
+        """A row for each GPU that has new values or a problem."""
         for gpu in sample.gpus:
             fast, info, holder = gpu.fast, self._gpus.get(gpu.uuid), self._holders.get(gpu.uuid)
             if fast is None and gpu.state == "ok":
@@ -206,7 +209,7 @@ class _NodeRows:
             yield row
 
     def step_row(self, progress: Progress, at: datetime) -> Row:
-        """What a rank logged."""
+        """A row for what a rank logged."""
         values = {name: progress.fields.get(name) for name in STEP_FIELDS}
         found = {name: float(value) if value is not None else None for name, value in values.items()}
         return {
@@ -215,7 +218,7 @@ class _NodeRows:
         }  # fmt: skip
 
     def event_row(self, what: Event | Finding, at: datetime) -> Row:
-        """An event of the driver or the kernel, or a line that a rule matched."""
+        """A row for an event of driver or kernel, or for a line that a rule matched."""
         info = self._gpus.get(what.gpu or "")
         row: Row = {
             "time": at, "node": self._name, "gpu": info and info.index, "severity": what.severity,

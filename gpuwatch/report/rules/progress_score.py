@@ -1,4 +1,4 @@
-"""How well dialects do on labelled progress lines, as text."""
+"""Scores of dialects on labelled progress lines, as text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpuwatch.rules.scoring.score_progress import FIELDS, FieldScore, Labelled, 
 
 
 def print_fields(score: ProgressScore, file: IO[str]) -> None:
-    """A line per dialect and the totals."""
+    """Write a line per dialect, and the totals."""
     table = Table(box=None, pad_edge=False)
     table.add_column("dialect", no_wrap=True)
     for heading in ("lines", "expected", "given", "right"):
@@ -30,7 +30,7 @@ def print_fields(score: ProgressScore, file: IO[str]) -> None:
 
 
 def print_wrong(score: ProgressScore, file: IO[str]) -> None:
-    """Every line with a field missed, wrong or made up."""
+    """Write every line with a missing, wrong or extra field."""
     for line, given in score.failures:
         _print(file, Text(f"{plain(line.id)}: {plain(line.dialect)}; {', '.join(_faults(line, given))}"))
         _print(file, Text(f"    {plain(line.line[:300])}", "dim"))

@@ -21,12 +21,12 @@ STYLES = {"critical": "bold red", "error": "red", "warning": "yellow", "info": "
 
 
 def rules_json(rules: Sequence[Rule | Dialect]) -> str:
-    """A JSON array of the rules with their packs' keys."""
+    """A JSON array of the rules with the keys of their packs."""
     return plain_json(json.dumps(msgspec.to_builtins(rules), indent=2, ensure_ascii=False))
 
 
 def print_rules(rules: Sequence[Rule | Dialect], file: IO[str]) -> None:
-    """A table, a rule a line."""
+    """Write a table with a rule per line."""
     table = Table(box=None, pad_edge=False)
     for heading in ("severity", "role", "id", "title"):
         table.add_column(heading, overflow="fold", no_wrap=heading != "title")
@@ -40,7 +40,7 @@ def print_rules(rules: Sequence[Rule | Dialect], file: IO[str]) -> None:
 
 
 def print_rule(rule: Rule | Dialect, pack: str, file: IO[str]) -> None:
-    """Everything about one rule."""
+    """Write everything about one rule."""
     if isinstance(rule, Dialect):
         _print_dialect(rule, pack, file)
         return
@@ -92,12 +92,12 @@ def _under(heading: str, texts: Iterable[str]) -> Iterator[Text]:
 
 
 def plain_block(text: str) -> str:
-    """Lines below each other, each harmless, set in under the heading."""
+    """Several sanitized lines, indented under the heading."""
     return "\n         ".join(plain(line) for line in text.rstrip().split("\n"))
 
 
 def print_score(score: Score, file: IO[str]) -> None:
-    """A line per class and the totals."""
+    """Write a line per class, and the totals."""
     facts = score.facts()
     table = Table(box=None, pad_edge=False)
     table.add_column("class", no_wrap=True)
@@ -121,7 +121,7 @@ def print_score(score: Score, file: IO[str]) -> None:
 
 
 def print_failures(score: Score, file: IO[str]) -> None:
-    """Every excerpt that was missed or given another class, and every false alarm, with what was found."""
+    """Write every missed or misclassified excerpt and every false alarm, with what was found."""
     for judged in score.judged:
         if judged.excerpt.label == BENIGN:
             alarms = [f for f in judged.findings if f["severity"] in ALARMING]

@@ -1,4 +1,4 @@
-"""How far a scan is: bytes, files and the time that is left, on a terminal."""
+"""Progress of a scan on a terminal: bytes, files and remaining time."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from gpuwatch.runs.scan.scan import Watch
 
 @contextlib.contextmanager
 def progress_bar(total: int, files: int, stopping: Callable[[], bool]) -> Iterator[Watch]:
-    """A bar on stderr that is gone afterwards.
+    """Temporary bar on stderr.
 
-    No thread draws it: worker processes are forked while it stands.
+    It uses no thread, because worker processes are forked meanwhile.
     """
     columns = (
         TextColumn("scanning"),

@@ -1,4 +1,4 @@
-"""What a scan found, judged: incidents, the alerts outside of them, and what was read. Also as JSON."""
+"""The judged result of a scan: incidents, other alerts, and what was read. As objects and JSON."""
 
 from __future__ import annotations
 
@@ -29,53 +29,53 @@ from gpuwatch.runs.files.packing import is_section
 from gpuwatch.runs.scan.result import Scan
 
 Lines = Mapping[tuple[str, int], int]
-"""(file, offset) -> the line's number, from 1."""
+"""(file, offset) -> line number from 1."""
 
 
 @dataclass(frozen=True)
 class ScanReport:
-    """Everything that is stated."""
+    """The content of the report."""
 
     scan: Scan
     incidents: tuple[Incident, ...]
-    """In the order of their first cause."""
+    """In the order of their causes."""
     outside: tuple[Alert, ...]
     """Alerts that belong to no incident."""
     lines: Lines
-    """Of the evidence."""
+    """Line numbers of the evidence."""
     time: float
     seconds: float
     end: JobEnd = UNKNOWN_END
     jobs: tuple[NamedEnd, ...] = ()
-    """How each of several jobs ended; empty: there is one."""
+    """How each of several jobs ended; empty: there is one job."""
     checkpoint: Checkpoint | None = None
-    """The last one that the lines report."""
+    """The last checkpoint in the logs."""
 
     @property
     def has_problems(self) -> bool:
-        """Whether anything went wrong, the job stopped early, or a log was not read to its end."""
+        """True if anything went wrong, the job stopped early, or a log was not read completely."""
         return self.reported or self.end.state == "stopped" or self.unread
 
     @property
     def unread(self) -> bool:
-        """Whether a part of a log was not searched: nothing is known about that part."""
+        """True if part of a log was not searched, so that its content is unknown."""
         scan = self.scan
         damaged = any(file.trouble is not None for file in scan.files)
         return damaged or bool(scan.suspended) or any(each.unreadable for each in scan.skipped)
 
     @property
     def reported(self) -> bool:
-        """Whether a finding is more than a remark."""
+        """True if a finding is above `info`."""
         return bool(self.incidents) or any(alert.severity != "info" for alert in self.outside)
 
     @property
     def unexplained(self) -> int:
-        """How many error lines no rule explains, also of ranks that trained on."""
+        """Number of error lines that no rule explains, including those of ranks that trained on."""
         alerts = [*self.outside, *(alert for incident in self.incidents for alert in incident.alerts)]
         return sum(alert.count for alert in alerts if alert.code == UNEXPLAINED)
 
     def place(self, proof: Proof) -> str:
-        """`file:line`, which editors open."""
+        """`file:line`, which editors can open."""
         if proof.file is None:
             return proof.node or "?"
         line = None if proof.offset is None else self.lines.get((proof.file, proof.offset))
@@ -86,7 +86,7 @@ class ScanReport:
 
 
 def judged(scan: Scan, packs: Packs, time: float, seconds: float) -> ScanReport:
-    """The judgement of a scan, with the line numbers of the evidence, which are counted in the files."""
+    """Judge a scan; line numbers of the evidence are counted in the files."""
     found = judge(scan, packs, time)
     proofs = [proof for incident in found.incidents for _, proof in evidence(incident)]
     proofs += [alert.proof[0] for alert in found.outside if alert.proof]
@@ -97,7 +97,7 @@ def judged(scan: Scan, packs: Packs, time: float, seconds: float) -> ScanReport:
 
 
 def lines_of(proofs: Iterable[Proof], scan: Scan) -> Lines:
-    """The line numbers of the proofs, each file read once."""
+    """The line numbers of the proofs; each file is read once."""
     wanted: dict[str, set[int]] = defaultdict(set)
     for proof in proofs:
         if proof.file is not None and proof.offset is not None:
@@ -117,7 +117,7 @@ def scan_json(report: ScanReport) -> str:
 
 
 def scan_facts(report: ScanReport) -> Facts:
-    """The report as plain data; `docs/json.md` reports every key."""
+    """The report as plain data; every key is documented in `docs/json.md`."""
     scan = report.scan
     facts: Facts = {
         "gpuwatch": __version__,
@@ -159,7 +159,7 @@ def scan_facts(report: ScanReport) -> Facts:
 
 
 def outcome_facts(end: JobEnd, jobs: Iterable[NamedEnd] = ()) -> Facts:
-    """How the job ended; of several the one that ended worst."""
+    """How the job ended; of several jobs, the worst end."""
     return {
         "state": end.state,
         "text": end.text,
@@ -174,14 +174,14 @@ def outcome_facts(end: JobEnd, jobs: Iterable[NamedEnd] = ()) -> Facts:
 
 
 def with_lines(facts: Facts, lines: Lines) -> Facts:
-    """The evidence with the numbers of its lines."""
+    """The evidence with its line numbers."""
     for proof in facts["evidence"]:
         proof["line"] = lines.get((proof["file"], proof["offset"]))
     return facts
 
 
 def rank_facts(place: RankPlace) -> Facts:
-    """Where a rank ran, and how that is known."""
+    """Where a rank ran, and how that is known, as data."""
     return {
         "rank": place.rank,
         "node": named(place.node),

@@ -1,4 +1,4 @@
-"""Ranks of which a scan has read nothing: those with empty logs, and those without a log. Pure."""
+"""Ranks without log content in a scan: empty logs, or no log. Pure."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from gpuwatch.diagnose.model.text import ranks_text
 from gpuwatch.runs.scan.result import Scan
 
 MAX_LISTED = 1_024
-"""Numbers of ranks in JSON."""
+"""Most ranks listed in JSON."""
 
 
 def ranks_with_empty_logs(scan: Scan) -> tuple[int, ...]:
-    """Ranks whose every log is empty; a rank that prints nothing looks the same as one that never began."""
+    """Ranks whose logs are all empty: they printed nothing, or never started."""
     written = {file.rank for file in scan.files if file.size}
     empty = {file.rank for file in scan.files if not file.size}
     return tuple(sorted(rank for rank in empty - written if rank is not None))
 
 
 def ranks_without_log(scan: Scan) -> tuple[int, ...]:
-    """Ranks below the stated number that have no log; none where a log of no known rank may be theirs."""
+    """Ranks below the announced number without a log; empty if a log of unknown rank may be theirs."""
     owned = {place.rank for place in scan.places.ranks if place.logs}
     owned |= {file.rank for file in scan.files if file.rank is not None}
     owned |= {each.rank for file in scan.files for each in file.series if each.rank is not None}

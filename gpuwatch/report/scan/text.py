@@ -1,4 +1,4 @@
-"""A scan in words: what each incident rests on, then what belongs to none; the sentences stand last."""
+"""A scan as text: the evidence of each incident, then other alerts; the headlines are last."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ NOTHING = dict.fromkeys(("finished", "running", "unknown"), "nothing found") | {
 
 
 def print_scan(report: ScanReport, out: TextIO, *, verbose: bool) -> None:
-    """Write the report; colours follow the terminal, NO_COLOR and TERM."""
+    """Write the report; colours depend on the terminal, NO_COLOR and TERM."""
     with console_on(out) as console:
         for line in scan_lines(report, verbose=verbose):
             show(console, line)
 
 
 def scan_lines(report: ScanReport, *, verbose: bool) -> Iterator[ReportLine]:
-    """Everything in order; `verbose`: with the whole evidence and the timeline of each incident."""
+    """Everything in order; `verbose`: with all evidence and each incident's timeline."""
     details = incident_lines if verbose else brief_lines
     for incident in report.incidents:
         yield from details(incident, report.place)
@@ -47,7 +47,7 @@ def scan_lines(report: ScanReport, *, verbose: bool) -> Iterator[ReportLine]:
 
 
 def trouble_lines(scan: Scan) -> Iterator[ReportLine]:
-    """What was not read, or not wholly, and why."""
+    """Files that were not read completely, and why."""
     for file in scan.files:
         if file.trouble is not None:
             yield ReportLine(f"{file.name}: {file.trouble}", "warning")
@@ -104,6 +104,6 @@ def skipped_text(skipped: Sequence[Skipped]) -> str:
 
 
 def known_nodes(scan: Scan) -> int:
-    """How many nodes the logs name."""
+    """Number of nodes that the logs name."""
     nodes = {place.node for place in scan.places.ranks if place.node}
     return len(nodes | {file.node for file in scan.files if file.node})

@@ -1,4 +1,4 @@
-"""The charts of sessions as data: which quantities are drawn, over steps or time, and a line a writer."""
+"""Charts of sessions as data: metrics over steps or time, one line per writer."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ TITLES = {
     "eval_loss": "Evaluation loss",
 }
 MAX_SERIES = 16
-"""Lines of one chart; of more, those with the lowest and the highest mean are drawn."""
+"""Most lines per chart; beyond that, those with the lowest and highest means are drawn."""
 MAX_BUCKETS = 300
-"""Of a longer line the lowest and the highest point of each bucket is drawn."""
+"""Buckets of a long line; the lowest and highest point of each are drawn."""
 
 
 @dataclass(frozen=True)
 class ChartSeries:
-    """One line; points by x."""
+    """A line; points sorted by x."""
 
     label: str
     points: tuple[tuple[float, float], ...]
@@ -36,7 +36,7 @@ class ChartSeries:
 
 @dataclass(frozen=True)
 class Chart:
-    """One quantity."""
+    """A chart of one metric."""
 
     name: str
     title: str
@@ -44,26 +44,26 @@ class Chart:
     """`step`, or `s` since the start of each session."""
     series: tuple[ChartSeries, ...]
     omitted: int = 0
-    """Lines that are not drawn."""
+    """Number of lines that are not drawn."""
 
     @property
     def x_range(self) -> tuple[float, float]:
-        """The first and the last x of all lines."""
+        """First and last x of all lines."""
         return _range([x for one in self.series for x, _ in one.points])
 
     @property
     def y_range(self) -> tuple[float, float]:
-        """The lowest and the highest value of all lines."""
+        """Lowest and highest value of all lines."""
         return _range([y for one in self.series for _, y in one.points])
 
 
 PER_WRITER = ("gpu_utilization_pct", "gpu_memory_pct", "communication_s")
-"""Quantities that each GPU or rank has for itself."""
+"""Metrics that each GPU or rank has separately."""
 OF_JOB = tuple(name for name in CURVE_NAMES if name not in PER_WRITER)
 
 
 def charts_of(sessions: Sequence[TrainingSession], names: Sequence[str] = CURVE_NAMES) -> list[Chart]:
-    """One chart for each of these quantities of which a session has values."""
+    """A chart for each of these metrics that a session has."""
     found = []
     for name in names:
         lines = [(session, curve) for session in sessions for curve in session.curves.named(name)]
@@ -94,7 +94,7 @@ def _place(point: CurvePoint, by_step: bool, start: float) -> float | None:
 
 
 def extremes(series: Sequence[ChartSeries]) -> list[ChartSeries]:
-    """At most `MAX_SERIES` lines, in their order: those that are furthest from the middle."""
+    """At most `MAX_SERIES` lines, in order: those farthest from the median."""
     if len(series) <= MAX_SERIES:
         return list(series)
 
@@ -108,7 +108,7 @@ def extremes(series: Sequence[ChartSeries]) -> list[ChartSeries]:
 
 
 def thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """At most two points a bucket, the lowest and the highest: no peak is lost."""
+    """At most two points per bucket, the lowest and highest, so that no peak is lost."""
     if len(points) <= 2 * MAX_BUCKETS:
         return list(points)
     found: list[tuple[float, float]] = []

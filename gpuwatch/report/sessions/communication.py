@@ -1,4 +1,4 @@
-"""The communication of sessions, and the verdict on it, as text and as JSON."""
+"""Communication of sessions and its verdict, as text and JSON."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SIGNS = {"for": "+", "against": "-", "unknown": "?"}
 
 
 def communication_lines(report: CommunicationReport) -> Iterator[ReportLine]:
-    """Session, operations, verdict with its reasons."""
+    """Session, operations, and the verdict with its reasons."""
     session = report.session
     yield ReportLine(f"Session: {session.name}")
     yield ReportLine(f"  GPUs: {whole(session.summary.gpu_count)}")
@@ -50,7 +50,7 @@ def megabytes(count: float | None) -> str:
 
 
 def reason_style(reason: Reason) -> str:
-    """How a reason is coloured."""
+    """The style of a reason."""
     return {"for": "plain", "against": "warning", "unknown": "old"}[reason.sign]
 
 

@@ -24,7 +24,7 @@ RULE = "=" * 60
 
 
 def comparison_lines(found: SessionComparison) -> Iterator[ReportLine]:
-    """The text report: what makes the sessions unlike, the sessions by group, the averages."""
+    """The text report: differences in settings, sessions by group, averages."""
     yield ReportLine(TITLE)
     yield ReportLine(RULE)
     for each in found.differences:
@@ -73,7 +73,7 @@ def session_lines(session: TrainingSession) -> Iterator[ReportLine]:
 
 
 def rate_of_steps(value: float | None) -> str:
-    """Two digits behind the point; more where they say nothing."""
+    """Two decimals; more digits for small values."""
     return DASH if value is None else f"{value:.2f}" if value >= 0.1 else significant(value, 3)
 
 
@@ -87,7 +87,7 @@ def gpu_line(gpu: SessionGpu) -> str:
 
 
 def performance_lines(found: SessionComparison) -> Iterator[ReportLine]:
-    """Averages, speed-up and efficiency; per count of GPUs where there are several."""
+    """Averages, speed-up and efficiency, by GPU count if there are several."""
     yield ReportLine("PERFORMANCE COMPARISON:")
     yield from average_lines("Single GPU Average", found.single)
     if len(found.multi.counts) < 2:
@@ -125,7 +125,7 @@ def average_lines(title: str, group: SessionGroup) -> Iterator[ReportLine]:
 
 
 def scaling_line(point: ScalingPoint) -> ReportLine:
-    """One row of the table."""
+    """A row of the scaling table."""
     return ReportLine(
         f"  {point.workers:>4}  {len(point.group.sessions):>8}  {rate_of_steps(point.group.steps_per_s):>9}  "
         f"{fixed(point.speedup, 2, 'x'):>7}  "
@@ -161,7 +161,7 @@ def comparison_facts(found: SessionComparison) -> dict[str, Any]:
 
 
 def session_facts(session: TrainingSession) -> dict[str, Any]:
-    """One session as a comparison and a list show it."""
+    """A session in a comparison or list, as data."""
     one = session.summary
     return {
         "id": session.name,
@@ -198,7 +198,7 @@ def session_facts(session: TrainingSession) -> dict[str, Any]:
 
 
 def group_facts(group: SessionGroup) -> dict[str, Any]:
-    """The averages of a group; null where its sessions have several GPU counts."""
+    """The averages of a group as data; null if its sessions have several GPU counts."""
     return {
         "sessions": [each.name for each in group.sessions],
         "gpu_counts": group.counts,
@@ -212,7 +212,7 @@ def group_facts(group: SessionGroup) -> dict[str, Any]:
 
 
 def list_lines(sessions: Sequence[TrainingSession]) -> Iterator[ReportLine]:
-    """A table, a line a session."""
+    """A table with a line per session."""
     width = max((len(each.name) for each in sessions), default=7)
     yield ReportLine(
         f"{'SESSION':<{width}}  {'MODE':<6}  GPUS     STEPS   DURATION  STEPS/S  FINAL LOSS  STATUS"

@@ -14,11 +14,11 @@ from gpuwatch.runs.sessions.model.session import TrainingSession
 from gpuwatch.runs.sessions.model.summary import SessionSummary
 
 MAX_ROWS = 40
-"""Entries of a list that the text shows; the JSON holds all."""
+"""Most list entries in the text; the JSON contains all."""
 
 
 def detail_lines(session: TrainingSession) -> Iterator[ReportLine]:
-    """Everything that is known of a session, section by section."""
+    """Everything about a session, section by section."""
     one = session.summary
     yield from session_lines(session)
     for title, rows in sections(one):
@@ -70,7 +70,7 @@ def sections(one: SessionSummary) -> Iterator[tuple[str, Rows]]:
 
 
 def run_rows(one: SessionSummary) -> Rows:
-    """How it ran."""
+    """Rows about the run."""
     return [
         ("status", one.status or ""),
         ("exit code", "" if one.exit_code is None else str(one.exit_code)),
@@ -90,7 +90,7 @@ def run_rows(one: SessionSummary) -> Rows:
 
 
 def training_rows(one: SessionSummary) -> Rows:
-    """What was trained, and how quickly."""
+    """Rows about model, data and speed."""
     model, batch, times = one.model, one.batch, one.step_time_s
     return [
         ("model", (model and model.name) or ""),
@@ -114,23 +114,23 @@ def training_rows(one: SessionSummary) -> Rows:
 
 
 def text(value: float | None) -> str:
-    """A number; empty where it is unknown."""
+    """A number; empty if unknown."""
     return "" if value is None else significant(value, 5)
 
 
 def known(rows: Rows) -> Rows:
-    """Rows that have a value."""
+    """The rows that have a value."""
     return [(name, value) for name, value in rows if value]
 
 
 def gpu_row(line: str) -> tuple[str, str]:
-    """A line of a GPU as a row."""
+    """A GPU line as a row."""
     name, _, value = line.partition(": ")
     return name, value
 
 
 def flat_rows(facts: Mapping[str, Any], before: str = "") -> Rows:
-    """Nested settings as `a.b` and their values."""
+    """Nested settings as rows `a.b`, value."""
     rows: Rows = []
     for name, value in facts.items():
         if isinstance(value, dict):
@@ -141,7 +141,7 @@ def flat_rows(facts: Mapping[str, Any], before: str = "") -> Rows:
 
 
 def detail_facts(session: TrainingSession) -> dict[str, Any]:
-    """One session in the JSON of `gpuwatch runs show --json`: the keys of its summary, and its source."""
+    """A session in the JSON of `gpuwatch runs show --json`: its summary's keys and its source."""
     facts: dict[str, Any] = msgspec.to_builtins(session.summary)
     listed = session_facts(session)
     return facts | {

@@ -1,4 +1,4 @@
-"""A report of sessions as sections, tables and charts, whatever it is written as."""
+"""A report of sessions as sections, tables and charts, independent of the output format."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MAX_ROWS = 1_000
 
 @dataclass(frozen=True)
 class ReportTable:
-    """Rows under headings; `folded` tables are long and of second rank."""
+    """Rows under headings; `folded` tables are long and less important."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -42,7 +42,7 @@ class ReportTable:
 
 @dataclass
 class ReportSection:
-    """One section; notes are what is wrong or missing."""
+    """A section; its notes are problems and gaps."""
 
     title: str
     lines: list[str] = field(default_factory=list)
@@ -61,7 +61,7 @@ class SessionDocument:
 
 
 def build_document(sessions: Sequence[TrainingSession], now: float | None = None) -> SessionDocument:
-    """The report of these sessions."""
+    """Build the report of these sessions."""
     found = compare(sessions)
     reports = [communication_report(each, sessions) for each in sessions]
     sections = [overview(found)]
@@ -77,7 +77,7 @@ def build_document(sessions: Sequence[TrainingSession], now: float | None = None
 
 
 def overview(found: SessionComparison) -> ReportSection:
-    """One row a session."""
+    """One row per session."""
     rows = []
     for each in found.sessions:
         one = each.summary
@@ -98,7 +98,7 @@ def overview(found: SessionComparison) -> ReportSection:
 
 
 def comparison_section(found: SessionComparison) -> ReportSection:
-    """What is unlike, and speed-up by count of GPUs."""
+    """Differences in settings, and speed-up by GPU count."""
     section = ReportSection("Single GPU vs multi-GPU")
     for each in found.differences:
         values = "; ".join(f"{session}: {value}" for session, value in each.values.items())
@@ -125,7 +125,7 @@ def comparison_section(found: SessionComparison) -> ReportSection:
 
 
 def session_section(report: CommunicationReport) -> ReportSection:
-    """All about one session."""
+    """Everything about one session."""
     session = report.session
     section = ReportSection(session.name, notes=list(session.problems))
     section.tables += [table for table in session_tables(report) if table.rows]
@@ -134,7 +134,7 @@ def session_section(report: CommunicationReport) -> ReportSection:
 
 
 def session_tables(report: CommunicationReport) -> Iterator[ReportTable]:
-    """The tables of one session; empty ones too."""
+    """The tables of one session, including empty ones."""
     one = report.session.summary
     yield pairs("Run", known(run_rows(one)))
     yield pairs("Training", known(training_rows(one)))

@@ -1,4 +1,4 @@
-"""A report of sessions as one HTML file: no script, nothing loaded, light and dark."""
+"""A report of sessions as one HTML file: no scripts, no external resources, light and dark."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpuwatch.report.sessions.svg import legend_of, svg_of
 
 LIGHT = "#0072b2 #d55e00 #009e73 #cc79a7 #b58900 #56b4e9 #7a4fbf #555555"
 DARK = "#66b2ff #ff9b52 #3fd0a4 #f0a3cf #fff699 #9ad5ff #bfa3ff #bbbbbb"
-"""Colour-blind safe (Okabe and Ito), lighter on a dark page."""
+"""Colour-blind safe (Okabe and Ito), lighter for a dark page."""
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 STYLE = """\
 :root { color-scheme: light dark; --page: #ffffff; --text: #1c1e21; --dim: #5c6166; --rule: #d9dce0;

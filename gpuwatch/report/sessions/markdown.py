@@ -10,9 +10,9 @@ from gpuwatch.report.sessions.charts import Chart, number_text
 from gpuwatch.report.sessions.document import ReportTable, SessionDocument
 
 ACTIVE = re.compile(r"([\\`*_\[\]|#~$])")
-"""Characters that Markdown or HTML in it would read."""
+"""Characters with a meaning in Markdown or HTML."""
 LINKED = re.compile(r"(?<=\w)(?=://)|(?<=\bwww)(?=\.)|(?<=@)(?=\w)|(?<=#)(?=\d)", re.IGNORECASE)
-"""Where GitHub sees an address, a person or an issue; an empty comment there makes it plain text."""
+"""Places where GitHub would see an address, a user or an issue; an empty comment prevents that."""
 NOTHING = "<!-- -->"
 
 
@@ -53,7 +53,7 @@ def _table(table: ReportTable) -> Iterator[str]:
 
 
 def chart_table(charts: list[Chart]) -> ReportTable:
-    """First, last, lowest and highest values of the lines: Markdown has no charts."""
+    """First, last, lowest and highest values of the lines, since Markdown has no charts."""
     rows = []
     for chart in charts:
         for one in chart.series:
@@ -64,6 +64,6 @@ def chart_table(charts: list[Chart]) -> ReportTable:
 
 
 def inert(text: str) -> str:
-    """Text that is shown as it stands."""
+    """Text that is displayed literally."""
     shown = LINKED.sub("\0", plain(text)).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return ACTIVE.sub(r"\\\1", shown).replace("\0", NOTHING)

@@ -1,4 +1,4 @@
-"""Numbers of sessions as text; what is unknown is a dash."""
+"""Numbers of sessions as text; a dash if unknown."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from gpuwatch.runs.sessions.model.summary import SessionSummary
 
 DASH = "-"
 HALF_UP = 1 + 1e-12
-"""Averages such as 81.95 are a little less as binary fractions; they are rounded up all the same."""
+"""Binary fractions of averages such as 81.95 are slightly too low; this rounds them up."""
 UNITS = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "KB"))
 """Powers of ten, as in the logs of a session."""
 
 
 def fixed(value: float | None, digits: int, unit: str = "") -> str:
-    """`1.2345`; with its unit where there is one."""
+    """`1.2345`, with its unit if there is one."""
     return DASH if value is None else f"{value * HALF_UP:.{digits}f}{unit}"
 
 
 def loss_cell(summary: SessionSummary) -> str:
-    """The last loss in a column."""
+    """The last loss, for a table column."""
     return "NaN/Inf" if summary.has_non_finite_loss else fixed(summary.final_loss, 4)
 
 
 def loss_words(summary: SessionSummary) -> str:
-    """The last loss, and since when it is no number."""
+    """The last loss, or since when it is not finite."""
     since = summary.non_finite_loss_step
     if summary.has_non_finite_loss:
         return "NaN or Inf" if since is None else f"NaN or Inf since step {since}"
@@ -62,12 +62,12 @@ def rate(bytes_per_s: float | None) -> str:
 
 
 def percent(share: float | None) -> str:
-    """Of a part from 0 to 1: `92.3%`."""
+    """A share from 0 to 1: `92.3%`."""
     return DASH if share is None else f"{100 * share:.1f}%"
 
 
 def moment(time: float | None) -> str:
-    """Local date and time of unix seconds."""
+    """Local date and time for unix seconds."""
     if time is None:
         return DASH
     try:

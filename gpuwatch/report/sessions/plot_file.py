@@ -1,4 +1,4 @@
-"""Charts of sessions in a PNG or SVG file, by matplotlib (an extra)."""
+"""Charts of sessions as a PNG or SVG file, by matplotlib (an extra)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpuwatch.report.sessions.charts import Chart
 
 INCHES_WIDE, INCHES_HIGH = 6.4, 3.2
 MARKED_POINTS = 30
-"""Up to so many points are marked each."""
+"""Lines with at most this many points mark each point."""
 
 
 class NoMatplotlibError(Exception):
@@ -18,7 +18,7 @@ class NoMatplotlibError(Exception):
 
 
 def plot_file(charts: Sequence[Chart], title: str, ending: str) -> bytes:
-    """All charts in one picture, two in a row; `ending` is png or svg.
+    """All charts in one picture, two per row; `ending` is png or svg.
 
     Raises:
         NoMatplotlibError: it is not installed.
@@ -49,7 +49,7 @@ def plot_file(charts: Sequence[Chart], title: str, ending: str) -> bytes:
 
 
 def draw(chart: Chart, place: Any) -> None:  # noqa: ANN401 - matplotlib's axes have no types here
-    """One chart on its axes."""
+    """Draw a chart on its axes."""
     for one in chart.series:
         x, y = zip(*one.points, strict=True)
         marker = "o" if len(one.points) <= MARKED_POINTS else ""

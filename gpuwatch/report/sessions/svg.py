@@ -1,4 +1,4 @@
-"""A chart as SVG for a page: colours by CSS variables, so that it fits a light and a dark page."""
+"""A chart as SVG for the HTML page; colours are CSS variables, so that it fits light and dark pages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpuwatch.report.sessions.charts import Chart, number_text, ticks
 WIDTH, HEIGHT = 720, 260
 LEFT_MARGIN, RIGHT_MARGIN, TOP_MARGIN, BOTTOM_MARGIN = 72, 24, 10, 34
 COLOURS = 8
-"""CSS variables --line-0 and on; the other half of the lines is dashed."""
+"""Number of CSS variables (--line-0, ...); further lines are dashed."""
 
 
 def svg_of(chart: Chart) -> str:
@@ -26,7 +26,7 @@ def svg_of(chart: Chart) -> str:
 
 
 def legend_of(chart: Chart) -> str:
-    """The names of the lines in their colours; empty where there is one line without a name of its own."""
+    """The names of the lines in their colours; empty for a single unnamed line."""
     if len(chart.series) < 2 and not chart.omitted:
         return ""
     rows = []
@@ -43,7 +43,7 @@ def legend_of(chart: Chart) -> str:
 
 
 class _Drawing:
-    """The coordinates of one chart."""
+    """Coordinate transformation of one chart."""
 
     def __init__(self, chart: Chart) -> None:
         self.chart = chart
@@ -53,12 +53,12 @@ class _Drawing:
         self.y_low, self.y_high = (max(0.0, low - margin) if low >= 0 else low - margin), high + margin
 
     def x(self, value: float) -> float:
-        """Of the drawing."""
+        """Horizontal position in the drawing."""
         share = (value - self.x_low) / (self.x_high - self.x_low)
         return LEFT_MARGIN + share * (WIDTH - LEFT_MARGIN - RIGHT_MARGIN)
 
     def y(self, value: float) -> float:
-        """Of the drawing, downwards."""
+        """Vertical position in the drawing, downwards."""
         share = (value - self.y_low) / (self.y_high - self.y_low)
         return HEIGHT - BOTTOM_MARGIN - share * (HEIGHT - TOP_MARGIN - BOTTOM_MARGIN)
 
@@ -77,7 +77,7 @@ class _Drawing:
         yield f'<text x="{right}" y="{HEIGHT - 3}" text-anchor="end">{unit}</text>'
 
     def lines(self) -> Iterator[str]:
-        """One path a series; a single point is a dot."""
+        """One path per series; a single point is a dot."""
         for number, one in enumerate(self.chart.series):
             colour = f"var(--line-{number % COLOURS})"
             dashed = ' stroke-dasharray="6 4"' if number // COLOURS % 2 else ""

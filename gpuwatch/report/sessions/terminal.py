@@ -1,4 +1,4 @@
-"""A report of sessions, and their charts, on a terminal."""
+"""Prints a report of sessions, and charts, on a terminal."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from gpuwatch.report.sessions.document import ReportSection, ReportTable, Sessio
 from gpuwatch.report.sessions.terminal_plot import plot_lines
 
 PLOT_WIDTH = 100
-"""Where no terminal sets a width."""
+"""Columns if no terminal sets a width."""
 MAX_FOLDED_ROWS = 12
 
 
 def print_document(document: SessionDocument, console: Console) -> None:
-    """All sections; of long tables of second rank the first rows."""
+    """Print all sections; of folded tables only the first rows."""
     console.print(Text(document.title, style="bold"))
     console.print(Text(document.made, style=STYLES["old"]))
     for section in document.sections:
@@ -57,7 +57,7 @@ def _table(table: ReportTable) -> Table:
 
 
 def print_charts(charts: Sequence[Chart], console: Console) -> None:
-    """Charts of characters, one below the other."""
+    """Print charts of characters, one below the other."""
     has_unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     width = min(console.width, PLOT_WIDTH) if console.color_system is None else console.width
     for number, chart in enumerate(charts):

@@ -1,4 +1,4 @@
-"""Charts of characters: braille dots where the terminal has them, asterisks elsewhere."""
+"""Charts of characters: braille dots if the terminal supports them, else asterisks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_SERIES = len(COLOURS)
 
 
 def plot_lines(chart: Chart, width: int, *, has_unicode: bool, has_colour: bool) -> Iterator[Text]:
-    """A chart that fits into `width` columns; without colours each line has a plot of its own."""
+    """A chart that fits into `width` columns; without colours, each line gets its own plot."""
     groups = [chart.series] if has_colour else [(one,) for one in chart.series]
     for group in groups:
         drawn = group[:MAX_SERIES]
@@ -61,7 +61,7 @@ def _legend(chart: Chart, group: Sequence[ChartSeries], drawn: Sequence[ChartSer
 
 
 class _Canvas:
-    """Dots on cells; a cell has the colour of the last line that passes it."""
+    """Dots in cells; a cell has the colour of the last line through it."""
 
     def __init__(self, columns: int, rows: int, high: int, wide: int) -> None:
         self._columns, self._rows, self._high, self._wide = columns, rows, high, wide

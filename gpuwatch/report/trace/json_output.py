@@ -59,7 +59,7 @@ def trace_facts(found: FoundTraces, verdict: TraceVerdict) -> Facts:
 
 
 def rank_facts(profile: RankProfile) -> Facts:
-    """One rank."""
+    """One rank as data."""
     trace, parts, tables = profile.trace, profile.breakdown, profile.tables
     return {
         "rank": trace.rank,
@@ -105,7 +105,7 @@ def rank_facts(profile: RankProfile) -> Facts:
 
 
 def breakdown_facts(parts: Breakdown) -> Facts:
-    """The times of one rank, and their shares of the span."""
+    """The times of one rank, and their shares of the span, as data."""
     ratio, exposed = parts.communication_to_compute, parts.exposed_share
     named = {
         "compute": parts.compute_ms,
@@ -128,7 +128,7 @@ def breakdown_facts(parts: Breakdown) -> Facts:
 
 
 def collective_facts(each: CollectiveTime) -> Facts:
-    """One collective of one rank."""
+    """One collective of one rank as data."""
     return {
         "name": each.name,
         "calls": each.calls,
@@ -139,7 +139,7 @@ def collective_facts(each: CollectiveTime) -> Facts:
 
 
 def operator_facts(each: Operator) -> Facts:
-    """One operator of one rank."""
+    """One operator of one rank as data."""
     return {
         "name": each.name,
         "calls": each.calls,
@@ -153,7 +153,7 @@ def operator_facts(each: Operator) -> Facts:
 
 
 def spread_facts(spread: RankSpread | None) -> Facts | None:
-    """One quantity over the ranks."""
+    """The spread of one quantity over the ranks, as data."""
     if spread is None:
         return None
     imbalance = spread.imbalance

@@ -38,7 +38,7 @@ def memory_json(found: FoundMemory, verdict: MemoryVerdict) -> str:
 
 
 def memory_facts(memory: RankMemory) -> Facts:
-    """One rank."""
+    """One rank as data."""
     share = memory.fragmentation
     return {
         "rank": memory.rank,
@@ -67,7 +67,7 @@ def memory_facts(memory: RankMemory) -> Facts:
 
 
 def print_memory(found: FoundMemory, verdict: MemoryVerdict, out: TextIO) -> None:
-    """Write the report; colours follow the terminal."""
+    """Write the report; colours depend on the terminal."""
     with console_on(out) as console:
         for line in _flag_lines(verdict):
             show(console, line)
@@ -110,7 +110,7 @@ def _flag_lines(verdict: MemoryVerdict) -> Iterator[ReportLine]:
 
 
 def _lines(found: FoundMemory, verdict: MemoryVerdict) -> Iterator[ReportLine]:
-    """The imbalance, who holds the highest peak, what ZeRO states, and what was not read."""
+    """The imbalance, the holders of the highest peak, ZeRO settings, and unread files."""
     if verdict.imbalance is not None:
         yield ReportLine(f"imbalance of the peaks: {100 * verdict.imbalance:.1f} %")
     held = [each for each in found.ranks if each.holders]

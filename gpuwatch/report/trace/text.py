@@ -1,4 +1,4 @@
-"""Measured traces as text: the flags first, then a line a rank, then the tables of one rank."""
+"""Measured traces as text: flags first, then a line per rank, then the tables of one rank."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from gpuwatch.runs.traces.trace_files import FoundTraces
 
 MAX_SHOWN_RANKS = 64
 MAX_SHOWN_FLAGS = 4
-"""Of one kind."""
+"""Flags of one kind that are listed."""
 MAX_SHOWN_SECTIONS = 12
 MAX_SHOWN_OLDER = 8
 NAME_COLUMNS = 48
@@ -40,7 +40,7 @@ CPU_ONLY = (
 
 
 def print_trace(found: FoundTraces, verdict: TraceVerdict, chosen: RankProfile | None, out: TextIO) -> None:
-    """Write the report; `chosen` is the rank whose tables are shown."""
+    """Write the report; `chosen`: the rank whose tables are shown."""
     with console_on(out) as console:
         for dump in found.dumps:
             print_dump(dump, console)
@@ -71,7 +71,7 @@ def print_trace(found: FoundTraces, verdict: TraceVerdict, chosen: RankProfile |
 
 
 def print_dump(dump: NcclDump, console: Console) -> None:
-    """NCCL's topology or graphs."""
+    """Print NCCL's topology or graphs."""
     flags = judge_topology(dump)
     show(console, ReportLine(plain(f"NCCL, {dump.file}")))
     for line in topology_lines(dump, flags):
@@ -82,7 +82,7 @@ def print_dump(dump: NcclDump, console: Console) -> None:
 
 
 def flag_lines(verdict: TraceVerdict) -> Iterator[ReportLine]:
-    """What is flagged, with what to do, once for each kind."""
+    """The flags, with a remedy once per kind."""
     for code in dict.fromkeys(flag.code for flag in verdict.flags):
         alike = [flag for flag in verdict.flags if flag.code == code]
         for flag in alike[:MAX_SHOWN_FLAGS]:
@@ -131,7 +131,7 @@ def rank_table(profiles: Sequence[RankProfile]) -> Table:
 
 
 def comparison_lines(found: FoundTraces, verdict: TraceVerdict) -> Iterator[ReportLine]:
-    """How far the ranks lie apart."""
+    """The spread of the ranks."""
     yield from older_lines(found)
     if len(found.profiles) > MAX_SHOWN_RANKS:
         yield ReportLine(f"{len(found.profiles) - MAX_SHOWN_RANKS} more ranks: --json has all", "old")
@@ -149,7 +149,7 @@ def comparison_lines(found: FoundTraces, verdict: TraceVerdict) -> Iterator[Repo
 
 
 def older_lines(found: FoundTraces) -> Iterator[ReportLine]:
-    """Earlier cycles of the same ranks: their times are shown, and compared with nothing."""
+    """Earlier cycles of the same ranks; their times are shown but not compared."""
     if not found.older:
         return
     yield ReportLine("Each rank is shown by its newest trace; older traces of the same ranks:", hang=2)
@@ -164,7 +164,7 @@ def older_lines(found: FoundTraces) -> Iterator[ReportLine]:
 
 
 def section_table(profiles: Sequence[RankProfile]) -> Table:
-    """The sections that all ranks have, with the fastest and the slowest rank."""
+    """The sections that all ranks have, with the fastest and slowest rank."""
     table = _table("section", "mean", "std", "min", "max", "imbalance")
     for each in compare_sections(profiles)[:MAX_SHOWN_SECTIONS]:
         spread = each.spread
@@ -219,7 +219,7 @@ def tables_of(profile: RankProfile) -> Iterator[tuple[str, Table]]:
 
 
 def note_lines(found: FoundTraces, chosen: RankProfile) -> Iterator[ReportLine]:
-    """Memory, what was read, and what could not be."""
+    """Memory, and which files were read or not."""
     yield ReportLine("")
     for device, size in sorted(chosen.trace.peak_allocated.items()):
         reserved = chosen.trace.peak_reserved.get(device)
