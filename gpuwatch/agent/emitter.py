@@ -1,7 +1,7 @@
-"""The emitter: the main thread, which never enters NVML and never waits for anything but the clock.
+"""The emitter: the main thread. It never calls NVML and never blocks except on the clock.
 
-Once a tick it lets the readers go, gives those that are free a moment, and sends what there is: values from
-whoever answered, and for a GPU that hangs the call and how long. Between ticks it answers requests.
+Once per tick it releases the readers, gives the free ones a moment, and sends the available values; for a
+hung GPU it sends the call and its duration. Between ticks it answers requests.
 """
 
 import os
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from .base.settings import Settings  # noqa: F401 - used in type comments
 
 HELLO_S = 0.5
-"""So long the first hello waits for the GPUs to state who they are."""
+"""Seconds that the first hello waits for the GPUs to be identified."""
 FOR_LOGS = ("tail", "read", "search", "cancel", "leave", "folders")
 _PATIENCE_S = 0.25
 _FAREWELL_S = 0.3
 
 
 class Emitter(object):
-    """Sends frames until the cockpit goes, a signal comes, or no request came for too long."""
+    """Sends frames until the cockpit is gone, a signal arrives, or no request came for too long."""
 
     def __init__(self, settings, requests, outlet):
         # type: (Settings, Requests, OutputStream) -> None
@@ -52,7 +52,7 @@ class Emitter(object):
         self._sent_hello = False
         self._hello = {}  # type: dict[str, Any]
         self._queue = deque(maxlen=2 * KEPT_EVENTS)  # type: deque[dict[str, Any]]
-        """Frames that must not be lost while the pipe is full."""
+        """Frames that must be kept while the pipe is full."""
         self._dropped = 0
         self._events = deque(maxlen=KEPT_EVENTS)  # type: deque[dict[str, Any]]
         self._ticker = Ticker(self.wake, settings.interval_s)
@@ -64,7 +64,7 @@ class Emitter(object):
 
     def wake(self):
         # type: () -> None
-        """Make the emitter look up; from any thread."""
+        """Wake the emitter; callable from any thread."""
         try:
             os.write(self._wake_start, b"!")
         except OSError:
@@ -72,13 +72,13 @@ class Emitter(object):
 
     def leave(self, reason):
         # type: (str) -> None
-        """End soon, with this reason; safe in a signal handler and from any thread."""
+        """End soon with this reason; callable from signal handlers and any thread."""
         self._leaving = self._leaving or reason
         self.wake()
 
     def serve(self):
         # type: () -> int
-        """Run until it is time to leave; the exit status."""
+        """Run until the end; return the exit status."""
         self._node.start()
         self._driver.start()
         self._logs.start()
@@ -101,7 +101,7 @@ class Emitter(object):
 
     def _wait(self, seconds, enough=None):
         # type: (float, Callable[[], bool] | None) -> None
-        """Answer requests and write what waits, until the time is over, it is `enough`, or we leave."""
+        """Answer requests and write pending data until the time is over, `enough` is true, or the end."""
         until = time.monotonic() + seconds
         while self._leaving is None and not (enough is not None and enough()):
             left = until - time.monotonic()
@@ -111,7 +111,7 @@ class Emitter(object):
 
     def _new_interval(self):
         # type: () -> bool
-        """Whether the interval was changed meanwhile: then the next tick comes at once."""
+        """True if the interval was changed meanwhile: the next tick then comes at once."""
         changed, self._changed = self._changed, False
         return changed
 
@@ -157,7 +157,7 @@ class Emitter(object):
 
     def _reply(self, request):
         # type: (Any) -> dict[str, Any] | None
-        """None for what is answered later, by the log reader or when an errand is done."""
+        """Answer a request; None if the log reader or a background request answers later."""
         reply = {"kind": "reply", "id": 0}
         if isinstance(request, ValueError):
             reply["error"] = str(request)
@@ -194,7 +194,7 @@ class Emitter(object):
 
     def _send(self, frames):
         # type: (list[dict[str, Any]]) -> None
-        """Everything in the queue and then these; the latter are dropped while the pipe is full."""
+        """Send the queue, then these frames, which are dropped while the pipe is full."""
         if self._outlet.full:
             self._outlet.flush()
         if self._outlet.full:
@@ -215,7 +215,7 @@ class Emitter(object):
 
     def _farewell(self):
         # type: () -> None
-        """One last frame if the pipe takes it soon."""
+        """Send one last frame if the pipe accepts it soon."""
         until = time.monotonic() + _FAREWELL_S
         self._put({"kind": "bye", "reason": self._leaving})
         self._send([])
@@ -237,7 +237,7 @@ class Emitter(object):
 
     def _send_hello(self):
         # type: () -> None
-        """At the start, and again whenever something in it has changed."""
+        """Send the hello at the start, and whenever its content changed."""
         hello = self._composer.hello()
         hello.update(agent=self._version, pid=os.getpid(), interval_s=self._ticker.interval_s)
         if hello != self._hello:

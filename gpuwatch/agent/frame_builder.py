@@ -1,4 +1,4 @@
-"""Makes the frames of a tick from what the readers have left."""
+"""Builds the frames of a tick from the readers' results."""
 
 import time
 
@@ -21,7 +21,7 @@ _NOT_LISTED = "known to the kernel module, not listed by NVML"
 
 
 class Composer(object):
-    """What is found becomes samples, ranks and a hello; what happened goes into `events`."""
+    """Turns results into samples, ranks and a hello; events go into `events`."""
 
     def __init__(self, driver, node, logs, events, settings):
         # type: (Driver, NodeReader, LogReader, deque[dict[str, Any]], Settings) -> None
@@ -35,13 +35,13 @@ class Composer(object):
 
     def hello(self):
         # type: () -> dict[str, Any]
-        """The keys of `wire.Hello` that the node decides."""
+        """The keys of `wire.Hello` that the node determines."""
         hello = describe(self._driver, self._node, self._driver.static_info())
         return dict(hello, notices=hello["notices"] + self._logs.notices)
 
     def tick(self, now, dropped):
         # type: (float, int) -> list[dict[str, Any]]
-        """The sample of this tick and, when there is one, the list of processes; `now` in unix seconds."""
+        """The sample of this tick and, if there is one, the process list; `now` in unix seconds."""
         frames = []  # type: list[dict[str, Any]]
         gpus, static_info = self._driver.gpus, self._driver.static_info()
         host = self._take_node(frames, static_info, now)
@@ -64,7 +64,7 @@ class Composer(object):
 
     def _take_node(self, frames, static_info, now):
         # type: (list[dict[str, Any]], dict[int, dict[str, Any]], float) -> dict[str, Any] | None
-        """Put the ranks frame into `frames`, the kernel's words among the events; the host sample."""
+        """Add the ranks frame to `frames` and kernel events to `events`; return the host sample."""
         host, records = None, []  # type: dict[str, Any] | None, list[dict[str, Any]]
         while self._node.found:
             kind, value = self._node.found.popleft()
@@ -109,7 +109,7 @@ class Composer(object):
 
 def latest(before, host):
     # type: (dict[str, Any] | None, dict[str, Any]) -> dict[str, Any]
-    """Of two host samples in one tick the newer one, with the disks of the older: they come every 30 s."""
+    """The newer of two host samples in one tick, with the disks of the older (read every 30 s)."""
     if before is not None and "disks" in before:
         host.setdefault("disks", before["disks"])
     return host

@@ -1,4 +1,4 @@
-"""What the emitter sees of each GPU from outside: fresh values, or the call that does not come back."""
+"""Observes each GPU for the emitter: fresh values, or the call that does not return."""
 
 import time
 
@@ -15,25 +15,25 @@ if TYPE_CHECKING:
 
 
 class GpuWatch(object):
-    """Makes the GPU part of a sample; shows when a GPU begins and ends to hang."""
+    """Builds the GPU part of a sample; reports when a GPU starts and stops hanging."""
 
     def __init__(self, node, events, settings):
         # type: (NodeReader, deque[dict[str, Any]], Settings) -> None
         self.stuck = {}  # type: dict[int, str]
-        """Index -> call, of the GPUs that hang now."""
+        """Index -> call, of hung GPUs."""
         self._node = node
         self._events = events
         self._stuck_s = settings.stuck_s
         self._cold_s = settings.cold_s
         self._awake_at = None  # type: float | None
-        """Monotonic: when the first of all GPUs had stated who it is: the driver runs."""
+        """When the first GPU was identified (monotonic): the driver runs."""
         self._missing = {}  # type: dict[str, dict[str, str]]
 
     def sample(self, gpu, known):
         # type: (GpuReader, dict[str, Any]) -> dict[str, Any]
         """A dict with the keys of `wire.GpuSample`.
 
-        `known`: who the GPU is, with the keys of `wire.GpuInfo`, whether it has answered or not.
+        `known`: the GPU's keys of `wire.GpuInfo`, whether it has answered or not.
         """
         now = time.monotonic()
         if self._awake_at is None and gpu.info is not None:
@@ -77,7 +77,7 @@ class GpuWatch(object):
 
     def _hanging(self, gpu, known, call, now):
         # type: (GpuReader, dict[str, Any], tuple[str, float] | None, float) -> tuple[str, float] | None
-        """`call` (its name, seconds in it) where the GPU hangs in it."""
+        """`call` (its name, seconds in it) if the GPU hangs in it, else None."""
         if call is None or not self._too_long(gpu, call[1], now):
             if self.stuck.pop(gpu.index, None) is not None:
                 self._report(known, "gpu_unstuck", "info", "GPU {} answers again".format(gpu.index))
@@ -95,7 +95,10 @@ class GpuWatch(object):
 
     def _too_long(self, gpu, seconds, now):
         # type: (GpuReader, float, float) -> bool
-        """Whether a call of so many seconds is stuck; before a GPU answers the driver may be starting."""
+        """True if a call of this duration is stuck.
+
+        Before a GPU's first answer the driver may be starting.
+        """
         if gpu.answered or seconds >= self._cold_s:
             return seconds >= self._stuck_s
         return self._awake_at is not None and min(seconds, now - self._awake_at) >= self._stuck_s
@@ -111,5 +114,5 @@ class GpuWatch(object):
 
 def _rounded(values):
     # type: (dict[str, Any]) -> dict[str, Any]
-    """Three decimals are enough for everything, and cost less on the way."""
+    """Floats rounded to three decimals, which is precise enough and shorter to send."""
     return {name: round(value, 3) if isinstance(value, float) else value for name, value in values.items()}

@@ -1,4 +1,4 @@
-"""The hello frame: what this node and its GPUs are, and what is wrong with the whole of it."""
+"""The hello frame: what this node and its GPUs are, and problems of the whole node."""
 
 from .base import notices
 from .gpu import topology
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 def describe(driver, node, static_info):
     # type: (Driver, NodeReader, dict[int, dict[str, Any]]) -> dict[str, Any]
-    """The keys of `wire.Hello` that the node decides.
+    """The keys of `wire.Hello` that the node determines.
 
-    `static_info` holds what the driver's files state about GPUs that have never answered NVML.
+    `static_info`: data from the driver's files about GPUs that never answered NVML.
     """
     gpus = driver.gpus
     indices = {gpu.index for gpu in gpus}

@@ -1,4 +1,4 @@
-"""What the cockpit asks for that takes its time: done beside the emitter, one of a kind at a time."""
+"""Slow requests of the cockpit, run in threads next to the emitter, one of a kind at a time."""
 
 import threading
 from collections import deque
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class BackgroundRequests(object):
-    """Runs what a request asks for in a thread of its own; the emitter takes the replies when they are there.
+    """Runs a request in a thread of its own; the emitter takes the replies when they are ready.
 
-    `handlers` is command -> what makes the data of the reply. A request that does not come back (a dead
-    mount, a process in the kernel) keeps its kind busy and nothing else.
+    `handlers`: command -> function that makes the reply's data. A request that does not return (a dead mount,
+    a process in the kernel) blocks only its kind.
     """
 
     def __init__(self, settings, wake):
@@ -42,7 +42,7 @@ class BackgroundRequests(object):
 
     def begin(self, command, request, number):
         # type: (str, dict[str, Any], int) -> str | None
-        """Start; or why it cannot be started now."""
+        """Start a request; return why it cannot be started now, or None."""
         if command in self._busy:
             return "the same was asked before and is still being done"
         self._busy.add(command)
@@ -55,7 +55,7 @@ class BackgroundRequests(object):
 
     def take(self):
         # type: () -> list[dict[str, Any]]
-        """The replies since the last time."""
+        """Return the replies since the last call."""
         found = []
         while self._replies:
             found.append(self._replies.popleft())
@@ -75,5 +75,5 @@ class BackgroundRequests(object):
 
 def _called(module, name, *values):
     # type: (str, str, Any) -> Any
-    """What a function returns whose module is loaded now: most agents are never asked for it."""
+    """Call a function whose module is loaded now; most agents never need it."""
     return getattr(import_module("." + module, __package__), name)(*values)

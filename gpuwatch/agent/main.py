@@ -1,4 +1,4 @@
-"""The agent's entrance: called once by the bundle, leaves no trace."""
+"""Entry point of the agent, called once by the bundle; leaves nothing on the node."""
 
 import os
 import signal
@@ -18,9 +18,9 @@ NICE = 10
 
 def run(config, stdin, stdout):
     # type: (dict[str, Any], BinaryIO, BinaryIO) -> int
-    """Serve frames on `stdout` and requests on `stdin` until one of them ends; the exit status.
+    """Serve frames on `stdout` and requests on `stdin` until one of them ends; return the exit status.
 
-    The caller must leave with `os._exit`: a thread that hangs in the driver would hold up anything else.
+    The caller must exit by `os._exit`: a thread that hangs in the driver would block a normal exit.
 
     Args:
         config: nonce (str), and what `Settings` takes.

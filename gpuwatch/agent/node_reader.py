@@ -1,4 +1,4 @@
-"""The node itself, read by one thread: host, processes and kernel log. A sick mount may block any of them."""
+"""Reads the node in one thread: host, processes and kernel log. A faulty mount may block any of them."""
 
 import time
 
@@ -24,7 +24,7 @@ ADDRESSES_EVERY_S = 30.0
 
 
 class NodeReader(Reader):
-    """Leaves (kind, value) in `found`.
+    """Leaves (kind, value) pairs in `found`.
 
     host; ranks: (processes, truncated, partial, the launchers' log files); kernel: the events of the kernel
     log; records: all of it, as (unix seconds, text).
@@ -40,7 +40,7 @@ class NodeReader(Reader):
         self.kernel_notice = None  # type: dict[str, Any] | None
         self.processes_notice = notices.processes_hidden(settings.proc)
         self.memory = None  # type: tuple[int | None, int | None] | None
-        """(used, total) bytes of the last reading, for GPUs that share it."""
+        """(used, total) bytes of the last reading, for GPUs that share the host's memory."""
         self._settings = settings
         self._host = host_reader.HostReader(proc=settings.proc, sys=settings.sys)
         scan_s = min(process_reader.SCAN_EVERY_S, 0.9 * settings.medium_s)
@@ -52,7 +52,7 @@ class NodeReader(Reader):
 
     def read(self, tick):
         # type: (int) -> None
-        """One reading of everything that is due."""
+        """Read everything that is due."""
         sample = self._host.read()
         self.memory = (sample.get("memory_used_bytes"), sample.get("memory_total_bytes"))  # type: ignore[assignment]
         self.found.append(("host", sample))

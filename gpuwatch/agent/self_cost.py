@@ -1,4 +1,4 @@
-"""What watching costs the node."""
+"""The agent's own resource use."""
 
 import os
 import threading
@@ -12,7 +12,7 @@ _WINDOW_S = 10.0
 
 
 class Cost(object):
-    """Processor time, memory, threads and NVML calls over the last 10 s; of us and our log reader."""
+    """CPU time, memory, threads and NVML calls over the last 10 s, of the agent and its log reader."""
 
     def __init__(self):
         # type: () -> None
@@ -23,9 +23,9 @@ class Cost(object):
         # type: (float, int, int, int, tuple[float, int]) -> dict[str, Any]
         """A dict with the keys of `wire.AgentCost`; `calls` since the start over all `gpus`.
 
-        `reader`: CPU seconds and own resident bytes of the log reader; both run the same interpreter, whose
-        pages are counted once. What an ended one has used is in our own
-        times, as that of a reaped child.
+        `reader`: CPU seconds and private resident bytes of the log reader; both run the same interpreter,
+        whose shared pages are counted once. The use of ended readers is in the agent's own times, as of
+        reaped children.
         """
         times = os.times()
         self._marks.append((now, times[0] + times[1] + times[2] + times[3] + reader[0], calls))

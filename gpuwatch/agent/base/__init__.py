@@ -1,1 +1,1 @@
-"""Parts that every reader of the agent uses: /proc, NVML's codes, notices, ticks, requests, masks."""
+"""Parts that all readers of the agent share: /proc, NVML codes, notices, ticks, requests, secret masking."""

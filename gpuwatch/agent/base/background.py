@@ -1,4 +1,4 @@
-"""A call that may never come back, kept off the reader's own thread."""
+"""Runs calls that may never return on separate threads."""
 
 import threading
 import time
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 class Background(object):
     """Runs `call` in a daemon thread, one at a time.
 
-    A dead network mount, a wedged network card or a directory service without an answer blocks that
-    thread and no other; while it is blocked no second one is started.
+    A dead network mount, a hung network card or an unresponsive directory service blocks only that thread;
+    while it is blocked, no second one is started.
     """
 
     def __init__(self, call, name):
@@ -26,7 +26,7 @@ class Background(object):
 
     def start(self):
         # type: () -> bool
-        """Begin a call; False while the one before has not come back."""
+        """Start a call; False while the previous one has not returned."""
         if self._running:
             return False
         self._running = True
@@ -38,12 +38,12 @@ class Background(object):
 
     def wait(self, deadline):
         # type: (float) -> bool
-        """Wait for the answer until `deadline` on the monotonic clock; False when it has not come."""
+        """Wait for the result until `deadline` (monotonic); False if it has not arrived."""
         return self._answered.wait(max(0.0, deadline - time.monotonic()))
 
     def answer(self):
         # type: () -> object
-        """What the last finished call returned; None while one runs, or when it raised OSError."""
+        """The result of the last finished call; None while one runs, or if it raised OSError."""
         return self._answer if self._answered.is_set() else None
 
     def _run(self):
@@ -58,7 +58,7 @@ class Background(object):
 
 
 class Round(object):
-    """One thread that goes through a list of calls and notes where it stands."""
+    """A thread that makes a list of calls, and its position in the list."""
 
     def __init__(self, calls):
         # type: (dict[int, Callable[[], object]]) -> None
@@ -87,10 +87,10 @@ class Round(object):
 
 
 class TimedCalls(object):
-    """Asks many short questions in a worker thread, and never waits longer than `patience_s` for all.
+    """Makes many short calls in a worker thread, and waits at most `patience_s` for all of them.
 
-    A question on which the worker got stuck is not asked again while that worker lives; another worker goes
-    on with the others. With `MAX_STUCK` stuck workers nothing more is asked.
+    A call that blocks the worker is not repeated while that worker lives; another worker makes the other
+    calls. With `MAX_STUCK` blocked workers, no further calls are made.
     """
 
     MAX_STUCK = 3
@@ -103,13 +103,16 @@ class TimedCalls(object):
     @property
     def stuck(self):
         # type: () -> list[int]
-        """The keys of the questions that have not come back."""
+        """Keys of the calls that have not returned."""
         self._stuck = {key: thread for key, thread in self._stuck.items() if thread.is_alive()}
         return sorted(self._stuck)
 
     def ask(self, calls):
         # type: (dict[int, Callable[[], object]]) -> dict[int, object]
-        """The answers that came in time, by key; ask again for the others. An OSError answers None."""
+        """Return key -> result of the calls that returned in time; call again for the others.
+
+        OSError gives None.
+        """
         stuck = self.stuck
         calls = {key: call for key, call in calls.items() if key not in stuck}
         if not calls or len(stuck) >= self.MAX_STUCK:

@@ -1,4 +1,7 @@
-"""Sentences about the whole node: what is wrong, and the remedy. Dicts with the keys of `wire.Notice`."""
+"""Notices: sentences about the whole node with a problem and its remedy.
+
+Dicts with the keys of `wire.Notice`.
+"""
 
 import errno
 import os
@@ -12,12 +15,12 @@ if TYPE_CHECKING:
 
 PROCESSES_HIDDEN = "processes_hidden"
 FIRST_PERSON = 1000
-"""The lowest user id that is given to people (login.defs UID_MIN); those below run services."""
+"""Lowest user id of persons (login.defs UID_MIN); lower ids run services."""
 
 
 def no_gpu():
     # type: () -> dict[str, Any]
-    """A machine without an NVIDIA GPU, or one whose driver lists none."""
+    """Notice for a machine without an NVIDIA GPU, or whose driver lists none."""
     if sys.platform == "darwin":
         return _notice("mps", "info", "An Apple machine: its GPU has no NVML, so only the host is shown.")
     return _notice("no_gpu", "info", "No NVIDIA GPU here: only the host is shown.")
@@ -25,7 +28,7 @@ def no_gpu():
 
 def of_init(code, on_bus):
     # type: (int, int | None) -> dict[str, Any]
-    """Why nvmlInit failed. `on_bus`: NVIDIA display devices on the PCI bus, None: unknown."""
+    """Notice on why nvmlInit failed. `on_bus`: NVIDIA display devices on the PCI bus; None: unknown."""
     if code == nvml_codes.MISMATCH:
         return _notice(
             "driver_mismatch",
@@ -65,9 +68,9 @@ def of_init(code, on_bus):
 
 def starting(call, late=False):
     # type: (str, bool) -> dict[str, Any]
-    """Init has not come back yet; no time in the text, so that it does not change at every tick.
+    """Notice that init has not returned yet; without a time, so that it does not change every tick.
 
-    `late`: it lasts longer than a driver needs that no process holds open.
+    `late`: it takes longer than a driver needs that no process holds open.
     """
     return _notice(
         "nvml_starting",
@@ -79,7 +82,10 @@ def starting(call, late=False):
 
 def fewer_than_on_bus(found, on_bus, hidden=None):
     # type: (int, int | None, bool | None) -> dict[str, Any] | None
-    """Seven of eight: fewer GPUs than the PCI bus has. In a container (`hidden`) it may be meant so."""
+    """Notice that NVML lists fewer GPUs than the PCI bus has.
+
+    In a container (`hidden`) this may be intended.
+    """
     if on_bus is None or not found or found >= on_bus:
         return None
     text = "{} of {} GPUs: the driver lists fewer than are on the PCI bus.".format(found, on_bus)
@@ -95,7 +101,7 @@ def fewer_than_on_bus(found, on_bus, hidden=None):
 
 def processes_hidden(proc="/proc", user=None):
     # type: (str, int | None) -> dict[str, Any] | None
-    """Whose processes, or whose environments with their ranks, the kernel does not show to this user."""
+    """Notice on which processes or environments (and thus ranks) the kernel hides from this user."""
     own = os.geteuid() if user is None else user
     if procfs.read_bytes(proc + "/self/stat") is not None and procfs.read_bytes(proc + "/1/stat") is None:
         why = "/proc is mounted with hidepid"
@@ -113,7 +119,7 @@ def processes_hidden(proc="/proc", user=None):
 
 def _has_closed_environment(proc, own):
     # type: (str, int) -> bool
-    """Whether a person other than `own` (user ids from 1000) runs a process whose environment is closed."""
+    """True if a person other than `own` (uid from 1000) runs a process with an unreadable environment."""
     for pid in procfs.names(proc):
         if not pid.isdigit():
             continue
@@ -134,7 +140,7 @@ def _driver_in_kernel():
 
 def in_container():
     # type: () -> bool
-    """Docker or Podman: it may have been given only some of the machine's GPUs."""
+    """True in Docker or Podman, where only some of the GPUs may be visible."""
     return os.path.exists("/.dockerenv") or os.path.exists("/run/.containerenv")
 
 

@@ -1,4 +1,4 @@
-"""What each NVML return code means for us (the codes are nvmlReturn_t of nvml.h)."""
+"""Classifies NVML return codes (nvmlReturn_t of nvml.h)."""
 
 OK = 0
 UNINITIALIZED = 1
@@ -16,19 +16,19 @@ GPU_NOT_FOUND = 28
 UNKNOWN = 999
 
 NEVER = (NOT_SUPPORTED, FUNCTION_NOT_FOUND, 25, 26)
-"""Not supported, no such function, argument version mismatch, deprecated: not asked again this session."""
+"""Not supported, unknown function, argument version mismatch, deprecated: not called again this session."""
 
 NOTHING = (OK, 6, TIMEOUT, 21, 27)
 """Success without data, not found, timeout, no data, not ready: no sample this time."""
 
 LOST = (14, GPU_IS_LOST, 16, GPU_NOT_FOUND)
-"""Corrupted infoROM, GPU lost, reset required, GPU not found: the GPU is gone until proven otherwise."""
+"""Corrupted infoROM, GPU lost, reset required, GPU not found: the GPU counts as lost until it responds."""
 
 NODE = (UNINITIALIZED, DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND, MISMATCH)
-"""The driver of the whole node is in trouble."""
+"""Codes that mean a problem of the node's driver."""
 
 AGAIN = (INVALID_ARGUMENT, UNKNOWN)
-"""Worth one second try at once."""
+"""Codes worth one immediate retry."""
 
 WORDS = {
     14: "Corrupted infoROM",
@@ -41,11 +41,11 @@ WORDS = {
     MISMATCH: "RM has detected an NVML/RM version mismatch",
     UNKNOWN: "Unknown Error",
 }
-"""As nvmlErrorString states it: these are the words that people look for."""
+"""Texts of nvmlErrorString, which people search for."""
 
 
 class GpuLost(Exception):  # noqa: N818 - it is a state that is reported, not a mistake
-    """NVML states that this GPU is gone; `code` is the return code."""
+    """NVML reports that the GPU is gone; `code` is the return code."""
 
     def __init__(self, code, call):
         # type: (int, str) -> None
@@ -56,5 +56,5 @@ class GpuLost(Exception):  # noqa: N818 - it is a state that is reported, not a 
 
 def words(code):
     # type: (int) -> str
-    """A few words for a code that stops a GPU or a node."""
+    """A short text for a code that stops a GPU or a node."""
     return WORDS.get(code, "NVML error {}".format(code))

@@ -1,4 +1,4 @@
-"""The way out: frames as one zlib stream on a descriptor that is never waited for."""
+"""Sends frames as one zlib stream over a non-blocking descriptor."""
 
 import json
 import os
@@ -12,9 +12,9 @@ _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, ensure_ascii=
 
 
 class OutputStream(object):
-    """Writes what the pipe takes and keeps the rest; while a rest is kept, nothing new is taken.
+    """Writes what the pipe accepts and keeps the rest; while there is a rest, nothing new is accepted.
 
-    A zlib stream cannot lose its middle: what is dropped must be dropped before it is compressed.
+    A zlib stream cannot lose data in the middle: frames must be dropped before compression.
     """
 
     def __init__(self, descriptor, nonce):
@@ -27,18 +27,18 @@ class OutputStream(object):
 
     def fileno(self):
         # type: () -> int
-        """For select."""
+        """The descriptor, for select."""
         return self._descriptor
 
     @property
     def full(self):
         # type: () -> bool
-        """Whether something waits for the reader of the pipe."""
+        """True if data waits for the reader of the pipe."""
         return bool(self._pending)
 
     def write(self, frames):
         # type: (Iterable[dict[str, Any] | str]) -> None
-        """Send one batch; a frame may already be JSON. Only to be called when not `full`.
+        """Send a batch of frames; a frame may already be JSON. Call only when not `full`.
 
         Raises:
             OSError: the reader is gone.
@@ -51,7 +51,7 @@ class OutputStream(object):
 
     def flush(self):
         # type: () -> None
-        """Write what the pipe takes now.
+        """Write what the pipe accepts now.
 
         Raises:
             OSError: the reader is gone.
@@ -65,13 +65,13 @@ class OutputStream(object):
 
     def restore(self):
         # type: () -> None
-        """Leave the descriptor as it was found: others may share it."""
+        """Restore the descriptor's flags, since other processes may share it."""
         os.set_blocking(self._descriptor, self._was_blocking)
 
 
 def _valid(text):
     # type: (str) -> bytes
-    """UTF-8 for a strict reader: halves of a character (a name's bytes that are no UTF-8) are replaced."""
+    """Valid UTF-8: unpaired surrogates (from names that are not UTF-8) are replaced."""
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""The rank that a log file's path names.
+"""Parses the rank from a log file's path.
 
 Layouts: torchrun `--log-dir` (`attempt_0/3/stdout.log`, a local rank), DeepSpeed (`..._rank3.log`), NeMo
 (`..._globalrank-3_localrank-1.txt`), composer (`logs-rank3.txt`), Open MPI (`rank.3/stdout`), Slurm's `%t`
@@ -22,7 +22,7 @@ _LOCAL = (
 
 def ranks_of_path(path):
     # type: (str) -> tuple[int | None, int | None]
-    """(rank, local rank) that the path names, the deepest folder or file first; None where it does not."""
+    """(rank, local rank) from the path, innermost component first; None where it has none."""
     return _last(_GLOBAL, path), _last(_LOCAL, path)
 
 

@@ -1,4 +1,4 @@
-"""Small kernel files as text and numbers; a file that cannot be read is None, never an error."""
+"""Reads small kernel files as text and numbers; an unreadable file gives None, never an error."""
 
 import os
 import re
@@ -10,7 +10,7 @@ UNPRINTABLE = re.compile(
 
 def read_bytes(path, limit=65536):
     # type: (str, int) -> bytes | None
-    """Up to `limit` bytes of a file; plain descriptors, because `open()` costs five times as much."""
+    """Up to `limit` bytes of a file; uses descriptors, because `open()` costs five times as much."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY)
     except (OSError, ValueError):
@@ -32,14 +32,14 @@ def read_bytes(path, limit=65536):
 
 def read_text(path, limit=65536):
     # type: (str, int) -> str | None
-    """Up to `limit` bytes of a file as text without surrounding white space."""
+    """Up to `limit` bytes of a file as text, stripped."""
     data = read_bytes(path, limit)
     return None if data is None else data.decode("utf-8", "replace").strip()
 
 
 def read_int(path):
     # type: (str) -> int | None
-    """A file that holds one decimal number."""
+    """The decimal number in a file, or None."""
     data = read_bytes(path, 64)
     try:
         return None if data is None else int(data)
@@ -49,7 +49,7 @@ def read_int(path):
 
 def read_link(path):
     # type: (str) -> str | None
-    """Where a symbolic link leads."""
+    """The target of a symbolic link, or None."""
     try:
         return os.readlink(path)
     except OSError:
@@ -58,7 +58,7 @@ def read_link(path):
 
 def names(path):
     # type: (str) -> list[str]
-    """The sorted names in a folder; empty where it cannot be listed."""
+    """The sorted names in a folder; empty if unreadable."""
     try:
         return sorted(os.listdir(path))
     except OSError:
@@ -67,6 +67,6 @@ def names(path):
 
 def clean(text, limit):
     # type: (str, int) -> str
-    """`text` on one line without control, direction or broken characters, at most `limit` characters."""
+    """`text` on one line without control, bidi or invalid characters, at most `limit` characters."""
     text = UNPRINTABLE.sub(" ", text[: 4 * limit]).strip()
     return text if len(text) <= limit else text[: limit - 1] + "\u2026"

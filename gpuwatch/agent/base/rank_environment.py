@@ -1,6 +1,6 @@
-"""Which rank a process is, from the environment it was started with.
+"""Determines the rank of a process from the environment it was started with.
 
-Only the variables named here are ever taken out of an environment; everything else stays where it is.
+Only the variables listed here are ever read; all others are ignored.
 """
 
 from .procfs import clean
@@ -36,7 +36,7 @@ VARIABLES = (
 )
 MAX_VALUE = 200
 MAX_RANKS = 1000000
-"""A larger number in an environment or a line is not a rank or a world size: the cockpit refuses it."""
+"""Larger numbers are not accepted as rank or world size; the cockpit would refuse them."""
 
 _TORCH = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
 _FAMILIES = (
@@ -46,7 +46,7 @@ _FAMILIES = (
     ("PMIX_RANK", "", ""),
     ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS"),
 )
-"""(rank, local rank, world size) as the launchers name them, the surest first."""
+"""(rank, local rank, world size) variables of the launchers, most reliable first."""
 LAUNCHER_RANKS = tuple(family[0] for family in _FAMILIES)
 
 _WANTED = {name.encode("ascii"): name for name in VARIABLES}
@@ -79,7 +79,7 @@ def identity(found):
 
 def is_rank(value):
     # type: (object) -> bool
-    """Whether a value that was read from a line can be the number of a rank."""
+    """True if a value from a line can be a rank number."""
     return isinstance(value, int) and 0 <= value < MAX_RANKS
 
 
@@ -112,7 +112,7 @@ def _master(found):
 
 def _job(found):
     # type: (dict[str, str]) -> str | None
-    """What was made to name a job; torchrun calls one without an id "none"."""
+    """The job name; torchrun's "none" for a missing id is ignored."""
     run = found.get("TORCHELASTIC_RUN_ID")
     named = found.get("SLURM_JOB_ID") or (run if run != "none" else None)
     return named or found.get("PMIX_NAMESPACE") or None

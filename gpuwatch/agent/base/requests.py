@@ -1,4 +1,4 @@
-"""Requests: plain JSON lines on stdin, read without ever waiting."""
+"""Reads requests: JSON lines on stdin, non-blocking."""
 
 import json
 import os
@@ -12,7 +12,7 @@ _CHUNK = 65536
 
 
 class Requests(object):
-    """Cuts stdin into requests. `ended` is set at its end: the cockpit is gone."""
+    """Splits stdin into requests. `ended` is set at end of file: the cockpit is gone."""
 
     def __init__(self, stdin, max_line=MAX_LINE):
         # type: (BinaryIO, int) -> None
@@ -28,12 +28,12 @@ class Requests(object):
 
     def fileno(self):
         # type: () -> int
-        """For select."""
+        """The descriptor, for select."""
         return self._descriptor
 
     def read(self):
         # type: () -> list[Any]
-        """The requests that have come: what the JSON states, or ValueError for a line that is none."""
+        """The received requests: decoded JSON, or ValueError for an invalid line."""
         try:
             data = os.read(self._descriptor, _CHUNK)
             self.ended = not data
@@ -57,7 +57,7 @@ class Requests(object):
 
     def restore(self):
         # type: () -> None
-        """Leave the descriptor as it was found: others may share it."""
+        """Restore the descriptor's flags, since other processes may share it."""
         os.set_blocking(self._descriptor, self._was_blocking)
 
 

@@ -1,4 +1,4 @@
-"""Forms that show a secret by themselves: tokens of known issuers, lines of a private key, random text."""
+"""Secrets recognisable by form: tokens of known issuers, lines of private keys, random text."""
 
 import re
 
@@ -14,7 +14,7 @@ FORM_SIGNS = (
     "r8_", "dapi", "hooks.slack.com", "/webhooks/", "atatt3x", "secret-key-", "tskey-", "mii",
     "b3blbnnzac1rzxktdj", "gocspx-", "1//0", "q~", "fwogzxivyxdz", "iqojb3jpz2lu",
 )  # fmt: skip
-"""One of these words stands in every text with such a token, in lower case."""
+"""One of these substrings (lower case) is in every text with such a token."""
 _FORMS = re.compile(
     r"\bhf_[A-Za-z0-9]{16,200}|\b(?:AKIA|ASIA)[0-9A-Z]{16}\b|\bgh[pousr]_[A-Za-z0-9]{20,255}"
     r"|\bgithub_pat_\w{20,255}|\bgl[a-z]{1,6}t-[\w-]{16,255}|\bx(?:ox[abeoprs]|app)-[A-Za-z0-9-]{10,255}"
@@ -36,14 +36,14 @@ _MARKED_FORMS = (
     ("FwoGZXIvYXdz", re.compile(r"\bFwoGZXIvYXdz[A-Za-z0-9+/=%]{20,4096}")),
     ("IQoJb3JpZ2lu", re.compile(r"\bIQoJb3JpZ2lu[A-Za-z0-9+/=%]{20,4096}")),
 )
-"""A literal of each, and the form: long signed tokens, Google's and Azure's secrets, AWS session tokens."""
+"""A literal and the pattern of each form: signed tokens, Google's and Azure's secrets, AWS session tokens."""
 _WEBHOOK = re.compile(
     r"(hooks\.slack\.com/[a-z]{5,9}/|/api/webhooks/|/webhookb2/|\.telegram\.org/bot)"
     r"([\w/@:-]{8,512}?)(?=[^\w/@:-]|$|/send|/get)"
 )
 _KEY_LINE = re.compile(r"(?:(?<=\s)|^)[A-Za-z0-9+/]{64,86}={0,2}(?=\s{0,3}$)")
 _KEY_LINE_WIDTH = 64
-"""Characters in a line of a PEM file (RFC 7468); OpenSSH writes 70, MIME 76, Azure's keys 88."""
+"""Characters per line of a PEM file (RFC 7468); OpenSSH uses 70, MIME 76, Azure's keys 88."""
 _LONG_WORD = re.compile(r"[\w-]{24,4096}")
 _RUN = re.compile(r"[A-Za-z0-9]{24,4096}")
 _CLASSES = re.compile(r"[a-z]{1,4096}|[A-Z]{1,4096}|[0-9]{1,4096}|[^a-zA-Z0-9]{1,4096}")
@@ -51,7 +51,7 @@ _CLASSES = re.compile(r"[a-z]{1,4096}|[A-Z]{1,4096}|[0-9]{1,4096}|[^a-zA-Z0-9]{1
 
 def without_known_forms(text):
     # type: (str) -> str
-    """The text without tokens whose issuer is known by their form."""
+    """The text with tokens of known issuers masked."""
     for mark, form in _MARKED_FORMS:
         if mark in text:
             text = form.sub(MASK, text)
@@ -60,7 +60,7 @@ def without_known_forms(text):
 
 def without_key_line(text):
     # type: (str) -> str
-    """The text without a line of base64, as the body of a private key has them."""
+    """The text with a base64 line masked, as in the body of a private key."""
     end = text.rstrip()[-_KEY_LINE_WIDTH:]
     if len(end) < _KEY_LINE_WIDTH or " " in end:
         return text
@@ -69,7 +69,7 @@ def without_key_line(text):
 
 def without_random(text):
     # type: (str) -> str
-    """The text without random words: a token whose issuer is not known. Mangled names of C++ are none."""
+    """The text with random words masked: tokens of unknown issuers. Mangled C++ names are kept."""
     return _LONG_WORD.sub(_long_word, text)
 
 
@@ -93,10 +93,10 @@ def _key_line(found):
 
 def is_random(value, least):
     # type: (str, int) -> bool
-    """Whether a text of at least `least` characters changes between small, capital and digit all the time.
+    """True if a text of at least `least` characters mixes lower case, capitals and digits like random base64.
 
-    Of random base64 two in three neighbours differ in kind; of words, names and numbers one in four or fewer.
-    A hash in hexadecimal digits is not meant: it has no capitals.
+    In random base64 two of three neighbours differ in kind; in words, names and numbers at most one of four.
+    Hexadecimal hashes do not match, since they have no capitals.
     """
     changes = len(_CLASSES.findall(value))
     kinds = (value.lower() != value) + (value.upper() != value) + any(each in value for each in "0123456789")

@@ -1,8 +1,8 @@
-"""Passwords, keys and tokens in command lines and log text are masked where they are read.
+"""Masks passwords, keys and tokens in command lines and log text, where they are read.
 
-What is masked: values of options and assignments whose name ends in a word for a secret, passwords in URLs,
+Masked are: values of options and assignments whose name ends in a word for a secret, passwords in URLs,
 credentials of `Authorization`, signatures in URLs, private keys, and tokens with the form of a known issuer.
-A secret that stands without any of these signs cannot be distinguished from other text.
+A secret without any of these signs cannot be distinguished from other text.
 """
 
 import re
@@ -24,14 +24,14 @@ _SIGNS = FORM_SIGNS + PHRASE_SIGNS + (
     "session", "key=", "key>", " key ", "ngkey", "mot de", "storepass", "keypass",
     "\u5bc6\u7801", "sessid", "ldap", "ipmi", "key_data",
 )  # fmt: skip
-"""One of these words stands in every text with something to mask, in lower case."""
+"""One of these substrings (lower case) is in every text with something to mask."""
 _BETWEEN = (
     r"(?P<between>\\{0,7}[\"']{0,2} {0,3}(?::=|=>|->|[=:\uff1a])[ \t\u00a0\u3000]{0,3}"
     r"|%(?:2[27]%)?3[Aa](?:%2[27])?|%3[Dd]|[\"'\]]{0,2}[ \t]{0,60}(?:\.{3,120}|[:=|\u2502\u2503])[ \t]{0,60}"
     r"|\\?[\"'],[ \t]{0,3}(?=[br]?\\?[\"'])|[\"']?[ \t]{1,60}(?:is[ \t]{1,3})?)"
 )
 _REST = r"(?:[,;&<>(){}\[\]](?![\w.-]{1,40}[=:])[^\s\"',;&<>(){}\[\]]{1,4096}){0,64}"
-"""What follows a separator is still of the value, unless the next name begins."""
+"""After a separator, text still belongs to the value unless the next name begins."""
 _VALUE = (
     r"(?:(?P<masked>\[masked\])|(?P<call>[A-Za-z_][\w.]{0,63}\()?[br]{0,2}"
     r"(?:\\{1,7}[\"'](?P<escaped>[^\"'\n]{1,4096})"
@@ -55,13 +55,13 @@ _BEARER = re.compile(
 )
 _URL = re.compile(r"(?<=://)([^\s/@:\"']{0,256})(:[^\s/\"']{0,256})?(?=@)")
 _URL_SLASH = re.compile(r"(?<=://)([^\s/@:\"']{1,256}:)(?!\d{1,5}(?:/|$))([^\s\"'@]{1,256})(?=@)")
-"""A password with an unescaped slash."""
+"""A password in a URL with an unescaped slash."""
 _SIGNED = re.compile(
     r"([?&;]sig(?:nature)?=|\bX-(?:Amz|Goog)-(?:Signature|Security-Token)=|\b(?:Account|SharedAccess)Key=)"
     r"([^\s\"'&;]{4,4096})",
     re.IGNORECASE,
 )
-"""Signatures in URLs, and keys of connection strings."""
+"""Signatures in URLs, and keys in connection strings."""
 _OPTION = re.compile(
     r"((?:^|(?<=[\s\"']))--?(?:[A-Za-z]{1,24}[-_]){0,3}(?:store|key)?(?:pass|pwd|pw|auth)"
     r"(?:=|[ \t]{1,8}|[\"'],[ \t]{0,3})[\"']?)"
@@ -85,7 +85,7 @@ _PRIVATE_KEY = re.compile(r"(-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----)
 _METHODS = frozenset(
     ("basic", "digest", "gssapi", "kerberos", "ldap", "munge", "auth/munge", "oauth", "oauth2")
 )
-"""Ways to log in, which `--auth` may name."""
+"""Login methods that `--auth` may name."""
 _NO_SECRETS = frozenset((
     "none", "null", "true", "false", "nil", "undefined", "required", "missing", "invalid", "expired",
     "is", "for", "was", "not", "and", "or", "in", "of", "to", "the", "id", "error", "found", "unset",
@@ -98,17 +98,17 @@ _TEXT_TOKEN = re.compile(
 _LONG_TOKEN = 8
 _LONG_USER = 20
 _REFERENCE = re.compile(r"\$(?:\w{1,64}|\{[^}\s]{0,200}\}?|\(.{0,4096})$|\*{1,4096}$|<[^>\n]{0,200}>?$")
-"""`$NAME`, `$(command)`, `****`, `<hidden>`: stands for a secret, but is none."""
+"""`$NAME`, `$(command)`, `****`, `<hidden>`: placeholders for a secret."""
 _LAST_WORD = re.compile(r"[A-Za-z0-9]{1,24}$")
 _CLOSED = re.compile(r"[<({\[].{0,4096}[>)}\]][,;.]?$")
 _MEASURE = re.compile(r"[+-]?[0-9.]{1,20}(?:[eE][+-]?[0-9]{1,3})?(?:/[0-9]{1,20})?[%a-zA-Z]{0,3}$")
 _HEX = re.compile(r"(?=[0-9]{0,128}[a-f])(?=[a-f]{0,128}[0-9])[0-9a-f]{32,128}$")
 _EXPRESSION = re.compile(r"(?:[a-z_]{1,40}\.[a-z_.]{1,80}|Optional|Union|Column|Field|SecretStr)[\[(]")
 _READS = re.compile(r"(?:env|get|environ|open|load|read|pass|prompt|input|Error)\($", re.IGNORECASE)
-"""Names of functions whose argument names a secret, and is none."""
+"""Functions whose argument is the name of a secret."""
 _ASCII_ESCAPE = re.compile(r"\\{1,4}u00([2-6][0-9A-Fa-f]|7[0-9A-Ea-e])")
 _RULES = ("|", "\u2502", "\u2503")
-"""Between the cells of a table."""
+"""Separators of table cells."""
 _MIN_WEAK = 4
 _MIN_RANDOM = 12
 _SHORT_PASSWORD = 6
@@ -117,7 +117,7 @@ _MIN_OPAQUE, _MIN_DIGITS = 16, 3
 
 def masked(text):
     # type: (str) -> str
-    """The text with `MASK` in place of every secret; the same text where there is none."""
+    """The text with every secret replaced by `MASK`."""
     if "\\u00" in text:
         text = _ASCII_ESCAPE.sub(_character, text)
     if "&quot;" in text:
@@ -145,7 +145,7 @@ def masked(text):
 
 def _character(found):
     # type: (Match[str]) -> str
-    """An escape of JSON as the character, as Go writes `&`; quotes and backslashes stay escaped."""
+    """Decode a JSON escape (as Go writes `&`); quotes and backslashes stay escaped."""
     character = chr(int(found.group(1), 16))
     return "\\" + character if character in '"\\' else character
 
@@ -186,7 +186,7 @@ def _option(found):
 
 def _masked_named(found):
     # type: (Match[str]) -> str
-    """A value behind a name; behind a space it is one only in an option."""
+    """Mask the value after a name; after a space it is a value only in an option."""
     whole, between = found.group(0), found.group("between")
     value = _value(found)
     spaced = not between.strip("\\ \t\"',is")
@@ -211,7 +211,7 @@ def _masked_named(found):
 
 def _is_opaque(value, is_password):
     # type: (str, bool) -> bool
-    """Whether a value, of which a sentence states that it is the secret, is no word of that sentence."""
+    """True if a value that a sentence calls the secret is not just a word of that sentence."""
     digits = sum(each in "0123456789" for each in value)
     letters = sum(each.isalpha() for each in value)
     if is_password:
@@ -221,7 +221,7 @@ def _is_opaque(value, is_password):
 
 def _masked_weak_name(found):
     # type: (Match[str]) -> str
-    """A value behind `DB_PASS=` or `WANDB_KEY=`: not of `forward_pass=`, `sort_key=` or `--pass 3`."""
+    """Mask the value after `DB_PASS=` or `WANDB_KEY=`; not of `forward_pass=`, `sort_key=` or `--pass 3`."""
     name, value = found.group("name").lower(), _value(found)
     assigned = any(sign in found.group("between") for sign in "=:%>") or _in_option(found)
     plain = value.lower() in _NO_SECRETS or value.lower() in _METHODS or _is_reference(value)
@@ -248,7 +248,7 @@ def _masked_weak_name(found):
 
 def _is_code(found, value):
     # type: (Match[str], str) -> bool
-    """Whether an expression stands behind the name: `os.environ["X"]`, `Optional[str]`, `getenv("X")`."""
+    """True if an expression follows the name: `os.environ["X"]`, `Optional[str]`, `getenv("X")`."""
     if not found.group("call"):
         return _EXPRESSION.match(value + found.string[found.end() : found.end() + 1]) is not None
     mixed = any(each in "0123456789" for each in value) and not value.isupper()
@@ -257,20 +257,20 @@ def _is_code(found, value):
 
 def _is_key(value):
     # type: (str) -> bool
-    """Whether it is random text, of hexadecimal digits too."""
+    """True for random text, including hexadecimal digits."""
     return is_random(value, _MIN_RANDOM) or _HEX.match(value) is not None
 
 
 def _is_listed(found, value):
     # type: (Match[str], str) -> bool
-    """Whether a value that follows its name in a list, or after a blank, is random text."""
+    """True if a value that follows its name in a list or after a blank is random text."""
     opaque = "," in found.group("between") and value.isalnum() and len(value) >= _MIN_RANDOM
     return _is_key(value) or (opaque and _is_opaque(value, True))
 
 
 def _is_bare_password(found, before):
     # type: (Match[str], str) -> bool
-    """`pwd=` and `pw=` alone: no path, as in the shell's PWD, and where a colon follows with a digit."""
+    """True for `pwd=` and `pw=` alone: not a path (the shell's PWD), and after a colon only with a digit."""
     value, is_assigned = _value(found), "=" in found.group("between")
     mixed = any(each in value for each in "0123456789") and not value.isdigit()
     return before == "" and value[:1] not in ("~", ".") and "/" not in value and (is_assigned or mixed)
@@ -278,7 +278,7 @@ def _is_bare_password(found, before):
 
 def _word_before(found):
     # type: (Match[str]) -> str
-    """`db` of `X_DB_PASS` or `--x-db-pass`; empty where the name is one word."""
+    """`db` of `X_DB_PASS` or `--x-db-pass`; empty if the name is one word."""
     start = found.start()
     if found.string[start - 1 : start] not in ("-", "_"):
         return ""
@@ -308,7 +308,7 @@ def _is_reference(value):
 
 def _is_measure(value):
     # type: (str) -> bool
-    """A number with or without a unit: `12.3ms`, `3/5`, `1e-3`."""
+    """True for a number with or without unit: `12.3ms`, `3/5`, `1e-3`."""
     return _MEASURE.match(value) is not None
 
 
@@ -319,7 +319,7 @@ def _is_number(value):
 
 def _is_text_token(found, value):
     # type: (Match[str], str) -> bool
-    """Whether a token is a piece of text of a language model, and no credential."""
+    """True if a "token" is a language model's piece of text, not a credential."""
     words = " " in value and not _in_option(found)
     text = len(value) < _LONG_TOKEN or words or "/" in value or value.startswith(("-", "."))
     return text or _TEXT_TOKEN.search(found.string[max(0, found.start() - 12) : found.start()]) is not None
@@ -327,6 +327,6 @@ def _is_text_token(found, value):
 
 def _in_option(found):
     # type: (Match[str]) -> bool
-    """Whether the name is that of an option, `--hf-token` or `-password`."""
+    """True if the name is an option's: `--hf-token` or `-password`."""
     before = found.string[max(0, found.start() - 48) : found.start()].replace("\t", " ")
     return before[before.rfind(" ") + 1 :].lstrip("\\\"'([=")[:1] == "-"

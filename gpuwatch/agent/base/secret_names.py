@@ -1,4 +1,4 @@
-"""Which names are those of secrets, and their values in XML and in pairs of `name` and `value`."""
+"""Names of secrets, and their values in XML and in `name`/`value` pairs."""
 
 import re
 
@@ -18,12 +18,12 @@ SECRET_KEYS = frozenset((
     "mysql", "pg", "postgres", "mongo", "redis", "rediscli", "smtp", "mail", "ftp", "root", "proxy",
     "registry", "security",
 ))  # fmt: skip
-"""What stands before `_KEY` or `_PASS` where it opens something."""
+"""Words before `_KEY` or `_PASS` that make it a secret."""
 PASSES = frozenset((
     "forward", "backward", "fwd", "bwd", "first", "second", "third", "single", "multi", "two", "one",
     "last", "next", "per", "eval", "train", "bypass", "by",
 ))  # fmt: skip
-"""What stands before `_pass` where it is a pass over data."""
+"""Words before `_pass` that make it a pass over data."""
 _KEY_OF = frozenset(("api", "access", "private", "auth"))
 _ENDS = (
     "password", "passwd", "passphrase", "secret", "token", "credential", "credentials", "apikey", "accesskey",
@@ -91,7 +91,7 @@ _NUMBER = "0123456789.%/+-"
 
 def is_secret_name(name):
     # type: (str) -> bool
-    """Whether a name ends in a word for a secret: `DB_PASSWORD`, `apiKey`, `spring.datasource.password`."""
+    """True if a name ends in a word for a secret: `DB_PASSWORD`, `apiKey`, `spring.datasource.password`."""
     words = [word.lower() for word in _WORDS.findall(name)]
     if not words:
         return False
@@ -109,9 +109,9 @@ def is_secret_name(name):
 
 def masked_arguments(arguments):
     # type: (list[str]) -> list[str]
-    """Arguments of a program, those masked whole that are the value of an option with such a name.
+    """The arguments of a program, with the values of options with such names masked.
 
-    A value in quotes or of several words is left to `masked`.
+    Values in quotes or of several words are left to `masked`.
     """
     shown, name = [], ""
     for argument in arguments:
@@ -133,7 +133,7 @@ def _is_whole(value):
 
 def without_paired(text, lower):
     # type: (str, str) -> str
-    """The text without the values of such names in XML and in pairs. `lower`: the text in lower case."""
+    """The text with values of such names in XML and in pairs masked. `lower`: the text in lower case."""
     if "value" in lower:
         text = _PAIR_BACKWARDS.sub(_backwards, _PAIR.sub(_paired, text))
     if "</" in text or "]]>" in text:
@@ -143,9 +143,9 @@ def without_paired(text, lower):
 
 def value_below(above, line):
     # type: (tuple[str, ...], str) -> str | None
-    """A secret in a line below its name, as manifests of Kubernetes have them; None: there is none.
+    """The secret in a line below its name, as in Kubernetes manifests; None: there is none.
 
-    `above`: the lines above, the nearest first; the nearest with a name counts.
+    `above`: the lines above, nearest first; the nearest one with a name counts.
     """
     found = _VALUE_LINE.search(line)
     if found is None:
@@ -170,7 +170,7 @@ def _backwards(found):
 
 def _masked(found, name, values):
     # type: (Match[str], int, range) -> str
-    """The match with its value masked, if the name is that of a secret. `name`, `values`: groups."""
+    """The match with its value masked if the name is a secret's. `name`, `values`: group numbers."""
     value = next(each for each in values if found.group(each))
     whole = found.group(0)
     if not _is_secret(found.group(name), found.group(value)):

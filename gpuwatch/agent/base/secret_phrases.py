@@ -1,4 +1,4 @@
-"""Secrets in phrases of commands, netrc files and records, and those whose name is on the line above."""
+"""Masks secrets in phrases of commands, netrc files and records, and those named on the line above."""
 
 import re
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from typing import Match  # noqa: F401 - used in type comments
 
 PHRASE_SIGNS = ("wandb", "-pass", "--proxy", "password", "passwd", "secret", "token", "login", "identified")
-"""One of these stands in every text with such a phrase, in lower case."""
+"""One of these substrings (lower case) is in every text with such a phrase."""
 _CLIENTS = ("mysql", "mariadb", "redis-cli", "ldap", "ipmitool", "login")
 _GAP = r"[\"']?,?[ \t]{1,3}[\"']?"
 _WANDB = re.compile(
@@ -32,7 +32,7 @@ _PROGRAMS = {
     "P": re.compile(r"\bipmitool\b"),
     "w": re.compile(r"\bldap[a-z]{3,8}\b"),
 }
-"""Option of one letter -> the programs of which it is the password."""
+"""One-letter option -> programs for which it is the password."""
 _COMMAND_CHARS = 240
 _COMMAND_ENDS = re.compile(r"[\n|;]")
 _EXPORT = re.compile(
@@ -78,7 +78,7 @@ _NAME_ENDS = re.compile(
 """A line that ends with a secret's name: YAML's `secret: >`, `--password=` before a line end."""
 _KEY_BEGINS = re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----\W{0,8}$")
 _LAST_SIGNS = (":", "=", ">", "|", "-", "+", "\\")
-"""One of these ends a line whose value, or whose private key, follows."""
+"""Last characters of a line whose value, or private key, follows."""
 _PREFIX = re.compile(r"^(?:\[[^\]\n]{1,64}\]:?[ \t]|[\w.-]{1,64}:[ \t]|[ \t]{1,64}){0,4}")
 _BASE64 = re.compile(r"[A-Za-z0-9+/=]{4,128}[ \t]{0,8}$|\[masked\]|Proc-Type:|DEK-Info:|$")
 _VALUE_LINE = re.compile(r"[\"']?([^\s\"':=]{4,4096})[\"']?,?[ \t]{0,8}$")
@@ -86,7 +86,7 @@ _VALUE_LINE = re.compile(r"[\"']?([^\s\"':=]{4,4096})[\"']?,?[ \t]{0,8}$")
 
 def without_phrases(text, lower):
     # type: (str, str) -> str
-    """The text without the secrets of such phrases. `lower`: the text in lower case."""
+    """The text with the secrets of such phrases masked. `lower`: the text in lower case."""
     if "wandb" in lower:
         text = _WANDB.sub(_mixed, text)
     if "-pass" in lower:
@@ -109,19 +109,19 @@ def without_phrases(text, lower):
 
 
 class SecretLines(object):
-    """Masks values whose name is on the line above, and the lines of private keys, line by line."""
+    """Masks values named on the line above, and lines of private keys, line by line."""
 
     def __init__(self):
         # type: () -> None
         self._above = ("", "", "")
-        """The last lines, the nearest first."""
+        """The last lines, nearest first."""
         self._in_key = False
         self._words_before = 0
-        """In the lines of a private key: those of the log's prefix, as the key's first line has it."""
+        """Within a private key: number of prefix words, as on the key's first line."""
 
     def masked(self, line):
         # type: (str) -> str
-        """The next line, without such a secret; only a line of one word is a value."""
+        """The next line, masked; only a line of one word can be a value."""
         lines, self._above = self._above, (line, *self._above[:2])
         above = lines[0]
         paired = value_below(lines, line) if "alue" in line or "<string>" in line else None
@@ -150,16 +150,16 @@ class SecretLines(object):
 
 def masked_lines(lines):
     # type: (list[str]) -> list[str]
-    """Lines that follow each other, each without its secret, as `SecretLines`."""
+    """Consecutive lines, masked as by `SecretLines`."""
     secrets = SecretLines()
     return [secrets.masked(line) for line in lines]
 
 
 def _letter(found):
     # type: (Match[str]) -> str
-    """A password behind an option of one letter, where the command before it is a program that logs in.
+    """Mask the password after a one-letter option if the command before it is a login program.
 
-    The command is looked for behind the option: a line that repeats the program's name costs no more.
+    The command is searched only for such an option, so that repeated program names cost nothing.
     """
     option, letter, gap, value = found.groups()
     start = found.start()
@@ -173,7 +173,7 @@ def _letter(found):
 
 def _mixed(found):
     # type: (Match[str]) -> str
-    """A value of letters and digits: no word of a sentence is one."""
+    """Mask a value of letters and digits, which is no word of a sentence."""
     value = found.group(2)
     return found.group(1) + MASK if _has_digit(value) and _is_secret(value) else found.group(0)
 
@@ -199,7 +199,7 @@ def _nested(found):
 
 def _item(value, is_token):
     # type: (str, bool) -> str
-    """A piece of text of a language model is called a token, too: a credential has digits."""
+    """Mask an item; a language model's text token, which has no digits, is kept."""
     plain = is_token and (len(value) < 8 or not _has_digit(value))
     return value if plain or not _is_secret(value) else MASK
 

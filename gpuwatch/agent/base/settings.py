@@ -1,4 +1,4 @@
-"""What the agent is started with: what the link asks for, and how often things are read."""
+"""Settings of the agent: options from the link, and reading intervals."""
 
 import os
 import socket
@@ -13,7 +13,7 @@ MAX_INTERVAL_S = 60.0
 
 
 class Settings(object):
-    """The config dict of `main.run` with its defaults. A link sends the first three, tests the others."""
+    """The config dict of `main.run` with defaults. Links send the first three keys, tests the others."""
 
     def __init__(self, config):
         # type: (dict[str, Any]) -> None
@@ -23,20 +23,20 @@ class Settings(object):
 
         self.interval_s = within(seconds("interval_s", 1.0))
         self.ping_deadline_s = seconds("ping_deadline_s", 60.0)
-        """No request for so long ends the agent."""
+        """The agent ends after this long without a request (seconds)."""
         self.version = str(config.get("version", ""))
         self.medium_s = seconds("medium_s", 5.0)
-        """The 5 s tier, and the processes."""
+        """Period of the 5 s tier and of processes."""
         self.slow_s = seconds("slow_s", 30.0)
-        """The 30 s tier."""
+        """Period of the 30 s tier."""
         self.probe_s = seconds("probe_s", 5.0)
-        """How often a lost GPU is asked whether it is back."""
+        """Seconds between checks whether a lost GPU is back."""
         self.retry_s = seconds("retry_s", 30.0)
-        """How often a driver that failed is started again, and the GPUs of one that runs are counted."""
+        """Seconds between restarts of a failed driver, and between counts of a running driver's GPUs."""
         self.stuck_s = seconds("stuck_s", 3.0)
-        """A call that lasts longer is reported as stuck; slow drivers take up to a second or two."""
+        """Seconds after which a call is reported as stuck; slow drivers take up to two."""
         self.cold_s = seconds("cold_s", 20.0)
-        """The first calls of a driver that no process holds open may last so long, on all GPUs at once."""
+        """Seconds that a driver's first calls may take (all GPUs together) if no process holds it open."""
         self.proc = str(config.get("proc", "/proc"))
         self.sys = str(config.get("sys", "/sys"))
         self.kmsg = str(config.get("kmsg") or os.environ.get("GPUWATCH_KERNEL_LOG") or "/dev/kmsg")
@@ -51,17 +51,17 @@ class Settings(object):
             "discover": bool(config.get("discover")),
             "earlier_folders": list(config.get("earlier_folders", ())),
         }  # type: dict[str, Any]
-        """What the log reader is started with."""
+        """Settings of the log reader."""
 
 
 def _names(node):
     # type: (object) -> list[str]
-    """What `{host}` may stand for: the name in the cockpit's plan, and what the node calls itself."""
+    """Values of `{host}`: the name in the cockpit's plan, and the node's own names."""
     here = socket.gethostname()
     return sorted({name for name in (str(node or ""), here, here.partition(".")[0]) if name})
 
 
 def within(seconds):
     # type: (float) -> float
-    """An interval that is asked for, kept between the shortest and the longest."""
+    """A requested interval, clamped to the allowed range."""
     return min(MAX_INTERVAL_S, max(MIN_INTERVAL_S, seconds))

@@ -1,4 +1,4 @@
-"""The common tick: readers start together, and the emitter learns when all that were free are done."""
+"""The common tick: starts all readers together, and signals when the free ones are done."""
 
 import threading
 import traceback
@@ -12,14 +12,14 @@ KEPT_EVENTS = 500
 
 
 class Ticker(object):
-    """Lets readers go once a tick. A reader that is late misses ticks; it is not waited for."""
+    """Releases the readers once per tick. A late reader misses ticks; nothing waits for it."""
 
     def __init__(self, wake, interval_s):
         # type: (Callable[[], None], float) -> None
         self.interval_s = interval_s
-        """Between two ticks, as it is wanted now."""
+        """Seconds between ticks, as currently requested."""
         self.wake = wake
-        """Make the emitter look up."""
+        """Callback that wakes the emitter."""
         self._condition = threading.Condition()
         self._tick = 0
         self._waiting = 0
@@ -27,7 +27,7 @@ class Ticker(object):
 
     def tick(self):
         # type: () -> None
-        """Let every waiting reader go."""
+        """Release every waiting reader."""
         with self._condition:
             self._tick += 1
             self._busy, self._waiting = self._waiting, 0
@@ -35,12 +35,12 @@ class Ticker(object):
 
     def done(self):
         # type: () -> bool
-        """Whether every thread that the last tick released has come back."""
+        """True if every thread released by the last tick has finished."""
         return self._busy == 0
 
     def next(self, tick):
         # type: (int) -> int
-        """State that the work of `tick` is done (0: of none), and wait for the next tick; its number."""
+        """Report that the work of `tick` is done (0: none), and wait for the next tick; return its number."""
         with self._condition:
             if not tick:
                 self.wake()  # the first hello waits for this
@@ -56,29 +56,29 @@ class Ticker(object):
 
 
 class Reader(object):
-    """A thread that reads something once a tick and leaves what it found in `found`."""
+    """A thread that reads something once per tick and leaves the results in `found`."""
 
     def __init__(self, name, ticker, events):
         # type: (str, Ticker, deque[dict[str, Any]]) -> None
         self.name = name
         self.found = deque(maxlen=64)  # type: deque[tuple[str, Any]]
-        """(kind, value), oldest first; taken by the emitter."""
+        """(kind, value) pairs, oldest first; the emitter takes them."""
         self.events = events
         self.ended = False
-        """Set by `read` when there is nothing to do any more."""
+        """Set by `read` when nothing is left to do."""
         self._ticker = ticker
         self._trouble = ""
 
     def start(self):
         # type: () -> None
-        """Start the thread; it lives as long as the process."""
+        """Start the thread, which lives as long as the process."""
         thread = threading.Thread(target=self._run, name=self.name)
         thread.daemon = True
         thread.start()
 
     def read(self, tick):
         # type: (int) -> None
-        """Read once; 0 is the first time, before any tick."""
+        """Read once. Tick 0 is the first time, before any tick."""
         raise NotImplementedError
 
     def _run(self):

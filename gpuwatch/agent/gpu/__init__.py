@@ -1,1 +1,1 @@
-"""GPUs by NVML: the driver, one reader thread a GPU, tiers of values, processes, MIG, topology."""
+"""GPUs through NVML: driver, one reader thread per GPU, value tiers, processes, MIG, topology."""

@@ -1,6 +1,6 @@
-"""The NVIDIA driver of the node: one init in a thread of its own, then its events (Xid and others).
+"""The node's NVIDIA driver: initialises NVML in a separate thread, then follows its events (Xids and others).
 
-Every `retry_s` that thread also looks whether the driver lists more or fewer GPUs than before.
+Every `retry_s` the thread also checks whether the driver lists more or fewer GPUs.
 """
 
 import collections
@@ -35,7 +35,7 @@ _WANTED = XID | DOUBLE_BIT_ECC | SINGLE_BIT_STORM
 
 
 class Driver(object):
-    """The GPUs and what is known of the driver. `notice` states why there are none."""
+    """The GPUs and the state of the driver. `notice` explains why there are none."""
 
     def __init__(self, ticker, events, settings, leave):
         # type: (Ticker, deque[dict[str, Any]], Settings, Callable[[str], None]) -> None
@@ -43,13 +43,13 @@ class Driver(object):
         self.slot = CallSlot()
         self.settings = settings
         self.gpus = []  # type: list[GpuReader]
-        """Replaced as a whole when a GPU joins."""
+        """Replaced as a whole when a GPU is added."""
         self.listed = 0
-        """How many GPUs NVML lists now."""
+        """Number of GPUs that NVML lists now."""
         self.round = 0
-        """Counts the changes of `listed`: each GPU then looks for itself again."""
+        """Incremented when `listed` changes; each GPU then re-identifies itself."""
         self.opened = False
-        """Whether init came back, with whatever result."""
+        """True once init has returned, with any result."""
         self.notice = None  # type: dict[str, Any] | None
         self.version = None  # type: str | None
         self.cuda = None  # type: str | None
@@ -68,25 +68,25 @@ class Driver(object):
 
     def start(self):
         # type: () -> None
-        """Start the thread; it may be stuck in the driver for ever."""
+        """Start the thread, which may block in the driver forever."""
         thread = threading.Thread(target=self._run, name="NVML")
         thread.daemon = True
         thread.start()
 
     def settled(self):
         # type: () -> bool
-        """Whether init came back and every GPU has stated who it is, or that it is lost."""
+        """True if init has returned and every GPU is identified or lost."""
         return self.opened and all(gpu.info is not None or gpu.lost is not None for gpu in self.gpus)
 
     @property
     def late(self):
         # type: () -> bool
-        """Whether init lasts longer than a driver needs that no process holds open."""
+        """True if init takes longer than a driver needs that no process holds open."""
         return not self.opened and time.monotonic() - self._began >= self.settings.cold_s
 
     def static_info(self):
         # type: () -> dict[int, dict[str, Any]]
-        """By index: what the driver's files state about the GPUs that have never answered NVML."""
+        """Index -> data from the driver's files about GPUs that never answered NVML."""
         found = self._files.answer()
         if not isinstance(found, list):
             return {}
@@ -95,12 +95,12 @@ class Driver(object):
 
     def describe(self, gpu, static_info):
         # type: (GpuReader, dict[int, dict[str, Any]]) -> dict[str, Any]
-        """The keys of `wire.GpuInfo`: what NVML states, else the driver's files, else the index alone."""
+        """The keys of `wire.GpuInfo`: from NVML, else from the driver's files, else the index alone."""
         return gpu.info or static_info.get(gpu.index) or inventory.unidentified(self._host, gpu.index)
 
     def register(self, gpu):
         # type: (GpuReader) -> bool
-        """Whether this GPU is on the list, or belongs there because it is not the double of one that is."""
+        """True if this GPU is in the list, or was added because it is no duplicate."""
         with self._joining:
             if gpu in self.gpus:
                 return True
@@ -111,7 +111,7 @@ class Driver(object):
 
     def peers_of(self, gpu):
         # type: (GpuReader) -> dict[str, tuple[Any, str]]
-        """UUID -> (handle, bus id) of the other GPUs that have answered."""
+        """UUID -> (handle, bus id) of the other responding GPUs."""
         return {
             other.info["uuid"]: (other.handle, other.info.get("bus_id", ""))
             for other in self.gpus
@@ -130,12 +130,12 @@ class Driver(object):
 
     def recovered(self):
         # type: () -> None
-        """A GPU answers again: whatever was wrong with the driver is over."""
+        """A GPU responds again: clear the driver's notice."""
         self.notice = None
 
     def failed(self, code):
         # type: (int) -> None
-        """A call on a GPU stated that the driver of the whole node is in trouble."""
+        """A call on a GPU reported a problem of the node's driver."""
         self.notice = notices.of_init(code, self.on_bus)
 
     def _run(self):
@@ -168,7 +168,10 @@ class Driver(object):
 
     def _trouble(self, code):
         # type: (int) -> None
-        """A new library on disk does not help a process that has loaded the old one: then we make place."""
+        """Record a driver problem.
+
+        If the library on disk was replaced, end the agent: this process keeps the old one.
+        """
         self.failed(code)
         if code == nvml_codes.MISMATCH and proc_driver.replaced(_LIBRARY):
             self._leave("the NVIDIA library on the node was replaced; a new start loads the new one")
@@ -179,7 +182,7 @@ class Driver(object):
 
     def _look_again(self):
         # type: () -> None
-        """GPUs that were added or have gone: those that we know look for themselves, others are met."""
+        """Handle added or removed GPUs: known ones re-identify themselves, new ones get a reader."""
         code, count = self.nvml.call(self.slot, "nvmlDeviceGetCount")
         if code in nvml_codes.NODE:
             self._trouble(self.nvml.call(self.slot, "nvmlInitWithFlags", 0)[0] or code)
@@ -209,7 +212,7 @@ class Driver(object):
 
     def _follow_events(self, until):
         # type: (float) -> None
-        """Wait for events; where the driver has none to give, the kernel log is left."""
+        """Wait for events; without driver events the kernel log remains."""
         while True:
             left = until - time.monotonic()
             if left <= 0:
@@ -249,7 +252,7 @@ class Driver(object):
 
 def xid_event(code, uuid):
     # type: (int, str | None) -> dict[str, Any]
-    """An Xid with its meaning, as NVML reported it."""
+    """An Xid event with its meaning, as reported by NVML."""
     _, severity, title, remedy = meaning(code)
     event = {"event": "xid", "code": code, "title": title, "severity": severity, "remedy": remedy,
              "source": "nvml", "t": time.time()}  # fmt: skip
@@ -260,13 +263,13 @@ def xid_event(code, uuid):
 
 def _address(handle):
     # type: (Any) -> int
-    """NVML's handles are pointers that stay the same while the library is loaded."""
+    """The address of a handle; NVML's handles are pointers that are stable while the library is loaded."""
     return ctypes.cast(handle, ctypes.c_void_p).value or 0
 
 
 def _same(gpu, other):
     # type: (GpuReader, GpuReader) -> bool
-    """Two readers of one GPU: by UUID, or by index while one of them has not received the UUID."""
+    """True if two readers have the same GPU: by UUID, or by index while a UUID is unknown."""
     if gpu.info is None or other.info is None:
         return gpu.index == other.index
     return bool(gpu.info["uuid"] == other.info["uuid"])

@@ -1,7 +1,7 @@
 """nvmlDeviceGetFieldValues: many values in one call, each with its own return code and time stamp.
 
-The field ids are those of nvml.h. Some facts have several ways (an older and a newer field, a total or one
-value for each link); a way that this GPU or driver does not have is left for the next one.
+Field ids are those of nvml.h. Some facts have several sources (an older and a newer field, a total or
+per-link values); if this GPU or driver lacks a source, the next one is used.
 """
 
 import ctypes
@@ -44,12 +44,12 @@ _VALUE = struct.Struct("=IIqqiiQ")
 """nvmlFieldValue_t: field, scope, time stamp in us, latency in us, value type, return code, value."""
 _KEY = struct.Struct("=II")
 _MAX_REFUSALS = 2
-"""An invalid argument so often in a row means that the driver does not know the field."""
+"""Consecutive invalid-argument codes after which a field counts as unknown to the driver."""
 
 
 def decoded(kind, raw):
     # type: (int, int) -> float | int | None
-    """The value of an nvmlValue_t by its type, without the sentinels that mean "blank"."""
+    """The value of an nvmlValue_t by its type; None for "blank" sentinels."""
     packed = raw.to_bytes(8, _BYTE_ORDER)
     value = _UNPACK.get(kind, _UNPACK[3]).unpack_from(packed)[0]
     blank = _BLANK.get(kind)
@@ -72,9 +72,9 @@ _BLANK = {1: 0x7FFFFFF0, 5: 0x7FFFFFF0, 2: 0x7FFFFFFFFFFFFFF0, 3: 0x7FFFFFFFFFFF
 
 
 class FactSource(object):
-    """One fact and the ways to get it, best first.
+    """A fact and its sources, best first.
 
-    A way is (scale, [(field, scope), ...]); its values are added up and multiplied by the scale.
+    A source is (scale, [(field, scope), ...]); its values are summed and multiplied by the scale.
     """
 
     def __init__(self, name, *ways):
@@ -85,12 +85,12 @@ class FactSource(object):
 
     def entries(self):
         # type: () -> list[tuple[int, int]]
-        """What to ask now; empty when no way is left."""
+        """The fields to query now; empty if no source is left."""
         return self.ways[0][1] if self.ways else []
 
     def give_up(self, code):
         # type: (int) -> bool
-        """Whether this return code ends the present way for good; then the next one is tried."""
+        """True if this return code ends the current source for good; the next one is then used."""
         self._refused = self._refused + 1 if code == nvml_codes.INVALID_ARGUMENT else 0
         if code not in nvml_codes.NEVER and self._refused < _MAX_REFUSALS:
             return False
@@ -100,7 +100,7 @@ class FactSource(object):
 
 
 class FieldBatch(object):
-    """The wanted facts of one GPU in one call, in a buffer that is used again and again."""
+    """The wanted facts of one GPU in one call, with a reused buffer."""
 
     CALL = "nvmlDeviceGetFieldValues"
 
@@ -119,7 +119,7 @@ class FieldBatch(object):
 
     def read(self, asker, handle, label):
         # type: (NvmlCaller, Any, str) -> dict[str, tuple[float, int]]
-        """Fact -> (value, time stamp in us); a fact without a value now is left out.
+        """Fact -> (value, time stamp in us); facts without a current value are left out.
 
         Raises:
             GpuLost: as `NvmlCaller.ask`.

@@ -22,13 +22,13 @@ METRICS = {
     "nvlink_rx_bps": (60, _MIB),
     "nvlink_tx_bps": (61, _MIB),
 }
-"""Wire field -> (nvmlGpmMetricId_t, unit): percentages, and MiB a second."""
+"""Wire field -> (nvmlGpmMetricId_t, unit factor): percentages, and MiB per second."""
 
 LABEL = "sm_activity_pct sm_occupancy_pct tensor_activity_pct dram_activity_pct fp32_activity_pct"
 
 
 class Gpm(object):
-    """Two sample buffers of one GPU that change places at every reading.
+    """Two sample buffers of one GPU, swapped at every reading.
 
     Raises:
         GpuLost: as `NvmlCaller.ask`.
@@ -52,13 +52,13 @@ class Gpm(object):
     @staticmethod
     def supported(asker, handle):
         # type: (NvmlCaller, Any) -> bool
-        """Whether this GPU offers GPM to us."""
+        """True if this GPU supports GPM and permits it."""
         support = asker.ask(LABEL, "nvmlGpmQueryDeviceSupport", handle)
         return bool(support is not None and support.isSupportedDevice)
 
     def read(self):
         # type: () -> dict[str, float]
-        """Wire field -> mean since the reading before.
+        """Wire field -> mean since the previous reading.
 
         Raises:
             GpuLost: as `NvmlCaller.ask`.
@@ -79,7 +79,7 @@ class Gpm(object):
 
     def forget(self):
         # type: () -> None
-        """The next values are not to reach back beyond the next reading."""
+        """Discard the previous sample, so that the next values do not span it."""
         self._primed = False
 
     def _values(self):

@@ -1,7 +1,7 @@
 """The processes of one GPU: memory and SM share by pid.
 
-The library is asked past the binding, with room for the answer at once: one call instead of two, and the
-right structure for the driver (the binding knows one layout only).
+The library is called without the binding, with a buffer for the result: one call instead of two, and with the
+right structure for the driver (the binding has only one layout).
 """
 
 import ctypes
@@ -19,13 +19,13 @@ _FIRST_PROCESSES = 64
 _MAX_PROCESSES = 4096
 _NOT_AVAILABLE = 0xFFFFFFFFFFFFFFFF
 _WIDE_SINCE, _WIDE_BEFORE = (535, 54), (535, 98)
-"""Drivers whose _v3 lists carry one field more (issues 75, 88 and 93 of nvitop report the story)."""
+"""Drivers whose _v3 lists have an additional field (see issues 75, 88 and 93 of nvitop)."""
 RARE_EVERY_S = 30.0
-"""Graphics and MPS lists are nearly always empty on training nodes."""
+"""Seconds between readings of graphics and MPS lists, which are nearly always empty on training nodes."""
 
 
 class _NvmlProcess(ctypes.Structure):
-    """nvmlProcessInfo_v2_t, which is also the layout of the _v3 calls."""
+    """nvmlProcessInfo_v2_t, also the layout of the _v3 calls."""
 
     _fields_ = [
         ("pid", ctypes.c_uint),
@@ -57,7 +57,7 @@ class _Share(ctypes.Structure):
 
 
 class GpuProcesses(object):
-    """Who holds this GPU. Compute processes every time; graphics and MPS clients every 30 s."""
+    """The processes on this GPU. Compute processes every time; graphics and MPS clients every 30 s."""
 
     def __init__(self, asker, handle, driver):
         # type: (NvmlCaller, Any, str) -> None
@@ -72,7 +72,7 @@ class GpuProcesses(object):
 
     def read(self):
         # type: () -> dict[int, dict[str, Any]]
-        """By pid: {memory_bytes, sm_pct}, unknown ones left out.
+        """Pid -> {memory_bytes, sm_pct}, without unknown values.
 
         Raises:
             GpuLost: as `NvmlCaller.ask`.
@@ -101,7 +101,7 @@ class GpuProcesses(object):
 
     def _shares(self):
         # type: () -> dict[int, int]
-        """The newest sample of each process since the reading before; above 100 the driver has none."""
+        """The newest sample of each process since the previous reading; values above 100 mean none."""
         newest = {}  # type: dict[int, tuple[int, int]]
         samples = self._filled("processes.sm_pct", "nvmlDeviceGetProcessUtilization", _Share) or []
         for sample in samples:
@@ -112,7 +112,7 @@ class GpuProcesses(object):
 
     def _filled(self, label, call, layout):
         # type: (str, str, Any) -> list[Any] | None
-        """The entries that the call wrote; [] for none, None where the call is not there."""
+        """The entries that the call returned; [] for none, None if the call does not exist."""
         while True:
             count = ctypes.c_uint(self._room)
             entries = (layout * self._room)()

@@ -1,4 +1,4 @@
-"""One GPU, read by a thread of its own: what blocks there blocks no other GPU."""
+"""Reads one GPU in a thread of its own, so that a blocked call affects no other GPU."""
 
 import time
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .nvml import Nvml
 
     class GpuDriver(Protocol):
-        """The driver, as its GPUs use it."""
+        """The driver's interface for its GPUs."""
 
         nvml: Nvml
         settings: Settings
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
         def register(self, gpu):
             # type: (GpuReader) -> bool
-            """Whether the GPU is on the list."""
+            """True if the GPU is in the list."""
 
         def static_info(self):
             # type: () -> dict[int, dict[str, Any]]
-            """What the driver's files state, by index."""
+            """Index -> data from the driver's files."""
 
         def peers_of(self, gpu):
             # type: (GpuReader) -> dict[str, tuple[Any, str]]
@@ -43,21 +43,21 @@ if TYPE_CHECKING:
 
         def recovered(self):
             # type: () -> None
-            """The driver answers again."""
+            """The driver responds again."""
 
         def failed(self, code):
             # type: (int) -> None
-            """A call failed with a code of the driver itself."""
+            """A call failed with a driver code."""
 
 
 EVERYTHING_FROM_S = 2.0
-"""With ticks so far apart all values fit into the budget of 8 calls a second at every tick."""
+"""Tick length in seconds from which all values fit into the budget of 8 calls per second."""
 _PHASE_SHARE = 0.618
-"""Tiers of neighbouring GPUs start this share of a period apart, so that they do not all fall on one tick."""
+"""Tiers of neighbouring GPUs are offset by this share of a period, so that they are spread over the ticks."""
 
 
 class GpuReader(Reader):
-    """Leaves ("fast" | "medium" | "slow" | "processes", value) in `found`."""
+    """Leaves ("fast" | "medium" | "slow" | "processes", value) pairs in `found`."""
 
     def __init__(self, index, driver, ticker, events):
         # type: (int, GpuDriver, Ticker, deque[dict[str, Any]]) -> None
@@ -66,12 +66,12 @@ class GpuReader(Reader):
         self.asker = NvmlCaller(driver.nvml)
         self.handle = None  # type: Any
         self.info = None  # type: dict[str, Any] | None
-        """What `inventory.describe` found; None until the GPU has stated who it is."""
+        """Result of `inventory.describe`; None until the GPU is identified."""
         self.answered = False
-        """Whether a first set of values was taken from `found`."""
+        """True once a first set of values was taken from `found`."""
         self.topology = None  # type: dict[str, str] | None
         self.lost = None  # type: nvml_codes.GpuLost | None
-        """Why the GPU is gone, while it is."""
+        """Why the GPU is lost, while it is."""
         self.lost_at = 0.0
         self._driver = driver
         self._settings = driver.settings
@@ -82,7 +82,7 @@ class GpuReader(Reader):
 
     def read(self, tick):
         # type: (int) -> None
-        """Meet the GPU, read what is due, or look whether it is back."""
+        """Identify the GPU, read what is due, or check whether it is back."""
         try:
             if self.info is None:
                 self._attach()
@@ -113,7 +113,10 @@ class GpuReader(Reader):
 
     def _reattach(self, before):
         # type: (dict[str, Any]) -> None
-        """After a reset, or a change of the list or the MIG mode: handle, index and abilities may differ."""
+        """Re-identify after a reset or a change of the list or MIG mode.
+
+        Handle, index and abilities may differ.
+        """
         self._round = self._driver.round
         handle = self.asker.ask("gpu", "nvmlDeviceGetHandleByUUID", before["uuid"].encode())
         if handle is None:
@@ -157,7 +160,7 @@ class GpuReader(Reader):
 
     def _take(self, tier, read):
         # type: (str, Callable[[], dict[Any, Any]]) -> dict[Any, Any] | None
-        """Read and leave in `found`; None when the driver hung meanwhile: part of it would be old by now."""
+        """Read into `found`; None if the driver hung meanwhile, because part of it would be outdated."""
         began = time.monotonic()
         value = read()
         if time.monotonic() - began >= self._settings.stuck_s:
@@ -168,7 +171,7 @@ class GpuReader(Reader):
 
     def _is_due(self, tier, period, now):
         # type: (str, float, float) -> bool
-        """At once the first time; then every period, at a place in it that depends on the GPU."""
+        """True the first time, then once per period, at an offset that depends on the GPU."""
         due = self._due[tier]
         if now < due - 0.01:
             return False
@@ -182,14 +185,14 @@ class GpuReader(Reader):
 
     def _notice_mig(self):
         # type: () -> None
-        """Somebody switched MIG mode: other limits, other abilities, other instances."""
+        """Handle a change of MIG mode: limits, abilities and instances differ."""
         info, now = self.info, mig.enabled(self.asker, self.handle)
         if info is not None and now is not None and now != info.get("mig_enabled"):
             self._reattach(info)
 
     def _compare(self, slow):
         # type: (dict[str, Any]) -> None
-        """Report what has become worse since the reading before; at the first one, a recovery that is due."""
+        """Report what got worse since the previous reading; at the first one, a pending recovery action."""
         errors, before = slow.get("ecc_uncorrected"), self._health.get("ecc_uncorrected")
         if errors is not None and before is not None and errors > before:
             title = "GPU {}: {} more uncorrectable memory errors".format(self.index, errors - before)
@@ -202,7 +205,7 @@ class GpuReader(Reader):
 
     def _place(self):
         # type: () -> None
-        """The way to the other GPUs, once all those that answer are known."""
+        """Read the paths to the other GPUs, once all responding ones are known."""
         peers = self._driver.peers_of(self)
         if self.topology is None or set(peers) - set(self.topology):
             links = (self.info or {}).get("nvlink_count") or 0

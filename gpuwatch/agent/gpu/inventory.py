@@ -1,4 +1,4 @@
-"""What does not change about a GPU: asked once, when it is first met."""
+"""Static properties of a GPU, read once when it is identified."""
 
 import os
 
@@ -29,7 +29,7 @@ _MEMORY = "memory_total_bytes"
 
 def unidentified(host, index):
     # type: (str, int) -> dict[str, Any]
-    """A GPU that has not stated who it is: the same keys, with a key of its own in the place of the UUID."""
+    """The keys of an unidentified GPU, with a placeholder for the UUID."""
     return {"uuid": "unidentified-{}-{}".format(host, index), "index": index, "name": "", "identified": False}
 
 
@@ -90,7 +90,7 @@ def describe(asker, handle, index):
 
 def _has_no_memory(asker, memory):
     # type: (NvmlCaller, int | None) -> bool
-    """The GPU has none of its own (GB10, some Grace parts): its query is refused, or states 0."""
+    """True if the GPU has no memory of its own (GB10, some Grace parts): the query fails or returns 0."""
     return memory == 0 or asker.missing.get(_MEMORY) == "not_supported"
 
 
@@ -101,7 +101,7 @@ def _watts(milliwatts):
 
 def _nvlink_count(asker, handle):
     # type: (NvmlCaller, Any) -> int | None
-    """Field 91; the count grew from 6 to 36 over the years, so nothing else knows it."""
+    """The number of NVLinks (field 91); it grew from 6 to 36 over the years."""
     batch = FieldBatch([FactSource("nvlink_count", (1, [(field_values.NVLINK_COUNT, 0)]))])
     found = batch.read(asker, handle, "nvlink_count")
     return int(found["nvlink_count"][0]) if "nvlink_count" in found else None
@@ -114,7 +114,7 @@ def _affinity_words():
 
 def _affinity(words):
     # type: (Any) -> str | None
-    """Bit masks of 64 CPUs each as the kernel writes lists: `0-31,64-95`."""
+    """CPU bit masks (64 each) in the kernel's list format: `0-31,64-95`."""
     if words is None:
         return None
     cpus = [i * 64 + bit for i, word in enumerate(words) for bit in range(64) if word >> bit & 1]

@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 def enabled(asker, handle):
     # type: (NvmlCaller, Any) -> bool | None
-    """Whether MIG mode is on; None where the GPU has no MIG."""
+    """True if MIG mode is on; None if the GPU has no MIG."""
     mode = asker.ask("mig_enabled", "nvmlDeviceGetMigMode", handle)
     return None if mode is None else bool(mode[0])
 
 
 def instances(asker, handle):
     # type: (NvmlCaller, Any) -> list[dict[str, Any]]
-    """One dict an instance with the keys of `wire.MigInstance`.
+    """One dict per instance with the keys of `wire.MigInstance`.
 
     Raises:
         GpuLost: as `NvmlCaller.ask`.

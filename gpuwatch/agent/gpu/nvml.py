@@ -1,4 +1,4 @@
-"""NVML through the shipped pynvml: one load, one init, and calls that can be watched from outside."""
+"""NVML through the bundled pynvml: one load, one init, and calls observable from outside."""
 
 import ctypes
 import time
@@ -14,12 +14,12 @@ _ALL_ONES = (0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF)
 
 
 class CallSlot(object):
-    """The NVML call that a thread is in, for everybody to see. One writer: that thread."""
+    """The NVML call that a thread is in, readable by all. Written only by that thread."""
 
     def __init__(self):
         # type: () -> None
         self.now = None  # type: tuple[str, float] | None
-        """(function, monotonic clock when it was entered); None between calls."""
+        """(function, monotonic start time); None between calls."""
         self.calls = 0
 
     def in_call_for(self, monotonic):
@@ -30,7 +30,7 @@ class CallSlot(object):
 
 
 class Nvml(object):
-    """The binding and the library behind it. Any thread may call; each brings its own slot."""
+    """The binding and its library. Thread-safe; each thread has its own slot."""
 
     def __init__(self):
         # type: () -> None
@@ -38,7 +38,7 @@ class Nvml(object):
 
     def open(self, slot):
         # type: (CallSlot) -> int
-        """Load and initialise the library; the return code. May block for ever where the driver is sick."""
+        """Load and initialise the library; return the return code. May block forever with a faulty driver."""
         try:
             import pynvml  # noqa: PLC0415 - dear to compile, and useless on a machine without NVIDIA
         except (ImportError, OSError):
@@ -50,7 +50,7 @@ class Nvml(object):
 
     def call(self, slot, name, *args):
         # type: (CallSlot, str, *Any) -> tuple[int, Any]
-        """(0, the binding's answer), or (return code, None)."""
+        """(0, result of the binding), or (return code, None)."""
         function = getattr(self.binding, name, None)
         if function is None:
             return nvml_codes.FUNCTION_NOT_FOUND, None
@@ -67,10 +67,10 @@ class Nvml(object):
 
     def direct(self, slot, name, *args):
         # type: (CallSlot, str, *Any) -> int
-        """The return code of a library function called past the binding.
+        """The return code of a library function called without the binding.
 
-        For the few calls where the binding asks twice (for a size, then for the data) or builds every
-        structure anew, and where the budget of calls is tight.
+        For the few calls for which the binding makes two calls (size, then data) or rebuilds every structure,
+        where the call budget is tight.
         """
         function = getattr(self.binding.nvmlLib, name, None)
         if function is None:
@@ -85,7 +85,7 @@ class Nvml(object):
 
 def _give_memory_back():
     # type: () -> None
-    """Compiling the binding takes 15 MB that are free afterwards; glibc keeps them unless asked."""
+    """Return 15 MB, used to compile the binding, to the system; glibc keeps them otherwise."""
     try:
         ctypes.CDLL(None).malloc_trim(0)
     except (OSError, AttributeError):
@@ -98,7 +98,7 @@ def _code_of(error):
 
 
 class NvmlCaller(object):
-    """Asks NVML about one GPU and gives every return code its meaning (see `nvml_codes`)."""
+    """Calls NVML for one GPU and interprets return codes (see `nvml_codes`)."""
 
     def __init__(self, nvml):
         # type: (Nvml) -> None
@@ -110,7 +110,7 @@ class NvmlCaller(object):
 
     def ask(self, fields, name, *args):
         # type: (str, str, *Any) -> Any
-        """The binding's answer, or None where there is none. `fields`: the wire fields it is for, by spaces.
+        """Call the binding; None if there is no value. `fields`: its wire fields, separated by spaces.
 
         Raises:
             GpuLost: the GPU or the driver is gone.
@@ -125,7 +125,7 @@ class NvmlCaller(object):
 
     def ask_directly(self, fields, name, *args):
         # type: (str, str, *Any) -> int
-        """As `ask`, past the binding; the return code, judged already."""
+        """As `ask`, without the binding; returns the return code, already interpreted."""
         if (fields, name) in self._never:
             return nvml_codes.NOT_SUPPORTED
         code = self.nvml.direct(self.slot, name, *args)
@@ -137,7 +137,7 @@ class NvmlCaller(object):
 
     def judge(self, fields, code, name):
         # type: (str, int, str) -> None
-        """Remember what this code means for these fields.
+        """Record the meaning of a return code for these fields.
 
         Raises:
             GpuLost: the GPU or the driver is gone.
@@ -157,19 +157,19 @@ class NvmlCaller(object):
 
     def start_over(self):
         # type: () -> None
-        """Ask everything again: the GPU may be able to do now what it could not before."""
+        """Retry everything: the GPU may now support what it did not before."""
         self._never.clear()
         self.missing = {}
 
     def forget(self, fields):
         # type: (Iterable[str]) -> None
-        """These fields have a value by another way: they are not missing."""
+        """Mark these fields as available from another source."""
         if any(field in self.missing for field in fields):
             self._report(" ".join(fields), None)
 
     def _report(self, fields, why):
         # type: (str, str | None) -> None
-        """Replace the whole dict: the emitter may be reading the old one."""
+        """Replace the whole dict, because the emitter may be reading the old one."""
         changed = dict(self.missing)
         for field in fields.split():
             if why is None:
@@ -182,7 +182,7 @@ class NvmlCaller(object):
 
 def text(value):
     # type: (Any) -> str | None
-    """A string from the binding, whichever kind it is, or None when it is empty."""
+    """A string of the binding (bytes or str); None if empty."""
     if isinstance(value, bytes):
         value = value.decode("utf-8", "replace")
     return str(value) if value else None
@@ -190,7 +190,7 @@ def text(value):
 
 def number(value):
     # type: (Any) -> int | None
-    """A count without the sentinels that mean "blank" (near 2^63, or all ones)."""
+    """A count, or None for "blank" sentinels (near 2^63, or all ones)."""
     if value is None or value < 0 or value >= _INT64_BLANK or value in _ALL_ONES:
         return None
     return int(value)

@@ -1,4 +1,4 @@
-"""What the NVIDIA driver states about its GPUs and of itself in /proc, without NVML."""
+"""Reads /proc files of the NVIDIA driver about itself and its GPUs, without NVML."""
 
 import os
 import re
@@ -16,9 +16,9 @@ _UUID = re.compile(r"GPU-[0-9a-z]{8}(-[0-9a-z]{4}){3}-[0-9a-z]{12}$")
 
 def read(proc="/proc"):
     # type: (str) -> list[dict[str, Any]]
-    """One dict a GPU with `uuid`, `name` and `bus_id` as far as known, in the order of the bus.
+    """One dict per GPU with `uuid`, `name` and `bus_id` where known, in bus order.
 
-    The driver shows question marks for the UUID of a GPU that it could not start. May block.
+    The UUID of a GPU that the driver could not start consists of question marks. May block.
     """
     root = os.path.join(proc, "driver/nvidia/gpus")
     found = [_facts(read_text(os.path.join(root, name, "information")) or "") for name in names(root)]
@@ -40,11 +40,11 @@ def _facts(text):
 
 def unmet(found, met, listed, hidden=None):
     # type: (list[dict[str, Any]], dict[int, str], int, bool | None) -> dict[int, dict[str, Any]]
-    """By index: GPUs of `found` that NVML shows nothing of, as dicts with the keys of `wire.GpuInfo`.
+    """Index -> GPU of `found` that NVML does not list, with the keys of `wire.GpuInfo`.
 
-    NVML counts in the order of the bus, so as many GPUs in both have the same places; where a UUID that NVML
-    reported (`met`, by index) contradicts that, nothing is stated. GPUs beyond those that NVML lists
-    follow after them, except in a container (`hidden`), which may have been given only some.
+    NVML counts in bus order, so if both list as many GPUs, positions match; if a UUID from NVML (`met`, by
+    index) contradicts that, the result is empty. GPUs that NVML does not list come after the others, except
+    in a container (`hidden`), which may have only some of the GPUs.
     """
     if len(met) >= len(found):
         return {}
@@ -68,6 +68,6 @@ def unmet(found, met, listed, hidden=None):
 
 def replaced(library):
     # type: (str) -> bool
-    """Whether the file behind a library that this process has loaded is not on disk any more."""
+    """True if the file of a loaded library was replaced on disk."""
     text = read_text("/proc/self/maps", 1 << 22) or ""
     return any(library in line and line.endswith("(deleted)") for line in text.splitlines())

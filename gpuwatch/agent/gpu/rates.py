@@ -1,18 +1,18 @@
-"""Rates of counters, with the digits that a measured rate has: what travels every second is short."""
+"""Rates of counters, rounded to significant digits, since they are sent every second."""
 
 _COUNTER_RANGE = 1 << 64
 _COUNTER_MARGIN = 1 << 48
-"""A counter this close to its range has run over when it is small again."""
+"""A counter this close to its maximum has wrapped if it is small again."""
 
 
 def short(value):
     # type: (float) -> float
-    """A measured value to four significant digits, 0.05 % at most from itself; a float has 17."""
+    """A measured value with four significant digits (error at most 0.05 %)."""
     return float("%.4g" % value)
 
 
 class Rate(object):
-    """The rate of one cumulative counter, units a second."""
+    """The rate of one cumulative counter in units per second."""
 
     def __init__(self):
         # type: () -> None
@@ -21,9 +21,11 @@ class Rate(object):
 
     def advance(self, value, at_us):
         # type: (float | None, int) -> float | None
-        """The mean rate since the reading before; None at first, after a restart, or while time stands still.
+        """The mean rate since the previous reading.
 
-        A 64-bit counter that runs over goes on; any other step back is a restart of the counter.
+        None at first, after a reset, or if time has not advanced.
+
+        A 64-bit counter that wraps continues; any other decrease is a reset.
         """
         before, before_us = self._value, self._at_us
         self._value, self._at_us = value, at_us

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .nvml import NvmlCaller  # noqa: F401 - used in type comments
 
 _GPU = 0
-"""Scope of the power fields: 0 is the GPU alone, 1 the module."""
+"""Scope of the power fields: 0 is the GPU, 1 the module."""
 _NS_PER_S_TO_PCT = 1e-7
 _KIB = 1024
 
@@ -67,14 +67,14 @@ class FastTier(object):
 
     def forget(self):
         # type: () -> None
-        """After the driver hung: no rate, mean or kept value reaches back to before."""
+        """Reset after a driver hang, so that no rate, mean or kept value spans it."""
         self._rates, self._heat, self._activity = {}, {}, {}
         if self._gpm is not None:
             self._gpm.forget()
 
     def read(self, everything):
         # type: (bool) -> dict[str, Any]
-        """A dict with the keys of `wire.GpuFast`; what alternates is read too when `everything` is wanted.
+        """The keys of `wire.GpuFast`; `everything`: also those that alternate between ticks.
 
         Raises:
             GpuLost: as `NvmlCaller.ask`.
@@ -158,7 +158,7 @@ class FastTier(object):
 
     def _throttle(self):
         # type: () -> list[str] | None
-        """The call has had this name since driver 535; before, the other one."""
+        """Read the throttle reasons; the call was renamed in driver 535."""
         bits = self._asker.ask("throttle", "nvmlDeviceGetCurrentClocksEventReasons", self._handle)
         if bits is None:
             bits = self._asker.ask("throttle", "nvmlDeviceGetCurrentClocksThrottleReasons", self._handle)
@@ -167,7 +167,7 @@ class FastTier(object):
 
 def _fast_fields(links):
     # type: (int) -> list[FactSource]
-    """NVLink: the total over all links, else each link, in KiB; since Blackwell each link in bytes."""
+    """NVLink traffic: the total over all links, else per link, in KiB; since Blackwell per link in bytes."""
     every = range(links)
     wanted = [
         FactSource("memory_temperature_c", (1, [(field_values.MEMORY_TEMPERATURE, 0)])),
@@ -268,7 +268,7 @@ class SlowTier(object):
 
 def _slow_fields(links):
     # type: (int) -> list[FactSource]
-    """Totals of NVLink errors where the GPU has them (before Hopper), else the sum over its links."""
+    """NVLink errors: totals where the GPU has them (before Hopper), else the sum over its links."""
     single = (
         ("ecc_corrected", 3),
         ("ecc_uncorrected", 4),

@@ -1,4 +1,4 @@
-"""How the GPUs of a node reach each other, in the codes of `nvidia-smi topo -m`."""
+"""Topology of a node's GPUs, in the codes of `nvidia-smi topo -m`."""
 
 from .nvml import text
 
@@ -37,7 +37,7 @@ def row(asker, handle, links, peers):
 
 def _links(asker, handle, links):
     # type: (NvmlCaller, Any, int) -> tuple[int, dict[str, int]]
-    """How many active links lead to a switch, and how many to each bus id."""
+    """Number of active links to a switch, and to each bus id."""
     to_switch, to_peer = 0, {}  # type: int, dict[str, int]
     for link in range(links):
         if not asker.ask("topology", "nvmlDeviceGetNvLinkState", handle, link):
@@ -55,9 +55,9 @@ def _links(asker, handle, links):
 
 def matrix(rows):
     # type: (dict[str, dict[str, str]]) -> dict[str, Any] | None
-    """A dict with the keys of `wire.Topology` from UUID -> row; None for fewer than two GPUs.
+    """The keys of `wire.Topology` from UUID -> row; None for fewer than two GPUs.
 
-    A GPU that did not answer is known from the rows of the others.
+    The row of a GPU that did not answer is derived from those of the others.
     """
     uuids = list(rows)
     if len(uuids) < 2:

@@ -1,1 +1,1 @@
-"""Evidence of hangs, collected on request: stacks, system calls, NCCL RAS, dumps; profiles by py-spy."""
+"""Evidence of hangs, collected on request: stacks, system calls, NCCL RAS, dumps, py-spy profiles."""

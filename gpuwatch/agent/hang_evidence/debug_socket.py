@@ -1,8 +1,8 @@
-"""Python stacks that ranks send on the debug socket that their job was given.
+"""Python stacks from the debug sockets of ranks, if their job has them.
 
-A job that sets TORCH_WORKER_SERVER_SOCKET and enters torch's `worker_main()` answers HTTP on that unix
-socket (torch.distributed.elastic.control_plane); `dump_traceback` is faulthandler's text of all threads. It
-needs the interpreter's lock: a rank whose C code holds that does not answer.
+A job that sets TORCH_WORKER_SERVER_SOCKET and enters torch's `worker_main()` answers HTTP on that unix socket
+(torch.distributed.elastic.control_plane); `dump_traceback` is faulthandler's text of all threads. It needs
+the interpreter lock: a rank whose C code holds it does not answer.
 """
 
 import os
@@ -25,18 +25,18 @@ VARIABLE = b"TORCH_WORKER_SERVER_SOCKET"
 REQUEST = b"POST /handler/dump_traceback HTTP/1.0\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"
 MAX_ANSWER = 1 << 20
 OPENING_S = 1.0
-"""Given to all files and sockets that are opened."""
+"""Seconds for opening all files and sockets."""
 CREDENTIALS = struct.Struct("3i")
-"""pid, uid and gid of who listens, as SO_PEERCRED reports them."""
+"""pid, uid and gid of the listener, from SO_PEERCRED."""
 THREAD = re.compile(r"(?:Current thread|Thread) 0x[0-9a-f]+ (?:\[(.*)\] )?\(most recent call first\):$")
 FRAME = re.compile(r'  File "(.*)", line (\d{1,9}) in (.+)$')
 
 
 def own_stacks(proc, pids, seconds):
     # type: (str, list[int], float) -> dict[int, tuple[list[dict[str, Any]], str | None]]
-    """Pid -> its threads as `wire.PythonThread`, or none, and why; only of those that have such a socket.
+    """Pid -> (threads as `wire.PythonThread` or none, reason), of processes with such a socket.
 
-    All are asked at the same moment.
+    All are queried at the same time.
     """
     opened = TimedCalls(OPENING_S).ask({pid: _opening(proc, pid) for pid in pids})
     found = {}  # type: dict[int, tuple[list[dict[str, Any]], str | None]]
@@ -61,7 +61,7 @@ def _opening(proc, pid):
 
 def _open(folder, pid):
     # type: (str, int) -> socket.socket | str | None
-    """A connection on which the request is sent, or why there is none; None: no such socket was named."""
+    """A connection with the request sent, or why there is none; None: the process names no socket."""
     environ = read_bytes(os.path.join(folder, "environ"), 1 << 20) or b""
     path = os.fsdecode(values_of(environ).get(VARIABLE, b""))
     if not path:
@@ -84,7 +84,10 @@ def _open(folder, pid):
 
 def _connect(connection, path):
     # type: (socket.socket, str) -> None
-    """By the folder's descriptor: a path of a socket has 107 bytes at most, and containers make it longer."""
+    """Connect through the folder's descriptor.
+
+    Socket paths are limited to 107 bytes, and containers make them longer.
+    """
     folder = os.open(os.path.dirname(path), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         connection.connect("/proc/self/fd/{}/{}".format(folder, os.path.basename(path)))
@@ -135,7 +138,7 @@ def _read(answer):
 
 def _threads(text):
     # type: (str) -> list[dict[str, Any]]
-    """Of faulthandler's text, which lists the newest thread first and cuts off what is beyond 100."""
+    """Parse faulthandler's text, which lists the newest thread first and at most 100."""
     threads = []  # type: list[dict[str, Any]]
     for line in text.splitlines():
         head, frame = THREAD.match(line), FRAME.match(line)

@@ -1,8 +1,8 @@
-"""The dumps that a job's flight recorders have left: which there are, and their bytes, piece by piece.
+"""Flight-recorder dumps of a job: lists them, and reads them piece by piece.
 
 torch writes PREFIX RANK, where TORCH_FR_DUMP_TEMP_FILE (older: TORCH_NCCL_DEBUG_INFO_TEMP_FILE) names the
-prefix (torch's DebugInfoWriter). Only files with such a name are ever listed or read, and only those of the
-user whose process names the prefix: no other file there is read.
+prefix (torch's DebugInfoWriter). Only files with such names, owned by the user whose process names the
+prefix, are ever listed or read.
 """
 
 import base64
@@ -23,27 +23,27 @@ if TYPE_CHECKING:
 
 MAX_PROCESSES = 64
 MAX_FILES = 4096
-"""Reported of all places of a node together."""
+"""Most dumps listed over all locations of a node."""
 MAX_NAMES = 50000
-"""Looked at in one folder."""
+"""Most names examined in one folder."""
 PIPES = b"TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
 PREFIXES = (b"TORCH_FR_DUMP_TEMP_FILE", b"TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
 USUAL = ("{HOME}/.cache/torch/comm_lib_trace_rank_", "/tmp/nccl_trace_rank_")  # noqa: S108 - torch's own defaults
 NAME = re.compile(r"(\d{1,7})(\.json|\.pickle|\.pkl|\.bin|\.pt)?$")
-"""What stands behind the prefix."""
+"""The part after the prefix."""
 START_ERROR_S = 2.0
-"""The kernel reports its own start in whole seconds, and file systems round."""
+"""Seconds: the kernel gives its boot time in whole seconds, and file systems round."""
 MAX_PIECE = 4 << 20
 MAX_PACKED = 256 << 10
-"""Of a piece: a reply has 1 MiB, and the node's other frames wait behind it."""
+"""Packed bytes per piece; a reply is limited to 1 MiB, and delays the node's other frames."""
 PATIENCE_S = 3.0
 LISTING_S = 8.0
-"""A shared folder with the dumps of a whole cluster is slow."""
+"""Seconds for listing; a shared folder with a whole cluster's dumps is slow."""
 
 
 def dump_files(request, proc="/proc"):
     # type: (dict[str, Any], str) -> dict[str, Any]
-    """As `wire.DumpPlaces`: where the asked processes' dumps go, and which are there since the job began."""
+    """As `wire.DumpPlaces`: dump locations of the given processes, and the dumps since the job began."""
     pids = [pid for pid in request.get("pids", ()) if isinstance(pid, int) and pid > 0][:MAX_PROCESSES]
     reported = TimedCalls(PATIENCE_S).ask({pid: _places_of(proc, pid) for pid in pids})
     unread = [pid for pid in pids if not isinstance(reported.get(pid), dict)]
@@ -74,7 +74,7 @@ def dump_files(request, proc="/proc"):
 
 def dump_piece(request, proc="/proc"):
     # type: (dict[str, Any], str) -> dict[str, Any]
-    """As `wire.DumpPiece`: bytes of one dump from an offset on, as a gzip member of its own.
+    """As `wire.DumpPiece`: bytes of one dump from an offset on, as a separate gzip member.
 
     Raises:
         OSError: it cannot be read (any more).
@@ -130,7 +130,7 @@ def _places_of(proc, pid):
 
 def _prefixes(folder):
     # type: (str) -> list[tuple[str, bool]]
-    """Where a process's dumps go, as it sees it, and whether the job states it; else torch's own places."""
+    """Dump prefix of a process in its own view, and whether the job sets it; else torch's defaults."""
     environ = read_bytes(os.path.join(folder, "environ"), 1 << 20)
     if environ is None:
         raise OSError("the process has ended, or its environment cannot be read")
@@ -160,7 +160,7 @@ def _listed(proc, place, pids, boot):
 
 def _files(proc, prefix, pids, boot):
     # type: (str, str, list[int], float | None) -> dict[str, Any]
-    """The dumps of one place since the first of these processes began; of older ones how many."""
+    """The dumps at one location since the first of these processes began, and the number of older ones."""
     folder = os.path.join(proc, str(pids[0]))
     named = dict(_prefixes(folder)).get(prefix, False)
     parent, stem = os.path.split(seen_by(folder, prefix))
@@ -198,7 +198,7 @@ def _files(proc, prefix, pids, boot):
 
 def _began(proc, pids, boot):
     # type: (str, list[int], float | None) -> float | None
-    """When the first of these processes was started, unix seconds."""
+    """Start of the first of these processes, unix seconds."""
     stats = [read_stat(proc, pid) for pid in pids]
     ticks = [found.start_ticks for found in stats if found is not None]
     if boot is None or not ticks:
@@ -208,7 +208,7 @@ def _began(proc, pids, boot):
 
 def _packed(descriptor):
     # type: (int) -> tuple[bytes, int]
-    """What follows, as gzip, until there is enough of it; and how many bytes of the file that is."""
+    """Compress the following bytes until the piece is full; return it and the number of file bytes."""
     stream = zlib.compressobj(6, zlib.DEFLATED, 31)
     pieces = []
     size = done = 0

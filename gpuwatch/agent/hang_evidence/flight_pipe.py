@@ -1,7 +1,7 @@
-"""A flight recorder's dump asked for while the job runs: one byte into the pipe that each rank listens on.
+"""Triggers a flight-recorder dump in a running job: writes one byte to each rank's pipe.
 
-Ranks make `STEM RANK .pipe` where TORCH_NCCL_DEBUG_INFO_PIPE_FILE names a stem (torch's ProcessGroupNCCL); a
-byte in it makes the rank write its dump where it would write it on a timeout. The job goes on.
+Ranks create `STEM RANK .pipe` where TORCH_NCCL_DEBUG_INFO_PIPE_FILE names a stem (torch's ProcessGroupNCCL);
+a byte makes the rank write its dump where it would on a timeout. The job continues.
 """
 
 import errno
@@ -61,7 +61,7 @@ def _one(folder):
 
 def _write(folder, path):
     # type: (str, str) -> str | None
-    """One byte into the pipe of the process, and into nothing else; or why not."""
+    """Write one byte to the process's pipe and to no other file; return why that failed."""
     path = seen_by(folder, path)
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -1,4 +1,4 @@
-"""A py-spy that the cockpit lends: it is held in this process's memory, nothing is written on the node."""
+"""Holds a py-spy uploaded by the cockpit in this process's memory; nothing is written on the node."""
 
 import base64
 import ctypes
@@ -16,7 +16,7 @@ CLOSED_ON_EXEC = 1
 
 
 class UploadedProgram(object):
-    """Takes a program in piece by piece; `path` is where it can be run from once it is whole."""
+    """Receives a program piece by piece; `path` is where it can be run once complete."""
 
     def __init__(self):
         # type: () -> None
@@ -26,7 +26,7 @@ class UploadedProgram(object):
 
     def take(self, request):
         # type: (dict[str, Any]) -> dict[str, Any]
-        """As `wire.Lent`: one more piece of the zlib stream, in their order; the first one begins anew.
+        """As `wire.Lent`: the next piece of the zlib stream; the first piece restarts it.
 
         Raises:
             ValueError: it does not follow the one before, or the whole is not what it is stated to be.
@@ -72,7 +72,7 @@ def _held(program):
 
 def memory_file(name):
     # type: (bytes) -> int
-    """A file without a folder, gone with this process; Python's own call is there since 3.8."""
+    """An anonymous file that ends with this process; Python has the call since 3.8."""
     create = getattr(ctypes.CDLL(None, use_errno=True), "memfd_create", None)
     if create is None:
         raise OSError(0, "its C library holds no programs in memory (memfd_create)")

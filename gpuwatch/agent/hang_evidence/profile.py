@@ -1,4 +1,4 @@
-"""Profiles of running processes: py-spy samples their Python stacks for some seconds.
+"""Profiles running processes: py-spy samples their Python stacks for some seconds.
 
 Its output stays in this process's memory, and it ends with this process.
 """
@@ -23,17 +23,21 @@ if TYPE_CHECKING:
 MAX_PROCESSES = 8
 MAX_SECONDS, MAX_RATE = 60, 500
 LATE_S = 3.0
-"""py-spy reads the symbols of the interpreter first, and may fall behind. So long after the time is up SIGINT
-ends it, upon which it writes what it has; after as long again SIGKILL."""
+"""Seconds after the sampling time at which SIGINT ends py-spy (it then writes what it has).
+
+After as long again SIGKILL.
+
+py-spy first reads the interpreter's symbols, and may fall behind.
+"""
 MAX_TEXT = 4 << 20
 MAX_PACKED_BYTES = 600 * 1024
-"""Of all processes: a reply has 1 MiB."""
+"""Packed bytes of all processes; a reply is limited to 1 MiB."""
 COUNTS = re.compile(rb"Samples: (\d{1,12}) Errors: (\d{1,12})")
 
 
 def profile(request, proc, lent):
     # type: (dict[str, Any], str, str | None) -> dict[str, Any]
-    """As `wire.Profiles`, for the pids that are asked for; `lent` is a py-spy for those that have none."""
+    """As `wire.Profiles`, for the requested pids; `lent` is the uploaded py-spy."""
     pids = [pid for pid in request.get("pids", ()) if isinstance(pid, int) and pid > 0][:MAX_PROCESSES]
     programs = find_py_spy(proc, pids, str(request.get("py_spy") or ""), lent)
     rows = [{"pid": pid, "why": ABSENT} for pid in pids if pid not in programs]
@@ -45,7 +49,7 @@ def profile(request, proc, lent):
 
 
 class _PySpyRun(object):
-    """One py-spy, and what it cost."""
+    """A py-spy process, and its cost."""
 
     def __init__(self, program, pid, request):
         # type: (str, int, dict[str, Any]) -> None
@@ -73,7 +77,7 @@ class _PySpyRun(object):
 
     def over(self):
         # type: () -> bool
-        """Whether it has ended; it is made to when it takes too long."""
+        """True if it has ended; it is killed if it takes too long."""
         if self._child is None or self._child.returncode is not None:
             return True
         if time.monotonic() > self._deadline:
@@ -107,7 +111,7 @@ class _PySpyRun(object):
 
 def _packed(text, most):
     # type: (bytes, int) -> tuple[str, int]
-    """The stacks as py-spy wrote them (zlib, base64), and the samples of the rare ones that are left out."""
+    """py-spy's stacks (zlib, base64), and the number of samples of rare stacks left out."""
     lines = sorted(text.splitlines(), key=_count, reverse=True)
     kept = len(lines)
     while True:

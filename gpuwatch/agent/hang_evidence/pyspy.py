@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 MAX_THREADS = 16
 MAX_FRAMES = 60
-"""Of a main thread; of the others a quarter."""
+"""Frames of a main thread; other threads get a quarter."""
 MAX_OUTPUT = 8 << 20
 
 
 def python_stacks(program, pid, seconds):
     # type: (str, int, float) -> tuple[list[dict[str, Any]], str | None]
-    """As `wire.PythonThread`, the main thread first; or none, and why."""
+    """As `wire.PythonThread`, main thread first; or none, with the reason."""
     me = os.getpid()
     try:
         child = subprocess.Popen(

@@ -22,15 +22,15 @@ MAX_ADDRESSES = 8
 MAX_PIDS = 256
 MAX_ANSWER = 64 << 20
 MAX_PACKED = 700 * 1024
-"""Maximum packed size; a reply may be 1 MiB."""
+"""Most packed bytes; a reply is limited to 1 MiB."""
 MAX_QUERY_S = 30.0
 LEG_S = 5
-"""RAS's own limit for the ranks to answer each other (RAS_COLLECTIVE_LEG_TIMEOUT)."""
+"""RAS's own limit in seconds for ranks to answer each other (RAS_COLLECTIVE_LEG_TIMEOUT)."""
 
 
 def ras(request, proc="/proc"):
     # type: (dict[str, Any], str) -> dict[str, Any]
-    """As `wire.RasAnswers`: every address that the pids use is asked once."""
+    """As `wire.RasAnswers`: every address used by the pids is queried once."""
     pids = [pid for pid in request.get("pids", ()) if isinstance(pid, int) and pid > 0][:MAX_PIDS]
     longest = min(MAX_QUERY_S, max(1.0, float(request.get("timeout_s", 10.0))))
     deadline = time.monotonic() + longest
@@ -42,7 +42,7 @@ def ras(request, proc="/proc"):
 
 def addresses(proc, pids):
     # type: (str, list[int]) -> dict[str, list[int]]
-    """Where RAS listens -> the processes for which it does; those that switched it off are left out."""
+    """RAS address -> processes that use it; those that disabled RAS are left out."""
     found = {}  # type: dict[str, list[int]]
     for pid in pids:
         environ = read_bytes(os.path.join(proc, str(pid), "environ"), 1 << 20)
@@ -117,7 +117,7 @@ class RasConnection(object):
 
     def rest(self, text):
         # type: (str) -> bytes
-        """Send the last line and read until the other side closes."""
+        """Send the last line and read until the peer closes."""
         self._connection.sendall(text.encode("ascii") + b"\n")
         pieces = [self._rest]
         size = len(self._rest)

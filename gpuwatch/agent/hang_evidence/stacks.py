@@ -1,8 +1,8 @@
-"""What the ranks on this node do at this moment: their Python stacks, or what the kernel knows of them.
+"""Reads what the ranks on this node do now: Python stacks, or the kernel's view.
 
-py-spy is used where it is installed already, without stopping the process; nothing is installed. A program is
-only run when no user but root and this one could have written it: ranks belong to other people. Where it
-reports nothing, the rank's own debug socket is asked, if its job has one.
+py-spy is used where it is installed, without stopping the process; nothing is installed. A program is run
+only if no user but root and this one can have written it, because ranks belong to other users. Where it
+fails, the rank's debug socket is queried, if its job has one.
 """
 
 import os
@@ -22,31 +22,33 @@ if TYPE_CHECKING:
 
 MAX_PROCESSES = 64
 MAX_THREADS = 512
-"""Looked at in one process."""
+"""Most threads examined per process."""
 MAX_REPORTED_THREADS = 24
-"""Reported of one process: the main one, and then those that used the CPU most."""
+"""Threads reported per process: the main one, then those that used most CPU."""
 BETWEEN_S = 0.5
-"""CPU time is compared over this long: a rank that spins is distinguished from one that sleeps."""
+"""Seconds over which CPU time is compared, to distinguish spinning from sleeping ranks."""
 ONE_S = 4.0
-"""Given to py-spy for one process."""
+"""Seconds for py-spy per process."""
 ALL_S = 12.0
-"""Given to all of them."""
+"""Seconds for all processes."""
 MAX_CHILDREN, MAX_REPORTED_CHILDREN = 256, 8
-"""Processes that a rank has started, its data loader's workers for example: those looked at, and reported
-of."""
+"""Child processes of a rank (such as data-loader workers): examined, and reported."""
 _UNREADABLE_STATES = ("D", "T", "t")
 MAX_SAMPLES = 3
-"""Of a thread that runs through Python all the time one look may catch no frame."""
+"""Most samples; one sample may catch no frame of a thread that always runs Python code."""
 OWN_S = 3.0
-"""Given to the ranks' own debug sockets, which are asked together."""
+"""Seconds for the ranks' debug sockets, which are queried together."""
 ABSENT = "py-spy is not installed on the node"
 MAX_FRAMES_BYTES = 600 * 1024
-"""Of all processes: beyond, only the innermost frames of main threads are reported; a reply has 1 MiB."""
+"""Bytes over all processes.
+
+Beyond that only innermost frames of main threads are sent (replies are limited to 1 MiB).
+"""
 
 
 def stacks(request, proc="/proc", lent=None):
     # type: (dict[str, Any], str, str | None) -> dict[str, Any]
-    """As `wire.Stacks`, for the pids that are asked for; `lent` is a py-spy for those that have none."""
+    """As `wire.Stacks`, for the requested pids; `lent` is the uploaded py-spy."""
     pids = [pid for pid in request.get("pids", ()) if isinstance(pid, int) and pid > 0][:MAX_PROCESSES]
     tool = request.get("py_spy", "")
     all_s = min(ALL_S, request.get("seconds") or ALL_S)
@@ -78,7 +80,7 @@ def stacks(request, proc="/proc", lent=None):
 
 def _own_reports(proc, python):
     # type: (str, dict[int, tuple[list[dict[str, Any]], str | None]]) -> dict[int, tuple[list[dict[str, Any]], str | None]]  # noqa: E501 - a type comment is one line
-    """What ranks report about themselves where py-spy reports nothing, and may be used at all."""
+    """The debug sockets' stacks of ranks for which py-spy failed but could be used."""
     lacking = {pid: why for pid, (threads, why) in python.items() if why is not None}
     reported = own_stacks(proc, sorted(lacking), OWN_S)
     return {
@@ -119,7 +121,7 @@ def _process(proc, pid, before, after, seconds, python):
 
 def _seen(program, pid, until):
     # type: (str, int, float) -> tuple[list[dict[str, Any]], str | None]
-    """What py-spy reports; once more where it caught no frame of the main thread."""
+    """py-spy's result; retried if it caught no frame of the main thread."""
     found, why = [], None  # type: list[dict[str, Any]], str | None
     for _ in range(MAX_SAMPLES):
         left = until - time.monotonic()
@@ -133,7 +135,7 @@ def _seen(program, pid, until):
 
 def children(proc, pid):
     # type: (str, int) -> list[dict[str, Any]]
-    """The processes that a process has started, as `wire.KernelThread`; those that are held up first."""
+    """The child processes as `wire.KernelThread`; stopped or stuck ones first."""
     folder = os.path.join(proc, str(pid), "task")
     started = []  # type: list[str]
     for name in filter(str.isdigit, names(folder)):
@@ -151,9 +153,9 @@ def children(proc, pid):
 
 def threads(proc, pid, only=None):
     # type: (str, int, tuple[str, ...] | None) -> dict[int, dict[str, Any]]
-    """Thread id -> name, state and CPU seconds so far, of a process; empty when it is gone.
+    """Thread id -> name, state and CPU seconds so far; empty if the process is gone.
 
-    `only`: these threads, not all.
+    `only`: restrict to these threads.
     """
     folder = os.path.join(proc, str(pid), "task")
     found = {}  # type: dict[int, dict[str, Any]]
@@ -186,7 +188,7 @@ def _cpu_s(folder, fields):
 
 def _waits(folder, row):
     # type: (str, dict[str, Any]) -> None
-    """Where in the kernel a thread waits; both files may be closed to us."""
+    """Where in the kernel a thread waits; both files may be unreadable."""
     wchan = read_text(os.path.join(folder, "wchan"), 128)
     if wchan and wchan != "0":
         row["wchan"] = clean(wchan, 64)
@@ -199,7 +201,7 @@ def _waits(folder, row):
 
 def _shorten(rows):
     # type: (list[dict[str, Any]]) -> None
-    """Keep the reply within what the cockpit takes."""
+    """Shorten the reply to the size that the cockpit accepts."""
     frames = [frame for row in rows for each in row["python"] for frame in each["frames"]]
     if sum(map(_bytes, frames)) <= MAX_FRAMES_BYTES:
         return
@@ -218,7 +220,7 @@ def _shorten(rows):
 
 def _bytes(frame):
     # type: (dict[str, Any]) -> int
-    """What a frame takes as JSON, at most: a character may become four bytes."""
+    """Upper bound of a frame's size as JSON: a character may become four bytes."""
     return 4 * (len(frame["function"]) + len(frame["file"])) + 50
 
 
@@ -227,7 +229,7 @@ def _bytes(frame):
 
 def find_py_spy(proc, pids, named, lent):
     # type: (str, list[int], str, str | None) -> dict[int, str]
-    """Pid -> the py-spy to use: the named one, one on PATH, one beside its own interpreter, the lent one."""
+    """Pid -> py-spy to use: the named one, one on PATH, one next to its interpreter, the uploaded one."""
     without = {} if lent is None else dict.fromkeys(pids, lent)
     if named:
         return dict.fromkeys(pids, named) if trusted(named) else without
@@ -246,7 +248,7 @@ def _beside(proc, pid):
 
 def _own(folder):
     # type: (str) -> str | None
-    """py-spy in the environment that a process runs in, if it sees the same files as we do."""
+    """py-spy in the environment of a process, if it has the same view of files."""
     if not os.path.samestat(os.stat(os.path.join(folder, "root")), os.stat("/")):
         return None  # a container: its programs need not run out here
     folders = []
@@ -269,7 +271,7 @@ def _own(folder):
 
 def trusted(path):
     # type: (str) -> bool
-    """Whether a program can be run without running what another user could have put there."""
+    """True if no other user can have changed the program."""
     path = os.path.realpath(path)
     if not os.access(path, os.X_OK) or not os.path.isfile(path):
         return False

@@ -1,4 +1,4 @@
-"""The system calls in which a rank is found waiting, by number, on the two machines that have GPUs."""
+"""Numbers of the system calls in which ranks wait, on the two architectures with GPUs."""
 
 import os
 

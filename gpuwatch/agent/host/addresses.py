@@ -1,4 +1,4 @@
-"""The IP addresses of this node: other nodes' logs name it by them."""
+"""The IP addresses of this node, by which other nodes' logs may name it."""
 
 import array
 import os
@@ -16,16 +16,16 @@ except ImportError:  # not a Unix
 MAX_ADDRESSES = 64
 _SIOCGIFCONF = 0x8912
 _IFREQ = 40 if struct.calcsize("P") == 8 else 32
-"""Size of a `struct ifreq` of Linux; the address begins 20 bytes in, behind name, family and port."""
+"""Size of Linux's `struct ifreq`; the address starts at byte 20, after name, family and port."""
 _GLOBAL, _SITE = 0x00, 0x40
-"""Scopes of /proc/net/if_inet6; link-local ones (0x20) log nothing to others."""
+"""Scopes of /proc/net/if_inet6; link-local addresses (0x20) identify no node."""
 
 
 def own_addresses(proc="/proc"):
     # type: (str) -> list[str]
-    """IPv4 and IPv6 addresses, sorted, without loopback, link-local ones, and the bridges of containers.
+    """IPv4 and IPv6 addresses, sorted, without loopback, link-local ones and container bridges.
 
-    Those are the same on many nodes. Empty where the system does not report.
+    Those are the same on many nodes. Empty if the system does not list them.
     """
     found = {address for name, address in _ipv4() if _counts(name) and not address.startswith("127.")}
     text = read_text(os.path.join(proc, "net/if_inet6")) or ""
@@ -40,7 +40,7 @@ def _counts(name):
 
 def _ipv4():
     # type: () -> list[tuple[str, str]]
-    """(interface, address), with the further addresses of an interface; netdevice(7)."""
+    """(interface, address) pairs, including secondary addresses; see netdevice(7)."""
     if fcntl is None or not os.path.isdir("/proc/net"):
         return []
     room = array.array("B", bytes(_IFREQ * 256))
@@ -60,7 +60,7 @@ def _ipv4():
 
 def ipv6(text):
     # type: (str) -> list[tuple[str, str]]
-    """(interface, address) of the text of /proc/net/if_inet6."""
+    """(interface, address) pairs from the text of /proc/net/if_inet6."""
     found = []
     for line in text.splitlines():
         fields = line.split()

@@ -1,4 +1,4 @@
-"""How full the mounted file systems are."""
+"""Usage of the mounted file systems."""
 
 import os
 import re
@@ -9,7 +9,7 @@ from ..base.procfs import clean, read_bytes
 
 MAX_MOUNTS = 32
 PATIENCE_S = 0.25
-"""How long one reading waits for file systems that do not answer at once."""
+"""Seconds that a reading waits for slow file systems."""
 
 _WITHOUT_DEVICE_NODE = re.compile(
     r"(nfs4?|lustre|beegfs|gpfs|ceph|cifs|smb3|glusterfs|wekafs|pvfs2|panfs|9p|virtiofs|afs|zfs|ocfs2|gfs2|orangefs"
@@ -19,10 +19,9 @@ _READ_ONLY_IMAGES = ("squashfs", "iso9660", "udf", "erofs", "cramfs")
 
 
 class DiskReader(object):
-    """Asks every file system in a thread of its own: one dead share never delays the others.
+    """Queries every file system in its own thread, so that a dead share delays no other.
 
-    A file system that does not answer is listed without figures, and is not asked again until it has
-    answered the question before.
+    One that does not answer is listed without values, and not queried again before it has answered.
     """
 
     def __init__(self, proc="/proc"):
@@ -32,7 +31,7 @@ class DiskReader(object):
 
     def read(self):
         # type: () -> list[dict[str, object]] | None
-        """One dict a file system with the keys of `wire.Disk`; None where the mounts cannot be read."""
+        """One dict per file system with the keys of `wire.Disk`; None if the mounts are unreadable."""
         table = read_bytes(self._mounts, 1 << 20)
         if table is None:
             return None
@@ -64,7 +63,7 @@ class DiskReader(object):
 
 def usage(path):
     # type: (str) -> tuple[int, int]
-    """Bytes used, and used plus still available to an ordinary user: 100 % is what `df` calls full."""
+    """Used bytes, and used plus available to ordinary users, so that 100 % matches `df`."""
     facts = os.statvfs(path)
     used = (facts.f_blocks - facts.f_bfree) * facts.f_frsize
     return used, used + facts.f_bavail * facts.f_frsize
@@ -72,9 +71,9 @@ def usage(path):
 
 def worth_showing(mounts):
     # type: (str) -> dict[str, str]
-    """Mount point -> file system type of what has a device or a share behind it, each device once.
+    """Mount point -> file system type, for mounts with a device or share, each device once.
 
-    Of several mounts of one device (bind mounts, subvolumes) the one nearest to the root is meant.
+    Of several mounts of one device (bind mounts, subvolumes) the one nearest to the root is used.
     """
     nearest = {}  # type: dict[str, tuple[str, str]]
     for line in mounts.split("\n"):

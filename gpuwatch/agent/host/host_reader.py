@@ -1,4 +1,4 @@
-"""The node itself: processor, memory, network, disks."""
+"""Reads the host: processor, memory, network, disks."""
 
 import os
 import re
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 DISKS_EVERY_S = 30.0
 IB_PATIENCE_S = 0.2
-"""A card whose firmware hangs blocks the reader of its counters; this is how long a tick waits."""
+"""Seconds that a tick waits for a network card whose counters may block."""
 
 
 class HostReader(object):
-    """Reads the host part of a sample; keeps the counters of the reading before."""
+    """Reads the host part of a sample; keeps the previous counters."""
 
     def __init__(self, clock=time.time, proc="/proc", sys="/sys", monotonic=time.monotonic):
         # type: (Callable[[], float], str, str, Callable[[], float]) -> None
@@ -37,7 +37,7 @@ class HostReader(object):
 
     def read(self):
         # type: () -> dict[str, object]
-        """A dict with the keys of `wire.HostSample`; what is not known is left out."""
+        """A dict with the keys of `wire.HostSample`; unknown values are left out."""
         sample = {"t": self._clock()}  # type: dict[str, object]
         sample.update(load())
         if self._elsewhere is not None:
@@ -71,7 +71,7 @@ class HostReader(object):
 
 def processor_shares(before, after):
     # type: (list[int], list[int]) -> dict[str, object]
-    """Busy and iowait per cent of all processors between two `cpu` lines of /proc/stat.
+    """Busy and iowait percent of all processors between two `cpu` lines of /proc/stat.
 
     The columns are user, nice, system, idle, iowait, irq, softirq, steal; guest time is part of user.
     """
@@ -95,7 +95,7 @@ def load():
 
 def memory(meminfo):
     # type: (bytes) -> dict[str, object]
-    """Used is MemTotal - MemAvailable: what could be had without swapping does not count as used."""
+    """Memory in use: MemTotal - MemAvailable; what is available without swapping does not count."""
     fields = {key: int(value) * 1024 for key, value in re.findall(rb"(?m)^(\w+):\s+(\d+) kB$", meminfo)}
     facts = {}  # type: dict[str, object]
     if b"MemTotal" in fields:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 MAX_PORTS = 64
 ERRORS_EVERY_S = 10.0
-"""Every counter file is a command to the card's firmware, so errors are read less often than traffic."""
+"""Seconds between readings of error counters; each is a command to the card's firmware."""
 
 _ERRORS = (
     ("counters", "symbol_error"),
@@ -33,11 +33,11 @@ _ERRORS = (
 )
 
 _SATURATED = 0xFFFFFFFF
-"""An old 32-bit port counter stays here when it is full; it logs nothing any more."""
+"""Value at which an old 32-bit port counter is saturated and useless."""
 
 
 class PortReader(object):
-    """Turns the ports' word counters into rates on its own monotonic clock."""
+    """Converts the ports' word counters into rates, by its own monotonic clock."""
 
     def __init__(self, sys="/sys", monotonic=time.monotonic):
         # type: (str, Callable[[], float]) -> None
@@ -48,7 +48,7 @@ class PortReader(object):
 
     def read(self):
         # type: () -> list[dict[str, object]] | None
-        """One dict a port with the keys of `wire.IbPort`; None on a machine without such a card."""
+        """One dict per port with the keys of `wire.IbPort`; None without such a card."""
         found = [
             (device, int(number))
             for device in names(self._root)
@@ -91,7 +91,10 @@ class PortReader(object):
 
 def _words_as_bytes(path):
     # type: (str) -> int | None
-    """`port_xmit_data` and `port_rcv_data` count words of four bytes (Linux ABI, sysfs-class-infiniband)."""
+    """`port_xmit_data` and `port_rcv_data` in bytes.
+
+    They count words of four bytes (sysfs-class-infiniband).
+    """
     words = read_int(path)
     return None if words is None or words == _SATURATED else words * 4
 

@@ -1,4 +1,4 @@
-"""What does not change about this machine while the agent runs."""
+"""Static properties of this machine."""
 
 import os
 import platform
@@ -17,15 +17,18 @@ _ARM_CORES = {
     ("0x41", "0xd84"): "Arm Neoverse V3",
     ("0x41", "0xd85"): "Arm Cortex-X925",
 }
-"""(implementer, part) of /proc/cpuinfo, which has no model name on Arm; MIDR_EL1 in the cores' manuals."""
+"""(implementer, part) of /proc/cpuinfo -> core name; Arm has no model name there.
+
+From MIDR_EL1 in Arm's manuals.
+"""
 
 _NOT_THE_DRIVERS = ("vfio-pci", "pci-stub", "xen-pciback")
-"""Kernel drivers that hold a GPU for a virtual machine: NVML on this host does not see it."""
+"""Kernel drivers that reserve a GPU for a virtual machine, which hides it from NVML."""
 
 
 def describe(proc="/proc", etc="/etc"):
     # type: (str, str) -> dict[str, object]
-    """The host part of the hello frame; what is not known is left out."""
+    """The host part of the hello frame; unknown values are left out."""
     facts = {
         "host": clean(socket.gethostname(), 255),
         "python": platform.python_version(),
@@ -42,10 +45,9 @@ def describe(proc="/proc", etc="/etc"):
 
 def nvidia_devices_on_bus(sys="/sys"):
     # type: (str) -> int | None
-    """How many NVIDIA display controllers (PCI class 0x0300 or 0x0302) this host's driver should have.
+    """Number of NVIDIA display controllers (PCI class 0x0300 or 0x0302) that this host's driver should have.
 
-    Virtual functions and devices handed to a virtual machine are not counted. None where there is no PCI
-    bus to look at.
+    Virtual functions and devices passed to virtual machines do not count. None if there is no PCI bus.
     """
     root = os.path.join(sys, "bus/pci/devices")
     if not os.path.isdir(root):

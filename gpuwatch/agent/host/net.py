@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 MAX_NICS = 64
 SPEED_EVERY_S = 30.0
-"""The speed is asked of the card under the kernel's network lock, so it is not asked every second."""
+"""Seconds between readings of the speed, which takes the kernel's network lock."""
 
 _PLUMBING = re.compile(
     r"(veth|docker|br-|virbr|cni|flannel|cali|cilium|lxc|ifb|dummy|tunl|sit|gre|vxlan|nodelocal|kube)"
@@ -21,12 +21,12 @@ _PLUMBING = re.compile(
 
 def is_plumbing(name):
     # type: (str) -> bool
-    """Whether an interface of this name only joins containers or tunnels."""
+    """True for an interface that only connects containers or tunnels."""
     return _PLUMBING.match(name) is not None
 
 
 class NicReader(object):
-    """Turns the byte counters of the interfaces into rates on its own monotonic clock."""
+    """Converts the interfaces' byte counters into rates, by its own monotonic clock."""
 
     def __init__(self, sys="/sys", monotonic=time.monotonic):
         # type: (str, Callable[[], float]) -> None
@@ -37,7 +37,7 @@ class NicReader(object):
 
     def read(self):
         # type: () -> list[dict[str, object]] | None
-        """One dict an interface with the keys of `wire.Nic`; None where the kernel lists none."""
+        """One dict per interface with the keys of `wire.Nic`; None if the kernel lists none."""
         found = [name for name in names(self._root) if os.path.isdir(os.path.join(self._root, name))]
         if not found:
             return None
@@ -48,7 +48,7 @@ class NicReader(object):
 
     def _worth_showing(self, found):
         # type: (list[str]) -> list[str]
-        """Real cards; where there are none (a container) virtual functions, then other virtual ones."""
+        """Physical cards; if there are none (in a container) virtual functions, then other virtual ones."""
         best = {}  # type: dict[int, list[str]]
         for name in found:
             best.setdefault(self._virtuality(name), []).append(name)
@@ -86,7 +86,7 @@ class NicReader(object):
 
     def _speed(self, name, state, now):
         # type: (str, str | None, float) -> float | None
-        """Bits per second, as the kernel's Mb/s times 10^6; None while the link is down."""
+        """Bits per second (the kernel's Mb/s times 10^6); None while the link is down."""
         known = self._speeds.get(name)
         if known is None or known[1] != state or now - known[0] >= SPEED_EVERY_S:
             megabits = read_int(os.path.join(self._root, name, "speed"))
@@ -97,9 +97,9 @@ class NicReader(object):
 
 def rate(before, after, seconds):
     # type: (int | None, int | None, float) -> float | None
-    """Per second between two counter values, to four significant digits.
+    """Rate per second between two counter values, with four significant digits.
 
-    None when the counter was reset or is not known.
+    None if the counter was reset or is unknown.
     """
     if before is None or after is None or after < before or seconds <= 0:
         return None

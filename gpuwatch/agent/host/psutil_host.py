@@ -1,4 +1,4 @@
-"""A machine without /proc (macOS): uses psutil if available; otherwise reports only a few values."""
+"""A machine without /proc (macOS): uses psutil if installed, else reports few values."""
 
 import importlib
 import os
@@ -14,7 +14,7 @@ _LOOPBACK = ("lo", "lo0")
 
 
 class OtherSystem(object):
-    """The part of `wire.HostSample` that can be had without /proc; what cannot is left out."""
+    """The values of `wire.HostSample` that are available without /proc."""
 
     def __init__(self, monotonic):
         # type: (Callable[[], float]) -> None

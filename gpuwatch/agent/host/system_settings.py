@@ -1,4 +1,4 @@
-"""Settings of the machine that nodes should share: firmware, kernel, network and driver options."""
+"""Machine settings that nodes should share: firmware, kernel, network and driver options."""
 
 import os
 import re
@@ -37,14 +37,14 @@ _BOOT_OPTION = re.compile(
 )
 _DRIVER_OPTION = re.compile(r"(\w+): (\d+)$", re.MULTILINE)
 _CHOSEN = re.compile(r"\[(\w+)\]")
-"""`always [madvise] never`: the option in force stands in brackets."""
+"""`always [madvise] never`: the active option is in brackets."""
 
 
 def system_settings(proc="/proc", sys="/sys"):
     # type: (str, str) -> dict[str, str]
-    """Name -> value; what cannot be read is left out.
+    """Name -> value; unreadable ones are left out.
 
-    Only known options of the kernel's command line are kept: others may hold secrets.
+    Only known options of the kernel's command line are included, since others may contain secrets.
     """
     found = {}  # type: dict[str, str]
     for name, path in _FILES:

@@ -1,4 +1,4 @@
-"""The kernel log's Xids, as events."""
+"""Events from Xids in the kernel log."""
 
 import time
 
@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from typing import Callable, Iterable  # noqa: F401 - used in type comments
 
 HISTORY_S = 24 * 3600.0
-"""How far back events from before the start are reported."""
+"""Seconds before the start for which events are reported."""
 SAME_EVENT_S = 60.0
-"""Equal errors of one GPU closer than this are one event with a count."""
+"""Seconds within which equal errors of one GPU are one event with a count."""
 MAX_EVENTS = 256
 RETRY_S = 60.0
-"""After a source ended (the journal was restarted) it is opened again so much later."""
+"""Seconds after which a source that ended (a restarted journal) is reopened."""
 
 UNREADABLE = {
     "code": "kernel_log_unreadable",
@@ -26,11 +26,11 @@ UNREADABLE = {
 
 
 class KernelLog(object):
-    """Follows the kernel log without ever waiting for it.
+    """Follows the kernel log without blocking.
 
-    `source` states where it is read (None: nowhere), `notice` what to report the user then; both may change
-    when a source ends. To be made in a thread that lives as long as the agent: a child started here ends
-    with that thread.
+    `source`: where it is read (None: nowhere); `notice`: what to tell the user then; both may change when a
+    source ends. Create it in a thread that lives as long as the agent: a child started here ends with that
+    thread.
     """
 
     def __init__(self, clock=time.time, kmsg="/dev/kmsg", journal=None, monotonic=time.monotonic):
@@ -43,7 +43,7 @@ class KernelLog(object):
         self._not_before = clock() - HISTORY_S
         self._retry_at = None  # type: float | None
         self.records = []  # type: list[tuple[float, str]]
-        """(unix seconds, text) of the last poll: what the events were made of, and everything else."""
+        """(unix seconds, text) of the last poll: those behind the events, and all others."""
 
     @property
     def source(self):
@@ -59,7 +59,7 @@ class KernelLog(object):
 
     def poll(self):
         # type: () -> list[dict[str, object]]
-        """The events since the last poll, oldest first; at first those of the last 24 hours."""
+        """The events since the last poll, oldest first; the first time those of the last 24 hours."""
         self.records = []
         if self._reader is None and self._retry_at is not None and self._clock() >= self._retry_at:
             self._reader = self._open()
@@ -76,7 +76,7 @@ class KernelLog(object):
 
     def close(self):
         # type: () -> None
-        """Let go of the log; a child process is ended and reaped."""
+        """Close the log; a child process is ended and reaped."""
         self._retry_at = None
         if self._reader is not None:
             self._reader.close()
@@ -100,8 +100,8 @@ def gather(records):
     # type: (Iterable[tuple[float, str]]) -> list[dict[str, object]]
     """The events in (unix seconds, text) records; equal ones close together are one with a `count`.
 
-    A line about a fallen GPU next to its own Xid 79 is the same news and is dropped. Of very many the newest
-    `MAX_EVENTS` are reported, after an event that counts the others.
+    A line about a lost GPU next to its own Xid 79 is dropped. Of very many events the newest `MAX_EVENTS` are
+    returned, after an event that counts the others.
     """
     events = []  # type: list[dict[str, object]]
     latest = {}  # type: dict[tuple[object, ...], tuple[float, dict[str, object]]]

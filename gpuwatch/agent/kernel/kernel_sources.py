@@ -1,4 +1,4 @@
-"""Where the kernel log can be read: the kernel's own device, or the journal's."""
+"""Sources of the kernel log: the kernel's device, or the journal."""
 
 import ctypes
 import errno
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from typing import Callable  # noqa: F401 - used in type comments
 
 MAX_RECORDS = 4000
-"""Read in one poll at most; a flood goes on in the next one."""
+"""Records read per poll; the rest of a flood follows."""
 _RECORD_BYTES = 8192
 _PR_SET_PDEATHSIG = 1
 _JOURNALS = ("/var/log/journal/*/system.journal", "/run/log/journal/*/system.journal")
 
 
 class Kmsg(object):
-    """/dev/kmsg: one record a read, never waiting.
+    """Reads /dev/kmsg, one record per read, non-blocking.
 
-    A record's own clock is the kernel's since boot and drifts by seconds in months, so what arrives while
-    we are watching is kept between the poll before and now.
+    A record's time is the kernel's time since boot, which drifts by seconds over months; records that arrive
+    live are therefore dated between the previous poll and now.
     """
 
     name = "/dev/kmsg"
@@ -38,7 +38,7 @@ class Kmsg(object):
 
     def read(self):
         # type: () -> list[tuple[float, str]]
-        """The new records: (unix seconds, text)."""
+        """The new records as (unix seconds, text)."""
         records = []  # type: list[tuple[float, str]]
         boot, now = self._clock() - self._monotonic(), self._clock()
         for _ in range(MAX_RECORDS):
@@ -81,7 +81,7 @@ def parse_kmsg(data):
 
 def open_kmsg(path="/dev/kmsg"):
     # type: (str) -> int | None
-    """A descriptor at the oldest record; None where this user may not read it."""
+    """A descriptor at the oldest record; None if this user may not read it."""
     try:
         return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -89,7 +89,7 @@ def open_kmsg(path="/dev/kmsg"):
 
 
 class Journal(object):
-    """`journalctl` following the kernel's messages of this boot, in a child that ends with us."""
+    """Runs `journalctl` on this boot's kernel messages, in a child that ends with the agent."""
 
     name = "journalctl"
 
@@ -109,7 +109,7 @@ class Journal(object):
 
     def read(self):
         # type: () -> list[tuple[float, str]]
-        """The new records: (unix seconds, text)."""
+        """The new records as (unix seconds, text)."""
         data, ended = self._partial, False
         while len(data) < (4 << 20):
             try:
@@ -150,9 +150,9 @@ def parse_journal(text):
 
 def journal_command():
     # type: () -> list[str] | None
-    """The command that follows the kernel's messages; None where this user may not see them.
+    """The command that follows the kernel's messages; None if this user may not read them.
 
-    Without the right `journalctl` waits for ever and logs nothing, so the files are looked at first.
+    Without permission `journalctl` waits forever, so the files are checked first.
     """
     readable = any(os.access(path, os.R_OK) for pattern in _JOURNALS for path in glob.glob(pattern))
     program = next((p for p in ("/usr/bin/journalctl", "/bin/journalctl") if os.access(p, os.X_OK)), None)
@@ -163,7 +163,7 @@ def journal_command():
 
 def _die_with_parent():
     # type: () -> Callable[[], None] | None
-    """To be called in the child: the kernel ends it when the thread that started it is gone."""
+    """Called in the child: the kernel ends it when the thread that started it is gone."""
     try:
         prctl = ctypes.CDLL(None).prctl
     except (AttributeError, OSError):

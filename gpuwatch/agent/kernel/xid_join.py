@@ -1,4 +1,4 @@
-"""One Xid, two sources: NVML reports the code at once, the kernel log reports it with its detail."""
+"""Joins the two reports of an Xid: NVML gives the code at once, the kernel log adds the detail."""
 
 from collections import deque
 
@@ -7,13 +7,13 @@ if TYPE_CHECKING:
     from typing import Any, Iterable  # noqa: F401 - used in type comments
 
 HOLD_S = 0.5
-"""So long NVML's word waits for the kernel's line, where the kernel log can be read."""
+"""Seconds that NVML's report waits for the kernel's line, if the kernel log is readable."""
 SAME_S = 10.0
-"""The two clocks and ways differ by less than this for one event."""
+"""Seconds by which the two reports of one event may differ."""
 
 
 class XidJoin(object):
-    """Reports every Xid once: the kernel's line if there is one, else NVML's word."""
+    """Reports every Xid once: by the kernel's line if there is one, else by NVML's report."""
 
     def __init__(self):
         # type: () -> None
@@ -23,12 +23,12 @@ class XidJoin(object):
     @property
     def held(self):
         # type: () -> int
-        """How many of NVML's words wait for the kernel's line."""
+        """Number of NVML reports that wait for the kernel's line."""
         return len(self._held)
 
     def take(self, from_nvml, from_kernel, kernel_readable, now):
         # type: (Iterable[dict[str, Any]], Iterable[dict[str, Any]], bool, float) -> list[dict[str, Any]]
-        """What is to be reported now, of events with `code`, `t` and maybe `gpu`.
+        """The events to report now (dicts with `code`, `t` and perhaps `gpu`).
 
         `now` is a monotonic clock.
         """
@@ -53,9 +53,9 @@ class XidJoin(object):
 
 def placed(record, by_bus):
     # type: (dict[str, Any], dict[str, str]) -> dict[str, Any]
-    """A record of the kernel log as an event: `bus_id` gives way to the UUID of the GPU that sits there.
+    """A kernel-log record as an event, with the GPU's UUID instead of `bus_id`.
 
-    Whole addresses are compared: on some machines (Grace) the GPUs differ in nothing but the PCI domain.
+    Whole addresses are compared: on some machines (Grace) GPUs differ only in the PCI domain.
     """
     event = {name: value for name, value in record.items() if name != "bus_id"}
     uuid = by_bus.get(str(record.get("bus_id", "")).upper())
@@ -66,7 +66,7 @@ def placed(record, by_bus):
 
 def _twin(event, others):
     # type: (dict[str, Any], Iterable[dict[str, Any]]) -> dict[str, Any] | None
-    """The other source's word of the same event."""
+    """The other source's report of the same event, or None."""
     for other in others:
         same_gpu = other.get("gpu") is None or event.get("gpu") in (None, other.get("gpu"))
         if other["code"] == event["code"] and same_gpu and abs(other["t"] - event["t"]) <= SAME_S:

@@ -1,4 +1,4 @@
-"""The NVIDIA driver's error lines in the kernel log."""
+"""Parses the NVIDIA driver's error lines in the kernel log."""
 
 import re
 
@@ -21,10 +21,10 @@ _SWITCH_REMEDY = (
 
 def event(text):
     # type: (str) -> dict[str, object] | None
-    """What a kernel line reports: the fields of `wire.Event` and `bus_id`, or None for any other line.
+    """The fields of `wire.Event` and `bus_id` from a kernel line; None for any other line.
 
-    `bus_id` is written as NVML writes it (`00000000:41:00.0`). A GPU that fell off the bus without an
-    Xid comes as an event whose code is None.
+    `bus_id` is formatted as by NVML (`00000000:41:00.0`). A GPU that fell off the bus without an Xid gives an
+    event with code None.
     """
     if "Xid" not in text and "fallen off" not in text:
         return None
@@ -44,7 +44,7 @@ def event(text):
 
 def bus_id(text):
     # type: (str) -> str | None
-    """The first PCI address in `text` as NVML writes it: eight digits of domain, upper case, a function."""
+    """The first PCI address in `text` in NVML's format: eight digits of domain, upper case, with function."""
     match = _BUS.search(text)
     if match is None:
         return None

@@ -1,8 +1,8 @@
 """The Xid codes of the NVIDIA driver: class, severity, title and remedy of each, in one table.
 
-Events of the agent, rules of `rules/packs/gpu/xid.yaml` and classes of alerts are made of it.
+The agent's events, the rules of `rules/packs/gpu/xid.yaml` and the classes of alerts are derived from it.
 Codes and remedies follow NVIDIA's Xid catalogue ("Analyzing Xid errors with the Xid catalog",
-docs.nvidia.com/deploy/xid-errors). A code that is not listed is `gpu.xid.unknown`.
+docs.nvidia.com/deploy/xid-errors). An unlisted code is `gpu.xid.unknown`.
 """
 
 _RESTART = "Restart the program; the GPU can stay. If it does the same with another program, take it out."
@@ -148,14 +148,14 @@ UNKNOWN = (
     "Not in the Xid catalogue",
     "Not in the catalogue that gpuwatch knows: look it up in NVIDIA's Xid list, read the kernel log.",
 )
-"""The entry of every code that is not listed."""
+"""The entry for unlisted codes."""
 
 FOLLOW_UPS = frozenset((45, 137, 154))
-"""Codes that mostly follow from another one."""
+"""Codes that usually follow from another one."""
 
 _NVLINK5_CODES = frozenset(range(144, 151))
 _NVLINK_TEXT_CODES = frozenset(range(70, 78))
-"""Codes near 74 that come with the text of an NVLink error; the text counts."""
+"""Codes near 74 that come with the text of an NVLink error; the text decides."""
 
 _BUCKETS = {
     "RESTART_APP": (8, 11, 13, 25, 31, 32, 60, 69, 80, 94)
@@ -179,15 +179,15 @@ _BUCKETS = {
 }  # type: dict[str, tuple[int, ...]]
 
 ACTIONS = {code: bucket for bucket, codes in _BUCKETS.items() for code in codes}
-"""Code -> the immediate action that NVIDIA's catalogue files it under; the newest codes have none there."""
+"""Code -> immediate action in NVIDIA's catalogue; the newest codes have none."""
 
 
 def meaning(code, detail=None):
     # type: (int, str | None) -> tuple[str, str, str, str]
     """Class, severity (info, warning, error, critical), title and remedy of an Xid.
 
-    The text of the kernel line (`detail`), where it is known, decides what the code alone leaves open:
-    `Nonfatal` of an NVLink 5 unit, the recovery action of 154, an NVLink text beside a copy engine's code.
+    The kernel line's text (`detail`), if known, decides what the code leaves open: `Nonfatal` of an NVLink 5
+    unit, the recovery action of 154, an NVLink text with a copy engine's code.
     """
     name, severity, title, remedy = CATALOGUE.get(code, UNKNOWN)
     text = (detail or "").lower()

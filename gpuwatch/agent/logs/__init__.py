@@ -1,1 +1,1 @@
-"""The log reader: a process of its own that follows files, matches rules and answers queries."""
+"""The log reader: a separate process that follows files, matches rules and answers queries."""

@@ -1,4 +1,4 @@
-"""Scans what stood in files before they were followed."""
+"""Scans the content that files had before they were followed (the backlog)."""
 
 import time
 
@@ -20,7 +20,7 @@ BACKLOG_TURN_S = 0.02
 
 
 class BacklogScan(object):
-    """Takes the newest parts of all backlogs first, and goes back from there."""
+    """Scans the newest parts of all backlogs first, then older ones."""
 
     def __init__(self, catalog, marker, scanners, scan, reporter, outbox):
         # type: (Catalog, ActivityMarker, FileScanners, GuardedScan, Reporter, Outbox) -> None
@@ -33,7 +33,7 @@ class BacklogScan(object):
 
     def step(self):
         # type: () -> bool
-        """Scan a little of the past of files, first where it took least time; whether there is more."""
+        """Scan a little of a backlog, those that took least time first; True if there is more."""
         now = time.monotonic()
         until = now + BACKLOG_TURN_S
         entries = [e for e in self._catalog.entries.values() if e.backlog is not None and e.hold_until <= now]
@@ -64,7 +64,7 @@ class BacklogScan(object):
 
     def _end(self, entry, backlog, scanner):
         # type: (FileEntry, Backlog, Scanner) -> None
-        """A part of the backlog is scanned: the older one is next, with a scanner of its own."""
+        """Finish a part of the backlog; continue with the older one, with a new scanner."""
         self._scan.enter(entry, scanner, backlog)
         self._scan.safely(entry, scanner.progress, send=self._reporter.progress)
         self._scan.safely(entry, scanner.past, time.time(), send=self._reporter.progress)
@@ -89,5 +89,5 @@ class BacklogScan(object):
 
 def _spent(entry):
     # type: (FileEntry) -> tuple[bool, float]
-    """The newest parts of all files come before the older ones."""
+    """Sort key: the newest parts of all files come before older ones."""
     return entry.backlog is not None and entry.backlog.second, entry.step.spent_s

@@ -1,4 +1,4 @@
-"""Which scanner a followed file gets: of log lines, or of the rows of a table."""
+"""Chooses the scanner of a followed file: for log lines, or for the rows of a table."""
 
 from .matching.matcher import LineMatcher
 from .matching.prefilter import Sieve
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class FileScanners(object):
-    """Makes the scanners of all files; they share the rules and the ids of findings."""
+    """Creates the scanners of all files; they share rules and finding ids."""
 
     def __init__(self, ruleset, numbers):
         # type: (RuleSet, Numbers) -> None
@@ -25,7 +25,7 @@ class FileScanners(object):
 
     def of(self, entry, steps=True):
         # type: (FileEntry, bool) -> Scanner
-        """A new one for a file; without `steps` it reads no progress."""
+        """A new scanner for a file; without `steps` it reads no progress."""
         if not is_table_name(entry.name):
             return Scanner(self._ruleset, entry.name, self._numbers, entry.speaker, self.sieve, steps=steps)
         table = TableFile(self._ruleset, lambda: _header_of(entry))
@@ -39,5 +39,5 @@ class FileScanners(object):
 
 def _header_of(entry):
     # type: (FileEntry) -> bytes
-    """The beginning of a file that is followed."""
+    """The beginning of a followed file."""
     return b"" if entry.follower is None else entry.follower.at(0, HEADER_BYTES)

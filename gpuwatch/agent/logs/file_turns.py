@@ -1,4 +1,4 @@
-"""Reads what is new in the followed files, each file in its turn."""
+"""Reads what is new in the followed files, in turns."""
 
 import time
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from .queries.server import Server  # noqa: F401 - used in type comments
 
 TURN_S = 0.05
-"""Files are read for at most this long before other work of the log reader has its turn."""
+"""Seconds of reading before other work of the log reader gets a turn."""
 _ACTIVE_S = 10.0
 
 
 class FileTurns(object):
-    """Whose turn it is, and what one turn does."""
+    """The order of turns, and the work of one turn."""
 
     def __init__(self, catalog, marker, server, scanners, scan, backlog, outbox):
         # type: (Catalog, ActivityMarker, Server, FileScanners, GuardedScan, BacklogScan, Outbox) -> None
@@ -33,11 +33,11 @@ class FileTurns(object):
         self._backlog = backlog
         self._outbox = outbox
         self._waiting = []  # type: list[FileEntry]
-        """Files that have not had their turn in this round."""
+        """Files without a turn in this round."""
 
     def begin_round(self, now):
         # type: (float) -> None
-        """Give every file a turn; those that had one and want more come after the others."""
+        """Give every file a turn; those that want another one come after the rest."""
         hungry = self._waiting
         self._waiting = [
             one
@@ -47,7 +47,7 @@ class FileTurns(object):
 
     def step(self):
         # type: () -> bool
-        """Give files their turn; whether some still wait for theirs, or for another one."""
+        """Run turns; True if files still wait."""
         until = time.monotonic() + TURN_S
         again = []  # type: list[FileEntry]
         while self._waiting and time.monotonic() < until and not self._outbox.paused:
@@ -72,7 +72,7 @@ class FileTurns(object):
 
     def _read(self, entry):
         # type: (FileEntry) -> bool
-        """One file's turn; whether it gave as much as it may, and has probably more."""
+        """Run one file's turn; True if it used its whole share and probably has more."""
         follower = entry.follower
         if follower is None:
             return False
@@ -112,7 +112,7 @@ class FileTurns(object):
 
     def _scan_held(self, entry):
         # type: (FileEntry) -> None
-        """One step of the backlog that a live piece waits for, or that piece."""
+        """Scan one step of the backlog that delays a live piece, or that piece."""
         if entry.backlog is not None and entry.ahead is None:
             self._backlog.read(entry)
         elif entry.held is not None:

@@ -1,4 +1,4 @@
-"""Scans files step by step: each step is announced to the agent, and a fault in it ends nothing."""
+"""Scans files step by step; announces each step to the agent, and survives faults."""
 
 from .files.packing_magic import packed_inside
 from .watchdog.stretches import CAREFUL, SKIPPED
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class GuardedScan(object):
-    """Feeds the scanners of all files and reports what they find."""
+    """Feeds the scanners of all files and reports the results."""
 
     def __init__(self, stretches, marker, checkpoints, numbers, reporter, outbox):
         # type: (Stretches, ActivityMarker, CheckpointFiles, Numbers, Reporter, Outbox) -> None
@@ -31,9 +31,9 @@ class GuardedScan(object):
 
     def feed(self, entry, scanner, inode, piece, scanned):
         # type: (FileEntry, Scanner, int, tuple[bytes, int, float, bool], Callable[[int], None]) -> None
-        """Scan a piece (bytes, offset, arrival, backlog); what earlier readers hung on is left out.
+        """Scan a piece (bytes, offset, arrival, backlog) without ranges on which earlier readers hung.
 
-        `scanned` gets the number of bytes done, before what is found in them is sent with the place.
+        `scanned` gets the number of bytes done, before their findings are sent.
         """
         data, offset, arrived, backlog = piece
         packed = packed_inside(data)
@@ -58,9 +58,9 @@ class GuardedScan(object):
 
     def safely(self, entry, scan, *arguments, **how):
         # type: (FileEntry, Callable[..., list[dict[str, Any]]], Any, Any) -> None
-        """Report what a scan finds, as findings or by `send`.
+        """Report a scan's results, as findings or by `send`.
 
-        A fault in it is reported once and ends nothing.
+        A fault is reported once and ends nothing.
         """
         try:
             found = scan(*arguments)
@@ -76,12 +76,12 @@ class GuardedScan(object):
 
     def _report_findings(self, found):
         # type: (list[dict[str, Any]]) -> None
-        """Of a checkpoint with what lies there; what is too young to judge is looked at again."""
+        """Send findings, with checkpoint files looked up; too recent ones are checked again later."""
         self._reporter.send([self._checkpoints.with_files(finding) for finding in found])
 
     def enter(self, entry, scanner, backlog=None):
         # type: (FileEntry, Scanner, Backlog | None) -> None
-        """About to look at what a scanner holds of a file, or of all of its backlog."""
+        """Announce the scan of a file's range, or of its whole backlog."""
         if backlog is not None:
             self._marker.scan(entry.path, backlog.inode, *backlog.whole)
         elif entry.follower is not None and scanner.pending is not None:
@@ -89,6 +89,6 @@ class GuardedScan(object):
 
     def progress(self, entry, scanner):
         # type: (FileEntry, Scanner) -> None
-        """Report what the newest lines of a file state."""
+        """Report the progress in the newest lines of a file."""
         self.enter(entry, scanner)
         self.safely(entry, scanner.progress, send=self._reporter.progress)

@@ -1,4 +1,4 @@
-"""The rules as the cockpit sends them."""
+"""Loads the rules that the cockpit sends."""
 
 import base64
 import json
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 def load(sent, suspended):
     # type: (Any, dict[str, dict[str, str]]) -> tuple[RuleSet, list[dict[str, Any]]]
-    """The set of rules, and notices about those that this Python cannot compile.
+    """The rule set, and notices about rules that this Python cannot compile.
 
     `sent` is a list of compiled rules, or base64 of zlib of its JSON; `suspended` maps files to rules and
-    their reasons.
+    reasons.
     """
     compiled = (
         json.loads(zlib.decompress(base64.b64decode(sent)).decode("utf-8")) if isinstance(sent, str) else sent
@@ -38,7 +38,7 @@ def load(sent, suspended):
 
 def _ready(compiled):
     # type: (list[dict[str, Any]]) -> RuleSet
-    """The set with its patterns compiled: the worker reports at its start which of them it cannot use."""
+    """The set with its patterns compiled: the worker reports at its start which ones it cannot use."""
     ruleset = RuleSet(compiled)
     ruleset.compile()
     return ruleset
@@ -46,7 +46,7 @@ def _ready(compiled):
 
 def _fault(rule):
     # type: (dict[str, Any]) -> str
-    """Why this Python does not compile a rule; empty where it does."""
+    """Why this Python cannot compile a rule; empty: it can."""
     try:
         _ready([rule])
     except (re.error, RecursionError, OverflowError) as error:

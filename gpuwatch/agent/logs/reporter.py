@@ -1,6 +1,6 @@
-"""What the log reader reports to the agent.
+"""Sends the log reader's reports to the agent.
 
-Findings, how far it is, the list of files, and what goes wrong.
+Findings, progress, the file list, and problems.
 """
 
 import json
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 BEAT_S = 0.5
 LIST_S = 2.0
-"""The list of files is sent at most this often; when only counts have changed, every `COUNTS_S`."""
+"""Shortest interval of file lists in seconds; if only counts changed, `COUNTS_S`."""
 COUNTS_S = 5.0
 MAX_FINDING = 100000
-"""Characters of its lines; the wire takes 1 MiB, and JSON makes up to 6 bytes of a character."""
+"""Characters of a finding's lines; the wire accepts 1 MiB, and JSON may use 6 bytes per character."""
 SHORT_FINDING = 2000
-"""The same where too much was reported of late."""
+"""The limit after too many findings."""
 MAX_LIST_BYTES = 768 << 10
-"""Of a list of files; the wire takes 1 MiB, and names of 4 kB that anybody can make would fill it."""
+"""Bytes of a file list; the wire accepts 1 MiB, and anyone can create names of 4 kB."""
 BEHIND_BYTES = 16 << 20
 
 
 class Numbers(object):
-    """Gives each finding its id; `next` is the one that comes."""
+    """Assigns finding ids; `next` is the next one."""
 
     def __init__(self, first):
         # type: (int) -> None
@@ -48,7 +48,7 @@ class Numbers(object):
 
 
 class Reporter(object):
-    """Puts messages into the outbox when they are due."""
+    """Queues messages when they are due."""
 
     def __init__(self, outbox, catalog, kernel, numbers, ruleset, bad_rules):
         # type: (Outbox, Catalog, KernelLines, Numbers, RuleSet, list[dict[str, Any]]) -> None
@@ -70,12 +70,12 @@ class Reporter(object):
 
     def list_soon(self):
         # type: () -> None
-        """Somebody waits for the list of files."""
+        """Send the file list soon: it is awaited."""
         self._list_due = 0.0
 
     def beat_soon(self):
         # type: () -> None
-        """Something was searched that must not be searched again."""
+        """Send a heartbeat soon: something was searched that must not be searched again."""
         self._beat_due = 0.0
 
     def send(self, findings):
@@ -96,14 +96,14 @@ class Reporter(object):
 
     def progress(self, frames):
         # type: (list[dict[str, Any]]) -> None
-        """Send how far training is (dicts with the keys of `wire.Progress`)."""
+        """Send training progress (dicts with the keys of `wire.Progress`)."""
         t = round(time.time(), 3)
         for frame in frames:
             self._outbox.put("R", dict(frame, kind="progress", t=t))
 
     def place(self, entry):
         # type: (FileEntry) -> None
-        """Behind findings goes how far we are: a reader after us reports none of them again."""
+        """Send the reading position after findings, so that a later reader does not repeat them."""
         place = entry.place()
         if place and self._reported_places.get(entry.path) != place:
             self._reported_places[entry.path] = place
@@ -111,7 +111,7 @@ class Reporter(object):
 
     def trouble(self, title, detail):
         # type: (str, str) -> None
-        """Something failed; the same title is reported once."""
+        """Report a problem; the same title is reported once."""
         if title in self._troubles:
             return
         self._troubles.add(title)
@@ -122,9 +122,9 @@ class Reporter(object):
 
     def report(self, complete, found):
         # type: (bool, dict[str, Any]) -> None
-        """A beat, how far we are, what the person should know, and the list of files: each when it is due.
+        """Send heartbeat, positions, notices and the file list, each when due.
 
-        `complete`: no file is due that is not in the list; `found`: what else the list states.
+        `complete`: every known file is in the list; `found`: further keys of the list.
         """
         if (complete, found) != (self._complete, self._found):
             self._complete, self._found, self._listed, self._list_due = complete, found, None, 0.0
@@ -182,7 +182,7 @@ class Reporter(object):
 
 def fitting(rows, most):
     # type: (list[dict[str, Any]], int) -> list[dict[str, Any]]
-    """The rows whose JSON fits into `most` bytes together, the small ones first, in the order given."""
+    """The rows that fit into `most` bytes of JSON, small ones first, in the given order."""
     sizes = [len(json.dumps(row)) + 1 for row in rows]
     kept, total = set(), 0
     for at in sorted(range(len(rows)), key=sizes.__getitem__):
@@ -198,7 +198,7 @@ _COUNTS = frozenset(("size", "lines", "grown_at", "backlog_pct", "searched_to", 
 
 def _lasting(row):
     # type: (dict[str, Any]) -> list[tuple[str, Any]]
-    """What of a row does not change with every line."""
+    """The keys of a row that do not change with every line."""
     searched = row.get("searched_to", -1) >= (row.get("size") or 0)
     return sorted(
         [(key, value) for key, value in row.items() if key not in _COUNTS] + [("searched", searched)]

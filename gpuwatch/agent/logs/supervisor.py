@@ -1,10 +1,9 @@
-"""The agent's side of the log reader: starts it, hands it requests, takes what it finds, and watches over it.
+"""The agent's side of the log reader: starts and supervises it, forwards requests and results.
 
-The reader is a process of its own: a pattern may hold the interpreter for ever, and a dead mount whatever
-thread touches it. When nothing is received from it although it works, or does not come back from a file,
-it is killed, and the next one does without that rule or file. The thread here is for starting processes,
-which may take a while, and lives as long as the agent: the kernel ends the reader together with the thread
-that started it.
+The reader is a separate process: a pattern may block the interpreter forever, and a dead mount any thread
+that touches it. If it sends nothing although it works, or does not return from a file, it is killed, and the
+next one runs without that rule or file. The thread here is for starting processes, which may take a while,
+and lives as long as the agent: the kernel ends the reader together with the thread that started it.
 """
 
 import collections
@@ -26,19 +25,19 @@ if TYPE_CHECKING:
 
 _LOOK_S = 0.5
 FULL_BYTES = 2 << 20
-"""With so much untaken nothing more is read of the reader."""
+"""Untaken bytes at which reading from the reader stops."""
 MAX_HANGING = 3
 RESTART_S, MAX_RESTART_S = 0.5, 60.0
 MAX_AFTER_SCAN_S = 4.0
-"""Between readers that hang on lines: what each one hung on is left out by the next one."""
+"""Seconds between readers that hang on lines; each one's culprit is left out by the next."""
 KEPT_RECORDS = 4000
-"""Of the kernel log, for a reader that comes after one that has hung."""
+"""Kernel-log records kept for a new reader after a hang."""
 _KERNEL = b'{"do": "kernel"'
 _ANSWERED_BY_LINES = ("tail", "read", "search")
 
 
 class LogReader(object):
-    """Give it requests, processes and kernel records; take frames from it. Every method returns at once."""
+    """Give it requests, processes and kernel records; take frames from it. No method blocks."""
 
     def __init__(self, wake, config):
         # type: (Callable[[], None], dict[str, Any]) -> None
@@ -46,7 +45,7 @@ class LogReader(object):
         self._hangs = Hangs()
         left_out = vars(self._hangs)
         self._config = dict(config, next_id=1, places={}, records=0, began=time.time(), **left_out)
-        """What a reader is started with, kept up to date for the next one."""
+        """The reader's start config, kept up to date for the next reader."""
         self._lock = threading.Lock()
         self._frames = collections.deque()  # type: collections.deque[str]
         self._frames_bytes = 0
@@ -56,24 +55,24 @@ class LogReader(object):
             os.set_blocking(end, False)
         self._child = None  # type: Child | None
         self._hanging = []  # type: list[tuple[Popen[bytes], str]]
-        """Killed readers that the kernel still holds, and the file that holds them."""
+        """Killed readers that the kernel still holds, with the file responsible."""
         self._standing = collections.OrderedDict()  # type: collections.OrderedDict[str, bytes]
-        """What every reader must know, in the newest version."""
+        """Messages that every reader needs, in their newest version."""
         self._asked = set()  # type: set[int]
-        """Requests whose last lines have not come."""
+        """Requests without their last lines."""
         self._own = {}  # type: dict[str, dict[str, Any]]
         self._its = []  # type: list[dict[str, Any]]
         self._source = None  # type: str | None
         self._kernel_began = False
-        """Whether this reader was given the first records of the kernel log, be there none."""
+        """True if this reader received the first kernel-log records (perhaps none)."""
         self._records = []  # type: list[tuple[float, str]]
-        """Records of the kernel log that no reader has stated to have searched."""
+        """Kernel-log records not yet reported as searched."""
         self._listed = ""
-        """Its newest list of files, as a frame."""
+        """Its newest file list, as a frame."""
 
     def start(self):
         # type: () -> None
-        """Start the thread, and with it the reader."""
+        """Start the thread, which starts the reader."""
         thread = threading.Thread(target=self._run, name="logs")
         thread.daemon = True
         thread.start()
@@ -89,12 +88,12 @@ class LogReader(object):
     @property
     def waiting(self):
         # type: () -> bool
-        """Whether there is something to take."""
+        """True if frames are waiting."""
         return bool(self._frames)
 
     def take(self):
         # type: () -> list[str]
-        """The frames that have come: JSON objects without `v` and `seq`."""
+        """The frames received: JSON objects without `v` and `seq`."""
         with self._lock:
             frames, self._frames = list(self._frames), collections.deque()
             was_full, self._frames_bytes = self._frames_bytes >= FULL_BYTES, 0
@@ -104,7 +103,7 @@ class LogReader(object):
 
     def ask(self, request):
         # type: (dict[str, Any]) -> None
-        """Hand on a request of the cockpit's; its answers are among the frames."""
+        """Forward a request of the cockpit; its answers are among the frames."""
         if request["do"] in ("leave", "folders"):
             self._stand(request["do"], dict(request, id=None))
         with self._lock:
@@ -115,12 +114,12 @@ class LogReader(object):
 
     def processes(self, rows, launchers):
         # type: (list[dict[str, Any]], dict[int, dict[str, Any]]) -> None
-        """All processes of interest (keys as in `wire.Process`), and what their launchers write."""
+        """Set the relevant processes (keys as in `wire.Process`), and their launchers' files."""
         self._stand("processes", messages.of_processes(rows, launchers))
 
     def kernel(self, records, source):
         # type: (list[tuple[float, str]], str | None) -> None
-        """New records of the kernel log, and where they come from (None: it cannot be read)."""
+        """Add records of the kernel log; `source`: where they come from (None: unreadable)."""
         if source != self._source:
             self._source = source
             self._stand("source", {"do": "source", "source": source})
@@ -137,7 +136,7 @@ class LogReader(object):
 
     def cost(self):
         # type: () -> tuple[float, int]
-        """CPU seconds of the reader that runs now, and the resident bytes that it has for itself alone."""
+        """CPU seconds of the running reader, and its private resident bytes."""
         child = self._child
         return (0.0, 0) if child is None else (cpu_s(child.process.pid)[0], own_bytes(child.process.pid))
 
@@ -163,7 +162,7 @@ class LogReader(object):
 
     def _converse(self, child):
         # type: (Child) -> str
-        """Until the reader has `ended`, or hangs: why, as `Child.hangs` states it."""
+        """Serve the reader until it has `ended` or hangs; return why, as `Child.hangs`."""
         while True:
             self._hand_over(child)
             full = self._frames_bytes >= FULL_BYTES
@@ -227,7 +226,7 @@ class LogReader(object):
 
     def _searched_records(self, count):
         # type: (int) -> None
-        """So many more records need not be handed to the next reader; called with the lock held."""
+        """Drop records that the reader has searched; call with the lock held."""
         del self._records[:count]
         self._config["records"] += count
 
@@ -235,9 +234,9 @@ class LogReader(object):
 
     def _reap(self, child, why):
         # type: (Child, str) -> bool
-        """Kill and reap the reader, learn what it hung on, and answer those who wait for it.
+        """Kill and reap the reader, record what it hung on, and answer its open requests.
 
-        False where it hung on lines that the next one leaves out.
+        False if it hung on lines that the next one leaves out.
         """
         gone = child.kill()
         activity = child.last_activity()
@@ -282,7 +281,7 @@ class LogReader(object):
 
     def _release(self):
         # type: () -> None
-        """A file whose read has come back after all may be read again."""
+        """Allow a file again whose read has returned after all."""
         for process, path in list(self._hanging):
             if process.poll() is not None:
                 self._hanging.remove((process, path))

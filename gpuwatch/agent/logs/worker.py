@@ -1,8 +1,8 @@
-"""The log reader: a process of the agent's, in which files are read and searched.
+"""The log reader: a child process of the agent, in which files are read and searched.
 
-One loop with short steps: requests first, then what is new in the files (`file_turns`), then globs, and
-what was there before (`backlog_scan`). Whatever may never come back (a pattern, a dead mount) is announced
-by an activity marker; the agent kills a reader that sends nothing, and starts another one without it.
+One loop with short steps: requests first, then new data (`file_turns`), then globs, then backlogs
+(`backlog_scan`). Anything that may never return (a pattern, a dead mount) is announced by an activity marker;
+the agent kills a reader that sends nothing, and starts another one without it.
 """
 
 import select
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
     from typing import Any, BinaryIO  # noqa: F401 - used in type comments
 
 TICK_S = 1.0
-"""Progress is reported so often, however many steps were written in the meantime."""
+"""Seconds between progress reports, however many steps are written."""
 PATIENCE_S = 3.0
-"""The backlog waits so long for the first list of processes, which states who writes what."""
+"""Seconds that the backlog waits for the first process list, which gives the files' writers."""
 MAX_MESSAGE = 16 << 20
 
 
 def run(config, stdin, stdout):
     # type: (dict[str, Any], BinaryIO, BinaryIO) -> int
-    """Read logs until `stdin` ends; the exit status."""
+    """Read logs until `stdin` ends; return the exit status."""
     die_with(config["parent"])
     worker = Worker(config, Requests(stdin, MAX_MESSAGE), Outbox(stdout.fileno()))
     try:
@@ -52,7 +52,7 @@ def run(config, stdin, stdout):
 
 
 class Worker(object):
-    """Everything that the log reader knows."""
+    """The state of the log reader."""
 
     def __init__(self, config, requests, outbox):
         # type: (dict[str, Any], Requests, Outbox) -> None
@@ -96,7 +96,7 @@ class Worker(object):
 
     def serve(self):
         # type: () -> None
-        """Go on until the agent closes our stdin, or is gone."""
+        """Run until the agent closes stdin or is gone."""
         busy, paused = True, False
         while not self._requests.ended:
             self._wait(0.0 if busy else self._poll_s if paused else self._poll_due - time.monotonic())
@@ -118,13 +118,13 @@ class Worker(object):
     @property
     def _settled(self):
         # type: () -> bool
-        """Whether all ways to log files have been gone once."""
+        """True if all sources of log files were searched once."""
         return self._finder.settled and self._discovery.settled
 
     @property
     def _introduced(self):
         # type: () -> bool
-        """Whether it is known what the running processes write, or was waited for long enough."""
+        """True if the running processes' files are known, or were waited for long enough."""
         return time.monotonic() >= self._introduced_by
 
     def _wait(self, seconds):
@@ -173,7 +173,7 @@ class Worker(object):
 
     def _follow(self):
         # type: () -> bool
-        """Read what is new in files; whether there is more of it."""
+        """Read new data of files; True if there is more."""
         now = time.monotonic()
         if now >= self._poll_due:
             self._poll_due = now + self._poll_s
@@ -185,7 +185,10 @@ class Worker(object):
 
     def _report_progress(self):
         # type: () -> None
-        """What the newest lines of all files report; it waits, and grows newer, while much is to be sent."""
+        """Send the newest lines' values of all files.
+
+        Delayed (and updated) while much is waiting to be sent.
+        """
         now = time.monotonic()
         if now < self._tick_due or self._outbox.full:
             return

@@ -1,1 +1,1 @@
-"""Processes, the ranks that they carry, who started them, and their settings."""
+"""Processes, the ranks that they are, their launchers and settings."""

@@ -1,4 +1,4 @@
-"""How ranks end: the exit status of each, read in the moment between its end and its parent's wait."""
+"""Reads the exit status of ranks in the moment between their end and their parent's wait."""
 
 import ctypes
 import fcntl
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 MAX_WATCHED = 256
 _PIDFD_OPEN = 434
-"""The system call, the same on every architecture of Linux 5.3 and later."""
+"""System call number, equal on all architectures of Linux 5.3 and later."""
 _PIDFD_GET_INFO = 0xC040FF0B
 _PIDFD_INFO_EXIT = 1 << 3
-"""include/uapi/linux/pidfd.h: Linux 6.15 and later report the status of collected processes, too."""
+"""include/uapi/linux/pidfd.h: Linux 6.15 and later also report the status of reaped processes."""
 _INFO_BYTES = 64
 _EXIT_CODE_AT = 60
 
 
 class EndedRanks(object):
-    """Waits on the ranks that were listed, in a thread of its own, which is started with the first one.
+    """Waits for the listed ranks in a thread, which starts with the first one.
 
-    Nothing is reported where the kernel offers no such descriptors, and of ranks that ended without an error.
+    Reports nothing if the kernel has no pidfds, nor for ranks that ended without an error.
     """
 
     def __init__(self, report, proc="/proc"):
@@ -43,7 +43,7 @@ class EndedRanks(object):
 
     def watch(self, rows):
         # type: (list[Row]) -> None
-        """Wait for the ends of the ranks among these processes. `rows`: as `ProcessReader.read`."""
+        """Wait for the ends of the ranks among these processes. `rows`: as from `ProcessReader.read`."""
         if self._proc != "/proc" or not hasattr(select, "epoll"):
             return  # the pids of a tree that was made for a test are nobody's here
         self._known.intersection_update([(row["pid"], row.get("start")) for row in rows])
@@ -100,7 +100,7 @@ def _event(pid, rank, status, at):
 
 def _open(pid):
     # type: (int) -> int
-    """A descriptor that becomes readable at the end of a process; -1 where there is none."""
+    """A descriptor that becomes readable when a process ends; -1: none."""
     try:
         if hasattr(os, "pidfd_open"):
             return os.pidfd_open(pid)
@@ -111,7 +111,7 @@ def _open(pid):
 
 def _status(proc, pid, descriptor):
     # type: (str, int, int) -> int | None
-    """Exit code, or minus a signal, of a process that has just ended; None: it is 0, or not shown to us."""
+    """Exit code, or minus a signal, of a process that just ended; None: it is 0, or not visible."""
     found = read_stat(proc, pid)
     if found is not None and found.state == ENDED:
         return found.exit_status

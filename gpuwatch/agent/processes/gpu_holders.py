@@ -1,4 +1,4 @@
-"""Which process holds which GPU, remembered over the time in which a GPU does not answer."""
+"""Remembers which process holds which GPU, also while a GPU does not respond."""
 
 from .process_table import read_stat
 
@@ -8,23 +8,23 @@ if TYPE_CHECKING:
 
 
 class Holders(object):
-    """Reported by the emitter, asked by the node's thread: a silent GPU stays joined to its rank."""
+    """Written by the emitter, read by the node's thread: a silent GPU stays joined to its rank."""
 
     def __init__(self, proc="/proc"):
         # type: (str) -> None
         self._proc = proc
         self._reported = {}  # type: dict[str, tuple[int, dict[int, dict[str, Any] | None]]]
-        """UUID -> index, pid -> hold; None: it held the GPU when that last answered. Replaced as a whole."""
+        """UUID -> index, pid -> hold; None: it held the GPU at its last answer. Replaced as a whole."""
         self._starts = {}  # type: dict[int, int | None]
 
     def report(self, index, uuid, holds):
         # type: (int, str, dict[int, dict[str, Any]]) -> None
-        """What a GPU states about its processes: pid -> keys of `wire.ProcessGpu` but `uuid`."""
+        """Set a GPU's processes: pid -> keys of `wire.ProcessGpu` except `uuid`."""
         self._reported = dict(self._reported, **{uuid: (index, holds)})
 
     def fall_silent(self, uuid):
         # type: (str) -> None
-        """This GPU does not answer: its processes stay, what they use is not known any more."""
+        """Record that a GPU does not respond: its processes stay, their usage is unknown."""
         if uuid not in self._reported:
             return
         index, before = self._reported[uuid]
@@ -33,9 +33,9 @@ class Holders(object):
 
     def by_pid(self):
         # type: () -> dict[int, list[dict[str, Any]]]
-        """By pid its holds with the keys of `wire.ProcessGpu`; a remembered one while that process lives.
+        """Pid -> holds with the keys of `wire.ProcessGpu`; remembered ones while the process lives.
 
-        In the order of the GPUs, whichever of them answered first: a rank's first GPU is reported as its own.
+        In GPU order, whichever answered first: a rank's first GPU is reported as its own.
         """
         holders = {}  # type: dict[int, list[dict[str, Any]]]
         starts = {}  # type: dict[int, int | None]

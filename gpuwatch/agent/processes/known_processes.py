@@ -1,4 +1,4 @@
-"""What is remembered of every process: environment, details, place in the tree; read again when due."""
+"""Remembers environment, details and parent of every process; reads them again when due."""
 
 import os
 import time
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from .process_table import Stat  # noqa: F401 - used in type comments
 
 YOUNG_S = 10.0
-"""A process this young may still be between fork and exec: its environment is read again."""
+"""Seconds for which a new process may be between fork and exec: its environment is read again."""
 RECHECK_S = 60.0
-"""Every process is looked at anew this often: a pid is used again, a shell becomes python."""
+"""Seconds after which every process is read again: pids are reused, and a shell may exec python."""
 DETAILS_EVERY_S = 30.0
-"""Log files come and go while a process lives."""
+"""Seconds between readings of details; log files come and go during a process's life."""
 LOOK_AGAIN_S = 2.0
-"""A process on a GPU that had none open when it was read is read again after so long at the latest."""
+"""Seconds after which a process on a GPU that had none open is read again."""
 MAX_ENVIRON = 1 << 20
 
 
 class KnownProcess(object):
-    """What is remembered of one process."""
+    """The remembered facts of one process."""
 
     __slots__ = (
         "checked",
@@ -78,12 +78,12 @@ class KnownProcesses(object):
     @property
     def stuck(self):
         # type: () -> list[int]
-        """Processes that /proc does not answer about."""
+        """Processes for which /proc does not respond."""
         return self._calls.stuck
 
     def scan(self, now):
         # type: (float) -> None
-        """Forget who is gone, meet who is new, and look again at a part of the others."""
+        """Drop ended processes, read new ones, and reread a part of the others."""
         present = set(pids(self._proc))
         for pid in set(self.by_pid).difference(present):
             del self.by_pid[pid]
@@ -91,7 +91,7 @@ class KnownProcesses(object):
 
     def meet_strangers(self, found, now):
         # type: (dict[int, Stat | None], float) -> None
-        """Read the environment of those that are new, or took over a pid."""
+        """Read the environment of processes that are new or reuse a pid."""
         self._meet([pid for pid, line in found.items() if self._is_stranger(pid, line)], now)
 
     def _is_stranger(self, pid, found):
@@ -145,7 +145,7 @@ class KnownProcesses(object):
 
     def doubt_details(self, on_gpu):
         # type: (Iterable[int]) -> None
-        """Have those read again soon that the driver lists, and that had no GPU open when they were read."""
+        """Mark for rereading those that the driver lists but that had no GPU open."""
         for pid in on_gpu:
             one = self.by_pid.get(pid)
             if one is not None and one.details is not None and one.details.holds_gpu is False:
@@ -153,7 +153,7 @@ class KnownProcesses(object):
 
     def details(self, wanted):
         # type: (Iterable[int]) -> list[Details]
-        """What is known of these, where anything is."""
+        """Pid -> details of these processes, where known."""
         found = (self.by_pid[pid].details for pid in wanted if pid in self.by_pid)
         return [one for one in found if one is not None]
 
@@ -168,7 +168,7 @@ class KnownProcesses(object):
 
     def ancestors(self, pid):
         # type: (int) -> Iterator[int]
-        """The processes above one, the nearest first."""
+        """The ancestors of a process, nearest first."""
         for _ in range(MAX_DEPTH):
             one = self.by_pid.get(pid)
             if one is None or one.parent <= 0:
@@ -178,7 +178,7 @@ class KnownProcesses(object):
 
     def launcher(self, pid):
         # type: (int) -> int | None
-        """The nearest process above a rank that has another rank's variables, or none."""
+        """The nearest ancestor of a rank with another rank's variables, or None."""
         if pid not in self.by_pid:
             return None
         place = place_of(identity(self.inherited(pid)))
@@ -189,7 +189,7 @@ class KnownProcesses(object):
 
     def inherited(self, pid):
         # type: (int) -> dict[str, str]
-        """The variables of a process, completed from the processes above it: the nearest wins."""
+        """The variables of a process, completed from its ancestors; the nearest wins."""
         merged = dict(self.by_pid[pid].variables or {})
         for above in self.ancestors(pid):
             one = self.by_pid.get(above)
@@ -199,7 +199,7 @@ class KnownProcesses(object):
 
     def has_library(self, pid):
         # type: (int) -> bool
-        """As `spawned_ranks.has_library`: asked again of a process that may still be loading."""
+        """As `spawned_ranks.has_library`; repeated for a process that may still be loading."""
         one = self.by_pid[pid]
         if one.trains is None or (not one.trains and self._is_young(one)):
             one.trains = has_library(self._proc, pid)
@@ -207,7 +207,7 @@ class KnownProcesses(object):
 
     def is_distributed(self, pid):
         # type: (int) -> bool
-        """As `spawned_ranks.is_distributed`: once it is, it stays so."""
+        """As `spawned_ranks.is_distributed`; once True, it stays True."""
         one = self.by_pid[pid]
         if not one.distributed:
             one.distributed = is_distributed(self._proc, pid)

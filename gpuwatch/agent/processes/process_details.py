@@ -1,7 +1,7 @@
-"""What one process states about itself: command, user, container, log files.
+"""Details of one process: command, user, container, log files.
 
 Reading these can block: cmdline and environ take the process's memory lock, the user's name may need a
-directory service, a log may lie on a dead share. So they are called through `background.Rounds`.
+directory service, a log may be on a dead share. They are therefore called through `background.TimedCalls`.
 """
 
 import os
@@ -21,7 +21,7 @@ _LOG_NAME = re.compile(r"\.(log|txt|out|err|stdout|stderr|jsonl|ndjson|json|csv)
 _ASSIGNED = re.compile(r"[\w.+-]{1,64}=")
 _DELETED = " (deleted)"
 _NEVER_NAMED = re.compile(r"/#\d+ \(deleted\)$")
-"""A temporary file (O_TMPFILE): it is no log."""
+"""A temporary file (O_TMPFILE), which is no log."""
 _CONTAINERS = (
     (re.compile(r"docker[/-]([0-9a-f]{12,64})"), "docker"),
     (re.compile(r"cri-containerd[:-]([0-9a-f]{12,64})"), "containerd"),
@@ -35,18 +35,18 @@ _GPU_DEVICES = ("/dev/nvidia", "/dev/dxg")
 
 
 class Details(object):
-    """What one process stated; what could not be read is None or empty.
+    """Details of one process; unreadable ones are None or empty.
 
-    `holds_gpu`: it has an NVIDIA device open; None where its descriptors cannot be listed. `pipes`: those
-    of its descriptors 0, 1 and 2 that are pipes, as `pipe:[INODE]`. `inner_pid`: what it is called in a pid
-    namespace of its own (a container's), where that is another number.
+    `holds_gpu`: it has an NVIDIA device open; None where its descriptors cannot be listed. `pipes`: those of
+    its descriptors 0, 1 and 2 that are pipes, as `pipe:[INODE]`. `inner_pid`: its pid in its own namespace (a
+    container's), if different.
     """
 
     __slots__ = ("command", "container", "holds_gpu", "inner_pid", "job", "logs", "pipes", "step", "user")
 
     def __init__(self, proc, pid, users, all_files=False):
         # type: (str, int, dict[int, str], bool) -> None
-        """`all_files`: every regular file that it writes is a log, whatever its name."""
+        """`all_files`: every regular file that it writes counts as a log, whatever its name."""
         folder = os.path.join(proc, str(pid))
         self.command = command_line(read_bytes(os.path.join(folder, "cmdline"), 16384) or b"")
         status = read_text(os.path.join(folder, "status"), 4096) or ""
@@ -70,7 +70,7 @@ def command_line(cmdline):
 
 def _quoted(argument):
     # type: (str) -> str
-    """A value with blanks in quotes: it is one argument, and as a secret it is masked whole."""
+    """Quote an argument with blanks; as a secret, it is then masked whole."""
     name, equals, value = argument.partition("=") if _ASSIGNED.match(argument) else ("", "", argument)
     if not any(each.isspace() for each in value):
         return argument
@@ -80,14 +80,14 @@ def _quoted(argument):
 
 def inner_pid(status):
     # type: (str) -> int | None
-    """The last pid of the line NSpid of /proc/PID/status, if it is not the only one."""
+    """The last pid of the line NSpid of /proc/PID/status, if there are several."""
     match = re.search(r"^NSpid:\s+\d+(?:\s+\d+)*\s+(\d+)$", status, re.MULTILINE)
     return int(match.group(1)) if match else None
 
 
 def container(cgroup):
     # type: (str) -> str | None
-    """`runtime:short id` from /proc/PID/cgroup; None outside a container."""
+    """`runtime:short id` from /proc/PID/cgroup; None outside of a container."""
     for pattern, runtime in _CONTAINERS:
         match = pattern.search(cgroup)
         if match:
@@ -97,16 +97,16 @@ def container(cgroup):
 
 def slurm_step(cgroup):
     # type: (str) -> tuple[str | None, str | None]
-    """Job and step of Slurm's cgroup (both hierarchies), where the process is in one."""
+    """Job and step from Slurm's cgroup (both hierarchies), or None."""
     match = _SLURM.search(cgroup)
     return (match.group(1), match.group(2)) if match else (None, None)
 
 
 def log_files(folder, targets, all_files=False):
     # type: (str, dict[int, str], bool) -> list[str]
-    """Regular files that the process writes: behind descriptors 1 and 2, and logs by their name.
+    """Regular files that the process writes: at descriptors 1 and 2, and logs by name.
 
-    The path of a process in a container is not valid here: it is reported through /proc/PID/root.
+    The path of a process in a container is not valid here, so it is given through /proc/PID/root.
     """
     found = []  # type: list[str]
     for descriptor in sorted(targets):
@@ -127,7 +127,7 @@ def log_files(folder, targets, all_files=False):
 
 def _descriptors(folder):
     # type: (str) -> dict[int, str]
-    """Descriptor -> path, of the first descriptors that lead to a path; another user's are not readable."""
+    """Descriptor -> path, of the first ones with a path; other users' are unreadable."""
     numbers = sorted(int(name) for name in names(os.path.join(folder, "fd")) if name.isdigit())
     targets = {}  # type: dict[int, str]
     for number in numbers[:MAX_DESCRIPTORS]:
@@ -145,7 +145,7 @@ def _pipes(folder):
 
 def _written(folder, descriptor, standard):
     # type: (str, int, bool) -> bool
-    """Open for writing only; 1 and 2 may be open for both."""
+    """True if opened for writing only; 1 and 2 may be open for both."""
     text = read_text(os.path.join(folder, "fdinfo", str(descriptor)), 4096) or ""
     match = re.search(r"^flags:\s*([0-7]+)", text, re.MULTILINE)
     access = int(match.group(1), 8) & os.O_ACCMODE if match else os.O_RDONLY
@@ -154,9 +154,9 @@ def _written(folder, descriptor, standard):
 
 def _path_here(folder, descriptor, target):
     # type: (str, int, str) -> str | None
-    """The path under which this machine finds the open file, if it is a regular one.
+    """The path by which this machine finds the open file, if it is regular.
 
-    A deleted file is reached only through the descriptor of its writer.
+    A deleted file is reachable only through its writer's descriptor.
     """
     through = os.path.join(folder, "fd", str(descriptor))
     try:
@@ -173,7 +173,7 @@ def _path_here(folder, descriptor, target):
 
 def _is_same(path, other):
     # type: (str, str) -> bool
-    """A deleted file behind two descriptors has two paths."""
+    """True if two paths are the same file; a deleted file at two descriptors has two paths."""
     try:
         return path.endswith(("/fd/1", "/fd/2")) and _same_file(path, os.stat(other))
     except OSError:
@@ -190,7 +190,7 @@ def _same_file(path, opened):
 
 def _user(status, users):
     # type: (str, dict[int, str]) -> str | None
-    """The effective user's name; the number where it has none. Names are remembered in `users`."""
+    """The effective user's name, or number without one. Names are cached in `users`."""
     match = re.search(r"^Uid:\s+\d+\s+(\d+)", status, re.MULTILINE)
     if match is None:
         return None

@@ -1,4 +1,4 @@
-"""The processes of interest: those that hold a GPU, and those that carry a rank."""
+"""Reads the relevant processes: those that hold a GPU, and those that are ranks."""
 
 import os
 import time
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 MAX_PROCESSES = 1024
 SCAN_EVERY_S = 4.5
-"""All processes are looked through for ranks this often at most; those on a GPU every time."""
+"""Shortest interval in seconds of searches for ranks; processes on a GPU are read every time."""
 _INITIAL_PID_NAMESPACE = "pid:[4026531836]"
 """PROC_PID_INIT_INO of the kernel: the namespace whose pids the driver reports."""
 
 
 class ProcessReader(object):
-    """Joins NVML's process ids to /proc and finds the ranks among all processes."""
+    """Joins NVML's process ids with /proc, and finds the ranks among all processes."""
 
     def __init__(self, clock=time.time, proc="/proc", monotonic=time.monotonic, scan_every_s=SCAN_EVERY_S):
         # type: (Callable[[], float], str, Callable[[], float], float) -> None
@@ -37,8 +37,11 @@ class ProcessReader(object):
         self._processes = KnownProcesses(proc, clock)
         self._known = self._processes.by_pid
         self.launchers = {}  # type: dict[int, dict[str, object]]
-        """What started the ranks that were listed last, and other launchers -> `paths` of the log files that
-        it writes, and its `job` where its own variables name one."""
+        """Pid of each launcher -> `paths` of the log files that it writes, and its `job` if it names one.
+
+        Launchers are what started the listed ranks, and other known launchers; the job comes from their own
+        variables.
+        """
         self._ends = {}  # type: dict[str, list[str]]
         self._me = os.getpid()  # in a pod of a job the agent itself carries the rank's variables
         self._groups = SpawnGroups()
@@ -50,16 +53,16 @@ class ProcessReader(object):
     @property
     def partial(self):
         # type: () -> str | None
-        """Why facts are missing, where asking about a process does not come back."""
+        """Why facts are missing, if reading about a process does not return."""
         stuck = self._processes.stuck
         return "reading /proc/{} does not come back".format(stuck[0]) if stuck else None
 
     def read(self, gpu_processes):
         # type: (dict[int, list[dict[str, object]]]) -> tuple[list[dict[str, object]], int]
-        """Dicts with the keys of `wire.Process`, those on a GPU first, and how many more there were.
+        """Dicts with the keys of `wire.Process`, those on a GPU first, and the number of omitted ones.
 
-        `gpu_processes` maps a pid to what it holds (keys of `wire.ProcessGpu`). A pid that cannot be seen
-        from here (another pid namespace) is listed with the name `?`.
+        `gpu_processes` maps a pid to its holds (keys of `wire.ProcessGpu`). A pid that is invisible here
+        (another pid namespace) is listed with the name `?`.
         """
         now = self._monotonic()
         if now >= self._scan_due:
@@ -105,7 +108,7 @@ class ProcessReader(object):
 
     def _numbered(self, on_gpu, candidates, now):
         # type: (set[int], set[int], float) -> dict[int, dict[str, object]]
-        """The ranks that their program numbers itself, as `spawned_ranks.ranks`.
+        """The ranks that their program numbers itself, as from `spawned_ranks.ranks`.
 
         `on_gpu`: pids that hold a GPU, `candidates`: those with a rank in their environment.
         """
@@ -127,7 +130,7 @@ class ProcessReader(object):
 
     def _sibling(self, pid):
         # type: (int) -> Sibling | None
-        """None: nothing is known of it."""
+        """The process as a `Sibling`; None: unknown."""
         one, found = self._known[pid], read_stat(self._proc, pid)
         if found is not None and found.state == ENDED:
             if found.exit_status is None and pid not in self._groups:
@@ -140,9 +143,11 @@ class ProcessReader(object):
 
     def _outputs(self, wanted, above):
         # type: (Iterable[int], dict[int, int | None]) -> Iterator[tuple[int, dict[str, object]]]
-        """What launchers write; who started ranks that write into pipes is one, whatever its name.
+        """The output files of launchers.
 
-        `above`: rank -> what started it.
+        A process that started ranks which write into pipes is one, whatever its name.
+
+        `above`: rank -> its starter.
         """
         piped = {
             above[pid] for pid in above if any(set(one.pipes) - {0} for one in self._processes.details([pid]))
@@ -190,12 +195,12 @@ class ProcessReader(object):
 
     def _is_a_namesake(self, details, gpus):
         # type: (Details | None, list[dict[str, object]] | None) -> bool
-        """In a container the driver's pid may be that of another process here, which has no GPU open."""
+        """True if, in a container, the driver's pid is another process here, one without an open GPU."""
         return bool(gpus) and not self._own_pids and details is not None and details.holds_gpu is False
 
     def _cpu(self, one, found, now):
         # type: (KnownProcess, Stat, float) -> float | None
-        """Per cent of one core since the reading before."""
+        """Percent of one core since the previous reading."""
         before, one.cpu = one.cpu, (now, found.cpu_ticks)
         if before is None or now <= before[0] or found.cpu_ticks < before[1]:
             return None

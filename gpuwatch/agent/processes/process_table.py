@@ -1,4 +1,4 @@
-"""Who runs on this node: the cheap part of every process, and its place in the tree."""
+"""The cheap facts of every process on this node, and its place in the tree."""
 
 import os
 
@@ -7,14 +7,17 @@ from ..base.procfs import clean, names, read_bytes
 MAX_DEPTH = 24
 ENDED = "Z"
 _EXIT_CODE = 49
-"""Place of exit_code behind the name; 0 where the kernel does not let us see it."""
+"""Index of exit_code after the name; 0 if the kernel hides it."""
 
 _PF_KTHREAD = 0x00200000
-"""include/linux/sched.h. Not the pid 2: in a container any process has it, and ranks may be its children."""
+"""Flag of kernel threads (include/linux/sched.h).
+
+The pid 2 is unsuitable: in a container it is any process.
+"""
 
 
 class Stat(object):
-    """One line of /proc/PID/stat, as proc(5) numbers its fields."""
+    """One line of /proc/PID/stat, with fields as numbered in proc(5)."""
 
     __slots__ = (
         "cpu_ticks",
@@ -39,7 +42,7 @@ class Stat(object):
         self.start_ticks = int(fields[19])
         self.rss_pages = int(fields[21])
         self.exit_status = None  # type: int | None
-        """Exit code, or minus a signal, of a failed process that its parent has not collected yet."""
+        """Exit code, or minus a signal, of a failed process that its parent has not reaped yet."""
         code = int(fields[_EXIT_CODE]) if self.state == ENDED and len(fields) > _EXIT_CODE else 0
         if code:
             self.exit_status = -(code & 0x7F) if code & 0x7F else code >> 8
@@ -47,7 +50,7 @@ class Stat(object):
 
 def read_stat(proc, pid):
     # type: (str, int) -> Stat | None
-    """None for a process that is not there (any more, or not in this pid namespace)."""
+    """The line of a process; None if it does not exist (or not in this pid namespace)."""
     line = read_bytes(os.path.join(proc, str(pid), "stat"), 2048)
     try:
         return Stat(line) if line else None
@@ -57,13 +60,13 @@ def read_stat(proc, pid):
 
 def pids(proc):
     # type: (str) -> list[int]
-    """All processes that can be seen."""
+    """All visible processes."""
     return [int(name) for name in names(proc) if name.isdigit()]
 
 
 def boot_time(proc):
     # type: (str) -> float | None
-    """Unix seconds at which the kernel started, of /proc/stat."""
+    """Boot time in unix seconds, from /proc/stat."""
     for line in (read_bytes(os.path.join(proc, "stat"), 1 << 20) or b"").splitlines():
         if line.startswith(b"btime "):
             return float(line.split()[1])
@@ -72,7 +75,7 @@ def boot_time(proc):
 
 def seen_by(folder, path):
     # type: (str, str) -> str
-    """A path of the process as we see it: it may live in a container, and in another folder."""
+    """A path of the process as seen from here: it may be in a container, and in another folder."""
     if not os.path.isabs(path):
         path = os.path.join(os.readlink(os.path.join(folder, "cwd")), path)
     return os.path.join(folder, "root") + "/" + path.lstrip("/")
@@ -80,5 +83,5 @@ def seen_by(folder, path):
 
 def values_of(environ):
     # type: (bytes) -> dict[bytes, bytes]
-    """/proc/PID/environ as names and values."""
+    """/proc/PID/environ as a dict of names and values."""
     return dict(entry.partition(b"=")[::2] for entry in environ.split(b"\0") if b"=" in entry)

@@ -1,4 +1,4 @@
-"""Which processes without a GPU are ranks of a job, and which only inherited a rank's variables."""
+"""Decides which processes without a GPU are ranks, and which only inherited a rank's variables."""
 
 from ..base.rank_environment import identity
 
@@ -52,15 +52,15 @@ _NOT_RANKS = frozenset(
     + ("sshd", "git", "su", "sudo", "nsys", "ncu", "journalctl")
     + ("tini", "dumb-init", "catatonit", "unshare", "nsenter", "bwrap", "apptainer", "singularity", "strace")
 )
-"""Shells, launchers and a person's tools: they carry the variables of the rank that they start or look at."""
+"""Shells, launchers and users' tools: they have the variables of a rank that they start or inspect."""
 
 
 def carries_rank(name, variables):
     # type: (str, dict[str, str]) -> bool
-    """A process whose own environment makes it a rank, by its name and whitelisted variables.
+    """True if a process's own environment makes it a rank, by its name and whitelisted variables.
 
-    A lone RANK is too common a word to count without WORLD_SIZE. SLURM_PROCID is inherited by everything in
-    an interactive job, so with nothing else only a Python process counts.
+    RANK alone is too common a word to count without WORLD_SIZE. SLURM_PROCID is inherited by everything in an
+    interactive job, so with nothing else only a Python process counts.
     """
     if name in _NOT_RANKS or "rank" not in identity(variables):
         return False
@@ -79,8 +79,8 @@ def owners(
     # type: (...) -> list[int]
     """The candidates that are ranks themselves.
 
-    `candidates` (no GPU) and `holders` (on a GPU) map a pid to its identity. A child with the identity of a
-    process above it is a helper (a data loader); a candidate above another rank is a launcher.
+    `candidates` (no GPU) and `holders` (on a GPU) map a pid to its identity. A child with an ancestor's
+    identity is a helper (a data loader); a candidate above another rank is a launcher.
     """
     known = dict(candidates)
     known.update(holders)
@@ -99,5 +99,5 @@ def owners(
 
 def place_of(facts):
     # type: (dict[str, object]) -> tuple[object, ...]
-    """What distinguishes a rank from the processes around it, of its identity."""
+    """The part of an identity that distinguishes a rank from the processes around it."""
     return tuple(facts.get(key) for key in ("rank", "local_rank", "world_size"))

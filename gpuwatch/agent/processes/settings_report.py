@@ -1,6 +1,6 @@
-"""What is asked once and not watched: the settings of the ranks, and which nodes this one reaches.
+"""Answers rare requests: the settings of the ranks, and which nodes this one can reach.
 
-Reading /proc/PID/maps and connecting can block, so the emitter has it done beside its own work.
+Reading /proc/PID/maps and connecting can block, so the emitter runs it in the background.
 """
 
 import os
@@ -50,7 +50,7 @@ _NVSWITCH = re.compile("nvidia-nvswitch")
 
 def settings_report(request, proc="/proc", dev="/dev", shm="/dev/shm"):  # noqa: S108 - its size is asked, nothing is written
     # type: (dict[str, Any], str, str, str) -> dict[str, Any]
-    """As `wire.NodeSettings`; what cannot be read is left out."""
+    """As `wire.NodeSettings`; unreadable values are left out."""
     found = {"ranks": _ranks(proc, request.get("pids")), "reached": _reached(request)}  # type: dict[str, Any]
     found["listens"] = _listens(request, proc)
     found.update(_shm(shm))
@@ -71,7 +71,7 @@ def _shm(folder):
 
 def _runs(proc, command):
     # type: (str, str) -> bool
-    """The kernel keeps 15 characters of a process's name."""
+    """True if a process of this name runs; the kernel keeps 15 characters."""
     return any(read_text(os.path.join(proc, str(pid), "comm"), 64) == command for pid in pids(proc))
 
 
@@ -106,7 +106,7 @@ def _environ(proc, pid):
 
 def _launcher(proc, pid, who):
     # type: (str, int, dict[int, dict[str, object]]) -> int
-    """The nearest process above a rank that is none itself: two jobs without an id differ in it."""
+    """The nearest ancestor of a rank that is no rank; it distinguishes jobs without an id."""
     above = pid
     for _ in range(MAX_DEPTH):
         found = read_stat(proc, above)
@@ -147,7 +147,7 @@ def _parent(folder):
 
 def settings(environ):
     # type: (bytes) -> dict[str, str]
-    """The variables that steer how ranks talk to each other; what could be a secret stays on the node."""
+    """The variables that control the communication of ranks; possible secrets stay on the node."""
     found = {}  # type: dict[str, str]
     for entry in environ.split(b"\0"):
         name, equals, value = entry.decode("utf-8", "replace").partition("=")
@@ -159,7 +159,7 @@ def settings(environ):
 
 def _package(root, site, start):
     # type: (str, str | None, str) -> str | None
-    """A version by the name of its dist-info folder."""
+    """A version from the name of its dist-info folder."""
     if site is None:
         return None
     for name in names(root + site):
@@ -182,7 +182,7 @@ def _nccl(root, maps):
 
 def _limit(limits, name):
     # type: (str, str) -> int | None
-    """The soft limit of a line of /proc/PID/limits; -1: unlimited."""
+    """The soft limit from a line of /proc/PID/limits; -1: unlimited."""
     for line in limits.split("\n"):
         if line.startswith(name):
             word = line[len(name) :].split()[0]
@@ -230,7 +230,7 @@ def _listens(request, proc):
 
 def _owner(proc, inode):
     # type: (str, str) -> int
-    """Whose socket it is; 0 where that may not be seen."""
+    """Pid of a socket's owner; 0 if hidden."""
     wanted = "socket:[{}]".format(inode)
     for pid in pids(proc):
         folder = os.path.join(proc, str(pid), "fd")

@@ -1,4 +1,9 @@
-"""Which rank each of several siblings is: by the path of its log, an argument, or the order of starts."""
+"""Determines the rank of each of several siblings: by its log's path, an argument, or the order of starts.
+
+Example: one parent started pids 41, 42 and 43, which write /r/w0.log, /r/w1.log and /r/w2.log. The paths
+differ only in the number, which counts from 0: ranks 0, 1, 2 by `path`. Without such logs they are numbered
+by their start times, by `order` (an inferred rank).
+"""
 
 import re
 
@@ -11,16 +16,16 @@ if TYPE_CHECKING:
 
 _ARGUMENT = re.compile(r"(?:^|\s)--?(?:global[-_])?rank[ =](\d{1,6})(?=\s|$)")
 _TITLE = re.compile(r"(?i)(?<![a-z])(?:global[ _-]?)?rank[ =:#_-]{0,2}(\d{1,6})(?![\d.])")
-"""In a title that a program gave its process: `train: rank 3/8`, `ray::Trainer[rank=3]`."""
+"""The rank in a process title set by the program: `train: rank 3/8`, `ray::Trainer[rank=3]`."""
 _DIGITS = re.compile(r"(?<!\d)\d{1,6}(?!\d)")
 MAX_NUMBERS = 16
-"""Numbers of a path that are looked at."""
+"""Numbers of a path that are examined."""
 
 
 class Sibling(object):
-    """A process without a rank; `start` in clock ticks since boot, `logs`: the files that it writes.
+    """A process without a known rank; `start` in clock ticks since boot, `logs`: the files that it writes.
 
-    `ended`: its parent has not collected it yet (a zombie), and nothing but its start is known.
+    `ended`: a zombie, of which only the start is known.
     """
 
     __slots__ = ("command", "ended", "logs", "parent", "pid", "start")
@@ -37,10 +42,10 @@ class Sibling(object):
 
 def numbers(members):
     # type: (Sequence[Sibling]) -> tuple[dict[int, int], str]
-    """Pid -> rank, and what reports it: path, command or order.
+    """Pid -> rank, and its source: path, command or order.
 
-    A member that has ended writes nothing: its rank is its place in the order of the starts, where that is
-    the rank of all others too. Where it is not, the member is left out.
+    A member that has ended writes nothing: its rank is its place in the order of starts, if that matches the
+    ranks of all others; otherwise it is left out.
     """
     living = [one for one in members if not one.ended]
     places = _places(members)
@@ -54,9 +59,9 @@ def numbers(members):
 
 def numbered_logs(members):
     # type: (Sequence[Sibling]) -> dict[int, int]
-    """Pid -> the one number in which the paths of logs of their own differ; empty where they do not.
+    """Pid -> the one number in which the paths of their own logs differ; empty if they do not.
 
-    Numbers from 1 on (`worker_1`) are no ranks, unless rank 0 has ended; nor are those far apart (pids).
+    Numbers from 1 on (`worker_1`) are no ranks, unless rank 0 has ended; nor are widely spaced ones (pids).
     """
     living = [one for one in members if not one.ended]
     places = _places(members)
@@ -72,14 +77,14 @@ def numbered_logs(members):
 
 def _places(members):
     # type: (Sequence[Sibling]) -> dict[int, int]
-    """Pid -> its place in the order of the starts."""
+    """Pid -> place in the order of starts."""
     ordered = sorted(members, key=lambda one: (one.start, one.pid))
     return {one.pid: place for place, one in enumerate(ordered)}
 
 
 def _from_zero(reported):
     # type: (dict[int, int]) -> bool
-    """Whether numbers may be ranks: they are close to each other, and do not simply begin at 1."""
+    """True if numbers may be ranks: close together, and not simply starting at 1."""
     values = sorted(reported.values())
     dense = values[-1] < 2 * len(values) + 2
     return dense and values != list(range(1, len(values) + 1))
@@ -87,7 +92,7 @@ def _from_zero(reported):
 
 def _forms(logs):
     # type: (Sequence[str]) -> Iterator[tuple[tuple[str, str], int]]
-    """(What stands before and behind a number of a path) and the number, the last number of a path first."""
+    """(text before and after a number of a path) and the number, last number of a path first."""
     for path in logs:
         folder = path.rfind("/", 0, max(0, path.rfind("/"))) + 1
         for found in list(_DIGITS.finditer(path, folder))[: -MAX_NUMBERS - 1 : -1]:
@@ -96,7 +101,7 @@ def _forms(logs):
 
 def _stated(living):
     # type: (Sequence[Sibling]) -> tuple[dict[int, int], str] | None
-    """Pid -> rank where every living member states one of its own, and by what."""
+    """Pid -> rank if every living member states a distinct one, and the source."""
     for source, read in (("path", _of_path), ("command", _of_command)):
         reported = {one.pid: read(one) for one in living}
         known = {pid: rank for pid, rank in reported.items() if rank is not None and rank < MAX_RANKS}

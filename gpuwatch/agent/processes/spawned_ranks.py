@@ -1,8 +1,8 @@
-"""Ranks that their own program numbers: mp.spawn, and others that set RANK after they have started.
+"""Ranks numbered by their own program: mp.spawn, and others that set RANK after the start.
 
-Their environment names no rank. The processes that one parent started and that take part in torch.distributed
-(by their threads' names, or spawned and on a GPU), or that have loaded a training library and write logs of
-their own that differ in one number, are one group. `sibling_numbers` shows which rank each is.
+Their environment names no rank. Processes that one parent started form a group if they take part in
+torch.distributed (by their threads' names, or spawned and on a GPU), or have loaded a training library and
+write own logs that differ in one number. `sibling_numbers` determines the rank of each.
 """
 
 import os
@@ -18,36 +18,36 @@ if TYPE_CHECKING:
     from .sibling_numbers import Sibling  # noqa: F401 - used in type comments
 
 THREADS = ("gloo", "pt_gloo", "pt_nccl", "pt_tcpstore", "NCCL", "nccl")
-"""How threads of torch.distributed and NCCL begin; a data loader's worker has none."""
+"""Prefixes of thread names of torch.distributed and NCCL; data-loader workers have none."""
 MAX_THREADS = 256
 PROGRAMS = ("python", "pt_", "ray::")
-"""How the names of processes that train begin; Ray writes the actor's class behind its own name."""
+"""Prefixes of names of training processes; Ray appends the actor's class."""
 SPAWNED = "spawn_main"
-"""Of multiprocessing's command line."""
+"""In multiprocessing's command line."""
 LIBRARIES = (b"/libtorch", b"/jaxlib/", b"/libtensorflow", b"/libpaddle", b"/libmindspore")
-"""In the paths of what a process that trains has mapped."""
+"""Path parts of libraries that a training process has mapped."""
 MAX_MAPS = 8 << 20
 
 
 class SpawnGroups(object):
-    """Keeps the rank that a process was given while its siblings end."""
+    """Keeps the ranks assigned to a group while members end."""
 
     def __init__(self):
         # type: () -> None
         self._known = {}  # type: dict[int, dict[int, dict[str, object]]]
-        """Parent -> pid -> what it was given."""
+        """Parent -> pid -> its assignment."""
 
     def __contains__(self, pid):
         # type: (object) -> bool
-        """Whether a process was given a rank."""
+        """True if a process was assigned a rank."""
         return any(pid in group for group in self._known.values())
 
     def ranks(self, siblings, on_gpu, distributed, trains):
         # type: (Iterable[Sibling], set[int], Callable[[int], bool], Callable[[int], bool]) -> dict[int, dict[str, object]]  # noqa: E501 - a type comment is one line
         """Pid -> `rank`, `local_rank`, `world_size`, `launcher` and `rank_source` as in `wire.Process`.
 
-        `on_gpu`: pids that hold a GPU. `distributed`, `trains`: as `is_distributed` and `has_library`, asked
-        of processes with siblings.
+        `on_gpu`: pids that hold a GPU. `distributed`, `trains`: as `is_distributed` and `has_library`, called
+        for processes with siblings.
         """
         groups = {}  # type: dict[int, list[Sibling]]
         for one in siblings:
@@ -65,9 +65,9 @@ class SpawnGroups(object):
 
     def _kept(self, parent, group, given):
         # type: (int, list[Sibling], dict[int, dict[str, object]]) -> dict[int, dict[str, object]]
-        """What the group's processes have now.
+        """The current assignments of a group.
 
-        Ranks stay, unless more than the order reports others by now.
+        Ranks stay, unless evidence better than the order now gives others.
         """
         before = self._known.get(parent, {})
         stated = any(one["rank_source"] != "order" for one in given.values())
@@ -84,13 +84,13 @@ class SpawnGroups(object):
 
 def may_be_program(name):
     # type: (str) -> bool
-    """Whether a process may be a rank by its name, or by a title with the rank that its program gave it."""
+    """True if a process may be a rank by its name, or by a title with the rank."""
     return name.startswith(PROGRAMS) or "rank" in name.lower()
 
 
 def is_distributed(proc, pid):
     # type: (str, int) -> bool
-    """Whether a process has threads that only torch.distributed or NCCL starts."""
+    """True if a process has threads that only torch.distributed or NCCL starts."""
     folder = os.path.join(proc, str(pid), "task")
     tasks = names(folder)[:MAX_THREADS]
     return any(
@@ -100,14 +100,14 @@ def is_distributed(proc, pid):
 
 def has_library(proc, pid):
     # type: (str, int) -> bool
-    """Whether a process has loaded a library that trains."""
+    """True if a process has loaded a training library."""
     maps = read_bytes(os.path.join(proc, str(pid), "maps"), MAX_MAPS) or b""
     return any(name in maps for name in LIBRARIES)
 
 
 def _members(group, on_gpu, distributed, trains):
     # type: (list[Sibling], set[int], Callable[[int], bool], Callable[[int], bool]) -> list[Sibling]
-    """The ranks among the processes of one parent, with those that have ended beside them."""
+    """The ranks among the processes of one parent, including ended ones."""
     living, ended = [one for one in group if not one.ended], [one for one in group if one.ended]
     members = [
         one for one in living if (SPAWNED in one.command and one.pid in on_gpu) or distributed(one.pid)

@@ -1,4 +1,4 @@
-"""Whether a checkpoint that a line names is complete, by the files that lie there."""
+"""Decides whether a checkpoint is complete, from its files."""
 
 import os
 import re
@@ -13,9 +13,9 @@ MAX_FILES = 4096
 MAX_DEPTH = 3
 MAX_OLDER = 8
 GROWING_S = 5.0
-"""What was written to so lately may still be written."""
+"""Seconds since the last write within which a checkpoint may still be growing."""
 SAME_SIZE = 0.9
-"""A checkpoint with under this share of the bytes of the one before is not whole."""
+"""Share of the previous checkpoint's size below which a checkpoint is incomplete."""
 _DIGITS = re.compile(r"\d+")
 _SHARD = re.compile(r"(\d{1,6})-of-(\d{1,6})(\.[^/]{1,40})$")
 _RANK = re.compile(r"(?i)(?:rank|shard|part|worker)[-_.=]?(\d{1,6})(?!\d)")
@@ -25,11 +25,11 @@ _TEMPORARY = re.compile(
 
 
 class StoredCheckpoint(object):
-    """What lies at a path: `files` (name -> bytes) and when the newest of them was written."""
+    """The files at a path: `files` (name -> bytes) and when the newest was written."""
 
     def __init__(self, path):
         # type: (str) -> None
-        """Look.
+        """Read the folder or file.
 
         Raises:
             OSError: there is nothing, or it may not be seen.
@@ -47,7 +47,7 @@ class StoredCheckpoint(object):
     @property
     def size(self):
         # type: () -> int
-        """Bytes in all."""
+        """Total bytes."""
         return sum(self.files.values())
 
     def _add(self, name, status):
@@ -69,10 +69,10 @@ class StoredCheckpoint(object):
 
 def facts(path, now=None):
     # type: (str, float | None) -> dict[str, Any]
-    """What lies at a path; empty: nothing was seen.
+    """Facts about a path; empty: nothing is there.
 
-    `files`, `bytes`, `written_at`, and `complete` (0 or 1) where that can be reported; of one that is not
-    whole also `good` and `good_at`: the newest older one beside it that may be.
+    `files`, `bytes`, `written_at`, and `complete` (0 or 1) if known; for an incomplete one also `good` and
+    `good_at`: the newest older checkpoint next to it that may be complete.
     """
     found = _seen(path)
     if found is None:
@@ -94,7 +94,7 @@ def facts(path, now=None):
 
 def _is_complete(path, found, older):
     # type: (str, StoredCheckpoint, list[StoredCheckpoint]) -> bool | None
-    """By the marks of its format, else against `older` ones, the newest first; None: neither decides."""
+    """By the marks of its format, else by comparison with `older` ones, newest first; None: undecided."""
     names = [name.rpartition("/")[2] for name in found.files]
     if any(_TEMPORARY.search(name) for name in names + [os.path.basename(path)]):
         return False
@@ -119,7 +119,7 @@ def _is_complete(path, found, older):
 
 def _has_gap(names):
     # type: (Iterable[str]) -> bool
-    """Whether a rank below the highest one has no file of a form that the others have."""
+    """True if a rank below the highest one lacks a file that the others have."""
     forms = {}  # type: dict[tuple[str, str], set[int]]
     for name in names:
         for rank in _RANK.finditer(name):
@@ -133,13 +133,13 @@ def _has_gap(names):
 
 def _lacks(found, earlier):
     # type: (StoredCheckpoint, StoredCheckpoint) -> bool
-    """Whether files and bytes of an earlier one are lacking; a job on fewer ranks keeps the bytes."""
+    """True if files and bytes are missing relative to an earlier one; fewer ranks write as many bytes."""
     return len(found.files) < len(earlier.files) and found.size < SAME_SIZE * earlier.size
 
 
 def _older(path, written_at):
     # type: (str, float) -> list[tuple[str, StoredCheckpoint]]
-    """Those beside it that were written before, named alike but for digits, the newest first."""
+    """Older checkpoints next to it, with names equal except for digits, newest first."""
     folder, name = os.path.split(path)
     form = _DIGITS.sub("#", name)
     found = []  # type: list[tuple[float, str]]

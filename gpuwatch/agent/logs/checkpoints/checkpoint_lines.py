@@ -1,4 +1,4 @@
-"""What a line about a checkpoint names: the step, and where it lies. Pure; also read by the cockpit."""
+"""Parses step and path from a line about a checkpoint. Pure; also used by the cockpit."""
 
 import re
 
@@ -20,7 +20,7 @@ _OF_STEP = re.compile(
 
 def checkpoint_of(line):
     # type: (str) -> tuple[int | None, str | None]
-    """(step, path); the path is that of the folder of this step, or of the file where there is none."""
+    """(step, path); the path is that of the step's folder, or of the file."""
     text = line[:2000]
     path = _path(text)
     for pattern in _STEP:
@@ -46,5 +46,5 @@ def _path(text):
 
 def _is_path(text):
     # type: (str) -> bool
-    """Whether the text is a path and not a date, a fraction such as 3/16 or a URL."""
+    """True if the text is a path, not a date, a fraction such as 3/16 or a URL."""
     return not text.startswith("//") and re.search(r"[A-Za-z]{2}", text) is not None

@@ -1,4 +1,4 @@
-"""Adds to a line about a saved checkpoint what is stored at the path it names."""
+"""Adds the facts about a checkpoint's files to lines about saved checkpoints."""
 
 import os
 import time
@@ -14,25 +14,25 @@ if TYPE_CHECKING:
     from ..files.catalog import Catalog  # noqa: F401 - used in type comments
 
 SAVED = "place.checkpoint_saved"
-"""The rule of such lines, as the cockpit sends it."""
+"""Rule of such lines, as sent by the cockpit."""
 MAX_WAITING = 256
 _STEP_FOLDERS = ("iter_{:07d}", "global_step{}", "checkpoint-{}", "step_{}", "step-{}", "{}")
 
 
 class CheckpointFiles(object):
-    """Give it all findings on their way; ask `again` now and then."""
+    """Pass all findings through it; call `again` at intervals."""
 
     def __init__(self, catalog, enter):
         # type: (Catalog, Callable[[str], object]) -> None
-        """`enter` is called with a path before the file system is asked about it."""
+        """`enter` is called with a path before the file system is accessed."""
         self._catalog = catalog
         self._enter = enter
         self._waiting = OrderedDict()  # type: OrderedDict[tuple[Any, ...], tuple[float, dict[str, Any]]]
-        """Log and rank -> when to look again (monotonic), and the finding."""
+        """(log, rank) -> when to check again (monotonic), and the finding."""
 
     def with_files(self, finding):
         # type: (dict[str, Any]) -> dict[str, Any]
-        """The finding; of a checkpoint with `files`, `bytes`, `written_at` and `complete` in its fields."""
+        """The finding, with `files`, `bytes`, `written_at` and `complete` added for checkpoints."""
         if finding["rule"] != SAVED:
             return finding
         found = self._look(finding)
@@ -69,7 +69,7 @@ class CheckpointFiles(object):
 
 def _of_step(place, step):
     # type: (str, int | None) -> str
-    """The folder of the step, where the line names the one above it (Megatron's, Orbax's)."""
+    """The folder of the step, where the line names its parent (Megatron's, Orbax's)."""
     for form in _STEP_FOLDERS if step is not None and os.path.isdir(place) else ():
         below = os.path.join(place, form.format(step))
         if os.path.isdir(below):

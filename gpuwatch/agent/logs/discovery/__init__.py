@@ -1,1 +1,1 @@
-"""The search for logs of ended jobs, within bounds."""
+"""The bounded search for logs of ended jobs."""

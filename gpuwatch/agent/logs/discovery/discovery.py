@@ -1,4 +1,4 @@
-"""Looks for the logs of ended jobs at the start and now and then, and puts them into the catalog."""
+"""Searches for logs of ended jobs at the start and at intervals, and adds them to the catalog."""
 
 import os
 import pwd
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
     from .walk import LogCandidate  # noqa: F401 - used in type comments
 
 ANSWER_S = 2.0
-"""So long the cockpit may take to state which node looks through a network file system."""
+"""Seconds to wait for the cockpit's assignment of a network file system."""
 AGAIN_S = 60.0
-"""Between two looks: a job that dies within seconds of its start is met by no look at the processes."""
+"""Seconds between searches; a job that dies within seconds may never appear in a process list."""
 SOON_S = 5.0
-"""The same where a process that no list of ranks held yet was writing: it may end before it is listed."""
+"""As `AGAIN_S`, after an unlisted process was seen writing: it may end before it is listed."""
 MAX_SOON = 6
 STEP_S = 0.02
 BUDGET_S = 2.0
-"""So long one look takes in all."""
+"""Seconds per search in total."""
 MAX_TAILS = 128
-"""So many files are opened, the newest first."""
+"""Most files that are opened, newest first."""
 
 
 class Discovery(object):
-    """Call `step` when nothing else waits; nothing is done where `discover` of the config is not true."""
+    """Call `step` when nothing else waits; does nothing unless `discover` is set in the config."""
 
     def __init__(self, config, catalog, mounts, marker, ruleset, sieve):
         # type: (dict[str, Any], Catalog, Mounts, ActivityMarker, RuleSet, Sieve) -> None
@@ -54,24 +54,24 @@ class Discovery(object):
         self._spent = 0.0
         self._users = {}  # type: dict[int, str]
         self._known = {}  # type: dict[str, tuple[float, int]]
-        """Path -> modification time and size of what was looked at and is no log of a training."""
+        """Path -> modification time and size of files that are no training logs."""
         self._shared = {}  # type: dict[str, tuple[str, str]]
-        """Folder of a network file system -> its identity and what only who sees it knows."""
+        """Folder on a network file system -> its identity and facts that only a node that sees it knows."""
         self._ours = None  # type: list[str] | None
-        """Those that the cockpit wants us to look through; None: it has not stated."""
+        """Folders assigned to this node; None: no assignment yet."""
         self._answer_due = None  # type: float | None
         self._looked = False
         self._soon = 0
-        """How often it was looked again `SOON_S` later."""
+        """Number of repeats after `SOON_S`."""
         self._held = False
-        """Whether the last look met files that are written, and that nothing followed."""
+        """True if the last search met unfollowed files that are being written."""
         self.cut = False
-        """Whether a bound ended the last look before it was through."""
+        """True if a limit ended the last search early."""
 
     @property
     def settled(self):
         # type: () -> bool
-        """Whether it has looked once where it shall, or never will."""
+        """True if the search has run once, or never will."""
         if not self._on:
             return True
         waits = self._shared and self._ours is None
@@ -79,7 +79,7 @@ class Discovery(object):
 
     def share(self, folders):
         # type: (list[str]) -> None
-        """Of the folders of network file systems these are ours to look through."""
+        """Set the network folders that this node must search."""
         ours = [folder for folder in folders if folder in self._shared]
         if ours and ours != self._ours:
             self._looked, self._due = False, 0.0
@@ -87,7 +87,7 @@ class Discovery(object):
 
     def facts(self):
         # type: () -> dict[str, Any]
-        """Keys of `wire.Logs` that state something."""
+        """Non-default keys of `wire.Logs`."""
         shared = [
             {"path": path, "identity": self._shared[path][0], "fingerprint": self._shared[path][1]}
             for path in sorted(self._shared)
@@ -97,7 +97,7 @@ class Discovery(object):
 
     def step(self):
         # type: () -> bool
-        """Go on for a moment; whether there is more to do now."""
+        """Continue for a moment; True if there is more to do now."""
         began = time.monotonic()
         if not self._on or (self._work is None and began < self._due):
             return False
@@ -141,7 +141,7 @@ class Discovery(object):
 
     def _folders(self):
         # type: () -> list[str]
-        """Where to look now: of network file systems what is ours."""
+        """Folders to search now; of network file systems only assigned ones."""
         folders = []
         for folder in start_folders(self._proc, self._earlier, self._enter, self._is_blocked):
             try:
@@ -162,7 +162,7 @@ class Discovery(object):
 
     def _take_sibling(self, path, rank):
         # type: (str, int | None) -> None
-        """Put the log of a rank that is gone into the catalog; its job runs, so it is of no ended one."""
+        """Add the log of a gone rank; its job still runs, so it is not of an ended job."""
         if path in self._catalog.entries:
             return
         self._enter(path)
@@ -177,7 +177,7 @@ class Discovery(object):
 
     def _take(self, one):
         # type: (LogCandidate) -> None
-        """Put a file into the catalog if it is the log of a training that ended of late."""
+        """Add a file if it is the log of a recently ended training."""
         try:
             tail = LogTail(one.path)
         except OSError:

@@ -1,4 +1,4 @@
-"""Logs of ranks that are gone: beside those that their siblings write, named alike but for the number."""
+"""Finds logs of gone ranks: next to those of their siblings, with names equal except for the number."""
 
 import os
 import re
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from typing import Callable, Iterable, Iterator  # noqa: F401 - used in type comments
 
 MAX_ENTRIES = 2000
-"""Entries of folders that one look takes in."""
+"""Most folder entries per search."""
 CLOCK_S = 2.0
-"""A start time is known to a second."""
+"""Start times are known to about a second."""
 _DIGITS = re.compile(r"\d+")
 
 
 class Form(object):
-    """Names alike but for a number: since when they are written, and whether that is the writer's rank."""
+    """Names that differ only in a number: since when they are written, and whether the number is the rank."""
 
     __slots__ = ("files", "is_rank", "start")
 
@@ -32,7 +32,7 @@ class Form(object):
 
 def sibling_logs(written, enter, blocked):
     # type: (Iterable[tuple[str, float, int | None]], Callable[[str], object], Callable[[str], bool]) -> Iterator[tuple[str, int | None]]  # noqa: E501 - a type comment is one line
-    """Files that were written since the job began, with the rank where the others of the form report it.
+    """Files written since the job began, with their rank if the siblings' names show it.
 
     Args:
         written: Path, unix time at which its writer started, and the writer's rank, of the files that
@@ -63,9 +63,9 @@ def sibling_logs(written, enter, blocked):
 
 def _forms(written):
     # type: (Iterable[tuple[str, float, int | None]]) -> dict[str, dict[tuple[str, str, str], Form]]
-    """Folder -> (what stands before and behind a number of a name, and below) -> what its files are.
+    """Folder -> (name before and after a number, and the rest) -> the form of its files.
 
-    Of `/r/attempt_0/3/stdout.log` the rank's folder has a number, of `/r/rank3.log` the file.
+    In `/r/attempt_0/3/stdout.log` the rank's folder has the number, in `/r/rank3.log` the file.
     """
     found = {}  # type: dict[str, dict[tuple[str, str, str], Form]]
     for path, start, rank in written:
@@ -85,7 +85,7 @@ def _forms(written):
 
 def _since(path, start):
     # type: (str, float) -> bool
-    """Whether there is a regular file that was written after a time."""
+    """True if a regular file there was written after a time."""
     try:
         status = os.lstat(path)
     except OSError:

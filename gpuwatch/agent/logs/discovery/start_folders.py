@@ -1,4 +1,4 @@
-"""Where jobs that have ended were probably started: the folders of shells, of the home, of torchrun."""
+"""Likely start folders of ended jobs: working folders of shells, home folders, torchrun's folders."""
 
 import os
 import stat
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 SHELLS = frozenset(
     ("bash", "sh", "dash", "zsh", "fish", "tcsh", "ksh", "csh", "tmux", "screen", "sshd", "srun", "salloc")
 )
-"""Programs in whose working directory a person starts a job (comm of proc(5), up to 15 characters)."""
+"""Shells (comm of proc(5), up to 15 characters), in whose working folder users start jobs."""
 MAX_FOLDERS = 64
 _SYSTEM = (
     "/proc",
@@ -35,9 +35,9 @@ _TORCHELASTIC = "torchelastic_"
 
 def start_folders(proc, earlier, enter, blocked):
     # type: (str, Iterable[str], Callable[[str], object], Callable[[str], bool]) -> Iterator[str]
-    """Real paths of folders to look through, the likeliest first.
+    """Real paths of folders to search, most likely first.
 
-    /proc/PID/cwd can be read of the processes of the agent's own user only, by root of all.
+    /proc/PID/cwd is readable for the agent's own user's processes only, for root of all.
 
     Args:
         proc: Where /proc is.
@@ -58,13 +58,13 @@ def start_folders(proc, earlier, enter, blocked):
 
 def is_system(folder):
     # type: (str) -> bool
-    """Whether a folder holds the system's own files, or those of everybody."""
+    """True if a folder contains system files, or files of all users."""
     return folder in _TOO_WIDE or any(folder == one or folder.startswith(one + "/") for one in _SYSTEM)
 
 
 def written_by_others(proc, paths):
     # type: (str, frozenset[str]) -> set[str]
-    """Those of these paths that a process has open for writing, as far as descriptors can be seen."""
+    """Those paths that a process has open for writing, as far as descriptors are readable."""
     found = set()  # type: set[str]
     for pid in names(proc):
         folder = os.path.join(proc, pid, "fd")
@@ -85,7 +85,7 @@ def _writes(fdinfo):
 
 def _torchelastic():
     # type: () -> list[str]
-    """The default log folders of torchrun, the newest first."""
+    """The default log folders of torchrun, newest first."""
     base = tempfile.gettempdir()
     found = []
     for name in names(base):
@@ -113,14 +113,14 @@ def _of_shells(proc):
 
 def _name(proc, pid):
     # type: (str, str) -> str
-    """Of `tmux: server` the first word."""
+    """The first word of a process name (`tmux` of `tmux: server`)."""
     comm = read_bytes(os.path.join(proc, pid, "comm"), 64) or b""
     return comm.decode("utf-8", "replace").partition(":")[0].strip()
 
 
 def _own():
     # type: () -> str
-    """Where the agent was started: by ssh the home of its user."""
+    """The agent's working folder: by ssh its user's home."""
     try:
         return os.getcwd()
     except OSError:

@@ -1,4 +1,4 @@
-"""Whether a file reads as the log of a training, by its last lines, and when the last one was written."""
+"""Decides by its last lines whether a file is a training log, and when it was last written."""
 
 import itertools
 import os
@@ -20,20 +20,20 @@ TAIL_BYTES = 32 * 1024
 LAST_LINES = 5
 LAST_CHARACTERS = 300
 _STAMPED_LINES = 40
-"""So many lines at the end are looked at for one with a time."""
+"""Last lines that are searched for a time."""
 _TRAINING = re.compile(
     rb"(?i)\b(?:torch|nccl|cuda|rank|epoch|step|loss|deepspeed|megatron|jax|tensorflow|accelerate|gpu)"
     rb"|train|wandb|checkpoint"
 )
-"""A word that programs without a training do not write beside an exception."""
+"""A word that only training programs print next to an exception."""
 _TORCHS_RANK = re.compile(rb"(?m)^\[rank(\d{1,6})\]: ")
-"""torch's prefix of the lines of an exception."""
+"""torch's rank prefix on exception lines."""
 _TRACEBACK = b"Traceback (most recent call last)"
 _GRAVE = ("error", "critical")
 
 
 class LogTail(object):
-    """The end of a file. `lines`: the last ones as to be shown; `at`: the newest time that a line carries."""
+    """The end of a file. `lines`: the last ones, for display; `at`: the newest time in a line."""
 
     def __init__(self, path):
         # type: (str) -> None
@@ -56,13 +56,13 @@ class LogTail(object):
 
     def rank(self):
         # type: () -> int | None
-        """The one rank that torch states before lines."""
+        """The rank, if torch's prefixes name exactly one."""
         ranks = set(_TORCHS_RANK.findall(self.data))
         return int(ranks.pop()) if len(ranks) == 1 else None
 
     def is_training(self, ruleset, sieve):
         # type: (RuleSet, Sieve) -> bool
-        """Whether it reports steps, or an exception of a program that trains."""
+        """True if it contains steps, or an exception of a training program."""
         scanner = Scanner(ruleset, "", itertools.count(1).__next__, None, sieve)
         found = scanner.feed(self.data + b"\n", self.begin, self.modified, backlog=True)
         frames = scanner.progress()

@@ -1,4 +1,4 @@
-"""Log files that were written of late under a few folders: a walk with bounds, in short steps."""
+"""Finds recently written log files below a few folders, with limits and in short steps."""
 
 import os
 import re
@@ -9,12 +9,12 @@ if TYPE_CHECKING:
     from typing import Callable, Iterator, Sequence  # noqa: F401 - used in type comments
 
 MAX_DEPTH = 3
-"""Folders below a start folder; a folder that a launcher or logger made does not count."""
+"""Depth below a start folder; folders made by launchers or loggers do not count."""
 MAX_ENTRIES = 5000
 WINDOW_S = 6 * 3600.0
-"""A log that was not written for longer is not looked at."""
+"""Seconds since the last write within which a log is considered."""
 AHEAD_S = 300.0
-"""A file may carry a time of the future: the clocks of a file server and a node differ."""
+"""Seconds by which a file's time may be in the future (clocks of file servers and nodes differ)."""
 
 _LOG_NAME = re.compile(
     r"\.(?:log|txt|out|err|stdout|stderr|[oe]\d{1,10})(?:[.-]\d{1,6})?$|^(?:std(?:out|err)|error\.json)$"
@@ -25,7 +25,7 @@ _LOG_WORD = re.compile(
 )
 _ENDING = re.compile(r"\.([A-Za-z][A-Za-z0-9]{0,11})$")
 _ENDINGS = re.compile(r"(?i)(?:log|out|err|rank|worker|task|node|local|proc|host|old|prev|bak)\d{0,6}$")
-"""Endings that a log has, too: of its rank, node or copy (`out.rank3`, `run.log.old`)."""
+"""Suffixes of logs for a rank, node or copy (`out.rank3`, `run.log.old`)."""
 _DULL = frozenset(("node_modules", "site-packages", "dist-packages", "__pycache__"))
 _MADE_BY_TOOLS = re.compile(
     r"(?:wandb|run-\d{8}_\d{6}-\w{1,64}|files|lightning_logs|version_\d{1,6}|outputs|multirun"
@@ -35,7 +35,7 @@ _MADE_BY_TOOLS = re.compile(
 
 
 class LogCandidate(object):
-    """A log file that was written of late."""
+    """A recently written log file."""
 
     __slots__ = ("modified", "path", "size", "uid")
 
@@ -48,15 +48,18 @@ class LogCandidate(object):
 
 
 class Walk(object):
-    """Goes through folders level by level, the newest first; not over links or into other file systems."""
+    """Walks folders level by level, newest first; does not follow links or enter other file systems."""
 
     def __init__(self, folders, now, enter, blocked):
         # type: (Sequence[str], float, Callable[[str], object], Callable[[str], bool]) -> None
-        """`now`: unix seconds; `enter` is called with each folder; `blocked`: what must not be touched."""
+        """`now`: unix seconds; `enter` is called with each folder; `blocked`.
+
+        Paths that must not be accessed.
+        """
         self.found = []  # type: list[LogCandidate]
         self.entries = 0
         self.cut = False
-        """Whether a bound ended it before it was through."""
+        """True if a limit ended it early."""
         self._now = now
         self._user = os.geteuid()
         self._enter = enter
@@ -66,7 +69,7 @@ class Walk(object):
 
     def steps(self):
         # type: () -> Iterator[None]
-        """One folder at each step."""
+        """Process one folder per step."""
         while self._level:
             below = []  # type: list[tuple[float, str, int, int]]
             for folder, device, depth in self._level:
@@ -79,7 +82,7 @@ class Walk(object):
 
     def _list(self, folder, device, depth):
         # type: (str, int | None, int) -> list[tuple[float, str, int, int]]
-        """Take the log files of a folder; (-mtime, path, device, depth) of the folders in it."""
+        """Add a folder's log files; return (-mtime, path, device, depth) of its subfolders."""
         if self._blocked(folder):
             return []
         self._enter(folder)
@@ -117,14 +120,14 @@ class Walk(object):
 
     def _is_wanted(self, status):
         # type: (os.stat_result) -> bool
-        """Whether it was written of late, by a user of whose processes we see whether they write it still."""
+        """True if written recently, by a user whose processes this agent can see."""
         ours = self._user in (0, status.st_uid)
         return ours and self._now - WINDOW_S <= status.st_mtime <= self._now + AHEAD_S
 
 
 def _may_be_log(name):
     # type: (str) -> bool
-    """Whether a name is that of a log: by its ending, or by a word where it has no other ending."""
+    """True for a log's name: by its suffix, or by a word if it has no other suffix."""
     if _LOG_NAME.search(name):
         return True
     ending = _ENDING.search(name)

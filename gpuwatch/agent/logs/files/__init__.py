@@ -1,1 +1,1 @@
-"""Which files are followed, where they are read from, rotation, pages and tails."""
+"""Followed files: selection, reading position, rotation, pages and tails."""

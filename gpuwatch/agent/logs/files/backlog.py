@@ -1,4 +1,4 @@
-"""What stood in a file before the agent came: looked through piece by piece when nothing live is waiting."""
+"""A file's content from before the agent came, scanned in pieces when nothing live waits."""
 
 import os
 
@@ -6,41 +6,41 @@ from .holes import data_from, newest_data
 from .regular_file import open_regular
 
 BACKLOG_BYTES = 64 << 20
-"""Stored bytes of each file that are searched first, its newest."""
+"""Stored bytes of each file that are scanned first: the newest."""
 OLDER_BYTES = 1 << 30
-"""Stored bytes of each older part. Parts follow each other back to the first byte of the file."""
+"""Stored bytes of each older part, down to the start of the file."""
 _LINE_BYTES = 64 * 1024
 
 
 class Backlog(object):
-    """One file's backlog, from its own descriptor: the file may be rotated meanwhile."""
+    """One file's backlog, with its own descriptor since the file may be rotated meanwhile."""
 
     def __init__(self, path, end, begin=None, older=None):
         # type: (str, int, int | None, int | None) -> None
-        """Scan from `begin` (a line's first byte), else as far back as `BACKLOG_BYTES`, to `end`.
+        """Scan from `begin` (a line's first byte), else `BACKLOG_BYTES` back, to `end`.
 
-        `older`: where the part begins that is to be scanned after this one; parts before it follow.
+        `older`: start of the part to scan after this one; earlier parts follow.
         """
         self._descriptor = open_regular(path)
         found = os.fstat(self._descriptor)
         self.inode = found.st_ino
         self.written_at = found.st_mtime
-        """What stands in it was written no later (unix seconds)."""
+        """Upper bound of its times (unix seconds)."""
         self._end = end
         if begin is None:
             begin = self._line_from(newest_data(self._descriptor, end, BACKLOG_BYTES))
             older = self._line_from(newest_data(self._descriptor, begin, OLDER_BYTES))
         self._begin = begin
         self.older = None if older is None or older >= self._begin else older  # type: int | None
-        """Where the part begins that is to be scanned after this one."""
+        """Start of the part to scan after this one."""
         self._at = self._begin
         self._in_hole = False
         self.second = False
-        """Whether the older part is being scanned."""
+        """True while the older part is being scanned."""
 
     def _line_from(self, offset):
         # type: (int) -> int
-        """The first line behind the one that `offset` is in."""
+        """Offset of the first line after the one that contains `offset`."""
         if not offset:
             return 0
         return offset + os.pread(self._descriptor, _LINE_BYTES, offset).find(b"\n") + 1
@@ -48,7 +48,7 @@ class Backlog(object):
     @property
     def searched_from(self):
         # type: () -> int
-        """Where the parts begin that follow the older ones; bytes before are not all searched yet."""
+        """Offset from which everything is searched; earlier parts follow."""
         if self.second:
             return self._end
         return 0 if self.older is None else self._begin
@@ -56,32 +56,32 @@ class Backlog(object):
     @property
     def span(self):
         # type: () -> list[int]
-        """The next byte to be scanned, and the end."""
+        """The next byte to scan, and the end."""
         return [self._at, self._end]
 
     @property
     def left(self):
         # type: () -> int
-        """Bytes to be scanned."""
+        """Bytes left to scan."""
         return max(0, self._end - self._at)
 
     def pct(self):
         # type: () -> float
-        """How far it is."""
+        """Progress in percent."""
         return round(100.0 * (self._at - self._begin) / max(1, self._end - self._begin), 1)
 
     @property
     def whole(self):
         # type: () -> tuple[int, int]
-        """Where it begins and ends."""
+        """Begin and end."""
         return self._begin, self._end
 
     def read(self, budget):
         # type: (int) -> tuple[bytes, int]
         """The next piece, of at most `budget` bytes, and its offset.
 
-        Of a hole only the first byte is given, as a line end: an unfinished line before it ends there.
-        A file that ends early, being truncated, is finished.
+        Of a hole only the first byte is returned, as a line end, which ends an unfinished line before it. A
+        file that was truncated counts as finished.
 
         Raises:
             OSError: it cannot be read any more.
@@ -98,12 +98,12 @@ class Backlog(object):
 
     def scanned(self, count):
         # type: (int) -> None
-        """So many bytes more are scanned."""
+        """Record that `count` more bytes are scanned."""
         self._at += count
 
     def go_older(self):
         # type: () -> None
-        """The newest part is scanned: the older one is next."""
+        """Continue with the older part."""
         if self.older is not None:
             self._begin, self._end, self._at = self.older, self._begin, self.older
             older = self._line_from(newest_data(self._descriptor, self._begin, OLDER_BYTES))
@@ -112,12 +112,12 @@ class Backlog(object):
 
     def give_up(self):
         # type: () -> None
-        """Leave the rest."""
+        """Skip the rest."""
         self._end = self._at
 
     def close(self):
         # type: () -> None
-        """Let go of the file."""
+        """Close the file."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

@@ -1,4 +1,4 @@
-"""The list of log files: found in several ways, each followed once, at most `MAX_FILES` of them."""
+"""The list of log files from all sources, each followed once, at most `MAX_FILES`."""
 
 import os
 import stat
@@ -20,27 +20,27 @@ if TYPE_CHECKING:
 
 MAX_FILES = 512
 RETRY_S = 10.0
-"""A file that could not be read is tried again so much later."""
+"""Seconds after which an unreadable file is retried."""
 KEPT_FINISHED = 4096
 SMALL_BACKLOG = 2 << 20
-"""So little is scanned before live lines that come, so that one scanner sees all of the file."""
+"""Backlog size up to which it is scanned before live lines, so that one scanner sees the whole file."""
 HOLD_S = 4.0
-"""A file that other nodes see too is left alone for so long at first: the cockpit states who follows it."""
+"""Seconds that a shared file is left alone at first, until the cockpit names the node that follows it."""
 _TRUST = {"process": 0, "slurm": 1, "option": 2, "glob": 3, "found": 4}
 
 
 class Catalog(object):
-    """Entries by path. `enter` is reported a path before the file system is asked about it."""
+    """Entries by path. `enter` is called with a path before the file system is accessed."""
 
     def __init__(self, mounts, scanner_of, clock, enter):
         # type: (Mounts, Callable[[FileEntry], Scanner], Callable[[], float], Callable[[str], object]) -> None
         self.entries = OrderedDict()  # type: OrderedDict[str, FileEntry]
         self.left_out = set()  # type: set[str]
-        """Paths beyond `MAX_FILES`."""
+        """Paths over `MAX_FILES`."""
         self.places = {}  # type: dict[str, list[int]]
-        """Path -> `FileEntry.place`: how far a reader before us has come."""
+        """Path -> `FileEntry.place`: position of the previous reader."""
         self.blocked = {}  # type: dict[str, str]
-        """Path -> why it must not be touched."""
+        """Path -> why it must not be accessed."""
         self._mounts = mounts
         self._scanner_of = scanner_of
         self._clock = clock
@@ -56,7 +56,7 @@ class Catalog(object):
 
     def named(self, name):
         # type: (str) -> FileEntry | None
-        """The file that the cockpit calls so."""
+        """The file with this display name."""
         found = self.entries.get(name)
         if found is not None and found.name == name:
             return found
@@ -64,9 +64,9 @@ class Catalog(object):
 
     def add(self, path, source, rank=None, fresh=False, job=None):
         # type: (str, str, int | None, bool, str | None) -> None
-        """A file was found. `fresh`: it was not there at the last look, so nothing in it is old.
+        """Add a found file. `fresh`: it did not exist at the last look, so all of its content is new.
 
-        `rank`, `job`: whose it is by the way it was found.
+        `rank`, `job`: its owner, from the way it was found.
         """
         known = self.entries.get(path)
         if known is not None:
@@ -90,9 +90,10 @@ class Catalog(object):
 
     def written(self, rows, launchers, local_ranks):
         # type: (Iterable[dict[str, Any]], Iterable[dict[str, Any]], dict[int, int]) -> None
-        """The processes that write log files: pid, paths, rank, local_rank, job; and local -> global rank.
+        """Set the processes that write log files, and the map of local to global ranks.
 
-        Launchers (pid, paths, job) write what ranks print into their pipes, and how ranks ended.
+        `rows`: pid, paths, rank, local_rank and job of each. Launchers (pid, paths, job) write what ranks
+        print into their pipes, and how ranks ended.
         """
         self._writers, self._launchers, self._local_ranks = {}, {}, local_ranks
         here = {}  # type: dict[tuple[int, int], str]
@@ -110,7 +111,7 @@ class Catalog(object):
 
     def starts(self):
         # type: () -> list[tuple[str, float, int | None]]
-        """Each file that ranks write, when the first of them was started, and which it is where it is one."""
+        """Files that ranks write, with the first rank's start and, if there is only one, its number."""
         found = []
         for path, rows in self._writers.items():
             mine = [row for row in rows if row.get("rank") is not None and row.get("start")]
@@ -123,9 +124,9 @@ class Catalog(object):
 
     def _one_path(self, path, here):
         # type: (str, dict[tuple[int, int], str]) -> str
-        """The path under which a file is followed that processes in containers see at several.
+        """The one path under which a file is followed that processes in containers see at several.
 
-        `here`: (device, inode) -> the path that was met first.
+        `here`: (device, inode) -> the path met first.
         """
         if not path.startswith("/proc/") or path in self.blocked:
             return path
@@ -147,7 +148,7 @@ class Catalog(object):
 
     def leave(self, paths):
         # type: (Iterable[str]) -> None
-        """These files are followed by another node's agent; the others are ours (again)."""
+        """Leave these files to another node's agent; all others are followed here."""
         self._elsewhere = set(paths)
         for entry in self.entries.values():
             entry.hold_until = 0.0
@@ -159,7 +160,7 @@ class Catalog(object):
 
     def retry(self):
         # type: () -> None
-        """Try again what could not be read."""
+        """Retry unreadable files."""
         now = self._clock()
         for entry in list(self.entries.values()):
             if entry.state == "unreadable" and now >= entry.retry_at and entry.path not in self.blocked:
@@ -168,14 +169,14 @@ class Catalog(object):
 
     def failed(self, entry, error):
         # type: (FileEntry, OSError) -> None
-        """A file cannot be read any more."""
+        """Handle a file that cannot be read any more."""
         self._put_down(entry)
         entry.state, entry.reason = "unreadable", error.strerror or str(error)
         entry.retry_at = self._clock() + RETRY_S
 
     def note_finished(self, follower):
         # type: (Follower) -> None
-        """Remember what was read to its end and rotated away: a glob may find it under its new name."""
+        """Remember a file that was read to its end and rotated away; a glob may find its new name."""
         for device, inode, offset in follower.finished:
             self._finished[device, inode] = offset
         del follower.finished[:]
@@ -186,7 +187,7 @@ class Catalog(object):
 
     def _wanted(self, path, source):
         # type: (str, str) -> bool
-        """Whether there is a regular file that is not followed under another name."""
+        """True for a regular file that is not followed under another name."""
         try:
             found = os.stat(path)
         except OSError as error:
@@ -200,7 +201,7 @@ class Catalog(object):
 
     def _followed(self, here, besides=None):
         # type: (tuple[int, int], FileEntry | None) -> bool
-        """Whether the file (device, inode) is followed."""
+        """True if the file (device, inode) is followed."""
         return any(
             entry.follower is not None
             and entry is not besides
@@ -210,7 +211,7 @@ class Catalog(object):
 
     def _make_room(self):
         # type: () -> bool
-        """Forget the file that is gone for longest and is not shown; whether there was one."""
+        """Drop the file that is gone for longest and not shown; True if there was one."""
         gone = [
             entry
             for entry in self.entries.values()
@@ -226,7 +227,7 @@ class Catalog(object):
 
     def drop(self, entry):
         # type: (FileEntry) -> None
-        """Know nothing of a file any more."""
+        """Forget a file."""
         self._put_down(entry)
         self.places.pop(entry.path, None)
         self.entries.pop(entry.path, None)
@@ -257,7 +258,7 @@ class Catalog(object):
 
     def _from_where(self, entry, follower, fresh):
         # type: (FileEntry, Follower, bool) -> None
-        """Where we go on after a reader before us, else from the first byte of a new file, else a backlog."""
+        """Choose the start: the previous reader's position, else byte 0 of a new file, else a backlog."""
         place = self.places.pop(entry.path, None)
         done = self._finished.get((follower.device, follower.inode))
         if place is not None and place[:2] == [follower.device, follower.inode]:
@@ -280,7 +281,7 @@ class Catalog(object):
 
     def _put_down(self, entry):
         # type: (FileEntry) -> None
-        """Stop following, and remember how far it was."""
+        """Stop following, and remember the position."""
         if entry.follower is not None:
             follower = entry.follower
             self.places[entry.path] = entry.place()
@@ -314,7 +315,7 @@ def _refuse_packed(follower):
 
 def _last_line(follower):
     # type: (Follower) -> int
-    """Behind the last whole line: what has no end yet belongs to what comes."""
+    """Offset after the last complete line."""
     reach = 64 * 1024
     begin = max(0, follower.size - reach)
     data = follower.at(begin, follower.size - begin)
@@ -323,5 +324,5 @@ def _last_line(follower):
 
 def _devices(*folders):
     # type: (*str) -> frozenset[int]
-    """Of file systems whose files are none: who reads /proc/kmsg takes its records from others."""
+    """File systems whose files must not be read: a reader of /proc/kmsg takes its records from others."""
     return frozenset(os.stat(folder).st_dev for folder in folders if os.path.isdir(folder))

@@ -1,4 +1,4 @@
-"""One log file of the list: where it is, who writes it, and how far it has been read."""
+"""One log file of the list: its place, its writers, and the reading position."""
 
 import time
 from collections import deque
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
     from .tails import FollowedTail  # noqa: F401 - used in type comments
 
 KEPT_ARRIVALS = 7200
-"""Seconds with new lines whose place in the file is remembered."""
+"""Seconds with new lines whose file position is remembered."""
 
 FIRST_BYTES = 8 * 1024
 MIN_BYTES, MAX_BYTES = 4 * 1024, 256 * 1024
 AIM_S = 0.02
-"""CPU time of a turn: 256 KiB of ordinary lines take 5 ms, 256 KiB of 3,000 findings 1.5 s."""
+"""CPU seconds of a turn: 256 KiB of ordinary lines take 5 ms, 256 KiB of 3,000 findings 1.5 s."""
 AIM_FINDINGS = 50
-"""Of a turn."""
+"""Findings of a turn."""
 
 
 _ZERO_RANK_FIELDS = ("searched_to", "local_rank")
-"""Keys of a row of which 0 is no default."""
+"""Keys of a row for which 0 is not the default."""
 
 
 class StepSize(object):
-    """How many bytes of a file are read and searched in a turn: fewer where its lines are slow to search."""
+    """Adapts the bytes per turn: fewer where lines are slow to search."""
 
     def __init__(self, clock=time.process_time):
         # type: (Callable[[], float]) -> None
@@ -43,12 +43,12 @@ class StepSize(object):
 
     def begin(self):
         # type: () -> None
-        """A turn begins."""
+        """Start a turn."""
         self._began = self._clock()
 
     def end(self, done, findings):
         # type: (int, int) -> None
-        """The turn is over, in which `done` bytes were searched."""
+        """End a turn in which `done` bytes were searched."""
         took = self._clock() - self._began
         self.spent_s += took
         share = max(took / AIM_S, findings / AIM_FINDINGS)
@@ -65,7 +65,7 @@ class FileEntry(object):
         # type: (str, str, int | None) -> None
         self.path = path
         self.name = shown(path)
-        """What it is called towards the cockpit."""
+        """Display name, as sent to the cockpit."""
         self.source = source
         self.state = "following"
         self.reason = None  # type: str | None
@@ -73,39 +73,39 @@ class FileEntry(object):
         self.follower = None  # type: Follower | None
         self.scanner = None  # type: Scanner | None
         self.ahead = None  # type: Scanner | None
-        """Scans what is live while `scanner` is still at the backlog."""
+        """Scanner for live lines while `scanner` is still at the backlog."""
         self.backlog = None  # type: Backlog | None
         self.old_until = 0
-        """Bytes before this were there when we came."""
+        """Bytes before this existed when the agent came."""
         self.tails = []  # type: list[FollowedTail]
         self.size = None  # type: int | None
         self.lines = 0
         self.grown_at = None  # type: float | None
         self.active_at = 0.0
-        """Monotonic, of the last bytes that the scanner was given."""
+        """When the scanner last got bytes (monotonic)."""
         self.quiet_due = 0.0
         self.visited = False
-        """Whether the follower has read what there was since it was opened."""
+        """True if the follower has read everything since it was opened."""
         self.skipped = False
-        """Whether a part was left out of the search because reading or scanning it failed or had no end."""
+        """True if a part was not searched, because reading or scanning it failed or took too long."""
         self.unscanned = 0
-        """Bytes that the follower has read and the scanner has not been given."""
+        """Bytes read by the follower but not given to the scanner yet."""
         self.step = StepSize()
         self.held = None  # type: tuple[bytes, int, float, bool] | None
-        """A live piece (bytes, offset, arrival, behind a seam) that waits for the end of a small backlog."""
+        """A live piece (bytes, offset, arrival, after a seam) that waits for the end of a small backlog."""
         self.hold_until = 0.0
-        """Monotonic; until then it is listed only."""
+        """Until then it is only listed (monotonic)."""
         self.identity = None  # type: str | None
         self.arrivals = deque(maxlen=KEPT_ARRIVALS)  # type: deque[tuple[float, int]]
-        """(unix seconds, offset), at most one a second."""
+        """(unix seconds, offset), at most one per second."""
         self.pids = []  # type: list[int]
         self.found_job = None  # type: str | None
-        """The job that it is of by the way it was found."""
+        """Its job, from the way it was found."""
         self.last_at = None  # type: float | None
         self.last_lines = []  # type: list[str]
-        """Of the log of an ended job: when its last line was written, and the last ones."""
+        """For an ended job's log: time of the last line, and the last lines."""
         self.owner = None  # type: str | None
-        """The name of the user of such a file."""
+        """Name of the user who owns such a file."""
         self._glob_rank = rank
         self._path_rank, self._path_local = ranks_of_path(path)
         self._spoken = {}  # type: dict[str, Any]
@@ -114,9 +114,9 @@ class FileEntry(object):
 
     def written_by(self, writers, launchers, places):
         # type: (list[dict[str, Any]], list[int], dict[int, int]) -> None
-        """Take in which processes have it open, and which global rank each local rank of this node is.
+        """Set which processes have it open, and the global rank of each local rank of this node.
 
-        Whoever wrote last is remembered after its end: then the file is most interesting.
+        The last writer is remembered after its end, when the file matters most.
         """
         self.pids = sorted(writer["pid"] for writer in writers) or sorted(launchers)
         self._places = places or self._places
@@ -136,7 +136,7 @@ class FileEntry(object):
 
     def speaker(self):
         # type: () -> dict[str, Any]
-        """Which rank writes this file, as far as known without its lines: the writer, else the path."""
+        """The rank that writes the file, apart from its lines: the writer, else the path."""
         found = dict(self._spoken)
         if self.found_job is not None and not self._ranks:
             found.setdefault("job", self.found_job)
@@ -153,14 +153,14 @@ class FileEntry(object):
 
     def scanners(self):
         # type: () -> list[Scanner]
-        """Of the backlog or the only one first, then the one ahead of it."""
+        """The backlog's (or only) scanner, then the one for live lines."""
         return [each for each in (self.scanner, self.ahead) if each is not None]
 
     def place(self):
         # type: () -> list[int]
-        """How far it has been read: device, inode, next byte; then of a backlog.
+        """Reading position: device, inode, next byte; then of the backlog.
 
-        Of that: its next byte, its end, and where the older part begins that comes after it, if any.
+        For the backlog: its next byte, its end, and the start of the older part, if any.
         """
         follower = self.follower
         if follower is None:
@@ -174,12 +174,12 @@ class FileEntry(object):
 
     def scanned(self, count):
         # type: (int) -> None
-        """The scanner is given so many bytes more."""
+        """Record that the scanner got `count` more bytes."""
         self.unscanned -= count
 
     def searched_to(self):
         # type: () -> int | None
-        """All before this byte has been searched; None while that cannot be stated."""
+        """Offset up to which everything is searched; None while unknown."""
         if self.follower is None or self.backlog is not None or self.skipped or not self.visited:
             return None
         offset = self.follower.offset - self.unscanned
@@ -223,6 +223,6 @@ class FileEntry(object):
 
 def shown(path):
     # type: (str) -> str
-    """A path as text that can be sent and shown: what is no character, or none to be seen, is escaped."""
+    """A path as displayable text: invalid and invisible characters are escaped."""
     text = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     return UNPRINTABLE.sub(lambda found: found.group().encode("unicode_escape").decode("ascii"), text)

@@ -1,4 +1,4 @@
-"""Looks for log files, a little at a time: globs again and again, and what Slurm states about its jobs."""
+"""Searches for log files step by step: globs repeatedly, and Slurm's output files."""
 
 import os
 import re
@@ -16,11 +16,10 @@ if TYPE_CHECKING:
     from .catalog import Catalog  # noqa: F401 - used in type comments
 
 RESCAN_S = 3.0
-"""After a round of all globs, the pause before the next round: this long, or ten times the round's duration
-if longer."""
+"""Seconds between rounds of all globs, or ten times the last round's duration if longer."""
 STEP_S = 0.01
 SLURM_S = 10.0
-"""So long `scontrol` may take to report about a job; it is asked once a job."""
+"""Seconds that `scontrol` may take; it is run once per job."""
 _JOB = re.compile(r"\d{1,12}(?:_\d{1,8})?")
 _STREAMS = re.compile(r"^\s*Std(?:Out|Err)=(/.*)$", re.MULTILINE)
 
@@ -46,7 +45,7 @@ def no_log(path):
 
 
 class Finder(object):
-    """Puts what it finds into the catalog."""
+    """Adds what it finds to the catalog."""
 
     def __init__(self, config, catalog, marker):
         # type: (dict[str, Any], Catalog, ActivityMarker) -> None
@@ -70,18 +69,18 @@ class Finder(object):
     @property
     def settled(self):
         # type: () -> bool
-        """Whether all globs have been walked once, and Slurm has answered what it was asked."""
+        """True if all globs were walked once, and Slurm has answered."""
         return not (self._globs and self._first) and self._asking is None and not self._waiting
 
     @property
     def misses(self):
         # type: () -> dict[str, str]
-        """Option -> why it has led to no log file so far."""
+        """Pattern or option -> why it has led to no log file so far."""
         return {pattern: why for pattern, why in self._misses.items() if why is not None}
 
     def jobs(self, names):
         # type: (list[str]) -> None
-        """Jobs of processes here; what Slurm writes of those it knows is looked for, once each."""
+        """Set the jobs of processes here; Slurm's output files of those that it knows are looked up once."""
         for name in names:
             if name not in self._asked and _JOB.fullmatch(name):
                 self._asked.add(name)
@@ -89,7 +88,7 @@ class Finder(object):
 
     def step(self):
         # type: () -> bool
-        """Go on for a moment; whether there is more to do now."""
+        """Continue for a moment; True if there is more to do now."""
         self._ask_slurm()
         now = time.monotonic()
         if self._walk is None:

@@ -1,8 +1,8 @@
-"""One log file, read as it grows: nothing lost and nothing twice, whatever a rotation does to it.
+"""Reads a growing log file without losing or repeating data, whatever a rotation does.
 
-The file is read by `pread` from where we stand, and its size is asked for at every poll (inotify reports
-nothing on a network file system). In front of what is new the last bytes that were read are read again: if
-they differ, the file was written anew in the meantime, even if it is longer than before.
+The file is read by `pread` at the current offset, and its size is checked at every poll (inotify does not
+work on network file systems). Before new data, the last bytes are read again: if they differ, the file was
+rewritten meanwhile, even if it is longer than before.
 """
 
 import errno
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 MARK_BYTES = 64
 QUIET_S = 2.0
-"""A rotated file that has been quiet for so long is finished, even if nothing is in its successor yet."""
+"""Seconds of silence after which a rotated file is finished, even if its successor is empty."""
 DELETED_S = 10.0
-"""A deleted file is held open so long after its last line, in case its writer goes on."""
+"""Seconds for which a deleted file is kept open after its last line."""
 REFRESH_S = 2.0
-"""NFS may report an old size until the file is opened anew."""
+"""NFS may report an old size until the file is reopened."""
 
 FINGERPRINT_BYTES = 4096
-"""Of each end of a file."""
+"""Bytes at each end of a file."""
 
 TRUNCATED, ROTATED, ANEW = "truncated", "rotated", "made anew"
 
 
 class Piece(object):
-    """Bytes that follow each other in the file, and what had happened to the file before them."""
+    """Consecutive bytes of a file, and what happened to the file before them."""
 
     __slots__ = ("data", "offset", "seam")
 
@@ -44,22 +44,22 @@ class Piece(object):
 
 
 class Follower(object):
-    """Follows one path. `offset` is the next byte to be read of the file (device, inode) that we are in."""
+    """Follows one path. `offset` is the next byte to read of the current file (device, inode)."""
 
     def __init__(self, path, clock, taken=None):
         # type: (str, Callable[[], float], Callable[[tuple[int, int]], bool] | None) -> None
-        """`taken` states whether another follower has the file (device, inode)."""
+        """`taken`: tells whether another follower has the file (device, inode)."""
         self.path = path
         self.merged = False
-        """Our path is a name of a file that another one follows; ours has been read to its end."""
+        """True if the path now names a file that another follower has; the old one was read to its end."""
         self.remote = False
-        """On a network file system."""
+        """True on a network file system."""
         self.entered_at = 0.0
-        """When the file that we are in had last been written, as we came into it (unix seconds)."""
+        """Last modification of the current file when it was opened (unix seconds)."""
         self.device = self.inode = self.offset = self.size = self.seams = 0
         self.gone = False
         self.finished = []  # type: list[tuple[int, int, int]]
-        """(device, inode, bytes) of files that were read to their end and left; taken by the owner."""
+        """(device, inode, bytes) of files that were read to their end; the owner takes them."""
         self._clock = clock
         self._taken = taken
         self._refreshed = clock()
@@ -68,14 +68,14 @@ class Follower(object):
         self._modified = 0
         self._grew = clock()
         self._next = []  # type: list[tuple[str, int, int]]
-        """(path, inode, offset) of what is to be read when this file has been finished."""
+        """(path, inode, offset) of files to read after the current one."""
         self._seam = None  # type: str | None
         self._copy = None  # type: tuple[str, int, int, int] | None
-        """The copy that was made when the file was truncated last."""
+        """The copy made at the last truncation."""
 
     def open(self, offset=None):
         # type: (int | None) -> None
-        """Begin, at this offset or at the end.
+        """Open the file at this offset or at its end.
 
         Raises:
             OSError: it is not there, may not be read, or is no regular file.
@@ -86,7 +86,7 @@ class Follower(object):
 
     def close(self):
         # type: () -> None
-        """Let go of the file."""
+        """Close the file."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -94,16 +94,16 @@ class Follower(object):
     @property
     def closed(self):
         # type: () -> bool
-        """Whether there is no file open."""
+        """True if no file is open."""
         return self._descriptor < 0
 
     def fingerprint(self):
         # type: () -> str | None
-        """What nodes compare to find that they see one file.
+        """A key by which nodes find that they see the same file; None: not open, empty or unreadable.
 
-        Inode, size, time of the last write (ns), checksums of both ends; None: not open, empty or unreadable.
-        Of a file on a shared file system, which grows between the looks of two nodes: inode and checksum of
-        its first bytes, while it is empty the time of the last write.
+        Inode, size, modification time (ns), and checksums of both ends. For a file on a shared file system,
+        which may grow between two nodes' looks: inode and checksum of the first bytes, or while empty the
+        modification time.
         """
         if self._descriptor < 0:
             return None
@@ -112,12 +112,12 @@ class Follower(object):
     @property
     def behind(self):
         # type: () -> int
-        """Bytes of this file that have not been read, at the last look."""
+        """Bytes not read yet, as of the last look."""
         return max(0, self.size - self.offset)
 
     def read(self, budget):
         # type: (int) -> Piece | None
-        """What is new, at most `budget` bytes; None when there is nothing.
+        """New data, at most `budget` bytes; None if there is none.
 
         Raises:
             OSError: the file cannot be read any more.
@@ -144,7 +144,7 @@ class Follower(object):
 
     def at(self, offset, count):
         # type: (int, int) -> bytes
-        """Bytes of the present file, for those who look back; nothing where there are none."""
+        """Bytes of the current file at an offset; empty if there are none."""
         if self._descriptor < 0:
             return b""
         return os.pread(self._descriptor, count, offset)
@@ -169,7 +169,7 @@ class Follower(object):
 
     def _rewritten(self, budget):
         # type: (int) -> Piece | None
-        """It was truncated. Of copytruncate the copy has what we had not read yet."""
+        """Handle a truncation; after copytruncate, the copy has the unread data."""
         self._reported(TRUNCATED)
         copy = copied_to(self.path, self.inode, self.offset, self._mark)
         again = self._copied_again()
@@ -183,7 +183,7 @@ class Follower(object):
 
     def _copied_again(self):
         # type: () -> tuple[str, int, int, int] | None
-        """Of a file that was empty when we looked, what came and went since is in a new copy, if anywhere."""
+        """Read from a new copy what was written and truncated between two looks."""
         if self._copy is None or self.offset:
             return None
         now = signature(self._copy[0])
@@ -198,7 +198,7 @@ class Follower(object):
 
     def _replaced(self, found, budget):
         # type: (os.stat_result, int) -> Piece | None
-        """Another file has our path. Its writer has left ours once it has written there."""
+        """Handle a new file at the path; its writer has left the old one once it writes there."""
         if not stat.S_ISREG(found.st_mode):
             piece = self._more(budget)
             if piece is None:
@@ -219,7 +219,7 @@ class Follower(object):
 
     def _advance(self, budget, left=True):
         # type: (int, bool) -> Piece | None
-        """Into the next file; None when there is nothing in it yet."""
+        """Move to the next file; None if it is empty."""
         while self._next:
             path, inode, offset = self._next.pop(0)
             if left:

@@ -1,4 +1,4 @@
-"""Globs of log files, walked a folder at a time: a large tree takes many steps, each of them short."""
+"""Walks globs of log files folder by folder, in many short steps."""
 
 import os
 import re
@@ -24,29 +24,32 @@ MAX_DEPTH = 24
 
 
 class Glob(object):
-    """One pattern with `{rank}` and `{date}`; `{host}` has been filled in. `**` is any number of folders."""
+    """A pattern with `{rank}` and `{date}`; `{host}` is already filled in.
+
+    `**` matches any number of folders.
+    """
 
     def __init__(self, pattern, source, given=None):
         # type: (str, str, str | None) -> None
         self.source = source
-        """How a file that it finds was found: `glob` or `option`."""
+        """Source of the files it finds: `glob` or `option`."""
         self.given = pattern if given is None else given
-        """The pattern as it was given, before `{host}` was filled in."""
+        """The pattern as given, with `{host}`."""
         parts = os.path.expanduser(pattern).split("/")
         self._parts = [_component(part) for part in parts if part]
 
     def walk(self, enter):
         # type: (Callable[[str], object]) -> Iterator[Step]
-        """(path, rank) of each file that fits, and None after every folder that was listed.
+        """Yield (path, rank) of each matching file, and None after each listed folder.
 
-        `enter` is called with a path before the file system is asked about it: a dead mount may hold us.
+        `enter` is called with a path before the file system is accessed: a dead mount may block.
         """
         return _Walk(enter).into("", self._parts, None, 0) if self._parts else iter(())
 
 
 def with_hosts(patterns, hosts):
     # type: (Sequence[str], Sequence[str]) -> list[str]
-    """The patterns with `{host}` as each of the names that this node goes by."""
+    """The patterns with `{host}` replaced by each of this node's names."""
     found = []  # type: list[str]
     for pattern in patterns:
         for host in hosts if "{host}" in pattern else [""]:
@@ -87,7 +90,7 @@ def _component(part):
 
 
 class _Walk(object):
-    """One walk along the components of a pattern."""
+    """A walk along the components of a pattern."""
 
     def __init__(self, enter):
         # type: (Callable[[str], object]) -> None
@@ -95,9 +98,9 @@ class _Walk(object):
 
     def into(self, folder, parts, rank, depth):
         # type: (str, Sequence[Part], int | None, int) -> Iterator[Step]
-        """What lies under `folder` and fits the parts that are left.
+        """Yield the matches below `folder` for the remaining parts.
 
-        `rank` is what one before has reported.
+        `rank`: from an earlier part.
         """
         part, rest = parts[0], parts[1:]
         if isinstance(part, str):
@@ -151,7 +154,7 @@ class _Walk(object):
 
 def _entries(folder, enter):
     # type: (str, Callable[[str], object]) -> list[tuple[str, bool]]
-    """(name, whether it is a folder and no link to one), sorted; nothing where it cannot be listed."""
+    """(name, True for a real folder), sorted; empty if unreadable."""
     enter(folder or "/")
     try:
         return sorted((entry.name, _is_folder(entry)) for entry in os.scandir(folder or "/"))

@@ -1,21 +1,21 @@
-"""Holes of sparse files: skipped, so that a file costs what it stores and not its apparent length."""
+"""Skips holes of sparse files, so that a file costs what it stores."""
 
 import errno
 import os
 
 SMALL_HOLE = 1 << 20
-"""Bytes; a smaller hole is read as the zeros that it is."""
+"""Bytes; smaller holes are read as zeros."""
 MAX_EXTENTS = 1000
-"""Stretches of data that are looked through; of a file with more the rest counts as data."""
+"""Most data extents examined; the rest of a file counts as data."""
 _DATA = getattr(os, "SEEK_DATA", None)  # type: int | None
 _HOLE = getattr(os, "SEEK_HOLE", None)  # type: int | None
 
 
 def data_from(descriptor, offset, end):
     # type: (int, int, int) -> int
-    """The first byte at or behind `offset` that is stored, `end` where none is; moves the file's position.
+    """The first stored byte at or after `offset`, or `end`; moves the file position.
 
-    Holes below `SMALL_HOLE`, and all holes on file systems that do not report them, count as data.
+    Holes below `SMALL_HOLE`, and all on file systems that do not report them, count as data.
     """
     if _DATA is None or offset >= end:
         return min(offset, end)
@@ -28,7 +28,7 @@ def data_from(descriptor, offset, end):
 
 def newest_data(descriptor, end, most):
     # type: (int, int, int) -> int
-    """The offset from which on `most` stored bytes, or all there are, stand before `end`."""
+    """The offset after which `most` stored bytes (or all) remain before `end`."""
     if end <= most:
         return 0
     extents = []  # type: list[tuple[int, int]]
@@ -48,7 +48,7 @@ def newest_data(descriptor, end, most):
 
 def _hole_from(descriptor, offset, end):
     # type: (int, int, int) -> int
-    """Where the data at `offset` ends."""
+    """The end of the data at `offset`."""
     if _HOLE is None:
         return end
     try:

@@ -1,4 +1,4 @@
-"""Which files lie on a file system that other nodes see too, and what they are called there."""
+"""Detects network file systems, and gives files identities that are equal on all nodes."""
 
 import os
 
@@ -14,7 +14,7 @@ _LOCAL_FUSE = (
 
 
 class Mounts(object):
-    """The network mounts of /proc/self/mountinfo, by device number."""
+    """The network mounts in /proc/self/mountinfo, by device number."""
 
     def __init__(self, proc="/proc"):
         # type: (str) -> None
@@ -25,7 +25,7 @@ class Mounts(object):
 
     def read(self):
         # type: () -> None
-        """Read the table anew: mounts come and go."""
+        """Read the table again."""
         try:
             with open(self._path, "rb") as file:
                 text = file.read(1 << 20).decode("utf-8", "replace")
@@ -36,7 +36,7 @@ class Mounts(object):
 
     def is_network(self, device):
         # type: (int) -> bool
-        """Whether a file with this `st_dev` is on a network file system."""
+        """True if a file with this `st_dev` is on a network file system."""
         if device not in self._by_device and device not in self._local:
             self.read()
             if device not in self._by_device:
@@ -45,7 +45,7 @@ class Mounts(object):
 
     def identity(self, device, inode):
         # type: (int, int) -> str | None
-        """The same text on every node that mounts this file system; None for a local one."""
+        """An identity that is equal on every node that mounts the file system; None for a local one."""
         if not self.is_network(device):
             return None
         kind, source = self._by_device[device]
@@ -54,7 +54,7 @@ class Mounts(object):
 
 def network_mounts(text):
     # type: (str) -> dict[int, tuple[str, str]]
-    """Device number -> (kind, source) of the network file systems; the format is proc(5)'s."""
+    """Device number -> (kind, source) of network file systems; format of proc(5)."""
     found = {}  # type: dict[int, tuple[str, str]]
     for line in text.splitlines():
         head, separator, tail = line.partition(" - ")

@@ -1,4 +1,4 @@
-"""What a file is packed with, by its bytes. Packed logs are not followed: what is appended is no text."""
+"""Detects compressed files by their bytes. They are not followed, since what is appended is no text."""
 
 import re
 
@@ -10,7 +10,7 @@ _STARTS = (
     (re.compile(rb"\x04\x22\x4d\x18"), "lz4"),
     (re.compile(rb"PK\x03\x04"), "zip"),
 )
-"""What pzstd writes begins with a skippable frame; an empty bzip2 file has no block."""
+"""pzstd output begins with a skippable frame; an empty bzip2 file has no block."""
 _INSIDE = (
     (b"\x1f\x8b\x08", "gzip"),
     (b"\x28\xb5\x2f\xfd", "zstd"),
@@ -23,11 +23,11 @@ _INSIDE = (
 
 def packing_by_magic(head):
     # type: (bytes) -> str | None
-    """What a file that begins with these bytes (8 or more, where it has them) is packed with, if anything."""
+    """The compression of a file that begins with these bytes (8 or more if it has them), or None."""
     return next((name for start, name in _STARTS if start.match(head)), None)
 
 
 def packed_inside(text):
     # type: (bytes) -> str | None
-    """What stands packed in the midst of text, as where a rotated file was appended; None: nothing."""
+    """The compression of data within text, such as an appended rotated file; None: none."""
     return next((name for magic, name in _INSIDE if magic in text), None)

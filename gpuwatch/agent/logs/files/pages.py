@@ -8,25 +8,25 @@ if TYPE_CHECKING:
     from typing import Any, Callable  # noqa: F401 - used in type comments
 
     ReadAt = Callable[[int, int], bytes]
-    """(offset, count) -> bytes, fewer at the end of the file."""
+    """(offset, count) -> bytes; fewer at the end of the file."""
 
 MAX_ROWS = 20000
 MAX_BYTES = 4 << 20
-"""Looked through in one direction at most: a bar's thousand states are one line."""
+"""Most bytes read in one direction; a progress bar's many states are one line."""
 MAX_TEXT = 256 * 1024
-"""Bytes of lines, each cut at `MAX_LINE`, that one direction of a page has: a page is then shorter."""
+"""Bytes of lines (each cut at `MAX_LINE`) in one direction of a page."""
 _BLOCK_BYTES = 64 * 1024
 _NEAR_BYTES = 4096
 _OWN_TIME = 3
-"""Of a row (`wire.LogLine`): the line's own time."""
+"""Index in a row (`wire.LogLine`) of the line's own time."""
 
 
 def around(read_at, size, offset, before, after, bare=False, until=None):
     # type: (ReadAt, int, int, int, int, bool, float | None) -> list[list[Any]]
-    """Rows of the lines around the line that holds the byte at `offset`, which is the first of `after`.
+    """Rows of the lines around the one that contains byte `offset`, which is the first of `after`.
 
-    `bare`: those of `after` without time, rank and level, which take most of the CPU time of a page; `until`:
-    as of `row`.
+    `bare`: those of `after` without time, rank and level, which saves most of the CPU time; `until`: as for
+    `row`.
     """
     start = line_start(read_at, min(offset, size))
     rows = above(read_at, start, min(before, MAX_ROWS), until)
@@ -36,7 +36,7 @@ def around(read_at, size, offset, before, after, bare=False, until=None):
 
 def line_start(read_at, offset):
     # type: (ReadAt, int) -> int
-    """Where the line begins that holds the byte at `offset`."""
+    """Start of the line that contains byte `offset`."""
     reach = _NEAR_BYTES
     while True:
         begin = max(0, offset - reach)
@@ -51,7 +51,7 @@ def line_start(read_at, offset):
 
 def tail_start(read_at, size, count):
     # type: (ReadAt, int, int) -> int
-    """Where to begin reading so that at least the last `count` lines come, as far as `MAX_BYTES` reach."""
+    """Start offset for at least the last `count` lines, within `MAX_BYTES`."""
     reach = _BLOCK_BYTES
     while True:
         begin = max(0, size - reach)
@@ -65,7 +65,7 @@ def tail_start(read_at, size, count):
 
 def above(read_at, start, count, until=None):
     # type: (ReadAt, int, int, float | None) -> list[list[Any]]
-    """The last `count` lines that end at `start`, as far as `MAX_TEXT` and `MAX_BYTES` reach."""
+    """The last `count` lines that end at `start`, within `MAX_TEXT` and `MAX_BYTES`."""
     reach, wanted = _BLOCK_BYTES, count
     while count > 0 and start > 0:
         begin = max(0, start - reach)
@@ -84,7 +84,7 @@ def above(read_at, start, count, until=None):
 
 def _last_lines(data, first, count):
     # type: (bytes, int, int) -> tuple[int, bool | None]
-    """Where the last `count` lines begin, and whether all are there; None: `MAX_TEXT` leaves some out."""
+    """Start of the last `count` lines, and whether all are present; None: `MAX_TEXT` cuts some."""
     at, text = len(data), 0
     while count > 0 and at > first:
         begin = data.rfind(b"\n", first, at - 1) + 1 or first
@@ -98,9 +98,9 @@ def _last_lines(data, first, count):
 
 def below(read_at, size, start, count, bare=False, until=None):
     # type: (ReadAt, int, int, int, bool, float | None) -> list[list[Any]]
-    """The first `count` lines from `start` on, as far as `MAX_TEXT` and `MAX_BYTES` reach.
+    """The first `count` lines from `start` on, within `MAX_TEXT` and `MAX_BYTES`.
 
-    One without an end at the end of the file is among them.
+    An unfinished last line is included.
     """
     splitter, rows, at = Splitter(), [], start  # type: Splitter, list[tuple[int, int, str]], int
     text = 0
@@ -120,9 +120,9 @@ def below(read_at, size, start, count, bare=False, until=None):
 
 def offset_of_time(read_at, size, wanted, until=None):
     # type: (ReadAt, int, float, float | None) -> int | None
-    """Where the first line begins whose own time is `wanted` or later; None where no line has a time.
+    """Start of the first line whose own time is `wanted` or later; None if no line has a time.
 
-    A bisection: times are taken to rise. Lines without a time belong to the one before them.
+    A bisection that assumes rising times. Lines without a time belong to the one before.
     """
     low, high, any_time = 0, size, False
     while high - low > _BLOCK_BYTES:
@@ -147,7 +147,7 @@ def offset_of_time(read_at, size, wanted, until=None):
 
 def _first_time(read_at, size, start, until):
     # type: (ReadAt, int, int, float | None) -> tuple[int, float, int] | None
-    """(offset, own time, end) of the first line in the block from `start` on that has a time."""
+    """(offset, own time, end) of the first timed line in the block at `start`."""
     data = read_at(start, min(_BLOCK_BYTES, size - start))
     for one in _split(data, start):
         reported = row(*one, arrived=None, until=until)[_OWN_TIME]

@@ -1,8 +1,8 @@
-"""Opening a log file by a name that other users may change at any moment.
+"""Opens log files safely by names that other users may change at any moment.
 
-A FIFO or device that takes the place of a file between a check and the opening would hold the reader, or do
-something by being opened. And a link may lead to a file that its owner cannot read, but whoever watches can:
-what only root may read must not come into a report because a user linked to it.
+A FIFO or device put in place of a file between check and open could block the reader or have side effects. A
+link may lead to a file that its owner cannot read but the agent can: a user must not get root-only content
+into a report by linking to it.
 """
 
 import errno
@@ -17,14 +17,14 @@ _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
 PATH_ONLY = getattr(os, "O_PATH", None)
 FD_PATH = "/proc/self/fd/{}"
 MAX_LINKS = 40
-"""As many as the kernel follows in one path."""
+"""Link limit of the kernel per path."""
 NOT_REGULAR = "not a regular file"
 FOREIGN_LINK = "a link of another user, to a file that not everybody may read"
 
 
 def open_regular(path, no_link=False):
     # type: (str, bool) -> int
-    """A descriptor to read a regular file; nothing else is ever opened for reading.
+    """A descriptor to read a regular file; nothing else is ever opened.
 
     Args:
         path: Its name.
@@ -56,7 +56,7 @@ def open_regular(path, no_link=False):
 
 def _check(place, path):
     # type: (int, str) -> None
-    """Refuse what is no regular file, and what a link leads to that its owner may not read."""
+    """Refuse non-regular files, and link targets that the link's owner may not read."""
     found = os.fstat(place)
     if not stat.S_ISREG(found.st_mode):
         raise OSError(0, NOT_REGULAR, path)
@@ -76,9 +76,9 @@ def _check(place, path):
 
 def _links(path):
     # type: (str) -> Tuple[Set[int], bool]
-    """The owners of the links on the way to a file, and whether everybody may go through its folders.
+    """The owners of the links on the path, and whether all users may pass through its folders.
 
-    What lies in /proc is taken as it is: its links are the kernel's.
+    Links in /proc are the kernel's and thus trusted.
     """
     owners, public = set(), True  # type: Set[int], bool
     at, parts = "/", [part for part in path.split("/") if part]

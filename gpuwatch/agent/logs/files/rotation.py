@@ -1,4 +1,4 @@
-"""Where the lines went that a rotation moved away between two looks at a file."""
+"""Finds the lines that a rotation moved away between two looks at a file."""
 
 import os
 import re
@@ -7,15 +7,15 @@ import stat
 from .regular_file import open_regular
 
 _AGED = re.compile(r"[.-]\d[\dT:_.-]*$")
-"""What a rotation appends: `.1`, `-20240131`, `.2024-01-31_12`."""
+"""Suffixes added by rotation: `.1`, `-20240131`, `.2024-01-31_12`."""
 MAX_SIBLINGS = 16
 
 
 def copied_to(path, inode, offset, mark):
     # type: (str, int, int, bytes) -> tuple[str, int, int] | None
-    """(path, inode, offset) from where to read on in the copy that was made before the file was truncated.
+    """(path, inode, offset) at which to continue in the copy made before a truncation.
 
-    The copy is known by the bytes before our place, `mark`.
+    The copy is recognised by the bytes before the position, `mark`.
     """
     if not mark:
         return None
@@ -27,7 +27,7 @@ def copied_to(path, inode, offset, mark):
 
 def signature(path):
     # type: (str) -> tuple[str, int, int, int] | None
-    """What reports one copy under a name from the next one; None where there is none."""
+    """Distinguishes successive copies under one name; None if there is none."""
     try:
         found = os.stat(path)
     except OSError:
@@ -37,9 +37,9 @@ def signature(path):
 
 def rotated_meanwhile(path, ours, newest):
     # type: (str, os.stat_result, os.stat_result) -> list[tuple[str, int, int]]
-    """(path, inode, 0) of the files that came after ours and were rotated away before the newest one came.
+    """(path, inode, 0) of files that came after the current one and were rotated away before the newest.
 
-    Only where ours has become one of its siblings: another file of such a name may be another program's log.
+    Only if the current file has become one of their siblings: other names may be another program's logs.
     """
     siblings = _aged(path)
     if ours.st_ino not in [found.st_ino for found, _ in siblings]:
@@ -54,7 +54,7 @@ def rotated_meanwhile(path, ours, newest):
 
 def _aged(path):
     # type: (str) -> list[tuple[os.stat_result, str]]
-    """The rotated siblings of a file, the longest unchanged first."""
+    """The rotated siblings of a file, longest unchanged first."""
     folder, base = os.path.split(path)
     found = []  # type: list[tuple[os.stat_result, str]]
     try:

@@ -1,4 +1,4 @@
-"""A file's lines as they come, for a screen that shows them."""
+"""A file's lines as they arrive, for a screen that shows them."""
 
 from ..ipc.outbox import BRIM_BYTES, lines_frames
 from ..lines.rows import row
@@ -11,15 +11,15 @@ if TYPE_CHECKING:
     from ..ipc.outbox import Outbox  # noqa: F401 - used in type comments
 
 QUIET_S = 0.5
-"""A line without an end is reported after the file was quiet for so long; a running bar is, this often."""
+"""Seconds of silence after which an unfinished line is sent; a running bar is sent this often."""
 
 
 class FollowedTail(object):
-    """Sends what is appended. A row with the offset of the one before replaces that: the line has grown."""
+    """Sends appended lines. A row with the offset of the previous one replaces it (the line grew)."""
 
     def __init__(self, number, file, outbox, until=None):
         # type: (int, str, Outbox, float | None) -> None
-        """`until`: as of `row`, for the lines that are there already."""
+        """`until`: as for `row`, for existing lines."""
         self.number = number
         self._until = until
         self._file = file
@@ -29,11 +29,11 @@ class FollowedTail(object):
         self._fed_at = 0.0
         self._reported = None  # type: tuple[int, int, str] | None
         self._bar = None  # type: int | None
-        """The offset under which the bar that is running was reported first."""
+        """Offset under which the running bar was first sent."""
 
     def begin(self, data, offset, count, size, seam=None):
         # type: (bytes, int, int, int, str | None) -> None
-        """The last `count` lines before us are at the end of `data`; `seam`: what happened before those."""
+        """Send the last `count` lines at the end of `data`; `seam`: what happened before those."""
         rows = self._splitter.feed(data, offset)
         tail = self._splitter.tail()
         if tail is not None:
@@ -44,7 +44,7 @@ class FollowedTail(object):
 
     def feed(self, data, offset, arrived, now):
         # type: (bytes, int, float, float) -> None
-        """Take bytes that follow each other; `now` is monotonic."""
+        """Process consecutive bytes; `now` is monotonic."""
         rows = self._splitter.feed(data, offset)
         self._fed_at = now
         if rows:
@@ -53,14 +53,14 @@ class FollowedTail(object):
 
     def seam(self, what):
         # type: (str) -> None
-        """The file was truncated or replaced: what comes next stands in another file."""
+        """Record that the file was truncated or replaced: the next lines are of another file."""
         self._splitter.forget()
         self._reported = self._bar = None
         self.send([], seam=what)
 
     def quiet(self, now, arrived):
         # type: (float, float) -> None
-        """Report the line that has no end yet once it has stood so for a while."""
+        """Send the unfinished line once it has stood long enough."""
         tail = self._splitter.tail()
         if tail is None or now - self._fed_at < QUIET_S or tail == self._reported:
             return
@@ -69,13 +69,13 @@ class FollowedTail(object):
 
     def end(self, error=None):
         # type: (str | None) -> None
-        """The last frame."""
+        """Send the last frame."""
         for frame in lines_frames(self.number, self._file, [], done=True, error=error):
             self._outbox.put("L", frame)
 
     def _placed(self, one):
         # type: (tuple[int, int, str]) -> int
-        """The offset to report: all states of a bar have that of its first one."""
+        """The offset to send: all states of a bar have that of its first."""
         if not is_bar(one[2]):
             self._bar = None
             return one[0]
@@ -91,7 +91,7 @@ class FollowedTail(object):
 
     def send(self, rows, **rest):
         # type: (list[list[Any]], Any) -> None
-        """Send rows as they are; while the pipe is full they are counted instead."""
+        """Send rows; while the pipe is full they are only counted."""
         if self._outbox.waiting > BRIM_BYTES:
             self._dropped += len(rows)
             return

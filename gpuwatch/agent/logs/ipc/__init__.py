@@ -1,1 +1,1 @@
-"""The link between the agent and its log reader: process, pipes, messages, last activity."""
+"""The connection between agent and log reader: process, pipes, messages, activity marker."""

@@ -1,7 +1,7 @@
-"""Where the log reader is: written by it before anything that may never end, read by the agent when it hangs.
+"""The log reader's activity: written before steps that may hang, read by the agent if it does.
 
-A pipe of which the reader holds both ends. Nobody reads it while all is well, so that an activity marker
-costs one system call and wakes no process; when it is full the reader empties it.
+It is a pipe whose both ends the reader holds. Nothing reads it in normal operation, so that a marker costs
+one system call and wakes no process; when it is full, the reader empties it.
 """
 
 import os
@@ -9,13 +9,15 @@ from collections import namedtuple
 
 _READ_BYTES = 1 << 20
 _ATOMIC_BYTES = 4096
-"""A pipe takes so many bytes whole or not at all."""
+"""Bytes that a pipe takes atomically."""
 _MAX_PATH_BYTES = 3600
 """Bytes of a path."""
 
 Activity = namedtuple("Activity", ("what", "path", "stretch", "rule"))
-"""`what`: file (it is touched), scan (a stretch of it is scanned: inode, begin, end; `rule`: for this rule),
-else nothing that can be left out."""
+"""`what`: file (access), scan (of a range: inode, begin, end; `rule`.
+
+For this rule), else unavoidable work.
+"""
 NOTHING = Activity("", "", (0, 0, 0), "")
 
 
@@ -32,29 +34,29 @@ class ActivityMarker(object):
 
     def file(self, path):
         # type: (str) -> None
-        """About to touch a file or folder."""
+        """Announce an access to a file or folder."""
         self._write(b"file " + _path(path) + b"\n")
 
     def scan(self, path, inode, begin, end):
         # type: (str, int, int, int) -> None
-        """About to scan the bytes from `begin` to `end` of a file."""
+        """Announce the scan of bytes `begin` to `end` of a file."""
         self._tail = " {} {} {} ".format(inode, begin, end).encode("ascii") + _path(path) + b"\n"
         self._scan = b"scan -" + self._tail
         self._write(self._scan)
 
     def rule(self, rule):
         # type: (str) -> None
-        """About to search for a rule, in the stretch that is scanned."""
+        """Announce the search for a rule in the scanned range."""
         self._write(b"scan " + rule.encode("ascii", "replace")[:200] + self._tail)
 
     def after_rule(self):
         # type: () -> None
-        """The search for the rule is over, the scan goes on."""
+        """Announce the end of that search."""
         self._write(self._scan)
 
     def idle(self):
         # type: () -> None
-        """About to do what comes to an end."""
+        """Announce work that always ends."""
         self._scan = self._tail = b"\n"
         self._write(self._scan)
 
@@ -76,7 +78,7 @@ def _path(path):
 
 def last_activity(read_end):
     # type: (int) -> Activity
-    """What the reader was last about to do, once it does nothing any more; `NOTHING` if unknown."""
+    """The last announced activity of a stopped reader; `NOTHING` if unknown."""
     os.set_blocking(read_end, False)
     data = b""
     try:

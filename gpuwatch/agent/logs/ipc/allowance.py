@@ -1,8 +1,8 @@
-"""How many findings the log reader reports in a time: what is over waits in its file, and nothing is lost.
+"""Rate limit of the log reader's findings: those over the limit wait in their file, and nothing is lost.
 
-The cockpit drops frames beyond 200 a second and hangs up beyond 512 kB of findings a second
-(`link/stream/frame_stream.py`), so one log of a job's user could cost the findings of all others, or the
-link.
+The cockpit drops frames beyond 200 a second and closes the link beyond 512 kB of findings a second
+(`link/stream/frame_stream.py`), so one log of a job's user could suppress the findings of all others, or cost
+the link.
 """
 
 import time
@@ -16,7 +16,7 @@ BYTES_PER_S, BYTES_AT_ONCE = 192.0 * 1024, 8.0 * (1 << 20)
 
 
 class FindingAllowance(object):
-    """Two token buckets, of findings and of their bytes; both may be overdrawn by one turn of one file."""
+    """Two token buckets, for findings and their bytes; one turn of one file may overdraw both."""
 
     def __init__(self, clock=time.monotonic):
         # type: (Callable[[], float]) -> None
@@ -26,14 +26,14 @@ class FindingAllowance(object):
 
     def spend(self, size):
         # type: (int) -> None
-        """One finding of so many bytes is reported."""
+        """Charge one finding of this many bytes."""
         self._findings -= 1.0
         self._bytes -= size
 
     @property
     def used_up(self):
         # type: () -> bool
-        """Whether files must wait."""
+        """True if files must wait."""
         now = self._clock()
         passed = max(0.0, now - self._at)
         self._at = now

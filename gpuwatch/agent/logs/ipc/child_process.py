@@ -1,4 +1,4 @@
-"""A log reader that runs, seen from the agent: its process, its pipes, and whether it still lives."""
+"""A running log reader as seen by the agent: its process, its pipes, and its liveness."""
 
 import json
 import os
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 _LOADER = "import sys,zlib;r=sys.stdin.buffer;n=int(r.readline());exec(zlib.decompress(r.read(n)))"
 STALL_CPU_S = 3.0
-"""Silence over so much work is a pattern that does not come to an end: a step takes 0.1 s."""
+"""CPU seconds without a message that mean an endless pattern; a step takes 0.1 s."""
 STALL_DISK_S = 5.0
-"""Silence while the kernel holds it in a read (state D)."""
+"""Seconds without a message while the kernel blocks it in a read (state D)."""
 STALL_S = 20.0
-"""Silence while it waits for something else."""
+"""Seconds without a message while it waits for something else."""
 START_CPU_S = 20.0
-"""Until its first word: an old machine compiles a few hundred patterns."""
+"""CPU seconds until its first message: an old machine compiles a few hundred patterns."""
 _PIECE_BYTES = 1 << 18
 SHIPPED_PACKAGES = ("base",)
 """Packages of the agent besides `logs` that the reader imports."""
 
 
 class Child(object):
-    """Starts the reader; `config` is its config, to which the activity marker and our pid are added."""
+    """Starts the reader with `config`, adding the activity marker and the agent's pid."""
 
     def __init__(self, config):
         # type: (dict[str, Any]) -> None
@@ -62,7 +62,7 @@ class Child(object):
             os.set_blocking(end, False)
         self.unsent = first
         self.sent = {}  # type: dict[str, bytes]
-        """The standing messages that it has been given."""
+        """The standing messages that it has received."""
         self._rest = b""
         self._spoken = False
         self._received = time.monotonic()
@@ -70,7 +70,7 @@ class Child(object):
 
     def write(self):
         # type: () -> bool
-        """Write what its pipe takes; False when it does not listen any more."""
+        """Write what its pipe accepts; False if it no longer reads."""
         try:
             written = os.write(self.input, self.unsent[:_PIECE_BYTES])
         except BlockingIOError:
@@ -82,7 +82,7 @@ class Child(object):
 
     def read(self):
         # type: () -> list[str] | None
-        """The whole lines that have come; None at its end."""
+        """The complete lines received; None at the end of file."""
         try:
             data = os.read(self.output, _PIECE_BYTES)
         except BlockingIOError:
@@ -97,12 +97,15 @@ class Child(object):
 
     def receive(self):
         # type: () -> None
-        """It is not silent, or its reader is gone."""
+        """Reset the silence timer."""
         self._received, self._worked = time.monotonic(), cpu_s(self.process.pid)[0]
 
     def hangs(self):
         # type: () -> str | None
-        """Why it must be ended: `work` without an end, `wait` for what does not come, or it was `stopped`."""
+        """Why it must be ended: endless `work`, `wait` for something that does not come, or `stopped`; None.
+
+        Fine.
+        """
         silent = time.monotonic() - self._received
         if silent < min(STALL_CPU_S, STALL_DISK_S):
             return None
@@ -115,12 +118,12 @@ class Child(object):
 
     def last_activity(self):
         # type: () -> Activity
-        """What it was about to do."""
+        """The last activity that it announced."""
         return last_activity(self._marker)
 
     def kill(self):
         # type: () -> bool
-        """End it; False when the kernel does not let it go yet."""
+        """End it; False while the kernel does not release it."""
         try:
             self.process.kill()
             self.process.wait(0.5)
@@ -130,7 +133,7 @@ class Child(object):
 
     def close(self):
         # type: () -> None
-        """Close our ends of its pipes."""
+        """Close the agent's ends of its pipes."""
         os.close(self._marker)
         for end in (self.process.stdin, self.process.stdout):
             if end is not None:
@@ -139,7 +142,7 @@ class Child(object):
 
 def _program():
     # type: () -> bytes
-    """The sources that the reader needs, as its loader reads them."""
+    """The source files that the reader needs, as its loader reads them."""
     package = __name__.rsplit(".", 2)[0]
     agent = package.rpartition(".")[0]
     shipped = getattr(__spec__, "loader", None)

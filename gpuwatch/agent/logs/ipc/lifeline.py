@@ -1,4 +1,4 @@
-"""The end of whoever we belong to is our own."""
+"""Ends a child process together with its parent."""
 
 import ctypes
 import os
@@ -9,9 +9,9 @@ _PR_SET_PDEATHSIG = 1
 
 def die_with(parent):
     # type: (int) -> None
-    """Let the kernel kill us when the thread that started us ends; at once if `parent` is gone already.
+    """Have the kernel kill this process when the thread that started it ends; at once if `parent` is gone.
 
-    Only Linux can do that. Elsewhere the end of our pipe reports us, unless we hang.
+    Linux only. Elsewhere the end of the pipe ends the process, unless it hangs.
     """
     try:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)

@@ -1,4 +1,4 @@
-"""What the agent reports about its log reader, and what it sends to the log reader about the processes."""
+"""Notices about the log reader, and messages to it about processes."""
 
 import json
 
@@ -14,9 +14,9 @@ ENDLESS = "scanning it does not come to an end"
 
 def of_processes(rows, launchers):
     # type: (list[dict[str, Any]], dict[int, dict[str, Any]]) -> dict[str, Any]
-    """Who writes which files, which global rank each local rank of this node is, and the jobs.
+    """The message with the files that processes write, the local -> global rank map, and the jobs.
 
-    `launchers`: by pid the `paths` that they write and, where known, their `job`.
+    `launchers`: pid -> the `paths` that they write and, if known, their `job`.
     """
     return {
         "do": "processes",
@@ -36,9 +36,9 @@ def of_processes(rows, launchers):
 
 def _local_ranks(rows):
     # type: (list[dict[str, Any]]) -> dict[int, int]
-    """Local -> global rank where one job alone runs here.
+    """Local -> global rank if a single job runs here.
 
-    As the ranks state, else by torchrun's arithmetic.
+    From the ranks' own numbers, else by torchrun's arithmetic.
     """
     known = {}  # type: dict[int, set[int]]
     bases = set()  # type: set[tuple[int, int]]
@@ -61,7 +61,7 @@ def _local_ranks(rows):
 
 def unsearched(frame):
     # type: (str) -> str
-    """The list of files of a reader that is gone: how far they were searched is for the next one to state."""
+    """The file list of an ended reader without its search progress, which the next reader will report."""
     listed = json.loads(frame)
     listed["files"] = [{key: row[key] for key in row if key != "searched_to"} for row in listed["files"]]
     return json.dumps(dict(listed, complete=False))
@@ -69,7 +69,7 @@ def unsearched(frame):
 
 def no_reader(why):
     # type: (str) -> dict[str, Any]
-    """The reader does not start at all."""
+    """Notice: the reader does not start."""
     return {
         "code": "log_reader_failed",
         "severity": "warning",
@@ -80,7 +80,7 @@ def no_reader(why):
 
 def given_up(count):
     # type: (int) -> dict[str, Any]
-    """Too many readers are held by the kernel."""
+    """Notice: too many readers are blocked in the kernel."""
     return {
         "code": "log_reader_failed",
         "severity": "critical",
@@ -93,7 +93,7 @@ def given_up(count):
 
 def stuck(path, why):
     # type: (str, str) -> dict[str, Any]
-    """One file is left alone."""
+    """Notice: a file is skipped."""
     return {
         "code": "log_file_stuck",
         "severity": "warning",
@@ -105,7 +105,7 @@ def stuck(path, why):
 
 def slow(rule, why):
     # type: (str, str) -> dict[str, Any]
-    """A rule that the matcher itself has given up, with its reason."""
+    """Notice: a rule that the matcher suspended, with its reason."""
     return {
         "code": "rule_suspended",
         "severity": "warning",
@@ -116,7 +116,7 @@ def slow(rule, why):
 
 def stretches_skipped(path, stretches):
     # type: (str, list[list[int]]) -> dict[str, Any]
-    """Parts of a file that are not searched."""
+    """Notice: parts of a file that are not searched."""
     _, begin, end = stretches[-1]
     return {
         "code": "log_part_skipped",
@@ -135,7 +135,7 @@ def stretches_skipped(path, stretches):
 
 def behind(path, count):
     # type: (str, int) -> dict[str, Any]
-    """A file grows faster than it can be read."""
+    """Notice: a file grows faster than it can be read."""
     return {
         "code": "logs_behind",
         "severity": "warning",
@@ -145,7 +145,7 @@ def behind(path, count):
 
 def crowded(path, most):
     # type: (str, int) -> dict[str, Any]
-    """More different findings in one file than are kept apart."""
+    """Notice: more different findings in a file than are kept separately."""
     return {
         "code": "findings_crowded",
         "severity": "warning",
@@ -156,7 +156,7 @@ def crowded(path, most):
 
 def ended(why, status):
     # type: (str, int | None) -> dict[str, Any]
-    """The reader ended by itself with this status, hung (`work`, `wait`), or was `stopped` by a signal."""
+    """Notice: the reader exited with this status, hung (`work`, `wait`), or was `stopped` by a signal."""
     what = "was stopped by a signal" if why == "stopped" else "did not come to an end with a request"
     return {
         "code": "log_reader_ended",

@@ -1,8 +1,7 @@
-"""The log reader's way out: one line a message, never waited for, and bounded.
+"""The log reader's output: one line per message, non-blocking and bounded.
 
-A message is a letter, which states what the agent does with it, and JSON: F a finding, R progress, L lines, G
-the list of files, E an event, A a reply (all of them whole frames, passed on as they are); P places in files,
-B a beat, N notices (for the agent itself).
+A message is a letter and JSON. Whole frames, passed on unchanged: F a finding, R progress, L lines, G the
+file list, E an event, A a reply. For the agent: P places in files, B a heartbeat, N notices.
 """
 
 import json
@@ -17,17 +16,17 @@ if TYPE_CHECKING:
     from typing import Any  # noqa: F401 - used in type comments
 
 FULL_BYTES = 1 << 20
-"""With so much waiting nothing more is read: the files keep it for us."""
+"""Bytes waiting at which reading stops; the files keep the data."""
 BRIM_BYTES = 4 << 20
-"""With so much waiting the lines of tails are dropped."""
+"""Bytes waiting at which lines of tails are dropped."""
 FRAME_BYTES = 192 * 1024
-"""Of a `Lines` frame at most; JSON may make a few times as much of it, the wire takes 1 MiB."""
+"""Bytes of a `Lines` frame; JSON may enlarge it a few times, and the wire accepts 1 MiB."""
 
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, ensure_ascii=True).encode
 
 
 class Outbox(object):
-    """Keeps what the pipe does not take."""
+    """Buffers what the pipe does not accept."""
 
     def __init__(self, descriptor):
         # type: (int) -> None
@@ -39,35 +38,35 @@ class Outbox(object):
 
     def fileno(self):
         # type: () -> int
-        """For select."""
+        """The descriptor, for select."""
         return self._descriptor
 
     @property
     def waiting(self):
         # type: () -> int
-        """Bytes that the pipe has not taken."""
+        """Bytes that the pipe has not accepted."""
         return self._bytes
 
     @property
     def full(self):
         # type: () -> bool
-        """Whether whoever makes messages should pause."""
+        """True if producers of messages should pause."""
         return self._bytes >= FULL_BYTES
 
     @property
     def paused(self):
         # type: () -> bool
-        """Whether files are not read, as too much waits or too many findings were reported of late."""
+        """True if file reading pauses because too much waits or too many findings were recently reported."""
         return self.full or self._allowance.used_up
 
     def put(self, letter, content):
         # type: (str, Any) -> None
-        """Send a message as soon as the pipe takes it."""
+        """Queue a message."""
         self.put_text(letter, _encode(content))
 
     def put_text(self, letter, text):
         # type: (str, str) -> None
-        """The same of JSON text."""
+        """Queue a message of JSON text."""
         data = (letter + text + "\n").encode("ascii")
         self._pending.append(data)
         self._bytes += len(data)
@@ -76,7 +75,7 @@ class Outbox(object):
 
     def flush(self):
         # type: () -> None
-        """Write what the pipe takes now.
+        """Write what the pipe accepts now.
 
         Raises:
             OSError: the agent is gone.
@@ -96,9 +95,9 @@ class Outbox(object):
 
 def lines_frames(number, file, rows, **rest):
     # type: (int, str, list[list[Any]], Any) -> list[dict[str, Any]]
-    """`wire.Lines` frames that hold the rows, split so that none becomes too long; at least one.
+    """`wire.Lines` frames with the rows, split by size; at least one.
 
-    `rest` are further keys: a seam goes with the first frame, everything else with the last one.
+    `rest`: further keys; a seam goes with the first frame, everything else with the last.
     """
     frames = []  # type: list[dict[str, Any]]
     begin = size = 0

@@ -1,4 +1,4 @@
-"""What /proc states about a process of ours: how much it has worked, and its memory."""
+"""CPU time and memory of a process, from /proc."""
 
 import os
 
@@ -10,7 +10,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 def cpu_s(pid):
     # type: (int) -> tuple[float, str | None]
-    """Seconds that a process and its ended children have worked, and its state; (0, None) where unknown."""
+    """CPU seconds of a process and its ended children, and its state; (0, None) if unknown."""
     line = read_bytes("/proc/{}/stat".format(pid), 2048)
     try:
         fields = (line or b"").rpartition(b")")[2].split()

@@ -1,7 +1,6 @@
-"""Lines that are JSON objects, as structured loggers and container runtimes write them.
+"""Extracts the message from lines that are JSON objects (structured loggers, container runtimes).
 
-The message of such a line is what its logger was given, not every field: prompts, completions and settings
-are data.
+Only the logger's message counts, not every field: prompts, completions and settings are data.
 """
 
 import json
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from .prefixes import Speaker  # noqa: F401 - used in type comments
 
 MAX_PREFIX_CHARS = 200
-"""Characters of prefixes in front of the object."""
+"""Characters of prefixes before the object."""
 MAX_TEXTS = 200
 """Lines of one record."""
 MAX_PARTS = 20
@@ -25,7 +24,7 @@ MAX_PARTS = 20
 _MESSAGES = ("message", "msg", "log", "MESSAGE", "@message", "textPayload", "body", "event")
 _STREAMS = ("stdout", "stderr")
 _OUTPUTS = ("log", "data", "line", "output", "text", "content", "chunk")
-"""What a process wrote, in a record that names its stream."""
+"""Fields with a process's output, in a record that names its stream."""
 _EXCEPTIONS = (
     "exc_info", "exc_text", "exception", "error", "err", "traceback", "stack_trace", "stacktrace", "stack",
     "error.stack_trace", "exception.stacktrace", "reason", "py_callstack",
@@ -34,13 +33,13 @@ _OUTCOMES = (
     "exit_code", "exitCode", "exitcode", "exit_status", "returncode", "return_code", "wait_status", "signal",
     "oom_killed", "OOMKilled", "cgroup_oom_kill",
 )  # fmt: skip
-"""How a process ended: a supervisor's message is `worker exited`, and the rest stands in fields."""
+"""Fields with the result of a process: a supervisor's message is only `worker exited`."""
 MAX_OUTCOME = 80
 """Characters of such a value."""
 _INSIDE = (
     "record", "jsonPayload", "fields", "attributes", "extra", "kubernetes", "_source", "message", "extraInfo",
 )  # fmt: skip
-"""Objects in a record that state more of the same; the last two are of torchelastic's error file."""
+"""Nested objects with further fields of the record; the last two are of torchelastic's error file."""
 _RANKS = ("rank", "global_rank", "RANK", "rang", "rango", "ранг")
 _LOCAL_RANKS = ("local_rank", "LOCAL_RANK")
 _HOSTS = (
@@ -55,13 +54,13 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d")
 _LEVEL = re.compile(r"[^\W\d_]{2,12}$")
 _ESCAPE = re.compile(rb'\\(?:u[0-9a-fA-F]{4}|[nrtbf/"\\])')
 _BYTES = re.compile(rb'"MESSAGE"\s?:\s?\[(\d{1,3}(?:,\s?\d{1,3}){0,16383})\]')
-"""A message as journald writes it where one byte is not printable: a list of its bytes."""
+"""journald's form of a message with an unprintable byte: a list of its bytes."""
 _ONE_CHARACTER_ESCAPES = {b"\\" + bytes([c]): b" " + bytes([c]) for c in b'"/\\'}
 
 
 def object_at(text):
     # type: (str) -> int
-    """Where the JSON object begins that fills the rest of a line; -1: it has none."""
+    """Start of the JSON object that fills the rest of a line; -1: none."""
     if text.rstrip()[-1:] != "}":
         return -1
     found = _BEGIN.search(text, 0, MAX_PREFIX_CHARS)
@@ -70,15 +69,15 @@ def object_at(text):
 
 def is_object(text):
     # type: (str) -> bool
-    """Whether a line has the form of a JSON object: what stands in it is values, not lines of ranks."""
+    """True if a line has the form of a JSON object, whose content is values, not lines of ranks."""
     return text[:2] == '{"' and text.rstrip()[-1:] == "}"
 
 
 def texts_of(text, speaker):
     # type: (str, Speaker) -> list[str]
-    """The message and exception of a JSON record, line by line; empty where it is no record of a logger.
+    """The message and exception of a JSON record, line by line; empty if it is no logger's record.
 
-    Ranks, host and program that the record names are taken.
+    Ranks, host and program that the record names are added to `speaker`.
     """
     try:
         record = json.loads(text)
@@ -111,7 +110,7 @@ def texts_of(text, speaker):
 
 def _kubernetes_event(record):
     # type: (dict[str, Any]) -> str | None
-    """A line as of `kubectl get events`; None: it is no event."""
+    """A Kubernetes event as a line of `kubectl get events`; None: it is no event."""
     about = record.get("involvedObject") or record.get("regarding")
     reason, message = record.get("reason"), record.get("message") or record.get("note")
     if not isinstance(about, dict) or not isinstance(reason, str):
@@ -122,7 +121,7 @@ def _kubernetes_event(record):
 
 def _captured(record):
     # type: (dict[str, Any]) -> str | None
-    """The output of a process that a launcher or runtime caught, where a field says from which stream."""
+    """The output of a process in a record of a launcher or runtime, if a field names the stream."""
     if not any(value in _STREAMS for value in record.values() if isinstance(value, str)):
         return None
     return _first([record], _OUTPUTS, str)  # type: ignore[no-any-return]
@@ -130,9 +129,9 @@ def _captured(record):
 
 def _foreign(record):
     # type: (dict[str, Any]) -> list[str]
-    """The texts of a logger that names its fields in another language; empty where it is no logger's record.
+    """The texts of a logger with field names in another language; empty if it is no logger's record.
 
-    It has a time and a level (one word in capitals).
+    Recognised by a time and a level (one word in capitals).
     """
     values = [value for value in record.values() if isinstance(value, str)]
     level = next((each for each in values if _LEVEL.match(each) and each == each.upper()), None)
@@ -144,7 +143,10 @@ def _foreign(record):
 
 def _outcome(parts):
     # type: (list[dict[str, Any]]) -> str
-    """How a process ended, as `exit_code=137` behind the message; fields that log nothing are left out."""
+    """The result of a process as `exit_code=137`, appended to the message.
+
+    Uninformative fields are left out.
+    """
     found = [(name, part[name]) for part in parts for name in _OUTCOMES if name in part]
     reported = [
         "{}={}".format(name, str(value)[:MAX_OUTCOME])
@@ -156,13 +158,13 @@ def _outcome(parts):
 
 def has_escapes(data):
     # type: (bytes) -> bool
-    """Whether lines of JSON stand in it that are not as they read: `unescaped` makes them so."""
+    """True if the data contains JSON lines with escapes, which `unescaped` resolves."""
     return b'{"' in data and (b"\\" in data or b'"MESSAGE"' in data)
 
 
 def unescaped(data):
     # type: (bytes) -> bytes
-    """Lines with the escapes of JSON as blanks and characters of the same length, for a search of words."""
+    """Lines with JSON escapes replaced by blanks and characters of the same length, for word searches."""
     if b'"MESSAGE"' in data:
         data = _BYTES.sub(_decoded, data)
     return _ESCAPE.sub(_plain, data)
@@ -170,7 +172,7 @@ def unescaped(data):
 
 def escaped(text):
     # type: (bytes) -> list[bytes]
-    """How a text stands in lines that went through `unescaped`, where that is not the text itself."""
+    """The forms of a text in lines that went through `unescaped`, where they differ from the text."""
     plain = text.decode("utf-8")
     forms = {unescaped(each.encode("ascii")) for each in (json.dumps(plain)[1:-1], _of_go(plain))}
     forms.add(unescaped(json.dumps(plain, ensure_ascii=False)[1:-1].encode("utf-8")))
@@ -194,7 +196,7 @@ def _characters(codes):
 
 def _of_go(text):
     # type: (str) -> str
-    """As Docker and Kubernetes write it."""
+    """A text in the escaping of Docker and Kubernetes (Go)."""
     quoted = json.dumps(text)[1:-1]
     for sign in "<>&":
         quoted = quoted.replace(sign, "\\u{:04x}".format(ord(sign)))
@@ -245,7 +247,7 @@ def _number(part, names):
 
 def _text(value):
     # type: (Any) -> str
-    """An exception as text, from one text, lines, or its type and message."""
+    """An exception as text, from a text, lines, or its type and message."""
     if isinstance(value, str):
         return value
     if isinstance(value, list):

@@ -1,6 +1,6 @@
-"""How grave a line calls itself: the level in its head, or the form of an error in any language.
+"""The severity that a line states: a level in its head, or an error form of some language.
 
-A level word counts where a logger puts it: before the message, behind nothing but times, names and brackets.
+A level word counts where a logger puts it: before the message, after nothing but times, names and brackets.
 The same word inside a sentence, a name or a value (`errors=0`, `ErrorHandler`) is no level.
 """
 
@@ -8,11 +8,11 @@ import re
 from itertools import islice
 
 LEVEL_CHARS = 240
-"""Characters of a line in which its level is looked for."""
+"""Characters of a line that are searched for a level."""
 MAX_WORDS = 6
-"""So many words there are looked at, whatever the line repeats."""
+"""Most words examined in a line's head."""
 MAX_NAMES = 4
-"""Words (month, host, logger, thread) that stand before a level."""
+"""Most words (month, host, logger, thread) before a level."""
 GRAVE = ("error", "critical")
 MILD = ("info", "debug")
 
@@ -27,11 +27,11 @@ _PARTS = (
     "err", "fatal", "crit", "panic", "emerg", "severe", "alert", "warn", "info", "notice", "debug", "trace",
     "verbose",
 )  # fmt: skip
-"""One of them is in every level word."""
+"""Every level word contains one of these."""
 _LETTERS = {"F": "critical", "C": "critical", "E": "error", "W": "warning", "I": "info", "D": "debug"}
 
 _VALUE = r"\s?[:=]? ?[-+]?[\d.]+(?:e[-+]?\d+)?\s?%?\s*(?:$|[|,;)]|[A-Z]{3,8}:)"
-"""A number behind a word makes it a name."""
+"""A number after a word, which makes the word a name."""
 _WORD = re.compile(
     r"(?:(?<![\w.=/'\"-])|(?<=\w\.)(?=[A-Z]{3,8}: ))(?:FATAL|CRITICAL(?! \*\*:)"
     r"|CRIT|PANIC|EMERG|ERROR|ERRO|ERR|SEVERE"
@@ -96,22 +96,22 @@ _FORMS = (
 )
 
 _LOCAL = re.compile(r"thread '(?!main')|fatal: |Exception in thread \"(?!main\")")
-"""Critical forms of one thread, or of a tool such as git or Ansible whose caller may go on."""
+"""Critical forms of a single thread, or of a tool (git, Ansible) whose caller may go on."""
 
 
 def level(text, raw=None):
     # type: (str, str | None) -> str | None
-    """critical, error or warning by the line's own words; None: it does not state, or states less."""
+    """critical, error or warning by the line's own words; None: none or a lower one."""
     found = own_level(text, raw)
     return None if found in MILD else found
 
 
 def own_level(text, raw=None):
     # type: (str, str | None) -> str | None
-    """critical, error, warning, info or debug; None: the line does not state.
+    """critical, error, warning, info or debug; None: the line states none.
 
-    `text` is the message behind the prefixes that are known, `raw` the whole line: what is peeled off it may
-    report that a logger wrote it.
+    `text` is the message after known prefixes, `raw` the whole line: its prefixes may show that a logger
+    wrote it.
     """
     found = _in_head(text) or (None if raw is None or raw == text else _in_head(raw))
     if found is not None:
@@ -122,13 +122,13 @@ def own_level(text, raw=None):
 
 def is_fatal(text, raw):
     # type: (str, str) -> bool
-    """Whether the line calls itself the end of its program; a panic of a mere thread need not end it."""
+    """True if the line reports the end of its program; a panic of a single thread does not."""
     return own_level(text, raw) == "critical" and _LOCAL.match(text.lstrip()) is None
 
 
 def has_stamp(text):
     # type: (str) -> bool
-    """Whether a logger or collector put a time into the head of a line."""
+    """True if a logger or collector put a time into the head of a line."""
     return _STAMP.search(text, 0, LEVEL_CHARS) is not None
 
 
@@ -154,7 +154,7 @@ def _in_head(text):
 
 def _is_head(before, behind):
     # type: (str, str) -> bool
-    """Whether what stands around a level is the head of a logger's record, and no sentence, name or table."""
+    """True if the text around a level word is a logger's head, not a sentence, name or table."""
     stamped = _STAMP.search(before) is not None or _STAMP.search(behind, 0, 40) is not None
     if not before.strip():
         return _TITLE.match(behind) is None

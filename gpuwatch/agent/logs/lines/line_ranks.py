@@ -1,8 +1,11 @@
 """Reads from one line which rank writes it and which ranks it is about.
 
-The writer stands in the line's head: before the message, among stamps, levels and logger names, or in a field
+The writer is in the line's head: before the message, among timestamps, levels and logger names, or in a field
 of a structured record. A sentence names a failed rank only in the phrases of the table (`rank 3 died`, `on
-rank 3`); a rank that it names otherwise is another one. Linear in the length of a line, which is cut.
+rank 3`); any other rank in it is not the failed one. Linear in the (limited) length of a line.
+
+Example: `[rank5]: recv from rank 2 failed` gives rank 5 (the writer, from its head); `launcher: rank 2 died`
+gives rank 2 with `phrase` set; `loss of rank 2: 3.1` gives none.
 """
 
 import re
@@ -36,7 +39,7 @@ RANK_CHARS = 2000
 """Characters of a line that are read."""
 MAX_TOKENS = 14
 MAX_MENTIONS = 12
-"""Numbered words of a sentence that are looked at."""
+"""Most numbered words examined in a sentence."""
 _CHARS_BEFORE = 40
 
 _TOKEN = re.compile(
@@ -62,12 +65,12 @@ _STAMPED = re.compile(
     r" {1,4}(?:\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d|[IWEF]\d{4} "
     r"|(?:DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL|FATAL)\b)"
 )
-"""A time or a level behind a word with its number, which is a tag then: `r40 2026-05-20 07:02:03`."""
+"""A time or level after a numbered word, which makes that a tag: `r40 2026-05-20 07:02:03`."""
 _PAIRS = re.compile(r"(?:^|\s)[A-Za-z_][\w.]{0,40}=(?:\"|[^\s=])")
 _OBJECT = re.compile(r"\{['\"]")
 _NUMBER = re.compile(r"\[(?P<n>\d{1,4})(?:/(?P<world>\d{1,5}))?\]:?(?= \S)(?! (?:\S{1,80} )?NCCL)")
 _PATH = re.compile(r"^[/\\]|[/\\].?$|\.\w$")
-"""Around a name that is part of a path: `/ckpt/rank3.pt`."""
+"""Surroundings of a name within a path: `/ckpt/rank3.pt`."""
 _WORD = re.compile(
     r"ran[kg]|worker|task|proc|replica|trainer|\u8fdb\u7a0b|\bpe[ :=#_-]?\d|device=|\brk?[_:=#-]?\d"
     r"|\[\d{1,4}(?:/\d{1,5})?\]|xla:\d|\[gpu|[\[(]p\d|prozess|[\[(]global|\u043f\u0440\u043e\u0446|\u30d7\u30ed\u30bb\u30b9|\ud504\ub85c\uc138\uc2a4"
@@ -77,7 +80,7 @@ _WORD = re.compile(
 
 
 class LineRanks(object):
-    """What a line states about ranks; None where it does not."""
+    """The ranks in a line; None where it has none."""
 
     __slots__ = ("index", "local_rank", "phrase", "rank", "word", "world")
 
@@ -86,10 +89,10 @@ class LineRanks(object):
         self.rank = None  # type: int | None
         self.local_rank = None  # type: int | None
         self.index = None  # type: int | None
-        """A number that may count the ranks, after the word `word`."""
+        """A number after the word `word` that may count the ranks."""
         self.word = None  # type: str | None
         self.phrase = False
-        """Whether a sentence states that `rank` or `index` has failed, whoever writes it."""
+        """True if a sentence states that `rank` or `index` has failed."""
         self.world = None  # type: int | None
 
     def take(self, word, number, world=None):
@@ -108,13 +111,13 @@ class LineRanks(object):
     @property
     def empty(self):
         # type: () -> bool
-        """Whether nothing names a process."""
+        """True if no process is named."""
         return self.rank is None and self.local_rank is None and self.index is None
 
 
 def line_ranks(text):
     # type: (str) -> LineRanks
-    """Read one line; a phrase that names a failed rank goes before the writer in the head."""
+    """Read one line; a phrase that names a failed rank takes precedence over the writer in the head."""
     text = text[:RANK_CHARS]
     head = LineRanks()
     bare = BARE.match(text.lstrip())
@@ -139,7 +142,7 @@ def line_ranks(text):
 
 def record_ranks(text):
     # type: (str) -> LineRanks
-    """Read the fields of a record alone: of JSON, or of several `key=value`."""
+    """Read only the fields of a record: JSON, or several `key=value`."""
     reading = LineRanks()
     text = text[:RANK_CHARS]
     pattern = JSON_PAIR if _OBJECT.search(text) is not None else PAIR
@@ -155,7 +158,7 @@ def _is_record(text):
 
 def _read_head(text, reading):
     # type: (str, LineRanks) -> int
-    """Walk over what stands before the message; where it ends."""
+    """Parse the head before the message; return where it ends."""
     at = 0
     for _ in range(MAX_TOKENS):
         named = RANK_NAMED.match(text, at)
@@ -186,7 +189,7 @@ def _read_head(text, reading):
 
 def _read_subject(text, at, reading):
     # type: (str, int, LineRanks) -> None
-    """Take the rank that a message begins with, if it is its only one: `rank 0 sub-batch 3 loss 5.1`."""
+    """Take the rank at the start of a message, if it is the only one: `rank 0 sub-batch 3 loss 5.1`."""
     named = RANK_NAMED.match(text, at)
     if named is None or named.group("rank") is None or text[named.end() : named.end() + 1] != " ":
         return
@@ -196,7 +199,7 @@ def _read_subject(text, at, reading):
 
 def _read_suffix(text, at, reading):
     # type: (str, int, LineRanks) -> None
-    """Take the rank that a line ends with, if it is the only one in it: `out of memory, rank 3`."""
+    """Take the rank at the end of a line, if it is the only one: `out of memory, rank 3`."""
     ranks = [found for found in islice(RANK_NAMED.finditer(text, at), MAX_MENTIONS) if found.group("rank")]
     if len(ranks) != 1:
         return
@@ -208,7 +211,7 @@ def _read_suffix(text, at, reading):
 
 def _closes(named, text):
     # type: (re.Match[str], str) -> bool
-    """Whether a word with its number stands for itself, as a head does, and does not begin a sentence."""
+    """True if a numbered word stands alone, as in a head, and does not start a sentence."""
     if _CLOSED.match(text, named.end()) is not None:
         return True
     if named.start() == 0 and _STAMPED.match(text, named.end()) is not None:
@@ -224,9 +227,9 @@ def _take(named, text, reading):
 
 def _read_sentence(text, at, anonymous):
     # type: (str, int, bool) -> LineRanks
-    """The one rank that a sentence states has failed; an empty reading where there is none or more than one.
+    """The rank that a sentence states has failed; an empty reading for none or several.
 
-    `anonymous`: the head names no rank, so that the place of an error (`on rank 3`) counts, too.
+    `anonymous`: the head names no rank, so the place of an error (`on rank 3`) counts too.
     """
     failed = {}  # type: dict[tuple[str, int], str | None]
     for found in islice(RANK_NAMED.finditer(text, at), MAX_MENTIONS):
@@ -252,9 +255,9 @@ def _read_sentence(text, at, anonymous):
 
 def _read_mention(text, at, reading):
     # type: (str, int, LineRanks) -> None
-    """Take the only rank that an error names as no peer: `Check failed: 2 vs. 0, rank 5 device 5: no room`.
+    """Take the only rank in an error that is no peer: `Check failed: 2 vs. 0, rank 5 device 5: no room`.
 
-    What is known of the writer goes before it.
+    A known writer takes precedence.
     """
     ranks = {
         int(found.group("n"))
@@ -271,7 +274,7 @@ def _read_mention(text, at, reading):
 
 def _failed(found, text, anonymous):
     # type: (re.Match[str], str, bool) -> bool
-    """Whether the sentence states that this rank has failed, or that something failed there."""
+    """True if the sentence states that this rank has failed, or that something failed there."""
     before = text[max(0, found.start() - _CHARS_BEFORE) : found.start()]
     if FROM.search(before) is not None:
         return True
@@ -286,7 +289,7 @@ def _failed(found, text, anonymous):
 
 def _shuts(found, text):
     # type: (re.Match[str], str) -> bool
-    """Whether the bracket before a word is closed soon behind it: `[rank 3/8 on n1]`."""
+    """True if the bracket before a word closes soon after it: `[rank 3/8 on n1]`."""
     return re.match(r"[^\[\](){}<>]{0,60}[\])]", text[found.end() : found.end() + 62]) is not None
 
 
@@ -297,6 +300,6 @@ def _word(found):
 
 def _counts_other(found, text):
     # type: (re.Match[str], str) -> bool
-    """Whether the number counts something else than processes: `tp rank 3`, `rank 4 tensor`."""
+    """True if the number counts something other than processes: `tp rank 3`, `rank 4 tensor`."""
     before = text[max(0, found.start() - _CHARS_BEFORE) : found.start()]
     return OTHER_COUNTS.search(before) is not None or NOT_OF_A_JOB.match(text, found.end()) is not None

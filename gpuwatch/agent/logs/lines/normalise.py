@@ -1,4 +1,4 @@
-"""A physical line as the rules see it: prefixes peeled, bars cut off, hard-wrapped records joined."""
+"""Normalises a physical line for the rules: removes prefixes and bars, joins hard-wrapped records."""
 
 import re
 
@@ -7,16 +7,16 @@ from .prefixes import Speaker, look_inside, peel, untagged, writers
 from .splitter import glued, line_text
 
 MAX_NESTED = 2
-"""JSON records inside each other: a logger's in a container runtime's."""
+"""Nesting of JSON records: a logger's in a container runtime's."""
 MAX_WRAPPED = 3
-"""Physical lines that one record may be broken into."""
+"""Physical lines that a record may be wrapped into."""
 
 _WRAPPED = re.compile(
     r"WorkNCCL\([^)]*$|\bWatchdog caught collective operation timeout:?\s*$|\) ran for\s*$"
     r"|^\[[EWIF][^\]]{0,60}\.cpp:\d+\] (?:\[[^\]]*Rank \d+\])?\s*$"
 )
 _BREAKABLE = (b"WorkNCCL(", b"collective operation timeout", b" ran for", b".cpp:")
-"""One of them stands in every line that `_WRAPPED` is found in."""
+"""Every line that `_WRAPPED` matches contains one of these."""
 _LOOK_BACK = 4096
 _FRAME = re.compile(r"""[\s|]{0,80}File "[^"]{1,500}", line \d{1,9}""")
 _INDENT = re.compile(r"[\s|]*")
@@ -28,9 +28,9 @@ _ECHO = re.compile(
 
 def messages(line, local_ranks=False, records=True):
     # type: (bytes, bool, bool) -> tuple[list[tuple[str, Speaker]], bool]
-    """The messages of one physical line, each with who wrote it; and whether `[rankN]:` proved to be local.
+    """The messages of a physical line with their writers, and whether `[rankN]:` proved to be local.
 
-    `records`: of a JSON record its message, not the line itself.
+    `records`: for a JSON record return its message, not the line itself.
     """
     found = []  # type: list[tuple[str, Speaker]]
     proof = _take(line, Speaker(), local_ranks, found, MAX_NESTED if records else 0)
@@ -39,7 +39,7 @@ def messages(line, local_ranks=False, records=True):
 
 def _take(line, speaker, local_ranks, found, nested):
     # type: (bytes, Speaker, bool, list[tuple[str, Speaker]], int) -> bool
-    """Add the messages of a line to `found`; whether `[rankN]:` proved to be local."""
+    """Add the messages of a line to `found`; return whether `[rankN]:` proved to be local."""
     if b"{" in line and nested:
         proof = _take_record(line_text(line), speaker, local_ranks, found, nested)
         if proof is not None:
@@ -61,7 +61,7 @@ def _take(line, speaker, local_ranks, found, nested):
 
 def _take_record(text, speaker, local_ranks, found, nested):
     # type: (str, Speaker, bool, list[tuple[str, Speaker]], int) -> bool | None
-    """The same of a JSON record, whose message may have prefixes, or be one, too; None: it is none."""
+    """As `_take` for a JSON record, whose message may have prefixes or be a record too; None: it is none."""
     begin = object_at(text)
     if begin < 0:
         return None
@@ -77,13 +77,13 @@ def _take_record(text, speaker, local_ranks, found, nested):
 
 def is_wrapped(text):
     # type: (str) -> bool
-    """Whether the record goes on in the next physical line, broken in its midst."""
+    """True if the record continues on the next physical line."""
     return _WRAPPED.search(text) is not None
 
 
 def may_be_wrapped(line):
     # type: (bytes) -> bool
-    """Whether one of the words stands in a physical line without which no record is broken."""
+    """True if a physical line contains one of the words that all wrapped records have."""
     for word in _BREAKABLE:  # noqa: SIM110 - three times as fast as any()
         if word in line:
             return True
@@ -92,7 +92,7 @@ def may_be_wrapped(line):
 
 def broken_end(data):
     # type: (bytes) -> int
-    """How many bytes at the end of whole lines are a record broken in its midst, which may go on below."""
+    """Bytes at the end of complete lines that are an unfinished wrapped record."""
     tail = data[-_LOOK_BACK:]
     if not may_be_wrapped(tail):
         return 0
@@ -111,7 +111,7 @@ def broken_end(data):
 
 def joined(first, second):
     # type: (str, str) -> str
-    """Two halves of a hard-wrapped record; broken inside a word where both sides are letters or digits."""
+    """Join two halves of a wrapped record; without a space if both sides are letters or digits."""
     first, second = first.rstrip("\r\n"), second.lstrip()
     inside = first[-1:].isalnum() and second[:1].isalnum() and len(first) >= 78
     return first + ("" if inside or first[-1:] in "(= " else " ") + second
@@ -119,9 +119,9 @@ def joined(first, second):
 
 def is_source(message, above):
     # type: (str, str) -> bool
-    """Whether a line quotes source code in a traceback, and so is no error of its own.
+    """True if a line quotes source code in a traceback, and thus is no error itself.
 
-    `above` is the line before it by the same speaker. Frames of frozen, generated or deleted code quote no
+    `above` is the previous line by the same writer. Frames of frozen, generated or deleted code quote no
     source: the line below such a frame is a quotation only if it is indented deeper than the frame.
     """
     if _ECHO.match(message) is not None:

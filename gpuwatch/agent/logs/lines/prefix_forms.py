@@ -1,10 +1,10 @@
-"""The forms of prefixes, by the character that they begin with; each is anchored and bounded.
+"""Prefix patterns by their first character; each is anchored and bounded.
 
-Named groups state who speaks: `rank`, `caps` (a rank), `local` (a local rank), `task`, `pid`, `host`,
-`program`. Behind a time a log collector may write the host and the program.
+Named groups give the writer: `rank`, `caps` (a rank), `local` (a local rank), `task`, `pid`, `host`,
+`program`. After a time a log collector may write host and program.
 
 A tag names a process and its host: `[rank 3@gpu-004]`, `<13@h2>`, `R7/zs02: `, `(gpu-004 | worker 3)`. The
-number after the word rank, or its r, is a rank; of other words, and of none, a task.
+number after `rank` or `r` is a rank; after other words, or none, a task.
 """
 
 import re
@@ -42,7 +42,7 @@ _OF_HOST = _NO_HOST + r"(?P<host>(?=[\w.-]{0,80}\d)[A-Za-z][\w.-]{0,80}?)(?: ?[/
 
 def _tags(begin, end, bare):
     # type: (str, str, str) -> tuple[str, ...]
-    """The forms of a tag between two patterns; `bare`: `?` where a number without a word is a task, too."""
+    """Patterns of a tag between two delimiters; `bare`: `?` if a number without a word is a task too."""
     whose = [_RANK + _AT, _RANK + _HOST_AFTER_MARK, r"(?:" + _WORD + r")" + bare + _TASK + _AT]
     whose += [_WORD + _TASK + _HOST_AFTER_MARK, _OF_HOST + _RANK, _OF_HOST + _WORD + _TASK]
     return tuple(r"(?i:" + begin + each + end + r")" for each in whose)
@@ -148,7 +148,7 @@ OTHERS = _forms(r"> ", r"- (?=\d{10} \d{4}\.)", r"<\d{1,3}>(?:1 )?(?=\S)")
 LABELS = _forms(r"[A-Z_]{3,12} (?=\d{10} \d{4}\.)")  # of an alert, in the data sets of supercomputers
 
 PLAIN, STAMP, SYSTEM = "plain", "stamp", "system"
-"""What a form is: of a launcher, a time, or the kernel's own."""
+"""Kinds of prefixes: of a launcher, a time, or the kernel."""
 
 _TABLE = (
     ("[", PLAIN, BRACKETED),
@@ -167,7 +167,7 @@ _TABLE = (
     (">-<", PLAIN, OTHERS),
 )
 FORMS = {}  # type: dict[str, list[tuple[str, re.Pattern[str]]]]
-"""Of each first character (`0` for digits, `a` for letters) the forms to try, in this order."""
+"""First character (`0` for digits, `a` for letters) -> patterns to try, in order."""
 for _firsts, _kind, _patterns in _TABLE:
     for _first in _firsts:
         FORMS.setdefault(_first, []).extend((_kind, each) for each in _patterns)
@@ -180,6 +180,6 @@ AFTER_STAMP = _forms(
     r"(?P<program>[A-Z]{2,10}) [A-Z]{2,10} ",
     _COLLECTED + r" (?=" + _MONTH + r" {1,2}\d{1,2} \d\d:\d\d:\d\d )",
 )
-"""Behind any time: host and program with its pid, or the kernel; the columns of BGL and Thunderbird."""
+"""Patterns after any time: host and program with pid, or the kernel; columns of BGL and Thunderbird."""
 AFTER_MONTH = _forms(_COLLECTED + r" (?P<program>[A-Za-z][\w.@/()-]{0,60}): ?")
-"""Behind the time of syslog alone: host and program without a pid."""
+"""Patterns after a syslog time only: host and program without pid."""

@@ -1,10 +1,12 @@
-"""What launchers and log collectors put before a line: peeled off, and what it reports about who speaks.
+"""Removes the prefixes of launchers and log collectors from a line, and reads the writer from them.
 
 `[rank3]:` is torch's own prefix and names the global rank. Under `torchrun --tee --role rank` it is the local
 rank; a line with two that differ (`[rank0]:[rank8]:`) proves that for its file. `[default0]:` is always
-local, and a number of `srun -l` is a task and no rank. A word with a colon, as pdsh puts before a line, is a
-host where it has a digit in it; without one (`oom-kill: `) only where another prefix follows, for it mostly
-belongs to the message. An underscore stands in no host's name.
+local, and a number of `srun -l` is a task, not a rank. A word with a colon, as pdsh prefixes it, is a host if
+it contains a digit; otherwise (`oom-kill: `) only if another prefix follows, because it mostly belongs to the
+message. Host names contain no underscore.
+
+Example: `gpu-7: [rank3]: CUDA error` gives host gpu-7 and rank 3; the message starts at `CUDA error`.
 """
 
 import re
@@ -16,13 +18,13 @@ MAX_PREFIXES = 10
 MAX_INDENT = 4
 
 _IN_MESSAGE = re.compile(r"slurm|srun")
-"""Programs whose name is a part of what they write (`slurmstepd: error: `): it stays where no pid follows."""
+"""Programs whose name is part of their messages (`slurmstepd: error: `); it stays unless a pid follows."""
 _TAG = re.compile(
     r"\[(?:(?:[\w.-]{1,80}@)?\d{1,10},)?(?:mpirank:)?(\d{1,6})(?:,([A-Za-z][\w.-]{0,80}))?\]"
     r"<std(?:err|out)>: ?"
 )
 _DAEMON = re.compile(r"^slurm(?:step)?d-(?=[A-Za-z0-9])")
-"""Slurm's daemons name themselves with their host: `slurmstepd-gpu-002`."""
+"""Slurm's daemons with their host in the name: `slurmstepd-gpu-002`."""
 _IN_TEXT = re.compile(r"\[(?:PG [^\]]{0,200}? )?Rank (\d{1,6})\]")
 _NCCL = re.compile(r"\b([A-Za-z0-9][\w.-]{0,80}):(\d{1,10}):\d{1,10} \[\d+\] ")
 _NUMBERED_MONTH = re.compile(r"\d{1,2}[月월]")
@@ -31,7 +33,7 @@ _INNER = re.compile(r"(?<=[^\s:(\[])\s*(?=\[(?:rank|default)\d{1,6}\]:)")
 
 
 class Speaker(object):
-    """Who writes a line, as far as its prefixes report."""
+    """The writer of a line, from its prefixes."""
 
     __slots__ = ("rank", "local_rank", "host", "pid", "task", "program", "_seen")
 
@@ -43,12 +45,12 @@ class Speaker(object):
         self.pid = other.pid if other else None  # type: int | None
         self.task = other.task if other else None  # type: int | None
         self.program = other.program if other else None  # type: str | None
-        """As a system log names it, in lower case; `kernel` for the kernel, None where none is named."""
+        """Program as named in a system log, in lower case; `kernel` for the kernel; None: not named."""
         self._seen = False
 
     def take(self, found, local_ranks):
         # type: (re.Match[str], bool) -> bool
-        """Take one prefix in; whether it proves that a single `[rankN]:` is a local rank in this file."""
+        """Process one prefix; True if it proves that a single `[rankN]:` is a local rank in this file."""
         proof = False
         for kind, value in found.groupdict().items():
             if value is None:
@@ -84,7 +86,7 @@ class Speaker(object):
 
 def differ(one, other):
     # type: (Speaker, Speaker) -> bool
-    """Whether two lines cannot be of the same process, as far as their prefixes report."""
+    """True if two lines cannot be of the same process, by their prefixes."""
     return any(
         getattr(one, name) is not None
         and getattr(other, name) is not None
@@ -95,7 +97,10 @@ def differ(one, other):
 
 def peel(text, speaker, local_ranks=False):
     # type: (str, Speaker, bool) -> tuple[int, bool]
-    """Take the prefixes of `text` in: where the message begins, and whether ranks proved to be local."""
+    """Process the prefixes of `text`.
+
+    Return where the message begins, and whether ranks proved to be local.
+    """
     at, proof, kernel = 0, False, False
     for _ in range(MAX_PREFIXES):
         begin = at
@@ -120,7 +125,7 @@ def peel(text, speaker, local_ranks=False):
 
 def _prefix(text, at, kernel):
     # type: (str, int, bool) -> tuple[str, re.Match[str] | None]
-    """The form of the prefix at `at`, and where it matched; behind the kernel's own stands no host."""
+    """The pattern of the prefix at `at` and its match; after the kernel's own prefix no host follows."""
     first = text[at : at + 1]
     first = "0" if first.isdigit() else "a" if first.isalpha() else first
     for kind, form in FORMS.get(first, ()):
@@ -132,7 +137,7 @@ def _prefix(text, at, kernel):
 
 def _collector(text, begin, at, speaker):
     # type: (str, int, int, Speaker) -> int
-    """Take in what a log collector writes behind a time: host and program. Where the message begins."""
+    """Read host and program, as log collectors write them after a time; return where the message begins."""
     syslog = text[begin : begin + 1].isalpha() or _NUMBERED_MONTH.match(text, begin) is not None
     forms = AFTER_STAMP + AFTER_MONTH if syslog else AFTER_STAMP
     for form in forms:
@@ -146,7 +151,7 @@ def _collector(text, begin, at, speaker):
 
 def look_inside(text, speaker):
     # type: (str, Speaker) -> None
-    """What the message itself states about who speaks: torch's `[Rank 3]`, NCCL's `host:pid:tid [device]`."""
+    """Read the writer from the message: torch's `[Rank 3]`, NCCL's `host:pid:tid [device]`."""
     if speaker.rank is None:
         found = _IN_TEXT.search(text)
         if found:
@@ -159,7 +164,7 @@ def look_inside(text, speaker):
 
 def untagged(text, speaker):
     # type: (str, Speaker) -> str
-    """The line without mpirun's tags, which may stand all over it; their rank is taken."""
+    """The line without mpirun's tags, which may be anywhere in it; their rank is taken."""
     if "]<std" not in text:
         return text
     tag = _TAG.search(text)
@@ -171,14 +176,14 @@ def untagged(text, speaker):
 
 def _is_quotation(before):
     # type: (str) -> bool
-    """Whether a quotation is open at the end of `before`: what follows is a value such as a prompt."""
+    """True if a quotation is open at the end of `before`: what follows is a value such as a prompt."""
     opened = list(_QUOTED.finditer(before))
     return bool(opened) and opened[-1].group(1) not in before[opened[-1].end() :]
 
 
 def writers(text):
     # type: (str) -> list[str]
-    """The message cut where another rank's prefix stands in its midst: two ranks wrote on one line."""
+    """Split a message at another rank's prefix: two ranks wrote on one line."""
     if "]:" not in text:
         return [text]
     cuts = [0] + [found.end() for found in _INNER.finditer(text)] + [len(text)]

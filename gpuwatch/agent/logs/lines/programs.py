@@ -1,14 +1,14 @@
-"""Which programs a rule is about, and which ones are of the system and not of a job."""
+"""Classifies programs: which ones a rule is about, and which belong to the system."""
 
 import re
 
 KERNEL = "kernel"
-"""The program of the kernel's own lines."""
+"""Program name for the kernel's own lines."""
 JOB = "job"
-"""In a rule: what the processes of a job write, that is lines of no program or of one not known here."""
+"""In a rule: output of a job's processes, that is lines of no program or of an unknown one."""
 ANY = "any"
 DEFAULT = (JOB, KERNEL)
-"""Of a rule that names none."""
+"""For rules that name none."""
 
 _NAMES = """
     acpid agetty anacron apache2 atd audit auditd automount avahi-daemon bluetoothd chronyd containerd crio
@@ -33,16 +33,16 @@ _HEAD = re.compile(r"(?!slurm)([A-Za-z][\w.-]{1,40})(?:\[\d{1,10}\])?: ")
 
 def is_system(program):
     # type: (str) -> bool
-    """Whether a program, in lower case, belongs to the system, and runs no part of a job."""
+    """True if a program (in lower case) belongs to the system and runs no part of a job."""
     return program in _EXACT or program.startswith(_BEGINS) or program == KERNEL
 
 
 def head_program(message):
     # type: (str) -> str | None
-    """The program of the system that a line without a time names first: `sshd[1761]: `.
+    """The system program at the start of a line without a time: `sshd[1761]: `.
 
-    A job's own output also begins lines like this (`slurmstepd: error: `), so it does not show who writes
-    the file.
+    A job's own output also begins lines like this (`slurmstepd: error: `), so it does not identify the file's
+    writer.
     """
     found = _HEAD.match(message)
     name = found.group(1).lower() if found else ""
@@ -51,7 +51,10 @@ def head_program(message):
 
 def program_of(name):
     # type: (str) -> str
-    """A program as a system log writes it, bare: `/usr/sbin/sshd`, `postfix/smtp`, `crond(pam_unix)`."""
+    """The bare name of a program as written in system logs.
+
+    `/usr/sbin/sshd`, `postfix/smtp`, `crond(pam_unix)`.
+    """
     bare = name.strip("()").partition("(")[0]
     parts = [part for part in bare.split("/") if part] or [name]
     return (parts[-1] if bare.startswith("/") else parts[0]).lower()
@@ -59,7 +62,7 @@ def program_of(name):
 
 def is_about(programs, program):
     # type: (tuple[str, ...], str | None) -> bool
-    """Whether a rule with these `programs` is about a line of `program`; None: no program is named."""
+    """True if a rule with these `programs` applies to lines of `program`; None: no program is named."""
     if program is None or ANY in programs or program in programs:
         return True
     return JOB in programs and not is_system(program)

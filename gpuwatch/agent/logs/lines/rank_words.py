@@ -1,7 +1,7 @@
-"""The words with which log lines name a rank, as tables for `line_ranks`.
+"""Tables of the words with which log lines name a rank, for `line_ranks`.
 
 A word has a scope. RANK counts the processes of the job; LOCAL counts those of a node; an INDEX (worker 3,
-task 3) counts something that may be the ranks, which only the other lines of the job can show.
+task 3) counts something that may be the ranks, which only the job's other lines can show.
 """
 
 import re
@@ -27,10 +27,10 @@ SCOPES = {
 }
 """Name of a word (a group of `RANK_NAMED`) -> its scope.
 
-`bare` is a number in brackets that begins a line, `inner` one that stands behind a time or a level.
+`bare` is a number in brackets at the start of a line, `inner` one after a time or level.
 """
 WORLD_NEEDED = frozenset(("device", "inner"))
-"""Words that count many things: ranks only where the job states as many ranks as there are numbers."""
+"""Ambiguous words: ranks only if the job announces as many ranks as there are numbers."""
 
 _WORDS = (
     r"(?:(?P<local>local[ _-]?rank|local[ _-]?process[ _-]?index)"
@@ -61,7 +61,7 @@ RANK_NAMED = re.compile(
     + _END,
     re.IGNORECASE,
 )
-"""A word with its number: `rank 3`, `RANK=3`, `[Rank 3/8]`, `local_rank: 3`, `worker-3`, `r3`."""
+"""A numbered word: `rank 3`, `RANK=3`, `[Rank 3/8]`, `local_rank: 3`, `worker-3`, `r3`."""
 
 _KEYS = (
     r"(?:(?P<local>local_?rank)|(?P<rank>global_?rank|world_?rank|rank(?:_?id)?)|(?P<worker>worker(?:_id|_index)?)"
@@ -80,7 +80,7 @@ OTHER_COUNTS = re.compile(
     r"|search|dataloader)[ _.-]{0,2})$",
     re.IGNORECASE,
 )
-"""What stands before a word whose number counts something else: `tp rank 3`, `LoRA rank 8`."""
+"""Text before a word whose number counts something else: `tp rank 3`, `LoRA rank 8`."""
 NOT_OF_A_JOB = re.compile(
     r"\s?-?(?:tensors?|matri(?:x|ces)|arrays?|adapters?|approx\w*|dimension\w*)\b", re.IGNORECASE
 )
@@ -91,7 +91,7 @@ PEER = re.compile(
     r"[\s:=]{1,3}(?:global |the |process |peer |worker )?[\[(]?)$",
     re.IGNORECASE,
 )
-"""What stands before the number of another rank: `waits for rank 5`, `recv from rank 2`."""
+"""Text before another rank's number: `waits for rank 5`, `recv from rank 2`."""
 
 FROM = re.compile(
     r"\b(?:error|exception|failure|traceback|abort|signal)s?\s(?:was |raised |received |reported )?from "
@@ -100,7 +100,7 @@ FROM = re.compile(
     r"|\b(?:due to|because of) (?:the |global |process |worker ){0,2}$",
     re.IGNORECASE,
 )
-"""What stands before the rank that an error came from."""
+"""Text before the rank that an error came from."""
 
 ENDED = re.compile(
     r"(?:\s?(?:\u51fa\u9519|\u5d29\u6e83|\u9000\u51fa|\u88ab\u6740|\u5931\u8d25|\u5f02\u5e38|\u6302\u6389)"
@@ -117,23 +117,23 @@ ENDED = re.compile(
     r"|\u0443\u043f\u0430\u043b|\u0437\u0430\u0432\u0435\u0440\u0448\w{1,8})\b)",
     re.IGNORECASE,
 )
-"""What follows a rank that a line states has failed; `rank 2 waits` is none."""
+"""Text after a rank that has failed; `rank 2 waits` does not match."""
 
 AT = re.compile(
     r"(?:\b(?:on|in|at|process|raised by|caused by|reported by|thrown by|invoked on)"
     r"\s(?:the |global |MPI |process |world |distributed )?[\[(]?)$",
     re.IGNORECASE,
 )
-"""What stands before the rank where something happened: `CUDA error on rank 3`, `process rank 2`."""
+"""Text before the rank where something happened: `CUDA error on rank 3`, `process rank 2`."""
 
 TASK_PATH = re.compile(r"/job:(?:[a-z]{1,12}_)?(?:worker|localservice)/replica:\d{1,4}/task:(?P<n>\d{1,6})\b")
-"""How TensorFlow and JAX name a process; the number is its process index."""
+"""A process in TensorFlow's and JAX's notation; the number is its process index."""
 MPI_NAME = re.compile(r"Process name: \[(?:\[\d{1,9},\d{1,4}\]|[\w.-]{1,120}@\d{1,4}),(?P<n>\d{1,6})\]")
 SRUN_TASK = re.compile(r"\bsrun: error: [\w.-]{1,120}: task (?P<n>\d{1,6}): ")
 SUFFIX = re.compile(r"(?:[,;@|]|\s[-\u2013])\s{0,2}(?:on |for )?$")
-"""What stands before the rank of the writer at the end of a line: `..., rank 3`, `... @ rank 3`."""
+"""Text before the writer's rank at the end of a line: `..., rank 3`, `... @ rank 3`."""
 OTHERS = re.compile(r"\b(?:ranks|peer|remote)\b", re.IGNORECASE)
-"""A word of a line whose last rank may be another one."""
+"""Words of a line whose last rank may be another one."""
 LAST_IN_LINE = re.compile(r"[\s\]),.;]{0,3}(?:$|[, ]{1,2}[A-Za-z_]{1,20}=)")
-"""What stands behind it."""
+"""What may follow a rank at the end of a line."""
 BARE = re.compile(r"\[(?P<n>\d{1,4})(?:/(?P<world>\d{1,5}))?\](?=:? )(?! ?NCCL)")

@@ -1,4 +1,4 @@
-"""Lines as the cockpit is sent them: `wire.LogLine` as a list."""
+"""Lines in the form sent to the cockpit: `wire.LogLine` as a list."""
 
 import time
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 def row(offset, end, text, arrived, rule=None, until=None):
     # type: (int, int, str, float | None, str | None, float | None) -> list[Any]
-    """One row of a `Splitter` with its own time, the rank of its prefix and its level.
+    """A row of a `Splitter` with its own time, the rank of its prefix and its level.
 
-    `arrived` is None for a line that was there before the agent came; a time without a year is then taken as
-    the last such one before `until` (unix seconds; None: now).
+    `arrived` is None for a line from before the agent came; a time without a year is then the last such one
+    before `until` (unix seconds; None: now).
     """
     stated = messages(text.encode("utf-8", "replace"))[0][-1]
     when = (time.time() if until is None else until) if arrived is None else arrived

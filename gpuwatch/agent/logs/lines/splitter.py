@@ -1,4 +1,7 @@
-"""Log bytes as lines: ended by line feed or carriage return, without escapes, of a bar its last state."""
+"""Splits log bytes into lines at line feeds and carriage returns, without escapes.
+
+A bar gives its last state.
+"""
 
 import re
 from copy import copy
@@ -8,9 +11,9 @@ from ...base.secret_masking import masked
 from ...base.secret_phrases import SecretLines
 
 MAX_LINE = 16 * 1024
-"""Bytes of a line that are kept; what is longer is cut."""
+"""Bytes of a line that are kept."""
 CACHED_LINES, MAX_CACHED_LINE = 64, 1024
-"""Lines, and bytes of each, whose text is kept: a line of interest is read several times."""
+"""Number of cached line texts, and bytes of each: relevant lines are read several times."""
 
 _ANSI = re.compile(
     rb"\x1b(?:\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
@@ -21,7 +24,7 @@ _ANSI = re.compile(
 _GONE = bytes(c for c in range(32) if c not in (9, 10, 13, 27)) + b"\x7f"
 _MARK = re.compile(rb"^(?:\xef\xbb\xbf|\xff\xfe|\xfe\xff)")
 _MARKS = (b"\xef", b"\xff", b"\xfe")
-"""The byte order mark at the beginning of a file, of UTF-8 and UTF-16."""
+"""First bytes of the byte order marks of UTF-8 and UTF-16."""
 _LINE_ENDS = re.compile(rb"\r\n|\n|\r")
 _BAR = re.compile(
     r"\d{1,3}(?:\.\d+)?%\s?\|"
@@ -36,7 +39,7 @@ _BAR_END = re.compile(
 
 def scrubbed(data):
     # type: (bytes) -> bytes
-    """The bytes without escape sequences and control characters; every line end stays."""
+    """The bytes without escape sequences and control characters; line ends stay."""
     if b"\x1b" in data:
         data = _ANSI.sub(b"", data)
     if b"\x00" in data or b"\x08" in data:
@@ -46,7 +49,7 @@ def scrubbed(data):
 
 def line_text(line):
     # type: (bytes) -> str
-    """One line as text: no escapes, control characters and secrets, tabs as spaces, cut."""
+    """A line as text: without escapes, control characters and secrets, tabs as spaces, cut."""
     return _short_text(line) if len(line) <= MAX_CACHED_LINE else _text(line)
 
 
@@ -65,13 +68,13 @@ _short_text = lru_cache(maxsize=CACHED_LINES)(_text)
 
 def is_bar(text):
     # type: (str) -> bool
-    """Whether a line is a state of a progress bar."""
+    """True if a line is a state of a progress bar."""
     return _BAR.search(text) is not None
 
 
 def glued(line):
     # type: (bytes) -> int
-    """Where a record begins that was written right behind a progress bar, on its line; 0: there is none."""
+    """Start of a record written directly after a progress bar on its line; 0: none."""
     if b"%|" not in line and b"it]" not in line and b"/s" not in line and b"/it" not in line:
         return 0
     if line[:2] == b'{"' and line.rstrip()[-1:] == b"}":
@@ -83,10 +86,10 @@ def glued(line):
 
 
 class Splitter(object):
-    """Cuts bytes that follow each other into lines. Holds at most one line of 16 KiB and one bar.
+    """Splits consecutive bytes into lines. Buffers at most one line of 16 KiB and one bar.
 
-    A row is (offset of its first byte, offset behind its line end, text). A record glued to a bar is a row of
-    its own; of a bar that was overwritten only the last state is reported.
+    A row is (offset of its first byte, offset after its line end, text). A record after a bar is a row of its
+    own; of an overwritten bar only the last state is returned.
     """
 
     def __init__(self):
@@ -100,7 +103,7 @@ class Splitter(object):
 
     def feed(self, data, offset):
         # type: (bytes, int) -> list[tuple[int, int, str]]
-        """The rows that are complete with `data`, whose first byte is at `offset`."""
+        """The rows completed by `data`, whose first byte is at `offset`."""
         rows = []  # type: list[tuple[int, int, str]]
         if not data:
             return rows
@@ -120,14 +123,14 @@ class Splitter(object):
 
     def tail(self):
         # type: () -> tuple[int, int, str] | None
-        """What has no line end yet, or a bar's newest state; it stays, and comes again when it has grown."""
+        """The unfinished line, or a bar's newest state; it stays, and is returned again when it has grown."""
         if self._length:
             return self._start, self._start + self._length, copy(self._secrets).masked(line_text(self._kept))
         return self._bar
 
     def forget(self):
         # type: () -> None
-        """The file was truncated or replaced."""
+        """Reset: the file was truncated or replaced."""
         self._kept, self._length, self._bar, self._held_cr = b"", 0, None, False
         self._secrets = SecretLines()
 

@@ -1,4 +1,4 @@
-"""The time that a line carries itself, in the usual forms; of the node's time zone where it names none."""
+"""Parses the time in a line, in the usual formats; in the node's time zone if it names none."""
 
 import re
 import time
@@ -22,9 +22,9 @@ _OTHER_MONTHS = {
     )
     for name in names.split()
 }  # fmt: skip
-"""By the first four or three letters: journalctl writes syslog's stamp in the language of the locale."""
+"""Month names of other languages, by their first three or four letters, as journalctl writes them."""
 TIME_CHARS = 160
-"""Characters from the line's start in which a time is looked for."""
+"""Characters at the start of a line that are searched for a time."""
 
 _CLOCK = r"(?P<{0}H>\d\d):(?P<{0}M>\d\d):(?P<{0}S>\d\d)"
 _MONTH = r"(?P<{0}m>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
@@ -83,9 +83,9 @@ _DAY = 86400.0
 
 def time_of(text, arrived):
     # type: (str, float) -> float | None
-    """Unix seconds of the line's own time, None where it has none.
+    """The line's own time in unix seconds, or None.
 
-    A year that is missing is the newest one that does not bring the time over a day after `arrived`.
+    A missing year is the newest one that puts the time at most a day after `arrived`.
     """
     record = _JSON.search(text) if '{"' in text[:TIME_CHARS] else None
     if record is not None:
@@ -116,7 +116,7 @@ def time_of(text, arrived):
 
 def _month(text):
     # type: (str) -> int
-    """The month of its number or of its name in another language; 0: it is none."""
+    """The month of a number or a name in another language; 0: none."""
     text = text.rstrip("月월")
     if text.isdigit():
         return int(text)
@@ -126,7 +126,7 @@ def _month(text):
 
 def _epoch(digits):
     # type: (str) -> float
-    """Seconds of a number that counts seconds, or thousandths, millionths or billionths of them."""
+    """Unix seconds of a number in seconds, milliseconds, microseconds or nanoseconds."""
     whole, _, _ = digits.partition(".")
     return float(digits) / float(10 ** (len(whole) - 10))
 

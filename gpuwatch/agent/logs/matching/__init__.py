@@ -1,1 +1,1 @@
-"""Rules on lines: the literal prefilter, the patterns, findings and their context."""
+"""Matches rules on lines: literal prefilter, patterns, findings and their context."""

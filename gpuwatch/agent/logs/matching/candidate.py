@@ -1,4 +1,4 @@
-"""One candidate line with what belongs to it: its messages, and other parts of a broken record."""
+"""A candidate line with its messages and the other parts of a wrapped record."""
 
 from ..lines.normalise import MAX_WRAPPED, is_source, is_wrapped, joined, may_be_wrapped, messages
 from ..lines.prefixes import differ
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 MAX_BETWEEN = 8
-"""Lines of other speakers that may stand between a frame of a traceback and the source that it quotes."""
+"""Most lines of other writers between a traceback frame and the source that it quotes."""
 
 
 class CandidateLine(object):
@@ -24,10 +24,10 @@ class CandidateLine(object):
         self.start = start
         self.end = end
         self.parts = []  # type: list[int]
-        """Where the physical lines above begin that belong to the same record."""
+        """Starts of the physical lines above that belong to the same record."""
         stated, self.proof = messages(chunk.clean[start : min(end, start + MAX_LINE)], local_ranks)
         self.stated = []  # type: list[tuple[str, Speaker]]
-        """Its messages, each with who wrote it; quoted source code is none."""
+        """Its messages with their writers, without quoted source code."""
         for index, each in enumerate(stated):
             record = stated[index - 1][0] if index else None
             if not _is_quoted(each, record, chunk, start):
@@ -37,7 +37,7 @@ class CandidateLine(object):
 
     def raw(self, chunk):
         # type: (Chunk) -> str
-        """The physical line as it stands, with its prefixes."""
+        """The physical line with its prefixes."""
         return chunk.text(self.start, self.end)
 
     def _join(self, chunk, above, local_ranks):
@@ -59,9 +59,9 @@ class CandidateLine(object):
 
 def _is_quoted(stated, record, chunk, start):
     # type: (tuple[str, Speaker], str | None, Chunk, int) -> bool
-    """Whether a message quotes source code; a quotation is indented below its frame by the same speaker.
+    """True if a message quotes source code, which is indented below its frame by the same writer.
 
-    `record` is the message before it in the same physical line, where there is one.
+    `record`: the previous message on the same physical line, if any.
     """
     message, by = stated
     if is_source(message, ""):

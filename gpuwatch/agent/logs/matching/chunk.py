@@ -1,4 +1,4 @@
-"""A stretch of whole lines of one file, and the end of what came before it."""
+"""A chunk of complete lines of one file, and the end of the previous chunk."""
 
 import re
 from functools import lru_cache
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from ..lines.prefixes import Speaker  # noqa: F401 - used in type comments
 
 PAST_BYTES = 16 * 1024
-"""Bytes of what came before that are kept, for context and conditions."""
+"""Bytes of the previous chunk that are kept, for context and conditions."""
 MAX_TRACEBACK = 30
 SHORT_TRACEBACK = 12
-"""Lines that are looked at before those of a long traceback."""
+"""Lines examined before those of a long traceback."""
 CACHED_LINES = 256
-"""Lines that are kept as they were read: those around one finding are mostly around the next one, too."""
+"""Cached lines, because findings often share their surroundings."""
 
 _TRACEBACK = b"Traceback (most recent call last)"
 _END = re.compile(rb"[\r\n]")
 _ROW = re.compile(r"\s*(time|host|rank|exitcode|error_file|traceback)\s*: (.*)")
 _ENTRY = re.compile(r"\s*\[(\d{1,6})\]:\s*$")
-"""0: the root cause."""
+"""Entry number in torch's failure table; 0 is the root cause."""
 _RANKS = re.compile(r"(?P<rank>\d{1,6}) \(local_rank: (?P<local_rank>\d{1,4})\)")
 _RAISED = re.compile(
     r"[A-Za-z_][\w.]{2,}(?:Error|Exception|Interrupt|Exit|Warning|Closed\w*|Timeout)\b"
@@ -39,7 +39,7 @@ _RAISED = re.compile(
 @lru_cache(maxsize=CACHED_LINES)
 def _last_message(line):
     # type: (bytes) -> tuple[str, Speaker]
-    """The last message of a physical line, and who wrote it; not to be changed."""
+    """The last message of a physical line and its writer; do not modify."""
     return messages(line)[0][-1]
 
 
@@ -50,7 +50,7 @@ def _time_of(line, arrived):
 
 
 class Chunk(object):
-    """Finds lines in bytes without cutting all of them."""
+    """Finds lines in bytes without splitting all of them."""
 
     def __init__(self, raw, base, past):
         # type: (bytes, int, bytes) -> None
@@ -62,9 +62,9 @@ class Chunk(object):
 
     def line_around(self, at):
         # type: (int) -> tuple[int, int]
-        """Where the line begins and ends (without its line end) that holds the byte at `at`.
+        """Start and end (without line end) of the line that contains byte `at`.
 
-        Of a line that is too long to be searched as one, what is near that byte.
+        For a line too long to search as one, the part near that byte.
         """
         clean = self.clean
         low = max(0, at - MAX_LINE)
@@ -84,7 +84,7 @@ class Chunk(object):
 
     def offset_of(self, start):
         # type: (int) -> int
-        """The place in the file of a line that begins at `start`; ask in rising order, then it is cheap."""
+        """File offset of the line at `start`; cheap if called in ascending order."""
         if len(self.clean) == len(self._raw):
             return self._base + start
         at, raw = self._cursor
@@ -99,7 +99,7 @@ class Chunk(object):
 
     def above(self, start, most):
         # type: (int, int) -> list[bytes]
-        """Up to `most` lines before the one at `start` that are not blank, in order."""
+        """Up to `most` non-blank lines before the one at `start`, in order."""
         if most <= 0:
             return []
         size = 128 * most  # most lines are shorter
@@ -119,7 +119,7 @@ class Chunk(object):
 
     def _upwards(self, start, most):
         # type: (int, int) -> Iterator[bytes]
-        """The lines of `above`, the nearest first; the far ones are looked for when they are asked for."""
+        """Yield the lines of `above`, nearest first; far ones are found only when needed."""
         near = self.above(start, SHORT_TRACEBACK)
         for line in reversed(near):
             yield line
@@ -128,7 +128,7 @@ class Chunk(object):
 
     def below(self, end, most):
         # type: (int, int) -> list[bytes]
-        """Up to `most` lines after the one that ends at `end` that are not blank."""
+        """Up to `most` non-blank lines after the one that ends at `end`."""
         size = 2048
         while True:
             stretch = self.clean[end : end + size]
@@ -142,7 +142,7 @@ class Chunk(object):
 
     def texts_below(self, end, most, by):
         # type: (int, int, Speaker) -> list[str]
-        """Lines after the one that ends at `end`, those that another rank states left out."""
+        """The lines after the one that ends at `end`, without those of other ranks."""
         texts = []  # type: list[str]
         for line in self.below(end, 2 * most) if end else self._from_start(2 * most):
             if len(texts) < most and not differ(messages(line)[0][0][1], by):
@@ -151,7 +151,7 @@ class Chunk(object):
 
     def shown_around(self, start, end, message, by):
         # type: (int, int, str, Speaker) -> tuple[list[str], int]
-        """The line with two lines above it, or with its whole traceback; and which of them it is."""
+        """The line with two lines above it or its whole traceback, and its index among them."""
         above = []  # type: list[str]
         if _RAISED.match(message):
             above = self._traceback(start, by)
@@ -161,12 +161,12 @@ class Chunk(object):
 
     def start_above(self, start):
         # type: (int) -> int
-        """Where the line before the one at `start` begins."""
+        """Start of the line before the one at `start`."""
         return self.line_around(max(0, start - 1))[0]
 
     def failure_table(self, start):
         # type: (int) -> tuple[dict[str, Any], str]
-        """What the rows above state in torch's table of failed ranks: fields, and the text of its time."""
+        """Fields from the rows above in torch's failure table, and the text of its time."""
         fields = {}  # type: dict[str, Any]
         when = ""
         for line in reversed(self.above(start, 7)):
@@ -185,7 +185,7 @@ class Chunk(object):
 
     def next_time(self, end, arrived):
         # type: (int, float) -> float | None
-        """The first time that a line below carries."""
+        """The first time in the lines below."""
         for line in self.below(end, 40):
             at = _time_of(line, arrived)
             if at is not None:
@@ -194,7 +194,7 @@ class Chunk(object):
 
     def last_time(self, start, arrived):
         # type: (int, float) -> float | None
-        """The last time that a line above carries."""
+        """The last time in the lines above."""
         for line in reversed(self.above(start, 40)):
             at = _time_of(line, arrived)
             if at is not None:
@@ -203,13 +203,13 @@ class Chunk(object):
 
     def latest_time(self, start, arrived):
         # type: (int, float) -> float | None
-        """The latest of the times that the lines above carry."""
+        """The latest time in the lines above."""
         times = [_time_of(line, arrived) for line in self.above(start, 40)]
         return max((at for at in times if at is not None), default=None)
 
     def end_of_text(self):
         # type: () -> bytes
-        """What the next chunk needs to know of this one."""
+        """The bytes that the next chunk needs as its past."""
         return (
             (self._past + self.clean)[-PAST_BYTES:]
             if len(self.clean) < PAST_BYTES

@@ -1,7 +1,10 @@
-"""Whether words of a rule are an event, or stand in advice, data, a name or the output of a test.
+"""Decides whether words of a rule report an event, or are advice, data, a name or test output.
 
-A list of possible causes, a prompt, a setting and the name of a test may hold every word of an error. They
-are distinguished by their form, for all rules alike.
+A list of possible causes, a prompt, a setting or the name of a test may contain every word of an error. They
+are recognised by their form, for all rules alike.
+
+Example: `  - NCCL timeout` three lines below `Possible causes:` is advice; `test_nccl_timeout PASSED` is test
+output; `step detected slow: False` is a flag that denies its words.
 """
 
 import re
@@ -15,11 +18,11 @@ if TYPE_CHECKING:
     from .chunk import Chunk  # noqa: F401 - used in type comments
 
 MAX_LIST = 12
-"""Lines between a heading and an entry of its list."""
+"""Most lines between a heading and an entry of its list."""
 MAX_SAMPLE = 40
-"""Lines between the heading of a sample of model text and its last line."""
+"""Most lines between the heading of a model-text sample and its last line."""
 MAX_BEFORE = 1000
-"""Characters before a match that are looked at."""
+"""Characters before a match that are examined."""
 
 _SENTENCE = re.compile(r"(?<!e\.g)(?<!i\.e)(?<!etc)[.!?;](?:\s(?!\(\d\) )|$)|\)\s?[.:]\s")
 _ADVICE = re.compile(
@@ -90,36 +93,36 @@ _NO_RUN = re.compile(
     r"|[Uu]pdate|[Rr]evert|[Mm]erge|[Bb]ump|[Aa]void|[Cc]atch|[Rr]etry|[Mm]ake|[Uu]se|[Ss]upport|[Ii]gnore"
     r"|[Rr]aise|[Rr]eport|[Ww]ork around|[Dd]etect|[Ii]mprove|[Rr]efactor|[Tt]est|[Dd]ocument)\b"
 )
-"""What a dry run would do, and the subject of a commit."""
+"""Output of a dry run, or the subject of a commit."""
 _GOES_ON = re.compile(
     r"(?i)\b(?:will (?:try again|retry|be retried|continue|reconnect)|retrying|trying again"
     r"|try again (?:in|at|later)"
     r"|falling back|fall back|(?:left|leaving) out|skipp(?:ed|ing)|ignor(?:ed|ing)|continuing"
     r"|recover(?:ed|ing))\b"
 )
-"""An error whose own line states that the program goes on."""
+"""Wording of an error whose line says that the program goes on."""
 _GAVE_UP = re.compile(
     r"(?i)\b(?:bail(?:ed|ing|s) out|(?:gave|giv(?:es|ing|en)) up|(?:has |have )?died|is dead"
     r"|went away|crashed|abort(?:ed|ing)|cannot continue"
     r"|(?:exited|ended|left|leaving|quit) with (?:exit )?(?:code|status) [1-9])\b"
 )
-"""The end of a process, whatever the level of the line: launchers log at theirs."""
+"""Wording of the end of a process, whatever the line's level: launchers log at their own."""
 _DISMISSED = re.compile(
     r"\((?:(?:ignored|ignoring|harmless|non-?fatal|not fatal|raised on purpose|on purpose"
     r"|injected|simulated|mocked|by the test)\b"
     r"|expected(?:\s?[),;.:]|\s(?:in|by|on|during|for|here|when|while|as|and|error|failure|exception|behaviou?r)\b))"
 )
-"""Words in parentheses behind what is no trouble; `(expected 2)` and `(expected str, got int)` are none."""
+"""Words in parentheses that dismiss a problem; `(expected 2)` and `(expected str, got int)` do not."""
 _ABSENT = re.compile(r"\s?[:=]\s?(?:[Ff]alse|FALSE|[Nn]o|[Nn]one|[Oo]ff)\s{0,4}(?:$|[,;|)}\]])")
-"""The value of a flag, behind words that name what did not happen."""
+"""The value of a flag, after words for what did not happen."""
 _COUNTED_NONE = re.compile(
     r"(?:[ .\u2026\u00b7_-]{0,80}[.\u2026\u00b7_-]{2}| {2,80}|\s?[|:=])\s?(?:0|[Nn]one)\s{0,4}(?:$|[,;|)}\]])"
 )
-"""The count of a summary, behind words that name what did not happen."""
+"""The count of a summary, after words for what did not happen."""
 _NUMBERED_THING = re.compile(
     r"(?i)(?:gpu|device|rank|node|worker|process|code|status|pid|core|cpu|slot|link|port)$"
 )
-"""Behind these 0 is the number of a thing."""
+"""Words after which 0 is an index."""
 _EXCEPTION = re.compile(r"(?:Error|Exception)$")
 _TEXT_LABEL = re.compile(
     r"(?i)<\|?(?:user|assistant|system|human)\|?>"
@@ -163,7 +166,7 @@ _SOURCE = re.compile(
     r"|(?:print|log(?:ger|ging)?\.\w{1,12}|fprintf|printf|console\.\w{1,8}|warnings\.warn)\([frb\"'s]"
     r"|assert .{1,200}, [f\"'])"
 )
-"""A statement of a program: its words are no event."""
+"""A program statement, whose words are no event."""
 _STRONG = re.compile(
     r"(?:srun|slurmstepd|mpirun|torchrun|bash|sh|python\d?): |[\w.-]{1,80}:\d+:\d+ \[\d+\] NCCL "
 )
@@ -171,7 +174,7 @@ _STRONG = re.compile(
 
 def is_event(text, start, advice=False):
     # type: (str, int, bool) -> bool
-    """Whether the words from `start` on in a message report of an event; `advice`: also where they advise."""
+    """True if the words from `start` on report an event; `advice`: also accept them within advice."""
     if _RUNNER.search(text) or _NO_RUN.search(text) or _DISMISSED.search(text, start) or _SOURCE.match(text):
         return False
     before = text[max(0, start - MAX_BEFORE) : start]
@@ -189,7 +192,7 @@ def is_event(text, start, advice=False):
 
 def is_absent(text, end):
     # type: (str, int) -> bool
-    """Whether the words that end at `end` are a flag whose value denies them: `slow step detected: False`."""
+    """True if the words that end at `end` are a flag with a denying value: `slow step detected: False`."""
     before = text[max(0, end - 60) : end]
     denied = _ABSENT.match(text, end) is not None
     counted_none = _COUNTED_NONE.match(text, end) is not None and _NUMBERED_THING.search(before) is None
@@ -198,19 +201,19 @@ def is_absent(text, end):
 
 def is_continuing(text):
     # type: (str) -> bool
-    """Whether an error line itself states that the program retries, skips or goes on without."""
+    """True if an error line itself says that the program retries, skips or continues without it."""
     return _GOES_ON.search(text) is not None
 
 
 def has_given_up(text):
     # type: (str) -> bool
-    """Whether a line itself states that a process ended or gave up, and not that it goes on."""
+    """True if a line says that a process ended or gave up, and not that it goes on."""
     return _GAVE_UP.search(text) is not None and not is_continuing(text)
 
 
 def _is_setting(before):
     # type: (str) -> bool
-    """Whether what follows is a value: an entry of a list of texts, or a field that is no message."""
+    """True if a value follows: an entry of a list of texts, or a field that is no message."""
     found = _LIST_OF_TEXTS.search(before)
     if found is not None and found.group("name").lower() not in _EVENT_KEYS:
         return True
@@ -223,14 +226,17 @@ def _is_setting(before):
 @lru_cache(maxsize=2 * MAX_SAMPLE)
 def _as_above(line):
     # type: (bytes) -> tuple[str, bool]
-    """A line as text, and whether it is a record of its own: most lines are above several findings."""
+    """A line as text, and whether it is a record of its own.
+
+    Cached, since lines are above several findings.
+    """
     text = line_text(line)
     return text, has_stamp(text) or own_level(text) is not None
 
 
 def is_quoted_above(chunk, start, text, raw):
     # type: (Chunk, int, str, str) -> bool
-    """Whether lines above make the line at `start` an entry of a list of advice, or a part of a sample."""
+    """True if lines above make the line at `start` an entry of a list of advice, or part of a sample."""
     if has_stamp(raw) or text != raw or _STRONG.match(text) or own_level(text) == "critical":
         return False
     entry = _ENTRY.match(text) is not None

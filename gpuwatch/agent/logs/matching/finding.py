@@ -1,4 +1,4 @@
-"""A match as it is reported: where, when, whose, with the lines around it."""
+"""A match as a finding: place, time, writer, surrounding lines."""
 
 import re
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from .ruleset import CompiledRule  # noqa: F401 - used in type comments
 
 MAX_BACK_S = 86400.0
-"""A time so far before one above it in the file is not believed: zones explain less."""
+"""Seconds by which a time may be before an earlier one in the file; time zones explain at most this."""
 _RAISER = re.compile(r"Traceback \(most recent call last\): \(RANK (\d{1,6})\)")
-"""torch.distributed.checkpoint prints it on all ranks."""
+"""torch.distributed.checkpoint prints this on all ranks."""
 _TABLE = ("exitcode", "error_file", "traceback")
-"""Rows of torch's table of failed ranks that come below the one with the rank."""
+"""Rows of torch's failure table below the one with the rank."""
 
 
 def described(rule, chunk, line, text, by, fields, arrived, backlog):
@@ -68,10 +68,10 @@ def described(rule, chunk, line, text, by, fields, arrived, backlog):
 
 def _bounded(chunk, line, arrived):
     # type: (Chunk, CandidateLine, float) -> tuple[float | None, dict[str, Any]]
-    """When a line without a time, that was there before us, was written at the latest, and what bounds that.
+    """The latest possible time of an undated line from before the agent came, and the kind of bound.
 
-    It is no younger than the next time below it, and no older than the last one above it. Where no line near
-    it carries a time it is undated: that it is read now logs nothing.
+    It is not later than the next time below it, and not earlier than the last one above it. Without a nearby
+    time it is undated; the time of reading proves nothing.
     """
     below, above = chunk.next_time(line.end, arrived), chunk.last_time(line.start, arrived)
     if below is not None:
@@ -83,15 +83,15 @@ def _bounded(chunk, line, arrived):
 
 def severity_of(rule, fields, level, gave_up):
     # type: (CompiledRule, dict[str, Any], str | None, bool) -> str
-    """The rule's, but no more than a note where the line calls itself information and names no end."""
+    """The rule's severity; at most `info` if the line calls itself information and reports no end."""
     return "info" if level in MILD and not rule.exact and not gave_up else rule.severity_of(fields)
 
 
 def whose(by, fields, known, reading=None):
     # type: (Speaker, dict[str, Any], dict[str, Any], LineRanks | None) -> dict[str, Any]
-    """Rank, process and host of a finding: by the line's text, its prefix, or what is known of the file.
+    """Rank, process and host of a finding: from the line's text, its prefix, or the file's known writer.
 
-    Only what is known of the writing process itself goes before the prefix. `reading`: of the line itself.
+    Only facts about the writing process take precedence over the prefix. `reading`: of the line itself.
     """
     found = {}  # type: dict[str, Any]
     sure = known.get("rank") is not None and known.get("rank_from") == "process"

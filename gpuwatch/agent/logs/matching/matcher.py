@@ -1,4 +1,4 @@
-"""Searching one line for one rule: bounded, and accounted to the rule."""
+"""Searches one line for one rule, with limits on length and CPU time."""
 
 import re
 import time
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from .ruleset import CompiledRule, LazyPattern, RuleSet  # noqa: F401 - used in type comments
 
 SEARCHED_CHARS = 4096
-"""Characters of a line that are searched, around the phrase that led there."""
+"""Characters of a line that are searched, around the phrase."""
 SLOW_S = 0.05
 """CPU seconds that one rule may take for one line."""
 MAX_SLOW = 3
-"""A rule that was slow so often in a file is suspended there, at once after one line of ten times that."""
+"""Slow searches after which a rule is suspended in a file; one that took ten times `SLOW_S` suffices."""
 
 
 class LineMatcher(object):
@@ -34,15 +34,15 @@ class LineMatcher(object):
         self._file = file
         self._off = ruleset.off_in(file)
         self._slow = {}  # type: dict[str, int]
-        """How many lines of this file each rule was slow on."""
+        """Rule -> number of lines of this file on which it was slow."""
         self.matched = []  # type: list[tuple[CompiledRule, str]]
-        """Rules of which a pattern matched, whatever came of it, with the text of the match."""
+        """Rules with a matching pattern (accepted or not), with the matched text."""
 
     def fields(self, rule, text, hit, general=False):
         # type: (CompiledRule, str, int, bool) -> dict[str, Any] | None
-        """The fields of a match, around the place `hit` of a long line; None: the rule does not match.
+        """The fields of a match, near offset `hit` of a long line; None: no match.
 
-        `general`: of the rule's patterns in general words.
+        `general`: use the rule's general patterns.
         """
         if self._is_off(rule):
             return None
@@ -58,7 +58,7 @@ class LineMatcher(object):
 
     def raised(self, rule, text):
         # type: (CompiledRule, str) -> dict[str, Any] | None
-        """The fields of an exception that ends a traceback; None: the rule does not know it."""
+        """The fields of an exception that ends a traceback; None: the rule does not match it."""
         if rule.raised is None or self._is_off(rule):
             return None
         text = text[:SEARCHED_CHARS]
@@ -69,9 +69,9 @@ class LineMatcher(object):
 
     def is_error(self, rule, text, chunk, line, raised=False):
         # type: (CompiledRule, str, Chunk, CandidateLine, bool) -> bool
-        """Whether a message calls itself an error, and is neither advice, data nor the output of a test.
+        """True if a message is logged as an error, and is no advice, data or test output.
 
-        `raised`: it ends a traceback, and is an error whatever it calls itself.
+        `raised`: it ends a traceback, and is an error at any level.
         """
         raw = line.raw(chunk)
         if self._is_off(rule):
@@ -87,9 +87,9 @@ class LineMatcher(object):
 
     def after(self, rule, chunk, start, fields, record=()):
         # type: (CompiledRule, Chunk, int, dict[str, Any], Any) -> bool
-        """Whether what the rule wants above the line at `start` stands there; its groups join the fields.
+        """Check the rule's condition on the lines above `start`; its groups are added to the fields.
 
-        `record` are messages above it in the same physical line.
+        `record`: earlier messages on the same physical line.
         """
         if rule.above is not None:
             self._above(rule, rule.above, chunk.above(start, rule.above_lines), fields, record)
@@ -110,7 +110,7 @@ class LineMatcher(object):
 
     def recovery(self, rule, text):
         # type: (CompiledRule, str) -> dict[str, Any] | None
-        """The fields of a line that ends what the rule found."""
+        """The fields of a line that ends what the rule found, or None."""
         if rule.recovery is None or self._is_off(rule):
             return None
         found = self._first(rule, [rule.recovery], text[:SEARCHED_CHARS])
@@ -118,12 +118,12 @@ class LineMatcher(object):
 
     def ends_block(self, rule, text):
         # type: (CompiledRule, str) -> bool
-        """Whether a line is the last one of the rule's block."""
+        """True if a line is the last one of the rule's block."""
         return rule.until is not None and self._first(rule, [rule.until], text[:SEARCHED_CHARS]) is not None
 
     def reading(self, dialects, text):
         # type: (list[CompiledDialect], str) -> ProgressReading | None
-        """What a line reports in the first dialect that it is of."""
+        """The values of a line in the first dialect that matches."""
         for dialect in dialects:
             if self._is_off(dialect):
                 continue
@@ -144,7 +144,7 @@ class LineMatcher(object):
 
     def _first(self, rule, patterns, text):
         # type: (CompiledRule, list[LazyPattern], str) -> re.Match[str] | None
-        """The first match of one of a rule's patterns; nothing of ours runs while the rule is marked."""
+        """The first match of a rule's patterns; while the rule is announced, nothing else runs."""
         if not patterns or rule.id in self._off:
             return None
         began = self._enter(rule)
@@ -177,7 +177,7 @@ class LineMatcher(object):
 
 def fields_of(groups):
     # type: (dict[str, str | None]) -> dict[str, Any]
-    """Named groups as data: those that took part, numbers where they look like one."""
+    """Named groups as data, without unmatched ones; numbers are converted."""
     return {name: typed(value.strip()) for name, value in groups.items() if value is not None}
 
 

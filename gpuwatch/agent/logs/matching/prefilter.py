@@ -1,9 +1,14 @@
-"""Where in a chunk of log bytes a rule may match: lines of a known shape are passed over in bulk.
+"""The literal prefilter: finds the places in a chunk where a rule may match, skipping known shapes of lines.
 
-A shape is a line without its digits. A log repeats the same lines over and over with other numbers, so nearly
-all of a chunk is distinguished by one set difference, whatever the number of rules. What a shape never seen
-before may lead to is found out once, by its words; a word is compared with the phrases once, too. Nothing is
-lost: where a phrase stands in a line, the phrase without its digits stands in the line's shape.
+A shape is a line without its digits. A log repeats the same lines with other numbers, so one set difference
+handles nearly all of a chunk, whatever the number of rules. For a new shape, the possible phrases are
+determined once, by its words; each word is also compared with the phrases only once. Nothing is lost: if a
+line contains a phrase, its shape contains the phrase without digits.
+
+Example: `step 41 loss 2.31` and `step 42 loss 2.29` have the shape `step  loss .`. It contains no phrase, so
+after the first line all of them are skipped. `rank 3: NCCL timeout` is a new shape with a word of the phrase
+`NCCL timeout`: `hits` returns its offset and the phrase, and the matcher tries only that phrase's rules
+there.
 """
 
 from ..lines.json_lines import has_escapes, unescaped
@@ -19,36 +24,36 @@ if TYPE_CHECKING:
 MAX_WORDS = 50000
 MAX_SHAPES = 40000
 FEW_TEXTS = 60
-"""So many texts are looked for one after another; with more of them, the words of a line are."""
+"""Up to this many texts are searched one after another; for more, the words of a line are looked up."""
 HEAD_CHARS = 3
-"""Characters by which the parts of words are looked up."""
+"""Characters by which parts of words are indexed."""
 MAX_BYTES = 4 << 20
-"""Of all shapes that are remembered."""
+"""Bytes of all remembered shapes."""
 MAX_SHAPE = 2000
-"""Longer ones are looked at anew each time."""
+"""Longer shapes are examined each time."""
 MAX_PROGRESS_SHAPE = 8000
-"""The same of shapes that may report progress: a line may name hundreds of metrics."""
+"""The limit for shapes that may report progress: a line may name hundreds of metrics."""
 
 _NO_HITS = []  # type: list[Any]
 _DIGITS = b"0123456789"
 _CONTROLS = bytes(c for c in range(32) if c not in (9, 10, 13)) + b"\x7f"
 SHAPELESS = _CONTROLS + _DIGITS
-"""Bytes of a line that its shape is without."""
+"""Bytes that are removed from a line to get its shape."""
 _LETTERS = bytes(c if 65 <= c <= 90 or 97 <= c <= 122 else 32 for c in range(256))
 
 
 class Sieve(object):
-    """Remembers the shapes of the lines of one log, or of several."""
+    """Remembers the shapes of one or several logs."""
 
     def __init__(self, ruleset, phrases=None):
         # type: (RuleSet, list[Phrase] | None) -> None
-        """`phrases`: those of the rule set that are looked for; all where it is left out."""
+        """`phrases`: those to look for; by default all of the rule set."""
         self._exact = {}  # type: dict[bytes, list[Phrase]]
         self._folded = {}  # type: dict[bytes, list[Phrase]]
         self._inside = {}  # type: dict[bytes, list[Phrase]]
         self._folded_inside = {}  # type: dict[bytes, list[Phrase]]
         self._heads = {}  # type: dict[bytes, list[bytes]]
-        """The first small letters of parts of words -> these parts."""
+        """First lower-case letters of word parts -> these parts."""
         self._sizes = []  # type: list[int]
         self._anywhere = []  # type: list[Phrase]
         self._bare = {}  # type: dict[Phrase, bytes]
@@ -57,7 +62,7 @@ class Sieve(object):
         self._plain_shapes = set()  # type: set[bytes]
         self._rule_shapes = {}  # type: dict[bytes, list[Phrase]]
         self._progress_shapes = {}  # type: dict[bytes, list[CompiledDialect]]
-        """Shapes of lines that may report progress: of those the newest one is enough."""
+        """Shapes of lines that may report progress, of which only the newest line is needed."""
         self._bytes = 0
         self._dialects = ruleset.dialects
         for phrase in ruleset.phrases if phrases is None else phrases:
@@ -65,9 +70,9 @@ class Sieve(object):
 
     def hits(self, data, newest=None):
         # type: (bytes, Newest | None) -> list[tuple[int, Phrase]]
-        """Places where a phrase of a rule stands in `data` (whole lines, no escapes), by place, once a line.
+        """Offsets in `data` (complete lines, no escapes) where a rule's phrase occurs; one per line.
 
-        `newest` is handed the last lines of those shapes that may report progress.
+        `newest` receives the last lines of the shapes that may report progress.
         """
         if b"\r" in data:
             data = data.replace(b"\r", b"\n")
@@ -94,7 +99,7 @@ class Sieve(object):
 
     def no_progress(self, shape):
         # type: (bytes) -> None
-        """Lines of this shape report no progress after all, whatever their digits."""
+        """Record that lines of this shape report no progress, whatever their digits."""
         if self._progress_shapes.pop(shape, None) is not None and shape not in self._rule_shapes:
             self._plain_shapes.add(shape)
 
@@ -110,7 +115,7 @@ class Sieve(object):
 
     def _look(self, shapes):
         # type: (set[bytes]) -> dict[bytes, list[Phrase]]
-        """The shapes that a phrase may stand in; the others, and these, are remembered."""
+        """The shapes that may contain a phrase; all examined shapes are remembered."""
         searched_shapes = {}  # type: dict[bytes, list[Phrase]]
         fresh = []  # type: list[bytes]
         for shape in shapes:
@@ -145,7 +150,7 @@ class Sieve(object):
 
     def _few(self, literal, anywhere):
         # type: (set[bytes], list[Phrase]) -> list[bytes] | None
-        """The texts of which one must stand in a shape, if they are so few that this is quicker to see."""
+        """The texts of which a shape must contain one, if they are few enough to search directly."""
         phrases = {phrase for word in literal for phrase in self._literal_words[word]}
         phrases.update(anywhere)
         if len(phrases) > FEW_TEXTS or any(phrase.fold for phrase in phrases):
@@ -187,7 +192,7 @@ class Sieve(object):
 
     def _learn(self, words):
         # type: (set[bytes]) -> None
-        """Find out which phrases each of these words may belong to."""
+        """Determine the phrases to which each of these words may belong."""
         if len(self._plain_words) + len(self._literal_words) > MAX_WORDS:
             self._plain_words.clear()
         for word in words:
@@ -205,7 +210,7 @@ class Sieve(object):
 
     def _parts_in(self, folded):
         # type: (bytes) -> set[bytes]
-        """The parts of words that may stand in a word of small letters, by how they begin."""
+        """The word parts that a lower-case word may contain, by their beginnings."""
         if not self._heads:
             for part in set(self._inside).union(self._folded_inside):
                 self._heads.setdefault(part[:HEAD_CHARS].lower(), []).append(part)

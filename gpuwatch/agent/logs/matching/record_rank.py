@@ -1,4 +1,4 @@
-"""The rank of a line by what is around its message: its record, the logger's line above a traceback."""
+"""Finds the rank of a line from its surroundings: its record, or the logger's line above a traceback."""
 
 import re
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .chunk import Chunk  # noqa: F401 - used in type comments
 
 MAX_ABOVE = 60
-"""Lines of a traceback that are looked through for its first one."""
+"""Lines of a traceback that are searched for its beginning."""
 _DATED = re.compile(rb".{0,40}?(?:\d{4}[-/]\d\d[-/]\d\d|\d\d:\d\d:\d\d)")
 """A line that begins with a time of its own."""
 _BEGIN = re.compile(r"Traceback \(most recent call last\)")
@@ -25,7 +25,7 @@ _LOGGED = re.compile(r"\b(?:ERROR|CRITICAL|FATAL|EXCEPTION|WARNING)\b|exception|
 
 def read_around(chunk, line, text, by):
     # type: (Chunk, CandidateLine, str, Speaker) -> LineRanks
-    """Read a message of a line; one below a traceback is of the rank that began that."""
+    """Read a message of a line; one below a traceback belongs to the rank that began it."""
     reading = read_message(text, by, chunk.clean[line.start : line.end])
     known = by.rank is not None or by.local_rank is not None or by.task is not None
     if known or not reading.empty or text[:1] in (" ", "\t"):
@@ -40,7 +40,7 @@ def read_around(chunk, line, text, by):
 
 def read_message(text, by, raw):
     # type: (str, Speaker, bytes) -> LineRanks
-    """Read a message, else the fields of the JSON record `raw` that it is of, else the name of its host."""
+    """Read a message, else the fields of its JSON record `raw`, else the name of its host."""
     reading = line_ranks(text)
     if reading.empty and b'{"' in raw:
         reading = record_ranks(line_text(raw))
@@ -53,7 +53,7 @@ def read_message(text, by, raw):
 
 def _of_record(above, raw, by):
     # type: (bytes, bytes, Speaker) -> LineRanks | None
-    """Who wrote the error record that a line without a time goes on with."""
+    """The writer of the error record that a line without a time continues."""
     if _DATED.match(above) is None or _DATED.match(raw) is not None:
         return None
     text, who = messages(above)[0][-1]
@@ -65,7 +65,7 @@ def _of_record(above, raw, by):
 
 def _of_traceback(lines, by):
     # type: (list[bytes], Speaker) -> LineRanks | None
-    """Who began the traceback that these lines end with: its first line, or the logger's line above that."""
+    """The writer of the traceback that these lines end: from its first line, or the logger's line above."""
     begun = False
     for raw in reversed(lines):
         text, who = messages(raw)[0][-1]
@@ -85,7 +85,7 @@ def _of_traceback(lines, by):
 
 def _with_tag(text, by):
     # type: (str, Speaker) -> LineRanks
-    """Read a line whose tag may have named the process: `r17@gpu-2 | ERROR | it died`."""
+    """Read a line whose tag may name the process: `r17@gpu-2 | ERROR | it died`."""
     reading = line_ranks(text)
     if reading.empty and by.rank is not None:
         reading.take("rank", by.rank)

@@ -1,9 +1,9 @@
-"""The rules as they travel to a node: plain dicts of `gpuwatch.rules.compiling.compile`, ready for a search.
+"""Rules as sent to a node: plain dicts of `gpuwatch.rules.compiling.compile`, prepared for searching.
 
-A literal is a dict. Its `text` stands in every line that its pattern matches (`fold`: in any case). `lead`
-is the most distinctive word in it once its digits are gone; with `whole` no letter can stand before or behind
-that word, without it may be a part of a longer one. `needs` are groups of words in small letters: of each
-group one stands in the line, too.
+A literal is a dict. Every line that its pattern matches contains its `text` (`fold`: in any case). `lead` is
+its most distinctive word without digits; with `whole` no letter may stand before or after that word,
+otherwise it may be part of a longer one. `needs` are groups of lower-case words: of each group one is in the
+line too.
 """
 
 import re
@@ -21,13 +21,13 @@ PROGRESS = "progress"
 """The `kind` of a dialect among the compiled rules."""
 
 MAX_FILES = 3
-"""A rule that was suspended in so many files is tried in no further one."""
+"""Files in which a rule may be suspended before it is suspended everywhere."""
 MAX_LIKE = 4
-"""Dialects that are like each other in turn."""
+"""Depth of dialects that extend each other."""
 
 _DIGIT = re.compile(rb"\d")
 _ESCAPED = re.compile(rb"[^ -~]|[\"\\<>&]")
-"""Characters that JSON writes in another way."""
+"""Characters that JSON escapes."""
 NUMBER = re.compile(r"[+-]?\d{1,18}$")
 FRACTION = re.compile(r"[+-]?\d{1,18}\.\d{1,18}$")
 
@@ -44,7 +44,7 @@ class CompiledFlood(object):
 
 
 class LazyPattern(object):
-    """A regular expression that is compiled at its first search: few rules meet a line that may match."""
+    """A regular expression that is compiled at its first search, since few rules see a possible match."""
 
     __slots__ = ("search", "text")
 
@@ -55,7 +55,7 @@ class LazyPattern(object):
 
     def compile(self):
         # type: () -> None
-        """Make it ready.
+        """Compile it now.
 
         Raises:
             re.error: this Python cannot compile it; so do RecursionError and OverflowError.
@@ -69,7 +69,7 @@ class LazyPattern(object):
 
 
 class CompiledRule(object):
-    """One rule."""
+    """A rule prepared for searching."""
 
     __slots__ = (
         "above", "above_lines", "after", "after_lines", "block", "exact", "fallback", "flood", "general",
@@ -87,12 +87,12 @@ class CompiledRule(object):
         self.unless = [LazyPattern(each) for each in plain.get("unless", ())]
         general = plain.get("general")  # type: Any
         self.general = [LazyPattern(each) for each in general["match"]] if general else []
-        """In general words: searched only in lines that no rule in words of its own explains."""
+        """General patterns: searched only in lines that no specific pattern explains."""
         self.general_unless = [LazyPattern(each) for each in general["unless"]] if general else []
         self.exact = bool(plain.get("exact"))
-        """Counts at any level of the line, and inside advice."""
+        """True: matches at any level of the line, and inside advice."""
         self.fallback = bool(plain.get("fallback"))
-        """Asked only of error lines that no other rule explains."""
+        """True: tried only on error lines that no other rule explains."""
         after = plain.get("after")
         self.after = LazyPattern(after["match"]) if after else None
         self.after_lines = int(after["lines"]) if after else 0
@@ -104,31 +104,31 @@ class CompiledRule(object):
         self.until = LazyPattern(until) if until else None
         raised = plain.get("raised")
         self.raised = LazyPattern(raised) if raised else None
-        """Searched in the line that ends a Python traceback, where no other rule explains it."""
+        """Searched in the line that ends a Python traceback, if no other rule explains it."""
         self.newest = bool(plain.get("newest"))
-        """One finding of each speaker, which is always the newest match."""
+        """True: one finding per writer, always the newest match."""
         self.once = bool(plain.get("once"))
-        """Two matches of one text, in lines that differ in digits only, state the same."""
+        """True: two matches with equal text, in lines that differ only in digits, are the same."""
         flood = plain.get("flood")  # type: Any
         self.flood = CompiledFlood(flood["count"], flood["seconds"]) if flood else None
         recovery = plain.get("recovery")  # type: Any
         self.recovery = LazyPattern(recovery["match"]) if recovery else None
         self.same = list(recovery["same"]) if recovery else []
         self.steady = bool(plain.get("steady"))
-        """Whether its patterns treat all digits alike."""
+        """True if its patterns treat all digits alike."""
         self.programs = tuple(plain.get("programs") or DEFAULT)
-        """Whose lines it is about, where a line names its program."""
+        """Programs whose lines it applies to, where a line names its program."""
         self.severity_by = plain.get("severity_by") or {}  # type: dict[str, dict[str, str]]
 
     @property
     def is_specific(self):
         # type: () -> bool
-        """Whether `match` shows what a line is about, and not only that something failed."""
+        """True if `match` shows what a line is about, not only that something failed."""
         return self.role != "hint" and self.raised is None
 
     def patterns(self):
         # type: () -> Iterator[LazyPattern]
-        """All that it may search for."""
+        """All patterns that it may search."""
         for each in self.match + self.unless + self.general + self.general_unless:
             yield each
         for one in (self.after, self.above, self.until, self.raised, self.recovery):
@@ -137,7 +137,7 @@ class CompiledRule(object):
 
     def severity_of(self, fields):
         # type: (dict[str, Any]) -> str
-        """The severity, or what a field makes of it."""
+        """The severity, as modified by a field."""
         for name, table in self.severity_by.items():
             if name in fields and str(fields[name]) in table:
                 return table[str(fields[name])]
@@ -145,7 +145,7 @@ class CompiledRule(object):
 
 
 class Phrase(object):
-    """A literal, and the rules that it may lead to; or the dialects of progress lines."""
+    """A literal with its rules, or with dialects of progress lines."""
 
     __slots__ = ("dialects", "fold", "lead", "needs", "recoveries", "rules", "text", "whole")
 
@@ -160,11 +160,11 @@ class Phrase(object):
         self.recoveries = []  # type: list[CompiledRule]
         self.dialects = []  # type: list[CompiledDialect]
         self.needs = None  # type: list[list[list[bytes]]] | None
-        """For each of its patterns the groups of words beside it; None: nothing need stand there."""
+        """For each of its patterns the groups of other words required; None: none are."""
 
     def takes(self, needs):
         # type: (Any) -> None
-        """One more pattern has this literal, with groups of words beside it, or with none."""
+        """Add a pattern with this literal and its groups of other words, if any."""
         if self.needs is None and (self.rules or self.recoveries or self.dialects):
             return
         groups = [_forms(tuple(group)) for group in needs or ()]
@@ -175,7 +175,7 @@ class Phrase(object):
 
     def may_match(self, lowered):
         # type: (bytes) -> bool
-        """Whether the words that one of its patterns needs stand in a line of small letters."""
+        """True if a lower-case line contains the words that one of its patterns needs."""
         if self.needs is None:
             return True
         for groups in self.needs:
@@ -192,12 +192,12 @@ class Phrase(object):
     @property
     def leads_to_findings(self):
         # type: () -> bool
-        """Whether a line with it may be a finding, or end one."""
+        """True if a line with it may be a finding, or end one."""
         return bool(self.rules or self.recoveries)
 
     def steady(self):
         # type: () -> bool
-        """Whether lines that differ in their digits only are all the same to it and its rules."""
+        """True if lines that differ only in digits are equal to it and its rules."""
         return (
             not self.recoveries and not _DIGIT.search(self.text) and all(rule.steady for rule in self.rules)
         )
@@ -212,16 +212,16 @@ class RuleSet(object):
         dialects = [each for each in compiled if each.get("kind") == PROGRESS]
         self.rules = [CompiledRule(each) for each in rules]
         self.dialects = [CompiledDialect(each) for each in dialects]
-        """In the order in which a line is tried."""
+        """In the order in which they are tried."""
         self.suspended = {}  # type: dict[str, str]
-        """Rule -> why it was suspended last, with the file."""
+        """Rule -> why and in which file it was last suspended."""
         self.off_everywhere = set()  # type: set[str]
-        """Rules that are searched for in no file any more."""
+        """Rules that are suspended in all files."""
         self._off = {}  # type: dict[str, set[str]]
         self.entered = None  # type: Any
-        """Called with a rule's id before each of its searches, where set."""
+        """Called with a rule's id before each of its searches, if set."""
         self.left = None  # type: Any
-        """Called behind each search, where set."""
+        """Called after each search, if set."""
         found = {}  # type: dict[tuple[str, bool, str], Phrase]
         paced = {}  # type: dict[tuple[str, bool, str], Phrase]
         for rule, plain in zip(self.rules, rules):  # noqa: B905 - strict needs Python 3.10
@@ -248,7 +248,7 @@ class RuleSet(object):
 
     def compile(self):
         # type: () -> None
-        """Make the patterns of all rules ready.
+        """Compile the patterns of all rules.
 
         Raises:
             re.error: this Python cannot compile one; so do RecursionError and OverflowError.
@@ -259,12 +259,12 @@ class RuleSet(object):
 
     def off_in(self, file):
         # type: (str) -> set[str]
-        """The rules that are suspended in a file; the set changes when one more is."""
+        """The rules suspended in a file; the returned set is live."""
         return self._off.setdefault(file, set())
 
     def suspend(self, rule, why, file=None):
         # type: (str, str, str | None) -> None
-        """Search for this rule no more in this file; in none where none is named, or after `MAX_FILES`."""
+        """Suspend a rule in this file; everywhere if none is named, or after `MAX_FILES`."""
         self.suspended[rule] = why
         if file is not None:
             self.off_in(file).add(rule)
@@ -273,7 +273,7 @@ class RuleSet(object):
 
     def _phrases(self, found, literal):
         # type: (dict[tuple[str, bool, str], Phrase], dict[str, Any]) -> list[Phrase]
-        """A literal, and how it stands in a JSON string."""
+        """The phrases of a literal as is, and in its JSON-escaped form."""
         own = self._phrase(found, literal)
         return [own] + [self._phrase(found, dict(literal, text=text)) for text in _in_json(own.text)]
 
@@ -287,7 +287,7 @@ class RuleSet(object):
 
 def _words(by_id, name, depth):
     # type: (dict[str, CompiledDialect], str | None, int) -> dict[str, str]
-    """The words of a dialect with those of the one that it is like, and so on."""
+    """The words of a dialect, with those of the one that it extends, recursively."""
     dialect = by_id.get(name or "")
     if dialect is None or depth > MAX_LIKE:
         return {}
@@ -298,7 +298,7 @@ def _words(by_id, name, depth):
 @lru_cache(maxsize=1 << 14)
 def _forms(words):
     # type: (tuple[str, ...]) -> list[bytes]
-    """Words as they stand in a line of small letters without digits; in a JSON string, too."""
+    """The forms of words in a lower-case line without digits, also in a JSON string."""
     forms = []  # type: list[bytes]
     for word in words:
         plain = word.encode("utf-8")
@@ -311,7 +311,7 @@ def _forms(words):
 @lru_cache(maxsize=1 << 14)
 def _in_json(text):
     # type: (bytes) -> list[str]
-    """How a literal stands in a JSON string, where that is not the literal itself."""
+    """The forms of a literal in a JSON string, where they differ."""
     return [form.decode("utf-8") for form in escaped(text)] if _ESCAPED.search(text) else []
 
 
@@ -322,7 +322,7 @@ def _comes_last(dialect):
 
 def typed(text):
     # type: (str) -> str | int | float
-    """A field's value: a number where it looks like one."""
+    """A field's value, as a number if it looks like one."""
     if NUMBER.match(text):
         return int(text)
     return float(text) if FRACTION.match(text) else text

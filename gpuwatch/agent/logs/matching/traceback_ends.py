@@ -1,8 +1,8 @@
-"""The lines that end Python tracebacks: the exception, whatever its name is.
+"""Finds the lines that end Python tracebacks: the exception, whatever its name.
 
-A traceback is its head, indented frames, and an unindented line of the same process below them. Each of these
-stands behind the same prefix (`[rank3]: `, a logger's stamp, the margin of an exception group), or only the
-head behind the head of a logger's record.
+A traceback is its head, indented frames, and an unindented line of the same process below them. All of these
+have the same prefix (`[rank3]: `, a logger's stamp, the margin of an exception group), or only the head
+follows a logger's head.
 """
 
 import re
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 HEAD = b"Traceback (most recent call last)"
 FRAME = b'  File "'
 MAX_BELOW = 400
-"""Lines of all processes below the head among which its exception is looked for."""
+"""Lines (of all processes) below the head that are searched for the exception."""
 MAX_BELOW_FRAMES = 40
-"""The same below a frame whose head is not in the file."""
+"""The limit below a frame whose head is not in the file."""
 MAX_OPEN = 512
-"""Tracebacks of one file that go on in the next chunk."""
+"""Tracebacks of one file that continue in the next chunk."""
 
 _FRAME = re.compile(rb"""[ \t]{1,20}File "[^"\r\n]{1,500}", line \d{1,9}""")
 _HEADLESS = re.compile(rb""" {2}File "[^"\r\n]{1,500}", line \d{1,9}, in [^\r\n]""")
 _NAMED_EXCEPTION = re.compile(
     rb"(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,80}(?:Error|Exception|Timeout|Exit)\s{0,2}(?::|$)"
 )
-"""The exception of a traceback whose head is not in the file needs the name of one."""
+"""Name of an exception, required if the traceback's head is not in the file."""
 _END = re.compile(rb"[\r\n]")
 _ZEROS = bytes(48 if 48 <= c <= 57 else c for c in range(256))
 
@@ -48,12 +48,15 @@ class Traceback(object):
         self.headless = headless
         self.framed = headless
         self.prefixed = not prefix.strip()
-        """Whether its lines have the prefix of its head."""
+        """True if its lines have the prefix of its head."""
         self.left = MAX_BELOW_FRAMES if headless else MAX_BELOW
 
     def take(self, line):
         # type: (bytes) -> tuple[bool, str | None]
-        """Take the next line in: whether the traceback ends with it, and the exception where it is one."""
+        """Process the next line.
+
+        Return whether the traceback ends with it, and the exception if it is one.
+        """
         self.left -= 1
         size = len(self.prefix)
         alike = line[:size].translate(_ZEROS) == self.prefix.translate(_ZEROS)
@@ -74,21 +77,21 @@ class Traceback(object):
 
     def _is_of_another(self, line, rest):
         # type: (bytes, bytes) -> bool
-        """Whether another process wrote the line, or a logger between two writes of the traceback."""
+        """True if another process, or a logger between two writes of the traceback, wrote the line."""
         return differ(messages(line)[0][-1][1], self.by) or time_of(line_text(rest), 0.0) is not None
 
 
 class TracebackEnds(object):
-    """The tracebacks of one file: feed it all chunks in order."""
+    """The tracebacks of one file; feed it all chunks in order."""
 
     def __init__(self):
         # type: () -> None
         self.open = []  # type: list[Traceback]
-        """Those that the last chunk ended in."""
+        """Tracebacks open at the end of the last chunk."""
 
     def copy(self):
         # type: () -> TracebackEnds
-        """The same tracebacks, for a line that is looked at before its end has come."""
+        """A copy, for examining a line before its end has come."""
         other = TracebackEnds()
         for each in self.open:
             again = Traceback(each.prefix, each.by, each.headless)
@@ -98,7 +101,7 @@ class TracebackEnds(object):
 
     def find(self, chunk):
         # type: (Chunk) -> dict[int, str]
-        """Where a line of the chunk begins that ends a traceback, and what it states behind the prefix."""
+        """Yield the start of each line in the chunk that ends a traceback, and its text after the prefix."""
         found = {}  # type: dict[int, str]
         frames = set()  # type: set[int]
         still = [each for each in self.open if not _walk(chunk, 0, each, found, frames)]
@@ -123,7 +126,10 @@ class TracebackEnds(object):
 
 def _headless(chunk, found, frames):
     # type: (Chunk, dict[int, str], set[int]) -> list[Traceback]
-    """Follow tracebacks whose head was cut off (`tail`, a rotation); those that go on in the next chunk."""
+    """Follow tracebacks without their head (`tail`, a rotation).
+
+    Return those that continue in the next chunk.
+    """
     still = []
     at = chunk.clean.find(FRAME)
     while at >= 0:
@@ -141,9 +147,9 @@ def _headless(chunk, found, frames):
 
 def _walk(chunk, start, each, found, frames):
     # type: (Chunk, int, Traceback, dict[int, str], set[int]) -> bool
-    """Follow a traceback from the line at `start` on; whether it ends in this chunk.
+    """Follow a traceback from the line at `start` on; True if it ends in this chunk.
 
-    Where lines with frames begin is added to `frames`.
+    Starts of lines with frames are added to `frames`.
     """
     clean = chunk.clean
     while start < len(clean):
@@ -163,7 +169,7 @@ def _walk(chunk, start, each, found, frames):
 
 def _in_record(line):
     # type: (bytes) -> str | None
-    """The exception of a traceback that stands in one JSON record."""
+    """The exception of a traceback within one JSON record."""
     head, framed = False, False
     for text, _ in messages(line)[0]:
         if HEAD.decode("ascii") in text:

@@ -1,1 +1,1 @@
-"""Numbers of training progress in lines: dialects, key-value pairs, which lines are read."""
+"""Reads training metrics from lines: dialects, key-value pairs, choice of lines."""

@@ -1,7 +1,7 @@
-"""How one framework writes its progress: what marks its lines, and which field each of their words is.
+"""How one framework logs its progress: which lines, and the quantity of each word.
 
-A dialect is plain data of `gpuwatch.rules.compiling.compile`: `match` (a line is of this dialect where one of
-them is found; named groups are quantities), `unless`, `words` (word -> quantity), and the rest in
+A dialect is plain data of `gpuwatch.rules.compiling.compile`: `match` (a line is of this dialect if one of
+them matches; named groups are quantities), `unless`, `words` (word -> quantity), and the rest as in
 `CompiledDialect`.
 """
 
@@ -20,9 +20,9 @@ READ_CHARS = 8192
 """Characters of a line that are read."""
 MAX_PHASES = 64
 MEANS, OF_STEPS = ("avg", "average", "mean", "running"), ("loss", "samples_per_s", "tokens_per_s")
-"""Words that begin so count for these fields only where the line does not report the step's own value."""
+"""Prefixes of words for means; they are used for these fields only if the line lacks the step's own value."""
 BATCHES = frozenset(("batch", "batch_idx", "mini_batch", "minibatch"))
-"""A batch of an epoch is the step only where the line names no step."""
+"""A batch of an epoch is the step only if the line names no step."""
 
 
 TIMER = re.compile(
@@ -31,15 +31,15 @@ TIMER = re.compile(
     r"|all_?reduce|reduce(?:_scatter)?|all_?to_?all|nccl|collective|barrier|gpu|kernel|preproc(?:ess(?:ing)?)?|augment(?:ation)?|collate)"
     r"(?:_(?:time|wait|step|comm))?(?:_?(?P<unit>ms|s|sec|us))?$"
 )
-"""Words for the time that a part of a step takes, with or without its unit."""
+"""Words for the duration of a part of a step, with or without unit."""
 FRACTION = re.compile(r"\d\.\d|\d ?(?:ms|us|s|secs?|seconds?)$")
 
 UNITS = ("_ms", "_us", "_s", "_sec")
-"""Behind the word of a timer: its value is a time without a fraction, too."""
+"""Suffixes of a timer word that make a whole number a time."""
 
 
 class ProgressReading(object):
-    """What one line reports."""
+    """The values of one line."""
 
     __slots__ = ("dialect", "fields", "phases")
 
@@ -52,7 +52,7 @@ class ProgressReading(object):
 
 
 class CompiledDialect(object):
-    """One dialect. Its patterns are compiled when the first line is tried: most dialects see none."""
+    """One dialect. Its patterns are compiled at the first line; most dialects see none."""
 
     __slots__ = (
         "_match", "_plain", "_unless", "fallback", "id", "least", "like", "needs", "per_epoch", "phases",
@@ -68,25 +68,25 @@ class CompiledDialect(object):
         self.words = plain.get("words", {})  # type: dict[str, str]
         self.like = plain.get("like")  # type: str | None
         self.shared = {}  # type: dict[str, str]
-        """The words of the dialect that it is `like`, which hold where it does not state otherwise."""
+        """The words of the dialect that it extends, used where it does not override them."""
         self.plain = bool(plain.get("plain"))
-        """Only the named groups are read, no words."""
+        """True: only named groups are read, no words."""
         self.phases = plain.get("phases")  # type: str | None
-        """The unit of its timers: every word with a number is one."""
+        """Unit of its timers: every word with a number is one."""
         self.per_epoch = bool(plain.get("per_epoch"))
-        """Its steps begin anew with every epoch."""
+        """True: steps start again with every epoch."""
         self.fallback = bool(plain.get("fallback"))
-        """Asked only where no other dialect fits."""
+        """True: tried only if no other dialect matches."""
         self.needs = frozenset(plain.get("needs", ()))
-        """Fields without all of which a line reports nothing."""
+        """Fields that a line must have to report anything."""
         self.least = int(plain.get("least", 1))
-        """Fewer fields report nothing."""
+        """Smallest number of fields."""
         self.steady = bool(plain.get("steady"))
-        """Whether its patterns treat all digits alike."""
+        """True if its patterns treat all digits alike."""
 
     def read(self, text):
         # type: (str) -> ProgressReading | None
-        """What a line of this dialect reports; None: it is none, or reports nothing.
+        """The values of a line of this dialect; None: it does not match, or has none.
 
         Raises:
             re.error: this Python cannot compile a pattern.
@@ -155,7 +155,7 @@ class CompiledDialect(object):
 
 def _timer(name, value, phases):
     # type: (str, str, dict[str, float]) -> None
-    """Take the time of a part of a step: in the unit of the value, else of the name, else in seconds."""
+    """Read the duration of a part of a step: by the unit of the value, else of the name, else in seconds."""
     timer = TIMER.search(name)
     one = {}  # type: Fields
     if timer is None:

@@ -1,4 +1,4 @@
-"""What stood in a log before we came, thinned: so many lines of each shape, evenly over all of them."""
+"""Samples a log's lines from before the agent came: a number of lines of each shape, evenly spaced."""
 
 import math
 import re
@@ -10,25 +10,25 @@ if TYPE_CHECKING:
     from .dialect import CompiledDialect  # noqa: F401 - used in type comments
 
 HISTORY_STEPS = 200
-"""Reported of one writer."""
+"""Steps reported for one writer."""
 MAX_SHAPE_LINES = 2 * HISTORY_STEPS
-"""Lines of one shape, at most; and half as many at least, where there were more."""
+"""Most lines of one shape; at least half as many are kept if there were more."""
 KEPT_IN_ALL = 4 * MAX_SHAPE_LINES
-"""Lines of all shapes: some 60 ms to read."""
+"""Lines of all shapes; about 60 ms to parse."""
 MAX_SHAPES = 512
 MAX_LINE = 4096
 RANKS_APART = 64
-"""Ranks that write one file without their numbers are at most so many steps apart."""
+"""Steps by which ranks that share a file without numbers may differ."""
 MAX_WRITERS, MAX_BEFORE = 1024, 4
 NAN = re.compile(rb"(?i)(?<![a-z_])nan(?![a-z_])")
 WRITER = re.compile(
     rb"^\s*(?:\[[^\]\d]{0,12}\d{1,6}\]|\d{1,6}: |\[\d+,\d+\]<)|[Rr](?:ank|ANK)\"?[ :=]{0,3}\d{1,6}\b"
 )
-"""Who states a line, as its first 200 bytes report."""
+"""The writer of a line, from its first 200 bytes."""
 
 
 class HistoryLine(object):
-    """A line with its number and, once that is known, its offset in the file (bytes)."""
+    """A line with its number and (once known) its offset in the file in bytes."""
 
     __slots__ = ("line", "number", "offset")
 
@@ -55,7 +55,7 @@ class _Kept(object):
 
     def thin(self):
         # type: () -> int
-        """Leave out every second line; how many that were."""
+        """Drop every second line; return how many."""
         before = len(self.lines)
         self.lines = self.lines[::2]
         self.stride *= 2
@@ -63,7 +63,7 @@ class _Kept(object):
 
 
 class Past(object):
-    """Is shown the lines of a backlog in the order of the file, and keeps a bounded number of them."""
+    """Receives the lines of a backlog in file order, and keeps a bounded number of them."""
 
     def __init__(self):
         # type: () -> None
@@ -71,15 +71,15 @@ class Past(object):
         self._number = 0
         self._lines = 0
         self._unplaced = []  # type: list[HistoryLine]
-        """Taken last; their offsets are those in the stretch that was taken."""
+        """Lines added last; their offsets are relative to their stretch."""
         self._before = {}  # type: dict[bytes, dict[bytes, tuple[HistoryLine, list[CompiledDialect]]]]
         """Writer -> shape without a NaN -> its newest line."""
         self._onsets = {}  # type: dict[tuple[bytes, bytes], list[tuple[HistoryLine, list[CompiledDialect]]]]
-        """Writer and shape with a NaN -> the first such line, behind those that were the newest before it."""
+        """(writer, shape with a NaN) -> the first such line, after the newest ones before it."""
 
     def take(self, lines, shapes, paced):
         # type: (list[bytes], list[bytes], dict[bytes, list[CompiledDialect]]) -> None
-        """Look at the next lines with their shapes; those in `paced` may report progress."""
+        """Add the next lines with their shapes; those in `paced` may report progress."""
         end = 0
         for index, shape in enumerate(shapes):
             begin, end = end, end + len(lines[index]) + 1
@@ -107,7 +107,7 @@ class Past(object):
 
     def place(self, offset_of):
         # type: (Callable[[int], int]) -> None
-        """Take in where the lines that were taken last stand in the file."""
+        """Convert the offsets of the lines added last into file offsets."""
         for row in self._unplaced:
             row.offset = offset_of(row.offset)
         del self._unplaced[:]
@@ -129,7 +129,7 @@ class Past(object):
 
     def lines(self):
         # type: () -> list[tuple[HistoryLine, list[CompiledDialect]]]
-        """What was kept, in the order of the file, with the dialects of each line."""
+        """The kept lines in file order, with their dialects."""
         found = []
         for kept in self._kept.values():
             lines = kept.lines if kept.lines[-1:] == [kept.last] else kept.lines + [kept.last]
@@ -143,7 +143,7 @@ class Past(object):
 
 def evenly(points):
     # type: (list[Any]) -> list[Any]
-    """At most `HISTORY_STEPS` points, with the first, the last, and both sides of the loss's turn to NaN."""
+    """At most `HISTORY_STEPS` points, with the first, the last, and both sides of a loss's turn to NaN."""
     if len(points) <= HISTORY_STEPS:
         return points
     last = len(points) - 1
@@ -157,9 +157,9 @@ def evenly(points):
 
 def _turn(points, apart):
     # type: (list[Any], int) -> int | None
-    """Where the run of losses that are no number begins that lasts to the end; None: there is none.
+    """Index of the start of the final run of non-finite losses; None: there is none.
 
-    Numbers less than `apart` steps before it are of ranks that are a little behind.
+    Finite values less than `apart` steps before it are of ranks that lag slightly.
     """
     turn = None
     for at in range(len(points) - 1, -1, -1):

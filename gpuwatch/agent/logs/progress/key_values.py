@@ -1,8 +1,8 @@
-"""The numbers of a line, each with the words before it and the unit behind it.
+"""Reads the numbers of a line, each with the words before and the unit after it.
 
-One reader for all ways to write a pair: `loss: 2.1`, `loss=2.1`, `'loss': 2.1`, `| loss  2.1 |`, `loss 2.1 lr
-3e-4`, `grad norm (clipped): 1.0`. What stands between one number and the next are the words of the next one,
-as far back as the last sign that parts them.
+One reader for all notations: `loss: 2.1`, `loss=2.1`, `'loss': 2.1`, `| loss  2.1 |`, `loss 2.1 lr 3e-4`,
+`grad norm (clipped): 1.0`. The text between two numbers belongs to the second one, back to the last
+separator.
 """
 
 import re
@@ -39,20 +39,20 @@ _BEFORE = " \t\"'`)%.,;*#>_-\u2022\u2514\u2500\u251c"
 _SPACES = re.compile(r"[\s_-]+")
 _BRACKETED = re.compile(r"(?:^|[\s,|])\[([A-Za-z][\w .-]{0,40})\]\s?[:=]\s{0,4}$")
 _VALUE = re.compile(r"(?:\"[^\"]{0,120}\"|[^\s\"]{1,80})\s{1,4}(?=\S)")
-"""Of logfmt: what stands behind a sign `=` without a blank, and before the next name."""
+"""A logfmt value: after `=` without a blank, up to the next name."""
 _SPEAKER = re.compile(
     r"^(?:r|rk|rank|w|worker|node|host|proc|process|task|trainer)\d{1,6}_|^(?:trainer|runner)_(?=step|iter)"
 )
-"""Who logs, at the head of a line without a sign behind it: `r5 step 40`."""
+"""The writer at the head of a line, without a sign after it: `r5 step 40`."""
 _WRAPPING = ("tensor", "np.float32", "np.float64")
 _MAX_VALUE_CHARS = 120
 
 
 def pairs(text):
     # type: (str) -> Iterator[tuple[str, str, str]]
-    """(words, value with its unit, rate): words are `canonical`; rate such as `tok/s`, else empty.
+    """(words, value with unit, rate): words are `canonical`; rate such as `tok/s`, else empty.
 
-    In `loss 2.5 tok/s 1200` the rate is the word of the number behind it.
+    In `loss 2.5 tok/s 1200` the rate is the word of the second number.
     """
     end = 0
     for number, found in enumerate(_PAIR.finditer(text)):
@@ -68,7 +68,7 @@ def pairs(text):
 
 def canonical(words):
     # type: (str) -> str
-    """Small letters, and one underscore for blanks, underscores and hyphens."""
+    """Lower case, with one underscore for blanks, underscores and hyphens."""
     return _SPACES.sub("_", words.strip(_AROUND).lower())
 
 

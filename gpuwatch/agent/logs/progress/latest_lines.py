@@ -1,4 +1,4 @@
-"""The newest lines that may report progress: kept as bytes, so that a flood costs one reading a tick."""
+"""Keeps the newest lines that may report progress as bytes, so that a flood costs one parse per tick."""
 
 import re
 from collections import OrderedDict
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from .history_lines import Past  # noqa: F401 - used in type comments
 
 MAX_CHUNK_LINES = 64
-"""Lines taken of one stretch of a file; the last one of each shape."""
+"""Lines taken from one stretch of a file; the last one of each shape."""
 MANY_WRITERS = 1024
-"""In a file of many ranks so many lines at the end are distinguished by who states them."""
+"""In a file of many ranks, the last lines among which writers are distinguished."""
 FLOOD_BYTES, FLOOD_WRITERS = 128 * 1024, 16
-"""In a flood only so many: the next stretch brings other ones."""
+"""Limits during a flood; the next stretch brings other lines."""
 MAX_WAITING_LINES = 256
-"""Lines that wait to be read."""
+"""Lines that wait to be parsed."""
 
 _MAY_DIFFER = re.compile(rb"^\s*(?:\[[A-Za-z ]{0,12}\]|: |\[,\]<)|[Rr](?:ank|ANK)\"?[ :=]{0,3}(?![A-Za-z])")
 
@@ -31,14 +31,17 @@ class Newest(object):
         # type: () -> None
         self._found = []  # type: list[tuple[int, bytes, bytes, list[CompiledDialect], bool]]
         self._odd = set()  # type: set[tuple[bytes, bytes]]
-        """Shapes with a NaN and the writers that have reported one."""
+        """Shapes with a NaN, and the writers that reported one."""
         self._waiting = OrderedDict()  # type: OrderedDict[Any, tuple[int, float, bool, bytes, bytes, list[CompiledDialect]]]
         self.past = None  # type: Past | None
-        """Is shown all lines that come while it is there: a backlog."""
+        """Receives all lines of a backlog while set."""
 
     def take(self, lines, shapes, paced, size):
         # type: (list[bytes], list[bytes], dict[bytes, list[CompiledDialect]], int) -> None
-        """The last line of each shape of `paced`; `shapes` are those of all `lines`, `size` their bytes."""
+        """Take the last line of each shape in `paced`.
+
+        `shapes` are those of all `lines`, `size` their bytes.
+        """
         if self.past is not None:
             self.past.take(lines, shapes, paced)
         last = dict(zip(shapes, range(len(shapes))))  # noqa: B905 - strict needs Python 3.10
@@ -58,7 +61,7 @@ class Newest(object):
 
     def _turns(self, lines, shapes, paced, last):
         # type: (list[bytes], list[bytes], dict[bytes, list[CompiledDialect]], dict[bytes, int]) -> set[int]
-        """Lines that are the first of their writer with a NaN, and the one that it reported before each."""
+        """Each writer's first line with a NaN, and its line before."""
         odd = {shape for shape in last if shape in paced and NAN.search(shape)}
         found = set()  # type: set[int]
         before = {}  # type: dict[bytes, int]
@@ -75,7 +78,7 @@ class Newest(object):
 
     def place(self, offset_of, arrived, backlog):
         # type: (Any, float, bool) -> None
-        """State of what was taken last where it stands in the file, and when it came."""
+        """Set the file offsets and arrival of the lines taken last."""
         if self.past is not None:
             self.past.place(offset_of)
         for at, line, shape, dialects, turn in self._found:
@@ -88,7 +91,10 @@ class Newest(object):
 
     def drain(self):
         # type: () -> list[tuple[int, float, bool, bytes, bytes, list[CompiledDialect]]]
-        """What waits, in the order in which it came: offset, arrival, backlog, line, shape, dialects."""
+        """Return and clear the waiting lines in arrival order.
+
+        Offset, arrival, backlog, line, shape, dialects.
+        """
         waiting = list(self._waiting.values())
         self._waiting.clear()
         return waiting
@@ -106,7 +112,7 @@ def _writer(line):
 
 def _others(lines, shapes, index, most):
     # type: (list[bytes], list[bytes], int, int) -> list[int]
-    """The last line of each writer that states the shape of the line at `index`."""
+    """The last line of each writer with the shape of the line at `index`."""
     shape = shapes[index]
     seen = {}  # type: dict[bytes, int]
     for at in range(index, max(-1, index - most), -1):

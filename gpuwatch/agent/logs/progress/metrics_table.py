@@ -1,4 +1,4 @@
-"""Training progress in a table (CSV, TSV): the header gives each column its meaning, each row is a step."""
+"""Training metrics in a table (CSV, TSV): the header names the columns, each row is a step."""
 
 import csv
 import re
@@ -13,23 +13,23 @@ if TYPE_CHECKING:
 
 ENDINGS = (".csv", ".tsv")
 COMMON = "progress.common"
-"""The dialect whose words all others share, unless they state otherwise; they name the columns too."""
+"""The dialect with words shared by all others unless overridden; they also name columns."""
 HEADER_BYTES = 16 * 1024
-"""Of the beginning of a file, in which the header must end."""
+"""Bytes at the start of a file in which the header must end."""
 MAX_COLUMNS = 2000
 TIME_COLUMNS = frozenset(("time", "timestamp", "datetime", "date", "wall_time", "walltime", "created_at"))
-"""Columns that may hold the time of a row; an elapsed time in them is none of a step."""
+"""Columns that may contain a row's time; an elapsed time there is not a step's."""
 METRICS = frozenset(
     ("loss", "lr", "grad_norm", "loss_scale", "samples_per_s", "tokens_per_s", "step_time_s", "tflops", "mfu")
 )
-"""A table without a column of one of these holds other data."""
+"""Columns of which a metrics table must have one."""
 _NUMBER = re.compile(r"[-+]?[\d.]{1,40}(?:[eE][-+]?\d{1,4})?$")
 _NOT_OF_TRAINING = re.compile(r"(?:^|[_/. ])(?:val|valid|validation|eval|evaluation|test|dev)(?:$|[_/. ])")
 _LOSS = re.compile(r"(?:^|[_/. ])loss(?:$|[_/. ])")
 
 
 class MetricsTable(object):
-    """The columns of one table. It reads a row as a dialect of `progress` reads a line."""
+    """The columns of one table. Reads a row as a dialect of `progress` reads a line."""
 
     id = "progress.table"
     steady = False
@@ -39,14 +39,14 @@ class MetricsTable(object):
         # type: (str, dict[int, str], int | None) -> None
         self._delimiter = delimiter
         self._quantities = quantities
-        """Index of a column -> its quantity."""
+        """Column index -> quantity."""
         self._time_column = time_column
         self.per_epoch = False
-        """Its steps begin anew with every epoch."""
+        """True: steps start again with every epoch."""
 
     def read(self, text):
         # type: (str) -> ProgressReading | None
-        """What a row reports; None where it names no step, or nothing else."""
+        """The values of a row; None if it has no step, or nothing else."""
         cells = self._cells(text)
         fields = {}  # type: Fields
         for index, quantity in self._quantities.items():
@@ -58,7 +58,7 @@ class MetricsTable(object):
 
     def time_cell(self, text):
         # type: (str) -> str
-        """What a row holds in the column of times; empty where there is none."""
+        """A row's cell in the time column; empty if there is none."""
         cells = self._cells(text)
         index = self._time_column
         return cells[index] if index is not None and index < len(cells) else ""
@@ -70,10 +70,10 @@ class MetricsTable(object):
 
 def table_of(begin, words):
     # type: (bytes, dict[str, str]) -> MetricsTable | None
-    """The table of metrics that begins with these bytes; None: it is no table, or one of other data.
+    """The metrics table that begins with these bytes; None: no table, or other data.
 
-    A table of metrics names a step (an epoch, where it names no step) and a metric in its header.
-    `words`: those of the dialect `COMMON`, each with its quantity.
+    Its header names a step (or an epoch) and a metric. `words`: those of the dialect `COMMON`, each with its
+    quantity.
     """
     header = _header(begin)
     if header is None:
@@ -112,7 +112,7 @@ def _cells(text, delimiter):
 
 def _quantities(names, words):
     # type: (list[str], dict[str, str]) -> dict[int, str]
-    """Index of a column -> its quantity, once each; batches and epochs are steps where nothing else is."""
+    """Column index -> quantity, each once; batches and epochs are steps if there is no other."""
     found = {}  # type: dict[int, str]
     for index, name in enumerate(names):
         quantity = words.get(name)

@@ -1,10 +1,10 @@
-"""What a number in a progress line may mean, and how it becomes a field in our units.
+"""Quantities of progress lines: meaning of a number, and its conversion to a field in gpuwatch's units.
 
-A quantity is what a dialect states about a word or a named group: `step_time_ms` is the field `step_time_s`,
-reported in milliseconds where the line writes no unit itself. Fields: step, total_steps, epoch, loss, lr,
-grad_norm, loss_scale, skipped, step_time_s, samples_per_s, tokens_per_s, tflops, mfu (0 to 1), mem_gib,
-eta_s, rank; of inference servers requests_running, requests_waiting, cache_share (0 to 1). What is not a
-number, or infinite, is the text "nan", "inf" or "-inf": JSON has no such numbers.
+A quantity is what a dialect assigns to a word or a named group: `step_time_ms` is the field `step_time_s`, in
+milliseconds unless the line has a unit. Fields: step, total_steps, epoch, loss, lr, grad_norm, loss_scale,
+skipped, step_time_s, samples_per_s, tokens_per_s, tflops, mfu (0 to 1), mem_gib, eta_s, rank; of inference
+servers requests_running, requests_waiting, cache_share (0 to 1). Non-finite values are the texts "nan", "inf"
+or "-inf", since JSON has none.
 """
 
 import re
@@ -38,13 +38,13 @@ GIB = {
     "m": 1.0 / 1024, "mb": 1.0 / 1024, "mib": 1.0 / 1024, "g": 1.0, "gb": 1.0, "gib": 1.0,
     "t": 1024.0, "tb": 1024.0, "tib": 1024.0,
 }  # fmt: skip
-"""What frameworks print as MB and GB they have divided by powers of 1024."""
+"""Frameworks that print MB and GB divide by powers of 1024."""
 THOUSANDS = {"k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9, "t": 1e12}
 
 MAX_QUANTITY = 1e18
-"""A larger number is none that anybody counted or measured."""
+"""Larger numbers count as invalid."""
 _UNIT_REQUIRED = 0.0
-"""A default of a quantity that is not taken without a unit of its own."""
+"""Marks quantities that require a unit in the line."""
 QUANTITIES = {
     "step": ("step", "of", 1.0),
     "total_steps": ("total_steps", "count", 1.0),
@@ -82,9 +82,9 @@ QUANTITIES = {
     "requests_waiting": ("requests_waiting", "count", 1.0),
     "cache_share": ("cache_share", "share", 1.0),
 }  # type: Dict[str, Quantity]
-"""Name -> field, how it is read, and the factor for a number that is written without a unit."""
+"""Name -> field, parser, and factor for a number without unit."""
 NOTHING = "-"
-"""Stated of a word that means nothing in this dialect, whatever it means elsewhere."""
+"""Marks a word without meaning in this dialect, whatever it means elsewhere."""
 
 _QUANTITY = re.compile(
     r"\A\s*[\"']?"
@@ -100,7 +100,7 @@ _DAYS = re.compile(r"(\d+) days?, ")
 
 def put(fields, quantity, text):
     # type: (Fields, str, str) -> bool
-    """Read `text` as a quantity into `fields`; what is there already stays. Whether it could be read."""
+    """Parse `text` as a quantity into `fields` without overwriting; True if it could be parsed."""
     name, kind, factor = QUANTITIES[quantity]
     if kind == "time":
         value = _duration(text, factor)  # type: Value | None
@@ -141,7 +141,7 @@ def _value(fields, text, kind, factor):
 
 def _count(fields, number, of):
     # type: (Fields, float, str | None) -> int | None
-    """A whole number; what it is of (`of`) is the total, where the steps are not known from elsewhere."""
+    """Parse a whole number; `of` is the total, unless the total steps are known from elsewhere."""
     if number < 0 or number != int(number):
         return None
     total = None if of is None else float(of.replace(",", ""))
@@ -158,7 +158,7 @@ def _odd(text):
 
 def _share(number, unit, factor):
     # type: (float, str, float) -> float | None
-    """A share as 0 to 1; -1 and -100 % stand for unknown, and over 1.5 it is in percent anyway."""
+    """A share as 0 to 1; -1 and -100 % mean unknown, and values over 1.5 are percent."""
     if unit == "%" or factor == QUANTITIES["mfu_pct"][2] or number > 1.5:
         number /= 100.0
     return number if 0 <= number <= 1.5 else None
@@ -166,7 +166,7 @@ def _share(number, unit, factor):
 
 def _duration(text, factor):
     # type: (str, float) -> float | None
-    """Seconds of `1:02:03`, `2 days, 1:02:03`, `4m 28s`, `360 ms` or a number alone."""
+    """Seconds of `1:02:03`, `2 days, 1:02:03`, `4m 28s`, `360 ms` or a plain number."""
     spelled = _SPELLED.match(text)
     if spelled is not None and len(_PART.findall(spelled.group("spelled").lower())) > 1:
         parts = _PART.findall(spelled.group("spelled").lower())

@@ -1,1 +1,1 @@
-"""Answers to requests: pages, searches, kernel lines."""
+"""Answers requests: pages, searches, kernel lines."""

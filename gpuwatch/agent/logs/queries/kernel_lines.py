@@ -1,4 +1,4 @@
-"""The kernel log among the log files: its records go through the rules, the newest are kept to be shown."""
+"""The kernel log as a log file: its records pass the rules, and the newest are kept for display."""
 
 from collections import deque
 
@@ -20,14 +20,16 @@ KEPT_RECORDS = 4000
 
 
 class KernelLines(object):
-    """Takes (unix seconds, text) records. `source` is where they come from; None: they cannot be read."""
+    """Processes (unix seconds, text) records. `source`: where they come from; None: unreadable."""
 
     def __init__(self, ruleset, ids, began, count, skipped, enter):
         # type: (RuleSet, Callable[[], int], float, int, Iterable[list[int]], Callable[[int], object]) -> None
-        """`began`: what is older was there before the agent; `count`: records that earlier readers had.
+        """`began`: older records were there before the agent; `count`.
 
-        `skipped`: stretches of records that earlier readers hung on; `enter` is reported a record's number
-        before the record is searched.
+        Records that earlier readers processed.
+
+        `skipped`: ranges of records on which earlier readers hung; `enter` is called with a record's number
+        before it is searched.
         """
         self.source = None  # type: str | None
         self.tails = []  # type: list[FollowedTail]
@@ -38,7 +40,7 @@ class KernelLines(object):
         self._enter = enter
         self._lines = 0
         self._taken = False
-        """Whether the first records were searched, be there none."""
+        """True once the first records (perhaps none) were searched."""
         self._grown_at = None  # type: float | None
         self._kept = deque(maxlen=KEPT_RECORDS)  # type: deque[tuple[int, float, str]]
 
@@ -76,7 +78,7 @@ class KernelLines(object):
 
     def page(self, offset, at, before, after):
         # type: (int | None, float | None, int, int) -> list[list[Any]]
-        """Rows around a record's number, a time or the end, as far back as records are kept."""
+        """Rows around a record number, a time or the end, as far back as records are kept."""
         first = self._kept[0][0] if self._kept else 0
         if at is not None:
             offset = next((number for number, t, _ in self._kept if t >= at), self._count)
@@ -88,17 +90,17 @@ class KernelLines(object):
     @property
     def size(self):
         # type: () -> int
-        """Records so far."""
+        """Number of records so far."""
         return self._count
 
     def matching(self, pattern, limit):
         # type: (re.Pattern[str], int) -> list[list[Any]]
-        """Rows of the kept records that a pattern is found in."""
+        """Rows of the kept records that match a pattern."""
         return [self._row(one, None) for one in self._kept if pattern.search(one[2])][:limit]
 
     def row(self):
         # type: () -> dict[str, Any] | None
-        """A dict with the keys of `wire.LogFile`; None where the kernel log cannot be read."""
+        """A dict with the keys of `wire.LogFile`; None if the kernel log is unreadable."""
         if self.source is None:
             return None
         row = {"path": NAME, "source": "kernel", "size": self._count, "lines": self._lines}  # type: dict[str, Any]

@@ -1,7 +1,7 @@
-"""Searches files for a person's pattern, in a process of its own: one that never ends stops nothing else.
+"""Searches files for a user's pattern in a separate process, so that an endless one blocks nothing else.
 
-The process is forked from the log reader, which has one thread, so that it starts at once; it is killed when
-it is cancelled, or when it logs nothing for `STALL_CPU_S` of work.
+The process is forked from the single-threaded log reader, so it starts at once; it is killed when cancelled,
+or when it sends nothing for `STALL_CPU_S` of work.
 """
 
 import json
@@ -34,15 +34,15 @@ PROGRESS_S = 0.25
 BLOCK_BYTES = 1 << 20
 MAX_FOUND = 20000
 _MAX_ROWS = 200
-"""Sent together at most."""
+"""Most rows per frame."""
 
 
 class SearchPlan(object):
-    """What to look for, and where."""
+    """What to search for, and where."""
 
     def __init__(self, request):
         # type: (dict[str, Any]) -> None
-        """Take a request apart.
+        """Parse a request.
 
         Raises:
             ValueError: the pattern is no regular expression, or something is missing.
@@ -61,7 +61,7 @@ class SearchPlan(object):
 
 def literal_of(pattern, flags=0):
     # type: (str, int) -> tuple[bytes, bool]
-    """Bytes that stand in every line that matches (may be none), and whether their case does not matter."""
+    """Bytes that every matching line contains (may be empty), and whether case is ignored."""
     parsed = parser.parse(pattern, flags)
     state = getattr(parsed, "state", None) or parsed.pattern  # its name before Python 3.8
     fold = bool(state.flags & re.IGNORECASE)
@@ -80,7 +80,7 @@ def literal_of(pattern, flags=0):
 
 def search(plan, files, send):
     # type: (SearchPlan, list[str], Callable[[dict[str, Any]], object]) -> None
-    """Look through files and send `wire.Lines` frames, the last one done."""
+    """Search files and send `wire.Lines` frames, the last one marked done."""
     sizes = [(path, _size(path)) for path in files]
     reporter = SearchReporter(plan, float(sum(size for _, size in sizes)) or 1.0, send)
     for path, size in sizes:
@@ -102,14 +102,14 @@ def _size(path):
 
 
 class SearchReporter(object):
-    """Sends what was found, a few lines at a time, and how far it is."""
+    """Sends matches in small batches, and the progress."""
 
     def __init__(self, plan, total, send):
         # type: (SearchPlan, float, Callable[[dict[str, Any]], object]) -> None
         self.left = plan.limit
         self.trouble = None  # type: str | None
         self.until = None  # type: float | None
-        """As of `row`, for the file that is searched."""
+        """As for `row`, for the file being searched."""
         self._number = plan.number
         self._total = total
         self._send = send
@@ -120,7 +120,7 @@ class SearchReporter(object):
 
     def found(self, path, one):
         # type: (str, tuple[int, int, str]) -> None
-        """A line of a file matches."""
+        """Report a matching line."""
         if self._rows and self._file != path:
             self._flush()
         self._file = path
@@ -131,7 +131,7 @@ class SearchReporter(object):
 
     def went(self, count):
         # type: (int) -> None
-        """So many more bytes are looked through."""
+        """Record that `count` more bytes were searched."""
         self._done += count
         if time.monotonic() - self._sent >= PROGRESS_S:
             self._flush()
@@ -152,7 +152,7 @@ class SearchReporter(object):
 
 def _search_file(plan, path, size, reporter):
     # type: (SearchPlan, str, int, SearchReporter) -> None
-    """Whole blocks without the literal are passed over, which goes at the speed of memory."""
+    """Search a file; blocks without the literal are skipped at memory speed."""
     descriptor = open_regular(path)
     try:
         search_pieces(plan, path, _pieces(descriptor, size), reporter)
@@ -173,7 +173,7 @@ def _pieces(descriptor, size):
 
 def search_pieces(plan, path, pieces, reporter):
     # type: (SearchPlan, str, Iterable[tuple[bytes, int]], SearchReporter) -> None
-    """Look through a file; `pieces`: its bytes in order, each with the bytes that were read for it."""
+    """Search a file; `pieces`: its bytes in order, each with the number of file bytes read for it."""
     at, rest = 0, b""
     for data, count in pieces:
         block, begin = rest + data, at - len(rest)
@@ -219,11 +219,11 @@ def _search_lines(plan, path, data, offset, reporter):
 
 
 class RunningSearch(object):
-    """A search that runs, seen from the log reader."""
+    """A running search as seen by the log reader."""
 
     def __init__(self, plan, files, search=search):
         # type: (SearchPlan, Sequence[Any], Callable[..., object]) -> None
-        """`search` looks through the files and sends what it finds."""
+        """`search` searches the files and sends the results."""
         self.number = plan.number
         self.pid, self.descriptor = _fork(plan, files, search)
         self.ended = False
@@ -232,7 +232,7 @@ class RunningSearch(object):
 
     def read(self):
         # type: () -> list[str]
-        """The frames that have come, as JSON text; `ended` is set behind the last one."""
+        """The frames received, as JSON text; `ended` is set after the last one."""
         data = os.read(self.descriptor, 1 << 18)
         if not data:
             self.ended = True
@@ -243,7 +243,7 @@ class RunningSearch(object):
 
     def stalled(self):
         # type: () -> str | None
-        """Why it should be given up."""
+        """Why it should be given up, or None."""
         then, before = self._received
         cpu, state = cpu_s(self.pid)
         if cpu - before > STALL_CPU_S:
@@ -254,12 +254,12 @@ class RunningSearch(object):
 
     def listening(self):
         # type: () -> None
-        """Its words were left unread meanwhile: it is not to blame for its silence."""
+        """Reset the silence timer: its output was not read meanwhile."""
         self._received = (time.monotonic(), cpu_s(self.pid)[0])
 
     def end(self):
         # type: () -> None
-        """Kill and reap it; one that hangs in the kernel is left to the kernel."""
+        """Kill and reap it; one that hangs in the kernel is abandoned."""
         os.close(self.descriptor)
         try:
             os.kill(self.pid, signal.SIGKILL)
@@ -273,7 +273,7 @@ class RunningSearch(object):
 
 def _fork(plan, files, search):
     # type: (SearchPlan, Sequence[Any], Callable[..., object]) -> tuple[int, int]
-    """(pid, the descriptor of its words)."""
+    """(pid, descriptor of its output)."""
     read_end, write_end = os.pipe()
     parent = os.getpid()
     pid = os.fork()

@@ -1,4 +1,4 @@
-"""Answers those who look at files: tails, pages and searches."""
+"""Serves requests on files: tails, pages and searches."""
 
 import os
 import time
@@ -25,15 +25,15 @@ KERNEL = "kernel log"
 
 
 class RequestRefusedError(Exception):
-    """A request that cannot be done; the text is for the person."""
+    """The request is impossible; the text is for the user."""
 
 
 class _NotYetError(Exception):
-    """It may be possible in a moment."""
+    """The request may be possible in a moment."""
 
 
 class Server(object):
-    """Takes requests as they come from the cockpit."""
+    """Handles requests as they arrive from the cockpit."""
 
     def __init__(self, catalog, kernel, outbox):
         # type: (Catalog, KernelLines, Outbox) -> None
@@ -41,15 +41,15 @@ class Server(object):
         self._kernel = kernel
         self._outbox = outbox
         self._tails = {}  # type: dict[int, tuple[FollowedTail, list[FollowedTail]]]
-        """Tail and the list of its file that it stands in, by the request's id."""
+        """Request id -> its tail, and the file's list that contains it."""
         self._searches = {}  # type: dict[int, RunningSearch]
         self._settled = False
         self._later = []  # type: list[dict[str, Any]]
-        """Requests for files that may be found yet."""
+        """Requests for files that may still be found."""
 
     def answer(self, request):
         # type: (dict[str, Any]) -> None
-        """Do what is asked; what cannot be done is answered with the reason."""
+        """Handle a request; an impossible one is answered with the reason."""
         number = request["id"]
         actions = {"tail": self._tail, "read": self._read, "search": self._search, "cancel": self._cancel}
         try:
@@ -65,12 +65,12 @@ class Server(object):
 
     def descriptors(self):
         # type: () -> list[int]
-        """For select."""
+        """Descriptors for select."""
         return [] if self._outbox.full else [search.descriptor for search in self._searches.values()]
 
     def step(self, settled):
         # type: (bool) -> None
-        """Pass on what searches have found, and give up those that hang; `settled`: all files are known."""
+        """Forward results of searches, and cancel those that hang; `settled`: all files are known."""
         if settled and not self._settled:
             self._settled = True
             later, self._later = self._later, []
@@ -94,13 +94,13 @@ class Server(object):
 
     def seam(self, entry, what):
         # type: (FileEntry, str) -> None
-        """Something happened to a file that may be looked at."""
+        """Notify the tails of a file of a truncation or replacement."""
         for tail in entry.tails:
             tail.seam(what)
 
     def forget(self, entry, why):
         # type: (FileEntry, str) -> None
-        """A file is not followed under this name any more."""
+        """End the tails of a file that is no longer followed under this name."""
         for tail in entry.tails:
             tail.end(error=why)
             del self._tails[tail.number]
@@ -234,7 +234,7 @@ class Server(object):
 
 def _begin(follower, offset, count):
     # type: (Follower, int | None, int) -> tuple[int, str | None]
-    """Where a tail begins, and what is missing before that."""
+    """Start offset of a tail, and what is missing before it."""
     if offset is None:
         return pages.tail_start(follower.at, follower.offset, count), None
     if offset > follower.offset:
@@ -247,7 +247,7 @@ def _begin(follower, offset, count):
 
 def _place_of_time(entry, read_at, size, at):
     # type: (FileEntry, Callable[[int, int], bytes], int, float) -> int
-    """By the lines' own times, else by when we saw them come.
+    """The offset of a time by the lines' own times, else by arrival.
 
     Raises:
         RefusedError: neither is known.

@@ -1,4 +1,4 @@
-"""Findings of one file over time: equal ones counted, floods gathered, recoveries closing what they end."""
+"""Findings of one file over time: counts repeats, merges floods, and closes findings on recovery."""
 
 import re
 from collections import deque
@@ -11,17 +11,17 @@ if TYPE_CHECKING:
 
 
 SAME_AFTER_S = 600.0
-"""An equal line after a longer silence is a new finding."""
+"""Seconds of silence after which an equal line is a new finding."""
 REPORT_EVERY_S = 2.0
-"""A finding whose count grows is reported again this often."""
+"""Seconds between reports of a growing finding."""
 GROWN_AT_ONCE = 20
 """Findings of a file whose new counts are reported at a time."""
 MAX_OF_A_SPEAKER = 40
-"""Different findings of a rule and speaker that are kept apart; the rest counts with the last of them."""
+"""Different findings of a rule and writer that are kept separately; the rest counts with the last one."""
 MAX_OPEN = 8192
-"""Of all rules and speakers of a file: a merged log of 512 ranks with a dozen findings each has room."""
+"""Findings over all rules and writers of a file: enough for a merged log of 512 ranks with a dozen each."""
 ROOM_EVERY_S = 60.0
-"""A full gatherer looks this often for findings that are too old to grow."""
+"""Seconds between cleanups of findings that are too old to grow, when full."""
 
 _DIGITS = re.compile(r"0x[0-9a-fA-F]+|\d+")
 
@@ -37,11 +37,11 @@ class Open(object):
         self.reported = float("-inf")
         self.reported_count = 0
         self.waiting = waiting  # type: Any
-        """Lines of its block that are still to come; it is reported when they have."""
+        """Lines of its block that are still to come; it is reported after them."""
 
 
 class Crowd(object):
-    """The open findings of one rule and speaker: how many, and the last one."""
+    """The open findings of one rule and writer: their number, and the last one."""
 
     __slots__ = ("count", "last")
 
@@ -57,7 +57,7 @@ class Gatherer(object):
     def __init__(self, ids):
         # type: (Any) -> None
         self.earlier = None  # type: Gatherer | None
-        """Of what stood before in the same file: a recovery ends that too."""
+        """The open findings of the file's earlier content, which a recovery ends too."""
         self._ids = ids
         self._open = {}  # type: dict[str, dict[tuple[object, ...], Open]]
         self._crowds = {}  # type: dict[tuple[object, ...], Crowd]
@@ -66,13 +66,13 @@ class Gatherer(object):
         self._made_room = float("-inf")
         self._floods = {}  # type: dict[tuple[object, ...], deque[dict[str, Any]]]
         self.left_out = 0
-        """Matches for which there was no room: they count with another speaker's finding, or not at all."""
+        """Matches over the limit: counted with another writer's finding, or not at all."""
 
     def add(self, rule, finding, message):
         # type: (CompiledRule, dict[str, Any], str) -> Open | None
-        """Take a match in: the finding it starts.
+        """Add a match; return the finding that it starts.
 
-        None where it only counts (or is too few to be reported).
+        None if it is only counted (or there are too few to report).
         """
         key = signature(finding, message)
         at = finding["at"]  # type: float
@@ -114,7 +114,7 @@ class Gatherer(object):
 
     def _renewed(self, rule, key, finding):
         # type: (str, tuple[object, ...], dict[str, Any]) -> Open | None
-        """The finding of a speaker, from now on with this match; None where there is no room for one more."""
+        """The finding of a writer, updated to this match; None if there is no room for another."""
         known = self._open[rule].get(key)
         if known is None:
             if self._count >= MAX_OPEN:
@@ -131,7 +131,7 @@ class Gatherer(object):
 
     def _crowded(self, rule, key, at):
         # type: (str, tuple[object, ...], float) -> tuple[tuple[object, ...] | None, bool]
-        """What a new finding counts with where it has no room, and whether the whole file has none."""
+        """The finding with which a new one without room is counted, and whether the whole file is full."""
         crowd = self._crowds.get((rule,) + key[:3])
         if crowd is not None and crowd.count >= MAX_OF_A_SPEAKER:
             return crowd.last, False
@@ -143,7 +143,7 @@ class Gatherer(object):
 
     def _make_room(self, at):
         # type: (float) -> bool
-        """Forget what is too old to grow."""
+        """Drop findings that are too old to grow."""
         if at - self._made_room < ROOM_EVERY_S:
             return False
         self._made_room = at
@@ -177,7 +177,7 @@ class Gatherer(object):
 
     def close(self, rule, fields, at):
         # type: (CompiledRule, dict[str, Any], float) -> list[dict[str, Any]]
-        """A recovery line came: what it ends."""
+        """Handle a recovery line; return what it ends."""
         closed = [] if self.earlier is None else self.earlier.close(rule, fields, at)
         for key, known in list(self._open.get(rule.id, {}).items()):
             old = known.finding["fields"]  # type: dict[str, Any]
@@ -192,7 +192,7 @@ class Gatherer(object):
         # type: (float, int) -> list[dict[str, Any]]
         """Up to `most` findings whose count grew since they were last reported.
 
-        Not those reported a moment ago.
+        Those reported a moment ago are excluded.
         """
         out = []  # type: list[dict[str, Any]]
         for known in list(self._growing):
@@ -210,7 +210,7 @@ class Gatherer(object):
 
 def report(known, now):
     # type: (Open, float) -> dict[str, Any]
-    """The finding as it stands, noted as reported."""
+    """The current finding, marked as reported."""
     known.reported, known.reported_count = now, known.finding["count"]
     known.waiting = None
     return dict(known.finding)
@@ -218,7 +218,7 @@ def report(known, now):
 
 def signature(finding, message):
     # type: (dict[str, Any], str) -> tuple[object, ...]
-    """Equal for findings that are the same thing once more: speaker, fields, words without numbers."""
+    """A key that is equal for repeats of a finding: writer, fields, words without numbers."""
     fields = finding["fields"]  # type: dict[str, Any]
     return (
         finding.get("rank", finding.get("index")),

@@ -1,4 +1,4 @@
-"""What the rules state about one line: an explanation, an exception, an error without one, a recovery."""
+"""Applies the rules to a line: specific match, exception, unknown error, recovery."""
 
 from ..lines.levels import is_fatal
 from ..lines.programs import is_about
@@ -27,16 +27,16 @@ _ONE_DIGIT = bytes(48 if 48 <= c <= 57 else c for c in range(256))
 
 
 class LineFindings(object):
-    """Of one file: searches the lines in which words of rules stand, and gathers what is found."""
+    """Searches the lines of one file in which a rule's words occur, and collects the findings."""
 
     def __init__(self, ruleset, file, search, speaker, gather, blocks):
         # type: (RuleSet, str, LineMatcher, Any, Gatherer, OpenBlocks) -> None
         self.local_ranks = False
-        """Whether the numbers of this file's ranks are those of its node."""
+        """True if the file's rank numbers are local to its node."""
         self.backlog = False
-        """Whether the lines stood there before the file was followed."""
+        """True for lines from before the file was followed."""
         self.raised = Phrase({"text": "Traceback"})
-        """Leads to the rules that may know the exception at the end of a traceback."""
+        """Leads to rules that may match the exception at the end of a traceback."""
         self.raised.rules = [rule for rule in ruleset.rules if rule.raised is not None or rule.fallback]
         self._file = file
         self._search = search
@@ -46,26 +46,26 @@ class LineFindings(object):
         self._reported = set()  # type: set[tuple[int, str]]
         self._known_lines = KnownLines()
         self._found_once = False
-        """Whether the line that is searched gave a finding of a rule that needs each text once."""
+        """True if the current line gave a finding of a rule with `once`."""
         self._shape_searched = None  # type: int | None
         self._steady = {}  # type: dict[Phrase, bool]
         self._repeats = Repeats()
 
     def seam(self):
         # type: () -> None
-        """The file was truncated or replaced: the same bytes may be others now."""
+        """Reset: the file was truncated or replaced, so offsets have a new meaning."""
         self._reported.clear()
 
     def forget_before(self, offset):
         # type: (int) -> None
-        """Lines before this byte do not come again."""
+        """Drop state about lines before this offset, which do not come again."""
         self._reported = {each for each in self._reported if each[0] >= offset}
 
     def take(self, chunk, span, hit, phrases, arrived, out, raised=None):
         # type: (Chunk, tuple[int, int], int, list[Phrase], float, list[dict[str, Any]], str | None) -> None
-        """Search the line of a span, in which these phrases stand, the first at `hit`.
+        """Search the line of a span that contains these phrases, the first at `hit`.
 
-        `raised` is the exception where a traceback ends with it.
+        `raised`: the exception, if a traceback ends with the line.
         """
         start, end = span
         raw = chunk.clean[start:end]
@@ -88,14 +88,14 @@ class LineFindings(object):
 
     def _count(self, again, arrived, out):
         # type: (tuple[CompiledRule, dict[str, Any], str], float, list[dict[str, Any]]) -> None
-        """One more error line of a shape that is known."""
+        """Count a further error line of a known shape."""
         known = self._gather.add(*again)
         if known is not None:
             out.append(report(known, arrived))
 
     def _shape(self, line, phrases):
         # type: (bytes, list[Phrase]) -> int | None
-        """Equal for lines that differ in their digits only, where that makes no difference to the rules."""
+        """A key that is equal for lines that differ only in digits, where rules do not depend on those."""
         for phrase in phrases:
             if phrase is self.raised:
                 return None
@@ -108,7 +108,7 @@ class LineFindings(object):
 
     def _search_line(self, chunk, line, hit, phrases, arrived, out, raised=None):
         # type: (Chunk, CandidateLine, int, list[Phrase], float, list[dict[str, Any]], str | None) -> None
-        """Search a line; `raised` is the exception where a traceback ends with it."""
+        """Search a line; `raised`: the exception, if a traceback ends with it."""
         if not line.stated:
             return
         rules = []  # type: list[CompiledRule]
@@ -128,9 +128,9 @@ class LineFindings(object):
 
     def _explains(self, rule, general, chunk, line, hit, arrived, out):
         # type: (CompiledRule, bool, Chunk, CandidateLine, int, float, list[dict[str, Any]]) -> bool
-        """Whether a rule explains the line, by its patterns in general words or by the others.
+        """True if a rule explains the line, by its general (`general`) or specific patterns.
 
-        Reported if so.
+        If so, it is reported.
         """
         for index, (text, by) in enumerate(line.stated):
             fields = self._search.fields(rule, text, hit - line.start, general)
@@ -144,7 +144,7 @@ class LineFindings(object):
 
     def _exception(self, chunk, line, raised, arrived, out):
         # type: (Chunk, CandidateLine, str, float, list[dict[str, Any]]) -> bool
-        """Whether a rule knows the exception that ends a traceback, whatever its name."""
+        """True if a rule matches the exception that ends a traceback, whatever its name."""
         by = line.stated[-1][1]
         for rule in self.raised.rules:
             fields = self._search.raised(rule, raised) if is_about(rule.programs, by.program) else None
@@ -156,7 +156,7 @@ class LineFindings(object):
 
     def _unexplained(self, rules, chunk, line, raised, arrived, out):
         # type: (list[CompiledRule], Chunk, CandidateLine, str | None, float, list[dict[str, Any]]) -> None
-        """The first message that calls itself an error, where no other rule knows the line."""
+        """Report the first message that is logged as an error, if no other rule explains the line."""
         for rule in rules:
             for text, by in line.stated if raised is None else [(raised, line.stated[-1][1])]:
                 about = is_about(rule.programs, by.program)
@@ -180,7 +180,7 @@ class LineFindings(object):
 
     def _found(self, rule, chunk, line, stated, fields, arrived, out):
         # type: (CompiledRule, Chunk, CandidateLine, tuple[str, Speaker], dict[str, Any], float, list[dict[str, Any]]) -> Any
-        """Take a match in: its finding; None where it was taken before."""
+        """Add a match; return its finding, or None if it was added before."""
         text, by = stated
         offset = chunk.offset_of(line.start)
         again = any((chunk.offset_of(each), rule.id) in self._reported for each in [line.start] + line.parts)

@@ -1,4 +1,4 @@
-"""A table of metrics (CSV, TSV) read as a log: its rows are handed on as lines of progress."""
+"""Reads a metrics table (CSV, TSV) as a log: rows are passed on as progress lines."""
 
 from ..lines.prefixes import Speaker
 from ..lines.timestamps import time_of
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from .table_sieve import TableFile, TableSieve  # noqa: F401 - used in type comments
 
 MIN_EPOCH_S, MIN_EPOCH_MS = 1e9, 1e12
-"""A smaller number in a column of times is no time since 1970 in seconds; from the other on it is in ms."""
+"""Smallest valid times since 1970 in a time column, in seconds and in milliseconds."""
 
 
 class TableReader(ProgressReader):
-    """Reads the rows of a table by its header, and lines of other files as they stand."""
+    """Reads the rows of a table by its header, and lines of other files unchanged."""
 
     def __init__(self, name, search, sieve, speaker, file):
         # type: (str, Any, TableSieve, Any, TableFile) -> None

@@ -17,7 +17,7 @@ MAX_BLOCK = 60
 
 
 class OpenBlocks(object):
-    """Of one file: each block is reported once it is full, or ends."""
+    """The open blocks of one file; each is reported once it is full, or ends."""
 
     def __init__(self, search):
         # type: (LineMatcher) -> None
@@ -26,33 +26,33 @@ class OpenBlocks(object):
 
     def open(self, opened, rule, by, chunk, end, arrived, out):
         # type: (Open, CompiledRule, Speaker, Chunk, int, float, list[dict[str, Any]]) -> None
-        """Begin with the lines below `end`."""
+        """Start a block with the lines below `end`."""
         opened.waiting = [min(rule.block or MAX_BLOCK, MAX_BLOCK), by]
         self._waiting += self._filled([(opened, rule)], chunk, end, arrived, out)
 
     def fill(self, chunk, arrived, out):
         # type: (Chunk, float, list[dict[str, Any]]) -> None
-        """Go on with the lines of the next chunk."""
+        """Continue with the lines of the next chunk."""
         if self._waiting:
             self._waiting = self._filled(self._waiting, chunk, 0, arrived, out)
 
     def report(self, now, out):
         # type: (float, list[dict[str, Any]]) -> None
-        """Report all of them as they are."""
+        """Report all blocks as they are."""
         for known, _ in self._waiting:
             out.append(report(known, now))
         self._waiting = []
 
     def searched_to(self, offset):
         # type: (int) -> int
-        """All before this byte is reported, where all before `offset` is searched."""
+        """The offset up to which everything is reported, if all before `offset` is searched."""
         for known, _ in self._waiting:
             offset = min(offset, known.finding["offset"])
         return offset
 
     def _filled(self, waiting, chunk, end, arrived, out):
         # type: (list[tuple[Open, CompiledRule]], Chunk, int, float, list[dict[str, Any]]) -> list[tuple[Open, CompiledRule]]
-        """Blocks with the lines below `end` added; the ones that still wait for more."""
+        """Add the lines below `end`; return the blocks that still wait."""
         still = []  # type: list[tuple[Open, CompiledRule]]
         for known, rule in waiting:
             left, by = known.waiting

@@ -1,4 +1,4 @@
-"""Training progress of one log file: what its newest lines report, a frame a writer and tick."""
+"""Training progress of one log file: the values of its newest lines, one frame per writer and tick."""
 
 import re
 from math import isfinite
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
     Writer = tuple[tuple[Any, ...], dict[str, Any]]
 
 MAX_REPORTED = 64
-"""Frames of one file and tick; who has not been reported waits for the next one, with newer values then."""
+"""Frames of one file and tick; other writers wait for the next one, then with newer values."""
 MAX_WRITERS = 1024
 CURVES = ("loss", "grad_norm", "tokens_per_s", "samples_per_s", "step_time_s")
-"""Fields of a step of the past, in the order of `wire.PastStep`."""
+"""Fields of a past step, in the order of `wire.PastStep`."""
 MAX_BAR_STATES = 4
 """States of a bar on one line that are tried."""
 
 _BAR = re.compile(r"\[[\d:]+<[^\[\]]{0,2000}(?:\[[^\[\]]{0,200}\][^\[\]]{0,2000}){0,8}\]")
-"""The end of a bar of tqdm: its times, speed and what was added."""
+"""The end of a tqdm bar: times, speed and postfix."""
 _RECORD = re.compile(r".{40,4000}[\])}]\s{0,4}(?=\d{1,3}(?:\.\d+)?%\s?\|)")
-"""A record between two bars; what is shorter may be the label of a bar."""
+"""A record between two bars; shorter text may be a bar's label."""
 
 
 class ProgressReader(object):
-    """Reads the lines that `newest` keeps, and remembers what has not been reported."""
+    """Parses the lines kept by `newest`, and remembers what was not reported."""
 
     def __init__(self, file, search, sieve, speaker):
         # type: (str, LineMatcher, Sieve | TableSieve, Callable[[], dict[str, Any]] | None) -> None
@@ -50,24 +50,24 @@ class ProgressReader(object):
         self._speaker = speaker
         self._unreported = {}  # type: dict[tuple[Any, ...], dict[str, Any]]
         self._turned = []  # type: list[dict[str, Any]]
-        """Frames up to which a loss was a number, or NaN for the first time: no newer one replaces them."""
+        """Frames at a loss's turn to NaN (last finite, first NaN), which newer ones must not replace."""
         self._odd = {}  # type: dict[tuple[Any, ...], bool]
-        """Writer -> whether its last loss was no number."""
+        """Writer -> whether its last loss was not finite."""
         self._first_odd = set()  # type: set[tuple[Any, ...]]
-        """Writers whose unreported frame is the first one without a number."""
+        """Writers whose unreported frame is the first without a finite loss."""
         self._past = None  # type: Past | None
         self._past_reported = False
 
     def take_from(self, backlog):
         # type: (bool) -> None
-        """What comes next is of the backlog, or live."""
+        """Set whether the next input is of the backlog or live."""
         if backlog and self._past is None and not self._past_reported:
             self._past = Past()
         self.newest.past = self._past if backlog else None
 
     def frames(self, local_ranks):
         # type: (bool) -> list[dict[str, Any]]
-        """What is new since the last call: dicts with the keys of `wire.Progress` that state something.
+        """New values since the last call: dicts with the set keys of `wire.Progress`.
 
         `local_ranks`: a lone `[rankN]:` of this file is a local rank.
         """
@@ -89,9 +89,9 @@ class ProgressReader(object):
 
     def past(self, local_ranks, arrived):
         # type: (bool, float) -> list[dict[str, Any]]
-        """The steps of the backlog, thinned, a frame a writer.
+        """The sampled steps of the backlog, one frame per writer.
 
-        To be asked for once, when it has been read.
+        Call once, after the backlog was read.
         """
         past, self._past, self.newest.past, self._past_reported = self._past, None, None, True
         writers = {}  # type: dict[tuple[Any, ...], Steps]
@@ -113,9 +113,9 @@ class ProgressReader(object):
 
     def readings(self, line, dialects, local_ranks):
         # type: (bytes, list[CompiledDialect], bool) -> Iterator[tuple[ProgressReading, Speaker, str]]
-        """What a line reports, and its message.
+        """The values of a line, and its message.
 
-        Of the states of a bar on it, the newest that names a step.
+        Of several bar states on it, the newest with a step.
         """
         stepped = set()  # type: set[tuple[Any, ...]]
         for text, by, is_bar in newest_first(self._messages(line, dialects, local_ranks)):
@@ -130,7 +130,7 @@ class ProgressReader(object):
 
     def _messages(self, line, dialects, local_ranks):
         # type: (bytes, list[CompiledDialect], bool) -> list[tuple[str, Speaker]]
-        """A line as it stands; the message of a JSON record only where the record itself reports nothing."""
+        """The line itself; the message of a JSON record only if the record has no values."""
         plain = messages(line, local_ranks, records=False)[0]
         if b"{" not in line or any(self._search.reading(dialects, text) for text, _ in plain):
             return plain
@@ -138,15 +138,15 @@ class ProgressReader(object):
 
     def _writer(self, fields, by, head):
         # type: (dict[str, Any], Speaker, Ranks) -> Writer
-        """Whose words a line's are: a key, and the keys of `wire.Progress` that state it."""
+        """The writer of a line: a key, and its keys of `wire.Progress`."""
         who = self.whose(fields, by, head)
         return tuple(who.get(name) for name in ("rank", "local_rank", "pid", "host")) + (by.task,), who
 
     def whose(self, fields, by, head=None):
         # type: (dict[str, Any], Speaker, Ranks | None) -> dict[str, Any]
-        """The keys of `wire.Finding` that state who writes a line.
+        """The keys of `wire.Finding` for the writer of a line.
 
-        `head`: what its message reports about ranks.
+        `head`: the ranks in its message.
         """
         return whose(by, fields, self._speaker() if self._speaker is not None else {}, head)
 
@@ -176,7 +176,7 @@ class ProgressReader(object):
 
     def _keep_turn(self, key, fields):
         # type: (tuple[Any, ...], dict[str, Any]) -> None
-        """Keep the frame of a writer from being replaced where its loss turns to NaN."""
+        """Keep the frame of a writer at its loss's turn to NaN from being replaced."""
         if "loss" not in fields or "step" not in fields:
             return
         odd = not isfinite(float(fields["loss"]))
@@ -192,7 +192,7 @@ class ProgressReader(object):
 
 def newest_first(stated):
     # type: (list[tuple[str, Speaker]]) -> list[tuple[str, Speaker, bool]]
-    """The messages of a line: first its bars from the last one on, cut apart where no return parts them."""
+    """The messages of a line: first its bars from the last one on, split where no return separates them."""
     bars, others = [], []  # type: list[tuple[str, Speaker, bool]], list[tuple[str, Speaker, bool]]
     for text, by in stated:
         ends = [bar.end() for bar in _BAR.finditer(text)] if "<" in text else []
@@ -212,7 +212,7 @@ def newest_first(stated):
 
 
 class Steps(object):
-    """The steps of one writer in the past; a line that names none is of the step named last."""
+    """The past steps of one writer; a line without a step belongs to the previous step."""
 
     def __init__(self, who, dialect):
         # type: (dict[str, Any], CompiledDialect) -> None
@@ -220,11 +220,11 @@ class Steps(object):
         self._dialect = dialect
         self._step = self._total = None  # type: Any
         self.points = []  # type: list[list[Any]]
-        """[step, time, *CURVES, offset] each, None where it was not written."""
+        """[step, time, *CURVES, offset] each, None where missing."""
 
     def take(self, reading, at, offset):
         # type: (ProgressReading, float | None, int) -> None
-        """Take in what the line at `offset` reports that was written `at`."""
+        """Add the values of the line at `offset`, written `at`."""
         fields = reading.fields
         if "step" in fields:
             total = fields.get("total_steps", self._total)

@@ -1,4 +1,4 @@
-"""Error lines of one shape that come again and again: after the first few they are counted, not searched."""
+"""Repeated error lines of one shape: after the first few they are counted, not searched."""
 
 import re
 
@@ -12,20 +12,20 @@ if TYPE_CHECKING:
     from ..matching.ruleset import CompiledRule  # noqa: F401 - used in type comments
 
 SEARCHED_FIRST = 8
-"""Lines of one shape and rank that are searched and shown with the lines around them."""
+"""Lines of one shape and rank that are searched and shown with context."""
 MANY_ERRORS = 400
-"""After so many error lines of a file, one of each shape is enough."""
+"""Error lines of a file after which one of each shape suffices."""
 MAX_SHAPES = 2000
 MAX_KNOWN = 4000
-"""Shapes of lines that give nothing new, and texts in them, that are remembered."""
+"""Remembered shapes of lines without news, and texts in them."""
 _RANK = re.compile(
     rb"\[rank\d+\]|^\d+: |\[\d+,\d+\]<|[Rr](?:ank|ANK)['\"]?[ =:]{1,3}\d+|default\d+\]|pid=\d+"
 )
-"""What distinguish the ranks that write lines of one shape."""
+"""Distinguishes the ranks that write lines of one shape."""
 
 
 class Repeats(object):
-    """Of one file: the last finding of each shape, once enough of them were searched."""
+    """For one file: the last finding of each shape, once enough were searched."""
 
     def __init__(self):
         # type: () -> None
@@ -34,7 +34,7 @@ class Repeats(object):
 
     def add(self, shape, line, rule, finding, message):
         # type: (int | None, bytes, CompiledRule, dict[str, Any], str) -> None
-        """Note that a line of this shape was searched and found to be an error without another rule."""
+        """Record that a line of this shape was searched and is an error without a specific rule."""
         if shape is None:
             return
         self._searched += 1
@@ -45,7 +45,7 @@ class Repeats(object):
 
     def match(self, shape, line, offset, arrived):
         # type: (int | None, bytes, int, float) -> tuple[CompiledRule, dict[str, Any], str] | None
-        """Rule, finding and message of one more line of a shape that is known; None: search it."""
+        """Rule, finding and message of a further line of a known shape; None: search it."""
         known = None if shape is None or not self._known else self._known.get((shape, _rank(line)))
         if known is None or known[0] < (SEARCHED_FIRST if self._searched < MANY_ERRORS else 1):
             return None
@@ -57,17 +57,17 @@ class Repeats(object):
 
 
 class KnownLines(object):
-    """Of one file: shapes of lines that give nothing new: a training log states the same again and again."""
+    """For one file: shapes of lines that give nothing new, since a training log repeats itself."""
 
     def __init__(self):
         # type: () -> None
         self._shapes = {}  # type: dict[int, list[tuple[int, int]]]
-        """Where the text stands that decides in lines of this shape; in lines without a match none does."""
+        """Shape -> position of the decisive text in its lines; none for lines without a match."""
         self._texts = set()  # type: set[tuple[Any, ...]]
 
     def holds(self, shape, line):
         # type: (int, bytes) -> bool
-        """Whether a line of this shape gives nothing new."""
+        """True if a line of this shape gives nothing new."""
         places = self._shapes.get(shape)
         if not places:
             return places is not None
@@ -75,7 +75,7 @@ class KnownLines(object):
 
     def add(self, shape, line, texts):
         # type: (int, bytes, list[str]) -> None
-        """Note that a line was searched, in which nothing but these texts was found, each of them once."""
+        """Record that a searched line gave nothing but these texts, each once."""
         raw = [text.encode("utf-8", "replace") for text in texts]
         if any(line.count(each) != 1 for each in raw):
             return

@@ -1,4 +1,4 @@
-"""One log file on its way through the rules: bytes in, findings out."""
+"""Scans one log file with the rules: bytes in, findings out."""
 
 from ..lines.normalise import broken_end
 from ..lines.splitter import MAX_LINE
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 MAX_TAIL = 64 * 1024
 OVERLAP_BYTES = 1024
-"""Bytes at the end of an unfinished part of a longer line that are searched with the next part."""
+"""Bytes at the end of an unfinished part of a long line that are searched again with the next part."""
 QUIET_S = 0.5
-"""An unterminated line, or a block that is not full, is looked at after so much silence."""
+"""Seconds of silence after which an unfinished line or block is processed."""
 
 
 class Scanner(object):
@@ -40,7 +40,7 @@ class Scanner(object):
         self._looked = 0
         self._fed_to = 0
         self._unread_steps = None  # type: int | None
-        """Where the first line stands that `progress` has not looked at."""
+        """Start of the first line that `progress` has not read."""
         self._blocks = OpenBlocks(self._search)
         self._lines = LineFindings(ruleset, file, self._search, speaker, self.gather, self._blocks)
         self._tracebacks = TracebackEnds()
@@ -50,9 +50,9 @@ class Scanner(object):
 
     def feed(self, data, offset, arrived, backlog=False):
         # type: (bytes, int, float, bool) -> list[dict[str, Any]]
-        """The findings that are complete with `data`, whose first byte is at `offset` of the file.
+        """The findings completed by `data`, whose first byte is at file offset `offset`.
 
-        They are dicts with the keys of `wire.Finding` that state something, without v, t, seq and kind.
+        They are dicts with the set keys of `wire.Finding`, without v, t, seq and kind.
         """
         self._fed, self._lines.backlog = arrived, backlog
         whole = self._tail + data
@@ -74,7 +74,7 @@ class Scanner(object):
 
     def quiet(self, now):
         # type: (float) -> list[dict[str, Any]]
-        """What waited for more that did not come; call it each tick."""
+        """Process what waited in vain for more; call it each tick."""
         out = []  # type: list[dict[str, Any]]
         self._fed = min(self._fed, now)  # the clock may have been set back
         if now - self._fed >= QUIET_S:
@@ -85,14 +85,14 @@ class Scanner(object):
 
     def seam(self):
         # type: () -> None
-        """The file was truncated or replaced: what was half read is gone."""
+        """The file was truncated or replaced: drop unfinished state."""
         self._tail, self._past, self._looked = b"", b"", 0
         self._tracebacks = TracebackEnds()
         self._lines.seam()
 
     def end(self):
         # type: () -> list[dict[str, Any]]
-        """Nothing more will come: report everything."""
+        """No more data will come: report everything."""
         out = []  # type: list[dict[str, Any]]
         self._look_at_tail(self._fed, out)
         self._blocks.report(self._fed, out)
@@ -101,54 +101,54 @@ class Scanner(object):
 
     def progress(self):
         # type: () -> list[dict[str, Any]]
-        """What the lines since the last call report about the training: keys of `wire.Progress`."""
+        """Training values in the lines since the last call: keys of `wire.Progress`."""
         frames = [] if self._progress is None else self._progress.frames(self._lines.local_ranks)
         self._unread_steps = None
         return frames
 
     def past(self, now):
         # type: (float) -> list[dict[str, Any]]
-        """The steps that stood in the backlog, once that has been read: keys of `wire.Progress`."""
+        """The steps of the backlog, once read: keys of `wire.Progress`."""
         return [] if self._progress is None else self._progress.past(self._lines.local_ranks, now)
 
     @property
     def left_out(self):
         # type: () -> int
-        """Matches for which there was no room among the findings that are kept apart."""
+        """Matches over the limit of separate findings."""
         return self.gather.left_out
 
     @property
     def unfinished(self):
         # type: () -> bytes
-        """What is fed and waits for the end of its line."""
+        """Data that waits for the end of its line."""
         return self._tail
 
     @property
     def fed_to(self):
         # type: () -> int
-        """The offset behind the last byte that was fed."""
+        """Offset after the last byte fed."""
         return self._fed_to
 
     def rewind(self):
         # type: () -> None
-        """A scan was broken off: what is fed next may be the same once more."""
+        """Prepare for data that may repeat, after an interrupted scan."""
         self._tail, self._looked = b"", 0
         self._tracebacks = TracebackEnds()
 
     def unread_from(self, offset):
         # type: (int) -> int
-        """The first byte that is not searched, where the next one to be fed is at `offset`."""
+        """The first unsearched byte, if the next one to be fed is at `offset`."""
         return self._tail_at if len(self._tail) > self._looked else offset
 
     def searched_to(self, offset):
         # type: (int) -> int
-        """All before this byte is searched and reported, where the next one to be fed is at `offset`."""
+        """The offset up to which everything is searched and reported, if the next byte is at `offset`."""
         return self._blocks.searched_to(self.unread_from(offset))
 
     @property
     def pending(self):
         # type: () -> tuple[int, int] | None
-        """From where to where bytes were fed that `quiet` or `progress` may still look at; None: nowhere."""
+        """The range of bytes that `quiet` or `progress` may still read; None: none."""
         begin = self.searched_to(self._fed_to)
         if self._unread_steps is not None:
             begin = min(begin, self._unread_steps)
@@ -165,7 +165,7 @@ class Scanner(object):
 
     def _scan(self, raw, base, arrived, out, until=None):
         # type: (bytes, int, float, list[dict[str, Any]], int | None) -> None
-        """Search lines. What stands from the byte `until` on comes once more, and waits for that."""
+        """Search lines. Those from byte `until` on will come again, and wait for that."""
         chunk = Chunk(raw, base, self._past)
         self._blocks.fill(chunk, arrived, out)
         if self._progress is None:

@@ -1,4 +1,4 @@
-"""Whether a file is a table of metrics (CSV, TSV), and its rows as lines that may report progress."""
+"""Decides whether a file is a metrics table (CSV, TSV), and passes its rows on as progress lines."""
 
 from ..matching.prefilter import SHAPELESS
 from ..progress.metrics_table import COMMON, ENDINGS, table_of
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
 def is_table_name(name):
     # type: (str) -> bool
-    """Whether a file of this name may hold a table."""
+    """True if a file of this name may contain a table."""
     return name.lower().endswith(ENDINGS)
 
 
 class TableFile(object):
-    """The table of one file: its header is read when the first row is."""
+    """The table of one file; its header is read at the first row."""
 
     def __init__(self, ruleset, header):
         # type: (RuleSet, Callable[[], bytes]) -> None
-        """`header` gives the first bytes of the file."""
+        """`header` returns the first bytes of the file."""
         self._words = next((each.words for each in ruleset.dialects if each.id == COMMON), {})
         self._header = header
         self._looked = False
@@ -30,7 +30,7 @@ class TableFile(object):
 
     def get(self):
         # type: () -> MetricsTable | None
-        """The table; None: the file holds other text."""
+        """The table; None: the file contains other text."""
         if not self._looked:
             begin = self._header()
             self._looked = b"\n" in begin or b"\r" in begin
@@ -39,7 +39,7 @@ class TableFile(object):
 
 
 class TableSieve(object):
-    """Stands in for the `Sieve` of a file that is a table: all of its rows may report progress."""
+    """Replaces the `Sieve` for a table file: all rows may report progress."""
 
     def __init__(self, sieve, file):
         # type: (Any, TableFile) -> None
@@ -60,4 +60,4 @@ class TableSieve(object):
 
     def no_progress(self, shape):
         # type: (bytes) -> None
-        """Any shape may be that of a row."""
+        """No-op: any shape may be that of a row."""

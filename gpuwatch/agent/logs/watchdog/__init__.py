@@ -1,1 +1,1 @@
-"""Rules and stretches of files on which a log reader hung, left out by the next one."""
+"""Rules and file ranges on which a log reader hung, which the next one leaves out."""

@@ -1,8 +1,8 @@
-"""What log readers hung on, and what the next one leaves out: a rule in one file, or a stretch of it.
+"""What log readers hung on, and what the next one leaves out: a rule in a file, or a range of it.
 
-A stretch is [inode, begin, end] of a file. The first hang in it suspends the rule that was being searched
-for, in this file alone; the next reader goes through the stretch line by line, and a line that it hangs on is
-skipped. No second rule is suspended for one stretch.
+A range is [inode, begin, end] of a file. The first hang in it suspends the current rule in this file only;
+the next reader scans the range line by line, and a line on which it hangs is skipped. No second rule is
+suspended for one range.
 """
 
 from ..ipc import messages
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..ipc.activity_marker import Activity  # noqa: F401 - used in type comments
 
 MAX_SKIPPED = 16
-"""A file with more lines that scanning does not end on is left alone."""
+"""Skipped lines of a file after which the file is no longer scanned."""
 
 
 class Hangs(object):
@@ -23,19 +23,19 @@ class Hangs(object):
     def __init__(self):
         # type: () -> None
         self.suspended = {}  # type: dict[str, dict[str, str]]
-        """Path -> rule -> why."""
+        """Path -> rule -> reason."""
         self.careful = {}  # type: dict[str, list[int]]
-        """Path -> the stretch that is scanned line by line."""
+        """Path -> range that is scanned line by line."""
         self.skipped = {}  # type: dict[str, list[list[int]]]
-        """Path -> stretches that are not scanned."""
+        """Path -> ranges that are not scanned."""
         self.blocked = {}  # type: dict[str, str]
-        """Path -> why it must not be touched."""
+        """Path -> why it must not be accessed."""
 
     def scanning(self, activity):
         # type: (Activity) -> dict[str, Any]
-        """A reader hung while it scanned.
+        """Record that a reader hung while scanning.
 
-        What is reported, by the key under which it replaces what was reported.
+        Returns notices by key; a notice replaces the one with the same key.
         """
         path, stretch = activity.path, list(activity.stretch)
         known = self.careful.get(path)
@@ -54,12 +54,15 @@ class Hangs(object):
 
     def touching(self, path, why):
         # type: (str, str) -> dict[str, Any]
-        """A reader hung on a file itself, or there is no end of stretches to skip; the same."""
+        """Record that a reader hung on a file itself, or that too many ranges were skipped.
+
+        Returns as `scanning`.
+        """
         self.blocked[path] = why
         return {"file " + path: messages.stuck(path, why)}
 
 
 def overlap(one, other):
     # type: (list[int], list[int]) -> bool
-    """Whether two stretches of a file have a byte in common."""
+    """True if two ranges of a file overlap."""
     return one[0] == other[0] and one[1] < other[2] and other[1] < one[2]

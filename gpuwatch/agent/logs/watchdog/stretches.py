@@ -1,4 +1,4 @@
-"""A piece of a file cut at the stretches that earlier readers hung on."""
+"""Cuts a piece of a file at the ranges on which earlier readers hung."""
 
 import re
 
@@ -14,7 +14,7 @@ _LINE = re.compile(rb"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 
 
 class Stretches(object):
-    """Of all files: `careful` and `skipped` are path -> stretches ([inode, begin, end])."""
+    """`careful` and `skipped`: path -> ranges ([inode, begin, end])."""
 
     def __init__(self, careful, skipped):
         # type: (dict[str, list[int]], dict[str, list[list[int]]]) -> None
@@ -23,9 +23,9 @@ class Stretches(object):
 
     def cut(self, path, inode, data, offset):
         # type: (str, int, bytes, int) -> Iterator[tuple[int, bytes, str]]
-        """Portions of `data`, which begins at `offset`, in order, and how each is to be scanned.
+        """Portions of `data` (which begins at `offset`) in order, and how each is to be scanned.
 
-        One that is to be scanned with care is a line, or the part of a line that stands in `data`.
+        A careful portion is one line, or the part of it in `data`.
         """
         here = [inode, offset, offset + len(data)]
         skipped = [each for each in self._skipped.get(path, ()) if overlap(each, here)]
