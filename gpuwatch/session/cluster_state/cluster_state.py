@@ -51,7 +51,7 @@ def person() -> str:
 
 
 class ClusterState:
-    """Call `restore` with the first book, `start` with the links, `update` after every poll, and `close`."""
+    """Call `restore` with the first book, `start` with the links, `update` after each poll, then `close`."""
 
     def __init__(
         self, file: MarksFile | None, earlier: Callable[[], Iterable[Silence]], wall: Callable[[], float]
