@@ -53,7 +53,7 @@ def replaced_whole(path: Path, mode: int = OWN_MODE) -> Iterator[BinaryIO]:
         os.replace(name, path)  # noqa: PTH105 - mkstemp gives a string
     except BaseException:
         with contextlib.suppress(OSError):
-            os.unlink(name)  # noqa: PTH108
+            os.unlink(name)  # noqa: PTH108 - relative to a descriptor
         raise
 
 

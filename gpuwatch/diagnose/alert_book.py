@@ -7,6 +7,7 @@ from time import perf_counter
 
 from msgspec import structs
 
+from gpuwatch.diagnose.alerts.condition_alerts import on_its_rank
 from gpuwatch.diagnose.alerts.deduplication import Deduplicator
 from gpuwatch.diagnose.alerts.full_mounts import Disks, disks_of, with_mounts
 from gpuwatch.diagnose.alerts.operator_marks import Acknowledgement, OperatorMarks
@@ -51,10 +52,7 @@ RESOLVED_AFTER_S = 3600.0
 """Seconds after its last report at which an alert from a line or an event is resolved."""
 SETTLE_EVERY_S = 10.0
 JUDGE_S_PER_ALERT = 0.0002
-"""Pause between two judgements in seconds per alert (4 s at 20,000).
-
-Judging then takes a few percent of a core.
-"""
+"""Pause between two judgements in seconds per alert (4 s at 20,000): judging takes few percent of a core."""
 FOLDED_AT_ONCE = 1500
 SLICE_S = 0.04
 """Seconds that one update judges, at least one step; the next update continues."""
@@ -314,7 +312,7 @@ class AlertBook:
     def _judge(self, nodes: int, wall: float) -> Iterator[None]:
         """Judge step by step, yielding between steps; `alerts` and `incidents` are replaced at the end."""
         for alert in self._rounds.alerts(nodes):
-            self._joiner.put(self._placed(alert))
+            self._joiner.put(on_its_rank(alert, self._reported.where))
         for watch in self._watches:
             for name, alert in watch.alerts.items():
                 if alert.state == "firing" or name not in self._rounds.holding.alerts:
@@ -349,11 +347,3 @@ class AlertBook:
         self.incidents = sorted(closed, key=lambda incident: (-incident.first, -incident.number))
         ended = [each for incident in self.incidents if incident.closed for each in incident.alerts]
         self.alerts.update((each.id, each) for each in ended if each.id in self.alerts)
-
-    def _placed(self, alert: Alert) -> Alert:
-        """The alert, with the rank that runs on its GPU."""
-        at = alert.first if alert.code == "xid" else alert.last
-        place = None if alert.gpu is None else self._reported.where.by(alert.node, "gpu", alert.gpu, at=at)
-        if place is None:
-            return alert
-        return structs.replace(alert, rank=place.rank, rank_from="process", job=place.job)

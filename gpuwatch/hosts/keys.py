@@ -160,86 +160,43 @@ _HOST_ENTRY = OneOf(
 _MEMBERS = ListOf(NodeRange(group=True), "a list of node names or ranges", or_single=True)
 _GROUP = Record("a group", (Key("hosts", _MEMBERS, "The nodes of the group.", required=True), *SETTINGS))
 
+# fmt: off
 _LIMITS = (
-    Key(
-        "temperature_margin_c",
-        Number(0, 50, "degrees Celsius"),
-        "Warn from this far under the GPU's own slowdown temperature.",
-    ),
-    Key(
-        "temperature_c",
-        Number(30, 120, "degrees Celsius"),
-        "Warn from here where a GPU states no slowdown temperature.",
-    ),
+    Key("temperature_margin_c", Number(0, 50, "degrees Celsius"),
+        "Warn from this far under the GPU's own slowdown temperature."),
+    Key("temperature_c", Number(30, 120, "degrees Celsius"),
+        "Warn from here where a GPU states no slowdown temperature."),
     Key("memory_pct", Number(1, 100, "percent"), "Warn when this much of a GPU's memory is used."),
     Key("disk_pct", Number(1, 100, "percent"), "Warn when a file system is this full."),
-    Key(
-        "throttle_pct",
-        Number(0, 100, "percent"),
-        "Warn when thermal or power-brake slowdown takes this share of the time.",
-    ),
-    Key(
-        "peer_temperature_c",
-        Number(1, 100, "degrees Celsius"),
-        "Warn when a GPU is this much hotter than the median of its working neighbours.",
-    ),
-    Key(
-        "peer_clock_pct",
-        Number(1, 100, "percent"),
-        "Warn when a GPU's clock is under this share of its working neighbours' median.",
-    ),
-    Key(
-        "peer_power_pct",
-        Number(1, 99, "percent"),
-        "Tell of the one GPU at under this share of its peers' power, or over the inverse.",
-    ),
-    Key(
-        "peer_busy_pct",
-        Number(1, 100, "percent"),
-        "Warn when a rank's utilization is under this share of its busy peers'.",
-    ),
-    Key(
-        "peer_link_pct",
-        Number(1, 99, "percent"),
-        "Warn when a GPU's PCIe rate or link throughput is at most this share of its peers'.",
-    ),
-    Key(
-        "peer_time_pct",
-        Number(101, 1000, "percent"),
-        "Warn when a rank's own time in a part of the step is over this share of its peers'.",
-    ),
-    Key(
-        "nvlink_errors",
-        Number(0.01, 1_000_000, "errors"),
-        "Warn from so many NVLink replays or recoveries between two readings.",
-    ),
-    Key(
-        "idle_held_s",
-        Number(1, 86_400, "seconds"),
-        "Report a GPU that a process holds and does not use after so long.",
-    ),
-    Key(
-        "slow_step_s",
-        Number(0, 86_400, "seconds"),
-        "Warn when a step takes longer, also where it always did; 0: no such limit.",
-    ),
-    Key(
-        "hang_s",
-        Number(1, 86_400, "seconds"),
-        "A job may hang when no rank has written a line or made a step for so long.",
-    ),
-    Key(
-        "hold_s",
-        Number(0, 3600, "seconds"),
-        "How long a value must be over its limit before the alert fires.",
-    ),
+    Key("throttle_pct", Number(0, 100, "percent"),
+        "Warn when thermal or power-brake slowdown takes this share of the time."),
+    Key("peer_temperature_c", Number(1, 100, "degrees Celsius"),
+        "Warn when a GPU is this much hotter than the median of its working neighbours."),
+    Key("peer_clock_pct", Number(1, 100, "percent"),
+        "Warn when a GPU's clock is under this share of its working neighbours' median."),
+    Key("peer_power_pct", Number(1, 99, "percent"),
+        "Tell of the one GPU at under this share of its peers' power, or over the inverse."),
+    Key("peer_busy_pct", Number(1, 100, "percent"),
+        "Warn when a rank's utilization is under this share of its busy peers'."),
+    Key("peer_link_pct", Number(1, 99, "percent"),
+        "Warn when a GPU's PCIe rate or link throughput is at most this share of its peers'."),
+    Key("peer_time_pct", Number(101, 1000, "percent"),
+        "Warn when a rank's own time in a part of the step is over this share of its peers'."),
+    Key("nvlink_errors", Number(0.01, 1_000_000, "errors"),
+        "Warn from so many NVLink replays or recoveries between two readings."),
+    Key("idle_held_s", Number(1, 86_400, "seconds"),
+        "Report a GPU that a process holds and does not use after so long."),
+    Key("slow_step_s", Number(0, 86_400, "seconds"),
+        "Warn when a step takes longer, also where it always did; 0: no such limit."),
+    Key("hang_s", Number(1, 86_400, "seconds"),
+        "A job may hang when no rank has written a line or made a step for so long."),
+    Key("hold_s", Number(0, 3600, "seconds"),
+        "How long a value must be over its limit before the alert fires."),
     Key("clear_s", Number(0, 3600, "seconds"), "How long a value must be fine before the alert ends."),
-    Key(
-        "clear_margin",
-        Number(0, 20, "degrees or percent"),
-        "How far inside its limit a value must be to count as fine again.",
-    ),
+    Key("clear_margin", Number(0, 20, "degrees or percent"),
+        "How far inside its limit a value must be to count as fine again."),
 )
+# fmt: on
 _THRESHOLDS = Record("thresholds", _LIMITS)
 
 _MODEL = Record(

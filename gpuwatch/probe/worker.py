@@ -54,7 +54,7 @@ def run(config: Dict[str, Any], stdin: BinaryIO, stdout: BinaryIO) -> int:
     start = time.perf_counter()
     try:
         import torch  # noqa: PLC0415 - the environment had to be there before
-        import torch.distributed  # noqa: PLC0415
+        import torch.distributed  # noqa: PLC0415 - torch is loaded once, in the worker
     except Exception as error:  # a broken installation fails in many ways
         process_group.emit({"kind": "died", "reason": f"torch cannot be imported: {words.first_line(error)}"})
         return 1

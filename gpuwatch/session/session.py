@@ -255,7 +255,7 @@ class Session(RequestSender):
         Call `update` after every poll, and `start` to sample.
         """
         from gpuwatch.diagnose.profiles.cost import ProfileOptions  # noqa: PLC0415 - loaded when it is asked for
-        from gpuwatch.session.profile_query import ProfileQuery  # noqa: PLC0415
+        from gpuwatch.session.profile_query import ProfileQuery  # noqa: PLC0415 - loaded when it is needed
 
         return ProfileQuery(self, places, ProfileOptions(), seats, self.clock.monotonic)
 
@@ -272,7 +272,7 @@ class Session(RequestSender):
         if self.probes and not self.probes[-1].results.over:
             raise ProbeRunsError("a probe is under way; wait for its end, or cancel it")
         from gpuwatch.probe.orchestration.conductor import Conductor  # noqa: PLC0415 - only a probe pays for it
-        from gpuwatch.probe.orchestration.opening import node_lines  # noqa: PLC0415
+        from gpuwatch.probe.orchestration.opening import node_lines  # noqa: PLC0415 - loaded when it is needed
 
         lines = node_lines(self.plan, self._links.dialer, request, self._options.connect_workers)
         earlier = self.probes[-1:]

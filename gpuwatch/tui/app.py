@@ -280,7 +280,7 @@ class GpuwatchApp(FaultRecovery):
     def action_explain(self) -> None:
         """What is under the cursor, or the topics of the playbook; the same key closes it."""
         from gpuwatch.diagnose.explanations.explanation import all_explanations  # noqa: PLC0415 - rarely needed
-        from gpuwatch.tui.chrome.explain_screen import ExplainScreen  # noqa: PLC0415
+        from gpuwatch.tui.chrome.explain_screen import ExplainScreen  # noqa: PLC0415 - loaded when it is needed
 
         about = self.screen.explained() if isinstance(self.screen, LiveScreen) else ""
         known = all_explanations(self.view_state.session.packs.by_id)

@@ -46,7 +46,7 @@ class Palette(ErrorBoundary, CommandPalette):
             with contextlib.suppress(KeyError):
                 super()._action_command_list(action)
 
-    def run_worker(self, work: Any, *arguments: Any, **options: Any) -> Worker[Any]:  # noqa: ANN401
+    def run_worker(self, work: Any, *arguments: Any, **options: Any) -> Worker[Any]:  # noqa: ANN401 - textual's signature
         """Start a search, which ends quietly where the palette has no list: not yet, or no more."""
         return super().run_worker(self._with_list(work), *arguments, **options)
 

@@ -27,8 +27,8 @@ class OperatorActions(ReplayControl):
     def action_act(self) -> None:
         """List the actions for what the cursor is on."""
         from gpuwatch.diagnose.actions.offers import possible_actions  # noqa: PLC0415 - rarely needed
-        from gpuwatch.tui.actions.action_text import title_of  # noqa: PLC0415
-        from gpuwatch.tui.actions.actions_screen import ActionsScreen  # noqa: PLC0415
+        from gpuwatch.tui.actions.action_text import title_of  # noqa: PLC0415 - loaded when it is needed
+        from gpuwatch.tui.actions.actions_screen import ActionsScreen  # noqa: PLC0415 - loaded when it is needed
 
         if self.is_not_in_logs("an action needs running nodes"):
             return
@@ -63,7 +63,7 @@ class OperatorActions(ReplayControl):
 
     def _confirm(self, action: Action, target: ActionTarget) -> None:
         from gpuwatch.diagnose.actions.offers import possible_actions  # noqa: PLC0415 - rarely needed
-        from gpuwatch.tui.actions.confirm_screen import ConfirmScreen  # noqa: PLC0415
+        from gpuwatch.tui.actions.confirm_screen import ConfirmScreen  # noqa: PLC0415 - loaded when it is needed
 
         incident = self.view_state.snapshot.incident(target.incident or "")
         noted = (

@@ -138,8 +138,8 @@ def serve(requests: socket.socket) -> None:
 
 def prepare() -> None:
     """Import all commands, and load what every one of them loads."""
-    from gpuwatch.link.start.bundle import bundle  # noqa: PLC0415
-    from gpuwatch.rules.load import load_packs  # noqa: PLC0415
+    from gpuwatch.link.start.bundle import bundle  # noqa: PLC0415 - loaded by this test alone
+    from gpuwatch.rules.load import load_packs  # noqa: PLC0415 - loaded by this test alone
 
     for module in walk_packages(gpuwatch.__path__, "gpuwatch."):
         if not module.name.endswith("__main__"):
@@ -165,8 +165,8 @@ def become(call: Call, streams: list[int]) -> None:
     time.tzset()
     encoding = call.environment.get("PYTHONIOENCODING")
     sys.stdin = open(0, encoding=encoding, closefd=False)  # noqa: SIM115 - like the interpreter's
-    sys.stdout = open(1, "w", encoding=encoding, closefd=False)  # noqa: SIM115
-    sys.stderr = open(2, "w", errors="backslashreplace", buffering=1, closefd=False)  # noqa: SIM115
+    sys.stdout = open(1, "w", encoding=encoding, closefd=False)  # noqa: SIM115 - the process keeps it open
+    sys.stderr = open(2, "w", errors="backslashreplace", buffering=1, closefd=False)  # noqa: SIM115 - the process keeps it open
     sys.argv = ["gpuwatch", *call.arguments]
 
 

@@ -176,7 +176,7 @@ def test_hostile_names_and_lines_cannot_steer_the_terminal(tmp_path: Path, rules
     name = b"rank_3\n\x1b]0;owned\x07\xff\xe2\x80\xae.log"
     hostile = "\x1b]52;c;b3duZWQ=\x07\x1b[2J" + jobs.oom().replace("6.50 GiB", "6.50 GiB\x1b[31m\u202e\x9b2J")
     path = os.path.join(os.fsencode(tmp_path), name)  # noqa: PTH118  a name that is no text
-    with open(path, "wb") as file:  # noqa: PTH123
+    with open(path, "wb") as file:  # noqa: PTH123 - as a user opens it
         file.write(hostile.encode())
     for form in ([], ["--json"]):
         done = gpuwatch("scan", str(tmp_path), "--rules", rules, *form)

@@ -193,3 +193,41 @@ def room_of(module: str) -> str:
 def test_the_picture_of_the_rooms_is_the_import_graph() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text()
     assert f"```text\n{picture()}\n```" in page, picture()
+
+
+MAX_LINES = 350
+MAX_CODE_LINES = 60
+"""Of a function, its docstring not counted."""
+NOQA = re.compile(r"#\s*(?:ruff: )?noqa(?P<what>.*)")
+WITH_REASON = re.compile(r": [A-Z]+\d+(?:, ?[A-Z]+\d+)* +(?:- )?\S")
+
+
+def code_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    first = function.body[0]
+    text = first.end_lineno if ast.get_docstring(function) is not None else None
+    return (function.end_lineno or 0) - function.lineno + 1 - ((text or first.lineno) - first.lineno)
+
+
+def test_no_file_and_no_function_is_too_long_to_read() -> None:
+    long = []
+    for file in (ROOT / "gpuwatch").rglob("*.py"):
+        source = file.read_text()
+        if source.count("\n") > MAX_LINES:
+            long.append(module_of(file))
+        functions = [
+            node
+            for node in ast.walk(ast.parse(source))
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        ]
+        long += [f"{module_of(file)}.{each.name}" for each in functions if code_lines(each) > MAX_CODE_LINES]
+    assert long == []
+
+
+def test_every_silenced_rule_of_the_linter_has_its_reason() -> None:
+    bare = []
+    for file in (*(ROOT / "gpuwatch").rglob("*.py"), *(ROOT / "tests").rglob("*.py")):
+        for number, line in enumerate(file.read_text().splitlines(), 1):
+            found = NOQA.search(line)
+            if found and file != Path(__file__) and not WITH_REASON.match(found["what"]):
+                bare.append(f"{file.relative_to(ROOT)}:{number}")
+    assert bare == []

@@ -15,7 +15,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Match  # noqa: F401 - used in type comments
 
-MAX_SECRET = 4096
 _SIGNS = FORM_SIGNS + PHRASE_SIGNS + (
     "passw", "passphrase", "secret", "token", "apikey", "api_key", "api-key", "access_key",
     "access-key", "accesskey", "auth", "bearer", "://", "private", "credential", "-pass", "_pass",

@@ -40,7 +40,7 @@ def open_logs(
     if not can_draw():
         click.echo(f"gpuwatch: no screen, for {why_not_drawn()}: the report of `gpuwatch scan`", err=True)
         return report()
-    from gpuwatch.cli.config.settings import loaded  # noqa: PLC0415
+    from gpuwatch.cli.config.settings import loaded  # noqa: PLC0415 - loaded when it is needed
     from gpuwatch.session.log_folder.session import FolderSession  # noqa: PLC0415 - only where it is shown
 
     preferred = loaded().values

@@ -65,9 +65,9 @@ def run(output: Path | None, logs: Path, command: tuple[str, ...]) -> int:
     Exit status: that of COMMAND; 127 it was not found, 126 it cannot be executed.
     """
     check_command(command[0])
-    from gpuwatch.cli.run.place import identify_run, open_folder, run_environment  # noqa: PLC0415
-    from gpuwatch.telemetry.session.folder import DIRECTORY_VARIABLE  # noqa: PLC0415
-    from gpuwatch.whole_file import open_in_place  # noqa: PLC0415
+    from gpuwatch.cli.run.place import identify_run, open_folder, run_environment  # noqa: PLC0415 - loaded when it is needed
+    from gpuwatch.telemetry.session.folder import DIRECTORY_VARIABLE  # noqa: PLC0415 - loaded when it is needed
+    from gpuwatch.whole_file import open_in_place  # noqa: PLC0415 - loaded when it is needed
 
     if os.environ.get(DIRECTORY_VARIABLE):
         raise Refusal([f"{DIRECTORY_VARIABLE} is set: this is inside of a run already"])
@@ -116,7 +116,7 @@ def remove_empty(paths: list[Path]) -> None:
 
 def console_name(place: RunPlace) -> str:
     """One name per node and task, so that none overwrites another's."""
-    import socket  # noqa: PLC0415
+    import socket  # noqa: PLC0415 - loaded when it is needed
 
     node = "".join(each if each.isalnum() or each in "-." else "_" for each in socket.gethostname())
     return f"console_{node}{f'_{place.part}' if place.part else ''}.log"
@@ -136,10 +136,10 @@ def run_child(
     command: tuple[str, ...], env: dict[str, str], config: dict[str, Any], keep: Callable[[bytes], Any]
 ) -> int:
     """Start the command and the monitor, pass everything on, end as the command ended."""
-    from gpuwatch.cli.run.child import start_child  # noqa: PLC0415
-    from gpuwatch.cli.run.monitor_process import MonitorProcess  # noqa: PLC0415
-    from gpuwatch.cli.run.relay import Relay  # noqa: PLC0415
-    from gpuwatch.cli.run.title import TerminalTitle, title_stream  # noqa: PLC0415
+    from gpuwatch.cli.run.child import start_child  # noqa: PLC0415 - loaded when it is needed
+    from gpuwatch.cli.run.monitor_process import MonitorProcess  # noqa: PLC0415 - loaded when it is needed
+    from gpuwatch.cli.run.relay import Relay  # noqa: PLC0415 - loaded when it is needed
+    from gpuwatch.cli.run.title import TerminalTitle, title_stream  # noqa: PLC0415 - loaded when it is needed
 
     child = start_child(command, env)
     monitor = MonitorProcess(config)
@@ -190,9 +190,9 @@ class KeptConsole:
             self._write = None
 
 
-def finish(child: RunChild, monitor: Any, interrupted_by: int | None, config: dict[str, Any]) -> str:  # noqa: ANN401
+def finish(child: RunChild, monitor: Any, interrupted_by: int | None, config: dict[str, Any]) -> str:  # noqa: ANN401 - a `MonitorProcess`, which is imported late
     """Have the summary written; by this process, with what it knows, where the monitor has died."""
-    from gpuwatch.cli.run.end_state import end_state, write_bare_summary  # noqa: PLC0415
+    from gpuwatch.cli.run.end_state import end_state, write_bare_summary  # noqa: PLC0415 - loaded when it is needed
 
     end = end_state(child.status, interrupted_by) | {"duration_s": child.duration_s}
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

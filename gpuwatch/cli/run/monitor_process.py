@@ -27,7 +27,7 @@ class MonitorProcess:
             start_new_session=True,  # Ctrl-C is meant for the command
         )
         assert self._process.stdin is not None  # noqa: S101 - of a pipe
-        assert self._process.stdout is not None  # noqa: S101
+        assert self._process.stdout is not None  # noqa: S101 - opened with a pipe
         os.set_blocking(self._process.stdout.fileno(), False)
         self._buffer = b""
         self.title = ""

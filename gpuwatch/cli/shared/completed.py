@@ -16,8 +16,8 @@ def files(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list
 def nodes(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The nodes of the hosts file, node range or demo that stands before; nothing where it cannot be read."""
     from gpuwatch.hosts.builtin import demo_plan  # noqa: PLC0415 - only when a shell asks
-    from gpuwatch.hosts.errors import HostsError  # noqa: PLC0415
-    from gpuwatch.hosts.load import load_source  # noqa: PLC0415
+    from gpuwatch.hosts.errors import HostsError  # noqa: PLC0415 - loaded when it is needed
+    from gpuwatch.hosts.load import load_source  # noqa: PLC0415 - loaded when it is needed
 
     named = ctx.params.get("named") or next(iter(ctx.args), None)  # click leaves it there at an open option
     try:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec import structs
+
 from gpuwatch.diagnose.alerts.hysteresis import key
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.condition import Condition
+from gpuwatch.diagnose.model.rank_index import RankIndex
 
 
 class AlertIndex:
@@ -39,3 +42,12 @@ def as_alert(node: str, condition: Condition, since: float, wall: float) -> Aler
         key(node, condition), condition.code, condition.severity, condition.text, condition.text, (proof,),
         role="hint", node=node, gpu=condition.gpu, first=since, last=wall,
     )  # fmt: skip
+
+
+def on_its_rank(alert: Alert, where: RankIndex) -> Alert:
+    """The alert of a GPU, with the rank that runs on it."""
+    at = alert.first if alert.code == "xid" else alert.last
+    place = None if alert.gpu is None else where.by(alert.node, "gpu", alert.gpu, at=at)
+    if place is None:
+        return alert
+    return structs.replace(alert, rank=place.rank, rank_from="process", job=place.job)

@@ -20,7 +20,7 @@ from typing import TypeAlias, TypeVar
 
 from msgspec import structs
 
-from gpuwatch.diagnose.alerts.unexplained import without_explained
+from gpuwatch.diagnose.alerts.unexplained import without_explained, without_general
 from gpuwatch.diagnose.model.alert import Alert, Proof, process_group
 from gpuwatch.diagnose.model.condition import ORDER
 from gpuwatch.diagnose.model.failure_classes import (
@@ -33,7 +33,6 @@ from gpuwatch.diagnose.model.failure_classes import (
     NEW_ATTEMPT,
     TOOK_PART,
     UNEXPLAINED,
-    explains,
 )
 from gpuwatch.diagnose.model.rank_index import bus_key
 from gpuwatch.diagnose.model.text import HALVES, what
@@ -132,7 +131,7 @@ class Deduplicator:
         """All merged alerts, by time."""
         self.fold()
         alerts = without_explained(
-            _once_a_line([alert for folded in self._folded.values() for alert in folded])
+            without_general([alert for folded in self._folded.values() for alert in folded])
         )
         return sorted(alerts, key=lambda alert: (alert.first, alert.id))
 
@@ -329,33 +328,3 @@ def _without_numbers(text: str) -> str:
 
 def _first_of(lead: Value | None, others: Iterable[Value | None]) -> Value | None:
     return lead if lead is not None else next((each for each in others if each is not None), None)
-
-
-def _once_a_line(alerts: list[Alert]) -> list[Alert]:
-    """Drop the alert of a generic rule where a specific rule matched the same line."""
-    general = {alert.id: alert for alert in alerts if alert.code in EXITS or alert.code in GENERIC_EXCEPTIONS}
-    if not general:
-        return alerts
-    wanted = {line for alert in general.values() for line in _lines(alert)}
-    codes: dict[object, set[str]] = {}
-    for alert in alerts:
-        for line in _lines(alert):
-            if line in wanted:
-                codes.setdefault(line, set()).add(alert.code)
-    gone = {
-        alert.id
-        for alert in general.values()
-        if (lines := _lines(alert))
-        and all(
-            any(
-                code != alert.code and (alert.code in GENERIC_EXCEPTIONS or explains(code, alert.code))
-                for code in codes[line]
-            )
-            for line in lines
-        )
-    }
-    return [alert for alert in alerts if alert.id not in gone]
-
-
-def _lines(alert: Alert) -> list[tuple[str | None, str | None, int]]:
-    return [(proof.node, proof.file, proof.offset) for proof in alert.proof if proof.offset is not None]

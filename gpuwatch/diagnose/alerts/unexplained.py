@@ -1,4 +1,4 @@
-"""Error lines without a rule: which of them a known error explains, and when one may be the root cause."""
+"""Alerts that others explain: error lines without a rule, and generic rules beside a specific one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.model.failure_classes import EXITS, TIMEOUTS, UNEXPLAINED
+from gpuwatch.diagnose.model.failure_classes import (
+    EXITS,
+    GENERIC_EXCEPTIONS,
+    TIMEOUTS,
+    UNEXPLAINED,
+    explains,
+)
 
 NEAR_BYTES = 8192
 """An error of a known class explains unknown error lines within this distance.
@@ -94,3 +100,33 @@ def quoted(line: str) -> str:
     words = " ".join(line.split())
     words = words if len(words) <= MAX_QUOTED else words[: MAX_QUOTED - 3].rstrip() + "..."
     return f'logged "{words}"'
+
+
+def without_general(alerts: list[Alert]) -> list[Alert]:
+    """Drop the alert of a generic rule where a specific rule matched the same line."""
+    general = {alert.id: alert for alert in alerts if alert.code in EXITS or alert.code in GENERIC_EXCEPTIONS}
+    if not general:
+        return alerts
+    wanted = {line for alert in general.values() for line in _lines(alert)}
+    codes: dict[object, set[str]] = {}
+    for alert in alerts:
+        for line in _lines(alert):
+            if line in wanted:
+                codes.setdefault(line, set()).add(alert.code)
+    gone = {
+        alert.id
+        for alert in general.values()
+        if (lines := _lines(alert))
+        and all(
+            any(
+                code != alert.code and (alert.code in GENERIC_EXCEPTIONS or explains(code, alert.code))
+                for code in codes[line]
+            )
+            for line in lines
+        )
+    }
+    return [alert for alert in alerts if alert.id not in gone]
+
+
+def _lines(alert: Alert) -> list[tuple[str | None, str | None, int]]:
+    return [(proof.node, proof.file, proof.offset) for proof in alert.proof if proof.offset is not None]

@@ -57,7 +57,7 @@ def agent_start(
 def smi_start(python: str | None, interval_s: float) -> StartMethod:
     """nvidia-smi and /proc through /bin/sh; every ping brings the host's figures, so there is one a tick."""
     from gpuwatch.link.smi.shell_script import COMMAND, first_line  # noqa: PLC0415 - only such a node pays for it
-    from gpuwatch.link.smi.stream import SmiStream  # noqa: PLC0415
+    from gpuwatch.link.smi.stream import SmiStream  # noqa: PLC0415 - loaded when it is needed
 
     nonce = secrets.token_hex(8)
     stream = SmiStream(nonce, interval_s, python)

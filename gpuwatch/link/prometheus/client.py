@@ -46,7 +46,6 @@ class SeriesLabels(msgspec.Struct, gc=False):
     device: str = ""
     port: str = ""
     mountpoint: str = ""
-    fstype: str = ""
     reason: str = ""
     kind: str = ""
     state: str = ""

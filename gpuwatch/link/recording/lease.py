@@ -60,7 +60,7 @@ class Lease:
         try:
             other = holder(file)
             if other is not None and other.alive(time.time()):
-                raise RecordingError(f"{path}: {other.words} records into this file; name another with -o")  # noqa: TRY301
+                raise RecordingError(f"{path}: {other.words} records into this file; name another with -o")  # noqa: TRY301 - the lease is given up below
             self.beat()
         except BaseException:
             file.execute("ROLLBACK")

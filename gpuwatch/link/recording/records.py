@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 import msgspec
 
@@ -41,9 +40,6 @@ class StreamRecord:
     def line(self, since: int) -> bytes:
         """As it stands in a block that began at `since`."""
         return b"%d %d %s %s\n" % (self.at - since, self.node, self.kind.encode(), self.body)
-
-
-Stamped: TypeAlias = tuple[StreamRecord, Content]
 
 
 _LINE = re.compile(rb"(-?[0-9]{1,17}) ([0-9]{1,9}) ([!-~]{1,40}) ([^\n]*)")

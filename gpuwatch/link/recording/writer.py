@@ -47,8 +47,6 @@ class RecorderState:
     """Of compressed blocks."""
     waiting_bytes: int = 0
     lost_items: int = 0
-    committed_at: float | None = None
-    """When the last commit was made (unix seconds)."""
     trouble: str = ""
     """Why nothing can be written at present; empty: all is well."""
 
@@ -159,7 +157,6 @@ class RecordingWriter:
             self.state.written_bytes + sum(map(size_of, items)),
             self._waiting_bytes,
             self._lost,
-            time.time(),
         )
         with contextlib.suppress(sqlite3.Error):  # as on a full disk; tried again
             self._retention.apply(self._file)

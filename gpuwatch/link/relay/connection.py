@@ -26,7 +26,6 @@ from gpuwatch.wire.codec import encode_request
 READ_BYTES = 1 << 20
 OPENING_S = 20.0
 """The opening is sent before the viewer's process is started; so long at most for a machine under load."""
-SEND_S = 5.0
 
 
 class RelayConnection:

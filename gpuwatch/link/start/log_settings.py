@@ -53,8 +53,8 @@ class LogConfig:
 def packed_rules(extra: tuple[str, ...]) -> str:
     """The built-in packs and these as they travel."""
     from gpuwatch.rules.compiling.keep import compiled_or_kept  # noqa: PLC0415 - only who dials an agent pays for it
-    from gpuwatch.rules.load import load_packs  # noqa: PLC0415
-    from gpuwatch.rules.model.checkpoint_lines import CHECKPOINT_RULES  # noqa: PLC0415
+    from gpuwatch.rules.load import load_packs  # noqa: PLC0415 - loaded when it is needed
+    from gpuwatch.rules.model.checkpoint_lines import CHECKPOINT_RULES  # noqa: PLC0415 - loaded when it is needed
 
     packs = load_packs([Path(each) for each in extra])
     text = json.dumps(compiled_or_kept([*packs.all, *CHECKPOINT_RULES]), separators=(",", ":"))

@@ -77,7 +77,7 @@ class BrowserServer:
         """Start serving; `report` receives a line about each viewer that fails."""
         self._report = report
 
-        async def guard(request: Any, handler: Any) -> Any:  # noqa: ANN401 - aiohttp's
+        async def guard(request: Any, handler: Any) -> Any:
             return await self._guard(request, handler)
 
         app = web.Application(middlewares=[web.middleware(guard)], client_max_size=1 << 16)
@@ -99,7 +99,7 @@ class BrowserServer:
             await self._runner.cleanup()
         self._socket.close()
 
-    async def _guard(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:  # noqa: ANN401 - aiohttp's
+    async def _guard(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
         """Refuse requests without the token before anything else is checked."""
         given = request.path.split("/", 2)[1]
         if not hmac.compare_digest(given.encode("utf-8", "replace"), self.token.encode()):
@@ -113,7 +113,7 @@ class BrowserServer:
             response.headers.update(HEADERS)
         return response
 
-    async def _page(self, request: Any) -> Any:  # noqa: ANN401
+    async def _page(self, request: Any) -> Any:
         if len(self._viewers) >= self._max_viewers:
             return web.Response(status=503, text=f"{self._full()}\n")
         scheme = "wss" if request.secure else "ws"
@@ -122,10 +122,10 @@ class BrowserServer:
         headers = {"Content-Security-Policy": POLICY.format(socket=origin)}
         return web.Response(text=text, content_type="text/html", headers=headers)
 
-    async def _script(self, _request: Any) -> Any:  # noqa: ANN401
+    async def _script(self, _request: Any) -> Any:
         return web.Response(text=FOCUS_SCRIPT, content_type="text/javascript")
 
-    async def _file(self, request: Any) -> Any:  # noqa: ANN401
+    async def _file(self, request: Any) -> Any:
         """Serve a file of textual-serve; the route allows no other folder."""
         folder = assets()
         path = None if folder is None else folder / request.match_info["folder"] / request.match_info["name"]
@@ -133,7 +133,7 @@ class BrowserServer:
             return web.Response(status=404, text="not found\n")
         return web.FileResponse(path)
 
-    async def _websocket(self, request: Any) -> Any:  # noqa: ANN401
+    async def _websocket(self, request: Any) -> Any:
         origin = request.headers.get("Origin")
         if origin is not None and urlsplit(origin).netloc != request.host:
             return web.Response(status=403, text="refused: another page asks\n")
@@ -150,7 +150,7 @@ class BrowserServer:
             self._viewers.discard(task)
         return channel
 
-    async def _view(self, request: Any, channel: Any) -> None:  # noqa: ANN401
+    async def _view(self, request: Any, channel: Any) -> None:
         """Serve one viewer, from its first message to its end."""
         await channel.prepare(request)
         size = bounded_size(_number(request.query.get("width"), 80), _number(request.query.get("height"), 24))
@@ -169,7 +169,7 @@ class BrowserServer:
                     await painting
                 await channel.close()
 
-    async def _paint(self, process: ViewerProcess, channel: Any) -> None:  # noqa: ANN401
+    async def _paint(self, process: ViewerProcess, channel: Any) -> None:
         with contextlib.suppress(ConnectionError, RuntimeError):
             trouble = await process.follow(channel.send_bytes)
             if trouble:
@@ -181,7 +181,7 @@ class BrowserServer:
         return f"{self._max_viewers} viewers are connected, which is the limit (--max-viewers)"
 
 
-async def _take(process: ViewerProcess, channel: Any, text: str) -> bool:  # noqa: ANN401 - aiohttp's
+async def _take(process: ViewerProcess, channel: Any, text: str) -> bool:
     """Handle a message of the browser; False: it is not one of textual-serve's."""
     try:
         what, facts = (*json.loads(text), None)[:2]

@@ -132,7 +132,7 @@ class Courier:
         if not self._error:
             self._failing_since = time.monotonic()
         self._error = str(error) or type(error).__name__
-        wait_s = min(LONGEST_WAIT_S, self._pace.first_wait_s * 2**self._failures) * random.uniform(0.75, 1.25)  # noqa: S311
+        wait_s = min(LONGEST_WAIT_S, self._pace.first_wait_s * 2**self._failures) * random.uniform(0.75, 1.25)  # noqa: S311 - jitter
         self._failures += 1
         self._closing.wait(max(wait_s, error.retry_after_s or 0.0))
 

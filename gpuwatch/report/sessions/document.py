@@ -26,7 +26,10 @@ from gpuwatch.report.sessions.numbers import (
 from gpuwatch.runs.comparison.communication import CommunicationReport, communication_report
 from gpuwatch.runs.comparison.compare import SessionComparison, compare, mode_of, steps_per_s
 from gpuwatch.runs.sessions.model.session import TrainingSession
+from gpuwatch.runs.sessions.model.summary import SessionSummary
 
+SIGNS = {"for": "yes", "against": "no", "unknown": "?"}
+"""Sign of a reason -> its cell."""
 MAX_ROWS = 1_000
 
 
@@ -136,12 +139,33 @@ def session_section(report: CommunicationReport) -> ReportSection:
 def session_tables(report: CommunicationReport) -> Iterator[ReportTable]:
     """The tables of one session, including empty ones."""
     one = report.session.summary
+    evaluation = [(name, significant(value, 6)) for name, value in (one.evaluation or {}).items()]
     yield pairs("Run", known(run_rows(one)))
     yield pairs("Training", known(training_rows(one)))
-    yield pairs(
-        "Evaluation", [(name, significant(value, 6)) for name, value in (one.evaluation or {}).items()]
+    yield pairs("Evaluation", evaluation)
+    yield _gpu_table(one)
+    yield _operation_table(report)
+    yield ReportTable(
+        ("Sign", "Reason"),
+        tuple((SIGNS[reason.sign], reason.text) for reason in report.reasons),
+        f"Trains on several GPUs: {VERDICTS[report.verdict][0]}",
     )
     yield ReportTable(
+        ("Class", "Severity", "Count", "Example"),
+        tuple(
+            (each.class_id, each.severity or DASH, str(each.count), each.example or DASH)
+            for each in one.warnings or ()
+        ),
+        "Warnings",
+    )
+    yield _rank_table(one)
+    yield pairs("Configuration", flat_rows(one.configuration or {}), folded=True)
+    yield pairs("Environment", sorted((one.environment or {}).items()), folded=True)
+    yield pairs("Packages", sorted((one.packages or {}).items()), folded=True)
+
+
+def _gpu_table(one: SessionSummary) -> ReportTable:
+    return ReportTable(
         ("GPU", "Model", "Avg utilization", "Peak", "Avg memory", "Avg power", "Max temperature"),
         tuple(
             (
@@ -157,7 +181,10 @@ def session_tables(report: CommunicationReport) -> Iterator[ReportTable]:
         ),
         "GPUs",
     )
-    yield ReportTable(
+
+
+def _operation_table(report: CommunicationReport) -> ReportTable:
+    return ReportTable(
         (
             "Operation",
             "Occurrences",
@@ -181,21 +208,10 @@ def session_tables(report: CommunicationReport) -> Iterator[ReportTable]:
         ),
         "Communication",
     )
-    signs = {"for": "yes", "against": "no", "unknown": "?"}
-    yield ReportTable(
-        ("Sign", "Reason"),
-        tuple((signs[reason.sign], reason.text) for reason in report.reasons),
-        f"Trains on several GPUs: {VERDICTS[report.verdict][0]}",
-    )
-    yield ReportTable(
-        ("Class", "Severity", "Count", "Example"),
-        tuple(
-            (each.class_id, each.severity or DASH, str(each.count), each.example or DASH)
-            for each in one.warnings or ()
-        ),
-        "Warnings",
-    )
-    yield ReportTable(
+
+
+def _rank_table(one: SessionSummary) -> ReportTable:
+    return ReportTable(
         ("Rank", "Node", "GPU", "Steps", "Mean step time", "Peak memory", "Log"),
         tuple(
             (
@@ -211,9 +227,6 @@ def session_tables(report: CommunicationReport) -> Iterator[ReportTable]:
         ),
         "Ranks",
     )
-    yield pairs("Configuration", flat_rows(one.configuration or {}), folded=True)
-    yield pairs("Environment", sorted((one.environment or {}).items()), folded=True)
-    yield pairs("Packages", sorted((one.packages or {}).items()), folded=True)
 
 
 def pairs(title: str, rows: Sequence[tuple[str, str]], *, folded: bool = False) -> ReportTable:

@@ -25,7 +25,7 @@ def plot_file(charts: Sequence[Chart], title: str, ending: str) -> bytes:
     """
     try:
         import matplotlib as mpl  # noqa: PLC0415 - an extra
-        from matplotlib.figure import Figure  # noqa: PLC0415
+        from matplotlib.figure import Figure  # noqa: PLC0415 - an extra
     except ImportError as error:
         raise NoMatplotlibError from error
     drawn = io.BytesIO()

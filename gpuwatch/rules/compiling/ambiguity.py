@@ -67,12 +67,12 @@ class _Element:
     """A condition: the character before is none of these."""
 
 
-def estimated_steps(tree: Any, *, folded: bool) -> float:  # noqa: ANN401
+def estimated_steps(tree: Any, *, folded: bool) -> float:
     """About how many steps a search of a window of `WINDOW_CHARS` characters takes at worst."""
     return max(_steps(path) for path in _paths(tree, folded=folded))
 
 
-def _paths(tree: Any, *, folded: bool) -> list[list[_Element]]:  # noqa: ANN401
+def _paths(tree: Any, *, folded: bool) -> list[list[_Element]]:
     """The sequences of elements that a pattern consists of, one for each choice among its alternatives."""
     paths: list[list[_Element]] = [[]]
     for code, argument in tree:
@@ -82,7 +82,7 @@ def _paths(tree: Any, *, folded: bool) -> list[list[_Element]]:  # noqa: ANN401
     return paths
 
 
-def _expanded(code: Any, argument: Any, *, folded: bool) -> list[list[_Element]]:  # noqa: ANN401
+def _expanded(code: Any, argument: Any, *, folded: bool) -> list[list[_Element]]:
     if code is op.SUBPATTERN:
         return _paths(argument[3], folded=is_folded(argument, folded=folded))
     if code is op.BRANCH:
@@ -105,7 +105,7 @@ def _expanded(code: Any, argument: Any, *, folded: bool) -> list[list[_Element]]
     return [[_Element(readable(code, argument, folded=folded), 1, 0)]]
 
 
-def _conditions(code: Any, argument: Any, *, folded: bool) -> list[list[_Element]]:  # noqa: ANN401
+def _conditions(code: Any, argument: Any, *, folded: bool) -> list[list[_Element]]:
     """Of what matches no text of its own: anchors, and what must or must not stand beside."""
     if code is op.AT:
         return [[_anchor(argument)]]
@@ -117,7 +117,7 @@ def _conditions(code: Any, argument: Any, *, folded: bool) -> list[list[_Element
     )
 
 
-def _anchor(where: Any) -> _Element:  # noqa: ANN401
+def _anchor(where: Any) -> _Element:
     if where in (op.AT_BEGINNING, op.AT_BEGINNING_STRING):
         return _Element(frozenset(), 0, 0, frozenset(range(257)))
     if where is op.AT_BOUNDARY:

@@ -38,7 +38,7 @@ class RulePatternError(ValueError):
 
 
 @lru_cache(maxsize=256)
-def parsed(pattern: str) -> Any:  # noqa: ANN401 - re's own parse tree
+def parsed(pattern: str) -> Any:
     """The parse tree of a pattern.
 
     Raises:
@@ -61,7 +61,7 @@ def treats_digits_alike(pattern: str) -> bool:
     return _alike(parsed(pattern))
 
 
-def _alike(tree: Any) -> bool:  # noqa: ANN401
+def _alike(tree: Any) -> bool:
     for code, argument in tree:
         if code in (op.LITERAL, op.NOT_LITERAL, op.IN):
             digits = characters_of(code, argument) & _DIGITS
@@ -72,7 +72,7 @@ def _alike(tree: Any) -> bool:  # noqa: ANN401
     return True
 
 
-def _old_enough(tree: Any) -> None:  # noqa: ANN401
+def _old_enough(tree: Any) -> None:
     new = [getattr(op, name) for name in ("ATOMIC_GROUP", "POSSESSIVE_REPEAT") if hasattr(op, name)]
     for code, argument in tree:
         if code in new:
@@ -83,7 +83,7 @@ def _old_enough(tree: Any) -> None:  # noqa: ANN401
             _old_enough(inner)
 
 
-def inner_parts(code: Any, argument: Any) -> list[Any]:  # noqa: ANN401
+def inner_parts(code: Any, argument: Any) -> list[Any]:
     """The sequences inside of an element."""
     if code in _REPEATS or getattr(op, "POSSESSIVE_REPEAT", None) is code:
         return [argument[2]]
@@ -98,11 +98,11 @@ def inner_parts(code: Any, argument: Any) -> list[Any]:  # noqa: ANN401
     return []
 
 
-def _characters(tree: Any) -> frozenset[int]:  # noqa: ANN401
+def _characters(tree: Any) -> frozenset[int]:
     return frozenset().union(*(characters_of(code, argument) for code, argument in tree))
 
 
-def characters_of(code: Any, argument: Any) -> frozenset[int]:  # noqa: ANN401
+def characters_of(code: Any, argument: Any) -> frozenset[int]:
     """The characters that an element can match, all of a sequence's together."""
     if code is op.LITERAL:
         return frozenset({min(argument, ANY_OTHER)})
@@ -118,7 +118,7 @@ def characters_of(code: Any, argument: Any) -> frozenset[int]:  # noqa: ANN401
     return frozenset().union(*(_characters(each) for each in inner)) if inner else _ALL_CHARACTERS
 
 
-def _class(items: Any) -> frozenset[int]:  # noqa: ANN401
+def _class(items: Any) -> frozenset[int]:
     found: set[int] = set()
     negated = False
     for code, argument in items:
@@ -134,7 +134,7 @@ def _class(items: Any) -> frozenset[int]:  # noqa: ANN401
 
 
 @cache
-def _category(category: Any) -> frozenset[int]:  # noqa: ANN401
+def _category(category: Any) -> frozenset[int]:
     if category in _NEGATED:
         return _ALL_CHARACTERS - _category(_NEGATED[category]) | {ANY_OTHER}
     found = frozenset(c for c in range(256) if re.match(_CATEGORIES[category], chr(c)))

@@ -252,11 +252,11 @@ def _opened(items: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
     return found
 
 
-def _inner_of(code: Any, argument: Any) -> list[Any]:  # noqa: ANN401
+def _inner_of(code: Any, argument: Any) -> list[Any]:
     return list(argument[1]) if code is op.BRANCH else [argument[2]]
 
 
-def _exact(code: Any, argument: Any) -> frozenset[str] | None:  # noqa: ANN401
+def _exact(code: Any, argument: Any) -> frozenset[str] | None:
     """All texts that an element can match, where they are few."""
     if code is op.LITERAL:
         return frozenset({chr(argument)})
@@ -281,7 +281,7 @@ def _exact_sequence(items: list[tuple[Any, Any]]) -> frozenset[str] | None:
     return texts
 
 
-def _at_least_one(code: Any, argument: Any) -> bool:  # noqa: ANN401
+def _at_least_one(code: Any, argument: Any) -> bool:
     return bool(argument[0] > 0) if code in (op.MAX_REPEAT, op.MIN_REPEAT) else code is not op.GROUPREF
 
 

@@ -21,7 +21,7 @@ REPEATS = tuple(
 # ----------------------------------------------------------------- characters
 
 
-def is_folded(argument: Any, *, folded: bool) -> bool:  # noqa: ANN401
+def is_folded(argument: Any, *, folded: bool) -> bool:
     """Whether a group ignores case: `argument` of the group, `folded` of what is around it."""
     add, remove = argument[1], argument[2]
     return (folded or bool(add & re.IGNORECASE)) and not remove & re.IGNORECASE
@@ -38,12 +38,12 @@ def _with_case(reads: frozenset[int]) -> frozenset[int]:
     return reads | other | {ANY_OTHER}  # some letters fold with one beyond Latin-1: k and the Kelvin sign
 
 
-def readable(code: Any, argument: Any, *, folded: bool) -> frozenset[int]:  # noqa: ANN401
+def readable(code: Any, argument: Any, *, folded: bool) -> frozenset[int]:
     """The characters that an element can match."""
     found = characters_of(code, argument)
     return _with_case(found) if folded else found
 
 
-def readable_in(tree: Any, *, folded: bool) -> frozenset[int]:  # noqa: ANN401
+def readable_in(tree: Any, *, folded: bool) -> frozenset[int]:
     """The characters that a sequence can match."""
     return frozenset().union(*(readable(code, argument, folded=folded) for code, argument in tree))

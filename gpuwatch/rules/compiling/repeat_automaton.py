@@ -38,7 +38,7 @@ class _Builder:
         """Several alternatives match no text at all."""
         self._folded = folded
 
-    def sequence(self, tree: Any) -> Automaton:  # noqa: ANN401 - re's own parse tree
+    def sequence(self, tree: Any) -> Automaton:
         whole = Automaton(self.reads)
         for code, argument in tree:
             whole = self._joined(whole, self._part(code, argument))
@@ -48,7 +48,7 @@ class _Builder:
         self._link(part.last, part.first)
         return part
 
-    def _part(self, code: Any, argument: Any) -> Automaton:  # noqa: ANN401
+    def _part(self, code: Any, argument: Any) -> Automaton:
         if code in REPEATS:
             return self._copies(*argument)
         if code is op.SUBPATTERN:
@@ -65,7 +65,7 @@ class _Builder:
             return self._position(frozenset(range(257)), nullable=True)
         return self._position(readable(code, argument, folded=self._folded), nullable=False)
 
-    def _within(self, argument: Any) -> Automaton:  # noqa: ANN401
+    def _within(self, argument: Any) -> Automaton:
         """A group, which may fold case by flags of its own: `(?i:a)`."""
         before, self._folded = self._folded, is_folded(argument, folded=self._folded)
         try:
@@ -81,7 +81,7 @@ class _Builder:
         at = len(self.reads) - 1
         return Automaton(self.reads, [at], [at], nullable)
 
-    def _copies(self, low: int, high: int, body: Any) -> Automaton:  # noqa: ANN401
+    def _copies(self, low: int, high: int, body: Any) -> Automaton:
         if high >= UNBOUNDED_REPEAT and not (low == high <= MAX_COPIES):
             part = self.repeated(self.sequence(body))
             return Automaton(self.reads, part.first, part.last, part.nullable or not low)
@@ -109,7 +109,7 @@ class _Builder:
                 self.next[one].add(other)
 
 
-def check_repeats(tree: Any, *, folded: bool) -> None:  # noqa: ANN401
+def check_repeats(tree: Any, *, folded: bool) -> None:
     """Refuse repeated parts that match one text in several ways.
 
     Raises:
@@ -131,7 +131,7 @@ def check_repeats(tree: Any, *, folded: bool) -> None:  # noqa: ANN401
             check_repeats(inner, folded=folded)
 
 
-def _is_one(body: Any) -> bool:  # noqa: ANN401
+def _is_one(body: Any) -> bool:
     """Whether a body is one character, the usual case."""
     return len(body) == 1 and body[0][0] in (op.LITERAL, op.NOT_LITERAL, op.ANY, op.IN)
 

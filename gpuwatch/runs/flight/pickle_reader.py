@@ -65,7 +65,7 @@ def read_as(data: bytes, kind: type[_Kind], what: str = FLIGHT_DUMP, most: int =
     raise NoDumpError("neither a pickle nor JSON")
 
 
-def _unpickled(data: bytes) -> Any:  # noqa: ANN401
+def _unpickled(data: bytes) -> Any:  # noqa: ANN401 - whatever the dump holds
     try:
         return _Plain(io.BytesIO(data)).load()
     except NoDumpError:

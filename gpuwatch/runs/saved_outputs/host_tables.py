@@ -28,7 +28,7 @@ class Df:
         if row is None:
             return DF_HEADING.match(line.text) is not None
         image = _ALWAYS_FULL.search(row["device"]) or _ALWAYS_FULL.search(row["mount"])
-        if int(row["used"]) >= FULL_PCT and (not image or row["mount"] == "/dev/shm"):  # noqa: S108
+        if int(row["used"]) >= FULL_PCT and (not image or row["mount"] == "/dev/shm"):  # noqa: S108 - a mount point in an output
             self._found.append(
                 ToolFinding("storage.full", "error", line, {"path": row["mount"]}, by_driver=False)
             )

@@ -42,7 +42,7 @@ class HyperSieve:
         """Record that lines of this shape contain no progress."""
         self._steps.no_progress(shape)
 
-    def hits(self, data: bytes, newest: Any = None) -> list[tuple[int, Phrase]]:  # noqa: ANN401
+    def hits(self, data: bytes, newest: Any = None) -> list[tuple[int, Phrase]]:  # noqa: ANN401 - the agent's type
         """Offsets and phrases, by offset; one hit per line and phrase. `newest`: as in `Sieve.hits`."""
         if newest is not None:
             self._steps.hits(data, newest)

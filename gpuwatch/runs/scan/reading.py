@@ -136,7 +136,7 @@ def reader(ruleset: RuleSet, new_sieve: Callable[[RuleSet], Any]) -> Callable[[F
 def progress_of(
     log: LogPath,
     ruleset: RuleSet,
-    sieve: Any,  # noqa: ANN401
+    sieve: Any,  # noqa: ANN401 - either sieve
     speaker: Callable[[], dict[str, Any]] | None,
 ) -> tuple[ProgressReader, Any]:
     """The progress reader of a file and its prefilter; rows of a table are read by its header."""

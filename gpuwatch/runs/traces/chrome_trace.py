@@ -138,7 +138,6 @@ def _take(event: TraceEvent, ranks: dict[int | None, _RankColumns]) -> int:
         of_rank = None
         if kind is None:
             if event.cat == "python_function":
-                _of(ranks, None).trace.python_events += 1
                 return 0
             stated = RANK_CATEGORY.fullmatch(event.cat)
             if stated is None:

@@ -177,7 +177,7 @@ def _cpu_rows(
     """Yield process and event of each CUDA runtime call and NVTX range."""
     threads = TextNumbers()
     if export.has(CALLS):
-        query = f'SELECT start, "end", globalTid, correlationId, nameId FROM {CALLS} WHERE "end" IS NOT NULL'  # noqa: S608
+        query = f'SELECT start, "end", globalTid, correlationId, nameId FROM {CALLS} WHERE "end" IS NOT NULL'  # noqa: S608 - names of our own
         for start, end, thread, correlation, name in export.rows(query):
             joins = (NO_VALUE, NO_VALUE if correlation is None else correlation)
             yield (
@@ -193,7 +193,7 @@ def _cpu_rows(
             )
     if export.has(RANGES):
         query = (
-            f'SELECT start, "end", globalTid, text, textId FROM {RANGES} WHERE "end" IS NOT NULL'  # noqa: S608
+            f'SELECT start, "end", globalTid, text, textId FROM {RANGES} WHERE "end" IS NOT NULL'  # noqa: S608 - names of our own
             f" AND eventType IN {NVTX_RANGES}"
         )
         for start, end, thread, text, number in export.rows(query):

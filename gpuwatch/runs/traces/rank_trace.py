@@ -135,8 +135,6 @@ class RankTrace:
     peak_allocated: dict[str, int] = field(default_factory=dict)
     """Device (`CPU`, `CUDA 0`) -> highest allocation in bytes."""
     peak_reserved: dict[str, int] = field(default_factory=dict)
-    python_events: int = 0
-    """Number of Python function events in a trace with stacks."""
     unreadable: int = 0
     cut_off: bool = False
     notes: list[str] = field(default_factory=list)

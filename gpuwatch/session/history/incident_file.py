@@ -119,7 +119,7 @@ def _values(one: SeenIncident) -> tuple[object, ...]:
 
 
 def _put(file: sqlite3.Connection, one: SeenIncident) -> None:
-    known = file.execute(f"SELECT id, {_NAMES} FROM incidents WHERE code = ?", (one.code,))  # noqa: S608
+    known = file.execute(f"SELECT id, {_NAMES} FROM incidents WHERE code = ?", (one.code,))  # noqa: S608 - names of our own
     for number, *row in known.fetchall():
         before = _incident(tuple(row))
         if is_same(before, one):
@@ -134,7 +134,7 @@ def _put(file: sqlite3.Connection, one: SeenIncident) -> None:
                 "UPDATE incidents SET severity = ?, headline = ?, last = ?, uuid = ? WHERE id = ?", changes
             )
             return
-    file.execute(f"INSERT INTO incidents ({_NAMES}) VALUES ({_MARKS})", _values(one))  # noqa: S608
+    file.execute(f"INSERT INTO incidents ({_NAMES}) VALUES ({_MARKS})", _values(one))  # noqa: S608 - names of our own
 
 
 def _trim(file: sqlite3.Connection, now: float) -> None:
@@ -142,4 +142,4 @@ def _trim(file: sqlite3.Connection, now: float) -> None:
     (count,) = file.execute("SELECT COUNT(*) FROM incidents").fetchone()
     if count > MAX_ROWS:
         oldest = "SELECT id FROM incidents ORDER BY last LIMIT ?"
-        file.execute(f"DELETE FROM incidents WHERE id IN ({oldest})", (count - MAX_ROWS,))  # noqa: S608
+        file.execute(f"DELETE FROM incidents WHERE id IN ({oldest})", (count - MAX_ROWS,))  # noqa: S608 - names of our own

@@ -5,37 +5,25 @@ from __future__ import annotations
 from typing import ClassVar
 
 from textual import on
-from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from gpuwatch.tui.chrome.key_hints import KeysLine
-from gpuwatch.tui.chrome.status_bar import StatusLine
+from gpuwatch.tui.chrome.page_screen import PageScreen
 from gpuwatch.tui.hang.report_page import WRITE, HangReportPage
 from gpuwatch.tui.model.hang_query import Question
 from gpuwatch.tui.toolkit import keys
-from gpuwatch.tui.toolkit.live_screen import LiveScreen
 from gpuwatch.tui.toolkit.selectable_lines import SelectableLines
 
 
-class WaitingScreen(LiveScreen):
+class WaitingScreen(PageScreen):
     """One question and its answers as they come; leaving it does not end the question."""
 
     kind = "waiting"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.WAITING]
+    page: HangReportPage
 
     def __init__(self, question: Question) -> None:
         super().__init__()
         self.page = HangReportPage(question)
-
-    def compose(self) -> ComposeResult:
-        """Status, page, footer."""
-        yield StatusLine(id="status")
-        yield self.page
-        yield KeysLine(self.kind)
-
-    def on_mount(self) -> None:
-        """The page has the keys."""
-        self.page.focus()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """The ranks of a recording write nothing."""

@@ -20,10 +20,10 @@ pytest.importorskip("textual_serve", reason="needs textual-serve: pip install te
 aiohttp = pytest.importorskip("aiohttp")
 
 from tests.chromium import chromium  # noqa: E402 - not without aiohttp
-from tests.cli.running import COMMAND, ROOT, environment, run  # noqa: E402
-from tests.parts import need  # noqa: E402
-from tests.recordings import recorded_demo  # noqa: E402
-from tests.sshd import Sshd  # noqa: E402
+from tests.cli.running import COMMAND, ROOT, environment, run  # noqa: E402 - behind the skip of the whole module
+from tests.parts import need  # noqa: E402 - behind the skip of the whole module
+from tests.recordings import recorded_demo  # noqa: E402 - behind the skip of the whole module
+from tests.sshd import Sshd  # noqa: E402 - behind the skip of the whole module
 
 WAIT_S = 100.0
 COLOURS = re.compile(rb"\x1b\[[0-9;]*m")

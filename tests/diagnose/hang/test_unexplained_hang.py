@@ -22,7 +22,7 @@ WORK = "WorkNCCL(SeqNum=77, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)
 
 
 def timed_out(rank: int) -> str:
-    return f"[rank{rank}]:[E0203 04:15:0{rank}.1 ProcessGroupNCCL.cpp:616] [Rank {rank}] Watchdog caught collective operation timeout: {WORK}milliseconds before timing out.\n"  # noqa: E501
+    return f"[rank{rank}]:[E0203 04:15:0{rank}.1 ProcessGroupNCCL.cpp:616] [Rank {rank}] Watchdog caught collective operation timeout: {WORK}milliseconds before timing out.\n"  # noqa: E501 - a line of a log
 
 
 def incident_of(folder: Path, **texts: str) -> Incident:

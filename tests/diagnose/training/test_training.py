@@ -328,7 +328,7 @@ def test_healthy_runs_say_nothing() -> None:
         steps = dice.randrange(20, 900)
         run = writer(
             steps,
-            loss=lambda step: 8.0 / step**decay * (1 + noise * dice.uniform(-1, 1)),  # noqa: B023
+            loss=lambda step: 8.0 / step**decay * (1 + noise * dice.uniform(-1, 1)),  # noqa: B023 - called before the next one
             norm=lambda _step: dice.lognormvariate(0, 0.4),
             took=lambda _step: dice.gauss(1.0, 0.02),
         )

@@ -37,9 +37,9 @@ def changed(path: Path, change: Callable[[bytes], bytes]) -> None:
     inflate, deflate = zstandard.ZstdDecompressor(), zstandard.ZstdCompressor()
     with closing(sqlite3.connect(path)) as file, file:
         for table, key in (("block", "id"), ("key_frame", "at")):
-            for number, data in file.execute(f"SELECT {key}, data FROM {table}").fetchall():  # noqa: S608
+            for number, data in file.execute(f"SELECT {key}, data FROM {table}").fetchall():  # noqa: S608 - names of our own
                 packed = deflate.compress(change(inflate.decompress(data)))
-                file.execute(f"UPDATE {table} SET data = ? WHERE {key} = ?", (packed, number))  # noqa: S608
+                file.execute(f"UPDATE {table} SET data = ? WHERE {key} = ?", (packed, number))  # noqa: S608 - names of our own
 
 
 def played(path: Path) -> ReplaySession:
@@ -124,7 +124,7 @@ COLUMNS = [
 def test_a_value_of_any_type_in_any_column_is_counted_or_refused(path: Path, table: str, column: str) -> None:
     for value in ("abc", b"\x00\xff", "5" * 5_000, 2**63 - 1, -(2**63), 1e308):
         with closing(sqlite3.connect(path)) as file, file:
-            file.execute(f"UPDATE OR IGNORE {table} SET {column} = ?", (value,))  # noqa: S608
+            file.execute(f"UPDATE OR IGNORE {table} SET {column} = ?", (value,))  # noqa: S608 - names of our own
         with contextlib.suppress(RecordingError), closing(Recording(path)) as recording:
             first, last = recording.extent() or (0, 0)
             assert abs(first) < 10**17
@@ -142,7 +142,7 @@ def test_a_view_in_the_place_of_a_table_is_refused(path: Path, table: str) -> No
         columns = ", ".join(f"x AS {row[1]}" for row in file.execute(f"PRAGMA table_info({table})"))
         file.execute(f"DROP TABLE {table}")
         endless = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)"
-        file.execute(f"CREATE VIEW {table} AS {endless} SELECT {columns} FROM n")  # noqa: S608
+        file.execute(f"CREATE VIEW {table} AS {endless} SELECT {columns} FROM n")  # noqa: S608 - names of our own
     with pytest.raises(RecordingError, match=table):
         Recording(path)
 

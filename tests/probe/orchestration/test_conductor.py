@@ -478,7 +478,7 @@ def test_a_large_size_after_a_tiny_one_is_not_given_up_for_its_latency(sentences
 
 def test_quick_mode_finds_a_slow_node_in_two_rounds() -> None:
     slow = {4, 5}  # node 2
-    rate = lambda src, dst: 2e8 if {src, dst} & slow else 2e9  # noqa: E731
+    rate = lambda src, dst: 2e8 if {src, dst} & slow else 2e9  # noqa: E731 - a table in a line
     lines = cluster(6, fabric=Fabric(rate=rate))
     results = run_through(lines, ProbeRequest(sizes=(MIB,), pairs="quick"))
     met = {frozenset(results.seats[rank].node for rank in pair) for pair in results.pairs}

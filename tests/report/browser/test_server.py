@@ -18,8 +18,8 @@ pytest.importorskip("textual_serve", reason="needs textual-serve: pip install te
 aiohttp = pytest.importorskip("aiohttp")
 
 from gpuwatch.report.browser import viewer_process  # noqa: E402 - not without aiohttp
-from gpuwatch.report.browser.server import BrowserServer  # noqa: E402
-from gpuwatch.report.browser.viewer_process import ViewerProcess  # noqa: E402
+from gpuwatch.report.browser.server import BrowserServer  # noqa: E402 - behind the skip of the whole module
+from gpuwatch.report.browser.viewer_process import ViewerProcess  # noqa: E402 - behind the skip of the whole module
 
 WAIT_S = 60.0
 SCREENS = """

@@ -22,7 +22,7 @@ from tests.parts import need_torch
 @pytest.fixture
 def torch() -> Any:
     need_torch()
-    import torch  # noqa: PLC0415
+    import torch  # noqa: PLC0415 - loaded by this test alone
 
     return torch
 

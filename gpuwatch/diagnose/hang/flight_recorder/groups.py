@@ -9,7 +9,7 @@ seq=41, culprits=(3,), waiting={0, 1, 2}). If rank 3 had called BROADCAST at 41,
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -335,7 +335,7 @@ def _late(process_group: ProcessGroup, seq: int) -> Problem | None:
     if not late or len(late) == len(ops):
         return None
     waiting = frozenset(set(ops) - set(late))
-    op = _most(ops[rank] for rank in waiting)
+    op = _most([ops[rank] for rank in waiting])
     share = len(waiting) / len(ops)
     return Problem("late", process_group, seq, tuple(sorted(late)), waiting, begun, op, late, share)
 
@@ -344,8 +344,7 @@ def _first(ops: Iterable[Op]) -> float | None:
     return min((op.created_s for op in ops if op.created_s is not None), default=None)
 
 
-def _most(ops: Iterable[Op]) -> Op:
+def _most(ops: Collection[Op]) -> Op:
     """An entry with the call of most members."""
-    listed = list(ops)
-    (winner, _), *_ = Counter(op.signature for op in listed).most_common(1)
-    return next(op for op in listed if op.signature == winner)
+    counts = Counter(op.signature for op in ops)
+    return max(ops, key=lambda op: counts[op.signature])

@@ -156,7 +156,7 @@ class RankControl:
     def _prepare(self, node: str) -> Prepare:
         run, meeting = self._run, self._rendezvous
         assert run.choice is not None  # noqa: S101 - the preflight has made it
-        assert run.plan is not None  # noqa: S101
+        assert run.plan is not None  # noqa: S101 - planned before ranks are started
         gpus = {gpu.index: gpu.uuid for gpu in run.inventories[node].gpus}
         seats = [
             RankSeat(

@@ -64,7 +64,6 @@ class MainLog:
     """Time of the last record or step (unix seconds)."""
     step_times: list[float] = field(default_factory=list)
     """Seconds per step, one for each step line."""
-    steps_read: int = 0
 
 
 def read_main_log(path: Path, session: str, problems: list[str]) -> MainLog:
@@ -141,7 +140,6 @@ class MainLogReader:
         if line.values.get("step_duration", 0.0) > 0:
             self.found.step_times.append(line.values["step_duration"])
         self.found.summary.last_step = line.step
-        self.found.steps_read += 1
 
     def _item(self, name: str, value: str) -> None:
         """Process a list line: a result of an evaluation, or a configuration value."""

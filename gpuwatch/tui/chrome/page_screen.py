@@ -1,0 +1,26 @@
+"""A screen that is one page between the status bar and the key hints."""
+
+from __future__ import annotations
+
+from textual.app import ComposeResult
+
+from gpuwatch.tui.chrome.key_hints import KeysLine
+from gpuwatch.tui.chrome.status_bar import StatusLine
+from gpuwatch.tui.toolkit.item_page import ItemPage
+from gpuwatch.tui.toolkit.live_screen import LiveScreen
+
+
+class PageScreen(LiveScreen):
+    """Subclasses make their `page` before they are shown."""
+
+    page: ItemPage
+
+    def compose(self) -> ComposeResult:
+        """The status bar, the page and the key hints."""
+        yield StatusLine(id="status")
+        yield self.page
+        yield KeysLine(self.kind)
+
+    def on_mount(self) -> None:
+        """Give the page the keys."""
+        self.page.focus()
