@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from typing import Generic, TypeVar
 from urllib.parse import urlencode
 
@@ -88,8 +89,10 @@ _refusal = msgspec.json.Decoder(_QueryAnswer[msgspec.Raw])
 class PrometheusClient:
     """Asks one query at a time."""
 
-    def __init__(self, target: PrometheusTarget) -> None:
+    def __init__(self, target: PrometheusTarget, within_s: float | None = None) -> None:
+        """`within_s`: all queries together end so many seconds from now; None: each has its own limit."""
         self.target = target
+        self._until = None if within_s is None else time.monotonic() + within_s
         bare, login = split_login(target.url)
         self._base = bare.rstrip("/")
         self._headers = {
@@ -126,12 +129,16 @@ class PrometheusClient:
     def _ask(self, what: str, given: dict[str, str]) -> bytes:
         url, body = f"{self._base}/api/v1/{what}", urlencode(given).encode()
         try:
-            data = post(url, body, self._headers, QUERY_S, WHOLE_ANSWER_S, MAX_ANSWER_BYTES)
+            data = post(url, body, self._headers, QUERY_S, self._whole_s(), MAX_ANSWER_BYTES)
         except HttpError as error:
             raise PrometheusError(_refused(error)) from None
         if len(data) > MAX_ANSWER_BYTES:
             raise PrometheusError(f"an answer of more than {MAX_ANSWER_BYTES >> 20} MiB: narrow --selector")
         return data
+
+    def _whole_s(self) -> float:
+        left_s = WHOLE_ANSWER_S if self._until is None else self._until - time.monotonic()
+        return min(WHOLE_ANSWER_S, left_s)
 
 
 def _refused(error: HttpError) -> str:

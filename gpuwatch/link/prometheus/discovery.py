@@ -24,6 +24,8 @@ from gpuwatch.link.prometheus.vocabularies import (
 )
 from gpuwatch.link.stream.options import LinkOptions
 
+DISCOVERY_S = 15.0
+"""All queries for the nodes together; nothing is shown before they are answered."""
 LOOKED_BACK_S = 300.0
 """The interval of scrapes is that of the samples of so long."""
 LEAST_INTERVAL_S, MOST_INTERVAL_S, USUAL_INTERVAL_S = 1.0, 300.0, 30.0
@@ -43,7 +45,7 @@ def discover(url: str, selector: str, interval_s: float | None) -> tuple[Plan, L
     """
     target = PrometheusTarget(http_url(url), selector.strip().strip("{}"))
     try:
-        found = find(PrometheusClient(target))
+        found = find(PrometheusClient(target, DISCOVERY_S))
     except PrometheusError as error:
         raise PrometheusError(f"{target.name}: {error}") from error
     nodes = tuple(NodeSpec(name=name, link="prometheus") for name in found.nodes)

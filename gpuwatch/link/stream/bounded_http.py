@@ -13,6 +13,7 @@ from email.message import Message
 from typing import IO
 from urllib.parse import unquote, urlsplit, urlunsplit
 
+from gpuwatch.link.stream.http_deadline import BoundedHTTP, BoundedHTTPS, BoundedRequest, Bounds
 from gpuwatch.plain import plain
 
 PIECE_BYTES = 1 << 20
@@ -39,7 +40,7 @@ class NoRedirects(urllib.request.HTTPRedirectHandler):
         """Follow nothing."""
 
 
-_opener = urllib.request.build_opener(NoRedirects)
+_opener = urllib.request.build_opener(NoRedirects, BoundedHTTP, BoundedHTTPS)
 
 
 def split_login(url: str) -> tuple[str, dict[str, str]]:
@@ -62,14 +63,13 @@ def post(
         body: What is sent.
         headers: Beside those of every request.
         silence_s: Longest silence of the server (seconds).
-        whole_s: Longest time for the whole answer: one that drips ends there.
+        whole_s: Longest time for the whole exchange, of an answer or a refusal, its head included.
         most: Bytes.
 
     Raises:
         HttpError: no answer in time, or another one than 2xx.
     """
-    request = urllib.request.Request(url, body, dict(headers), method="POST")  # noqa: S310 - http(s) alone
-    return _answer(request, silence_s, whole_s, most)
+    return _answer(url, body, headers, Bounds(silence_s, time.monotonic() + whole_s, most + 1))
 
 
 def get(url: str, headers: Mapping[str, str], silence_s: float, whole_s: float, most: int) -> bytes:
@@ -78,19 +78,16 @@ def get(url: str, headers: Mapping[str, str], silence_s: float, whole_s: float, 
     Raises:
         HttpError: no answer in time, or another one than 2xx.
     """
-    try:
-        request = urllib.request.Request(url, headers=dict(headers))  # noqa: S310 - http(s) alone
-    except ValueError as error:
-        raise HttpError(str(error)) from None
-    return _answer(request, silence_s, whole_s, most)
+    return _answer(url, None, headers, Bounds(silence_s, time.monotonic() + whole_s, most + 1))
 
 
-def _answer(request: urllib.request.Request, silence_s: float, whole_s: float, most: int) -> bytes:
+def _answer(url: str, body: bytes | None, headers: Mapping[str, str], bounds: Bounds) -> bytes:
     try:
-        with _opener.open(request, timeout=silence_s) as answer:
-            return _bounded(answer, most + 1, time.monotonic() + whole_s)
+        request = BoundedRequest(url, body, headers, bounds)
+        with _opener.open(request, timeout=bounds.timeout_s()) as answer:
+            return _bounded(answer, bounds.body_bytes)
     except urllib.error.HTTPError as error:
-        with contextlib.closing(error), contextlib.suppress(OSError, http.client.HTTPException):
+        with contextlib.closing(error), contextlib.suppress(OSError, ValueError, http.client.HTTPException):
             raise HttpError(f"HTTP {error.code}", error.headers, error.read(MAX_REFUSAL_BYTES)) from None
         raise HttpError(f"HTTP {error.code}", error.headers) from None
     except urllib.error.URLError as error:
@@ -101,11 +98,9 @@ def _answer(request: urllib.request.Request, silence_s: float, whole_s: float, m
         raise HttpError(str(getattr(error, "strerror", None) or error)) from None
 
 
-def _bounded(answer: http.client.HTTPResponse, most: int, until: float) -> bytes:
+def _bounded(answer: http.client.HTTPResponse, most: int) -> bytes:
     parts = []
     while most > 0 and (part := answer.read1(min(most, PIECE_BYTES))):
         parts.append(part)
         most -= len(part)
-        if time.monotonic() > until:
-            raise HttpError("the answer takes too long")
     return b"".join(parts)

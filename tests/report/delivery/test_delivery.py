@@ -10,8 +10,10 @@ import msgspec
 import pytest
 
 from gpuwatch.hosts.receivers import ReceiverSpec
+from gpuwatch.report.delivery import sending
 from gpuwatch.report.delivery.courier import Pace
 from gpuwatch.report.delivery.delivery import Delivery
+from tests.link.stream.dripping import dripping
 from tests.report.delivery.receivers import QUICK, SECRET, Mood, delivery, incident, over, receiver, until
 
 SLOW_REPEATS = Pace(settle_s=0.0, repeat_s=600.0, firing_s=0.3, first_wait_s=0.05)
@@ -71,6 +73,18 @@ def test_a_failing_receiver_is_shown_and_told_once_later(tmp_path: Path, mood: M
         known.mood = "ok"
         until(made, [one], lambda: not made.trouble)
         assert [each["status"] for each in known.json()] == ["firing"]
+
+
+def test_a_receiver_whose_head_never_ends_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sending, "ATTEMPT_S", 0.3)
+    with (
+        receiver() as other,
+        dripping(b"HTTP/1.1 200 OK\r\nX: ", b"a") as url,
+        delivery(tmp_path, hook(url), hook(other.url)) as made,
+    ):
+        until(made, [incident()], lambda: "too long" in made.trouble and bool(other.bodies))
+        assert "1 waiting" in made.trouble
+        assert SECRET not in made.trouble
 
 
 def test_a_receiver_that_is_down_gets_it_when_it_is_up(tmp_path: Path) -> None:
