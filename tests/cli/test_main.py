@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 from gpuwatch import __version__
@@ -111,3 +112,12 @@ def test_a_signal_stays_the_status_when_the_output_is_gone() -> None:
             [sys.executable, "-c", code], stdout=full, stderr=subprocess.PIPE, env=buffered, check=False
         )
     assert (done.returncode, done.stderr) == (129, b"")
+
+
+def test_no_line_of_a_command_list_is_cut_off() -> None:
+    context = click.Context(group, info_name="gpuwatch")
+    for name in COMMANDS:
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            text = command.get_help(click.Context(command, info_name=name, terminal_width=80))
+            assert "..." not in text.partition("Commands:")[2], name

@@ -22,7 +22,7 @@ def hosts() -> None:
     """Check a hosts file, or print its JSON Schema."""
 
 
-@hosts.command()
+@hosts.command(short_help="Report what works on each node, and what does not.")
 @source_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one object per node.")
 @click.option(

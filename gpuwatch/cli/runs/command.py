@@ -59,7 +59,7 @@ def session_options(*, as_json: bool = True) -> Callable[[Callable[..., int]], C
     return decorated
 
 
-@runs.command("list")
+@runs.command("list", short_help="List sessions with steps, speed and final loss.")
 @session_options()
 def list_sessions(names: tuple[str, ...], logs: Path, as_json: bool) -> int:
     """List sessions: mode, GPUs, steps, duration, steps/s, final loss.
@@ -95,7 +95,7 @@ def show(names: tuple[str, ...], logs: Path, as_json: bool) -> int:
     return print_lines(lines)
 
 
-@runs.command()
+@runs.command(short_help="Compare sessions on one GPU with those on several.")
 @session_options()
 def compare(names: tuple[str, ...], logs: Path, as_json: bool) -> int:
     """Compare sessions on one GPU with sessions on several: speed-up and efficiency."""
@@ -106,7 +106,7 @@ def compare(names: tuple[str, ...], logs: Path, as_json: bool) -> int:
     return print_json(comparison_facts(found)) if as_json else print_lines(comparison_lines(found))
 
 
-@runs.command()
+@runs.command(short_help="Show communication by operation.")
 @session_options()
 def communication(names: tuple[str, ...], logs: Path, as_json: bool) -> int:
     """Show communication by operation, and whether several GPUs really train together.

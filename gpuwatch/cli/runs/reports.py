@@ -24,7 +24,7 @@ MAX_ENTRIES = 200_000
 """Files and folders that are looked through for them."""
 
 
-@runs.command()
+@runs.command(short_help="Report sessions in the terminal, HTML or Markdown.")
 @session_options(as_json=False)
 @click.option("--html", type=click.Path(path_type=Path), help="Write one self-contained HTML file.")
 @click.option("--markdown", type=click.Path(path_type=Path), help="Write Markdown; - is the standard output.")
@@ -49,7 +49,7 @@ def report(names: tuple[str, ...], logs: Path, html: Path | None, markdown: Path
     return exit_codes.HEALTHY
 
 
-@runs.command()
+@runs.command(short_help="Plot curves over the steps.")
 @session_options(as_json=False)
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="Write a .png or .svg file (needs matplotlib)."
@@ -85,7 +85,7 @@ def plot(names: tuple[str, ...], logs: Path, output: Path | None) -> int:
     return exit_codes.HEALTHY
 
 
-@runs.command()
+@runs.command(short_help="Print the command that shows event files.")
 @click.argument("folder", default="logs", metavar="[DIR]", type=click.Path(path_type=Path))
 @click.option(
     "--port", type=click.IntRange(1, 65535), default=6006, show_default=True, help="Port of TensorBoard."
