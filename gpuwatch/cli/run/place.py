@@ -42,8 +42,6 @@ class RunPlace:
     """32 hexadecimal digits, the same on all nodes."""
     part: int
     """0 writes the session; the others write `parts/node_<part>.json`."""
-    monitors: bool = True
-    """Whether this one samples the node; of several tasks of a node only the first does."""
 
 
 def identify_run(argv: Sequence[str], env: Mapping[str, str]) -> RunPlace:
@@ -53,7 +51,7 @@ def identify_run(argv: Sequence[str], env: Mapping[str, str]) -> RunPlace:
     if slurm.isdecimal() and env.get("SLURM_STEP_ID"):
         words = [env.get(name, "") for name in ("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT")]
         run_id = known if RUN_ID.fullmatch(known) else digest("slurm", *words)
-        return RunPlace(run_id, int(slurm), env.get("SLURM_LOCALID", "0") == "0")
+        return RunPlace(run_id, int(slurm))
     node = launcher_value("node", argv, env)
     part = int(node) if node.isdecimal() else 0
     rendezvous = [launcher_value(kind, argv, env) for kind in ("id", "address", "port")]
