@@ -1,1 +1,1 @@
-"""How frames arrive: one dialer a kind of link, opened together."""
+"""Links: deliver frames from nodes; one dialer per kind of link, all opened together."""

@@ -1,4 +1,4 @@
-"""A carrier over a child process of ours: its stdin and stdout are the stream."""
+"""A carrier over a child process: its stdin and stdout are the stream."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from gpuwatch.link.stream.remote_text import whole_lines
 
 STDERR_TAIL_BYTES = 8 * 1024
 LEAVE_S = 0.7
-"""How long a child may take to leave by itself after its stdin was closed."""
+"""Seconds for a child to exit after its stdin was closed."""
 KILLED_S = 0.5
 EXITED_S = 1.0
-"""How long a pipe is read after the child exited: what it left behind may hold the pipe open for ever."""
+"""Seconds to read a pipe after the child exited, since its descendants may keep it open."""
 EXIT_POLL_S = 1.0
-"""How often the child is looked at where the kernel has no pidfd (before Linux 5.3, macOS)."""
+"""Seconds between checks of the child where the kernel lacks pidfd (before Linux 5.3, macOS)."""
 LAST_WORDS_S = 0.2
-"""How long stderr is waited for after the end of stdout."""
+"""Seconds to wait for stderr after the end of stdout."""
 _CHUNK = 64 * 1024
 _READABLE = select.POLLIN | select.POLLHUP | select.POLLERR
 
 
 class ChildCarrier:
-    """Runs an argv in a session of its own: no Ctrl-C and no prompt of it reaches our terminal."""
+    """Runs an argv in a session of its own, so that it gets no Ctrl-C and cannot prompt on the terminal."""
 
     def __init__(self, argv: Sequence[str]) -> None:
         """Start the child.
@@ -58,7 +58,7 @@ class ChildCarrier:
         self._ending = threading.Lock()
 
     def recv(self, limit: int) -> bytes:
-        """Wait for bytes on stdout, draining stderr meanwhile; b"" is the end, or that of the child."""
+        """Wait for bytes on stdout, draining stderr; b"" at the end of the stream or of the child."""
         with self._reading:
             while not self._closing:
                 ready = self._wait_for_output()
@@ -96,13 +96,13 @@ class ChildCarrier:
         return whole_lines(bytes(self._tail), STDERR_TAIL_BYTES)
 
     def exit_status(self, timeout_s: float) -> int | None:
-        """That of the child; None: it still runs after so many seconds."""
+        """Exit status of the child; None if it still runs after `timeout_s`."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             return self._child.wait(timeout_s)
         return None
 
     def close(self) -> None:
-        """Close stdin, let the child leave, then kill what is left of its group and reap it."""
+        """Close stdin, wait for the child to exit, then kill and reap the rest of its process group."""
         with self._ending:
             if self._closing:
                 return
@@ -169,7 +169,7 @@ class ChildCarrier:
 
 
 def _pidfd(pid: int) -> int | None:
-    """A descriptor that becomes readable when the child exits; None where there is none to be had."""
+    """A descriptor that becomes readable when the child exits, or None."""
     if sys.platform != "linux":
         return None
     try:

@@ -9,7 +9,7 @@ from gpuwatch.link.child_process import ChildCarrier
 from gpuwatch.link.stream.carrier import Carrier, CarrierError
 
 ONE_STRING = frozenset({"ssh", "autossh"})
-"""Programs that hand the rest of their argv to the node's login shell as one string."""
+"""Programs that pass their remaining arguments to the node's login shell as one string."""
 
 
 def command_argv(spec: NodeSpec, command: str) -> list[str]:
@@ -37,7 +37,7 @@ def command_argv(spec: NodeSpec, command: str) -> list[str]:
 
 
 class CommandDialer:
-    """Runs the argv of one node."""
+    """Runs the command of one node."""
 
     def __init__(self, spec: NodeSpec) -> None:
         self._spec = spec

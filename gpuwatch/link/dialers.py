@@ -1,4 +1,4 @@
-"""How each node of a plan is reached: the one place that knows which kind of link a node wants."""
+"""Creates the dialer of each node by its kind of link."""
 
 from __future__ import annotations
 
@@ -19,15 +19,18 @@ if TYPE_CHECKING:
     from gpuwatch.link.ssh.dialing import SshDialing
 
 PER_LINK = 8
-"""Six for a child process, its pidfd and its wake-up pipe, some while it is being started."""
+"""Open files per link.
+
+Six for a child process, its pidfd and its wake-up pipe, some only during the start.
+"""
 OWN_DESCRIPTORS = 256
 
 
 class Dialers:
-    """A dialer for every real node of a plan; the simulated ones have none."""
+    """A dialer for every real node of a plan; simulated ones have none."""
 
     def __init__(self, plan: Plan, options: LinkOptions, ask: Ask | None = None) -> None:
-        """Prepare the ways. Whatever must be asked of the person is asked here.
+        """Prepare the dialers. All prompts to the user happen here.
 
         Raises:
             CarrierError: something that was asked for cannot be used.
@@ -47,17 +50,17 @@ class Dialers:
                 self._of[spec.name] = BY_CHILD_PROCESS[spec.link](spec)
 
     def of(self, node: str) -> Dialer | None:
-        """What opens a carrier to this node; None for a simulated node and one that is not in the plan."""
+        """The dialer of this node; None for a simulated or unknown node."""
         return self._of.get(node)
 
     def close(self) -> None:
-        """End what is still connecting."""
+        """Abort connections in progress."""
         if self._ssh is not None:
             self._ssh.close()
 
 
 def dial_local(command: str) -> Carrier:  # noqa: ARG001 - dialers are given the shell line; no shell here
-    """Start the loader directly: the interpreter is known, so nothing has to be looked for."""
+    """Start the loader directly with the known interpreter."""
     return ChildCarrier(loader_argv(sys.executable))
 
 
@@ -65,11 +68,11 @@ BY_CHILD_PROCESS: Mapping[str, Callable[[NodeSpec], Dialer]] = {
     "command": CommandDialer,
     "local": lambda _spec: dial_local,
 }
-"""Kind of link -> its dialer for a node, where a child process of ours carries the stream."""
+"""Kind of link -> its dialer, for links over a child process."""
 
 
 def make_room(links: int) -> None:
-    """Raise this process's soft limit of open files towards what `links` links need; never lowers it."""
+    """Raise this process's soft limit of open files for `links` links; never lowers it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = OWN_DESCRIPTORS + PER_LINK * links
     if soft == resource.RLIM_INFINITY or soft >= wanted:

@@ -1,4 +1,4 @@
-"""From a plan to its links."""
+"""Creates the links of a plan."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from gpuwatch.wire import AnyRequest
 
 
 class Closable(Protocol):
-    """Something that ends."""
+    """An object with `close`."""
 
     def close(self) -> None:
-        """End it."""
+        """Close it."""
         ...
 
 
 class Links:
-    """The links of a plan, and what they share."""
+    """The links of a plan, and their shared objects."""
 
     def __init__(
         self,
@@ -51,32 +51,32 @@ class Links:
         self._dialers = dialers
 
     def start(self) -> None:
-        """Start every link; returns at once."""
+        """Start every link; does not block."""
         for link in self.all:
             link.start()
 
     def send(self, node: str, request: AnyRequest) -> bool:
-        """Hand a request to a node's agent; False when its link is not live or there is no agent."""
+        """Send a request to a node's agent; False if its link is not live or has no agent."""
         return any(link.send(request) for link in self.all if link.node == node)
 
     def dialer(self, node: str) -> Dialer | None:
-        """What opens one more carrier to a node, as its link does; None for the demo."""
+        """The dialer for another carrier to a node; None for the demo."""
         return None if self._dialers is None else self._dialers.of(node)
 
     def retry(self, node: str | None = None) -> None:
-        """Let the links that wait for their next attempt dial now: that of one node, or all of them."""
+        """Reconnect links that wait for their next attempt: that of one node, or all."""
         for link in self.all:
             if node is None or link.node == node:
                 link.retry()
 
     def hang_up(self, node: str, reason: str) -> None:
-        """End the connection to a node; the reason is shown, and the node is dialled again."""
+        """Close the connection to a node for a reason that is shown; the node is reconnected."""
         for link in self.all:
             if link.node == node:
                 link.hang_up(reason)
 
     def close(self) -> None:
-        """Close all of them at once: 200 links take as long as the slowest, and that at most 2 s."""
+        """Close all links concurrently: as long as the slowest, at most 2 s."""
         ending = [*self.all, *self._dialing]
         threads = [threading.Thread(target=each.close, name="closing", daemon=True) for each in ending]
         for thread in threads:
@@ -95,7 +95,7 @@ def open_links(
     ask: Ask | None = None,
     earlier: Mapping[str, Sequence[str]] | None = None,
 ) -> Links:
-    """Make the links of a plan, not yet started. Whatever must be asked of the person is asked here.
+    """Create the links of a plan, not started. All prompts to the user happen here.
 
     `earlier`: node -> folders of logs that were followed there in earlier sessions.
     """

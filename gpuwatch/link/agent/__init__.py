@@ -1,1 +1,1 @@
-"""The life of one link: login, start, heartbeat, back-off, redial."""
+"""The life cycle of one link: login, start, heartbeat, back-off, reconnect."""

@@ -1,4 +1,4 @@
-"""A link to an agent: one thread that dials, converses, and dials again."""
+"""A link to an agent: one thread that connects, communicates, and reconnects."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CLOSE_S = 2.0
 
 @dataclass(frozen=True)
 class LinkContext:
-    """What all links of a session share."""
+    """Objects that all links of a session share."""
 
     inbox: Inbox
     interval_s: float = 1.0
@@ -40,7 +40,7 @@ class LinkContext:
     logs: LogConfig | None = None
     """None: the agents read no logs."""
     modules: Mapping[str, str] | None = None
-    """Shipped instead of the installed agent (tests)."""
+    """Replaces the installed agent (tests)."""
 
     def close(self) -> None:
         """End the shared threads, after every link was closed."""
@@ -50,7 +50,7 @@ class LinkContext:
 
 @dataclass(frozen=True)
 class _Outcome:
-    """What became of one attempt."""
+    """The result of one attempt."""
 
     ending: Ending
     live_s: float = 0.0
@@ -69,27 +69,27 @@ class AgentLink:
         self._kept = kept_allowance()
         self._closing = threading.Event()
         self._wake = threading.Event()
-        """Ends the wait for the next attempt."""
+        """Interrupts the wait for the next attempt."""
         self._lock = threading.Lock()
         self._call: Call | None = None
         self._requests = False
         self._thread = threading.Thread(target=self._run, name=f"link {spec.name}", daemon=True)
 
     def start(self) -> None:
-        """Begin; returns at once."""
+        """Start; does not block."""
         self._thread.start()
 
     def send(self, request: AnyRequest) -> bool:
-        """Hand a request to the agent; False when the link is not live, or has no agent."""
+        """Send a request to the agent; False if the link is not live or has no agent."""
         call = self._call
         return call is not None and self._requests and call.send(request)
 
     def retry(self) -> None:
-        """Dial now if this link waits for its next attempt; no effect otherwise."""
+        """Connect now if this link waits for its next attempt; no effect otherwise."""
         self._wake.set()
 
     def hang_up(self, reason: str) -> None:
-        """End the connection, if there is one, and dial again after the usual wait."""
+        """Close the connection, if any, and reconnect after the usual wait."""
         call = self._call
         if call is not None:
             call.hang_up(Ending(reason))

@@ -1,4 +1,4 @@
-"""How long to wait before a link is tried again."""
+"""Delays before a link reconnects."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class RetryPace:
-    """Waits double from `first_s` to `most_s`.
+    """Delays double from `first_s` to `most_s`.
 
-    A *final* failure (wrong key, changed host key, no python) is tried again too, because a person may mend
-    it meanwhile in another terminal, but so slowly that no lock-out rule takes it for an attack: four
-    attempts in ten minutes, where fail2ban's default allows five.
+    A *final* failure (wrong key, changed host key, no Python) is retried too, because the user may fix it in
+    another terminal, but slowly enough for lock-out rules: four attempts in ten minutes, where fail2ban's
+    default allows five.
     """
 
     first_s: float = 1.0
     most_s: float = 8.0
-    """A node that reboots is dialled within 10 s of its sshd's return."""
+    """A rebooting node is reconnected within 10 s of its sshd's return."""
     final_first_s: float = 60.0
     final_most_s: float = 600.0
     settled_s: float = 30.0
-    """A link that was live for so long starts again from `first_s`."""
+    """Seconds of live link after which delays start again at `first_s`."""
 
 
 class Backoff:
-    """Counts failures and states how long to wait. The jitter keeps 200 links from coming back as one."""
+    """Counts failures and computes delays. Jitter keeps 200 links from reconnecting simultaneously."""
 
     def __init__(self, pace: RetryPace, chance: Callable[[], float] = random.random) -> None:
         self._pace = pace

@@ -1,4 +1,4 @@
-"""One call: a connection to one agent, from the loader's first byte to the end of the stream."""
+"""A call: one connection to an agent, from the loader's first byte to the end of the stream."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ PINGS_KEPT = 16
 
 @dataclass(frozen=True)
 class CallTiming:
-    """When a call counts as dead. The agent, for its part, leaves after `ping_deadline_s` without a ping."""
+    """Time limits after which a call counts as dead.
+
+    The agent exits after `ping_deadline_s` without a ping.
+    """
 
     start_s: float = 30.0
     silence_s: float = 12.0
@@ -35,7 +38,7 @@ class CallTiming:
 
 
 class Call:
-    """Reads in the thread that calls `converse`. `send` and `watch` never block, whoever calls them."""
+    """Reads in the thread that calls `converse`. `send` and `watch` never block."""
 
     def __init__(
         self,
@@ -64,7 +67,7 @@ class Call:
         self._started_at: float | None = None
 
     def converse(self, first: bytes, python: str | None) -> Ending:
-        """Send what the far end reads first and read until the stream ends; states why it did."""
+        """Send the initial bytes and read until the stream ends; return the reason of the end."""
         # Sent beside the reading: a login shell that prints a lot must not wait for us while we wait for it.
         self._thread_pool.run(lambda: self._send_first(first))
         try:
@@ -87,11 +90,11 @@ class Call:
         return failure_reasons.before_start(self._stream.noise, stderr, python)
 
     def live_s(self) -> float:
-        """Seconds since the agent spoke first; 0 when it did not."""
+        """Seconds since the agent's first message; 0 if there was none."""
         return 0.0 if self._started_at is None else time.monotonic() - self._started_at
 
     def send(self, request: AnyRequest) -> bool:
-        """Queue a request; False before the agent's start, after the end, or when the outbox is full."""
+        """Queue a request; False before the agent's start, after the end, or if the outbox is full."""
         with self._lock:
             if not self._stream.started or self._mute or len(self._outbox) >= OUTBOX_LIMIT:
                 return False
@@ -103,7 +106,7 @@ class Call:
         return True
 
     def watch(self, now: float, overslept_s: float) -> None:
-        """Ping if it is time; hang up when the far end has been silent for too long.
+        """Send a ping if it is due; close the call if the peer was silent for too long.
 
         Args:
             now: Monotonic seconds.
@@ -124,12 +127,12 @@ class Call:
             self.send(Ping(id=self._ping_id))
 
     def close(self) -> None:
-        """End the call because it is not wanted any more; returns when the carrier is closed."""
+        """End an unwanted call; returns when the carrier is closed."""
         self._verdict = Ending("closed")
         self._carrier.close()
 
     def hang_up(self, verdict: Ending) -> None:
-        """End the connection for this reason; returns at once."""
+        """Close the connection for this reason; does not block."""
         self._verdict = verdict
         self._thread_pool.run(self._carrier.close)
 

@@ -1,4 +1,4 @@
-"""The one thread that watches over all calls: it pings, hangs up on the silent, and does no I/O itself."""
+"""The thread that monitors all calls: sends pings, closes silent calls; does no I/O itself."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Heartbeat:
         self._closing = threading.Event()
 
     def add(self, call: Call) -> None:
-        """Watch over a call from now on."""
+        """Monitor a call from now on."""
         with self._lock:
             self._calls.add(call)
             if self._thread is None and not self._closing.is_set():
@@ -29,7 +29,7 @@ class Heartbeat:
                 self._thread.start()
 
     def discard(self, call: Call) -> None:
-        """A call is over."""
+        """Stop monitoring a call."""
         with self._lock:
             self._calls.discard(call)
 

@@ -1,4 +1,4 @@
-"""Who may log in now: few logins at once are as fast as many, and kinder to bastions and directories."""
+"""Limits concurrent logins: a few are as fast as many, and spare bastions and directory services."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable
 
 LEASE_S = 2.0
-"""A login that takes longer gives its slot up, so that dead nodes do not delay the living."""
+"""Seconds after which a slow login loses its slot, so that dead nodes do not delay others."""
 
 
 class ConnectSlots:
-    """A semaphore whose permits expire. Waiters can be instructed to give up."""
+    """A semaphore whose permits expire. Waiters can be told to give up."""
 
     def __init__(
         self, most: int, lease_s: float = LEASE_S, clock: Callable[[], float] = time.monotonic
@@ -23,7 +23,7 @@ class ConnectSlots:
         self._taken: dict[object, float] = {}
 
     def take(self, given_up: Callable[[], bool]) -> object | None:
-        """Wait for a slot, which `give` wants back; None when `given_up()` became true (see `wake`)."""
+        """Wait for a slot, to be returned by `give`; None if `given_up()` became true (see `wake`)."""
         with self._changed:
             while not given_up():
                 now = self._clock()
@@ -37,12 +37,12 @@ class ConnectSlots:
         return None
 
     def give(self, slot: object) -> None:
-        """Free a slot; one whose lease ran out is free already."""
+        """Return a slot; an expired one is free already."""
         with self._changed:
             if self._taken.pop(slot, None) is not None:
                 self._changed.notify()
 
     def wake(self) -> None:
-        """Make every waiter ask `given_up` again."""
+        """Make every waiter check `given_up` again."""
         with self._changed:
             self._changed.notify_all()

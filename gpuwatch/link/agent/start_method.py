@@ -1,4 +1,4 @@
-"""The two ways to learn about a node: an agent, or nvidia-smi where there is no Python for one."""
+"""The two ways to monitor a node: an agent, or nvidia-smi if it has no Python."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from gpuwatch.link.stream.limits import TokenBucket
 
 @dataclass(frozen=True)
 class StartMethod:
-    """What one call starts on a node, and how it understands what comes back."""
+    """The command that a call runs on a node, and the parser of its output."""
 
     command: str
     first: bytes
-    """What the command reads before the pings and requests."""
+    """Bytes that the command reads before pings and requests."""
     stream: ItemStream
     requests: bool
-    """Whether other requests than pings are answered."""
+    """True if requests other than pings are answered."""
     ping_every_s: float | None = None
-    """None: as often as the heartbeat needs."""
+    """Seconds between pings; None: as the heartbeat needs."""
 
 
 def agent_start(
@@ -34,7 +34,7 @@ def agent_start(
     modules: Mapping[str, str] | None,
     kept: TokenBucket | None = None,
 ) -> StartMethod:
-    """The agent, shipped and started by an interpreter of the node.
+    """Start method of the agent, run by an interpreter of the node.
 
     Args:
         python: The interpreter; None: the first that is found.
@@ -55,7 +55,10 @@ def agent_start(
 
 
 def smi_start(python: str | None, interval_s: float) -> StartMethod:
-    """nvidia-smi and /proc through /bin/sh; every ping brings the host's figures, so there is one a tick."""
+    """Start method of nvidia-smi and /proc through /bin/sh.
+
+    Every ping returns the host's values, so one is sent per tick.
+    """
     from gpuwatch.link.smi.shell_script import COMMAND, first_line  # noqa: PLC0415 - only such a node pays for it
     from gpuwatch.link.smi.stream import SmiStream  # noqa: PLC0415 - loaded when it is needed
 

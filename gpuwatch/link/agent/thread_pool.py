@@ -1,4 +1,4 @@
-"""Threads for calls that may block: one link's stuck socket must not hold up another link's heartbeat."""
+"""Threads for calls that may block: one link's stuck socket must not delay another link's heartbeat."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ IDLE_S = 5.0
 
 
 class DaemonThreadPool:
-    """Runs each job at once, in an idle thread or a new one; a thread that has been idle for a while leaves.
+    """Runs each job at once, in an idle or a new thread; threads exit after being idle for a while.
 
-    Unlike the standard library's executor its threads are daemons: a job that never comes back must not keep
-    the program from ending.
+    Unlike the standard library's executor it uses daemon threads, so that a job that never returns cannot
+    keep the program alive.
     """
 
     def __init__(self, name: str, idle_s: float = IDLE_S) -> None:
@@ -27,7 +27,7 @@ class DaemonThreadPool:
         self._closed = False
 
     def run(self, job: Callable[[], None]) -> None:
-        """Start a job, which handles its own failures; after `close` it is dropped."""
+        """Start a job, which handles its own errors; after `close` it is dropped."""
         with self._wake:
             if self._closed:
                 return
@@ -43,7 +43,7 @@ class DaemonThreadPool:
                 self._threads.add(thread)
 
     def close(self, timeout_s: float) -> None:
-        """Let idle threads leave and wait for the busy ones, but not for ever."""
+        """Let idle threads exit, and wait at most `timeout_s` for busy ones."""
         with self._wake:
             self._closed = True
             self._jobs.clear()

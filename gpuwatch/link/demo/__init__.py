@@ -1,1 +1,1 @@
-"""A simulated training cluster and its scripted incident, delivered as ordinary frames."""
+"""A simulated training cluster with a scripted incident, delivered as ordinary frames."""

@@ -1,4 +1,4 @@
-"""The demo's flight recorders: no dump is there until fresh ones are requested."""
+"""The demo's flight recorders: dumps exist only after they are triggered."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpuwatch.link.demo.scenario import FALL_AT, LAST_STEP, STEP_S, STEPS_BEFORE
 PREFIX = "/home/demo-ada/helios/dumps/rank_"
 PIPES = "/home/demo-ada/helios/dumps/ask_"
 WRITE_S = 1.0
-"""From the byte in the pipe to the file."""
+"""Seconds from the trigger to the file."""
 DUMP_ENTRIES = 3
 """Entries of a dump; a real one has thousands."""
 
@@ -24,11 +24,11 @@ Request = wire.AskDumpFiles | wire.AskDumpPiece | wire.AskDumps
 
 
 class DemoDumps:
-    """Those of one node."""
+    """The dumps of one node."""
 
     def __init__(self) -> None:
         self._written: dict[int, tuple[float, bytes]] = {}
-        """Rank -> when on the node's clock, and what."""
+        """Rank -> time on the node's clock, and content."""
 
     def answer(
         self, request: Request, processes: Sequence[wire.Process], second: float, t: float
@@ -77,7 +77,7 @@ class DemoDumps:
 
 
 def _dump(rank: int, world: int, second: float, t: float) -> bytes:
-    """As torch writes it, in its JSON form; names and numbers of the demo."""
+    """A dump in torch's JSON form, with the demo's names and numbers."""
     fell = second >= FALL_AT
     last = LAST_STEP + (rank != GUILTY) if fell else STEPS_BEFORE + int(second / STEP_S)
     moment = t - (second - FALL_AT) if fell else t

@@ -1,4 +1,4 @@
-"""What a demo node's agent would send in each tick: the scenario's values in the shape of ordinary frames."""
+"""The frames that a demo node's agent would send in each tick, from the scenario's values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpuwatch.link.demo.scenario import FALL_AT, GPUS_PER_NODE, LOST_GPU, Simula
 
 MEDIUM_S, SLOW_S, RANKS_S, DISKS_S, LOGS_S = 5.0, 30.0, 5.0, 30.0, 5.0
 FRAMES_PER_TICK = 256
-"""Sequence numbers set aside for a tick, so that a frame's number depends on the tick alone."""
+"""Sequence numbers reserved per tick, so that a frame's number depends only on the tick."""
 MEAN_WATTS = {"training": 540.0, "spinning": 131.0, "stopped": 72.0, "lost": 0.0}
 
 
@@ -29,9 +29,11 @@ class NodeScript:
     epoch: float
 
     def tick(self, count: int, t: float, before: float | None, greet: float | None) -> list[wire.AnyFrame]:
-        """The frames of tick `count` at second `t`; `before` is the second of the tick before, None at first.
+        """The frames of tick `count` at second `t`.
 
-        `greet` is the interval to state in a hello, None where none is due.
+        `before` is the second of the previous tick, None at first.
+
+        `greet`: interval for a hello, None if none is due.
         """
         seq = count * FRAMES_PER_TICK
         frames: list[wire.AnyFrame] = []
@@ -137,7 +139,7 @@ class NodeScript:
 
 
 def due(every: float, t: float, before: float | None, offset: int) -> bool:
-    """Whether a slower tier falls into this tick; spread by `offset`, and always in the first tick."""
+    """True if a slower tier falls into this tick; spread by `offset`, and always in the first tick."""
     return before is None or math.floor((t + offset) / every) > math.floor((before + offset) / every)
 
 
@@ -183,7 +185,7 @@ def medium_tier(at: float) -> wire.GpuMedium:
 
 
 def slow_tier(at: float) -> wire.GpuSlow:
-    """The 30 s tier: nothing wrong."""
+    """The 30 s tier: no errors."""
     return wire.GpuSlow(
         at, ecc_corrected=0, ecc_uncorrected=0, ecc_corrected_total=0, ecc_uncorrected_total=0,
         remapped_correctable=0, remapped_uncorrectable=0, remap_pending=False, remap_failed=False,
@@ -193,7 +195,7 @@ def slow_tier(at: float) -> wire.GpuSlow:
 
 
 def fall_events(seq: int, at: float) -> Iterator[wire.Event]:
-    """The lost GPU as an agent reports it: the Xid in the kernel's words, and what its next tick finds."""
+    """The lost GPU as an agent reports it: the Xid from the kernel log, and the result of the next tick."""
     node, gpu = LOST_GPU
     uuid = machines.uuid(node, gpu)
     _, _, title, remedy = meaning(79)

@@ -1,4 +1,4 @@
-"""What the demo's ranks do when they are asked: they train, then wait for the one in the driver."""
+"""The demo's hang evidence: ranks train, then wait for the one stuck in the driver."""
 
 from __future__ import annotations
 

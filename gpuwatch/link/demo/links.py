@@ -1,4 +1,4 @@
-"""The demo as links: one thread plays all nodes into the inbox, in real time and through the wire."""
+"""The demo as links: one thread delivers all nodes' frames in real time."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from gpuwatch.link.stream.link import Link
 
 SEED = 79
 EPOCH = 1_800_000_000.0
-"""Unix time of second 0 where it is not waited for, so that pictures and tests come out alike."""
+"""Unix time of second 0 when not run in real time, so that pictures and tests are reproducible."""
 STAGGER_S = 0.9
-"""The first ticks of the nodes are spread over this long: real nodes do not tick together either."""
+"""Seconds over which the nodes' first ticks are spread, as for real nodes."""
 MAX_BEHIND_TICKS = 5
 CLOCK = ClockReading(offset_s=0.0, error_s=0.0005)
 
 
 class DemoLink:
-    """One demo node. Its ticks come from the pump that it shares with the others."""
+    """One demo node. Its ticks come from a shared pump."""
 
     def __init__(self, script: NodeScript, first: float, interval_s: float, pump: Pump) -> None:
         self.node = script.name
         self.script = script
         self.next = first
-        """The scenario's second of the next tick."""
+        """Scenario second of the next tick."""
         self.before: float | None = None
         self._logs: NodeLogs | None = None
         self.dumps = DemoDumps()
@@ -51,17 +51,17 @@ class DemoLink:
         return self._pump.answer(self, request)
 
     def retry(self) -> None:
-        """Nothing: a demo link never waits for another attempt."""
+        """No-op: a demo link never waits for another attempt."""
 
     def hang_up(self, reason: str) -> None:
-        """Nothing: there is no connection."""
+        """No-op: there is no connection."""
 
     def close(self) -> None:
-        """Leave the pump; the last one ends its thread."""
+        """Leave the pump; the last link ends its thread."""
         self._pump.remove(self)
 
     def advance(self) -> list[wire.AnyFrame]:
-        """The frames of the tick that is due, and on to the next."""
+        """The frames of the due tick; advance to the next."""
         t, count = self.next, next(self._count)
         frames = self.script.tick(count, t, self.before, self._interval_s if self._greet else None)
         seq = count * FRAMES_PER_TICK + len(frames)
@@ -73,24 +73,27 @@ class DemoLink:
         return [through_the_wire(frame) for frame in frames]
 
     def logs(self, t: float) -> NodeLogs:
-        """The node's log files, watched from the first tick on."""
+        """The node's log files, created at the first tick."""
         if self._logs is None:
             script = self.script
             self._logs = NodeLogs(script.seed, script.number, script.name, script.nodes, script.epoch, t)
         return self._logs
 
     def catch_up(self, t: float) -> None:
-        """Leave ticks out when the whole process was stopped for a while, as an agent would."""
+        """Skip ticks if the process was stopped for a while, as an agent would."""
         if t - self.next > MAX_BEHIND_TICKS * self._interval_s:
             self.next = t
 
     def change_interval(self, seconds: float) -> None:
-        """Tick at another pace from the next tick on, and state it in a new hello."""
+        """Change the tick interval, and report it in a new hello."""
         self._interval_s, self._greet = min(60.0, max(0.1, seconds)), True
 
 
 class Pump:
-    """Plays its links' ticks when they are due. `speed` and `start_s` move the scenario's clock for tests."""
+    """Delivers the ticks of its links when due.
+
+    `speed` and `start_s` change the scenario's clock for tests.
+    """
 
     def __init__(
         self,
@@ -109,12 +112,12 @@ class Pump:
         self._epoch = 0.0
         self._links: list[DemoLink] = []
         self._turn = 0
-        """Which of the nodes where a search runs is next."""
+        """Index of the next node with a running search."""
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
 
     def add(self, link: DemoLink) -> None:
-        """Play a link too; the first starts the thread. Seconds before `start_s` are delivered at once."""
+        """Add a link; the first starts the thread. Seconds before `start_s` are delivered at once."""
         with self._changed:
             self.play_backlog(link)
             self._links.append(link)
@@ -124,7 +127,7 @@ class Pump:
             self._changed.notify()
 
     def play_backlog(self, link: DemoLink) -> None:
-        """Deliver what the link brings up to `start_s`, each arrival stamped with the past it belongs to."""
+        """Deliver a link's frames up to `start_s`, with arrival times in the past."""
         if self._began is None:
             self._began = self._clock() - self._start_s / self._speed
             self._epoch = self._wall_clock() - self._start_s
@@ -134,7 +137,7 @@ class Pump:
             self._play(link, self._began + link.next / self._speed)
 
     def remove(self, link: DemoLink) -> None:
-        """Stop playing a link; with the last one the thread ends before this returns."""
+        """Remove a link; with the last one the thread ends before this returns."""
         with self._changed:
             if link not in self._links:
                 return
@@ -147,7 +150,7 @@ class Pump:
             thread.join(2.0)
 
     def answer(self, link: DemoLink, request: wire.AnyRequest) -> bool:
-        """Reply to a request out of the tick."""
+        """Answer a request outside of ticks."""
         with self._changed:
             if link not in self._links or link.before is None:
                 return False
@@ -184,7 +187,7 @@ class Pump:
             return True
 
     def _now(self) -> float:
-        """The scenario's second."""
+        """The current second of the scenario."""
         return (self._clock() - (self._began or 0.0)) * self._speed
 
     def _run(self) -> None:
@@ -200,7 +203,7 @@ class Pump:
                 self._play(link, self._clock())
 
     def _search(self) -> bool:
-        """Search a few lines more on one of the nodes where a search runs; False when there is none."""
+        """Search a few more lines on one of the nodes with a search; False if there is none."""
         busy = [link for link in self._links if link.logs(link.next).searching]
         if not busy:
             return False
@@ -222,15 +225,15 @@ class Pump:
 
 
 def through_the_wire(frame: wire.AnyFrame) -> wire.AnyFrame:
-    """The frame as it arrives from a real node."""
+    """The frame as received from a real node."""
     return wire.decode(wire.encode(frame))
 
 
 def demo_links(plan: Plan, inbox: Inbox, *, start_s: float = 0.0, speed: float = 1.0) -> list[Link]:
     """The plan's demo nodes as links that share one thread.
 
-    `start_s` begins that far into the scenario, with the seconds before it delivered at once; `speed` runs it
-    faster than real time.
+    `start_s`: start that far into the scenario, with earlier seconds delivered at once; `speed`: relative to
+    real time.
     """
     return [*_links(plan, Pump(inbox, start_s, speed))]
 
@@ -238,7 +241,7 @@ def demo_links(plan: Plan, inbox: Inbox, *, start_s: float = 0.0, speed: float =
 def arrivals(plan: Plan, seconds: float, ends_at: float) -> list[Arrival]:
     """Everything that the demo delivers in its first `seconds`, oldest first, without waiting.
 
-    `ends_at` is the monotonic time that second `seconds` stands for. Pictures and tests are made from it.
+    `ends_at`: monotonic time of second `seconds`. Pictures and tests use it.
     """
     inbox = Inbox(limit=1 << 30)
     pump = Pump(inbox, seconds, clock=lambda: ends_at, wall_clock=lambda: EPOCH + seconds)

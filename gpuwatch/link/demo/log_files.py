@@ -1,7 +1,7 @@
-"""The demo's log files: any line of them is made when it is asked for, nothing is stored.
+"""The demo's log files: lines are generated on request, nothing is stored.
 
-A file is what its writer stated first, then a line of fixed length for every training step, then what it
-stated last. So the offset of every line follows from its number, and a file of hours costs nothing.
+A file has the writer's start-up lines, then a line of fixed length per training step, then the final lines.
+The offset of every line thus follows from its number, and hours of log cost nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gpuwatch.link.demo import scenario
 
 @dataclass(frozen=True, slots=True)
 class ScenarioLine:
-    """One line, and the scenario's second in which it was written."""
+    """A line, and the scenario second in which it was written."""
 
     second: float
     text: str
@@ -25,7 +25,7 @@ class ScenarioLine:
 
 @dataclass(frozen=True, slots=True)
 class DemoLine:
-    """A line in its place. Offsets count bytes; those of a kernel log count records."""
+    """A line with its position. Offsets count bytes; in a kernel log, records."""
 
     offset: int
     end: int
@@ -34,7 +34,7 @@ class DemoLine:
 
 
 class _Written:
-    """A few lines in the order of time, with the bytes before each."""
+    """A few lines in order of time, with the number of bytes before each."""
 
     def __init__(self, stated: Sequence[ScenarioLine]) -> None:
         self.stated = stated
@@ -46,7 +46,7 @@ class _Written:
 
 
 class LogText:
-    """A text file. `head` and `tail` are reported by a function each, called when they are first needed."""
+    """A text file. `head` and `tail` are functions, called at first use."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class LogText:
         return 0 if self._step is None else len(self._step(1).text) + 1
 
     def count(self, second: float) -> int:
-        """Lines that were written up to a second."""
+        """Number of lines written up to a second."""
         stated = self._head.count(second)
         if stated < len(self._head.stated):
             return stated
@@ -91,7 +91,7 @@ class LogText:
         return stated if second < scenario.FALL_AT else stated + self._tail.count(second)
 
     def offset(self, number: int) -> int:
-        """Where line `number` (from 0) begins, or would."""
+        """Offset of line `number` (from 0)."""
         head, steps = len(self._head.stated), self._steps_in_all
         if number <= head:
             return self._head.ends[number]
@@ -99,7 +99,7 @@ class LogText:
         return begins + self._tail.ends[max(0, number - head - steps)]
 
     def number(self, offset: int) -> int:
-        """The line that holds a byte."""
+        """Number of the line that contains a byte."""
         head, steps = self._head, self._steps_in_all
         if offset < head.ends[-1]:
             return bisect_right(head.ends, offset) - 1
@@ -109,7 +109,7 @@ class LogText:
         return len(head.stated) + steps + bisect_right(self._tail.ends, past - steps * self._width) - 1
 
     def line(self, number: int) -> DemoLine:
-        """One line, whether or not it has been written yet."""
+        """A line, whether already written or not."""
         head, steps = len(self._head.stated), self._steps_in_all
         if number < head:
             stated = self._head.stated[number]
@@ -125,7 +125,7 @@ class LogText:
         return map(self.line, range(max(0, first), stop))
 
     def size(self, second: float) -> int:
-        """Bytes that were written up to a second."""
+        """Bytes written up to a second."""
         return self.offset(self.count(second))
 
 
@@ -136,11 +136,9 @@ class Records(LogText):
         super().__init__(path, records, tuple)
 
     def offset(self, number: int) -> int:
-        """Its number."""
         return number
 
     def number(self, offset: int) -> int:
-        """Its offset."""
         return offset
 
     def line(self, number: int) -> DemoLine:

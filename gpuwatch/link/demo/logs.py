@@ -1,4 +1,4 @@
-"""The logs of a demo node: the agent's own scanner follows made-up files, and answers for them."""
+"""The logs of a demo node: the agent's scanner follows generated files and serves requests."""
 
 from __future__ import annotations
 
@@ -25,24 +25,23 @@ from gpuwatch.rules.load import load_packs
 
 JOB = "418207"
 MAX_LINES = 500
-"""In one frame."""
+"""Lines per frame."""
 STEPS_BEFORE = 200
-"""Of rank 0, reported at once when watching begins: without them curves would take minutes to
-grow."""
+"""Steps of rank 0 reported at the start; without them curves would take minutes to grow."""
 SLICE_LINES = 250
-"""Lines that a search looks at before others get their turn."""
+"""Lines per slice of a search."""
 _GPU_OF = {machines.bus_id(gpu): gpu for gpu in range(GPUS_PER_NODE)}
 
 
 @cache
 def rules() -> tuple[RuleSet, Sieve]:
-    """The packs that come with gpuwatch, compiled once for all nodes."""
+    """The built-in packs, compiled once for all nodes."""
     ruleset = RuleSet(compiled_or_kept(load_packs().all))
     return ruleset, Sieve(ruleset)
 
 
 class NodeLogs:
-    """The files of one node from the second in which watching began."""
+    """The files of one node, from the second in which monitoring began."""
 
     def __init__(self, seed: int, number: int, name: str, nodes: int, epoch: float, began: float) -> None:
         self._seed, self._number, self._epoch = seed, number, epoch
@@ -61,19 +60,19 @@ class NodeLogs:
         self._began = {path: log.count(began) for path, log in self.files.items()}
         self._seen = dict(self._began)
         self._past = number == 0
-        """Whether `STEPS_BEFORE` are still to be reported."""
+        """True while `STEPS_BEFORE` are still to be reported."""
         self._numbers = itertools.count(1)
         self._scanners: dict[str, Scanner] = {}
         self._ruled: dict[tuple[str, int], str] = {}
-        """File and offset of the lines that a rule matched -> its id."""
+        """(file, offset) of matched lines -> rule id."""
         self._tails: dict[int, tuple[LogText, int]] = {}
-        """Request -> file and the number of the next line."""
+        """Request -> file and number of the next line."""
         self._searches: dict[int, Iterator[wire.Lines]] = {}
 
     # ---- following
 
     def inventory(self, t: float, seq: int) -> wire.Logs:
-        """What is followed, at second `t`."""
+        """The followed files at second `t`."""
         files = [self._file(log, t) for log in self.files.values()]
         return wire.Logs(t=self._epoch + t, seq=seq, files=files, complete=True)
 
@@ -98,7 +97,7 @@ class NodeLogs:
         )
 
     def follow(self, t: float, seq: int) -> list[wire.AnyFrame]:
-        """What is new at second `t`: what the rules find in it, and its lines for those who look on."""
+        """What is new at second `t`: findings, and lines for tails."""
         numbers = itertools.count(seq)
         scanned = [finding for log in self.files.values() for finding in self._scan(log, t)]
         found: list[wire.AnyFrame] = [self._finding(finding, t, next(numbers)) for finding in scanned]
@@ -133,7 +132,7 @@ class NodeLogs:
         return Scanner(ruleset, log.path, self._numbers.__next__, lambda: self._speakers[log.path], sieve)
 
     def _watched_before(self) -> Iterator[dict[str, Any]]:
-        """What rank 0 reported in the last minutes, as to one who had been watching for so long."""
+        """The metrics of rank 0 in the last minutes, as if monitored for that long."""
         log = next(iter(self.files.values()))
         scanner, stop = self._scanner(log), self._began[log.path]
         for line in log.lines(max(0, stop - STEPS_BEFORE), stop):
@@ -154,7 +153,7 @@ class NodeLogs:
     # ---- answering
 
     def answer(self, request: wire.AnyRequest, t: float) -> Iterable[wire.Lines]:
-        """The lines that a request asks for, as far as they are known at once."""
+        """The lines that a request asks for, as far as available at once."""
         match request:
             case wire.Tail(id=number, file=path):
                 log = self.files.get(path)
@@ -175,7 +174,7 @@ class NodeLogs:
         return []
 
     def work(self) -> wire.Lines | None:
-        """Search a few lines more for whoever asked first; None: nothing to do."""
+        """Search a few more lines for the oldest search; None: none runs."""
         for number, search in self._searches.items():
             frame = next(search, None)
             if frame is None or frame.done:
@@ -185,7 +184,7 @@ class NodeLogs:
 
     @property
     def searching(self) -> bool:
-        """Whether anybody waits for a search."""
+        """True while a search runs."""
         return bool(self._searches)
 
     def _read(self, log: LogText, request: wire.ReadLines, t: float) -> Iterator[wire.Lines]:

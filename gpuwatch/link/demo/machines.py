@@ -1,4 +1,4 @@
-"""The demo cluster's inventory: what a node states about itself once. Every name in it is made up."""
+"""The demo cluster's static inventory. All names are fictional."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ NOTICE = Notice("demo", "DEMO: a simulated node; no machine, GPU or job behind i
 
 
 def uuid(node: int, gpu: int) -> str:
-    """A GPU's key; the same in every run."""
+    """A GPU's UUID; the same in every run."""
     return f"GPU-de300000-0000-4000-8000-{node:08x}{gpu:04x}"
 
 
 def bus_id(gpu: int) -> str:
-    """The PCI address as NVML writes it."""
+    """The PCI address in NVML's format."""
     return f"00000000:{BUS_NUMBERS[gpu]:02X}:00.0"
 
 

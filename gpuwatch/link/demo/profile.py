@@ -1,4 +1,4 @@
-"""What the demo's ranks spend their time on: one of them waits for its data, and the others for it."""
+"""The demo's profiles: one rank waits for its data, the others for that rank."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHARES = (
     (f"{MAIN};next_batch ({MINE}/data.py:77);__next__ ({TORCH}/utils/data/dataloader.py:733)", 5, 23),
     (f"{STEP};step ({TORCH}/optim/adamw.py:243)", 10, 10),
 )
-"""Stack, percent of an ordinary rank's time, percent of the slow one's."""
+"""Stack, percent of a normal rank's time, percent of the slow rank's."""
 LOADER = (
     f"thread (2): Thread-1 (_pin_memory_loop);_pin_memory_loop ({TORCH}/utils/data/_utils/pin_memory.py:31)"
 )

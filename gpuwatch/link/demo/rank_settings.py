@@ -1,4 +1,4 @@
-"""What a demo node answers when it is asked for settings: one lacks a variable, one has old firmware."""
+"""The demo's answers to settings requests: one node lacks a variable, one has old firmware."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import msgspec
 from gpuwatch import wire
 
 NODE_WITHOUT_VARIABLE = 13
-"""The number of the node whose launcher did not pass one variable on."""
+"""Number of the node whose launcher did not pass on one variable."""
 NODE_WITH_OLD_FIRMWARE, OLD_ADAPTER = 12, 3
-"""The number of the node with the slow NIC of the demo's probe, and of that NIC."""
+"""Number of the node with the slow NIC of the demo's probe, and of that NIC."""
 VARIABLES = {
     "NCCL_DEBUG": "WARN",
     "NCCL_IB_TIMEOUT": "22",
@@ -21,7 +21,7 @@ VARIABLES = {
 
 
 def reply(request: wire.AskRankSettings, number: int, processes: list[wire.Process], t: float) -> wire.Reply:
-    """The answer of node `number`, on whose processes the ranks are."""
+    """The answer of node `number`, whose processes are the ranks."""
     variables = {
         k: v for k, v in VARIABLES.items() if k != "NCCL_IB_TIMEOUT" or number != NODE_WITHOUT_VARIABLE
     }
@@ -52,7 +52,7 @@ def reply(request: wire.AskRankSettings, number: int, processes: list[wire.Proce
 
 
 def system_reply(request: wire.AskSystemSettings, number: int, t: float) -> wire.Reply:
-    """The machine's settings of node `number`."""
+    """The machine settings of node `number`."""
     values = {
         "bios": "2.4.1",
         "cpu.governor": "performance",

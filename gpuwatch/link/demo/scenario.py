@@ -1,9 +1,9 @@
-"""What the demo cluster does, as a pure function of seed, node, GPU and second.
+"""The demo scenario as a pure function of seed, node, GPU and second.
 
-One training job on every GPU. From second 20 one GPU overheats and slows itself down; all others wait for it
-in every step. At second 45 another GPU falls off the bus: its rank hangs in the driver, all others spin in a
-collective that cannot end, until NCCL's watchdog gives up half a minute later and ends them, node by node.
-The rank that hangs is killed by its launcher another half a minute later. Then nothing runs.
+One training job on every GPU. From second 20 one GPU overheats and throttles; all others wait for it in every
+step. At second 45 another GPU falls off the bus: its rank hangs in the driver, all others spin in a
+collective that cannot complete, until NCCL's watchdogs time out half a minute later and end them, node by
+node. The launcher kills the hung rank another half a minute later. Then nothing runs.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ LOST_GPU = (10, 5)
 STRAGGLE_AT, STRAGGLE_FULL_AT = 20.0, 35.0
 FALL_AT = 45.0
 TIMEOUT_S = 30.0
-"""The process group's timeout; short, so that the demo takes less than ten minutes."""
+"""Timeout of the process group in seconds; short, so that the demo takes less than ten minutes."""
 REPORT_SPREAD_S = 0.4
-"""The watchdogs of all ranks give up within so long."""
+"""Seconds within which all ranks' watchdogs fire."""
 DEATH_AT, DEATH_SPREAD_S, SIBLINGS_S = 75.6, 3.2, 0.2
-"""The ranks of the first node end; the last node follows so much later; one node's within `SIBLINGS_S`."""
+"""End of the first node's ranks; delay of the last node; and spread of the ranks within a node (seconds)."""
 KILL_AFTER_S = 30.0
-"""How long a launcher waits between SIGTERM and SIGKILL."""
+"""Seconds between a launcher's SIGTERM and SIGKILL."""
 
 STEP_S, SLOW_STEP_S = 3.2, 4.8
 COMPUTE_S, ALLREDUCE_S = 2.6, 0.4
 STEPS_BEFORE = 2_368
-"""Steps that were done at second 0: the job has been running for two hours."""
+"""Steps done at second 0: the job has run for two hours."""
 LAST_STEP = STEPS_BEFORE + 12
-"""The last step that ends; the all-reduce of the one after it never does."""
+"""The last step that completes; the next all-reduce never does."""
 SLOWDOWN_C, SHUTDOWN_C, MEMORY_MAX_C = 87, 92, 95
 POWER_LIMIT_W, IDLE_W, SPIN_W = 700.0, 72.0, 131.0
 CLOCK_MAX_MHZ, CLOCK_LOADED_MHZ, CLOCK_HOT_MHZ, CLOCK_IDLE_MHZ = 1980, 1845, 1095, 345
@@ -46,7 +46,7 @@ HEATING_S, COOLING_S = 7.0, 25.0
 
 @dataclass(frozen=True)
 class SimulatedReading:
-    """One GPU at one second; a lost GPU answers nothing, so every value of it is meaningless."""
+    """One GPU at one second; the values of a lost GPU are meaningless."""
 
     phase: Phase
     power_w: float
@@ -63,7 +63,7 @@ class SimulatedReading:
 
 
 def noise(*keys: int) -> float:
-    """A number in [-1, 1) that depends on the keys alone (an integer hash, finalised as in MurmurHash3)."""
+    """A number in [-1, 1) that depends only on the keys (an integer hash, finalised as in MurmurHash3)."""
     state = 0x9E3779B9
     for key in keys:
         state = ((state ^ (key & 0xFFFFFFFF)) * 0x85EBCA6B + 0x27D4EB2F) & 0xFFFFFFFF
@@ -73,13 +73,13 @@ def noise(*keys: int) -> float:
 
 
 def step_seconds(t: float) -> float:
-    """How long a training step takes at second `t`: the slowest rank decides."""
+    """Duration of a training step at second `t`, set by the slowest rank."""
     share = (t - STRAGGLE_AT) / (STRAGGLE_FULL_AT - STRAGGLE_AT)
     return STEP_S + (SLOW_STEP_S - STEP_S) * min(1.0, max(0.0, share))
 
 
 def steps_done(t: float) -> float:
-    """Steps since second 0, fractions included: the integral of 1 / step_seconds."""
+    """Steps since second 0, with fractions: the integral of 1 / step_seconds."""
     t = min(t, FALL_AT)
     done = min(t, STRAGGLE_AT) / STEP_S
     if t > STRAGGLE_AT:
@@ -89,12 +89,12 @@ def steps_done(t: float) -> float:
 
 
 def step_at(t: float) -> int:
-    """The number of the newest step that is done at second `t`, which may be before 0."""
+    """Number of the newest completed step at second `t`, which may be before 0."""
     return STEPS_BEFORE + math.floor(steps_done(t))
 
 
 def second_of(step: int) -> float:
-    """When a step is done: the inverse of `steps_done`."""
+    """The second in which a step completes: the inverse of `steps_done`."""
     done, slope = step - STEPS_BEFORE, (SLOW_STEP_S - STEP_S) / (STRAGGLE_FULL_AT - STRAGGLE_AT)
     before = STRAGGLE_AT / STEP_S
     while_slowing = math.log(SLOW_STEP_S / STEP_S) / slope
@@ -106,7 +106,7 @@ def second_of(step: int) -> float:
 
 
 def share_of_last_second(t: float, begin: float, end: float) -> float:
-    """How much of [t-1, t] fell between the parts `begin` and `end` (0..1) of a step."""
+    """Share of [t-1, t] between the parts `begin` and `end` (0..1) of a step."""
 
     def covered(x: float) -> float:
         return math.floor(x) * (end - begin) + min(end, max(begin, x % 1.0)) - begin
@@ -116,28 +116,28 @@ def share_of_last_second(t: float, begin: float, end: float) -> float:
 
 
 def _share(*keys: int) -> float:
-    """Like `noise`, but in [0, 1)."""
+    """As `noise`, but in [0, 1)."""
     return (noise(*keys) + 1.0) / 2.0
 
 
 def waits_from(seed: int, node: int, gpu: int) -> float:
-    """When a rank enters the collective that never ends."""
+    """When a rank enters the collective that never completes."""
     return FALL_AT + 0.1 * _share(seed, node, gpu, 8)
 
 
 def reports_at(seed: int, node: int, gpu: int) -> float:
-    """When its watchdog states it in its log."""
+    """When its watchdog logs the timeout."""
     return waits_from(seed, node, gpu) + TIMEOUT_S + 0.7 * REPORT_SPREAD_S * _share(seed, node, gpu, 9)
 
 
 def ends_at(seed: int, node: int, gpu: int) -> float:
-    """When the process of this rank ends: by its watchdog, and on the lost GPU by SIGKILL."""
+    """When this rank's process ends: by its watchdog, or by SIGKILL on the lost GPU."""
     end = DEATH_AT + DEATH_SPREAD_S * _share(seed, node, 7)
     return end + (KILL_AFTER_S if (node, gpu) == LOST_GPU else SIBLINGS_S * _share(seed, node, gpu, 7))
 
 
 def phase(seed: int, node: int, gpu: int, t: float) -> Phase:
-    """What a GPU is doing."""
+    """The activity of a GPU."""
     if t < FALL_AT:
         return "training"
     if (node, gpu) == LOST_GPU:
@@ -146,7 +146,7 @@ def phase(seed: int, node: int, gpu: int, t: float) -> Phase:
 
 
 def temperature(seed: int, node: int, gpu: int, t: float) -> float:
-    """Degrees: each GPU drifts towards what its phase heats it to, slower when it cools."""
+    """Degrees C: each GPU approaches the temperature of its phase, more slowly when cooling."""
     loaded = 63.0 + 5.0 * noise(seed, node, gpu, 1) + 0.9 * (gpu % 4)
     waiting = 0.0 if (node, gpu) == STRAGGLER else -4.0
     hot = 86.3 if (node, gpu) == STRAGGLER else loaded + waiting
@@ -163,7 +163,7 @@ def temperature(seed: int, node: int, gpu: int, t: float) -> float:
 
 
 def reading(seed: int, node: int, gpu: int, t: float) -> SimulatedReading:
-    """One GPU at second `t`; the rates are means over the second before it."""
+    """One GPU at second `t`; rates are means over the preceding second."""
     doing = phase(seed, node, gpu, t)
     second = math.floor(t)
     degrees = temperature(seed, node, gpu, t)
@@ -180,7 +180,7 @@ def reading(seed: int, node: int, gpu: int, t: float) -> SimulatedReading:
 
 
 def _training(t: float, straggler: bool, jitter: float, degrees: float, memory: int) -> SimulatedReading:
-    """A step is compute, then waiting for the slowest rank (a collective spins), then the all-reduce."""
+    """A training GPU: a step is compute, waiting for the slowest rank (a collective spins), all-reduce."""
     step_s = step_seconds(t)
     reduce_from = 1.0 - ALLREDUCE_S / step_s
     compute_until = reduce_from - 0.02 if straggler else COMPUTE_S / step_s

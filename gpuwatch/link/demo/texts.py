@@ -1,6 +1,6 @@
-"""What the demo's processes write: a rank's log, a launcher's log and a node's kernel log.
+"""The demo's log lines: of a rank, a launcher and a node's kernel.
 
-Every line is a pure function of who writes it and when. Times are local, as torch and logging have them.
+Every line is a pure function of writer and time. Times are local, as in torch and logging.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FOLDER = "/scratch/demo/helios-13b/logs"
 SCRIPT = "pretrain.py"
 NUMEL = 52_428_800
 STARTED_AT = scenario.second_of(1) - 74.0
-"""The second in which the launchers started: all before the first step is start-up."""
+"""Start of the launchers; everything before the first step is start-up."""
 BOOTED_AT = -11.0 * 86_400
 FIRST_PID = 52_000
 LAUNCHER_PID = 51_900
@@ -38,7 +38,7 @@ def glog_stamp(at: float) -> str:
 
 @dataclass(frozen=True)
 class Writer:
-    """One rank, and the unix time of second 0."""
+    """A rank, and the unix time of second 0."""
 
     seed: int
     node: int
@@ -49,12 +49,12 @@ class Writer:
 
     @property
     def rank(self) -> int:
-        """Its global rank."""
+        """Global rank."""
         return self.node * GPUS_PER_NODE + self.gpu
 
     @property
     def pid(self) -> int:
-        """Its process."""
+        """Pid of its process."""
         return FIRST_PID + self.gpu
 
     @property
@@ -64,23 +64,23 @@ class Writer:
 
 
 def rank_path(rank: int) -> str:
-    """The log of a rank."""
+    """Path of a rank's log."""
     return f"{FOLDER}/rank_{rank:03}.log"
 
 
 def launcher_path(name: str) -> str:
-    """The log of a node's launcher."""
+    """Path of a node's launcher log."""
     return f"{FOLDER}/launch_{name}.log"
 
 
 def rank_log(writer: Writer) -> LogText:
-    """A rank's log: start-up, a line a step, and what its watchdog states at the end."""
+    """A rank's log: start-up, a line per step, and its watchdog's final lines."""
     head, tail = partial(_rank_head, writer), partial(_rank_tail, writer)
     return LogText(rank_path(writer.rank), head, tail, partial(_step, writer), lag(writer))
 
 
 def lag(who: Writer) -> float:
-    """How long after a step its line is written: some ranks are always a little later than others."""
+    """Seconds from a step's end to its line; some ranks are always a little later than others."""
     return 0.05 * (noise(who.seed, who.rank, 21) + 1.0) / 2.0
 
 
@@ -104,7 +104,7 @@ def _rank_head(who: Writer) -> list[ScenarioLine]:
 
 
 def _step(who: Writer, number: int) -> ScenarioLine:
-    """The line of one step, the same length for each: so the offset of a line follows from its number."""
+    """The line of a step; all have the same length, so that offsets follow from numbers."""
     done = scenario.second_of(number)
     took = done - scenario.second_of(number - 1)
     wait = took - scenario.COMPUTE_S - scenario.ALLREDUCE_S if who.place != STRAGGLER else 0.02
@@ -122,7 +122,7 @@ def _step(who: Writer, number: int) -> ScenarioLine:
 
 
 def _rank_tail(who: Writer) -> list[ScenarioLine]:
-    """A survivor's last words. The rank on the lost GPU hangs in the driver and logs nothing more."""
+    """A survivor's final lines. The rank on the lost GPU hangs in the driver and logs nothing more."""
     if who.place == LOST_GPU:
         return []
     reported, ends = scenario.reports_at(who.seed, *who.place), scenario.ends_at(who.seed, *who.place)
@@ -167,7 +167,7 @@ def _rank_tail(who: Writer) -> list[ScenarioLine]:
 
 
 def launcher_log(seed: int, node: int, name: str, nodes: int, epoch: float) -> LogText:
-    """A node's launcher: how it started, and the summary after its ranks ended."""
+    """A node's launcher log: its start, and the summary after its ranks ended."""
     ranks = [Writer(seed, node, name, gpu, nodes * GPUS_PER_NODE, epoch) for gpu in range(GPUS_PER_NODE)]
     return LogText(launcher_path(name), partial(_launcher_head, ranks), lambda: list(_launcher_tail(ranks)))
 
@@ -192,7 +192,7 @@ def _launcher_head(ranks: list[Writer]) -> list[ScenarioLine]:
 
 
 def _launcher_tail(ranks: list[Writer]) -> Iterator[ScenarioLine]:
-    """It sees the first rank end, sends SIGTERM to those that still run, and shows which failed."""
+    """The launcher sees the first rank end, sends SIGTERM to the others, and lists the failed ones."""
     end = {who: scenario.ends_at(who.seed, *who.place) for who in ranks}
     first = min(ranks, key=lambda who: end[who])
     seen = end[first] + 0.1
@@ -216,7 +216,7 @@ def _launcher_tail(ranks: list[Writer]) -> Iterator[ScenarioLine]:
 
 
 def _summary(first: Writer, failed: list[Writer], clock: str) -> Iterator[str]:
-    """The table that torchrun ends with."""
+    """The table that torchrun prints at its end."""
     yield "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: "
     yield "=" * 60
     yield f"{SCRIPT} FAILED"
@@ -247,9 +247,9 @@ def _failure(who: Writer, number: int, clock: str) -> Iterator[str]:
 
 
 def kernel_log(node: int, name: str) -> LogText:
-    """A node's kernel log: on the one that loses its GPU, what the bus and the driver state about it.
+    """A node's kernel log; on the node that loses its GPU with the messages of bus and driver.
 
-    A record's time stands beside it, not in it.
+    A record's time is next to it, not in it.
     """
     return Records(KERNEL_LOG, lambda: list(_records(node, name)))
 
@@ -276,7 +276,7 @@ def _records(node: int, name: str) -> Iterator[ScenarioLine]:
 
 
 def _fall(device: str, port: str) -> Iterator[ScenarioLine]:
-    """The GPU falls off the bus: the link goes down, the driver finds out, and states what would help."""
+    """The GPU falls off the bus: link down, the driver's error, and its advice."""
     bus = device[:-2]
     yield ScenarioLine(
         FALL_AT - 0.06, f"{port}: AER: Uncorrected (Fatal) error message received from {device}"
@@ -292,6 +292,6 @@ def _fall(device: str, port: str) -> Iterator[ScenarioLine]:
 
 
 def fall_record() -> str:
-    """The kernel's words for the lost GPU."""
+    """The kernel's message about the lost GPU."""
     bus, pid = machines.bus_id(LOST_GPU[1])[4:-2].lower(), FIRST_PID + LOST_GPU[1]
     return f"NVRM: Xid (PCI:{bus}): 79, pid={pid}, name=python3, GPU has fallen off the bus."

@@ -1,1 +1,1 @@
-"""The files of OpenSSH, read without paramiko: ssh_config, known_hosts and host certificates."""
+"""Reads OpenSSH's files without paramiko: ssh_config, known_hosts and host certificates."""

@@ -1,4 +1,4 @@
-"""Reading an OpenSSH host certificate, and whether it is good for a host now (PROTOCOL.certkeys)."""
+"""Parses OpenSSH host certificates and checks their validity for a host (PROTOCOL.certkeys)."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ _SIGNATURES = {
 
 
 class BadCertificateError(Exception):
-    """Not a certificate that can be read; the message states what is wrong."""
+    """The certificate cannot be parsed; the message says why."""
 
 
 @dataclass(frozen=True)
 class HostCertificate:
-    """What a certificate states, in the wire format of keys (`blob`s)."""
+    """The content of a certificate; keys are `blob`s in wire format."""
 
     key: bytes
     """The certified key."""
@@ -52,10 +52,10 @@ class HostCertificate:
     valid_before: int
     critical: tuple[str, ...]
     genuine: bool
-    """The authority's signature is right."""
+    """True if the authority's signature is valid."""
 
     def refusal(self, hostname: str, now: float) -> str | None:
-        """Why it does not vouch for `hostname` at `now` (unix seconds); None when it does.
+        """Why it is not valid for `hostname` at `now` (unix seconds); None: it is.
 
         The checks and their order are those of OpenSSH's sshkey_cert_check_host.
         """
@@ -106,7 +106,7 @@ def read_certificate(blob: bytes) -> HostCertificate:
 
 
 def key_type(blob: bytes) -> str:
-    """The type that a key's wire format begins with; "" when it does not."""
+    """The type name at the start of a key's wire format; "" if invalid."""
     try:
         return _string(blob, 0)[0].decode("ascii")
     except (struct.error, ValueError):

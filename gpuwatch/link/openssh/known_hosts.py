@@ -1,6 +1,7 @@
-"""Host keys with OpenSSH's meaning of known_hosts.
+"""Verifies host keys with OpenSSH's semantics of known_hosts.
 
-`KnownHosts.judge` gives a verdict about the key a server showed; it asks nothing, and only `record` accepts.
+`KnownHosts.judge` returns a verdict about the key that a server showed, without prompting; only `record`
+accepts keys.
 """
 
 from __future__ import annotations
@@ -30,20 +31,20 @@ _recording = threading.Lock()
 
 @dataclass(frozen=True)
 class HostKeyVerdict:
-    """What known_hosts states about a key."""
+    """What known_hosts says about a key."""
 
     trust: Literal["known", "unknown", "changed", "revoked"]
     entry: KnownHostsLine | None = None
-    """The line that decided it."""
+    """The deciding line."""
     certified: bool = False
-    """Known through a certificate authority."""
+    """True if verified through a certificate authority."""
     note: str = ""
-    """Why a certificate that was shown did not help."""
+    """Why a shown certificate was not accepted."""
 
 
 @dataclass(frozen=True)
 class HostName:
-    """What a host is looked up by."""
+    """The name by which a host is looked up."""
 
     hostname: str
     port: int = _DEFAULT_PORT
@@ -51,7 +52,7 @@ class HostName:
 
     @property
     def lookup(self) -> str:
-        """The name as known_hosts writes it."""
+        """The name in known_hosts notation."""
         if self.alias:
             return self.alias.lower()
         if self.port == _DEFAULT_PORT:
@@ -60,18 +61,18 @@ class HostName:
 
     @property
     def principal(self) -> str:
-        """The name that a certificate must carry."""
+        """The name that a certificate must contain."""
         return self.alias or self.hostname.lower()
 
     def without_port(self) -> HostName | None:
-        """OpenSSH's second try: a key that is known for the bare name is good on any port."""
+        """OpenSSH's second lookup: a key known for the bare name is valid on any port."""
         if self.alias or self.port == _DEFAULT_PORT:
             return None
         return HostName(self.hostname)
 
 
 class KnownHosts:
-    """The known_hosts files that hold for one host, the user's first."""
+    """The known_hosts files for one host, the user's first."""
 
     def __init__(
         self,
@@ -84,7 +85,7 @@ class KnownHosts:
         self._revoked_keys = revoked_keys
 
     def judge(self, host: HostName, blob: bytes, now: float) -> HostKeyVerdict:
-        """Judge a key or certificate in wire format; `now` (unix seconds) is for a certificate's validity."""
+        """Check a key or certificate in wire format; `now` (unix seconds) is for certificate validity."""
         if self._revoked_keys is not None and not _shown_keys(blob).isdisjoint(
             revoked_blobs(self._revoked_keys)
         ):
@@ -99,9 +100,9 @@ class KnownHosts:
         return verdict
 
     def order(self, host: HostName, algorithms: Iterable[str]) -> tuple[str, ...]:
-        """Host key algorithms to offer, those of known keys first, so that a known host shows its known key.
+        """Host key algorithms to offer, those of known keys first, so that a known host shows a known key.
 
-        Certificate algorithms stay only where a @cert-authority line is about the host.
+        Certificate algorithms are offered only if a @cert-authority line matches the host.
         """
         bare = host.without_port()
         entries = self.entries(host) or (self.entries(bare) if bare is not None else [])
@@ -124,7 +125,7 @@ class KnownHosts:
         return [entry for file in self._files for entry in lines_about(file, name)]
 
     def record(self, host: HostName, blob: bytes, *, hashed: bool, now: float) -> HostKeyVerdict:
-        """Append an unknown key to the user's first file (made with mode 0600) and judge it again.
+        """Append an unknown key to the user's first file (created with mode 0600) and check it again.
 
         Raises:
             OSError: when the file cannot be written.
@@ -207,7 +208,7 @@ def _plain(blob: bytes) -> bytes:
 
 
 def _shown_keys(blob: bytes) -> frozenset[bytes]:
-    """The keys whose revocation counts: the shown one; of a certificate, also its key and its authority."""
+    """The keys whose revocation counts: the shown one; for a certificate also its key and its authority."""
     if not key_type(blob).endswith(SUFFIX):
         return frozenset((blob,))
     try:

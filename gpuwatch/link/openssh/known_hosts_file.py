@@ -1,6 +1,6 @@
-"""Lines of a known_hosts file, read, matched and written as OpenSSH does.
+"""Reads, matches and writes lines of a known_hosts file as OpenSSH does.
 
-The format is in sshd(8), SSH_KNOWN_HOSTS FILE FORMAT. Lines that cannot be read are skipped.
+The format is in sshd(8), SSH_KNOWN_HOSTS FILE FORMAT. Unreadable lines are skipped.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gpuwatch.whole_file import read_bounded
 
 Marker = Literal["", "@cert-authority", "@revoked"]
 MAX_FILE_BYTES = 64 << 20
-"""A list of 200,000 hosts with three keys each has so many; a device has no end."""
+"""Size of a list of 200,000 hosts with three keys each; a device would be endless."""
 REMEDY = "name a regular file in ssh_config (UserKnownHostsFile, GlobalKnownHostsFile, RevokedHostKeys)"
 _MARKERS: tuple[Marker, ...] = ("@cert-authority", "@revoked")
 
@@ -37,7 +37,7 @@ class KnownHostsLine:
     file: Path
     line: int
     salted: tuple[bytes, bytes] | None = None
-    """Salt and digest, where the host's name is hashed."""
+    """Salt and digest of a hashed host name."""
 
     @property
     def place(self) -> str:
@@ -45,7 +45,7 @@ class KnownHostsLine:
         return f"{self.file}:{self.line}"
 
     def matches(self, name: str) -> bool:
-        """Whether the line is about this lookup name (lower case, `[host]:port` off port 22)."""
+        """True if the line matches this lookup name (lower case, `[host]:port` unless port 22)."""
         if self.salted is not None:
             salt, digest = self.salted
             return hmac.digest(salt, name.encode(), "sha1") == digest
@@ -53,11 +53,11 @@ class KnownHostsLine:
 
 
 class HostKeyListError(Exception):
-    """A list of host keys cannot be followed, so no host key may be trusted; the message names the remedy."""
+    """A list of host keys is unusable, so no host key may be trusted; the message has the remedy."""
 
 
 def lines_about(file: Path, name: str) -> tuple[KnownHostsLine, ...]:
-    """The lines of a file about a lookup name, in order; none when there is no file.
+    """The lines of a file for a lookup name, in order; empty if there is no file.
 
     Raises:
         HostKeyListError: it is a named pipe, or larger than `MAX_FILE_BYTES`.
@@ -66,7 +66,7 @@ def lines_about(file: Path, name: str) -> tuple[KnownHostsLine, ...]:
 
 
 def append_key(file: Path, name: str, key: bytes, *, hashed: bool) -> None:
-    """Write a line at the end of a file; where there is none it is made with mode 0600.
+    """Append a line to a file, created with mode 0600 if missing.
 
     Raises:
         OSError: when it cannot be written.
@@ -76,7 +76,7 @@ def append_key(file: Path, name: str, key: bytes, *, hashed: bool) -> None:
 
 
 def _state(file: Path) -> tuple[int, int, int]:
-    """What changes when the file does."""
+    """A key that changes when the file does."""
     try:
         state = file.stat()
     except OSError:
@@ -86,13 +86,13 @@ def _state(file: Path) -> tuple[int, int, int]:
 
 @lru_cache(maxsize=8192)
 def _matching(file: Path, state: tuple[int, int, int], name: str) -> tuple[KnownHostsLine, ...]:
-    """A hashed file of a large cluster takes milliseconds to search, and every connect asks several times."""
+    """Cached: searching a large hashed file takes milliseconds, and every connect does so several times."""
     return tuple(entry for entry in _parse_file(file, state) if entry.matches(name))
 
 
 @lru_cache(maxsize=64)
 def _parse_file(file: Path, state: tuple[int, int, int]) -> tuple[KnownHostsLine, ...]:  # noqa: ARG001  # the cache's key
-    """The readable lines of a file; none when there is no file, or it may not be read."""
+    """The valid lines of a file; empty if it is missing or unreadable."""
     try:
         lines = read_list(file).decode("utf-8", "surrogateescape").split("\n")
     except OSError:
@@ -139,7 +139,7 @@ def _parse_line(text: str, file: Path, number: int) -> KnownHostsLine | None:
 
 
 def read_key(fields: Sequence[str]) -> bytes | None:
-    """The key in wire format that `ssh-ed25519 AAAA...` stands for; None where it is no such thing."""
+    """The key in wire format of `ssh-ed25519 AAAA...`; None if invalid."""
     if len(fields) < 2:
         return None
     try:

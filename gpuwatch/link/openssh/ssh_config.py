@@ -1,4 +1,4 @@
-"""What ssh_config states about a host. `ssh -G` is asked: only OpenSSH reads Include and Match right."""
+"""Reads a host's ssh_config by running `ssh -G`: only OpenSSH interprets Include and Match correctly."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpuwatch.link.stream.remote_text import MAX_LINES, shown_lines
 from gpuwatch.shell_command import command_line
 
 Values = Mapping[str, Sequence[str]]
-"""Keyword in lower case -> its values, one a line of `ssh -G`."""
+"""Keyword in lower case -> its values, one per line of `ssh -G`."""
 
 _DEFAULT_IDENTITIES = frozenset(
     f"id_{kind}" for kind in ("rsa", "ecdsa", "ecdsa_sk", "ed25519", "ed25519_sk", "xmss", "dsa")
@@ -25,11 +25,11 @@ _DEFAULT_IDENTITIES = frozenset(
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _RESOLVE_TIMEOUT_S = 20.0  # a `Match exec` may run anything
 MAX_ANSWER_BYTES = 4 << 20
-"""Of `ssh -G`: some 80 lines, and a `LocalForward`, `SendEnv` or `SetEnv` each."""
+"""Largest output of `ssh -G`: about 80 lines, plus one per `LocalForward`, `SendEnv` or `SetEnv`."""
 
 
 class ConfigError(CarrierError):
-    """ssh_config cannot be followed; trying again does not help."""
+    """ssh_config is invalid or unsupported; a retry does not help."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, final=True)
@@ -37,7 +37,7 @@ class ConfigError(CarrierError):
 
 @dataclass(frozen=True)
 class HostQuery:
-    """What is asked of the resolver, in the words of ssh's command line."""
+    """A query for the resolver, in terms of ssh's command line."""
 
     host: str
     port: int | None = None
@@ -52,7 +52,7 @@ class HostQuery:
 
 @dataclass(frozen=True)
 class ResolvedHost:
-    """One host with all that ssh_config states about reaching it; paths are absolute, tokens expanded."""
+    """One host with its ssh_config settings; paths are absolute, tokens expanded."""
 
     query: HostQuery
     hostname: str
@@ -60,7 +60,7 @@ class ResolvedHost:
     user: str
     identity_files: tuple[Path, ...] = ()
     default_identities: bool = True
-    """Nobody named the identity files: they are OpenSSH's usual ones, and may not exist."""
+    """True: no identity files are configured; OpenSSH's default ones apply and may not exist."""
     certificate_files: tuple[Path, ...] = ()
     identities_only: bool = False
     agent_socket: str | None = None
@@ -73,15 +73,15 @@ class ResolvedHost:
     strict_host_key_checking: str = "ask"
     hash_known_hosts: bool = False
     host_key_algorithms: tuple[str, ...] = ()
-    """In order of preference; empty: whatever the transport knows."""
+    """In order of preference; empty: all that the transport supports."""
     connect_timeout_s: float | None = None
     address_family: str = "any"
     bind_address: str | None = None
     jump_override: str | None = None
-    """A jump host that the hosts file names; a command line of ssh needs it as an option."""
+    """A jump host from the hosts file, passed to ssh as an option."""
 
     def ssh_command(self, config_file: str | None, *options: str) -> str:
-        """The ssh command line that reaches this host as we do, for a person to type."""
+        """An equivalent ssh command line for the user."""
         config = ["-F", config_file] if config_file is not None else []
         jump = ["-J", self.jump_override] if self.jump_override is not None else []
         return command_line(["ssh", *config, *jump, *options, *self.query.arguments()])
@@ -120,7 +120,7 @@ def ask_openssh(ssh: str, query: HostQuery, config_file: str | None) -> dict[str
 
 
 def resolve(values: Values, query: HostQuery) -> ResolvedHost:
-    """Turn keywords into a host.
+    """Build the host from keywords.
 
     Raises:
         ConfigError: for a setting that cannot be followed here and must not be ignored.
@@ -208,7 +208,7 @@ class Tokens:
         return out
 
     def path(self, text: str) -> Path:
-        """A path with `~`, tokens and `${VARIABLES}` replaced."""
+        """A path with `~`, tokens and `${VARIABLES}` expanded."""
         plain = _VARIABLE.sub(lambda match: os.environ.get(match[1], ""), text.strip().strip('"'))
         return Path(self.expand(plain)).expanduser()
 

@@ -1,1 +1,1 @@
-"""Frames out of an existing Prometheus: dcgm-exporter, node-exporter or gpuwatch's own exporter."""
+"""Frames from an existing Prometheus: dcgm-exporter, node-exporter or gpuwatch's exporter."""

@@ -1,4 +1,4 @@
-"""Queries to a Prometheus over its HTTP API, within bounds of time and size; answers are untrusted."""
+"""Queries a Prometheus over its HTTP API, with limits on time and size; answers are untrusted."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from gpuwatch.link.stream.bounded_http import HttpError, post, split_login
 from gpuwatch.plain import plain
 
 QUERY_S, WHOLE_ANSWER_S = 20.0, 60.0
-"""Longest silence of the server, and longest answer (seconds)."""
+"""Seconds of silence of the server, and of a whole answer."""
 MAX_ANSWER_BYTES = 256 << 20
-"""An instant query of 19 values of 8,000 GPUs is 40 MB."""
+"""Largest answer; an instant query of 19 values of 8,000 GPUs is 40 MB."""
 MAX_REASON_CHARS = 200
 V = TypeVar("V")
 
 
 class PrometheusError(Exception):
-    """The server did not answer as a Prometheus does; harmless, and without secrets of the URL."""
+    """The server's answer is not that of a Prometheus; the text is sanitized, without secrets of the URL."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(plain(reason)[:MAX_REASON_CHARS])
 
 
 class SeriesLabels(msgspec.Struct, gc=False):
-    """The labels that are read; all others are skipped while the answer is decoded."""
+    """The labels that are decoded; all others are skipped."""
 
     metric: str = msgspec.field(name="__name__", default="")
     node: str = ""
@@ -58,7 +58,7 @@ class SeriesLabels(msgspec.Struct, gc=False):
 
 
 class InstantSeries(msgspec.Struct, gc=False):
-    """A series and its value at the moment of the query."""
+    """A series and its value at the time of the query."""
 
     metric: SeriesLabels
     value: tuple[float, str]
@@ -87,7 +87,7 @@ _refusal = msgspec.json.Decoder(_QueryAnswer[msgspec.Raw])
 
 
 class PrometheusClient:
-    """Asks one query at a time."""
+    """Runs one query at a time."""
 
     def __init__(self, target: PrometheusTarget, within_s: float | None = None) -> None:
         """`within_s`: all queries together end so many seconds from now; None: each has its own limit."""
@@ -102,7 +102,7 @@ class PrometheusClient:
         }
 
     def instant(self, query: str) -> list[InstantSeries]:
-        """The value of each series now.
+        """The current value of each series.
 
         Raises:
             PrometheusError: no answer, or none of a Prometheus.
@@ -110,7 +110,7 @@ class PrometheusClient:
         return _result(self._ask("query", {"query": query}), _instant)
 
     def raw(self, selector: str, seconds: float) -> list[RangeSeries]:
-        """The samples of the last `seconds` as they were scraped.
+        """The samples of the last `seconds`, as scraped.
 
         Raises:
             PrometheusError: no answer, or none of a Prometheus.
@@ -142,7 +142,7 @@ class PrometheusClient:
 
 
 def _refused(error: HttpError) -> str:
-    """The reason that Prometheus gives for a query that it does not take."""
+    """The reason that Prometheus gives for a rejected query."""
     with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         if stated := _refusal.decode(error.body).error:
             return f"{error}: {stated}"

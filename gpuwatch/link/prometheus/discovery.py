@@ -1,4 +1,4 @@
-"""The plan of `--prometheus`: which nodes it knows now, and how often they are scraped."""
+"""Builds the plan of `--prometheus`: the nodes that it knows now, and their scrape interval."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from gpuwatch.link.stream.options import LinkOptions
 DISCOVERY_S = 15.0
 """All queries for the nodes together; nothing is shown before they are answered."""
 LOOKED_BACK_S = 300.0
-"""The interval of scrapes is that of the samples of so long."""
+"""Seconds of samples from which the scrape interval is computed."""
 LEAST_INTERVAL_S, MOST_INTERVAL_S, USUAL_INTERVAL_S = 1.0, 300.0, 30.0
 
 
 def discover(url: str, selector: str, interval_s: float | None) -> tuple[Plan, LinkOptions]:
-    """Ask a Prometheus for its nodes.
+    """Build the plan from a Prometheus.
 
     Args:
         url: Of its API, without `/api/v1`; it may hold a user and password.
@@ -60,13 +60,13 @@ class Found:
     gpus: Vocabulary | None
     nodes: tuple[str, ...]
     interval_s: float
-    """Between two scrapes."""
+    """Seconds between scrapes."""
     node_exporter: bool
-    """Whether hosts are read from node-exporter."""
+    """True if host metrics come from node-exporter."""
 
 
 def find(client: PrometheusClient) -> Found:
-    """Which nodes and GPUs a Prometheus knows now.
+    """Find the nodes and GPUs that a Prometheus knows now.
 
     Raises:
         PrometheusError: no answer, or it knows none.
@@ -102,7 +102,7 @@ def find(client: PrometheusClient) -> Found:
 
 
 def scrape_interval_s(client: PrometheusClient, metric: str, labels: SeriesLabels) -> float:
-    """Seconds between two scrapes of a metric: the median of one series, named by some of its labels."""
+    """Seconds between scrapes of a metric: the median of one series, identified by some of its labels."""
     names = {"node": labels.node, "instance": labels.instance, "Hostname": labels.hostname}
     matchers = ",".join(f"{name}={json.dumps(value)}" for name, value in names.items() if value)
     found = client.raw(client.target.of(metric, matchers), LOOKED_BACK_S)
@@ -114,7 +114,7 @@ def scrape_interval_s(client: PrometheusClient, metric: str, labels: SeriesLabel
 
 
 def _in_order(name: str) -> list[tuple[int, str]]:
-    """gpu-2 before gpu-10."""
+    """Sort key that puts gpu-2 before gpu-10."""
     parts, digits = [], ""
     for char in name:
         if char.isdecimal():

@@ -1,4 +1,4 @@
-"""Frames of one node out of what the queries had: a hello where its GPUs changed, a sample, new Xids."""
+"""Builds one node's frames from query results: a hello when its GPUs changed, a sample, new Xids."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from gpuwatch.wire import (
 )
 
 NO_AGENT = "none"
-"""`Hello.python` where no agent runs."""
+"""`Hello.python` if there is no agent."""
 STATES: dict[str, GpuState] = {"ok": "ok", "lost": "lost", "stuck": "stuck", "unanswered": "unanswered"}
 XID_RECENT_S = 3600.0
-"""An Xid of dcgm-exporter has no time: one that was there at the start is not reported, a new one is."""
+"""dcgm-exporter's Xids have no time: one present at the start is not reported, later ones are."""
 
 
 @dataclass
 class NodeFrames:
-    """What one node's link has sent, and how the next frames are numbered."""
+    """State of one node's link: what was sent, and the frame number."""
 
     name: str
     interval_s: float
     seq: int = 0
     sent_at: float | None = None
-    """The scrape that was sent last (unix seconds of the Prometheus' clock)."""
+    """The scrape sent last (unix seconds of Prometheus's clock)."""
     _inventory: list[GpuInfo] = field(default_factory=list)
     _xids: dict[str, tuple[int, float | None]] = field(default_factory=dict)
     _greeted: bool = False
@@ -50,7 +50,7 @@ class NodeFrames:
         return self.seq
 
     def hello(self, t: float, node: QueriedNode | None, source: str) -> Iterator[AnyFrame]:
-        """A hello, where the inventory is new or another one."""
+        """Yield a hello if the inventory is new or changed."""
         gpus = [] if node is None else [each.info() for each in node.gpus.values()]
         inventory = sorted([each for each in gpus if each is not None], key=lambda each: each.index)
         if self._greeted and inventory == self._inventory:
@@ -73,7 +73,7 @@ class NodeFrames:
     def sample(
         self, t: float, node: QueriedNode | None, host: QueriedHost | None, query: GpuQuery | None
     ) -> Iterator[AnyFrame]:
-        """A sample of the newest scrape, and the Xids that came with it."""
+        """Yield a sample of the newest scrape, and its Xids."""
         at = t if node is None or node.scraped_at is None else min(t, node.scraped_at)
         gpus = []
         if node is not None and query is not None:

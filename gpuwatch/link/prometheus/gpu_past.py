@@ -1,4 +1,4 @@
-"""What a Prometheus knows of GPUs before gpuwatch was started: the last day, and the last minutes closer."""
+"""GPU history from before gpuwatch started: the last day, and the last minutes in finer steps."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from gpuwatch.wire import GpuFast
 
 DAY_S, RECENT_S = 86_400.0, 900.0
 DAY_STEP_S = 120.0
-"""The resolution of a GPU's history of a day."""
+"""Seconds between points of the day's history."""
 MAX_POINTS = 100_000
-"""Of all GPUs and each of both ranges: of more GPUs the points are further apart."""
+"""Most points over all GPUs in each range; with more GPUs the step grows."""
 GPUS_AT_ONCE = 100
-"""In one query, named by their UUIDs."""
+"""GPUs per query, by UUID."""
 UUID = re.compile(r"[A-Za-z0-9-]{1,80}")
-"""A UUID comes from a node and goes into a pattern of PromQL."""
+"""UUIDs come from nodes and are put into a PromQL pattern, so they are checked."""
 
 Readings: TypeAlias = "list[tuple[float, GpuFast]]"
 
 
 @dataclass
 class GpuPast:
-    """The past of one GPU; times are of the session's monotonic clock (seconds), oldest first."""
+    """The history of one GPU; times are the session's monotonic clock (seconds), oldest first."""
 
     day: Readings = field(default_factory=list)
     recent: Readings = field(default_factory=list)
@@ -39,7 +39,7 @@ class GpuPast:
 def gpu_past(
     client: PrometheusClient, uuids: Sequence[str], clock: Callable[[], float]
 ) -> Mapping[str, GpuPast]:
-    """UUID -> what is known of a GPU; GPUs that the server does not know are left out.
+    """Return UUID -> history; GPUs unknown to the server are left out.
 
     Args:
         client: Whom to ask.

@@ -1,4 +1,4 @@
-"""The GPUs that a Prometheus knows: inventory, tiers of values, states and Xids, by node."""
+"""Queries the GPUs of a Prometheus: inventory, tiers of values, states and Xids, by node."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from gpuwatch.link.prometheus.vocabularies import DCGM, Vocabulary
 from gpuwatch.wire import GpuFast, GpuInfo
 
 MAX_GPUS = 1024
-"""Of one node."""
+"""Most GPUs per node."""
 MAX_KEYS = 200_000
 MAX_REASONS = 16
 
 
 @dataclass
 class QueriedGpu:
-    """One GPU, and what the newest queries had of it."""
+    """A GPU with the results of the newest queries."""
 
     uuid: str
     index: int
@@ -31,10 +31,10 @@ class QueriedGpu:
     """Tier -> field -> value."""
     state: str = "ok"
     xid: tuple[int, float | None] | None = None
-    """The newest Xid, and when it came (unix seconds; None: not known)."""
+    """The newest Xid and its time (unix seconds; None: unknown)."""
 
     def info(self) -> GpuInfo | None:
-        """Its inventory; None: out of the bounds of the wire."""
+        """Its inventory; None: invalid values."""
         known = {
             "uuid": self.uuid,
             "index": self.index,
@@ -48,24 +48,24 @@ class QueriedGpu:
 
 @dataclass
 class QueriedNode:
-    """One node's GPUs by UUID, and when Prometheus scraped them last (unix seconds of its clock)."""
+    """One node's GPUs by UUID, and their last scrape (unix seconds of Prometheus's clock)."""
 
     gpus: dict[str, QueriedGpu] = field(default_factory=dict)
     scraped_at: float | None = None
 
 
 class GpuQuery:
-    """Asks for a tier of all GPUs at once: one query a tier, whatever the number of nodes."""
+    """Queries a tier of all GPUs at once: one query per tier, whatever the number of nodes."""
 
     def __init__(self, client: PrometheusClient, vocabulary: Vocabulary) -> None:
         self.client, self.words = client, vocabulary
         self.nodes: dict[str, QueriedNode] = {}
         self._of_labels: dict[tuple[str, ...], QueriedGpu] = {}
-        """What raw labels name: reading them anew takes longer than all else."""
+        """Raw labels -> GPU; parsing them again would dominate the cost."""
         self._own = vocabulary is not DCGM
 
     def inventory(self) -> None:
-        """Ask for what does not change: models, memory, slowdown temperatures."""
+        """Query static facts: models, memory, slowdown temperatures."""
         target = self.client.target
         if self._own:
             for each in self.client.instant(target.of(gpu.GPU_INFO.name)):
@@ -89,7 +89,7 @@ class GpuQuery:
         return known
 
     def _gpu(self, labels: SeriesLabels) -> QueriedGpu | None:
-        """The GPU that a series is of; it is new when it was not seen before. None: the series names none."""
+        """The GPU of a series, created if unseen; None: the series names none."""
         key = (labels.node, labels.uuid, labels.hostname, labels.instance, labels.dcgm_uuid)
         found = self._of_labels.get(key)
         if found is None and (found := self._find(labels)) is not None and len(self._of_labels) < MAX_KEYS:
@@ -114,7 +114,7 @@ class GpuQuery:
         return known
 
     def tier(self, name: str) -> None:
-        """Ask for one tier (fast, medium, slow) of all GPUs."""
+        """Query one tier (fast, medium, slow) of all GPUs."""
         columns = self.words.columns[name]
         self._clear(name)
         metrics = [*columns.metrics, *self._more(name)]
@@ -129,7 +129,7 @@ class GpuQuery:
                 _total_memory(known)
 
     def _more(self, tier: str) -> tuple[str, ...]:
-        """Metrics with a name beside their value."""
+        """Metrics with a name label."""
         if self._own:
             return {
                 "fast": (gpu.THROTTLE.name,),
@@ -147,7 +147,7 @@ class GpuQuery:
                 known.values.pop(tier, None)
 
     def moments(self) -> None:
-        """Ask when each node was scraped last, and how its GPUs are."""
+        """Query the last scrape time of each node, and the states of its GPUs."""
         target, words = self.client.target, self.words
         for node in self.nodes.values():
             node.scraped_at = None
@@ -165,7 +165,7 @@ class GpuQuery:
         self._xids()
 
     def _states(self) -> None:
-        """Whom the exporter calls lost or stuck; of dcgm-exporter whose series have ended."""
+        """Query which GPUs the exporter reports as lost or stuck; for dcgm-exporter, whose series ended."""
         lost: dict[tuple[str, str], str] = {}
         if self._own:
             for each in self.client.instant(self.client.target.of(gpu.GPU_STATE.name, 'state!="ok"')):
@@ -188,7 +188,7 @@ class GpuQuery:
                 known.xid = round(code), times.get(known.uuid)
 
     def fast_of(self, known: QueriedGpu, at: float) -> GpuFast | None:
-        """The fast tier of a GPU; None: there is nothing of it."""
+        """The fast tier of a GPU; None: no values."""
         values = {name: value for name, value in known.values.get("fast", {}).items() if name != "free_bytes"}
         return built(GpuFast, {**values, "t": at}) if values else None
 
@@ -221,7 +221,10 @@ def _put_in(values: dict[str, Any], field_name: str, name: str, value: float) ->
 
 
 def _total_memory(known: QueriedGpu) -> None:
-    """dcgm-exporter states used, free and sometimes reserved memory: their sum is the total."""
+    """Set the total memory.
+
+    Dcgm-exporter gives used, free and sometimes reserved memory, which add up to it.
+    """
     fast = known.values.get("fast", {})
     free, used = fast.get("free_bytes"), fast.get("memory_used_bytes")
     if "memory_total_bytes" not in fast and used is not None and free is not None:

@@ -1,4 +1,4 @@
-"""The past of GPUs out of range queries, as samples that are sent before the first one of now."""
+"""GPU history from range queries, as samples sent before the first current one."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from gpuwatch.wire import GpuFast, GpuSample, Sample
 
 HISTORY_S = 3600.0
 POINTS_IN_TIME = 20_000
-"""Points of all GPUs together, which take half a second; over 2,000 GPUs there is no past at the start."""
+"""Points over all GPUs, which take half a second; above 2,000 GPUs there is no history at the start."""
 LEAST_POINTS = 10
 SHOWN_FIELDS = (
     "utilization_pct", "memory_used_bytes", "memory_total_bytes", "temperature_c", "power_w", "sm_clock_mhz",
     "tensor_activity_pct",
 )  # fmt: skip
-"""What the histories of GPUs show."""
+"""The fields that GPU histories show."""
 
 
 def step_s(gpus: int, interval_s: float) -> float | None:
-    """Seconds between two points of the past; None: there are too many GPUs for any."""
+    """Seconds between points of the history; None: too many GPUs for any."""
     points = min(HISTORY_S / interval_s, POINTS_IN_TIME / max(1, gpus))
     return HISTORY_S / points if points >= LEAST_POINTS else None
 
@@ -30,7 +30,7 @@ def step_s(gpus: int, interval_s: float) -> float | None:
 def past_samples(
     client: PrometheusClient, words: Vocabulary, now: float, interval_s: float, gpus: int
 ) -> Mapping[str, Sequence[Sample]]:
-    """Node -> samples of the last hour, oldest first, all but those of the newest scrape.
+    """Return node -> samples of the last hour, oldest first, without the newest scrape.
 
     Args:
         client: Whom to ask.

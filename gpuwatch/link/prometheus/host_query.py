@@ -1,4 +1,4 @@
-"""The hosts that a Prometheus knows, from gpuwatch's exporter or from node-exporter."""
+"""Queries the hosts of a Prometheus, from gpuwatch's exporter or node-exporter."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from gpuwatch.link.prometheus.vocabularies import NODE_EXPORTER, host_of
 from gpuwatch.wire import Disk, HostSample, IbPort, Nic
 
 MAX_PORTS = 128
-"""Interfaces, ports and file systems of one node, each."""
+"""Most interfaces, ports and file systems (each) per node."""
 RATE_S = 300
-"""Counters of node-exporter become rates over so long: four scrapes of the usual minute and more."""
+"""Seconds over which node-exporter's counters become rates: several scrapes of a minute."""
 _VIRTUAL = "lo|veth.*|docker.*|cni.*|cali.*|flannel.*|br-.*|virbr.*|tap.*"
 _NO_DISK = "tmpfs|ramfs|overlay|squashfs|devtmpfs|nsfs|autofs|proc|sysfs|cgroup.*|tracefs|fuse.lxcfs|iso9660"
 _HOST = Columns(HostSample, host.HOST_SERIES)
@@ -33,12 +33,12 @@ _NODE_EXPORTER = {
     "node_memory_MemTotal_bytes": "memory_total_bytes",
     "node_memory_SwapTotal_bytes": "swap_total_bytes",
 }
-"""Metric of node-exporter -> the field."""
+"""Metric of node-exporter -> field."""
 
 
 @dataclass
 class QueriedHost:
-    """What the newest queries had of one host."""
+    """The results of the newest queries for one host."""
 
     values: dict[str, Any] = field(default_factory=dict)
     nics: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class QueriedHost:
     disks: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def sample(self, at: float) -> HostSample | None:
-        """As a sample; None: there is nothing, or it is out of the bounds of the wire."""
+        """The host as a sample; None: no values, or invalid ones."""
         nics = _parts(Nic, [{"name": name, **each} for name, each in self.nics.items()])
         ports = [
             {"device": device, "port": int(port), **each}
@@ -71,7 +71,7 @@ def _parts(struct: type[msgspec.Struct], found: list[dict[str, Any]]) -> list[ms
 
 
 class HostsQuery:
-    """Asks for all hosts at once."""
+    """Queries all hosts at once."""
 
     def __init__(self, client: PrometheusClient, *, node_exporter: bool) -> None:
         self.client = client
@@ -81,7 +81,7 @@ class HostsQuery:
         """Scrape target of node-exporter -> node."""
 
     def ask(self, known: Callable[[str], str | None]) -> None:
-        """Ask anew. `known`: the node of the plan that a host's name stands for."""
+        """Query again. `known`: maps a host name to a node of the plan."""
         self.hosts = {}
         if self._node_exporter:
             self._ask_node_exporter(known)

@@ -1,4 +1,4 @@
-"""Nodes out of a Prometheus as links: one thread asks for all of them, a few queries a scrape."""
+"""Nodes of a Prometheus as links: one thread queries all of them, a few queries per scrape."""
 
 from __future__ import annotations
 
@@ -19,42 +19,42 @@ from gpuwatch.wire import AnyRequest, Sample
 
 LEAST_POLL_S = 2.0
 SLOW_INTERVALS, SLOW_S = 2.0, 10.0
-"""Hosts, clocks, limits and counters are asked for after so many intervals, and not more often than that."""
+"""Hosts, clocks, limits and counters are queried at most every this many intervals and seconds."""
 GONE_INTERVALS, GONE_S = 4.0, 60.0
-"""A node that was not scraped for so many intervals, and at least so long, is lost."""
+"""A node not scraped for this many intervals and seconds is lost."""
 RETRY_S, LONGEST_RETRY_S = 2.0, 60.0
 
 
 class PrometheusLink:
-    """One node. Its frames come from the pump that it shares with the others."""
+    """One node. Its frames come from a shared pump."""
 
     def __init__(self, node: str, pump: PrometheusPump) -> None:
         self.node = node
         self._pump = pump
 
     def start(self) -> None:
-        """Let the pump run; the first one starts it."""
+        """Start the pump, once for all links."""
         self._pump.start()
 
     def send(self, request: AnyRequest) -> bool:  # noqa: ARG002 - of every link
-        """False: there is no agent that could answer."""
+        """False: there is no agent to answer."""
         return False
 
     def retry(self) -> None:
-        """Ask now."""
+        """Query now."""
         self._pump.hurry()
 
     def hang_up(self, reason: str) -> None:
-        """State why its frames are not taken."""
+        """Report why its frames are refused."""
         self._pump.put(self.node, LinkStatus("lost", reason))
 
     def close(self) -> None:
-        """End the pump."""
+        """Stop the pump."""
         self._pump.close()
 
 
 class PrometheusPump:
-    """Asks Prometheus and puts frames of all nodes into the inbox."""
+    """Queries Prometheus and puts all nodes' frames into the inbox."""
 
     def __init__(
         self, target: PrometheusTarget, nodes: Sequence[str], inbox: Inbox, interval_s: float
@@ -84,16 +84,16 @@ class PrometheusPump:
                 self._thread.start()
 
     def hurry(self) -> None:
-        """Ask now."""
+        """Query now."""
         self._wake.set()
 
     def close(self) -> None:
-        """End the thread; a query that is under way is left to itself."""
+        """Stop the thread; a query in progress is abandoned."""
         self._closing.set()
         self._wake.set()
 
     def put(self, node: str, what: Content) -> None:
-        """Deliver something of a node."""
+        """Deliver an item of a node."""
         self._inbox.put(Arrival(node, time.monotonic(), what))
 
     def _run(self) -> None:
@@ -117,11 +117,11 @@ class PrometheusPump:
             self._lost.add(name)
 
     def _node_of(self, host: str) -> str | None:
-        """The node of the plan that a host's name stands for, with its domain or without."""
+        """The node of the plan for a host name, with or without domain."""
         return host if host in self._frames else self._short.get(host.partition(".")[0])
 
     def _ask(self) -> None:
-        """One round of queries; the first one looks what there is, and for the past."""
+        """One round of queries; the first one also reads the inventory and the history."""
         first = self._gpus is None and self._hosts is None
         if first:
             self._begin(find(self._client))
@@ -144,7 +144,7 @@ class PrometheusPump:
         self._hosts = HostsQuery(self._client, node_exporter=found.node_exporter)
 
     def _server_time(self) -> tuple[float, float]:
-        """The Prometheus' clock (unix seconds), and how long the answer took."""
+        """Prometheus's clock (unix seconds), and the duration of the answer."""
         began = time.monotonic()
         answers = self._client.instant("vector(1)")
         if not answers:
@@ -152,7 +152,7 @@ class PrometheusPump:
         return answers[0].value[0], time.monotonic() - began
 
     def _ask_slowly(self) -> None:
-        """What changes slowly: two tiers of the GPUs, and the hosts."""
+        """Query slowly changing values: two tiers of the GPUs, and the hosts."""
         self._slow_at = time.monotonic()
         if self._gpus is not None:
             self._gpus.tier("medium")
@@ -163,7 +163,7 @@ class PrometheusPump:
     def _deliver(
         self, server: float, clock: ClockReading, *, first: bool = False, again: bool = False
     ) -> None:
-        """Put the frames of every node that was scraped since into the inbox.
+        """Put the frames of every node scraped since into the inbox.
 
         Args:
             server: The Prometheus' clock (unix seconds).

@@ -1,4 +1,4 @@
-"""Samples of series as values of a tier: text to number, unit to unit, within the bounds of the wire."""
+"""Converts samples into tier values: text to number, unit to unit, within valid ranges."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TIER_TYPES: Mapping[str, type[GpuFast | GpuMedium | GpuSlow]] = {
 
 
 def kinds_of(struct: type[msgspec.Struct]) -> dict[str, type]:
-    """Field -> int, bool or float, of fields that hold one number."""
+    """Field -> int, bool or float, for fields with a single number."""
     found: dict[str, type] = {}
     described = inspect.type_info(struct)
     for field in described.fields if isinstance(described, inspect.StructType) else ():
@@ -38,7 +38,7 @@ def kinds_of(struct: type[msgspec.Struct]) -> dict[str, type]:
 
 
 class Columns:
-    """Metric -> the field that it is of, for one tier of one vocabulary."""
+    """Metric -> field, for one tier of one vocabulary."""
 
     def __init__(self, struct: type[msgspec.Struct], series: Sequence[TierSeries]) -> None:
         kinds = kinds_of(struct)
@@ -47,11 +47,11 @@ class Columns:
         self.metrics = tuple(self._of)
 
     def field_of(self, metric: str) -> str:
-        """The field that a metric is of."""
+        """The field of a metric."""
         return self._of[metric][0].field
 
     def put(self, values: dict[str, Any], metric: str, text: str) -> bool:
-        """Read one sample into `values`, if it is a number; False: the metric is of no field."""
+        """Add a sample to `values` if it is a number; False: the metric has no field."""
         known = self._of.get(metric)
         if known is None:
             return False
@@ -65,7 +65,7 @@ class Columns:
 
 
 def number_of(text: str) -> float | None:
-    """The number of a sample; None: it is none, or not finite."""
+    """The number of a sample; None: invalid or not finite."""
     try:
         number = float(text)
     except ValueError:
@@ -74,7 +74,7 @@ def number_of(text: str) -> float | None:
 
 
 def built(struct: type[S], values: Mapping[str, Any]) -> S | None:
-    """A part of a frame; None: a value is out of the bounds of the wire."""
+    """A part of a frame; None: a value is out of range."""
     try:
         return msgspec.convert(values, struct)
     except msgspec.ValidationError:
@@ -82,7 +82,7 @@ def built(struct: type[S], values: Mapping[str, Any]) -> S | None:
 
 
 def label_text(text: str) -> str:
-    """A label as a name on screens: harmless and short."""
+    """A label as a display name: sanitized and short."""
     return plain(text)[:MAX_LABEL_CHARS]
 
 

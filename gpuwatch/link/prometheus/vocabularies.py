@@ -1,4 +1,4 @@
-"""Which exporter's series are read, and how their labels name nodes and GPUs."""
+"""The supported exporters: their series, and the labels of nodes and GPUs."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ OWN_GPUS, OWN_NODES, DCGM_GPUS, NODE_EXPORTER = (
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """One exporter of GPUs."""
+    """One GPU exporter."""
 
     name: Literal["gpuwatch", "dcgm-exporter"]
     present: str
-    """The metric that every GPU has."""
+    """A metric that every GPU has."""
     columns: Mapping[str, Columns]
     by_gpu: str
-    """Labels that tell GPUs apart."""
+    """Labels that distinguish GPUs."""
 
     def node_of(self, labels: SeriesLabels) -> str:
         """The node of a series."""

@@ -1,1 +1,1 @@
-"""Recordings: frames as they came, in a SQLite file, and the link that replays them."""
+"""Recordings: received frames in an SQLite file, and the link that replays them."""

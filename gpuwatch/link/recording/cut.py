@@ -1,4 +1,4 @@
-"""A stretch of time as a recording of its own: out of a recording, or of the ring of a running session."""
+"""Cuts a period out of a recording, or out of a running session's ring, as a recording of its own."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gpuwatch.link.recording.writer import describe, write_items
 
 
 def cut_recording(source: Recording, first: float, last: float, path: Path) -> None:
-    """Write a stretch of a recording into a new file. It begins with the key frame before `first`.
+    """Write a period of a recording into a new file. It begins with the key frame before `first`.
 
     Args:
         source: The recording.
@@ -41,7 +41,7 @@ def cut_recording(source: Recording, first: float, last: float, path: Path) -> N
 
 
 def cut_ring(tee: StreamTee, plan: Plan, first: float, last: float, path: Path) -> None:
-    """Write a stretch of the recent past of a running session into a new file.
+    """Write a period of a running session's recent past into a new file.
 
     Args:
         tee: Of the session (`Session.keep_stream`).

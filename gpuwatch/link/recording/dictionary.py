@@ -1,4 +1,4 @@
-"""A dictionary for zstd, trained on the first seconds of a session of few nodes."""
+"""Trains a zstd dictionary on the first seconds of a session with few nodes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ SIZE_BYTES = 16 << 10
 TRAINING_BLOCKS = 20
 MIN_LINES = 60
 MAX_BLOCK_BYTES = 64 << 10
-"""Blocks that are larger repeat enough in themselves: there a dictionary saves 3 %, here more than half."""
+"""Larger blocks repeat enough internally: a dictionary saves 3 % there, and over half in smaller ones."""
 
 
 @dataclass(frozen=True)
 class Trained:
-    """The result: of many nodes, or of lines that have too little in common, there is no dictionary."""
+    """The result; with many nodes, or too little repetition, there is no dictionary."""
 
     dictionary: zstandard.ZstdCompressionDict | None = None
 
@@ -27,14 +27,14 @@ class Trained:
 
 
 class DictionaryTrainer:
-    """Give it the lines of each block until it returns something."""
+    """Give it the lines of each block until it returns a result."""
 
     def __init__(self) -> None:
         self._lines: list[bytes | bytearray | memoryview[int]] = []
         self._blocks = 0
 
     def take(self, lines: Sequence[bytes]) -> Trained | None:
-        """Take a block; None: more are needed."""
+        """Add a block; None: more are needed."""
         self._blocks += 1
         if sum(map(len, lines)) <= MAX_BLOCK_BYTES:  # the first one holds a backlog
             self._lines.extend(lines)

@@ -1,4 +1,4 @@
-"""Inflates the compressed parts of a recording or relay, with the dictionaries that they name."""
+"""Decompresses parts of a recording or relay stream, with the dictionaries that they name."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from collections.abc import Callable
 import zstandard
 
 MAX_BLOCK_BYTES = 64 << 20
-"""A block that claims to inflate to more is damaged."""
+"""A block that claims to expand to more is damaged."""
 
 
 class Inflater:
-    """Counts what it cannot inflate, and goes on."""
+    """Counts parts that it cannot decompress, and continues."""
 
     def __init__(self, dictionary: Callable[[int], bytes | None]) -> None:
-        """`dictionary` finds one by its id; None: there is none of that id."""
+        """`dictionary` finds one by id; None: unknown."""
         self._dictionary = dictionary
         self._known: dict[int, zstandard.ZstdDecompressor] = {0: zstandard.ZstdDecompressor()}
-        """By the id of the dictionary; 0: without one."""
+        """By dictionary id; 0: without one."""
         self.damaged = 0
-        """Parts that could not be inflated."""
+        """Number of parts that could not be decompressed."""
 
     def inflated(self, data: bytes) -> bytes:
-        """The bytes that were compressed; none of what is damaged."""
+        """The decompressed bytes; empty if damaged."""
         try:
             frame = zstandard.get_frame_parameters(data)
             if 0 <= frame.content_size <= MAX_BLOCK_BYTES:

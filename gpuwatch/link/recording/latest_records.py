@@ -1,4 +1,4 @@
-"""What a key frame is made of: of everything that nodes reported, the records that still count."""
+"""The content of key frames: of everything that nodes reported, the records that still matter."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from gpuwatch.link.stream.inbox import Content, LinkStatus
 from gpuwatch.wire import Event, Finding, Progress, Sample, encode
 
 KEPT_EVENTS = 200
-"""Of a node, as many as the fleet keeps."""
+"""Per node, as many as the fleet keeps."""
 KEPT_FINDINGS = 2_000
-"""Of a node, the newest."""
+"""Per node, the newest."""
 KEPT_PROGRESS = 2
-"""Of one writer of one file: enough for a step time."""
+"""Per writer and file: enough for a step time."""
 MASK_BYTES = MASK.encode()
 MAX_WRITERS = 4_096
-"""Of a node."""
+"""Per node."""
 REPLACED = frozenset(("link", "clock", "refused", "hello", "ranks", "logs", "bye"))
-"""Kinds of which the newest record replaces the one before."""
+"""Kinds of which a newer record replaces the older one."""
 
 
 @dataclass
@@ -36,15 +36,15 @@ class _NodeRecords:
     """GPU (host and agent: "") and part -> the last sample that had it."""
     events: deque[StreamRecord] = field(default_factory=lambda: deque(maxlen=KEPT_EVENTS))
     findings: dict[tuple[int, int], StreamRecord] = field(default_factory=dict)
-    """By the life of the agent and the finding's id."""
+    """By agent instance and finding id."""
     lives: dict[int, StreamRecord] = field(default_factory=dict)
-    """Life -> the link's record that began it, as long as findings of it are kept."""
+    """Agent instance -> the link record that began it, while findings of it are kept."""
     life: int = 0
     progress: dict[tuple[object, ...], deque[StreamRecord]] = field(default_factory=dict)
     past: dict[tuple[object, ...], StreamRecord] = field(default_factory=dict)
 
     def take(self, one: StreamRecord, what: Content) -> None:
-        """Take a record in."""
+        """Add a record."""
         if one.kind in REPLACED:
             self.newest[one.kind] = one
             if isinstance(what, LinkStatus) and what.phase == "live":
@@ -100,7 +100,7 @@ class _NodeRecords:
             del self.progress[next(iter(self.progress))]
 
     def records(self) -> Iterator[StreamRecord]:
-        """All that counts, in no order."""
+        """All relevant records, unordered."""
         yield from self.newest.values()
         yield from self._samples()
         yield from self.events
@@ -123,7 +123,7 @@ class _NodeRecords:
 
 
 def stripped(sample: Sample, wanted: set[tuple[str, str]]) -> Sample:
-    """A sample with these parts alone: of a GPU (by UUID) or of the host and the agent ("")."""
+    """A sample with only these parts: of a GPU (by UUID), or of host and agent ("")."""
     gpus = [
         structs.replace(
             gpu,
@@ -142,13 +142,13 @@ def stripped(sample: Sample, wanted: set[tuple[str, str]]) -> Sample:
 
 
 class LatestRecords:
-    """Of all nodes. Give it every record, in order."""
+    """Records of all nodes. Give it every record, in order."""
 
     def __init__(self) -> None:
         self._nodes: dict[int, _NodeRecords] = {}
 
     def take(self, one: StreamRecord, what: Content) -> None:
-        """Take a record in."""
+        """Add a record."""
         node = self._nodes.get(one.node)
         if node is None:
             node = self._nodes[one.node] = _NodeRecords()
@@ -156,10 +156,10 @@ class LatestRecords:
 
     @property
     def masked(self) -> int:
-        """Secrets that the nodes have masked in what still counts."""
+        """Number of secrets masked by nodes in relevant records."""
         return sum(one.body.count(MASK_BYTES) for node in self._nodes.values() for one in node.records())
 
     def records(self) -> list[StreamRecord]:
-        """What a reader must be given to know what is known now, oldest first."""
+        """The records that give a reader the current state, oldest first."""
         found = {id(one): one for node in self._nodes.values() for one in node.records()}
         return sorted(found.values(), key=lambda one: one.at)

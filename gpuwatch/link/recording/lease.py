@@ -1,4 +1,4 @@
-"""Who writes a recording: one at a time. Its heartbeat stands in the file, for outside checks."""
+"""The lease of a recording: one writer at a time, with a heartbeat in the file for outside checks."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from gpuwatch.link.recording.schema import RecordingError
 from gpuwatch.plain import plain
 
 STALE_S = 15.0
-"""A recorder whose heartbeat is older is dead, also where its process cannot be looked at."""
+"""A recorder whose heartbeat is older is dead, even if its process is not visible (seconds)."""
 
 
 class Holder(msgspec.Struct, frozen=True):
-    """The recorder of a file."""
+    """The recorder that holds a file."""
 
     token: str
     host: str
     pid: int
     started: float
-    """When its process started (clock ticks since the boot), which tells it from a later one of that pid."""
+    """Start of its process (clock ticks since boot), to distinguish reused pids."""
     beat: float
-    """Unix seconds of its last commit."""
+    """Time of its last commit (unix seconds)."""
 
     @property
     def words(self) -> str:
@@ -36,19 +36,19 @@ class Holder(msgspec.Struct, frozen=True):
 
     @property
     def gone(self) -> bool:
-        """Whether its process ran on this machine and has ended; False: it runs, or is of another machine."""
+        """True if its process ran on this machine and has ended; False: it runs, or is on another machine."""
         return self.host == socket.gethostname() and process_start(self.pid) != self.started
 
     def alive(self, now: float) -> bool:
-        """Whether it writes, as far as can be known."""
+        """True if it is still writing, as far as is known."""
         return not self.gone and now - self.beat < STALE_S
 
 
 class Lease:
-    """Held by a recorder as long as it writes."""
+    """Held by a recorder while it writes."""
 
     def __init__(self, file: sqlite3.Connection, path: Path) -> None:
-        """Take it.
+        """Acquire it.
 
         Raises:
             RecordingError: another recorder has it.
@@ -68,7 +68,7 @@ class Lease:
         file.execute("COMMIT")
 
     def beat(self) -> None:
-        """State that this recorder lives; inside of a transaction.
+        """Update the heartbeat; within a transaction.
 
         Raises:
             RecordingError: another recorder took the file meanwhile, as after a suspended machine.
@@ -81,12 +81,12 @@ class Lease:
         self._file.execute("INSERT OR REPLACE INTO meta VALUES ('recorder', ?)", (value,))
 
     def release(self) -> None:
-        """Let another recorder have it."""
+        """Release it for another recorder."""
         self._file.execute("DELETE FROM meta WHERE name = 'recorder'")
 
 
 def holder(file: sqlite3.Connection) -> Holder | None:
-    """Who holds the lease, alive or not."""
+    """The holder of the lease, alive or not."""
     row = file.execute("SELECT value FROM meta WHERE name = 'recorder'").fetchone()
     try:
         return None if row is None else msgspec.json.decode(row[0], type=Holder)
@@ -95,7 +95,7 @@ def holder(file: sqlite3.Connection) -> Holder | None:
 
 
 def process_start(pid: int) -> float:
-    """When a process of this machine started (clock ticks since the boot); 0.0: not known."""
+    """Start of a process on this machine (clock ticks since boot); 0.0: unknown."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except OSError:

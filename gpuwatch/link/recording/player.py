@@ -1,4 +1,4 @@
-"""Plays a recording: where it is, how fast it goes, which records are due; its clock tells recorded time."""
+"""Plays a recording: position, speed, and due records; its clock shows recorded time."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from gpuwatch.link.recording.tee import MICRO
 
 SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 FOLLOW_EVERY_S = 0.5
-"""How often a recording that is still written is asked for more."""
+"""Seconds between checks for new data in a growing recording."""
 MAX_STEP_S = 1.0
-"""Of real time between two calls: a process that was stopped does not leap."""
+"""Most real time per step, so that a stopped process does not jump."""
 
 
 class Player:
-    """`due` yields what is to be taken in; `clock` tells where the recording is."""
+    """`due` yields the records to apply; `clock` gives the position."""
 
     def __init__(self, recording: Recording, real: Callable[[], float] = time.monotonic) -> None:
-        """Stand at the beginning, playing at 1x.
+        """Start at the beginning, playing at 1x.
 
         Args:
             recording: What is played.
@@ -39,25 +39,25 @@ class Player:
             lambda: self.position / MICRO, lambda: (self.position + self._shift) / MICRO
         )
         self.seeks = 0
-        """How often everything that was known is void: the records of a key frame come next."""
+        """Number of seeks; each makes the previous state invalid, and a key frame follows."""
         self._shift = recording.wall_shift(self.position)
         self._before = real()
         self._held_at = self.position
-        """Where the last `advance` began."""
+        """Position at the start of the last `advance`."""
         self._asked_at = real()
         self._waiting: list[StreamRecord] = []
-        """Of the block that is under way, the next one last."""
+        """Records of the current block, the next one last."""
         self._block = 0
         self._blocks: Iterator[ReadBlock] = iter(())
         self.seek(self.position)
 
     @property
     def at_end(self) -> bool:
-        """Whether everything that is recorded so far was played."""
+        """True if everything recorded so far was played."""
         return self.position >= self.last
 
     def seek(self, at: int) -> None:
-        """Go to a moment: what is due next begins with a key frame."""
+        """Seek to a time; the next due records begin with a key frame."""
         self.last = self.recording.last
         self.position = min(max(at, self.recording.first), self.last)
         _, self._block, records = self.recording.key_frame(self.position)
@@ -72,17 +72,16 @@ class Player:
         self.seeks += 1
 
     def play(self, speed: float | None = None) -> None:
-        """Go on, at another speed where one is given."""
+        """Resume, at another speed if given."""
         self._before = self._real()
         self.playing = True
         self.speed = self.speed if speed is None else speed
 
     def pause(self) -> None:
-        """Stand still."""
         self.playing = False
 
     def advance(self) -> None:
-        """Move the position by the real time since the last call."""
+        """Advance the position by the real time since the last call."""
         now = self._real()
         self._held_at = self.position
         passed, self._before = min(MAX_STEP_S, now - self._before), now
@@ -93,16 +92,16 @@ class Player:
         self.position = min(self.last, self.position + round(passed * self.speed * MICRO))
 
     def skip(self, micros: int) -> None:
-        """Move on by so much at once; everything in between comes due."""
+        """Skip ahead; everything in between becomes due."""
         self.last = self.recording.last
         self.position = min(self.last, self.position + micros)
 
     def hold(self, at: int) -> None:
-        """Be late: the records after this moment are taken in with the next call."""
+        """Lag behind: records after this time are applied with the next call."""
         self.position = max(self._held_at, min(self.position, at))
 
     def due(self) -> Iterator[StreamRecord]:
-        """The records up to the position, oldest first; stop anywhere, the rest comes with the next call."""
+        """Yield the records up to the position, oldest first; those not consumed are yielded next time."""
         while True:
             while self._waiting and self._waiting[-1].at <= self.position:
                 yield self._waiting.pop()

@@ -1,4 +1,4 @@
-"""Reads a recording: what it covers, key frames and blocks, requests and answers, incidents, density."""
+"""Reads a recording: extent, key frames and blocks, requests and answers, incidents, density."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from gpuwatch.wire.codec import decode_strictly
 
 BLOCKS_AT_ONCE = 16
 MAX_HEADLINE = 2_000
-"""Characters of the id, the severity and the headline of an incident."""
+"""Characters of an incident's id, severity and headline."""
 INCIDENTS = """
 SELECT number, at, first, substr(severity, 1, ?1), substr(headline, 1, ?1), substr(id, 1, ?1)
 FROM incident ORDER BY at, number
 """
 KEY_FRAMES = "SELECT at, block, data FROM key_frame"
 MAX_REQUESTS = 500
-"""Of one kind to one node, that are compared with one that is asked of the recording."""
+"""Recorded requests of one kind and node that are compared with a new one."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadBlock:
-    """A block as it stands in the file. Times are microseconds of recorded time."""
+    """A block as stored in the file. Times are microseconds of recorded time."""
 
     id: int
     first: int
@@ -54,7 +54,7 @@ _plan_decoder: msgspec.json.Decoder[Plan] = msgspec.json.Decoder(Plan)
 
 
 class Recording:
-    """An open recording. It may still be written; `last` is asked for anew each time."""
+    """An open recording, which may still be growing; `last` is read again each time."""
 
     def __init__(self, path: Path) -> None:
         """Open it.
@@ -77,11 +77,11 @@ class Recording:
         if extent is None:
             raise RecordingError(f"{path}: nothing is recorded in it yet")
         self.first = extent[0]
-        """The first moment (microseconds of recorded time)."""
+        """First time (microseconds of recorded time)."""
 
     @property
     def damaged(self) -> int:
-        """Blocks and rows that could not be read so far."""
+        """Number of unreadable blocks and rows so far."""
         return self._rows.damaged + self._inflater.damaged
 
     def _plan(self) -> Plan:
@@ -93,7 +93,7 @@ class Recording:
 
     @property
     def writer(self) -> Holder | None:
-        """The recorder that has the file, alive or not."""
+        """The recorder of the file, alive or not."""
         try:
             return holder(self._file)
         except sqlite3.Error:
@@ -104,7 +104,7 @@ class Recording:
         self._file.close()
 
     def extent(self) -> tuple[int, int] | None:
-        """The first and the last moment (microseconds of recorded time); None: nothing was recorded."""
+        """First and last time (microseconds of recorded time); None: empty."""
         block = self._rows.one("i", "SELECT first FROM block ORDER BY id LIMIT 1")
         starts = [*(block or ()), self._rows.bound("at", "key_frame", "min")]
         known = [start for start in starts if start is not None]
@@ -112,14 +112,14 @@ class Recording:
 
     @property
     def last(self) -> int:
-        """The last moment, as of now."""
+        """The current last time."""
         ends = (self._rows.bound("last", "block", "max"), self._rows.bound("at", "key_frame", "max"))
         return max(end or 0 for end in ends)
 
     def key_frame(self, at: int) -> tuple[int, int, list[StreamRecord]]:
-        """The newest key frame at or before a moment: its moment, the block before it, its records.
+        """The newest key frame at or before a time: its time, the block before it, its records.
 
-        Of a moment before all key frames it is an empty one before the first block.
+        Before all key frames it is an empty one before the first block.
         """
         row = self._rows.one("iib", f"{KEY_FRAMES} WHERE at <= ? ORDER BY at DESC LIMIT 1", at)
         if row is None:
@@ -127,7 +127,7 @@ class Recording:
         return row[0], row[1], list(records_of(self.inflated(row[2]), row[0]))
 
     def blocks(self, after: int) -> Iterator[ReadBlock]:
-        """The blocks behind one, in the order in which they were written, as far as there are by now."""
+        """The blocks after a given one, in order of writing, as far as they exist."""
         while True:
             sql = "SELECT id, first, last, wall, data FROM block WHERE id > ? ORDER BY id LIMIT ?"
             rows = self._rows.all("iiiib", sql, after, BLOCKS_AT_ONCE)
@@ -138,23 +138,23 @@ class Recording:
                 yield ReadBlock(*row)
 
     def records(self, block: ReadBlock) -> Iterator[StreamRecord]:
-        """The records of a block; none of one that is damaged."""
+        """The records of a block; empty if damaged."""
         return records_of(self.inflated(block.data), block.first)
 
     def wall_shift(self, at: int) -> int:
-        """What the wall clock showed more than recorded time at a moment (microseconds)."""
+        """Wall clock minus recorded time at a moment (microseconds)."""
         row = self._rows.one("i", "SELECT wall FROM block WHERE last >= ? ORDER BY last LIMIT 1", at)
         row = row or self._rows.one("i", "SELECT wall FROM block ORDER BY id DESC LIMIT 1")
         return 0 if row is None else int(row[0])
 
     def requests(self, node: int, kind: str, until: int) -> Iterator[tuple[int, int, bytes]]:
-        """Requests of a kind to a node, the newest first: moment, number, body."""
+        """Requests of a kind to a node, newest first: time, number, body."""
         sql = "SELECT at, number, body FROM request WHERE node = ? AND kind = ? AND at <= ?"
         newest = f"{sql} ORDER BY at DESC LIMIT {MAX_REQUESTS}"
         yield from self._rows.all("iib", newest, node, kind, until)
 
     def answers(self, node: int, number: int, since: int) -> list[tuple[int, bytes]]:
-        """The answers to a request that was made at `since`: moment and frame (JSON)."""
+        """The answers to a request made at `since`: time and frame (JSON)."""
         later = "SELECT at FROM request WHERE node = ? AND number = ? AND at > ? ORDER BY at LIMIT 1"
         end = self._rows.one("i", later, node, number, since)  # a later session numbers anew
         until = MAX_NUMBER if end is None else end[0]
@@ -164,7 +164,7 @@ class Recording:
         ]
 
     def incidents(self) -> list[IncidentMark]:
-        """All incidents that were seen, in the order in which they were."""
+        """All incidents, in order of first sight."""
         rows = self._rows.all("iirttt", INCIDENTS, MAX_HEADLINE)
         return [
             IncidentMark(plain(name), number, at, first, plain(severity), plain(headline))
@@ -172,12 +172,12 @@ class Recording:
         ]
 
     def gaps(self) -> list[tuple[int, int, str]]:
-        """First and last moment of what could not be written in time, and why."""
+        """First and last time of data that was lost, and why."""
         sql = "SELECT first, last, substr(reason, 1, ?) FROM gap ORDER BY 1"
         return [(first, last, reason) for first, last, reason in self._rows.all("iit", sql, MAX_HEADLINE)]
 
     def density(self, columns: int) -> Sequence[int]:
-        """How many findings and events came in each of so many equal parts of the time."""
+        """Number of findings and events in each of `columns` equal parts of the time."""
         first, last = self.first, self.last
         width = max(1, (last - first) // columns + 1)
         parts = "SELECT (last - ?) / ?, sum(findings) FROM block GROUP BY 1"
@@ -186,7 +186,7 @@ class Recording:
         return [found.get(part, 0) for part in range(columns)]
 
     def items(self, first: int, last: int) -> Iterator[Item]:
-        """What a recording of these moments alone consists of, as it stands in the file."""
+        """The items that make a recording of this period, as stored in the file."""
         dictionaries = self._rows.all("ib", "SELECT id, data FROM dictionary")
         yield from (DictionaryItem(*row) for row in dictionaries)
         row = self._rows.one("iib", f"{KEY_FRAMES} WHERE at <= ? ORDER BY at DESC LIMIT 1", first)
@@ -209,7 +209,7 @@ class Recording:
         yield from (mark for mark in self.incidents() if mark.at <= last)
 
     def inflated(self, data: bytes) -> bytes:
-        """The bytes that were compressed; none of what is damaged."""
+        """The decompressed bytes; empty if damaged."""
         return self._inflater.inflated(data)
 
     def _dictionary(self, number: int) -> bytes | None:

@@ -1,4 +1,4 @@
-"""What stands in the blocks of a recording: one line a record, `MICROSECONDS NODE KIND JSON`."""
+"""The records in a recording's blocks: one line each, `MICROSECONDS NODE KIND JSON`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from gpuwatch.wire import MAX_LINE_BYTES, AnyFrame, FrameError, decode
 from gpuwatch.wire.codec import decode_strictly
 
 SESSION = 0
-"""The node number of records that are about the whole session."""
+"""Node number of records about the whole session."""
 BOOK = "book"
-"""The kind of a record of the alerts and incidents."""
+"""Kind of records of alerts and incidents."""
 
 _json = msgspec.json.Encoder()
 _STATES: dict[str, type[LinkStatus | ClockReading | Refused]] = {
@@ -29,7 +29,7 @@ _decoders = {name: msgspec.json.Decoder(what) for name, what in _STATES.items()}
 
 @dataclass(frozen=True, slots=True)
 class StreamRecord:
-    """One line, not decoded yet."""
+    """One undecoded line."""
 
     at: int
     """Microseconds of recorded time."""
@@ -38,17 +38,17 @@ class StreamRecord:
     body: bytes
 
     def line(self, since: int) -> bytes:
-        """As it stands in a block that began at `since`."""
+        """The line in a block that began at `since`."""
         return b"%d %d %s %s\n" % (self.at - since, self.node, self.kind.encode(), self.body)
 
 
 _LINE = re.compile(rb"(-?[0-9]{1,17}) ([0-9]{1,9}) ([!-~]{1,40}) ([^\n]*)")
 MAX_RECORDS = 500_000
-"""Of a block: one of 1,000 nodes has about 10,000."""
+"""Most records per block; one of 1,000 nodes has about 10,000."""
 
 
 def records_of(data: bytes, since: int) -> Iterator[StreamRecord]:
-    """The records of a block that began at `since`; lines that are none are left out."""
+    """The records of a block that began at `since`; invalid lines are left out."""
     start = 0
     for _ in range(MAX_RECORDS):
         if start >= len(data):
@@ -62,7 +62,7 @@ def records_of(data: bytes, since: int) -> Iterator[StreamRecord]:
 
 
 def record(at: int, node: int, what: Content, shift_s: float) -> StreamRecord:
-    """Of something that arrived; `shift_s` leads from the session's monotonic clock to recorded time."""
+    """The record of an arrival; `shift_s` converts the session's monotonic clock to recorded time."""
     if isinstance(what, LinkStatus):
         if what.retry_at is not None:
             what = replace(what, retry_at=what.retry_at + shift_s)
@@ -73,7 +73,7 @@ def record(at: int, node: int, what: Content, shift_s: float) -> StreamRecord:
 
 
 def content(one: StreamRecord) -> Content:
-    """What arrived.
+    """Decode the content.
 
     Raises:
         FrameError: the record is damaged, or of a kind that this gpuwatch does not know.

@@ -1,4 +1,4 @@
-"""The link of a node in a recording: it answers a request with what was answered when the same was asked."""
+"""The link of a node in a recording: answers a request with the recorded answer to an equal one."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ SAME = {
     "read": ("file", "offset", "time", "before", "after"),
     "search": ("pattern", "files", "ignore_case"),
 }
-"""Kind of request -> its fields that must agree for its answer to be the one that is wanted."""
+"""Kind of request -> fields that must be equal for its answer to apply."""
 SOON_S = 1.0
-"""A request that was made so shortly afterwards is the same one."""
+"""Requests this close together (seconds) are the same."""
 
 
 class ReplayLink:
-    """Delivers nothing by itself: the records come from the player. Requests are answered at once."""
+    """Records come from the player, not from this link. Requests are answered at once."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class ReplayLink:
         inbox: Inbox,
         other_lines: Callable[[str, AnyRequest], Lines | None],
     ) -> None:
-        """`other_lines`: what else the recording holds of a node's file, for a request of its lines."""
+        """`other_lines`: further recorded lines of a node's file, for requests of lines."""
         self.node = spec.name
         self._number = number
         self._player = player
@@ -60,19 +60,19 @@ class ReplayLink:
         self._other_lines = other_lines
 
     def start(self) -> None:
-        """Nothing: the states of the real link stand in the recording."""
+        """No-op: the states of the real link are in the recording."""
 
     def retry(self) -> None:
-        """Nothing: there is no node."""
+        """No-op: there is no node."""
 
     def hang_up(self, reason: str) -> None:
-        """Nothing: there is no connection."""
+        """No-op: there is no connection."""
 
     def close(self) -> None:
-        """Nothing: the session closes the recording."""
+        """No-op: the session closes the recording."""
 
     def send(self, request: AnyRequest) -> bool:
-        """Answer as the node did when the same was asked before this moment, else that it was not asked."""
+        """Send the recorded answer to an equal earlier request, else an error."""
         kind = str(request.__struct_config__.tag)
         if kind not in SAME:
             return True
@@ -103,7 +103,7 @@ def fields_of(body: bytes, names: Iterable[str]) -> dict[str, object]:
 
 
 def decoded(answers: Iterable[tuple[int, bytes]], number: int) -> Iterable[AnyFrame]:
-    """The frames of recorded answers, under another number; damaged ones are left out."""
+    """The frames of recorded answers, with another request number; damaged ones are left out."""
     for _, body in answers:
         try:
             frame = decode(body)
@@ -114,7 +114,7 @@ def decoded(answers: Iterable[tuple[int, bytes]], number: int) -> Iterable[AnyFr
 
 
 def refusal(request: AnyRequest) -> AnyFrame:
-    """The answer to what was not asked when the recording was made."""
+    """The answer to a request that is not in the recording."""
     if isinstance(request, Tail | ReadLines | Search):
         return Lines(t=0.0, seq=0, id=request.id, done=True, error=NOT_RECORDED)
     return Reply(t=0.0, seq=0, id=request.id, error=NOT_RECORDED)

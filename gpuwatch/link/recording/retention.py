@@ -1,4 +1,4 @@
-"""How much of a recording is kept, by age and by size: the oldest stretches between key frames go first."""
+"""Limits a recording by age and size: the oldest periods between key frames are deleted first."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from gpuwatch.link.recording.tee import MICRO
 
 EVERY_COMMITS = 30
 PAGES_AT_ONCE = 2_000
-"""Free pages given back to the file system at a time."""
+"""Free pages returned to the file system at a time."""
 
 
 @dataclass
 class Retention:
-    """Applied by the recorder after its commits."""
+    """Applied by the recorder after commits."""
 
     age_s: float | None = None
     size_bytes: int | None = None
     _commits: int = field(default=0, repr=False)
 
     def apply(self, file: sqlite3.Connection) -> None:
-        """Let go of what is too old or too much, now and then."""
+        """Trim from time to time."""
         self._commits += 1
         if self._commits % EVERY_COMMITS == 0 and (self.age_s is not None or self.size_bytes is not None):
             self.trim(file)
 
     def trim(self, file: sqlite3.Connection) -> None:
-        """Let go of what is too old or too much; the newest key frame and what follows always stay."""
+        """Delete what exceeds age or size; the newest key frame and what follows always stay."""
         keys = [row[0] for row in file.execute("SELECT at FROM key_frame ORDER BY at")]
         newest = file.execute("SELECT max(last) FROM block").fetchone()[0] or 0
         for at in keys[1:]:
@@ -40,7 +40,7 @@ class Retention:
 
 
 def used_bytes(file: sqlite3.Connection) -> int:
-    """Bytes of the pages that hold anything."""
+    """Bytes of used pages."""
     pages, free, size = (
         file.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
     )

@@ -1,4 +1,4 @@
-"""The file of a recording: SQLite in WAL mode, its tables and versions, how it is opened, and its rows."""
+"""The file of a recording: SQLite in WAL mode; tables, versions, opening, and row access."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Any, TypeAlias
 from gpuwatch.plain import plain
 
 SCHEMA_VERSION = 1
-"""Raised whenever an older gpuwatch could not read the file; `UPGRADES` opens what is older."""
+"""Raised when an older gpuwatch could not read the file; `UPGRADES` upgrades older files."""
 APPLICATION_ID = 0x47505557
-"""`GPUW`, in the header of the file: tells a recording from any other SQLite file."""
+"""`GPUW` in the file header: distinguishes recordings from other SQLite files."""
 _HEADER_BYTES = 100
 BUSY_S = 5.0
-"""A reader waits at most so long for a writer's commit, and the other way round."""
+"""Seconds that readers and writers wait for each other."""
 
 TABLES = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -47,23 +47,23 @@ CREATE TABLE incident (
 ) WITHOUT ROWID;
 CREATE TABLE gap (first INTEGER NOT NULL, last INTEGER NOT NULL, reason TEXT NOT NULL);
 """
-"""Times are microseconds of recorded time; `block.wall` is what the wall clock showed more at its end."""
+"""Times are microseconds of recorded time; `block.wall` is wall clock minus recorded time at its end."""
 
 Row: TypeAlias = tuple[Any, ...]
 MAX_NUMBER = 10**17
-"""Greater than any moment (microseconds up to the year 5138), id or count that a recorder writes."""
+"""Larger than any time (microseconds up to the year 5138), id or count that a recorder writes."""
 MAX_VALUE_BYTES = 64 << 20
-"""Of one value: a key frame of 1,000 nodes has about 5 MB."""
+"""Largest value; a key frame of 1,000 nodes has about 5 MB."""
 TYPES: dict[str, type | tuple[type, ...]] = {"i": int, "r": (int, float), "t": str, "b": bytes}
-"""Letter of a column -> its type in Python."""
+"""Column letter -> Python type."""
 
 
 class RecordingError(Exception):
-    """A recording that cannot be made or opened; the message names the file and the remedy."""
+    """A recording cannot be created or opened; the message names the file and the remedy."""
 
 
 def is_recording(path: Path) -> bool:
-    """Whether this is the file of a recording, whole or not; False where it cannot be read."""
+    """True if a file is a recording, complete or not; False if unreadable."""
     try:
         with path.open("rb") as file:
             header = file.read(_HEADER_BYTES)
@@ -73,7 +73,7 @@ def is_recording(path: Path) -> bool:
 
 
 def create(path: Path) -> sqlite3.Connection:
-    """Make a recording, readable for its owner alone.
+    """Create a recording, readable by its owner only.
 
     Raises:
         RecordingError: there is a file of that name, or it cannot be written.
@@ -98,7 +98,7 @@ def create(path: Path) -> sqlite3.Connection:
 
 
 def open_for_writing(path: Path) -> sqlite3.Connection:
-    """Open a recording to go on with it.
+    """Open a recording to continue it.
 
     Raises:
         RecordingError: it is none, of a newer version, or cannot be written.
@@ -116,7 +116,7 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
 
 
 def open_for_reading(path: Path) -> sqlite3.Connection:
-    """Open a recording, also one that is being written, or that stands in a folder without write permission.
+    """Open a recording, also a growing one, or one in a folder without write permission.
 
     Raises:
         RecordingError: it is none, of a newer version, or damaged.
@@ -155,7 +155,7 @@ def check_version(file: sqlite3.Connection, path: Path) -> int:
 
 
 def check_tables(file: sqlite3.Connection, path: Path) -> None:
-    """Refuse a file with other tables than a recorder makes: a view or a trigger in it is a program.
+    """Refuse a file with other tables than a recorder makes, since views and triggers are programs.
 
     Raises:
         RecordingError: a table is missing or defined otherwise, or there is something else than tables.
@@ -172,7 +172,7 @@ def check_tables(file: sqlite3.Connection, path: Path) -> None:
 
 
 def _objects(file: sqlite3.Connection) -> set[tuple[str, str, str]]:
-    """Type, name and definition of the tables, indexes, views and triggers that are not SQLite's own."""
+    """Type, name and definition of all tables, indexes, views and triggers except SQLite's own."""
     sql = (
         "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL AND substr(name, 1, 7) != 'sqlite_'"
     )
@@ -190,28 +190,28 @@ def _for_writing(file: sqlite3.Connection) -> None:
 
 
 class Rows:
-    """Reads the file, and leaves out rows that no recorder writes: SQLite stores any type in any column."""
+    """Reads rows and drops those that no recorder writes: SQLite stores any type in any column."""
 
     def __init__(self, file: sqlite3.Connection) -> None:
         """`file`: the open recording."""
         self._file = file
         self.damaged = 0
-        """Rows and queries that could not be read."""
+        """Number of unreadable rows and failed queries."""
         if hasattr(file, "setlimit"):  # from Python 3.11 on
             file.setlimit(getattr(sqlite3, "SQLITE_LIMIT_LENGTH", 0), MAX_VALUE_BYTES)
 
     def all(self, types: str, sql: str, *values: object) -> list[Row]:
-        """The rows whose columns have these types (letters of `TYPES`), as far as they can be read."""
+        """The rows whose columns have these types (letters of `TYPES`)."""
         return list(self._checked(types, sql, *values))
 
     def one(self, types: str, sql: str, *values: object) -> Row | None:
-        """The first of them."""
+        """The first such row, or None."""
         return next(self._checked(types, sql, *values), None)
 
     def bound(self, column: str, table: str, which: str) -> int | None:
-        """The `min` or `max` of a column of numbers; None: it has none.
+        """The `min` or `max` of a numeric column; None: empty.
 
-        A text sorts after all numbers: the second query, which reads every row, is for a file that has one.
+        Text sorts after all numbers: the second query, over all rows, is for a file that contains one.
         """
         sql = f"SELECT {which}({column}) FROM {table}"  # noqa: S608 - the names are those of `TABLES`
         found = self._first(sql)
@@ -241,7 +241,7 @@ class Rows:
 
 
 def sound(types: str, row: Row) -> bool:
-    """Whether each value has its type, and each number is one that a recorder writes."""
+    """True if each value has its type, and each number is one that a recorder writes."""
     return all(
         isinstance(value, TYPES[letter])
         and (not isinstance(value, int | float) or -MAX_NUMBER <= value <= MAX_NUMBER)

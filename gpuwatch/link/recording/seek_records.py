@@ -1,4 +1,4 @@
-"""What is taken in behind a key frame to stand at a moment: what later records replace is left out."""
+"""Selects the records to apply after a key frame for a seek: those that later ones replace are left out."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from gpuwatch.link.recording.records import StreamRecord
 from gpuwatch.link.recording.tee import MICRO
 
 TAKEN_S = 6.0
-"""All samples of the last seconds are taken in: they hold every GPU's 5 s tier."""
+"""Seconds before the position from which all samples are applied: they contain every GPU's 5 s tier."""
 KEPT_PROGRESS = 2
-"""Of one writer of one file."""
+"""Per writer and file."""
 NEWEST = frozenset(("ranks", "logs", "clock"))
-"""Kinds of which the newest record of a node replaces those before it."""
+"""Kinds of which a node's newest record replaces older ones."""
 _RARE = (b'"slow":{', b'"missing":{', b'"disks":[')
-"""What older samples may hold."""
+"""Parts that only older samples may contain."""
 _FILE, _RANK, _PAST = re.compile(rb'"file":"[^"]*"'), re.compile(rb'"(?:local_)?rank":\d+'), b'"past":['
 
 
 def thinned(records: Iterable[StreamRecord], position: int) -> list[StreamRecord]:
-    """The records that count at a moment (microseconds of recorded time), in their order."""
+    """The records that matter at a position (microseconds of recorded time), in order."""
     kept: list[StreamRecord] = []
     newest: dict[tuple[int, str], StreamRecord] = {}
     progress: dict[tuple[int, bytes, bytes], deque[StreamRecord]] = {}

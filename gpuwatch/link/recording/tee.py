@@ -1,4 +1,4 @@
-"""The tee on a session's inbox: what arrives becomes blocks and key frames, for recordings and for a ring."""
+"""The tee on a session's inbox: turns arrivals into blocks and key frames, for recordings and a ring."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from gpuwatch.link.stream.inbox import Arrival
 from gpuwatch.wire import AnyRequest, Event, Finding, Lines, Ping, Reply
 
 BLOCK_S = 1.0
-"""A block is closed after so long: what a kill -9 can lose."""
+"""Seconds per block: the most that a kill -9 can lose."""
 BLOCK_BYTES = 4 << 20
-"""Or when it is so large, before compression."""
+"""Bytes (uncompressed) at which a block is closed early."""
 KEY_EVERY_S = 20.0
-"""Between two key frames."""
+"""Seconds between key frames."""
 KEY_SHARE = 0.1
-"""Of what is written a key frame may be so much: a large one waits for longer."""
+"""Largest share of key frames in the written data; large ones are written less often."""
 SMALL_BYTES, SMALL_LEVEL, LARGE_LEVEL = 1 << 20, 9, 1
-"""Zstandard's level for blocks up to so many bytes, and for larger ones, as of many nodes."""
+"""Blocks up to this size use the first zstd level, larger ones (of many nodes) the second."""
 RING_BYTES, RING_S = 32 << 20, 900.0
-"""The ring keeps so much of the past of a running session."""
+"""Size and age of the running session's ring."""
 MICRO = 1_000_000
 _json = msgspec.json.Encoder()
 
 
 @dataclass(frozen=True, slots=True)
 class RecordBlock:
-    """Records of about a second, compressed. Times are microseconds of recorded time."""
+    """About one second of records, compressed. Times are microseconds of recorded time."""
 
     first: int
     last: int
     wall: int
-    """What the wall clock showed more than recorded time, at the end."""
+    """Wall clock minus recorded time, at the end."""
     frames: int
     findings: int
     data: bytes
@@ -48,7 +48,7 @@ class RecordBlock:
 
 @dataclass(frozen=True, slots=True)
 class DictionaryItem:
-    """A dictionary of zstd's that blocks after it are compressed with; they name it by its id."""
+    """A zstd dictionary used by later blocks, which name it by id."""
 
     id: int
     data: bytes
@@ -56,7 +56,7 @@ class DictionaryItem:
 
 @dataclass(frozen=True, slots=True)
 class KeyFrame:
-    """The records that still count at a moment, compressed, and the state of the book."""
+    """The records that matter at a time, compressed, and the state of the book."""
 
     at: int
     data: bytes
@@ -75,7 +75,7 @@ class RequestItem:
 
 @dataclass(frozen=True, slots=True)
 class AnswerItem:
-    """A frame that answers one; `data` is compressed."""
+    """A frame that answers a request; `data` is compressed."""
 
     at: int
     node: int
@@ -85,7 +85,7 @@ class AnswerItem:
 
 @dataclass(frozen=True, slots=True)
 class IncidentMark:
-    """An incident that is new, for the timeline. `at`: microseconds of recorded time."""
+    """A new incident, for the timeline. `at`: microseconds of recorded time."""
 
     id: str
     number: int
@@ -99,34 +99,34 @@ Item: TypeAlias = RecordBlock | KeyFrame | RequestItem | AnswerItem | IncidentMa
 
 
 class Sink(Protocol):
-    """Where the items go, besides the ring."""
+    """A consumer of the items, besides the ring."""
 
     def put(self, item: Item) -> None:
-        """Take one; returns at once."""
+        """Take an item; must not block."""
         ...
 
 
 class BookRecords(Protocol):
-    """The state of the alerts and incidents as bytes."""
+    """The state of alerts and incidents as bytes."""
 
     def change(self) -> bytes | None:
-        """What changed since the last call; None: nothing."""
+        """The changes since the last call; None: none."""
         ...
 
     def whole(self) -> bytes:
-        """All of it."""
+        """The whole state."""
         ...
 
     def new_incidents(self, at: int) -> Iterable[IncidentMark]:
-        """Incidents that are new, or whose sentence changed; `at`: now, in microseconds of recorded time."""
+        """New incidents, and those whose headline changed; `at`: now, in microseconds of recorded time."""
         ...
 
 
 class StreamTee:
-    """Give it what each poll of the session took from the inbox; in the session's thread."""
+    """Call `take` with what each poll took from the inbox; in the session's thread."""
 
     def __init__(self, nodes: Sequence[str], book: BookRecords, clock: SessionClock = SYSTEM) -> None:
-        """Record nothing yet.
+        """Start without recording.
 
         Args:
             nodes: Their names, in the order of the plan.
@@ -136,7 +136,7 @@ class StreamTee:
         self.nodes = {name: number for number, name in enumerate(nodes, SESSION + 1)}
         self._clock = clock
         self._shift_s = clock.wall() - clock.monotonic()
-        """From the monotonic clock to recorded time, which begins as the wall clock's."""
+        """Converts the monotonic clock to recorded time, which starts at the wall clock."""
         self._book = book
         self._latest = LatestRecords()
         self._lines: list[StreamRecord] = []
@@ -155,15 +155,15 @@ class StreamTee:
 
     @property
     def masked(self) -> int:
-        """Secrets that the nodes have masked in command lines and log text that still count."""
+        """Number of secrets masked by nodes in relevant command lines and log text."""
         return self._latest.masked
 
     def micros(self, monotonic_s: float) -> int:
-        """A moment of the session's monotonic clock in recorded time."""
+        """A time of the session's monotonic clock in recorded time."""
         return round((monotonic_s + self._shift_s) * MICRO)
 
     def take(self, arrivals: Iterable[Arrival], now: float) -> None:
-        """What a poll took from the inbox, and what the book made of it, at `now` (monotonic seconds)."""
+        """Add the arrivals of a poll, and the book's changes, at `now` (monotonic seconds)."""
         for arrival in arrivals:
             self._take(arrival)
         at = self.micros(now)
@@ -196,14 +196,14 @@ class StreamTee:
         self._bytes += len(one.body)
 
     def asked(self, node: str, request: AnyRequest) -> None:
-        """Note a request that is sent to a node."""
+        """Record a request to a node."""
         number = self.nodes.get(node)
         if number is not None and not isinstance(request, Ping):
             at, kind = self.micros(self._clock.monotonic()), str(request.__struct_config__.tag)
             self._emit(RequestItem(at, number, request.id, kind, _json.encode(request)))
 
     def flush(self, now: float) -> None:
-        """Close the block that is open, and make a key frame where one is due."""
+        """Close the open block, and write a key frame if due."""
         if not self._lines:
             return
         since = self._lines[0].at
@@ -223,7 +223,7 @@ class StreamTee:
         return (self._small if len(data) <= SMALL_BYTES else self._large).compress(data)
 
     def _learn(self, lines: Sequence[bytes]) -> None:
-        """Of few nodes a block holds little that repeats: a dictionary halves it."""
+        """Train a dictionary; a block of few nodes has little repetition, and a dictionary halves it."""
         if self._trainer is None or (found := self._trainer.take(lines)) is None:
             return
         self._trainer = None
@@ -250,7 +250,7 @@ class StreamTee:
             self._trim(item.at)
 
     def _trim(self, now: int) -> None:
-        """Let go of what lies before the second oldest key frame, while the ring is too large or too old."""
+        """Drop what is before the second oldest key frame while the ring is too large or old."""
         keys = [(index, item.at) for index, item in enumerate(self._ring) if isinstance(item, KeyFrame)]
         gone = 0
         for index, at in keys[1:]:
@@ -261,7 +261,7 @@ class StreamTee:
             gone = index
 
     def ring(self, first: float | None = None) -> list[Item]:
-        """The past of this session from a moment (recorded time, seconds) on, beginning with a key frame."""
+        """This session's past from a time (recorded time, seconds) on, beginning with a key frame."""
         self.flush(self._clock.monotonic())
         kept, start = list(self._ring), 0
         if first is not None:
@@ -271,7 +271,7 @@ class StreamTee:
         return [*known, *(item for item in kept[start:] if not isinstance(item, DictionaryItem))]
 
     def attach(self, sink: Sink, past: bool = True) -> Callable[[], None]:
-        """Hand items to a sink from now on, those of the ring first; what is returned ends it."""
+        """Send items to a sink from now on, those of the ring first; call the result to stop."""
         self.flush(self._clock.monotonic())
         if self._dictionary is not None:
             sink.put(self._dictionary)
@@ -289,7 +289,7 @@ class StreamTee:
 
 
 def size_of(item: Item) -> int:
-    """Bytes that an item takes."""
+    """Size of an item in bytes."""
     if isinstance(item, IncidentMark):
         return len(item.headline) + 100
     return len(item.body if isinstance(item, RequestItem) else item.data) + 100

@@ -1,4 +1,4 @@
-"""Writes a recording: a thread of its own commits once a second, and goes on after a full disk."""
+"""Writes a recording: a thread commits once a second, and continues after a full disk."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ from gpuwatch.whole_file import write_whole
 
 COMMIT_S = 1.0
 WAITING_BYTES = 64 << 20
-"""While the disk is full or slow so much is kept in memory; then the oldest goes, and the gap is recorded."""
+"""Bytes buffered while the disk is full or slow; then the oldest are dropped, and the gap is recorded."""
 CLOSE_S = 10.0
 
 
 @dataclass(frozen=True)
 class RecorderState:
-    """How a recording does; replaced as a whole by the writer's thread."""
+    """State of a recording; replaced as a whole by the writer's thread."""
 
     path: Path
     frames: int = 0
     written_bytes: int = 0
-    """Of compressed blocks."""
+    """Bytes of compressed blocks."""
     waiting_bytes: int = 0
     lost_items: int = 0
     trouble: str = ""
-    """Why nothing can be written at present; empty: all is well."""
+    """Why nothing can be written now; empty: no problem."""
 
 
 class RecordingWriter:
-    """A sink of the tee. Make it, `put` items, `close` it."""
+    """A sink of the tee. Create it, `put` items, `close` it."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class RecordingWriter:
         retention: Retention | None = None,
         heartbeat: Path | None = None,
     ) -> None:
-        """Open the file, or go on with one of the same nodes.
+        """Open a new file, or continue one of the same nodes.
 
         Args:
             path: The recording.
@@ -78,7 +78,7 @@ class RecordingWriter:
         self._waiting_bytes = 0
         self._lost = 0
         self._gap: tuple[int, int] | None = None
-        """First and last moment of blocks that were let go since the last commit."""
+        """First and last time of blocks dropped since the last commit."""
         self._changed = threading.Condition()
         self._closing = False
         self._retention = retention or Retention()
@@ -97,7 +97,7 @@ class RecordingWriter:
         self._thread.start()
 
     def put(self, item: Item) -> None:
-        """Take an item; it is on the disk about a second later."""
+        """Queue an item; it is on disk about a second later."""
         with self._changed:
             self._items.append(item)
             self._waiting_bytes += size_of(item)
@@ -112,7 +112,7 @@ class RecordingWriter:
             self._gap = first, item.last
 
     def close(self) -> None:
-        """Write what waits, and close the file."""
+        """Write the rest, and close the file."""
         with self._changed:
             self._closing = True
             self._changed.notify()
@@ -168,7 +168,7 @@ class RecordingWriter:
 
 
 def describe(file: sqlite3.Connection, path: Path, plan: Plan, nodes: Mapping[str, int]) -> None:
-    """Note what is recorded.
+    """Store the description of the recording.
 
     Raises:
         RecordingError: the file holds other nodes.
@@ -190,7 +190,7 @@ def describe(file: sqlite3.Connection, path: Path, plan: Plan, nodes: Mapping[st
 
 
 def write_items(file: sqlite3.Connection, items: Iterable[Item]) -> None:
-    """Write items; inside of a transaction."""
+    """Write items; within a transaction."""
     write = file.execute
     for item in items:
         match item:
@@ -226,6 +226,6 @@ def write_items(file: sqlite3.Connection, items: Iterable[Item]) -> None:
 
 
 def recorded_plan(plan: Plan) -> Plan:
-    """The plan without the ways to the nodes: users, keys and commands stay at home."""
+    """The plan without connection settings: users, keys and commands are left out."""
     nodes = tuple(NodeSpec(spec.name, spec.link, labels=spec.labels, slots=spec.slots) for spec in plan.nodes)
     return replace(plan, nodes=nodes, rules=(), state=None)

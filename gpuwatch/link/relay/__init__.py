@@ -1,1 +1,1 @@
-"""One session's stream for several viewers: messages, and the socket between processes of one machine."""
+"""One session's stream for several viewers: messages, and the local socket."""

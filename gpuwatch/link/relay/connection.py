@@ -1,4 +1,4 @@
-"""A viewer's end of the socket: a thread reads, the viewer's session takes what came."""
+"""A viewer's end of the socket: a thread reads, the viewer's session takes the messages."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from gpuwatch.wire.codec import encode_request
 
 READ_BYTES = 1 << 20
 OPENING_S = 20.0
-"""The opening is sent before the viewer's process is started; so long at most for a machine under load."""
+"""Seconds to wait for the opening message, which is sent before the viewer's process starts."""
 
 
 class RelayConnection:
-    """Reads until the other side closes; `ended` is set then."""
+    """Reads until the other side closes; then `ended` is set."""
 
     def __init__(self, end: socket.socket) -> None:
-        """Wait for the opening, then read in a thread.
+        """Wait for the opening message, then read in a thread.
 
         Raises:
             RelayError: the other side is gone, or no relay.
@@ -54,7 +54,7 @@ class RelayConnection:
         self._thread.start()
 
     def next(self) -> ToViewer | None:
-        """The oldest message that was not taken yet; None: there is none."""
+        """The oldest untaken message, or None."""
         try:
             return self._arrived.popleft()
         except IndexError:
@@ -62,7 +62,7 @@ class RelayConnection:
 
     @property
     def waiting(self) -> int:
-        """Messages that were not taken yet."""
+        """Number of untaken messages."""
         return len(self._arrived)
 
     def send(self, message: FromViewer) -> bool:
@@ -104,25 +104,25 @@ class RelayConnection:
 
 
 class RelayLink:
-    """A node as a viewer has it. Its frames come in the stream of all nodes, which the session takes."""
+    """A node in a viewer. Its frames come in the common stream, which the session takes."""
 
     def __init__(self, node: str, connection: RelayConnection) -> None:
         self.node = node
         self._connection = connection
 
     def start(self) -> None:
-        """Nothing: the stream runs."""
+        """No-op: the stream is running."""
 
     def send(self, request: AnyRequest) -> bool:
-        """Hand a request on; what cannot be answered comes back as an error."""
+        """Forward a request; if it cannot be answered, an error comes back."""
         return self._connection.send(ViewerRequest(self.node, encode_request(request)))
 
     def retry(self) -> None:
-        """Ask for the node to be dialled again."""
+        """Request a reconnect of the node."""
         self._connection.send(ViewerChange("retry", self.node))
 
     def hang_up(self, reason: str) -> None:
-        """Nothing: the connection to the node is not this viewer's."""
+        """No-op: the connection to the node belongs to the relay."""
 
     def close(self) -> None:
-        """Nothing: the session closes the connection."""
+        """No-op: the session closes the connection."""

@@ -1,4 +1,4 @@
-"""The messages between the process that holds the links and a viewer: msgpack, each behind its length."""
+"""Messages between the process with the links and a viewer: msgpack with a length prefix."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ class Opening(msgspec.Struct, tag="opening", frozen=True):
     """The first message to a viewer."""
 
     plan: bytes
-    """JSON, without the ways to the nodes."""
+    """JSON without connection settings."""
     nodes: dict[int, str]
     shift_s: float
-    """From the monotonic clock of this machine to recorded time."""
+    """Converts this machine's monotonic clock to recorded time."""
     changes: bool
-    """Whether the viewer may acknowledge, silence, note and reconnect."""
+    """True if the viewer may acknowledge, silence, note and reconnect."""
 
 
 class Packed(msgspec.Struct, tag="packed", frozen=True):
-    """Part of the stream, compressed as it would stand in a recording."""
+    """A part of the stream, compressed as in a recording."""
 
     what: Literal["dictionary", "key", "block"]
     at: int
-    """Microseconds of recorded time; of a dictionary its id."""
+    """Microseconds of recorded time; for a dictionary its id."""
     data: bytes
 
 
@@ -37,7 +37,7 @@ class Answer(msgspec.Struct, tag="answer", frozen=True):
 
     node: str
     id: int
-    """The viewer's number of the request."""
+    """The viewer's request number."""
     data: bytes
 
 
@@ -49,11 +49,11 @@ class ViewerRequest(msgspec.Struct, tag="request", frozen=True):
 
 
 class ViewerChange(msgspec.Struct, tag="change", frozen=True, omit_defaults=True):
-    """Something that a viewer wants changed for everybody."""
+    """A change by a viewer that affects all."""
 
     what: Literal["acknowledge", "unacknowledge", "silence", "unsilence", "note", "retry"]
     name: str = ""
-    """The id of an alert or incident, the code of a silence, or the node to reconnect."""
+    """Id of an alert or incident, code of a silence, or node to reconnect."""
     text: str = ""
     node: str | None = None
     gpu: int | None = None
@@ -69,23 +69,23 @@ from_viewer: msgspec.msgpack.Decoder[FromViewer] = msgspec.msgpack.Decoder(FromV
 
 
 class RelayError(Exception):
-    """The other side does not keep to the protocol, or is gone."""
+    """The other side violates the protocol, or is gone."""
 
 
 def packet(message: ToViewer | FromViewer) -> bytes:
-    """A message as it goes over the socket."""
+    """Encode a message with its length."""
     body = _encoder.encode(message)
     return len(body).to_bytes(LENGTH_BYTES, "big") + body
 
 
 class PacketReader:
-    """Cuts a stream of bytes into the bodies of messages."""
+    """Splits a byte stream into message bodies."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The bodies that are whole by now.
+        """The bodies completed by these bytes.
 
         Raises:
             RelayError: a message claims to be too long.

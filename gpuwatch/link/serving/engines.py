@@ -1,4 +1,4 @@
-"""The metrics of each inference engine, by name, and what they mean.
+"""The metrics of each inference engine, and their meaning.
 
 Sources: vLLM, docs/design/metrics.md and usage/metrics (0.4 to 0.11; `gpu_cache_usage_perc` became
 `kv_cache_usage_perc`); SGLang, docs/references/production_metrics.md; TGI, reference/metrics of its
@@ -17,12 +17,12 @@ from gpuwatch.link.serving.server_reading import Buckets, ServerReading
 
 HTTP = "http_requests_total"
 NOT_REQUESTS = ("/metrics", "/health", "/ping", "/version", "/load")
-"""Handlers that serve no inference."""
+"""HTTP handlers that are no inference requests."""
 
 
 @dataclass(frozen=True)
 class Engine:
-    """The names of one engine's metrics; of several the first that is there counts."""
+    """The metric names of one engine; of several alternatives, the first one present is used."""
 
     name: str
     prefix: str
@@ -31,12 +31,12 @@ class Engine:
     cache_share: Sequence[str] = ()
     tokens_per_s: Sequence[str] = ()
     requests: Sequence[str] = ()
-    """Counters of requests that ended without an error; `failed` is added where it counts apart."""
+    """Counters of requests that ended without error; `failed` is added if counted separately."""
     failed: Sequence[str] = ()
     fails: Callable[[dict[str, str]], bool] = lambda _labels: True
-    """Whether a sample of `failed` with these labels is an error of the server."""
+    """True if a sample of `failed` with these labels is a server error."""
     failed_apart: bool = False
-    """Whether `requests` leaves out the failed ones."""
+    """True if `requests` excludes failed ones."""
     tokens: Sequence[str] = ()
     latency: Sequence[str] = ()
     first_token: Sequence[str] = ()
@@ -95,15 +95,15 @@ ENGINES = (
         quantile_unit_s=1e-6,
     ),
 )
-"""In the order in which they are looked for."""
+"""In the order in which they are tried."""
 
 
 class NoEngineError(ValueError):
-    """A page without the metrics of an engine that is known here."""
+    """The page has no metrics of a known engine."""
 
 
 def read_page(text: str, at: float) -> ServerReading:
-    """The reading on a page of metrics. `at`: our monotonic clock.
+    """Parse a metrics page. `at`: our monotonic clock.
 
     Raises:
         NoEngineError: no known engine wrote it.
@@ -168,7 +168,7 @@ def _buckets(by_name: dict[str, list[MetricSample]], names: Sequence[str], unit_
 
 
 def _quantiles(found: Sequence[MetricSample], unit_s: float) -> tuple[tuple[float, float], ...]:
-    """The slowest model's: quantiles of several series cannot be put together."""
+    """Quantiles of the slowest model: those of several series cannot be combined."""
     worst: dict[float, float] = {}
     for each in found:
         try:

@@ -1,4 +1,4 @@
-"""Prometheus' text format, read within bounds: the page is of a stranger."""
+"""Parses Prometheus's text format with limits, since the page is untrusted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class MetricSample:
 
 
 def samples(text: str, prefixes: Sequence[str]) -> Iterator[MetricSample]:
-    """The samples whose names begin with one of the prefixes; what is no sample is skipped."""
+    """The samples whose names have one of the prefixes; invalid lines are skipped."""
     wanted = tuple(prefixes)
     count = 0
     for line in text.split("\n"):

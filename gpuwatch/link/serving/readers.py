@@ -1,4 +1,4 @@
-"""The readers of `/metrics`: one thread for each server, so that a slow one delays no other."""
+"""Reads `/metrics` of servers: one thread per server, so that a slow one delays no other."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from gpuwatch.link.stream.bounded_http import HttpError, get, split_login
 
 EVERY_S = 5.0
 SILENCE_S, WHOLE_S = 4.0, 8.0
-"""Longest silence of a server, and longest answer."""
+"""Seconds of silence of a server, and of a whole answer."""
 MAX_PAGE_BYTES = 16 << 20
 MAX_SERVERS = 64
 Answer: TypeAlias = "tuple[str, ServerReading | str]"
-"""The server's name, and its reading or why there is none."""
+"""The server's name, and its reading or the reason why there is none."""
 
 
 class ServingReaders:
-    """Start it, call `drain` at any pace, close it."""
+    """Start it, call `drain` at any rate, close it."""
 
     def __init__(
         self,
@@ -38,16 +38,16 @@ class ServingReaders:
         self._ended = threading.Event()
 
     def start(self) -> None:
-        """Read every server, again and again."""
+        """Read every server repeatedly."""
         for endpoint in self._endpoints:
             threading.Thread(target=self._run, args=(endpoint,), name=endpoint.name, daemon=True).start()
 
     def drain(self) -> list[Answer]:
-        """The answers since the last time."""
+        """The answers since the last call."""
         return [self._answers.get_nowait() for _ in range(self._answers.qsize())]
 
     def close(self) -> None:
-        """End the threads; one that waits for a server ends with that request."""
+        """Stop the threads; one that waits for a server stops after that request."""
         self._ended.set()
 
     def _run(self, endpoint: ServingEndpoint) -> None:

@@ -1,4 +1,4 @@
-"""One reading of an inference server's metrics, whatever engine it is of."""
+"""One reading of an inference server's metrics, independent of the engine."""
 
 from __future__ import annotations
 
@@ -6,33 +6,33 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 Buckets: TypeAlias = tuple[tuple[float, float], ...]
-"""Of a histogram: upper bound in seconds (the last one infinite) and cumulative count, since the start."""
+"""Histogram: upper bound in seconds (the last is infinite) and cumulative count since the start."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerReading:
-    """Gauges as they are, counters since the server's start. None is unknown."""
+    """Current gauges, and counters since the server's start. None: unknown."""
 
     at: float
     """Our monotonic clock."""
     engine: str
     """vLLM, SGLang, TGI or Triton."""
     running: float | None = None
-    """Requests that are worked on."""
+    """Requests in progress."""
     waiting: float | None = None
     """Requests in the queue."""
     cache_share: float | None = None
-    """Of the KV cache that is in use, 0 to 1; of several engines the fullest."""
+    """Share of the KV cache in use, 0 to 1; of several engines the highest."""
     tokens_per_s: float | None = None
-    """Generated, as the server or its log states it."""
+    """Generated tokens per second, as reported by the server or its log."""
     requests: float | None = None
-    """Counter: requests that have ended."""
+    """Counter: ended requests."""
     failed: float | None = None
-    """Counter: those that ended with an error of the server."""
+    """Counter: requests that ended with a server error."""
     tokens: float | None = None
     """Counter: tokens generated."""
     latency: Buckets = ()
-    """Whole requests."""
+    """Latency of whole requests."""
     first_token: Buckets = ()
     quantiles: tuple[tuple[float, float], ...] = ()
-    """Quantile (0 to 1) and seconds of whole requests, where the server works them out itself."""
+    """(quantile 0 to 1, seconds) of whole requests, if the server computes them."""

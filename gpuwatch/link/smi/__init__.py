@@ -1,1 +1,1 @@
-"""What is left where a node has no Python 3.6: `nvidia-smi` and /proc, read through /bin/sh."""
+"""The fallback without Python 3.6 on the node: `nvidia-smi` and /proc, read through /bin/sh."""

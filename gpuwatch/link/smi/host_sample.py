@@ -1,4 +1,4 @@
-"""From the lines of /proc that the fallback sends to the host part of a sample. Pure."""
+"""Converts the fallback's /proc lines into the host part of a sample. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OTHER_MEMINFO = re.compile(r"[\w()]{2,40}:\s+\d{1,20}(?: kB)?")
 
 
 def processor_times(line: str) -> list[int] | None:
-    """The columns of the `cpu` line of /proc/stat, in ticks. None if this is not a `cpu` line."""
+    """The columns of the `cpu` line of /proc/stat, in ticks; None for another line."""
     words = line.split()
     if len(words) < 5 or words[0] != "cpu" or not all(re.fullmatch(r"\d{1,18}", word) for word in words[1:]):
         return None
@@ -23,7 +23,7 @@ def processor_times(line: str) -> list[int] | None:
 def host_sample(
     t: float, facts: Mapping[str, str], meminfo: list[str], before: list[int] | None
 ) -> HostSample:
-    """One block as a `HostSample`; what is not in it is left out.
+    """A block as a `HostSample`; missing values are left out.
 
     Args:
         t: The node's clock, unix seconds.

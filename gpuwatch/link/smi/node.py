@@ -1,4 +1,4 @@
-"""What the fallback knows of one node: lines go in, ordinary frames come out. No I/O, no clock of its own."""
+"""The fallback's state of one node: lines in, ordinary frames out. No I/O, no clock of its own."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from gpuwatch.wire import (
 
 SILENT_S = 10.0
 SILENT_TICKS = 5.0
-"""nvidia-smi hangs when it has written nothing for both of these."""
+"""nvidia-smi counts as hung if it wrote nothing for this many ticks and `SILENT_S`."""
 QUARTER_S = 900.0
 KEPT_WORDS = 4
 _STAMP = re.compile(r"\d{4}/\d\d/\d\d ")
@@ -37,7 +37,7 @@ _FACTS = frozenset({"pid", "host", "kernel", "cpus", "boot", "bus", "cpu", "load
 
 
 class SmiNode:
-    """Take lines as they come, then ask for the frames that they make."""
+    """Call `take` with lines as they arrive, then `frames`."""
 
     def __init__(self, interval_s: float, python: str | None, now: float) -> None:
         """Know nothing yet.
@@ -52,7 +52,7 @@ class SmiNode:
         self._meminfo: list[str] = []
         self._times: list[int] | None = None
         self._clock: tuple[float, float] | None = None
-        """The node's clock at one of our moments."""
+        """The node's clock at one of our times."""
         self._precise = False
         self._gpus: dict[str, GpuInfo] = {}
         self._lost: dict[str, str] = {}
@@ -69,7 +69,7 @@ class SmiNode:
         self._seq = itertools.count()
 
     def take(self, line: str, now: float) -> str | None:
-        """Take one line, made harmless before.
+        """Process one (sanitized) line; return why it was invalid, or None.
 
         Returns:
             Why the line was of no use; None when it was.
@@ -95,7 +95,7 @@ class SmiNode:
         return f'nvidia-smi printed "{line}"'
 
     def frames(self, now: float) -> list[AnyFrame]:
-        """What has come since the last time, oldest first; a hello before it when something in it changed."""
+        """The frames since the last call, oldest first; with a hello before if its content changed."""
         if not self._ready:
             return []
         t = self._now(now)
@@ -185,7 +185,7 @@ class SmiNode:
         return None
 
     def _take_gone(self, bus_id: str, words: str, now: float) -> None:
-        """nvidia-smi names a GPU that it cannot open by its bus id alone."""
+        """Handle a GPU that nvidia-smi cannot open and names only by its bus id."""
         for uuid, info in self._gpus.items():
             if info.bus_id is not None and _same_bus(info.bus_id, bus_id):
                 self._judge(uuid, words, now)
@@ -195,7 +195,7 @@ class SmiNode:
             self._notices[bus_id] = notices.unknown(f"the GPU at {bus_id}", words)
 
     def _judge(self, uuid: str, reason: str | None, now: float) -> None:
-        """State so once when a GPU is lost, and when it is back."""
+        """Report once when a GPU is lost, and when it is back."""
         before = self._lost.get(uuid)
         if (before is None) == (reason is None):
             return
@@ -220,7 +220,10 @@ class SmiNode:
         return at + now - seen
 
     def _time_of(self, row: Row, now: float) -> float:
-        """A row's stamp is the node's local time; every zone is a whole number of quarters off UTC."""
+        """The time of a row.
+
+        Its stamp is the node's local time, whose zone is a multiple of 15 minutes off UTC.
+        """
         here = self._now(now)
         return row.at - QUARTER_S * round((row.at - here) / QUARTER_S)
 
@@ -249,5 +252,5 @@ def _whole(text: str | None) -> int | None:
 
 
 def _same_bus(one: str, other: str) -> bool:
-    """Tools write the PCI domain with four digits or with eight."""
+    """True for the same PCI address; tools write the domain with four or eight digits."""
     return one.lower().lstrip("0") == other.lower().lstrip("0")

@@ -1,4 +1,4 @@
-"""The sentences of a node that has no Python, each with its remedy."""
+"""Notices of a node without Python, each with its remedy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _OLDEST = ".".join(map(str, OLDEST_PYTHON))
 
 
 def no_python(python: str | None) -> Notice:
-    """Why there is only nvidia-smi, and what is missing for it; `python`: what the hosts file names."""
+    """Why only nvidia-smi is available, and what is missing; `python`: from the hosts file."""
     why = f"No Python {_OLDEST} or later here" if python is None else f"No {python} of Python {_OLDEST} here"
     return Notice(
         code="no_python",
@@ -21,7 +21,7 @@ def no_python(python: str | None) -> Notice:
 
 
 def starting() -> Notice:
-    """nvidia-smi has written nothing so far; a driver that no process holds open takes its time."""
+    """nvidia-smi has written nothing yet; a driver that no process holds open starts slowly."""
     return Notice(
         code="nvml_starting",
         severity="info",
@@ -30,7 +30,7 @@ def starting() -> Notice:
 
 
 def ended(words: list[str]) -> Notice:
-    """nvidia-smi left; `words` is what it stated."""
+    """nvidia-smi exited; `words` is its output."""
     stated = " ".join(words) or "it printed nothing"
     return Notice(
         code="nvidia_smi_failed",
@@ -41,7 +41,7 @@ def ended(words: list[str]) -> Notice:
 
 
 def silent() -> Notice:
-    """nvidia-smi runs and writes nothing; no time in the text, so that it does not change at every tick."""
+    """nvidia-smi runs but writes nothing; without a time, so that the text does not change every tick."""
     return Notice(
         code="nvidia_smi_silent",
         severity="critical",
@@ -51,7 +51,7 @@ def silent() -> Notice:
 
 
 def unknown(name: str, reason: str) -> Notice:
-    """A GPU that was gone before its UUID could be read."""
+    """A GPU that was lost before its UUID could be read."""
     return Notice(
         code="gpu_missing",
         severity="critical",
@@ -61,7 +61,7 @@ def unknown(name: str, reason: str) -> Notice:
 
 
 def lost(t: float, index: int, uuid: str, reason: str) -> Event:
-    """A GPU that answered before and is gone now; `t` is the node's clock."""
+    """A GPU that was lost after it had answered; `t` is the node's clock."""
     return Event(
         t=t,
         seq=0,
@@ -75,5 +75,5 @@ def lost(t: float, index: int, uuid: str, reason: str) -> Event:
 
 
 def back(t: float, index: int, uuid: str) -> Event:
-    """A lost GPU that answers again; `t` is the node's clock."""
+    """A lost GPU that responds again; `t` is the node's clock."""
     return Event(t=t, seq=0, event="gpu_back", title=f"GPU {index} answers again", gpu=uuid, source="agent")

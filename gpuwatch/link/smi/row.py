@@ -1,4 +1,4 @@
-"""From one row of `nvidia-smi --query-gpu` to the parts of a frame. Pure: text in, facts out.
+"""Converts a row of `nvidia-smi --query-gpu` into parts of a frame. Pure: text in, facts out.
 
 Where nvidia-smi has no number it writes words in brackets; such a field is left out, never 0.
 """
@@ -18,7 +18,7 @@ from gpuwatch.wire import GpuFast, GpuInfo, GpuMedium, GpuSample, GpuSlow
 MIB = 1 << 20
 WORD_LIMIT = 100
 MAX_SMI_GPUS = 64
-"""Rows of more GPUs than any node has are refused, so that garbage cannot fill the fleet."""
+"""Rows of more GPUs are refused, so that garbage cannot fill the fleet."""
 _LOST = re.compile(r"gpu is lost|fallen off the bus|requires reset", re.IGNORECASE)
 _UNKNOWN = "[Unknown Error]"
 _NOT_SUPPORTED = frozenset({"[Not Supported]", "[N/A]", "N/A", ""})
@@ -47,48 +47,48 @@ FIELDS = {
 
 
 class RowError(ValueError):
-    """A line that begins like a row and is none; the message is safe to show."""
+    """A line that starts like a row but is invalid; the message is safe to show."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One GPU in one round of nvidia-smi, every value as it was written."""
+    """One GPU in one output of nvidia-smi; values are unparsed."""
 
     values: dict[str, str]
 
     @property
     def at(self) -> float:
-        """The row's own time stamp as if the node's clock showed UTC, unix seconds."""
+        """The row's time stamp read as UTC (the node's clock may be in another zone), unix seconds."""
         text = self.values["timestamp"]
         return datetime.strptime(text, "%Y/%m/%d %H:%M:%S.%f").replace(tzinfo=timezone.utc).timestamp()
 
     @property
     def index(self) -> int | None:
-        """The driver's number of the GPU; None when the driver does not state it."""
+        """The driver's GPU index; None: not reported."""
         return self._whole("index")
 
     @property
     def uuid(self) -> str | None:
-        """None when the driver does not state it."""
+        """None: not reported."""
         text = self.values["uuid"]
         return text if _UUID.fullmatch(text) else None
 
     @property
     def bus_id(self) -> str | None:
-        """None when the driver does not state it."""
+        """None: not reported."""
         text = self.values["pci.bus_id"]
         return text if ":" in text else None
 
     @property
     def driver(self) -> str | None:
-        """The driver's version."""
+        """The driver's version, or None."""
         text = self.values["driver_version"]
         return text if text[:1].isdigit() else None
 
     def lost(self) -> str | None:
-        """Why the GPU counts as lost, in nvidia-smi's words; None when it answers.
+        """Why the GPU counts as lost, in nvidia-smi's words; None: it responds.
 
-        A GPU of which not one value can be had, only errors, is lost too.
+        A GPU with only errors and no value is lost too.
         """
         for text in self.values.values():
             if _LOST.search(text):
@@ -99,7 +99,7 @@ class Row:
         return _UNKNOWN.strip("[]") if errors and not answered else None
 
     def info(self, uuid: str, index: int) -> GpuInfo:
-        """What does not change about the GPU."""
+        """Static facts of the GPU."""
         return GpuInfo(
             uuid=uuid,
             index=index,

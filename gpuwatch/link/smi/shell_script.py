@@ -1,8 +1,8 @@
-"""The shell command of the fallback: constant text that every login shell passes on unchanged.
+"""The fallback's shell command: constant text that every login shell passes on unchanged.
 
-It reads one line `NONCE MILLISECONDS` from stdin, writes the start marker, and then answers every further
-line (a ping) with a block of lines about the host, while `nvidia-smi` writes a row for each GPU beside it.
-It has no timer: the cockpit's pings are its clock, and the end of its stdin is its end.
+It reads one line `NONCE MILLISECONDS` from stdin, writes the start marker, then answers every further line (a
+ping) with a block of lines about the host, while `nvidia-smi` writes a row per GPU. It has no timer: the
+pings are its clock, and it ends at the end of stdin.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ COLUMNS = (
     "pcie.link.gen.current",
     "pcie.link.width.current",
 )
-"""The oldest ones; asked for alone where nvidia-smi does not know all of `MORE_COLUMNS`."""
+"""Basic columns, queried alone if nvidia-smi does not know all of `MORE_COLUMNS`."""
 MORE_COLUMNS = (
     *COLUMNS,
     "pstate",
@@ -45,10 +45,10 @@ MORE_COLUMNS = (
     "ecc.errors.uncorrected.volatile.total",
 )
 RESTART_PINGS = 30
-"""An nvidia-smi that ended (a driver that is being reloaded) is started again after so many pings."""
+"""Pings after which an nvidia-smi that exited (driver reload) is restarted."""
 FASTEST_MS = 200
 _PLACES = "/usr/bin:/bin:/usr/sbin:/sbin:/usr/local/bin:/usr/local/nvidia/bin:/usr/lib/wsl/lib:/opt/bin"
-"""Where nvidia-smi is when a shell that is not interactive has a short PATH."""
+"""Folders of nvidia-smi, for non-interactive shells with a short PATH."""
 
 # No single quote, backslash or newline, as in the loader, and no `!` but before a space, where csh leaves it
 # alone. SIGPIPE is caught, not ignored: ignored it
@@ -90,5 +90,5 @@ COMMAND = f"exec /bin/sh -c '{' '.join(_SCRIPT.split())}'"
 
 
 def first_line(nonce: str, interval_s: float) -> bytes:
-    """What the command reads before the pings."""
+    """The line that the command reads before the pings."""
     return f"{nonce} {max(FASTEST_MS, round(interval_s * 1000))}\n".encode()

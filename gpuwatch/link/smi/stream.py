@@ -1,4 +1,4 @@
-"""From the fallback's bytes to frames, with every bound of it."""
+"""Converts the fallback's bytes into frames, with all limits."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from gpuwatch.link.stream.limits import LineSplitter, StreamError, TokenBucket
 from gpuwatch.plain import plain
 
 LINE_LIMIT_BYTES = 4096
-"""A row has about 300 bytes."""
+"""Longest line; a row has about 300 bytes."""
 LINE_LIMIT_CHARACTERS = 1000
 LINES_PER_S, LINES_BURST = 3_000.0, 20_000.0
-"""64 GPUs and /proc/meminfo five times a second are 600 lines."""
+"""Rate limit; 64 GPUs and /proc/meminfo five times a second are 600 lines."""
 FRAMES_PER_S, FRAMES_BURST = 100.0, 500.0
 BYTES_PER_S, BYTES_BURST = 1.0 * (1 << 20), 8.0 * (1 << 20)
 
@@ -22,7 +22,7 @@ class SmiStream(MarkedStream):
     """An `ItemStream` of the fallback's lines."""
 
     def __init__(self, nonce: str, interval_s: float, python: str | None) -> None:
-        """Wait for the start marker with this nonce; the rest as in `SmiNode`."""
+        """Wait for the start marker with this nonce; other arguments as for `SmiNode`."""
         super().__init__(nonce)
         self._interval_s = interval_s
         self._python = python
@@ -33,7 +33,7 @@ class SmiStream(MarkedStream):
         self._frames = TokenBucket(FRAMES_PER_S, FRAMES_BURST)
 
     def feed(self, data: bytes, now: float) -> Iterator[Item]:
-        """Take the next bytes; consume the iterator to its end before feeding more.
+        """Process the next bytes; exhaust the iterator before feeding more.
 
         Yields:
             `Started` once, then the frames that the bytes make, then at most one `Refused`.

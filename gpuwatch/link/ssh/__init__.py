@@ -1,4 +1,4 @@
-"""The ssh link's transport: the only place that imports paramiko."""
+"""The ssh link's transport; only this package imports paramiko."""
 
 from __future__ import annotations
 

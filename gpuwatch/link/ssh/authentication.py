@@ -1,4 +1,4 @@
-"""Proving who we are, with what was loaded and answered before the screen started."""
+"""Authenticates with keys and answers collected before the screen started."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from gpuwatch.link.stream.carrier import CarrierError
 from gpuwatch.plain import plain
 
 Responder: TypeAlias = Callable[[str, str, "list[tuple[str, bool]]"], "list[str]"]
-"""(title, instructions, [(prompt, echo)]) -> answers: what keyboard-interactive asks."""
+"""(title, instructions, [(prompt, echo)]) -> answers, for keyboard-interactive."""
 
 
 PASSWORD_PROMPTS = 3
-"""A password is sent so often in one login, as OpenSSH's NumberOfPasswordPrompts has it (ssh_config(5))."""
+"""Password attempts per login, as OpenSSH's NumberOfPasswordPrompts (ssh_config(5))."""
 MAX_REQUESTS = 16
-"""Of keyboard-interactive in one login: PAM sends texts without a prompt, too."""
+"""Keyboard-interactive requests per login; PAM also sends texts without a prompt."""
 
 
 class TooManyPromptsError(paramiko.SSHException):
-    """The server asks again and again. It ends the transport, for it is raised in its thread."""
+    """The server repeats its prompts. Raised in the transport's thread, which ends the transport."""
 
 
 class NeedsAnswersError(CarrierError):
-    """The server asks questions, and the person cannot be asked any more."""
+    """The server prompts, and the user can no longer be asked."""
 
 
 @dataclass(frozen=True)
 class Answers:
-    """What may be instructed to a server that wants more than a key."""
+    """Answers for a server that requires more than a key."""
 
     password: str | None = field(default=None, repr=False)
     respond: Responder | None = field(default=None, repr=False)
-    """A person answers; only before the screen starts."""
+    """Asks the user; only before the screen starts."""
 
 
 @dataclass(frozen=True)
@@ -45,13 +45,13 @@ class _Proposal:
     method: str
     label: str
     attempt: Callable[[], Sequence[str]]
-    """Returns the methods that are still wanted; raises when refused."""
+    """Returns the methods still required; raises when refused."""
 
 
 def authenticate(
     transport: paramiko.Transport, host: ResolvedHost, identity: Identity, answers: Answers
 ) -> str:
-    """Log in; the words for what the server accepted.
+    """Log in; return a description of the accepted method.
 
     Raises:
         CarrierError: nothing was accepted.
@@ -130,9 +130,9 @@ def _proposals(
 
 
 def _one_secret(password: str) -> Responder:
-    """Answers a lone hidden prompt with the password, and nothing else: it is no one-time code.
+    """Answers a single hidden prompt with the password, and nothing else (not one-time codes).
 
-    The answer raises TooManyPromptsError beyond `PASSWORD_PROMPTS` passwords or `MAX_REQUESTS` requests.
+    Raises TooManyPromptsError beyond `PASSWORD_PROMPTS` passwords or `MAX_REQUESTS` requests.
     """
     sent = requests = 0
 

@@ -1,4 +1,4 @@
-"""A command on a node, over one session channel of an ssh connection."""
+"""A command on a node, over a session channel of an ssh connection."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class SshCarrier:
         self._stderr_lock = threading.Lock()
 
     def recv(self, limit: int) -> bytes:
-        """Wait for bytes; b"" when the command or the connection ended."""
+        """Wait for bytes; b"" when the command or connection ended."""
         data = self._channel.recv(limit)
         if not data or self._channel.recv_stderr_ready():
             self._take_stderr()
         return data
 
     def send(self, data: bytes) -> None:
-        """Write all of it; a blocked send ends with OSError when the carrier is closed."""
+        """Write all of it; a blocked send fails with OSError when the carrier is closed."""
         try:
             self._channel.sendall(data)
         except (EOFError, paramiko.SSHException) as error:
@@ -45,19 +45,19 @@ class SshCarrier:
             raise OSError("the connection is gone")
 
     def stderr(self) -> str:
-        """The last lines that the command wrote to stderr."""
+        """The command's last lines on stderr."""
         self._take_stderr()
         with self._stderr_lock:
             return whole_lines(self._stderr, _STDERR_LIMIT)
 
     def exit_status(self, timeout_s: float) -> int | None:
-        """What sshd reports; None where the command was ended by a signal, or nothing came in time."""
+        """The status that sshd reports; None if a signal ended the command, or nothing came in time."""
         if not self._channel.status_event.wait(timeout_s) or self._channel.exit_status < 0:
             return None
         return self._channel.exit_status
 
     def close(self) -> None:
-        """End the connection: sshd then ends the session and the command sees the end of its stdin."""
+        """Close the connection; sshd then ends the session, and the command reads the end of its stdin."""
         self._connection.close()
 
     def _take_stderr(self) -> None:

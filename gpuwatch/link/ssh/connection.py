@@ -1,4 +1,4 @@
-"""One authenticated ssh connection, and everything under it."""
+"""An authenticated ssh connection and its stream."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _POLL_S = 5.0
 
 @dataclass(frozen=True)
 class Connection:
-    """Log in with `log_in`; close it once from any thread."""
+    """Created by `log_in`; close it once, from any thread."""
 
     stream: ByteStream
     transport: paramiko.Transport
@@ -30,18 +30,18 @@ class Connection:
 
     @property
     def alive(self) -> bool:
-        """Whether the connection still stands, as far as the kernel has noticed."""
+        """True if the connection is still up, as far as the kernel knows."""
         return self.transport.is_active()
 
     def close(self) -> None:
-        """End it and wait for its thread; safe to call twice."""
+        """Close it and wait for its thread; may be called twice."""
         with self._closing:
             end(self.stream, self.transport)
 
 
 @dataclass(frozen=True)
 class Credentials:
-    """What a login may use."""
+    """Credentials that a login may use."""
 
     identity: Identity
     answers: Answers
@@ -57,7 +57,7 @@ def log_in(
     jump: str | None = None,
     login_timeout_s: float | None = None,
 ) -> Connection:
-    """Check the host's key, then authenticate. Closes the stream on failure.
+    """Verify the host's key, then authenticate. Closes the stream on failure.
 
     Args:
         stream: fresh, nothing read from it.

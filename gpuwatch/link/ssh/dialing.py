@@ -1,4 +1,4 @@
-"""All of a plan's ssh nodes: what must happen before a screen starts, and then a dialer for each."""
+"""All ssh nodes of a plan: prompts before the screen starts, then a dialer for each."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _PERSON_TIMEOUT_S = 120.0  # sshd's own LoginGraceTime
 
 
 class SshDialing:
-    """Resolves configs, loads keys, asks what must be asked; afterwards nothing ever prompts."""
+    """Resolves configs, loads keys and prompts; afterwards it never prompts."""
 
     def __init__(self, specs: Sequence[NodeSpec], options: LinkOptions, ask: Ask | None) -> None:
-        """May take as long as jump hosts take to connect. A node that cannot be reached fails in its dialer.
+        """May take as long as jump hosts take to connect. An unreachable node fails in its dialer.
 
         Args:
             specs: the nodes.
@@ -69,11 +69,11 @@ class SshDialing:
                 raise
 
     def dialer(self, spec: NodeSpec) -> Dialer:
-        """What opens a carrier to this node: an `SshCarrier`, whose `facts` show how it got in."""
+        """The dialer of this node: returns an `SshCarrier` whose `facts` describe the login."""
         return partial(self._dial, spec.name)
 
     def close(self) -> None:
-        """End every connection and every login under way."""
+        """Close every connection and abort logins in progress."""
         with self._lock:
             self._closed = True
             streams = list(self._streams)
@@ -85,7 +85,7 @@ class SshDialing:
             jump.close()
 
     def _open_jumps(self, ask: Ask) -> None:
-        """Open the jump hosts while a person can still answer; those that ask nothing go side by side."""
+        """Open the jump hosts while the user can still answer; those without prompts in parallel."""
         for _, group in groupby(sorted(self._jumps, key=len), key=len):
             chains = list(group)
             with ThreadPoolExecutor(self._options.connect_workers) as pool:
@@ -100,7 +100,7 @@ class SshDialing:
                     person.raise_if_interrupted()  # else the first dial through it states what is wrong
 
     def _open_jump(self, chain: Chain) -> bool:
-        """Whether it wants answers from a person."""
+        """Open a jump host; True if it prompts."""
         try:
             self._jumps[chain].connect()
         except NeedsAnswersError:
@@ -122,7 +122,7 @@ class SshDialing:
     def _connect(
         self, host: ResolvedHost, jumps: Chain, answers: Answers, tcp_s: float | None = None
     ) -> Connection:
-        """Connect and log in; `tcp_s` bounds the wait for TCP alone (seconds), None: as the login."""
+        """Connect and log in; `tcp_s` limits the TCP connect (seconds), None: as the login."""
         timeout = self._timeout(host)
         credentials = Credentials(self._keyring.identity(host), answers, self._policy)
         login_timeout = _PERSON_TIMEOUT_S if answers.respond is not None else timeout

@@ -1,6 +1,6 @@
-"""Reading ssh_config where there is no `ssh` to ask: with paramiko's parser, and only what that reads right.
+"""Reads ssh_config without `ssh`: by paramiko's parser, limited to what that handles correctly.
 
-It ignores Include and takes an unknown Match for a match; a file with either is refused, not guessed at.
+It ignores Include and treats an unknown Match as matching, so files with either are refused.
 """
 
 from __future__ import annotations
@@ -77,6 +77,6 @@ def _refuse_what_is_misread(file: Path, text: str) -> None:
 
 
 def _included(pattern: str, file: Path) -> bool:
-    """Whether an Include names a file that exists; a relative name is looked up beside the config."""
+    """True if an Include matches an existing file; relative names are relative to the config."""
     path = file.parent / Path(pattern).expanduser()
     return any(Path(path.anchor).glob(str(path.relative_to(path.anchor))))

@@ -41,26 +41,26 @@ _JOIN_S = 2.0
 
 @dataclass(frozen=True)
 class HostKeyPolicy:
-    """What to do about a key that known_hosts does not have."""
+    """What to do with a key that is not in known_hosts."""
 
     accept_new: bool
     config_file: str | None
-    """Named in the command that accepts a key."""
+    """Mentioned in the command that accepts a key."""
 
 
 @dataclass(frozen=True)
 class TrustedHost:
-    """The key that a host proved to have, and why it is trusted."""
+    """The verified key of a host, and why it is trusted."""
 
     key: str
     verified_by: str | None
-    """The line that vouches for it; None: nothing did before, and it was accepted now."""
+    """The line that verifies it; None: it was accepted now."""
     accepted_at: str | None = None
-    """Where a key that was accepted now is recorded."""
+    """The file in which an accepted key was recorded."""
 
 
 def end(stream: ByteStream, transport: paramiko.Transport) -> None:
-    """Close both and wait for the transport's thread; safe to call twice."""
+    """Close both and wait for the transport's thread; may be called twice."""
     stream.close()
     transport.close()
     if transport.is_alive() and transport is not threading.current_thread():
@@ -73,7 +73,7 @@ def negotiate(
     policy: HostKeyPolicy,
     timeout_s: float,
 ) -> tuple[paramiko.Transport, TrustedHost]:
-    """Exchange keys and check the host's; nothing of the user has been sent yet when this returns.
+    """Exchange keys and verify the host's; nothing of the user has been sent when this returns.
 
     Raises:
         CarrierError: the far side does not speak ssh, or its key is not trusted.

@@ -1,4 +1,4 @@
-"""Jump hosts: one shared connection each, with a direct-tcpip channel per node behind it."""
+"""Jump hosts: one shared connection each, with a direct-tcpip channel per node."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MAX_LOGINS = 8  # nodes that log in through one jump host at once; more only ma
 
 
 class JumpHost:
-    """Connects when it is first needed and again when the connection died."""
+    """Connects at first use, and again if the connection died."""
 
     def __init__(self, host: ResolvedHost, connect: Callable[[], Connection]) -> None:
         self.host = host
@@ -32,20 +32,15 @@ class JumpHost:
         self._failure: CarrierError | None = None
 
     def connect(self) -> None:
-        """Connect now.
-
-        Raises:
-            CarrierError: as the login states it.
-        """
         self._living()
 
     def adopt(self, connection: Connection) -> None:
-        """Use a connection that was opened before the screen, with a person's answers."""
+        """Use a connection opened before the screen started, with the user's answers."""
         with self._lock:
             self._connection, self._adopted = connection, True
 
     def open(self, target: ResolvedHost, timeout_s: float) -> JumpStream:
-        """A stream to a node behind this host.
+        """Open a stream to a node behind this host.
 
         Raises:
             CarrierError: the jump host cannot be reached, or it cannot reach the node.
@@ -73,7 +68,7 @@ class JumpHost:
         return JumpStream(channel)
 
     def close(self) -> None:
-        """End the shared connection; every node behind it then sees the end of its stream."""
+        """Close the shared connection; the streams of nodes behind it then end."""
         with self._lock:
             connection, self._connection = self._connection, None
         if connection is not None:

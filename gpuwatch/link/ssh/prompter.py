@@ -1,4 +1,4 @@
-"""A person who answers a jump host's questions before the screen starts."""
+"""Asks the user a jump host's questions before the screen starts."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from gpuwatch.link.stream.options import Ask
 from gpuwatch.plain import plain
 
 MAX_PROMPTS = 8
-"""Of one question; a password, a code and a choice are three."""
+"""Prompts per request; a password, a code and a choice are three."""
 MAX_CHARACTERS = 500
-"""Of each text; a host that is not trusted yet writes them."""
+"""Characters of each text; it comes from a host that is not trusted yet."""
 
 
 class Prompter:
@@ -20,7 +20,7 @@ class Prompter:
         self._interrupted: BaseException | None = None
 
     def respond(self, title: str, instructions: str, prompts: list[tuple[str, bool]]) -> list[str]:
-        """Ask each prompt in turn. Runs in paramiko's thread, so an interruption is kept, not raised here."""
+        """Ask each prompt in turn. Runs in paramiko's thread, so an interruption is stored, not raised."""
         heading = " ".join(part for part in (_shown(title), _shown(instructions)) if part)
         answers = []
         for prompt, echo in prompts[:MAX_PROMPTS]:
@@ -29,7 +29,7 @@ class Prompter:
         return answers + [""] * (len(prompts) - len(answers))
 
     def raise_if_interrupted(self) -> None:
-        """Raise what ended the questions early (Ctrl-C, end of input)."""
+        """Raise what interrupted the questions (Ctrl-C, end of input)."""
         if self._interrupted is not None:
             raise self._interrupted
 

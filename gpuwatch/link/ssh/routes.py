@@ -1,4 +1,4 @@
-"""The way to each node: itself and the jump hosts before it, as ssh_config and the hosts file state."""
+"""The route to each node: the node and its jump hosts, from ssh_config and the hosts file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MAX_RESOLVERS = 4  # `ssh -G` takes 3.4 ms; more at once only queue for the cor
 
 @dataclass(frozen=True)
 class Route:
-    """A node and the jump hosts to it, the nearest to us first."""
+    """A node and its jump hosts, nearest to us first."""
 
     target: ResolvedHost
     jumps: tuple[ResolvedHost, ...] = ()
@@ -36,7 +36,7 @@ class Route:
 
 
 class Routes:
-    """Finds routes; each distinct query is resolved once."""
+    """Resolves routes; each distinct query once."""
 
     def __init__(self, config_file: str | None) -> None:
         self._config_file = config_file
@@ -45,7 +45,7 @@ class Routes:
         self._lock = threading.Lock()
 
     def find(self, specs: Sequence[NodeSpec]) -> dict[str, Route | CarrierError]:
-        """The route of every node by its name, or why it has none."""
+        """Node name -> its route, or why it has none."""
         with ThreadPoolExecutor(_MAX_RESOLVERS) as pool:
             return dict(zip((spec.name for spec in specs), pool.map(self._find_one, specs), strict=True))
 
@@ -109,7 +109,7 @@ class Routes:
 
 
 def jump_words(jumps: Sequence[ResolvedHost]) -> str | None:
-    """The jump hosts for a sentence; None without."""
+    """The jump hosts as text; None without."""
     return ", ".join(host.where for host in jumps) or None
 
 

@@ -1,1 +1,1 @@
-"""What starts the agent on a node: loader, bundle, settings, reasons of failure."""
+"""Starting the agent on a node: loader, bundle, settings, reasons of failure."""

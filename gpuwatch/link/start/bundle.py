@@ -1,8 +1,8 @@
-"""What starts the agent on a node with nothing written there: the loader line and the bundle.
+"""The loader command and the bundle, which start the agent without writing anything on the node.
 
 The loader is the one shell command of a link. The bundle follows on stdin: a decimal length line, that many
 zlib bytes (`node_start.py` and the source texts of the agent and pynvml), and the config as one JSON line.
-The probe's launcher goes the same way with other sources and another entry
+The probe's launcher is started the same way with other sources and another entry
 (`probe.orchestration.nodes.shipping`).
 """
 
@@ -42,7 +42,7 @@ _TYPES_ONLY = re.compile(r"(?m)^TYPE_CHECKING = False\nif TYPE_CHECKING:\n(?:[ \
 """Imports for type comments, which never run."""
 _DOCSTRING = re.compile(r'(?m)^([ \t]*)"""(?:[^"\\]|"(?!""))*"""$')
 _INDENT = re.compile(r'(?m)("""(?:[^"\\]|"(?!""))*""")|^(?: {4})+')
-"""The blanks of a line, or a literal of several lines, whose blanks stay."""
+"""Leading blanks of a line, or a multi-line literal, whose blanks stay."""
 _SAFE_PATH = re.compile(r"[\w@%+=:,./~-]+", re.ASCII)
 
 
@@ -86,7 +86,7 @@ def bundle(config: Mapping[str, Any], modules: Mapping[str, str] | None = None) 
 
 
 def framed(body: bytes, config: Mapping[str, Any]) -> bytes:
-    """What stands on stdin: the length of the body, the body, and the config as one line."""
+    """The bytes on stdin: length of the body, the body, and the config as one line."""
     return b"%d\n" % len(body) + body + json.dumps(dict(config)).encode() + b"\n"
 
 
@@ -103,11 +103,10 @@ def _installed_body() -> bytes:
 
 
 def without_prose(source: str) -> str:
-    """A module without docstrings, comments of their own or of types, and imports for those.
+    """A module without docstrings, comments, and imports for type comments.
 
-    Every statement stays on its old line.
-
-    A quarter of the bundle is prose, and every connection sends it. Tabs indent: they pack better.
+    Every statement keeps its line number. A quarter of the bundle would be prose, which every connection
+    would send. Tabs indent, because they compress better.
     """
     untyped = _TYPES_ONLY.sub(lambda found: "\n" * found[0].count("\n"), source)
     bare = _DOCSTRING.sub(_emptied, _COMMENT.sub("", untyped))
@@ -119,7 +118,7 @@ def _emptied(docstring: re.Match[str]) -> str:
 
 
 def sources(folder: Path, package: str) -> dict[str, str]:
-    """Module name -> source text of all modules below a folder, under the name of a package."""
+    """Module name -> source text of all modules below a folder, under a package's name."""
     found = {}
     for file in sorted(folder.rglob("*.py")):
         inside = file.relative_to(folder).with_suffix("").parts
@@ -129,7 +128,7 @@ def sources(folder: Path, package: str) -> dict[str, str]:
 
 
 def pynvml_source() -> str:
-    """The source text of the installed NVML binding.
+    """Source text of the installed NVML binding.
 
     Raises:
         RuntimeError: it is not installed.

@@ -1,4 +1,4 @@
-"""Why a connection ended, as one sentence with the remedy. Pure: text in, text out."""
+"""The reason of a connection's end, as one sentence with the remedy. Pure: text in, text out."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ QUOTED_CHARACTERS = 160
 
 @dataclass(frozen=True)
 class Ending:
-    """Why a connection is over."""
+    """Why a connection ended."""
 
     reason: str
     final: bool = False
-    """Trying again cannot help without a person."""
+    """True: a retry cannot help without the user."""
     no_python: bool = False
-    """The node has /bin/sh and no interpreter for the agent."""
+    """True: the node has /bin/sh but no interpreter for the agent."""
 
 
 def before_start(noise: str, stderr: str, python: str | None, what: str = "agent") -> Ending:
-    """The stream ended before the agent spoke.
+    """The stream ended before the agent's start marker.
 
     Args:
         noise: What came on stdout.
@@ -65,7 +65,7 @@ def _no_python(python: str | None, *, smi: bool) -> Ending:
 
 
 def after_start(bye: str | None, stderr: str, what: str = "agent") -> Ending:
-    """The stream ended while the agent (or `what`) ran; `bye` is its own last word."""
+    """The stream ended while the agent (or `what`) ran; `bye` is its last message."""
     if _is_traceback(stderr):
         return Ending(_failed(stderr, what))
     if bye is not None:
@@ -78,7 +78,7 @@ def after_start(bye: str | None, stderr: str, what: str = "agent") -> Ending:
 
 
 def not_started_in(seconds: float, noise: str) -> Ending:
-    """The start marker did not come in time."""
+    """The start marker did not arrive in time."""
     words = shown_lines(noise, 2)
     received = f'it sent "{_quote(words)}" and then nothing' if words else "not a word came"
     return Ending(
@@ -88,7 +88,7 @@ def not_started_in(seconds: float, noise: str) -> Ending:
 
 
 def silent_for(seconds: float) -> Ending:
-    """A live link fell silent."""
+    """A live link became silent."""
     return Ending(f"no word for {seconds:.0f} s, so the link was closed; the node or the way to it hangs")
 
 

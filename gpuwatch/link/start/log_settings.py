@@ -1,4 +1,4 @@
-"""What the agents are reported about logs: where they are, and what to look for in them."""
+"""The agents' log settings: where logs are, and the rules."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from typing import Any
 from gpuwatch.hosts.plan import Plan
 
 VARIABLE = "GPUWATCH_DISCOVER"
-"""`off` in the environment: the logs of ended jobs are not searched for in this call."""
+"""`off` in the environment disables the search for logs of ended jobs."""
 
 
 class LogConfig:
-    """The part of an agent's config that is about logs; what is the same for every node is made once.
+    """The log part of an agent's config; what is equal for all nodes is built once.
 
-    It is made in the first link's thread, so that no screen waits for the rule packs to be read.
+    It is built in the first link's thread, so that no screen waits for rule packs.
     """
 
     def __init__(self, plan: Plan, earlier: Mapping[str, Sequence[str]] | None = None) -> None:
@@ -31,10 +31,10 @@ class LogConfig:
         self._config: dict[str, Any] | None = None
 
     def config(self, node: str) -> dict[str, Any]:
-        """What concerns logs in the config of an agent.
+        """The log settings in an agent's config.
 
-        `logs` and `log_options` (globs), `discover` (whether ended jobs are searched for) and `rules`
-        (base64 of zlib of the compiled rules as JSON).
+        `logs` and `log_options` (globs), `discover` (whether ended jobs are searched for) and `rules` (base64
+        of zlib of the compiled rules as JSON).
 
         Raises:
             RulesError: a pack cannot be used.
@@ -51,7 +51,7 @@ class LogConfig:
 
 
 def packed_rules(extra: tuple[str, ...]) -> str:
-    """The built-in packs and these as they travel."""
+    """The built-in packs and these, encoded for sending."""
     from gpuwatch.rules.compiling.keep import compiled_or_kept  # noqa: PLC0415 - only who dials an agent pays for it
     from gpuwatch.rules.load import load_packs  # noqa: PLC0415 - loaded when it is needed
     from gpuwatch.rules.model.checkpoint_lines import CHECKPOINT_RULES  # noqa: PLC0415 - loaded when it is needed

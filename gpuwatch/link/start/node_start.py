@@ -1,7 +1,7 @@
-"""RUNS ON THE NODE (Python 3.6 and later): the first code of the bundle, shipped as text.
+"""RUNS ON THE NODE (Python 3.6 and later): the first code of the bundle, sent as text.
 
-It makes the shipped sources importable without a file, hands the entry module (the agent, or the probe's) its
-streams, and leaves with its status. Annotations stand in quotes: 3.6 to 3.8 cannot evaluate them.
+It makes the sent sources importable without files, gives the entry module (the agent, or the probe's
+launcher) its streams, and exits with its status. Annotations are quoted: 3.6 to 3.8 cannot evaluate them.
 """
 
 import json
@@ -13,17 +13,17 @@ from types import ModuleType, TracebackType
 
 PACKAGE = "gpuwatch_agent"
 ITSELF = PACKAGE + ".node_start"
-"""The name under which this text is among the shipped sources."""
+"""The name of this text among the sent sources."""
 
 
 class ShippedSources:
-    """Finds and loads modules from their source texts; each is compiled only when it is imported."""
+    """Finds and loads modules from source texts; each is compiled at its import."""
 
     def __init__(self, sources: "dict[str, str]") -> None:
         self._sources = sources
 
     def find_spec(self, name: str, _path: object = None, _target: object = None) -> "ModuleSpec | None":
-        """State that a shipped module is ours, before the node's own modules are asked."""
+        """Find a sent module before the node's own modules are searched."""
         if name not in self._sources:
             return None
         spec = ModuleSpec(name, self, origin=self._file(name), is_package=self._is_package(name))  # type: ignore[arg-type]
@@ -31,7 +31,7 @@ class ShippedSources:
         return spec
 
     def create_module(self, _spec: object) -> None:
-        """Leave the making of the module object to the interpreter."""
+        """Use the interpreter's default module object."""
         return
 
     def exec_module(self, module: ModuleType) -> None:
@@ -41,14 +41,14 @@ class ShippedSources:
         exec(code, vars(module))  # noqa: S102 - importing is running
 
     def get_source(self, name: str) -> str:
-        """Give tracebacks the lines to quote: linecache asks here when there is no such file."""
+        """Provide source lines for tracebacks: linecache asks here when there is no such file."""
         return self._sources[name]
 
     def program(self, entry: str, prefixes: "tuple[str, ...]") -> str:
-        """Give the source text that starts another of our modules in an interpreter of its own.
+        """The source text that starts another sent module in a new interpreter.
 
-        `entry` is the module whose `run` is called. Only the modules whose names begin with one of the
-        prefixes go along, and the packages that they are in.
+        `entry` is the module whose `run` is called. Only modules with one of the name prefixes are included,
+        and their packages.
         """
         above = tuple(prefix[:end] for prefix in prefixes for end, sign in enumerate(prefix) if sign == ".")
         part = {n: text for n, text in self._sources.items() if n in above or n.startswith(prefixes)}
@@ -62,7 +62,7 @@ class ShippedSources:
 
 
 def start(sources: "dict[str, str]", entry: str) -> None:
-    """Read the config line, run the entry, and leave at once with its status, whatever threads still hang."""
+    """Read the config line, run the entry, and exit at once with its status, even if threads hang."""
 
     def show(kind: "type[BaseException]", error: BaseException, trace: "TracebackType | None") -> None:
         import traceback  # noqa: PLC0415 - only a failure needs it

@@ -1,1 +1,1 @@
-"""Bytes to frames within bounds: carrier, limits, clock, inbox."""
+"""Bytes to frames, with limits: carrier, limits, clock, inbox."""

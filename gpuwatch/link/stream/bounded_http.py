@@ -1,4 +1,7 @@
-"""One request over HTTP within bounds of time and size. No redirect is followed: secrets would go along."""
+"""HTTP requests with limits on time and size.
+
+Redirects are not followed, since they would get the secrets.
+"""
 
 from __future__ import annotations
 
@@ -22,22 +25,22 @@ MAX_REASON_CHARS = 120
 
 
 class HttpError(Exception):
-    """No answer, or another one than 2xx; the text is harmless and holds no part of the URL."""
+    """No answer, or not a 2xx one; the text is sanitized and contains no part of the URL."""
 
     def __init__(self, reason: str, headers: Message | None = None, body: bytes = b"") -> None:
         super().__init__(plain(reason)[:MAX_REASON_CHARS])
         self.headers = headers
         self.body = body
-        """The beginning of an answer that is a refusal."""
+        """The beginning of a refusal's body."""
 
 
 class NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Makes of a redirect an answer like any other that is not 2xx."""
+    """Treats redirects like any other non-2xx answer."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str
     ) -> None:
-        """Follow nothing."""
+        """Do not follow."""
 
 
 _opener = urllib.request.build_opener(NoRedirects, BoundedHTTP, BoundedHTTPS)
@@ -56,7 +59,7 @@ def split_login(url: str) -> tuple[str, dict[str, str]]:
 def post(
     url: str, body: bytes, headers: Mapping[str, str], silence_s: float, whole_s: float, most: int
 ) -> bytes:
-    """POST once; at most `most` bytes of the answer, and one more where it is longer.
+    """Send one POST request; return at most `most` bytes of the answer, and one more if it is longer.
 
     Args:
         url: http or https.
@@ -73,7 +76,7 @@ def post(
 
 
 def get(url: str, headers: Mapping[str, str], silence_s: float, whole_s: float, most: int) -> bytes:
-    """GET once, with the bounds of `post`.
+    """Send one GET request, with the limits of `post`.
 
     Raises:
         HttpError: no answer in time, or another one than 2xx.

@@ -1,4 +1,4 @@
-"""A carrier: a two-way byte stream to a command that runs on a node, under a link."""
+"""A carrier: a two-way byte stream to a command on a node, below a link."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 class CarrierError(Exception):
     """The stream cannot be opened; the message is one sentence with the remedy, safe to show.
 
-    `final` states that trying again cannot help without a person (wrong key, changed host key, bad config).
+    `final`: a retry cannot help without the user (wrong key, changed host key, bad config).
     """
 
     def __init__(self, message: str, *, final: bool = False) -> None:
@@ -28,18 +28,18 @@ class Carrier(Protocol):
         ...
 
     def stderr(self) -> str:
-        """The last lines that the remote side wrote to stderr (or the child's, for a command)."""
+        """The last lines on stderr of the remote side (or of the child, for a command)."""
         ...
 
     def exit_status(self, timeout_s: float) -> int | None:
-        """The command's exit status once its output has ended; minus the signal that ended it.
+        """The command's exit status after the end of its output; minus a signal.
 
-        None: it did not come within `timeout_s` seconds, or the way to the node carries none.
+        None: not available within `timeout_s` seconds, or not transported.
         """
         ...
 
     def close(self) -> None:
-        """End the stream and everything that was started for it; safe to call twice."""
+        """End the stream and everything started for it; may be called twice."""
         ...
 
 

@@ -1,24 +1,24 @@
-"""Comparing a node's clock with ours from pings and their replies."""
+"""Compares a node's clock with ours, from pings and replies."""
 
 from __future__ import annotations
 
 from gpuwatch.link.stream.inbox import ClockReading
 
 WINDOW_S = 60.0
-"""Long enough to find a quiet moment, short enough to follow a drifting clock (100 ppm: 6 ms)."""
+"""Seconds: long enough to include a quiet moment, short enough to follow drift (100 ppm: 6 ms)."""
 SLEW_S = 0.1
-"""How far a clock may be slewed in that time; if readings differ by more, it jumped between them."""
+"""Seconds by which a clock may be slewed in that time; larger differences are jumps."""
 
 
 class ClockComparison:
-    """Keeps the comparison with the smallest error of the last minute, as NTP does (RFC 5905)."""
+    """Keeps the reading with the smallest error in the last minute, as NTP does (RFC 5905)."""
 
     def __init__(self) -> None:
         self._readings: list[tuple[float, ClockReading]] = []
         self._reported: ClockReading | None = None
 
     def add(self, now: float, our_time: float, their_time: float, round_trip_s: float) -> ClockReading | None:
-        """Take one reply in.
+        """Add a reply; return the best reading if it changed.
 
         Args:
             now: Monotonic seconds at which the reply came.
@@ -41,5 +41,5 @@ class ClockComparison:
 
 
 def _agree(before: ClockReading, newest: ClockReading) -> bool:
-    """Whether both readings fit a clock that did not jump, within their error bounds."""
+    """True if two readings agree within their error bounds (no clock step in between)."""
     return abs(before.offset_s - newest.offset_s) <= before.error_s + newest.error_s + SLEW_S

@@ -1,7 +1,11 @@
-"""From an agent's bytes to frames. Pure: bytes and the time go in, items come out; every bound is here.
+r"""Decodes an agent's bytes into frames. Pure: bytes and the time in, items out; all limits are here.
 
-Before the start marker everything is the login shell's noise. After it comes one zlib stream of JSON lines.
-The far end is not trusted: noise, inflated bytes, line length and frames a second are all limited.
+Before the start marker everything is the login shell's output. After it comes one zlib stream of JSON lines.
+The far end is not trusted: shell output, inflated bytes, line length and frames per second are limited.
+
+Example: `Welcome!\nGPUWATCH1 NONCE\n` and a zlib stream arrive. `Welcome!` is kept as `noise`, the marker
+with the right nonce yields `Started`, and each inflated line yields a frame; a line that is no valid frame is
+counted and yields one `Refused` with the reason.
 """
 
 from __future__ import annotations
@@ -17,48 +21,51 @@ from gpuwatch.wire import MAX_LINE_BYTES, AnyFrame, FrameError, Lines, Reply, Sa
 
 INFLATE_STEP_BYTES = 256 * 1024
 SAMPLE_BYTES = 4096
-"""Of a GPU or the host in one sample, which replaces the one before."""
+"""Bytes of a GPU or host in one sample, which replaces the previous one."""
 
 
 @dataclass(frozen=True)
 class StreamLimits:
-    """Allowances that refill with time; an agent at 10 Hz with all its GPUs stays a hundred times below."""
+    """Rate limits; an agent at 10 Hz with all its GPUs stays a hundred times below."""
 
     frames_per_s: float = 200.0
     frames_burst: float = 1_000.0
-    """A node that was stopped sends what piled up, all at once."""
+    """A node that was stopped sends everything that accumulated at once."""
     bytes_per_s: float = 8.0 * (1 << 20)
-    """Inflated bytes; over it the stream is given up, because zlib cannot be skipped."""
+    """Inflated bytes per second; above it the stream is closed, because zlib data cannot be skipped."""
     bytes_burst: float = 32.0 * (1 << 20)
     kept_bytes_per_s: float = 512.0 * (1 << 10)
-    """Of frames whose text is kept (findings, events, lists); with 512 log files an agent stays under it."""
+    """Bytes per second of stored frames (findings, events, lists).
+
+    An agent with 512 log files stays below.
+    """
     kept_bytes_burst: float = 24.0 * (1 << 20)
     """A backlog of thousands of findings comes at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The agent's start marker came."""
+    """The agent's start marker arrived."""
 
 
 Item: TypeAlias = Started | AnyFrame | Refused
 
 
 class ItemStream(Protocol):
-    """What a call makes of the bytes that it reads."""
+    """The parser of a call's bytes."""
 
     @property
     def started(self) -> bool:
-        """Whether the start marker came."""
+        """True once the start marker arrived."""
         ...
 
     @property
     def noise(self) -> str:
-        """What came before it, as it came."""
+        """The raw output before it."""
         ...
 
     def feed(self, data: bytes, now: float) -> Iterator[Item]:
-        """Take the next bytes, at `now` (monotonic seconds).
+        """Process the next bytes, at `now` (monotonic seconds).
 
         Raises:
             StreamError: the stream cannot go on.
@@ -67,7 +74,7 @@ class ItemStream(Protocol):
 
 
 class MarkedStream:
-    """A stream that begins behind a start marker, and counts what it refuses."""
+    """A stream that starts after a marker, and counts refused data."""
 
     def __init__(self, nonce: str) -> None:
         self._start = StartFinder(nonce)
@@ -75,22 +82,22 @@ class MarkedStream:
 
     @property
     def started(self) -> bool:
-        """Whether the start marker came."""
+        """True once the start marker arrived."""
         return self._start.found
 
     @property
     def noise(self) -> str:
-        """What came before the start marker, as it came: clean it before it is shown."""
+        """The raw output before the start marker: sanitize it before display."""
         return self._start.noise
 
 
 class FrameStream(MarkedStream):
-    """Feed it what arrives, in pieces of any size."""
+    """Feed it the received bytes, in pieces of any size."""
 
     def __init__(
         self, nonce: str, limits: StreamLimits | None = None, kept: TokenBucket | None = None
     ) -> None:
-        """`kept`: of bytes that are kept, where it goes on over several connections."""
+        """`kept`: bucket for stored bytes, shared by all of a node's connections."""
         super().__init__(nonce)
         self._limits = limits or StreamLimits()
         self._inflate = zlib.decompressobj()
@@ -100,7 +107,7 @@ class FrameStream(MarkedStream):
         self._kept = kept or kept_allowance(self._limits)
 
     def feed(self, data: bytes, now: float) -> Iterator[Item]:
-        """Take the next bytes; consume the iterator to its end before feeding more.
+        """Process the next bytes; exhaust the iterator before feeding more.
 
         Args:
             data: What was read, of any length.
@@ -167,13 +174,13 @@ class FrameStream(MarkedStream):
 
 
 def kept_allowance(limits: StreamLimits | None = None) -> TokenBucket:
-    """Of the bytes of one node that are kept."""
+    """Token bucket for the stored bytes of one node."""
     limits = limits or StreamLimits()
     return TokenBucket(limits.kept_bytes_per_s, limits.kept_bytes_burst)
 
 
 def kept_bytes(frame: AnyFrame, size: int) -> int:
-    """How many of a frame's bytes stay in memory once the next frame has come; answers are asked for."""
+    """How many of a frame's bytes stay in memory after the next frame; answers do not count (requested)."""
     if isinstance(frame, (Lines, Reply)):
         return 0
     if isinstance(frame, Sample):

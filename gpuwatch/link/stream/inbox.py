@@ -1,4 +1,4 @@
-"""Where links put what arrives: one bounded queue that the session drains at its own pace.
+"""The inbox: a bounded queue for everything that links receive, drained by the session.
 
 Reader threads only append (0.1-0.2 us); nothing is posted to the screen per frame.
 """
@@ -18,20 +18,20 @@ Phase: TypeAlias = Literal["connecting", "live", "lost"]
 
 @dataclass(frozen=True, slots=True)
 class LinkStatus:
-    """How a link does. Staleness is not here: it is judged from the age of the last frame."""
+    """State of a link. Staleness is not included: it follows from the age of the last frame."""
 
     phase: Phase
     reason: str = ""
     """One sentence with the remedy, safe to show."""
     retry_at: float | None = None
-    """Monotonic time of the next attempt; None: no further attempt is planned."""
+    """Monotonic time of the next attempt; None: none is planned."""
     attempt: int = 0
     noise: str = ""
-    """What the login shell printed before the agent spoke."""
+    """Output of the login shell before the agent's start."""
     start_s: float | None = None
-    """Seconds from the remote command to the agent's start marker (a slow rc file shows here)."""
+    """Seconds from the remote command to the agent's start marker; slow rc files show here."""
     login: LoginFacts | None = None
-    """How the ssh connection was made, once it was; None for other links."""
+    """How the ssh connection was made, once it is; None for other links."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +46,10 @@ class ClockReading:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Bytes that were not a frame; counted and shown, never fatal."""
+    """Bytes that were no frame; counted and shown, never fatal."""
 
     reason: str
-    """Of the newest, where there are several."""
+    """The newest reason."""
     count: int = 1
 
 
@@ -58,7 +58,7 @@ Content: TypeAlias = AnyFrame | LinkStatus | ClockReading | Refused
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """Something that came from a node, and when (our monotonic clock)."""
+    """Something received from a node, and when (our monotonic clock)."""
 
     node: str
     at: float
@@ -66,7 +66,7 @@ class Arrival:
 
 
 class Inbox:
-    """A bounded queue. When full the oldest `Sample` goes, never anything else, and the loss is counted."""
+    """A bounded queue. When full, the oldest `Sample` is dropped, nothing else, and the loss is counted."""
 
     def __init__(self, limit: int = 20_000) -> None:
         self._queue: deque[Arrival] = deque()

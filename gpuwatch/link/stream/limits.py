@@ -1,4 +1,4 @@
-"""What bounds a stream from a node: noise, line length, rates, refusals. The far end is not trusted."""
+"""Limits on a node's stream: login output, line length, rates, refusals. The far end is not trusted."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ NOISE_LIMIT_BYTES = 64 * 1024
 
 
 class StreamError(Exception):
-    """The stream cannot go on; the message is a sentence that is safe to show."""
+    """The stream cannot continue; the message is a sentence that is safe to show."""
 
 
 class StartFinder:
-    """Looks for the start marker; all before it is the login shell's noise."""
+    """Searches for the start marker; everything before it is login shell output."""
 
     def __init__(self, nonce: str, mark: str = START_MARK) -> None:
         self.found = False
@@ -25,11 +25,11 @@ class StartFinder:
 
     @property
     def noise(self) -> str:
-        """What came before the start marker, as it came: clean it before it is shown."""
+        """The raw output before the start marker: sanitize it before display."""
         return self._noise.decode("utf-8", "replace")
 
     def look(self, data: bytes) -> bytes | None:
-        """Take the next bytes; what follows the marker, or None while it has not come.
+        """Process the next bytes; return what follows the marker, or None until it arrives.
 
         Raises:
             StreamError: endless noise.
@@ -52,7 +52,7 @@ class StartFinder:
 
 
 class LineSplitter:
-    """Lines of bounded length out of chunks; an overlong line comes out as None, once."""
+    """Splits chunks into lines of limited length; an overlong line is returned as None, once."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -60,7 +60,7 @@ class LineSplitter:
         self._size = 0
 
     def split(self, chunk: bytes) -> Iterator[bytes | None]:
-        """The lines that end in this chunk; what is left waits for the next."""
+        """The lines that end in this chunk; the rest waits for the next."""
         *ended, rest = chunk.split(b"\n")
         for piece in ended:
             self._keep(piece)
@@ -84,7 +84,7 @@ class TokenBucket:
         self._left, self._at = burst, 0.0
 
     def spend(self, amount: float, now: float) -> bool:
-        """Take `amount` out at `now` (monotonic seconds); False when there is too little."""
+        """Take `amount` at `now` (monotonic seconds); False if there are too few tokens."""
         self._left = min(self._burst, self._left + max(0.0, now - self._at) * self._per_s)
         self._at = now
         if amount > self._left:
@@ -103,12 +103,12 @@ class Refusals:
         self._reported_at = float("-inf")
 
     def add(self, reason: str) -> None:
-        """Count one."""
+        """Count one refusal."""
         self._count += 1
         self._reason = reason
 
     def due(self, now: float) -> list[Refused]:
-        """The refusals since the last time, as one, at most once a second."""
+        """The refusals since the last call, merged, at most once a second."""
         if not self._count or now - self._reported_at < self._EVERY_S:
             return []
         reported = Refused(self._reason, self._count)

@@ -1,4 +1,4 @@
-"""What every link is to the session: something that starts, answers requests and closes."""
+"""The interface of links for the session: start, send requests, close."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from gpuwatch.wire import AnyRequest
 
 
 class Link(Protocol):
-    """Delivers a node's frames into an inbox until closed; reconnects by itself."""
+    """Delivers a node's frames into an inbox until closed; reconnects automatically."""
 
     node: str
 
     def start(self) -> None:
-        """Begin; returns at once. Progress and failures arrive as `LinkStatus` in the inbox."""
+        """Start; does not block. Progress and failures arrive as `LinkStatus` in the inbox."""
         ...
 
     def send(self, request: AnyRequest) -> bool:
-        """Hand a request to the agent; False when the link is not live."""
+        """Send a request to the agent; False if the link is not live."""
         ...
 
     def retry(self) -> None:
-        """Try again now instead of at `LinkStatus.retry_at`; nothing where no attempt is waited for."""
+        """Retry now instead of at `LinkStatus.retry_at`; no effect if no attempt is pending."""
         ...
 
     def hang_up(self, reason: str) -> None:
-        """End the connection, which is then lost for this reason and dialled again; returns at once."""
+        """Close the connection for a reason; it is then reconnected. Does not block."""
         ...
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What a login turned out to be: shown by `gpuwatch hosts check`."""
+"""The result of a login, as shown by `gpuwatch hosts check`."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ class LoginFacts:
     verified_by: str | None
     """`key at FILE:LINE` of known_hosts, or `certificate authority at FILE:LINE`; None: accepted now."""
     accepted_at: str | None
-    """`FILE:LINE` of known_hosts, where a key that nothing vouches for was recorded by this login."""
+    """`FILE:LINE` of known_hosts where this login recorded an unverified key."""
     authenticated_by: str
-    """The method that the server accepted, with the key's name."""
+    """The accepted method, with the key's name."""

@@ -1,4 +1,4 @@
-"""What the person chose on the command line about connecting, and how to ask them something."""
+"""The user's connection options from the command line, and the prompt callback."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ class LinkOptions:
     """Connection options that hold for every node."""
 
     accept_new_host_keys: bool = False
-    """Record an unknown host key instead of refusing it. A changed key is refused all the same."""
+    """Record an unknown host key instead of refusing it. A changed key is always refused."""
     ask_password: bool = False
-    """Ask for one password before the screen starts and use it where keys are not enough."""
+    """Ask for one password before the screen starts, for hosts where keys do not suffice."""
     connect_workers: int = 16
-    """Logins under way at once; 8-32 is enough, more only adds latency."""
+    """Concurrent logins; 8-32 suffice, more only add latency."""
     connect_timeout_s: float = 10.0
     redial_timeout_s: float = 4.0
-    """Longest wait for the TCP connection of every dial of a node but the first.
+    """Limit of the TCP connect of every attempt except the first, in seconds.
 
-    Linux sends a SYN at 0, 1, 3 and 7 s. With a dial that ends 1 s after the SYN of 3 s, and 8 s at most
-    between dials (`RetryPace.most_s`), a rebooted node is found within 9 s of its sshd's return.
+    Linux sends a SYN at 0, 1, 3 and 7 s. With an attempt that ends 1 s after the SYN of 3 s, and 8 s at most
+    between attempts (`RetryPace.most_s`), a rebooted node is found within 9 s of its sshd's return.
     """
     prometheus: PrometheusTarget | None = None
-    """Where the nodes whose link is `prometheus` are read from."""
+    """Source of the nodes whose link is `prometheus`."""
     history: PrometheusTarget | None = None
-    """What is asked for the past of the GPUs before gpuwatch was started."""
+    """Source of the GPUs' history from before gpuwatch started."""
     ssh_config: str | None = None
-    """An ssh_config to read instead of the user's and the system's (`ssh -F`)."""
+    """An ssh_config that replaces the user's and the system's (`ssh -F`)."""

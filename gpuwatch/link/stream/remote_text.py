@@ -1,6 +1,6 @@
-"""What the far end or a program of ours prints, made fit to be shown: harmless, and without secrets.
+"""Prepares output of the far end or of programs for display: sanitized, secrets masked.
 
-A proxy, a login shell or a traceback may print the very options and headers that it was called with.
+A proxy, login shell or traceback may print the options and headers that it was called with.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ MAX_LINES = 10_000
 
 
 def shown_lines(text: str, most: int) -> list[str]:
-    """The last `most` lines that are not blank, harmless and with their secrets masked."""
+    """The last `most` non-blank lines, sanitized and masked."""
     lines = masked_lines(plain_lines(text, MAX_LINES))
     return [masked(line) for line in lines[-most:]]
 
 
 def shown_text(text: str) -> str:
-    """A sentence, harmless and with its secrets masked."""
+    """A sentence, sanitized and masked."""
     return masked(plain(text))
 
 
 def whole_lines(tail: bytes, limit: int) -> str:
-    """The last bytes of a stream, of which `limit` were kept, without what may be the rest of a cut word."""
+    """The last bytes of a stream (`limit` were kept), without a possibly cut first word."""
     if len(tail) >= limit:
         line, word = tail.find(b"\n"), tail.find(b" ")
         tail = tail[max(line, 0) :] if line >= 0 else tail[max(word, 0) :] if word >= 0 else b""

@@ -71,4 +71,4 @@ REASON_BITS = {
     "idle": 0x1, "app_clocks": 0x2, "power_cap": 0x4, "hw_slowdown": 0x8, "sync_boost": 0x10,
     "sw_thermal": 0x20, "hw_thermal": 0x40, "power_brake": 0x80, "display": 0x100,
 }  # fmt: skip
-"""Clocks event reason -> its bit (nvml.h, nvmlClocksEventReason*)."""
+"""Clock-event reason -> its bit (nvml.h, nvmlClocksEventReason*)."""

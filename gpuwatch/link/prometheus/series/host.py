@@ -1,4 +1,4 @@
-"""The series of a node under gpuwatch's own names; label `node`, of ports and disks one more."""
+"""The series of a node under gpuwatch's own names; label `node`, and another one for ports and disks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One value of a frame as a Prometheus series: its name, its unit and the field that it is of."""
+"""A frame value as a Prometheus series: name, unit and field."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ MetricKind: TypeAlias = Literal["gauge", "counter", "info"]
 
 @dataclass(frozen=True, slots=True, eq=False)  # hashed for every sample: by identity
 class MetricFamily:
-    """The name, type and help of series that differ by their labels only."""
+    """Name, type and help of series that differ only in labels."""
 
     name: str
-    """As the samples carry it: a counter ends in `_total`, an info in `_info`."""
+    """As in samples: a counter ends in `_total`, an info in `_info`."""
     kind: MetricKind
     help: str
 
 
 @dataclass(frozen=True, slots=True)
 class TierSeries:
-    """A field of a tier of values, in the unit of its series: value * `times` / `over`."""
+    """A field of a tier, in the unit of its series: value * `times` / `over`."""
 
     family: MetricFamily
     field: str
@@ -33,7 +33,7 @@ class TierSeries:
         return float(scaled) if isinstance(value, bool) else scaled
 
     def read(self, value: float) -> float:
-        """The field's value behind a sample."""
+        """The field's value from a sample."""
         return value * self.over / self.times
 
 
@@ -43,5 +43,5 @@ def gauge(name: str, text: str, field: str, times: int = 1, over: int = 1) -> Ti
 
 
 def counter(name: str, text: str, field: str, times: int = 1, over: int = 1) -> TierSeries:
-    """A value that grows until what counts it starts anew."""
+    """A value that grows until a restart."""
     return TierSeries(MetricFamily(name, "counter", text), field, times, over)

@@ -1,1 +1,1 @@
-"""Private keys: files, ssh-agents, and which key is tried where."""
+"""Private keys: files, ssh-agents, and the order in which they are tried."""

@@ -1,4 +1,4 @@
-"""Private key files: what can be reported without the passphrase, and loading them."""
+"""Private key files: facts readable without the passphrase, and loading."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ from gpuwatch.whole_file import read_bounded
 _OPENSSH_BEGIN = b"-----BEGIN OPENSSH PRIVATE KEY-----"
 _OPENSSH_MAGIC = b"openssh-key-v1\0"
 MAX_FILE_BYTES = 1 << 20
-"""Of a key or certificate; those in use have some kB."""
+"""Largest key or certificate file; real ones have a few kB."""
 
 
 class KeyFileError(Exception):
-    """A key file cannot be used; the message states why."""
+    """A key file cannot be used; the message says why."""
 
 
 @dataclass(frozen=True)
 class KeyFile:
-    """A private key file, read but not decrypted."""
+    """A private key file, not decrypted."""
 
     path: Path
     content: bytes
     encrypted: bool
     public: bytes | None
-    """The public key in wire format, where the file or its `.pub` reports it."""
+    """The public key in wire format, if the file or its `.pub` has it."""
 
     def load(self, passphrase: str | None) -> paramiko.PKey:
         """Decrypt it.
@@ -89,7 +89,7 @@ def read_key_file(path: Path) -> KeyFile:
 
 
 def _content(path: Path) -> bytes:
-    """At most `MAX_FILE_BYTES` of a file: a device has no end, and a named pipe no writer.
+    """At most `MAX_FILE_BYTES` of a file: devices and named pipes may never end.
 
     Raises:
         OSError: it cannot be read.
@@ -98,9 +98,9 @@ def _content(path: Path) -> bytes:
 
 
 def public_key(path: Path) -> bytes | None:
-    """The public half in wire format, where `PATH.pub` or PATH reports it without a passphrase.
+    """The public key in wire format, if `PATH.pub` or PATH has it without a passphrase.
 
-    PATH may be missing or itself a public key: an agent may hold the private half.
+    PATH may be missing or a public key itself: an agent may hold the private key.
     """
     for candidate in (path.with_name(path.name + ".pub"), path):
         with contextlib.suppress(OSError, ValueError):
@@ -115,7 +115,7 @@ def public_key(path: Path) -> bytes | None:
 
 
 def certificates(path: Path, more: tuple[Path, ...]) -> list[tuple[Path, PublicBlob]]:
-    """The certificates that may belong to a key file: configured ones and `PATH-cert.pub`, if readable."""
+    """Certificates that may belong to a key file: configured ones and `PATH-cert.pub`, if readable."""
     found = []
     for candidate in (*more, path.with_name(path.name + "-cert.pub")):
         with contextlib.suppress(OSError, ValueError):
@@ -124,7 +124,7 @@ def certificates(path: Path, more: tuple[Path, ...]) -> list[tuple[Path, PublicB
 
 
 def certified(key: paramiko.PKey, certificate: PublicBlob) -> paramiko.PKey | None:
-    """The key with the certificate; None when the certificate is for another key."""
+    """The key with the certificate; None if the certificate is for another key."""
     message = paramiko.Message(certificate.key_blob)
     kind = message.get_text()
     message.get_binary()  # nonce
@@ -140,7 +140,7 @@ def certified(key: paramiko.PKey, certificate: PublicBlob) -> paramiko.PKey | No
 
 
 def _openssh_header(content: bytes) -> tuple[bool, bytes | None]:
-    """(encrypted, public key) from the part of the format that is never encrypted (PROTOCOL.key)."""
+    """(encrypted, public key) from the unencrypted part of the format (PROTOCOL.key)."""
     lines = content.strip().splitlines()[1:-1]
     try:
         blob = base64.b64decode(b"".join(lines))

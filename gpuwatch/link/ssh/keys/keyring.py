@@ -1,4 +1,4 @@
-"""Which keys are tried at which host, in which order; passphrases are asked for once, before any screen."""
+"""Chooses the keys for each host and their order; asks for passphrases once, before any screen."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PASSPHRASE_TRIES = 3
 
 @dataclass(frozen=True)
 class KeyCandidate:
-    """A key to try, and what it is called in sentences."""
+    """A key to try, and its description."""
 
     label: str
     key: paramiko.PKey
@@ -34,23 +34,23 @@ class KeyCandidate:
 
 @dataclass(frozen=True)
 class Identity:
-    """What there is to prove who we are to one host."""
+    """The keys for one host."""
 
     candidates: tuple[KeyCandidate, ...]
     unusable: tuple[str, ...]
-    """Key files that were configured and cannot be used, each with the reason."""
+    """Configured key files that cannot be used, with the reason."""
 
 
 class Keyring:
-    """Keys of files and agents. After `unlock` it never asks."""
+    """Keys from files and agents. After `unlock` it never prompts."""
 
     def __init__(self) -> None:
         self._loaded: dict[Path, paramiko.PKey | str] = {}
 
     def unlock(self, hosts: Iterable[ResolvedHost], ask: Ask | None) -> None:
-        """Load every key file that these hosts need, asking once for each that is encrypted and in no agent.
+        """Load the key files for these hosts, prompting once for each that is encrypted and in no agent.
 
-        An encrypted file that is not configured is asked for only where there is no other key.
+        An encrypted file that is not configured is used only if there is no other key.
         """
         held: dict[str | None, dict[bytes, AgentKey]] = {}  # a thousand hosts share one agent
         for host in hosts:
@@ -66,7 +66,7 @@ class Keyring:
     def identity(self, host: ResolvedHost) -> Identity:
         """The keys for a host: configured files first, other agent keys, then OpenSSH's default files.
 
-        A server hangs up after some failures (MaxAuthTries, usually 6), so the likely keys come first.
+        A server disconnects after some failures (MaxAuthTries, usually 6), so likely keys come first.
         """
         agents = _by_blob(host)
         configured: list[KeyCandidate] = []

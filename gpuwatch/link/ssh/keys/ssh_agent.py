@@ -1,8 +1,7 @@
 """Keys in an ssh-agent (draft-miller-ssh-agent).
 
-paramiko's own client keeps one connection for all threads without a lock, and takes its socket from the
-environment only; here every request has its own connection: logins sign in parallel, and an agent that was
-restarted still works.
+paramiko's client shares one connection between threads without a lock, and takes its socket only from the
+environment; here every request has its own connection, so logins sign in parallel and an agent may restart.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ _MAX_ANSWER_BYTES = 1 << 20
 
 
 class AgentError(paramiko.SSHException):
-    """The agent does not answer or refuses to sign."""
+    """The agent does not answer, or refuses to sign."""
 
 
 class AgentKey(paramiko.PKey):
-    """A key that an agent signs with."""
+    """A key whose signatures an agent makes."""
 
     def __init__(self, agent_socket: str, blob: bytes, comment: str) -> None:
         self.public_blob: paramiko.pkey.PublicBlob | None = None
@@ -42,11 +41,11 @@ class AgentKey(paramiko.PKey):
         return self._blob
 
     def can_sign(self) -> bool:
-        """Always: that is what an agent is for."""
+        """True: agents sign."""
         return True
 
     def sign_ssh_data(self, data: bytes, algorithm: str | None = None) -> paramiko.Message:
-        """Let the agent sign.
+        """Have the agent sign.
 
         Raises:
             AgentError: it is gone or refuses.
@@ -60,7 +59,7 @@ class AgentKey(paramiko.PKey):
 
 
 def agent_keys(agent_socket: str | None) -> list[AgentKey]:
-    """The keys that an agent offers, in its order; none where there is no agent."""
+    """The keys of an agent, in its order; empty without an agent."""
     if agent_socket is None:
         return []
     try:

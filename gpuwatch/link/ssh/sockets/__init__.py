@@ -1,1 +1,1 @@
-"""The byte streams under an ssh connection."""
+"""The byte streams below an ssh connection."""

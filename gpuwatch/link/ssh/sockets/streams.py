@@ -1,4 +1,4 @@
-"""The byte streams an ssh connection runs over; `tcp.py` has the common one."""
+"""Byte streams for ssh connections; `tcp.py` has the usual one."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _LOOK = os.WEXITED | os.WNOHANG | os.WNOWAIT
 
 
 class ByteStream(Protocol):
-    """What paramiko is given to talk over, and how to end it."""
+    """A stream for paramiko, and how to end it."""
 
     @property
     def sock(self) -> socket.socket | paramiko.Channel:
-        """Reads and writes bytes."""
+        """The socket or channel."""
         ...
 
     def close(self) -> None:
-        """Wake whoever blocks on the stream and free it; safe to call twice and from any thread."""
+        """Wake threads blocked on the stream and release it; may be called twice and from any thread."""
         ...
 
     def last_words(self) -> str:
-        """What a proxy stated on stderr; "" where there is none."""
+        """The stderr of a proxy; "" without one."""
         ...
 
 
@@ -129,12 +129,12 @@ class JumpStream:
             self._channel.close()
 
     def last_words(self) -> str:
-        """Nothing: a channel has no stderr."""
+        """Return "": a channel has no stderr."""
         return ""
 
 
 def shut_down(sock: socket.socket) -> None:
-    """End a socket: the shutdown wakes threads that block on it, close alone does not."""
+    """Close a socket; shutdown wakes threads blocked on it, which close alone does not."""
     with contextlib.suppress(OSError):
         sock.shutdown(socket.SHUT_RDWR)
     sock.close()

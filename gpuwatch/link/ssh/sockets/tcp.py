@@ -1,4 +1,7 @@
-"""A TCP connection of our own, because paramiko's would be slow on small messages and deaf to a dead peer."""
+"""A TCP connection with suitable options.
+
+Paramiko's own would be slow for small messages and not detect dead peers.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ _Address: TypeAlias = "tuple[str | int | bytes, ...]"
 
 
 class TcpStream:
-    """A socket of our own, tuned for many small messages and for noticing a dead peer."""
+    """A socket tuned for many small messages and for detecting dead peers."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -34,7 +37,7 @@ class TcpStream:
         return self._sock
 
     def connect(self, host: ResolvedHost, timeout_s: float) -> None:
-        """Connect; `close` from another thread ends it early.
+        """Connect; `close` from another thread aborts it.
 
         Raises:
             CarrierError: the name does not resolve or no server answers there.
@@ -76,14 +79,14 @@ class TcpStream:
                 self.sock.setsockopt(socket.IPPROTO_TCP, option, value)
 
     def close(self) -> None:
-        """Shut down first: that wakes a thread blocked in connect, recv or send, close alone does not."""
+        """Shut down first, which wakes a thread blocked in connect, recv or send; close alone does not."""
         with self._lock:
             self._closed = True
             if self._sock is not None:
                 shut_down(self._sock)
 
     def last_words(self) -> str:
-        """Nothing: TCP has no stderr."""
+        """Return "": TCP has no stderr."""
         return ""
 
 
