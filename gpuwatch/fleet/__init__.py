@@ -1,1 +1,1 @@
-"""What is known now: nodes, GPUs, ranks and their histories; no threads, no I/O."""
+"""The current state of all nodes, GPUs and ranks, with their histories; no threads, no I/O."""

@@ -1,4 +1,4 @@
-"""The fleet: what is known now. No threads, no I/O; the session is its only writer."""
+"""The fleet: the current state of all nodes. No threads, no I/O; the session is its only writer."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ from gpuwatch.wire import (
 
 KEPT_EVENTS = 2_000
 MAX_FINDINGS = 20_000
-"""Of the whole fleet."""
+"""Maximum number of findings kept for the whole fleet."""
 MAX_CHARACTERS = 8_000_000
-"""Of the lines, fields and names of one node's findings."""
+"""Maximum number of characters in the lines, fields and names of one node's findings."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeEvent:
-    """An event, the node it happened on, and when it reached us (our monotonic clock)."""
+    """An event, the node on which it happened, and when it was received (our monotonic clock)."""
 
     node: str
     at: float
@@ -60,60 +60,60 @@ class NodeEvent:
 
 @dataclass(frozen=True, slots=True)
 class NodeFinding:
-    """What a rule found on a node, as it was reported last.
-
-    And when that reached us (our monotonic clock).
-    """
+    """A finding of a rule on a node, as last reported, and when it was received (our monotonic clock)."""
 
     node: str
     since: float
-    """Which life of the node's agent reported it (`Node.agent_since`): ids begin anew with every life."""
+    """The start of the agent that reported it (`Node.agent_since`).
+
+    Every restarted agent numbers its findings anew.
+    """
     at: float
     finding: Finding
 
 
 class Fleet:
-    """All nodes by name, in the order of the plan. `version` moves when anything did."""
+    """All nodes by name, in the order of the plan. `version` increases with every change."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.nodes: dict[str, Node] = {spec.name: Node(spec, plan.interval_s) for spec in plan.nodes}
         self.events: deque[NodeEvent] = deque(maxlen=KEPT_EVENTS)
         self.findings: dict[tuple[str, float, int], NodeFinding] = {}
-        """By node, agent and the finding's id; in the order in which they were first reported."""
+        """Findings by node, agent start and finding id; in the order in which they were first reported."""
         self._shared = SharedFindings(self.nodes)
         self._shares: NodeShares[FindingKey] = NodeShares(MAX_FINDINGS, MAX_CHARACTERS)
         self.findings_version = 0
         self.logs_version = 0
-        """Moves when a node listed its log files anew, or came or went."""
+        """Increases when a node sends a new list of log files, is added or is removed."""
         self.streams: dict[tuple[str, int], LogStream] = {}
-        """Open requests for lines, by node and request id; the session adds and removes them."""
+        """Open requests for log lines, by node and request id; the session adds and removes them."""
         self.asked: dict[tuple[str, int], Asked] = {}
-        """Questions that are not answered yet; the session adds and removes them."""
+        """Requests that are not answered yet; the session adds and removes them."""
         self.progress = FleetProgress()
-        """What training reports about itself in its logs."""
+        """The training progress that logs report."""
         self.servers = FleetServers()
-        """Inference servers, by their metrics or their logs."""
+        """Inference servers, as their metrics or logs report them."""
         self.checkpoints = FleetCheckpoints()
-        """What ranks have reported of the checkpoints that they wrote."""
+        """The checkpoints that ranks reported to have written."""
         self.jobs = Jobs()
-        """Names the job of every process, log file, finding and step; `job` in any of them is such a name."""
+        """Names the job of every process, log file, finding and step; every `job` field holds such a name."""
         self._host_names = HostNames(self.nodes)
         self._last_ranks = LastRanks()
         self._task_ranks = TaskRanks()
         self._jobless: dict[str, set[FindingKey]] = {}
-        """Findings by node whose job is not known yet."""
+        """Node -> its findings whose job is not known yet."""
         self._listed: dict[str, list[LogFile]] = {}
         """Node -> its log files as its agent reported them."""
         self._limits = NodeLimits()
         self.identities = SharedIdentities()
         self.version = 0
         self.scheduler = SchedulerFacts()
-        """The newest word of the scheduler; at first that of the plan."""
+        """The newest report of the scheduler; at first that of the plan."""
         self.take_scheduler(facts_at_start(plan))
 
     def after(self, earlier: Fleet) -> Fleet:
-        """This fleet, in the place of an earlier one: its versions go on from there."""
+        """Return this fleet as the successor of an earlier one, whose version numbers it continues."""
         self.version, self.progress.version = earlier.version + 1, earlier.progress.version + 1
         self.findings_version = earlier.findings_version + 1
         self.logs_version = earlier.logs_version + 1
@@ -122,7 +122,7 @@ class Fleet:
         return self
 
     def apply(self, arrival: Arrival) -> None:
-        """Take one arrival in; one of an unknown node is ignored."""
+        """Process one message of a node; a message of an unknown node is ignored."""
         node = self.nodes.get(arrival.node)
         if node is None:
             return
@@ -134,7 +134,7 @@ class Fleet:
         self.version += 1
 
     def take_scheduler(self, facts: SchedulerFacts) -> None:
-        """Take in what a scheduler reports now."""
+        """Store what the scheduler reports now."""
         self.scheduler = facts
         for name, node in self.nodes.items():
             standing = facts.nodes.get(name)
@@ -248,13 +248,13 @@ class Fleet:
             self._name_files(other)
 
     def _look_for_rivals(self, node: Node) -> None:
-        """Note which ranks several nodes claim, on all of these nodes."""
+        """Update which ranks this node and other nodes claim for the same job, on all nodes concerned."""
         node.crowded_ranks = self.jobs.crowded(node.name)
         for name, rivals in self.jobs.rivals(node.name).items():
             self.nodes[name].rivals = rivals
 
     def _name_files(self, node: Node) -> None:
-        """State of which jobs a node's log files are, and what was found in them before that was known."""
+        """Assign the node's log files to their jobs, and the findings in them that had no job yet."""
         listed = self.identities.files(node.name, self._listed.get(node.name, []))
         node.logs = self.jobs.files(node.name, listed)
         renamed = self.jobs.take_renamed()
@@ -272,7 +272,7 @@ class Fleet:
                 waiting.discard(key)
 
     def _reconsider(self, nodes: set[str]) -> None:
-        """Take the jobs of these nodes' findings for not known."""
+        """Mark the jobs of these nodes' findings as unknown, so that they are determined again."""
         for key in (key for key in self.findings if key[0] in nodes) if nodes else ():
             self._jobless.setdefault(key[0], set()).add(key)
 
@@ -297,7 +297,7 @@ class Fleet:
         return None if known is None else known.finding
 
     def _show(self, shown: Shown, at: float) -> None:
-        """Put findings where they are read; None: they are no longer there."""
+        """Store findings under their keys; None removes one."""
         for key, stated in shown.items():
             known = self.findings.get(key)
             if stated is None:
@@ -312,7 +312,7 @@ class Fleet:
                 self.findings_version += 1
 
     def only(self, name: str) -> Fleet:
-        """What is known of one node, as a fleet of its own; its parts are shared with this one."""
+        """The data of one node as a separate fleet, which shares its parts with this one."""
         part = copy(self)
         part.nodes = {name: self.nodes[name]}
         part.findings = {key: found for key, found in self.findings.items() if key[0] == name}
@@ -321,7 +321,7 @@ class Fleet:
         return part
 
     def forget(self, name: str) -> None:
-        """Know nothing of a node but its link."""
+        """Drop all data of a node except its link."""
         alone, old = self.only(name), self.nodes[name]
         node = self.nodes[name] = Node(old.spec, old.interval_s, old.link, old.link_at)
         node.version, node.agent_since = old.version + 1, old.agent_since

@@ -1,4 +1,4 @@
-"""How much one node may report: GPUs, processes, changes of ranks, files and jobs with progress."""
+"""Limits of what one node may report: GPUs, processes, rank changes, files, and jobs with progress."""
 
 from __future__ import annotations
 
@@ -11,30 +11,33 @@ from gpuwatch.link.stream.limits import TokenBucket
 from gpuwatch.wire import Finding, Hello, Process, Progress
 
 MAX_GPUS_PER_NODE = 1024
-"""Of a node, those that it listed earlier included."""
+"""Maximum number of GPUs of a node, including those that it listed earlier."""
 MAX_PROCESSES_PER_NODE = 1024
-"""In one list of a node: agents list no more."""
+"""Maximum number of processes in one list of a node: agents list no more."""
 RANKS_PER_S, RANKS_BURST = 100.0, 8.0 * MAX_PROCESSES_PER_NODE
-"""Of a node, in lists whose ranks changed; eight ranks that start anew every second stay far below."""
+"""Limit of ranks per node in lists whose ranks changed.
+
+Eight ranks that restart every second stay far below.
+"""
 FILES_PER_S, FILES_BURST = 2.0, 1024.0
-"""New files of a node: an agent follows at most 512, and all of them may begin anew."""
+"""Limit of new files per node: an agent follows at most 512, and all of them may be recreated."""
 JOBS_PER_S, JOBS_BURST = 1.0, 512.0
-"""New jobs of a node: at most one in each followed file."""
+"""Limit of new jobs per node: at most one in each followed file."""
 HOSTS_PER_S, HOSTS_BURST = 10.0, 2_048.0
-"""New names of hosts in the lines of a node: the log of a launcher may name all nodes of a job."""
+"""Limit of new host names in the lines of a node: a launcher's log may name all nodes of a job."""
 KEPT_NAMES = 4_096
-"""Of each kind and node; a name that is dropped counts as new when it comes again."""
+"""Number of names remembered per kind and node; a dropped name counts as new when it appears again."""
 
 RankKey: TypeAlias = tuple[int, int, str | None, str | None]
-"""Pid, rank, job and rendezvous of a process."""
+"""(pid, rank, job, rendezvous) of a process."""
 
 
 class TooManyError(Exception):
-    """A node reports more than any machine has."""
+    """Raised if a node reports more than any real machine has."""
 
 
 class NodeLimits:
-    """Counts what each node reports, over all its connections: too much costs the whole fleet time."""
+    """Counts what each node reports over all its connections: an excess costs the whole fleet time."""
 
     def __init__(self) -> None:
         self._ranks: dict[str, set[RankKey]] = {}
@@ -44,7 +47,7 @@ class NodeLimits:
         self._hosts: dict[str, _NewNames] = {}
 
     def check_gpus(self, node: Node, hello: Hello) -> None:
-        """Count the GPUs that a node lists, or listed earlier.
+        """Count the GPUs that a node lists or listed earlier.
 
         Raises:
             TooManyError: they are more than any machine has.
@@ -54,9 +57,9 @@ class NodeLimits:
             raise TooManyError(f"{listed} GPUs on one node")
 
     def take_processes(self, node: str, processes: Sequence[Process], at: float) -> None:
-        """Count one list, which arrived at `at` (monotonic seconds), and the ranks that it changes.
+        """Count one list, received at `at` (monotonic seconds), and the ranks that it changes.
 
-        A list whose ranks differ from those of the one before names jobs, places and files anew.
+        A list whose ranks changed causes jobs, places and files to be named again.
 
         Raises:
             TooManyError: the list is longer than any agent's, or ranks change faster than any job's.
@@ -70,10 +73,10 @@ class NodeLimits:
             raise TooManyError(f"lists of ranks change by more than {RANKS_PER_S:g} ranks a second")
 
     def take_progress(self, node: str, progress: Progress, at: float) -> None:
-        """Count the files and jobs that progress names first; it arrived at `at` (monotonic seconds).
+        """Count the new files and jobs in progress received at `at` (monotonic seconds).
 
-        Each job is judged and shown on its own. Ranks are not counted here: the log of a launcher may name
-        all ranks of a large job.
+        Each job is judged and shown separately. Ranks are not counted here: a launcher's log may name all
+        ranks of a large job.
 
         Raises:
             TooManyError: the node names more files or jobs than any agent follows.
@@ -83,7 +86,7 @@ class NodeLimits:
         self._take_job(node, progress.job, at)
 
     def take_finding(self, node: str, finding: Finding, at: float) -> None:
-        """Count the jobs and hosts that findings name first: each makes an alert or incident of its own.
+        """Count the new jobs and hosts in a finding: each creates an alert or incident of its own.
 
         Raises:
             TooManyError: the node names more jobs than any agent follows, or more hosts than a job has.
@@ -100,7 +103,7 @@ class NodeLimits:
 
 
 class _NewNames:
-    """The names of one kind that a node has used, and how many new ones it may use yet."""
+    """The names of one kind that a node has used, and the number of new ones that it may still use."""
 
     def __init__(self, kind: str, per_s: float, burst: float) -> None:
         self._excess = f"lines of more than {burst:g} {kind}, over {per_s:g} new ones a second"

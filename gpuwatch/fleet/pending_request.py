@@ -1,4 +1,4 @@
-"""A question to one node that takes its time to answer."""
+"""A request to one node whose answer takes a while."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Answer = TypeVar("Answer")
 
 @dataclass
 class Asked:
-    """What was asked of a node, until the answer or the reason why there is none is here."""
+    """A request to a node, until the answer or an error is received."""
 
     node: str
     id: int
@@ -21,11 +21,11 @@ class Asked:
 
     @property
     def done(self) -> bool:
-        """Whether nothing more will come."""
+        """True if the answer or an error was received."""
         return self.data is not None or self.error is not None
 
     def read(self, kind: type[Answer]) -> tuple[Answer | None, str | None]:
-        """The answer, or why there is none; neither while nothing has come."""
+        """(answer, None), or (None, error); (None, None) while nothing was received."""
         if self.data is None:
             return None, self.error
         try:

@@ -1,4 +1,4 @@
-"""Inference servers: what their `/metrics` or their logs have reported, for a quarter of an hour."""
+"""Inference servers: the last 15 minutes of their `/metrics` or their logs."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from gpuwatch.fleet.logs.progress import RankProgress
 from gpuwatch.link.serving.server_reading import ServerReading
 
 KEPT_READINGS = 200
-"""Of one server: 15 minutes and more, at one in 5 s."""
+"""Number of readings kept of one server: more than 15 minutes at one per 5 s."""
 MAX_SERVERS = 256
 LOG_EVERY_S = 4.0
-"""Of a log that reports more often one reading in so long is kept."""
+"""A log that reports more often is sampled once in this many seconds."""
 WAITING = "requests_waiting"
-"""The field of a progress line that makes its writer a server."""
+"""The progress field that marks its writer as an inference server."""
 
 
 @dataclass
@@ -26,23 +26,23 @@ class InferenceServer:
     error: str | None = None
     """Why the last attempt to read it failed."""
     failing_since: float | None = None
-    """Our monotonic clock."""
+    """When it began to fail (our monotonic clock)."""
     node: str | None = None
     file: str | None = None
     """The log that reports it; None: `/metrics`."""
     offset: int | None = None
-    """Of the newest line in it (bytes)."""
+    """Offset of its newest line in bytes."""
 
 
 class FleetServers:
-    """All servers by name; `version` moves when anything was reported."""
+    """All servers by name; `version` increases with every report."""
 
     def __init__(self) -> None:
         self.servers: dict[str, InferenceServer] = {}
         self.version = 0
 
     def take(self, name: str, answer: ServerReading | str, at: float) -> None:
-        """Take a reading of `/metrics`, or why there is none. `at`: our monotonic clock."""
+        """Store a reading of `/metrics`, or why it failed. `at`: our monotonic clock."""
         server = self._server(name)
         if server is None:
             return
@@ -55,7 +55,7 @@ class FleetServers:
         server.readings.append(answer)
 
     def take_logged(self, writer: RankProgress) -> None:
-        """Take what the log of a server has reported in its newest line."""
+        """Store what the newest line of a server's log reports."""
         waiting = writer.values.get(WAITING)
         if waiting is None or not waiting.sure:
             return
@@ -82,4 +82,4 @@ class FleetServers:
 
 
 ENGINE_OF = {"progress.vllm": "vLLM", "progress.sglang": "SGLang"}
-"""Dialect -> engine."""
+"""Log dialect -> engine."""

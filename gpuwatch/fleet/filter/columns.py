@@ -1,4 +1,4 @@
-"""What a filter can ask about a node and its GPU, by name: numbers with units, and words."""
+"""The columns that a filter can use of a node and its GPU, by name: numbers with units, and text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpuwatch.wire import Process
 
 Numbers: TypeAlias = "tuple[float, ...] | None"
 Words: TypeAlias = "tuple[str, ...] | None"
-"""All values of a column (a GPU has several processes); None: unknown, () known to have none."""
+"""All values of a column (a GPU has several processes); None: unknown, (): known to have none."""
 
 REASONS = (
     "idle", "app_clocks", "power_cap", "hw_slowdown", "sync_boost", "sw_thermal", "hw_thermal", "power_brake",
@@ -36,7 +36,7 @@ class NumberColumn:
 
 @dataclass(frozen=True)
 class WordColumn:
-    """A column that is compared as text. `known`: the only values it can have, where that is so."""
+    """A column that is compared as text. `known`: the only values it can have, if they are fixed."""
 
     read: Callable[[Node, Gpu | None, float], Words]
     known: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ Column: TypeAlias = NumberColumn | WordColumn
 
 
 def find(name: str) -> Column | None:
-    """The column of a name as typed, None when there is none."""
+    """The column with the given name as typed, or None."""
     lowered = name.lower()
     if lowered.startswith(LABEL):
         key = name[len(LABEL) :]
@@ -55,7 +55,7 @@ def find(name: str) -> Column | None:
 
 
 def suggestion(name: str, among: Iterable[str]) -> str:
-    """`, did you mean ...?` when something similar exists."""
+    """Return `, did you mean ...?` if a name in `among` is similar to `name`, else ""."""
     close = difflib.get_close_matches(name.lower(), list(among), n=1, cutoff=0.5)
     return f", did you mean {close[0]!r}?" if close else ""
 
@@ -68,9 +68,9 @@ _PREFIXES = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 
 
 def number(text: str, quantity: Quantity) -> tuple[float, float] | None:
-    """A typed number in the column's unit and half of its last typed digit, None when it is not one.
+    """Parse a number into the column's unit; return it with half of its last typed digit, or None if invalid.
 
-    `70G` is 70 GiB of memory or 70 GB/s of a rate; `1.5GHz`, `500ms`, `2m` (minutes), `95%` are understood.
+    `70G` is 70 GiB of memory or 70 GB/s of a rate; `1.5GHz`, `500ms`, `2m` (minutes), `95%` are accepted.
     """
     match = _NUMBER.fullmatch(text)
     if match is None:
@@ -124,7 +124,7 @@ def _node_number(metric: NodeMetric) -> NumberColumn:
 
 
 def _processes(node: Node, gpu: Gpu | None) -> list[Process] | None:
-    """The processes on a GPU, or of the whole node where no GPU is asked about; None: not known."""
+    """The processes on a GPU, or of the whole node without a GPU; None: unknown."""
     if node.processes_at is None:
         return None
     if gpu is None:
@@ -144,7 +144,7 @@ def _process_number(read_one: Callable[[Process], float | None]) -> NumberColumn
 
 
 def _ranks(node: Node, gpu: Gpu | None, _now: float) -> Numbers:
-    """Ranks that hold a GPU, or the node's; where none does, those that held it last."""
+    """The ranks that hold a GPU, or those of the node; if there is none, those that held it last."""
     processes = _processes(node, gpu)
     if processes is None:
         return None
@@ -177,7 +177,10 @@ def _names(node: Node, _gpu: Gpu | None, _now: float) -> Words:
 
 
 def _state(node: Node, gpu: Gpu | None, now: float) -> Words:
-    """The node's trouble comes first: of a stale node nothing is known to be ok."""
+    """The state of a node or GPU.
+
+    A state of the node other than `ok` wins: no GPU of a stale node is `ok`.
+    """
     node_state = node.state(now)
     if node_state != "live" or gpu is None:
         return (node_state,)
@@ -213,7 +216,7 @@ COLUMNS: dict[str, Column] = {
     "rank": NumberColumn(units.COUNT, _ranks),
     "pid": _process_number(lambda process: process.pid),
 }
-"""Every column by name; `label.KEY` comes on top."""
+"""Every column by name; `label.KEY` columns exist in addition."""
 
 ALIASES = {
     "host": "node",

@@ -1,8 +1,9 @@
 """Filter expressions over GPUs: `temp>85 & host~=dgx`, `(power<0.2k or tensor=0) and util>95`, `!state=ok`.
 
-A comparison is NAME OP VALUE with `> >= < <= = !=` for numbers, `= != ~= !~` for words (`~=`: a regular
-expression). `&`, `|`, `!`, `and`, `or`, `not` and parentheses combine them; side by side means and. A word
-alone is looked for in the node's name. An unknown value never satisfies a comparison, whichever it is.
+A comparison is NAME OP VALUE with `> >= < <= = !=` for numbers and `= != ~= !~` for text (`~=`: a regular
+expression). `&`, `|`, `!`, `and`, `or`, `not` and parentheses combine them; two terms side by side are
+combined with `and`. A bare word matches part of the node's name. An unknown value never satisfies a
+comparison, not even `!=`.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ Kind: TypeAlias = Literal["word", "quoted", "operator", "and", "or", "not", "(",
 
 
 class FilterError(ValueError):
-    """An expression that cannot be understood; `position` is the character it is about, counted from 0."""
+    """Raised for an invalid expression; `position` is the offending character, counted from 0."""
 
     def __init__(self, message: str, position: int) -> None:
         super().__init__(message)
@@ -49,7 +50,7 @@ class Filter:
     term: Term
 
     def matches(self, node: Node, gpu: Gpu | None, now: float) -> bool:
-        """Whether a GPU (or a node as a whole, without one) is to be shown."""
+        """True if a GPU is to be shown (without a GPU: if the node is to be shown)."""
         return self.term.matches(node, gpu, now)
 
     def __str__(self) -> str:
@@ -57,7 +58,7 @@ class Filter:
 
 
 def parse(text: str) -> Filter:
-    """Read an expression; an empty one matches everything.
+    """Parse an expression; an empty one matches everything.
 
     Raises:
         FilterError: with the position, and a suggestion where a name is nearly right.
@@ -137,7 +138,7 @@ _TOKEN = re.compile(
 _PATTERN = re.compile(
     r"\s*(?![\"'])(?P<pattern>(?:\\.|\[(?:\\.|[^\]])*\]|\((?:[^()]|\([^()]*\))*\)|[^\s()&|])+)"
 )
-"""After `~=`: without quotes a pattern ends at a space, `&`, `|` or `)` outside of its own brackets."""
+"""The pattern after `~=`: without quotes it ends at a space, `&`, `|` or `)` outside of its own brackets."""
 
 
 def _tokens(text: str) -> list[_Token]:
@@ -172,7 +173,7 @@ _KINDS: dict[str, Kind] = {
 
 
 class _Parser:
-    """Recursive descent: or < and < not < comparison."""
+    """A recursive-descent parser; precedence: or < and < not < comparison."""
 
     def __init__(self, tokens: list[_Token], length: int) -> None:
         self._tokens = tokens

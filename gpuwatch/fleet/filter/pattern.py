@@ -1,10 +1,8 @@
-"""Regular expressions that a person types while the screen waits.
-
-Patterns that could run for too long are refused.
+"""Compiles the regular expressions that a user types into the filter and refuses the expensive ones.
 
 Python's matcher backtracks: a repeat inside a repeat takes exponential time, n repeats in a row the n-th
-power of the text's length, and choices multiply. All are bounded before the pattern is used: the dearest
-pattern that passes takes 0.1 s on the worst text of 200 characters.
+power of the text's length, and choices multiply. All three are limited before the pattern is used: the most
+expensive accepted pattern takes 0.1 s on the worst text of 200 characters.
 """
 
 from __future__ import annotations
@@ -16,18 +14,18 @@ from dataclasses import dataclass
 
 MAX_PATTERN_CHARACTERS = 200
 MAX_TEXT_CHARACTERS = 200
-"""Only this much of a text is looked at."""
+"""Only the first characters of a text, up to this number, are searched."""
 MAX_REPEATS = 2
 MAX_CHOICES = (512, 64, 8)
 """Maximum number of branch combinations in a pattern with 0, 1 or 2 repeats."""
 
 
 class FilterPatternError(ValueError):
-    """A pattern that is invalid or too expensive; the message says which."""
+    """Raised for a pattern that is invalid or too expensive; the message states which."""
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """A cached search for the pattern, upper and lower case alike, in the first 200 characters of a text.
+    """Return a cached, case-insensitive search for the pattern in the first 200 characters of a text.
 
     Raises:
         PatternError: not a regular expression, or one that could take too long.
@@ -49,7 +47,7 @@ def matcher(pattern: str) -> Callable[[str], bool]:
 
 
 _ENDS = re.compile(r"^(?:\.\*)+|(?<!\\)(?:\.\*)+$")
-"""What a search does not need: `.*` at either end."""
+"""The parts of a pattern that a search does not need: `.*` at either end."""
 _TOKEN = re.compile(
     r"\\(?P<reference>[1-9])|\\."  # a back-reference, any other escape
     r"|\[\^?\]?(?:\\.|[^\]\\])*\]"  # a class
@@ -63,7 +61,10 @@ _TOKEN = re.compile(
 
 @dataclass
 class _Group:
-    """An open group: how many alternatives it has, and whether it holds anything that can vary."""
+    """An open group of a pattern.
+
+    Its number of alternatives, and True if it contains anything that can vary.
+    """
 
     alternatives: int = 1
     varies: bool = False

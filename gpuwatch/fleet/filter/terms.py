@@ -1,6 +1,6 @@
-"""The parts of a filter expression: each holds for a GPU or not, and prints as an expression again.
+"""The terms of a filter expression: each matches a GPU or not, and `str` gives the expression again.
 
-An unknown value never satisfies a comparison, whichever it is.
+An unknown value never satisfies a comparison, not even `!=`.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ ORDER: dict[str, Callable[[float, float], bool]] = {
 
 
 class Term(Protocol):
-    """A part of an expression. Its `str` is an expression that parses to the same part."""
+    """A term of an expression. Its `str` is an expression that parses to the same term."""
 
     def matches(self, node: Node, gpu: Gpu | None, now: float) -> bool:
-        """Whether it holds; without a GPU, for the node as a whole."""
+        """True if the term matches the GPU, or the node as a whole without a GPU."""
         ...
 
 
 @dataclass(frozen=True)
 class Everything:
-    """The empty expression."""
+    """The empty expression, which matches everything."""
 
     def matches(self, node: Node, gpu: Gpu | None, now: float) -> bool:  # noqa: ARG002  holds for all
         """Always true."""
@@ -44,12 +44,12 @@ class Everything:
 
 @dataclass(frozen=True)
 class BareWord:
-    """A bare word: part of the node's name."""
+    """A bare word: matches part of the node's name."""
 
     text: str
 
     def matches(self, node: Node, gpu: Gpu | None, now: float) -> bool:  # noqa: ARG002  the name alone decides
-        """Upper and lower case alike."""
+        """True if the node's name contains the text, ignoring case."""
         return self.text.lower() in node.name.lower()
 
     def __str__(self) -> str:
@@ -58,7 +58,10 @@ class BareWord:
 
 @dataclass(frozen=True)
 class NumberIs:
-    """A comparison with a number; of several values (ranks, pids) one is enough, and `!=` wants none."""
+    """A comparison with a number.
+
+    Of several values (ranks, pids) one match is enough; `!=` requires that none is equal.
+    """
 
     name: str
     operator: Operator
@@ -66,10 +69,10 @@ class NumberIs:
     column: NumberColumn = field(compare=False, repr=False)
     value: float = field(compare=False)
     tolerance: float = field(compare=False)
-    """`power=700` holds for what is shown as 700: within half of the last digit typed."""
+    """Half of the last digit typed: `power=700` matches whatever is shown as 700."""
 
     def matches(self, node: Node, gpu: Gpu | None, now: float) -> bool:
-        """False when the value is unknown."""
+        """True if the comparison holds; False for an unknown value."""
         values = self.column.read(node, gpu, now)
         if values is None:
             return False
@@ -88,7 +91,7 @@ class NumberIs:
 
 @dataclass(frozen=True)
 class WordIs:
-    """A comparison with a word or a pattern; of several values (users, reasons) one is enough."""
+    """A comparison with text or a pattern; of several values (users, reasons) one match is enough."""
 
     name: str
     operator: Operator
@@ -97,7 +100,7 @@ class WordIs:
     test: Callable[[str], bool] = field(compare=False, repr=False)
 
     def matches(self, node: Node, gpu: Gpu | None, now: float) -> bool:
-        """False when the value is unknown."""
+        """True if the comparison holds; False for an unknown value."""
         values = self.column.read(node, gpu, now)
         if values is None:
             return False
@@ -109,12 +112,12 @@ class WordIs:
 
 @dataclass(frozen=True)
 class Not:
-    """The opposite: also true where the inner comparison fails on an unknown value."""
+    """Negation: also true if the inner comparison fails because the value is unknown."""
 
     inner: Term
 
     def matches(self, node: Node, gpu: Gpu | None, now: float) -> bool:
-        """The opposite of the inner term."""
+        """True if the inner term does not match."""
         return not self.inner.matches(node, gpu, now)
 
     def __str__(self) -> str:
@@ -123,12 +126,12 @@ class Not:
 
 @dataclass(frozen=True)
 class AllOf:
-    """Every part holds."""
+    """Matches if every part matches."""
 
     parts: tuple[Term, ...]
 
     def matches(self, node: Node, gpu: Gpu | None, now: float) -> bool:
-        """True when every part holds."""
+        """True if every part matches."""
         return all(part.matches(node, gpu, now) for part in self.parts)
 
     def __str__(self) -> str:
@@ -137,12 +140,12 @@ class AllOf:
 
 @dataclass(frozen=True)
 class AnyOf:
-    """At least one part holds."""
+    """Matches if at least one part matches."""
 
     parts: tuple[Term, ...]
 
     def matches(self, node: Node, gpu: Gpu | None, now: float) -> bool:
-        """True when one part holds."""
+        """True if at least one part matches."""
         return any(part.matches(node, gpu, now) for part in self.parts)
 
     def __str__(self) -> str:

@@ -1,1 +1,1 @@
-"""Which job and which rank a process, file or line is of, and where each rank runs."""
+"""Assigns processes, files and lines to jobs and ranks, and records where each rank runs."""

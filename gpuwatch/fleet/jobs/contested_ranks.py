@@ -1,4 +1,4 @@
-"""Ranks that several nodes list at one time: what neither of them decides alone, then and later."""
+"""Ranks that several nodes list at the same time, and the resulting places of these ranks."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from gpuwatch.fleet.jobs.places import Places, RankPlace
 from gpuwatch.fleet.nodes.node import Node
 
 Contested: TypeAlias = frozenset[tuple[str | None, int, str]]
-"""Job, rank and node."""
+"""Contested ranks: (job, rank, node)."""
 MOVED_S = 60.0
 Ranks: TypeAlias = Mapping[tuple[str | None, int], RankPlace]
 
 
 class Claimants:
-    """The nodes that list each rank as running, weighed by the ranks that they alone list."""
+    """The nodes that list each rank as running, weighed by the number of ranks that only they list."""
 
     def __init__(self, ranks: Collection[RankPlace], contested: Contested) -> None:
         self._nodes: dict[int, dict[str | None, set[str]]] = defaultdict(lambda: defaultdict(set))
         """Rank -> job -> the nodes that claim it."""
         self._contradicted: dict[tuple[str | None, int], set[str]] = defaultdict(set)
-        """Job and rank -> the nodes whose claim to it the job's other nodes contradict."""
+        """(job, rank) -> the nodes whose claim to the rank is contradicted by the job's other nodes."""
         self._there: dict[str, set[tuple[str | None, int]]] = defaultdict(set)
-        """Node -> job and rank of what runs there."""
+        """Node -> (job, rank) of everything that runs there."""
         for place in ranks:
             if place.until is None:
                 self._nodes[place.rank][place.job].add(place.node)
@@ -48,9 +48,10 @@ class Claimants:
         self._members = {(job, node) for job, _, node in places} - self._doubtful
 
     def of(self, rank: int, job: str | None = None) -> set[str]:
-        """The nodes on which a rank of one job runs, by their own reports: of a sound job it is one.
+        """The nodes on which a rank of a job runs by their own reports: one node in a consistent job.
 
-        One that listed it beside another one and lists other ranks of the job claims it to its end.
+        A node that listed the rank at the same time as another one, and lists other ranks of the job, claims
+        it until the job ends.
         """
         found = [
             nodes | self._contradicted.get((name, rank), set())
@@ -60,30 +61,30 @@ class Claimants:
         return max(found, key=len, default=set())
 
     def undisputed(self, node: str, job: str | None = None) -> int:
-        """How many ranks run on a node that no other node of the job claims."""
+        """The number of ranks on a node that no other node of the job claims."""
         there = (each for each in self._there.get(node, ()) if job is None or each[0] in (None, job))
         return sum(not self._nodes[rank][name] - {node} for name, rank in there)
 
     def is_doubtful(self, node: str | None, job: str | None) -> bool:
-        """Whether a node has no rank of a job but those that others listed at one time, and list still."""
+        """True if a node has only ranks of a job that others listed at the same time and still list."""
         return (job, node) in self._doubtful
 
     def is_member(self, node: str, job: str | None) -> bool:
-        """Whether a node ran ranks of a job, or of any, that no other one listed at the same time."""
+        """True if a node ran ranks of a job (of any job: None) that no other node listed at the same time."""
         return (job, node) in self._members or any(job is None and name == node for _, name in self._members)
 
     def is_disputed(self, place: RankPlace) -> bool:
-        """Whether several nodes listed a rank at one time and still list ranks of its job."""
+        """True if several nodes listed a rank at the same time and still list ranks of its job."""
         return (place.job, place.rank) in self._disputed
 
     def outweighs(self, one: str, other: str, job: str | None) -> bool:
-        """Whether a node is believed rather than another one about a rank of a job that both claim."""
+        """True if `one` is trusted rather than `other` for a rank of a job that both claim."""
         there = [each for each in self._there.get(other, ()) if job is None or each[0] in (None, job)]
         disputed = max(1, sum(one in self._nodes[rank][name] for name, rank in there))
         return outweighs(self.undisputed(one, job), self.undisputed(other, job), disputed)
 
     def is_outweighed(self, place: RankPlace) -> bool:
-        """Whether another node that listed a rank beside its node is believed rather."""
+        """True if another node that listed the rank at the same time is trusted instead."""
         if not self.is_disputed(place):
             return False
         others = self._nodes[place.rank][place.job] - {place.node}
@@ -91,9 +92,11 @@ class Claimants:
 
 
 def contested_ranks(nodes: Collection[Node]) -> Contested:
-    """Ranks that run on several machines by their present lists; without nodes that are not connected.
+    """The ranks that run on several machines by their current lists.
 
-    Those of nodes whose claim the other nodes of the job contradict are among them.
+    Nodes that are not connected are ignored.
+
+    The ranks of nodes whose claim is contradicted by the job's other nodes are included.
     """
     claimants: dict[tuple[str | None, int], dict[object, set[str]]] = {}
     live = {node.name for node in nodes if node.link.phase == "live"}
@@ -117,7 +120,7 @@ def contested_ranks(nodes: Collection[Node]) -> Contested:
 
 
 def still_contested(before: Places | None, ranks: Ranks) -> Contested:
-    """Those that were, of jobs that still have the rank."""
+    """The earlier contested ranks of jobs that still have the rank."""
     earlier = frozenset() if before is None else before.contested
     return frozenset(each for each in earlier if each[:2] in ranks)
 
@@ -129,9 +132,10 @@ def ended_rivals(
     contested: Contested,
     wall: float | None,
 ) -> Iterator[RankPlace]:
-    """The places of nodes that list a rank no more which another node lists: it may not have moved there.
+    """Yield the earlier places of a rank on nodes that no longer list it while another node does.
 
-    Those where both listed it at one time, and for `MOVED_S` all: so long the other nodes may contradict it.
+    The rank may not have moved there. Included are places that both nodes listed at the same time and, for
+    `MOVED_S`, all: in that time the other nodes may still contradict the claim.
     """
     listed = {(place.job, place.rank, place.node) for place in (*ranks.values(), *rivals)}
     for place in earlier:
@@ -146,5 +150,5 @@ def ended_rivals(
 
 
 def is_contradicted(place: RankPlace, ranks: Ranks) -> bool:
-    """Whether its node lists the rank under a name of its own now: it was never one of the job."""
+    """True if the node now lists the rank under a job name of its own: it never was a rank of the job."""
     return (f"{place.job}@{place.node}", place.rank) in ranks

@@ -1,8 +1,13 @@
-"""Processes that claim ranks of a job while the lists of the job's other nodes contradict them.
+"""Finds processes that claim ranks of a job while the job's other nodes contradict the claim.
 
-A node states of itself alone which ranks it runs. Nodes of one job state one world size, and none of them
-has another one's ranks. A claim counts against another one only where both nodes listed their processes
-after the other one claimed it first: before that, a restart may have moved the ranks.
+A node reports only by itself which ranks it runs, so a hostile or misconfigured node can claim any rank. All
+nodes of one job report the same world size, and no two nodes have the same rank. A claim counts against
+another one only if both nodes sent a list of processes after the other node's first claim: before that, a
+restart may have moved the ranks.
+
+Example: n1 lists ranks 0-7 and n2 ranks 8-15, both with world size 16. n3 lists ranks 0-7 with world size 8
+under the same job name. As soon as all three have sent a list after the others' first one, two nodes agree on
+16 (`AGREEING_NODES`), so n3's claims are contradicted and its processes are shown as a job of their own.
 """
 
 from __future__ import annotations
@@ -15,18 +20,18 @@ from itertools import islice
 from typing import TypeAlias
 
 AGREEING_NODES = 2
-"""So many nodes that state the same world size are believed: one hostile node cannot forge that."""
+"""This many nodes that report the same world size are trusted: one hostile node cannot forge that."""
 OUTWEIGHS = 2
-"""Of two nodes in one dispute the one with so many times as many undisputed ranks is believed."""
+"""If two nodes claim the same ranks, one with this many times the other's undisputed ranks is trusted."""
 KEPT_RANKS = 4096
-"""Of one node and job: so many ranks that it listed are remembered, and compared."""
+"""Maximum number of ranks of one node and job that are remembered and compared."""
 COMPARED_NODES = 32
-"""Of those that list one rank, or state other world sizes."""
+"""Maximum number of nodes compared, of those that list one rank or report other world sizes."""
 
 Process: TypeAlias = tuple[int, float]
-"""Process id and start (seconds on the node's clock)."""
+"""(process id, start in seconds on the node's clock)."""
 Listed: TypeAlias = tuple[dict[int, Process], frozenset[int]]
-"""The ranks of one job that a node lists as living, and the world sizes that they state."""
+"""The ranks of one job that a node lists as running, and the world sizes that they report."""
 
 
 @dataclass(slots=True)
@@ -35,20 +40,23 @@ class Claim:
 
     ranks: dict[int, Process] = field(default_factory=dict)
     sizes: frozenset[int] = frozenset()
-    """The world sizes that its processes state."""
+    """The world sizes that its processes report."""
     machine: str = ""
-    """The boot id, else the node's name."""
+    """The boot id, or the node's name if unknown."""
     listed_at: int = 0
-    """The number of its newest list, of all lists of the fleet."""
+    """The number of its newest list; all lists of the fleet are numbered in order of arrival."""
     first: dict[int, int] = field(default_factory=dict)
-    """Rank -> the number of the list in which this node claimed it first."""
+    """Rank -> the number of the list in which this node first claimed it."""
     lost: dict[int, Process] = field(default_factory=dict)
-    """The processes that another node was believed rather than: they stay no ranks when those end."""
+    """Processes whose claim was rejected in favour of another node.
+
+    They stay rejected when that node's processes end.
+    """
     since: int = 0
-    """The number of the list in which it stated its world sizes first."""
+    """The number of the list in which it first reported its world sizes."""
 
     def renew(self, ranks: dict[int, Process], sizes: frozenset[int], machine: str, number: int) -> None:
-        """Take the newest list in, with its number."""
+        """Store the newest list, with its number."""
         self.since = self.since if sizes == self.sizes else number
         self.ranks, self.sizes, self.machine, self.listed_at = ranks, sizes, machine, number
         for rank in ranks:
@@ -58,31 +66,33 @@ class Claim:
             del self.first[next(iter(self.first))]
 
     def claimed_at(self, rank: int) -> int:
-        """The number of the list in which it claimed a rank first."""
+        """The number of the list in which the node first claimed a rank."""
         return self.first.get(rank, self.listed_at)
 
 
 class ContradictedRanks:
-    """Knows of every node and job which of its processes the other nodes of the job contradict."""
+    """Records for every node and job which of its processes the job's other nodes contradict."""
 
     def __init__(self) -> None:
         self._claims: dict[str, dict[str, Claim]] = defaultdict(dict)
-        """Job -> node -> what it lists."""
+        """Job -> node -> what the node lists."""
         self._holders: dict[str, dict[int, set[str]]] = defaultdict(partial(defaultdict, set))
         """Job -> rank -> the nodes that list it."""
         self._stated: dict[str, Counter[int]] = defaultdict(Counter)
-        """Job -> world size -> on how many nodes processes state it."""
+        """Job -> world size -> the number of nodes whose processes report it."""
         self._jobs: dict[str, set[str]] = defaultdict(set)
         """Node -> the jobs that it lists."""
         self._outside: set[tuple[str, str]] = set()
-        """Job and node: none of its claims to ranks of the job is believed."""
+        """(job, node) of which no claim to a rank of the job is accepted."""
         self._sizes: dict[tuple[str, str], int] = {}
-        """Job and node -> the world size of the job by all of its nodes, where several agree on one."""
+        """(job, node) -> the world size of the job on which several nodes agree."""
 
     def take(self, node: str, machine: str, listed: Mapping[str, Listed], number: int) -> set[str]:
-        """Take in what a node lists of each job; the nodes of which other processes are contradicted now.
+        """Process what a node lists of each job.
 
-        `machine`: its boot id or name. `number`: of this list, of all lists of the fleet.
+        Return the nodes for which the verdict on other processes changed.
+
+        `machine`: its boot id or name. `number`: the number of this list among all lists of the fleet.
         """
         for job in self._jobs[node] - listed.keys():
             self._forget(node, job)
@@ -103,7 +113,7 @@ class ContradictedRanks:
         return changed
 
     def contradicts(self, job: str, node: str, size: int | None, rank: int) -> bool:
-        """Whether other nodes contradict that a node's process with this world size is a rank of a job."""
+        """True if other nodes contradict that a process with this world size is a rank of the job."""
         if (job, node) in self._outside:
             return True
         agreed = self._sizes.get((job, node))
@@ -123,7 +133,7 @@ class ContradictedRanks:
             del self._stated[job]
 
     def _judge(self, node: str, job: str) -> bool:
-        """Weigh what a node lists of a job now; True where the verdict is another one."""
+        """Judge what a node lists of a job now; return True if the verdict changed."""
         key = (job, node)
         before = key in self._outside, self._sizes.get(key)
         size = self._agreed_size(node, job)
@@ -138,7 +148,7 @@ class ContradictedRanks:
         return before != (key in self._outside, self._sizes.get(key))
 
     def _agreed_size(self, node: str, job: str) -> int | None:
-        """The world size that most nodes of a job state, as far as their lists speak for the same time."""
+        """The world size that most nodes of a job report, of nodes whose lists cover the same time."""
         claims, stated = self._claims[job], self._stated[job]
         if len(claims) < AGREEING_NODES:
             return None
@@ -159,14 +169,14 @@ class ContradictedRanks:
         return next((size for size in agreed if size in likely), None)
 
     def _dissenting(self, job: str, sizes: frozenset[int]) -> Iterator[str]:
-        """The nodes that state other world sizes of a job than these; not all where they are many."""
+        """Yield the nodes that report other world sizes of a job than these; at most `COMPARED_NODES`."""
         if len(self._stated[job]) < 2:
             return
         claims = self._claims[job]
         yield from islice((name for name, each in claims.items() if each.sizes != sizes), COMPARED_NODES)
 
     def _is_outweighed(self, node: str, job: str, size: int | None) -> bool:
-        """Whether a node disputes ranks with more nodes than those do, or with one that has more others."""
+        """True if the node disputes ranks with more nodes than its rivals do, or if a rival outweighs it."""
         own = self._claims[job][node]
         disputed = {rank: set(self._disputing(job, node, rank)) for rank in _compared(own, size)}
         rivals = set().union(*disputed.values())
@@ -189,12 +199,12 @@ class ContradictedRanks:
         return outweighed
 
     def _is_first(self, job: str, one: str, other: str, ranks: Iterable[int]) -> bool:
-        """Whether a node claimed ranks before another one did: those that both list."""
+        """True if node `one` claimed the ranks that both list before node `other` did."""
         ours, theirs = self._claims[job][one], self._claims[job][other]
         return all(ours.claimed_at(rank) < theirs.claimed_at(rank) for rank in ranks if rank in ours.ranks)
 
     def _disputing(self, job: str, node: str, rank: int) -> Iterator[str]:
-        """The nodes that list a rank beside another one, by lists of the same time."""
+        """Yield the nodes that list a rank at the same time as this node."""
         own = self._claims[job][node]
         for name in islice(self._holders[job][rank], COMPARED_NODES):
             claim = self._claims[job][name]
@@ -205,14 +215,14 @@ class ContradictedRanks:
                 yield name
 
     def _beside(self, job: str, node: str, size: int | None) -> set[str]:
-        """The nodes that list any rank of a node as well."""
+        """The nodes that list any rank of this node as well."""
         holders = self._holders[job]
         ranks = _compared(self._claims[job][node], size)
         names = {name for rank in ranks for name in islice(holders[rank], COMPARED_NODES)}
         return {name for name in names - {node} if (job, name) not in self._outside}
 
     def _undisputed(self, job: str, node: str, size: int | None) -> int:
-        """How many ranks a node alone lists."""
+        """The number of ranks that only this node lists."""
         holders = self._holders[job]
         return sum(
             not any(name != node and (job, name) not in self._outside for name in holders[rank])
@@ -221,13 +231,13 @@ class ContradictedRanks:
 
 
 def outweighs(undisputed: int, others: int, disputed: int) -> bool:
-    """Whether a node is believed rather than another one that has `others` undisputed ranks of the job.
+    """True if a node is trusted rather than another one that has `others` undisputed ranks of the job.
 
-    One that claims all ranks of another node and few more does not outweigh it.
+    A node that claims all ranks of another node and few of its own is not.
     """
     return undisputed > disputed and undisputed >= OUTWEIGHS * others
 
 
 def _compared(claim: Claim, size: int | None) -> Iterator[int]:
-    """The ranks that a node may have, as many as are compared."""
+    """The ranks below the world size that are compared, at most `KEPT_RANKS` of them."""
     return islice((rank for rank in claim.ranks if size is None or rank < size), KEPT_RANKS)

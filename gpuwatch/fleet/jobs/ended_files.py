@@ -1,4 +1,4 @@
-"""Which ended job a log file is of, by its path: of the files that a search found, nobody writes any more."""
+"""Assigns the log files of ended jobs to jobs by their paths; no process has them open any more."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from gpuwatch.wire import LogFile
 _SLURM = re.compile(r"slurm-(\d{1,12}(?:_\d{1,8})?)(?:[._-][^/]{0,40})?\.(?:out|err|log)")
 _SUBMITIT = re.compile(r"(\d{2,12}(?:_\d{1,8})?)_\d{1,6}_log\.(?:out|err)")
 _RAY = re.compile(r".*/(session_[\w-]{1,80})/logs/worker-[0-9a-f]{8,64}-([0-9a-f]{8})-\d{1,10}\.(?:out|err)")
-"""A worker's log: the session's name is the same on all nodes, and its jobs are numbered."""
+"""A Ray worker's log: the session's name is the same on all nodes, and its jobs are numbered."""
 _STAMP = re.compile(r"(?<!\d)\d{4}-?\d\d-?\d\d[-_T]?\d\d[-_]?\d\d(?:[-_]?\d\d)?(?!\d)")
-"""The start of a run in a file's name."""
+"""The start time of a run in a file's name."""
 SAME_START_S = 120
-"""Launchers of one job on several nodes start within this."""
+"""The launchers of one job on several nodes start within this many seconds."""
 _WANDB = re.compile(r"/wandb/(?:offline-)?run-[^/]{1,100}/(?:files|logs)$")
 _LIGHTNING = re.compile(r"/lightning_logs(?:/version_\d{1,6})?$")
 _TORCHRUN = re.compile(r"(.*/([^/]{1,200})_[a-z0-9_]{8})/attempt_\d{1,6}/\d{1,4}/[^/]{1,80}")
-"""A log of torchrun's `--log-dir`: each agent adds eight random characters to the run id."""
+"""A log of torchrun's `--log-dir`: each agent appends eight random characters to the run id."""
 NO_ID = "none"
-"""torchrun's run id where none was given."""
+"""torchrun's run id if none was given."""
 _RANK = re.compile(
     r"(?:[-_.]?(?:global|local)?[-_.]?(?:rank|task|worker|node|r))?[-_.=]?\d{1,6}$", re.IGNORECASE
 )
@@ -34,26 +34,26 @@ _GENERAL = re.compile(
     r"(?:logs?|outputs?|out|runs?|results?|jobs?|work|tmp|exp(?:eriments?)?|default|version_\d{1,6}"
     r"|\d{2}-\d{2}-\d{2}|\d{4}-\d{2}-\d{2}|\d{1,4})"
 )
-"""Folders whose name alone shows nothing about the job."""
+"""Folder names that say nothing about the job (`logs`, `output`)."""
 
 RunEnd: TypeAlias = "tuple[float, str]"
 
 LAUNCHER_S = 120.0
-"""So long before or after its ranks a launcher may write its last line: it waits for those that hang."""
+"""A launcher may write its last line this many seconds before or after its ranks: it waits for hung ranks."""
 
 
 def is_ended(file: LogFile) -> bool:
-    """Whether it is the log of a job that ended before the agent came, and nobody has written to it since."""
+    """True for the log of a job that ended before the agent started, if nobody has written to it since."""
     return file.source == "found" and file.last_at is not None and not file.pids
 
 
 def has_own_id(path: str) -> bool:
-    """Whether the path holds an id of the job that is the same on all of its nodes."""
+    """True if the path contains an id of the job that is the same on all of its nodes."""
     return _scheduled(path) is not None or run_of(path)[1] not in (None, NO_ID)
 
 
 def _scheduled(path: str) -> str | None:
-    """The job by the id that Slurm or Ray gave it."""
+    """The job's name by the id that Slurm or Ray gave it, or None."""
     name = path.rpartition("/")[2]
     slurm = _SLURM.fullmatch(name) or _SUBMITIT.fullmatch(name)
     if slurm is not None:
@@ -63,17 +63,17 @@ def _scheduled(path: str) -> str | None:
 
 
 def run_of(path: str) -> tuple[str, str | None]:
-    """The folder that an agent of torchrun made for a run, and its run id; ("", None) of other paths."""
+    """The folder that a torchrun agent made for a run, and its run id; ("", None) for other paths."""
     found = _TORCHRUN.fullmatch(path)
     return ("", None) if found is None else (found.group(1), found.group(2))
 
 
 def ended_job_names(files: Iterable[LogFile], home: Callable[[str], str]) -> dict[str, str]:
-    """Path -> the name of its job, of the ended files among these.
+    """Return path -> job name for the files of ended jobs among these.
 
-    A folder with files of ranks is one job. Elsewhere files are of one job if they differ only in what names
-    a rank or stream (`a.out` and `a.err`). What a launcher wrote above the folder of the only run that ended
-    about then is of that run.
+    A folder with files of ranks is one job. Elsewhere files belong to one job if they differ only in the part
+    that names a rank or stream (`a.out` and `a.err`). A launcher's log above a folder belongs to the run in
+    the folder if only that run ended at about the same time.
 
     Args:
         files: Of one node.
@@ -108,7 +108,7 @@ def ended_job_names(files: Iterable[LogFile], home: Callable[[str], str]) -> dic
 
 
 def _older_starts(files: Iterable[LogFile]) -> dict[str, str]:
-    """Path -> when its job was started, of the files whose names hold an earlier start than the last one.
+    """Return path -> start time for files whose name holds an earlier start than the folder's newest one.
 
     DeepSpeed writes the logs of all its runs into one folder: `20261123005003_rank0.log`.
     """
@@ -132,7 +132,7 @@ def _older_starts(files: Iterable[LogFile]) -> dict[str, str]:
 
 
 def _runs(folders: Mapping[str, Iterable[LogFile]]) -> dict[str, tuple[str, float]]:
-    """The folder of each run of torchrun -> its run id, and when it wrote last."""
+    """Return run folder -> (torchrun's run id, time of its last write)."""
     found = {}
     for folder, members in folders.items():
         ids = {name for where, name in (run_of(file.path) for file in members) if where == folder}
@@ -145,10 +145,10 @@ def _runs(folders: Mapping[str, Iterable[LogFile]]) -> dict[str, tuple[str, floa
 def _named_by_id(
     runs: Mapping[str, tuple[str, float]], folders: Mapping[str, Iterable[LogFile]]
 ) -> dict[str, str]:
-    """Folder -> run id; an older run of the same id keeps the name of its folder.
+    """Return folder -> run id; an older run of the same id keeps the name of its folder.
 
-    Agents of several nodes that share a `--log-dir` make a folder each: those of other ranks that ended with
-    the newest run are of it.
+    Agents of several nodes that share a `--log-dir` make a folder each: folders of other ranks that ended at
+    the same time as the newest run belong to it.
     """
     named: dict[str, str] = {}
     taken: dict[str, tuple[float, set[int]]] = {}
@@ -162,12 +162,12 @@ def _named_by_id(
 
 
 def _run_ends(folder: str, runs: Mapping[str, tuple[str, float]], sorted_runs: Sequence[str]) -> list[RunEnd]:
-    """When each run below a folder wrote last, in order of time, with the run's folder."""
+    """The (time of the last write, folder) of each run below a folder, sorted by time."""
     return sorted((runs[run][1], run) for run in sorted_runs[below(folder, sorted_runs)])
 
 
 def _run_below(file: LogFile, ends: Sequence[RunEnd]) -> str | None:
-    """The only run whose folder lies below that of a launcher's log and that ended when it did."""
+    """The only run in a folder below a launcher's log that ended when the launcher did, or None."""
     if not ends or file.rank_from == "path" or file.local_rank is not None:
         return None
     last = file.last_at or 0.0
@@ -177,19 +177,19 @@ def _run_below(file: LogFile, ends: Sequence[RunEnd]) -> str | None:
 
 
 def below(folder: str, places: Sequence[str]) -> slice:
-    """Where the folders below another one stand in a sorted list."""
+    """The slice of a sorted list of folders that lie below a folder."""
     return slice(bisect_left(places, f"{folder}/"), bisect_left(places, f"{folder}0"))  # 0 follows /
 
 
 def _shown_apart(folders: Iterable[str]) -> dict[str, str]:
-    """Folder -> its short name; the whole path where another one has the same."""
+    """Return folder -> its short name; the whole path if another folder has the same short name."""
     shown = {folder: _shown(folder) for folder in folders}
     counts = Counter(shown.values())
     return {folder: folder if counts[name] > 1 else name for folder, name in shown.items()}
 
 
 def _folder(folder: str) -> str:
-    """The folder of the job: above what wandb and Lightning make in it."""
+    """The folder of the job: above the folders that wandb and Lightning create."""
     for form in (_WANDB, _LIGHTNING):
         found = form.search(folder)
         if found is not None:
@@ -205,7 +205,7 @@ def _stem(path: str) -> str:
 
 
 def _shown(folder: str) -> str:
-    """`run7`, or `run7/logs` where the last part logs nothing."""
+    """The displayed name of a folder: `run7`, or `run7/logs` if the last part says nothing about the job."""
     parts = [part for part in folder.split("/") if part]
     kept = 1
     while kept < min(4, len(parts)) and _GENERAL.fullmatch(parts[-kept]):

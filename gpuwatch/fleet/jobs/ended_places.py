@@ -1,4 +1,4 @@
-"""Where the ranks of ended jobs ran, by the logs that were found of them."""
+"""Where the ranks of ended jobs ran, by their log files."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.wire import LogFile
 
 Ranks: TypeAlias = dict[tuple[str | None, int], RankPlace]
-"""By job and rank."""
+"""(job, rank) -> its place."""
 Logged: TypeAlias = Mapping[tuple[str, str], Collection[int]]
-"""(node, log file of an ended job) -> the ranks whose lines stand in it."""
+"""(node, log file of an ended job) -> the ranks that wrote lines into it."""
 _STANDALONE = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-"""The run id that `torchrun --standalone` makes up: of a job on one node, whose local ranks are its ranks."""
+"""The random run id of `torchrun --standalone`: a job on one node, whose local ranks are its ranks."""
 
 
 def ended_ranks(nodes: Collection[Node], logged: Logged) -> Ranks:
     """The ranks whose logs were found after the end of their job.
 
-    A log that several nodes see does not show on which of them its rank ran, nor does one of several ranks:
-    launchers collect what the ranks of all nodes print.
+    A log that several nodes see does not show on which of them its rank ran. Neither does a log of several
+    ranks: launchers collect the output of ranks on all nodes.
     """
     found: Ranks = {}
     for node in nodes:
@@ -41,9 +41,9 @@ def ended_ranks(nodes: Collection[Node], logged: Logged) -> Ranks:
 
 
 def _own_places(node: Node, logged: Logged) -> Iterable[RankPlace]:
-    """The ranks with files of their own.
+    """The places of ranks that have log files of their own.
 
-    The files of one rank's folder are all its own: torchrun writes stdout.log and stderr.log there.
+    The files in one rank's folder are all from that rank: torchrun writes stdout.log and stderr.log there.
     """
     folders: dict[tuple[str | None, str], list[LogFile]] = defaultdict(list)
     for file in node.logs:
@@ -68,7 +68,7 @@ def _own_places(node: Node, logged: Logged) -> Iterable[RankPlace]:
 def _first_ranks(
     folders: Mapping[tuple[str | None, str], list[LogFile]], own: Mapping[tuple[str | None, str], set[int]]
 ) -> dict[str, int]:
-    """The folder of a run of torchrun -> its rank with the local rank 0, where its lines or its id state it.
+    """Return torchrun run folder -> the global rank of local rank 0, if lines or the id show it.
 
     torchrun numbers the ranks of an agent in the order of their local ranks.
     """
@@ -84,7 +84,7 @@ def _first_ranks(
 
 
 def _shared_places(node: Node, logged: Logged) -> Iterable[RankPlace]:
-    """The ranks that logged into files of several."""
+    """The places of ranks that logged into files of several ranks."""
     for file in node.logs:
         ranks = _ranks(node, [file], logged) if is_ended(file) else set()
         if len(ranks) > 1:

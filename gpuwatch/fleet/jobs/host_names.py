@@ -1,4 +1,4 @@
-"""Which host name is a node's own: of the names that agents report, those that are no other node's."""
+"""Decides which host names that agents report are valid: a name of another node is rejected."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from gpuwatch.fleet.nodes.node import Node
 
 
 class HostNames:
-    """Judges a name again when a hello can have changed whose it is, at a cost that the fleet does not raise.
+    """Checks the reported host names; a hello re-checks only the names it can affect.
 
-    A name of the plan is that node's. One that several nodes report is the first one's by the plan, unless
-    they are one machine (equal boot ids) that the plan names twice.
+    A name in the plan belongs to that node. A name that several nodes report belongs to the first one in the
+    plan, unless they are one machine (equal boot ids) that the plan lists twice.
     """
 
     def __init__(self, nodes: Mapping[str, Node]) -> None:
         self._nodes = nodes
         self._order = {name: place for place, name in enumerate(nodes)}
         self._planned: dict[str, list[str]] = {}
-        """Name or address of the plan -> its nodes."""
+        """Name or address in the plan -> its nodes."""
         for node in nodes.values():
             for name in {node.name, node.spec.address} - {None, ""}:
                 self._planned.setdefault(str(name), []).append(node.name)
@@ -26,7 +26,10 @@ class HostNames:
         """Host name -> the nodes whose agents report it."""
 
     def take(self, node: Node, before: str | None) -> None:
-        """Judge what a hello can have changed. `before`: the host name of the node's hello before."""
+        """Re-check the names that a hello can affect.
+
+        `before`: the host name in the node's previous hello.
+        """
         if node.hello is None:
             return
         host = node.hello.host
@@ -41,7 +44,7 @@ class HostNames:
         node.taken_host = self._taken(node, host)
 
     def _judge(self, host: str) -> None:
-        """Whose a name is, for all that report it."""
+        """Decide which node owns a name, for all nodes that report it."""
         reporting = [self._nodes[name] for name in self._reporting.get(host, ())]
         nodes = [node for node in reporting if node.hello is not None and node.hello.host == host]
         if not nodes:
@@ -52,11 +55,11 @@ class HostNames:
             node.own_host = host if _one_machine(owner, node) else None
 
     def _place(self, node: Node) -> int:
-        """Its place in the plan; nodes that came later go last."""
+        """The node's position in the plan; nodes added later come last."""
         return self._order.get(node.name, len(self._order))
 
     def _taken(self, node: Node, host: str) -> str | None:
-        """The node of the plan whose name this one reports as its own; None: it takes nobody's."""
+        """The other node of the plan whose name this node reports as its own, or None."""
         for name in self._planned.get(host, ()):
             if name != node.name and not _one_machine(self._nodes[name], node):
                 return name

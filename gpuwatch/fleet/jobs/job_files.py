@@ -1,4 +1,4 @@
-"""Which job a log file is of: by who writes it, else by what else stands in its folder."""
+"""Assigns a log file to a job: by its writers, else by the other files in its folder."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ _OF_ONE_RANK = re.compile(r"attempt_\d+|(?:.*[^a-z])?(?:rank|task)[-_.=]?\d+", r
 
 
 class JobFiles:
-    """Remembers who wrote a file: when a rank has ended, its file is most interesting."""
+    """Assigns log files to jobs and remembers the writers of a file after they have ended."""
 
     def __init__(self) -> None:
         self._writers: dict[tuple[str, str], str | None] = {}
-        """Node and path -> the job whose ranks write or wrote it; None: those of several."""
+        """(node, path) -> the job whose ranks write or wrote it; None: ranks of several jobs."""
         self._shared: dict[str, str | None] = {}
-        """The same by the identity that a file of a shared file system has on every node."""
+        """The same by the identity of a file on a shared file system, which is equal on every node."""
         self._listed: dict[str, dict[str, str]] = {}
-        """Node -> path -> job, of the last list."""
+        """Node -> path -> job, by its last list of files."""
         self.same_path = SamePath()
         self._former: dict[tuple[str, str], set[str]] = {}
-        """Node and path -> the names that the ended job of a file had before its other files were known."""
+        """(node, path) -> the names that the file's ended job had before its other files were known."""
         self._renamed: set[str] = set()
 
     def take_renamed(self) -> set[str]:
-        """The nodes whose ended jobs have other names since this was asked last."""
+        """Return the nodes whose ended jobs were renamed since the last call."""
         renamed, self._renamed = self._renamed | self.same_path.take_renamed(), set()
         return renamed
 
     def was(self, node: str, path: str, job: str) -> bool:
-        """Whether the ended job of a file had this name before."""
+        """True if the ended job of a file had this name before."""
         return job in self._former.get((node, path), ())
 
     def of(self, node: str, path: str) -> str | None:
-        """The job of a file, as far as that is clear."""
+        """The job of a file, or None if it is ambiguous."""
         if (node, path) in self._writers:
             return self._writers[node, path]
         return self._listed.get(node, {}).get(path)
 
     def write(self, node: str, written: Mapping[str, AbstractSet[str]]) -> None:
-        """Path -> the jobs whose processes write it now."""
+        """Store path -> the jobs whose processes write it now."""
         for path, jobs in written.items():
             _keep(self._writers, (node, path), next(iter(jobs)) if len(jobs) == 1 else None)
 
@@ -61,13 +61,13 @@ class JobFiles:
         silent_here: AbstractSet[str],
         silent: AbstractSet[str],
     ) -> list[LogFile]:
-        """The files of a node with their jobs.
+        """The log files of a node with their jobs.
 
         Args:
-            node: Whose.
+            node: The node's name.
             files: As its agent lists them.
-            owners: The jobs of each rank there, and of what started it, by pid.
-            silent_here: Jobs on the node of which no file is known at all.
+            owners: The jobs of each rank there, and of the process that started it, by pid.
+            silent_here: Jobs on the node without any known file.
             silent: All such jobs.
         """
         ended = ended_job_names([file for file in files if (node, file.path) not in self._writers], home)
@@ -99,7 +99,7 @@ class JobFiles:
         ]
 
     def _note_other_names(self, node: str, ended: Mapping[str, str]) -> None:
-        """Remember the names that the files of ended jobs had until now."""
+        """Remember the former names of the jobs of these ended files."""
         listed = self._listed.get(node, {})
         for path, name in ended.items():
             before = listed.get(path, name)
@@ -112,7 +112,7 @@ class JobFiles:
     def _by_writer(
         self, node: str, file: LogFile, owners: Mapping[int, AbstractSet[str]]
     ) -> tuple[bool, str | None]:
-        """Whether anything shows who writes or wrote it, and the job if that is only one."""
+        """(True if anything shows who writes or wrote the file, the job if it is exactly one)."""
         jobs = {job for pid in file.pids for job in owners.get(pid, ())}
         if jobs:
             job = next(iter(jobs)) if len(jobs) == 1 else None
@@ -139,7 +139,7 @@ def _keep(where: dict[Kept, str | None], key: Kept, job: str | None) -> None:
 
 
 class _Homes:
-    """Which jobs write into a folder or below it."""
+    """The jobs that write into each folder or below it."""
 
     def __init__(self, homes: Iterable[tuple[str, str]]) -> None:
         jobs: dict[str, set[str]] = {}
@@ -150,7 +150,7 @@ class _Homes:
         self._near: dict[str, set[str]] = {}
 
     def near(self, folder: str) -> set[str]:
-        """The jobs of a folder."""
+        """The jobs that write into this folder."""
         found = self._near.get(folder)
         if found is None:
             inside = (self._jobs[place] for place in self._places[below(folder, self._places)])
@@ -160,7 +160,7 @@ class _Homes:
 
 @lru_cache(4096)
 def home(path: str) -> str:
-    """The folder of a job's logs: that of a file without the folders that are one rank's or attempt's.
+    """The folder of a job's logs: the file's folder without the parts for one rank or attempt.
 
     `/runs/a/attempt_0/3/stderr.log` (torchrun) and `/runs/a/rank_3/out.log` both give `/runs/a`.
     """

@@ -1,11 +1,11 @@
-"""Which job a process, a log file and a line are of: the one rule, for everything that asks.
+"""Assigns processes, log files and lines to jobs; every room uses this one rule.
 
-A job is known by the first of these that there is: the id that its processes carry (Slurm's, the launcher's
-run id, PMIx's namespace); its rendezvous, MASTER_ADDR:PORT; else by its world size, `unnamed-8`. A rendezvous
-on the loopback is that of one node, with its port (`n1:29500`) or without (`unnamed-8@n1`), and so are ranks
-that their own program numbers. No job has a rank twice: where two living processes claim one rank, they are
-of two jobs, distinguished by their rendezvous, by what started them, and by the folders that they write to.
-What is not clear is of no job.
+The job's name comes from the first of these that is known: the id in the environment of its processes
+(Slurm's, the launcher's run id, PMIx's namespace); its rendezvous, MASTER_ADDR:PORT; its world size,
+`unnamed-8`. A rendezvous on the loopback interface belongs to one node, with its port (`n1:29500`) or without
+(`unnamed-8@n1`); the same holds for ranks that a program numbers itself. A job has each rank once: if two
+running processes claim the same rank, they belong to two jobs, which are distinguished by their rendezvous,
+by their launcher, and by the folders that they write to. Whatever stays ambiguous has no job.
 """
 
 from __future__ import annotations
@@ -27,54 +27,56 @@ _RESTARTS = "TORCHELASTIC_RESTART_COUNT"
 
 
 class Jobs:
-    """Names every job of a fleet; the name that distinguishes a job from the others stays to its end."""
+    """Names every job of a fleet; a name that distinguishes a job from others stays until it ends."""
 
     def __init__(self) -> None:
         self._members: dict[str, list[RunningRank]] = {}
         self._seats: dict[tuple[str, int], RankClaims] = {}
-        """(base, rank) -> who claims it."""
+        """(base name, rank) -> the processes that claim it."""
         self._nodes: dict[str, Counter[str]] = {}
-        """Base -> nodes, with how many of its ranks are there."""
+        """Base name -> nodes, with the number of its ranks there."""
         self._alive: Counter[str] = Counter()
-        """Name -> on how many nodes it has ranks."""
+        """Name -> the number of nodes on which it has ranks."""
         self._writing: Counter[str] = Counter()
-        """Name -> on how many nodes its ranks write files."""
+        """Name -> the number of nodes on which its ranks write files."""
         self._here: dict[str, tuple[set[str], set[str]]] = {}
-        """Node -> names, and which of them write files there."""
+        """Node -> the job names there, and those of them that write files there."""
         self._first: OrderedDict[str, str] = OrderedDict()
         """The launcher of a job that may be restarted -> its first rendezvous."""
         self._moved: OrderedDict[str, str] = OrderedDict()
-        """A rendezvous that was opened anew under another port -> the first one."""
+        """A rendezvous that was reopened on another port -> the first one."""
         self._by_master: dict[str, str | None] = {}
-        """Base of several rendezvous -> the one that has its name."""
+        """Base name used with several rendezvous -> the rendezvous that keeps the name."""
         self._apart: dict[str, set[str]] = {}
-        """Base -> trees that are jobs of their own, or EACH."""
+        """Base name -> process trees that are separate jobs, or EACH."""
         self._by_folder: dict[str, set[str]] = {}
-        """Base -> trees that are several jobs, each with a folder of its own."""
+        """Base name -> process trees that are several jobs, each with a folder of its own."""
         self._doubts: dict[str, set[tuple[str, int]]] = {}
-        """Host -> seats that were claimed elsewhere since it was received last: who had them may have
-        ended."""
+        """Host -> (base name, rank) claimed elsewhere since the host's last list.
+
+        The process there may have ended.
+        """
         self._contested: set[str] = set()
-        """Nodes with ranks that another one claims as well."""
+        """Nodes with ranks that another node claims too."""
         self._files = JobFiles()
         self._users = JobUsers()
         self._contradicted = ContradictedRanks()
         self._lists = 0
-        """How many lists of processes were taken in."""
+        """The number of process lists processed so far."""
 
     def take(
         self, node: str, host: str, reported: Sequence[Process], machine: str | None = None
     ) -> tuple[bool, set[str]]:
-        """Take in the processes that a node lists now.
+        """Process the list of a node's processes.
 
         Args:
             node: As the plan names it.
-            host: The name that no other node has.
+            host: The host name that no other node has.
             reported: As its agent lists them.
-            machine: Its boot id, where that is known.
+            machine: Its boot id, if known.
 
         Returns:
-            Whether its ranks changed, and the nodes on which jobs got other names by that.
+            True if its ranks changed, and the nodes on which jobs were renamed as a result.
         """
         ranked = [process for process in reported if process.rank is not None]
         found = [_member(self, process, node, host) for process in ranked]
@@ -109,9 +111,10 @@ class Jobs:
         return True, renamed
 
     def rivals(self, node: str) -> dict[str, dict[int, str]]:
-        """Node -> its ranks that another node's host claims for the same job, with that node.
+        """Node -> rank -> the other node whose host claims the same rank of the same job.
 
-        Of this node and all whose ranks are judged anew with its own; none where nothing can have changed.
+        Covers this node and all nodes whose ranks are judged again with it; empty if nothing can have
+        changed.
         """
         if node not in self._contested and not self._is_contested(node):
             return {}
@@ -139,7 +142,7 @@ class Jobs:
         return found
 
     def _is_contested(self, node: str) -> bool:
-        """Whether another host claims a rank of this node for the same job."""
+        """True if another host claims a rank of this node for the same job."""
         return any(
             other.host != member.host and self._claimed_name(other) == self._claimed_name(member)
             for member in self._members.get(node, ())
@@ -148,7 +151,7 @@ class Jobs:
         )
 
     def crowded(self, node: str) -> dict[int, int]:
-        """The ranks that more processes of a node claim for one job than are compared, with their number."""
+        """Rank -> number of processes that claim it, for ranks with more claims than are compared."""
         claimed = Counter((member.base, member.rank) for member in self._members.get(node, ()))
         return {
             rank: count
@@ -157,7 +160,7 @@ class Jobs:
         }
 
     def named(self, node: str, reported: Sequence[Process]) -> list[Process]:
-        """The processes of a node, which `take` has seen, with the names of their jobs."""
+        """The processes of a node, which `take` has processed, with the names of their jobs."""
         names = {member.pid: self._name(member) for member in self._members.get(node, ())}
         found = []
         for process in reported:
@@ -177,11 +180,11 @@ class Jobs:
         return self._files.take(node, files, owners, here & silent, silent)
 
     def take_renamed(self) -> set[str]:
-        """The nodes whose ended jobs have other names since this was asked last."""
+        """Return the nodes whose ended jobs were renamed since the last call."""
         return self._files.take_renamed()
 
     def of_line(self, node: str, file: str, reported: str | None) -> str | None:
-        """The job of what stands in a file; `reported`: as the agent, or we before, had it."""
+        """The job of a line in a file; `reported`: the job by the agent, or as named earlier."""
         job = self._files.of(node, file)
         if reported is None or job is None:
             return job if reported is None else reported
@@ -199,7 +202,7 @@ class Jobs:
         return first
 
     def _weigh(self, node: str, machine: str, listed: Iterable[tuple[RunningRank, Process]]) -> set[str]:
-        """Weigh what a node lists against the other nodes; the nodes with another verdict than before."""
+        """Compare what a node lists with the other nodes; return the nodes whose verdict changed."""
         self._lists += 1
         claims: dict[str, Listed] = {}
         for member, process in listed:
@@ -217,7 +220,7 @@ class Jobs:
         return f"{name}@{member.node}" if apart else name
 
     def _claimed_name(self, member: RunningRank) -> str:
-        """The job's name if no other node contradicts that the process is of it."""
+        """The job's name, assuming that no other node contradicts the process."""
         base = member.base
         if (member.node, base) in self._users.mixed and self._users.is_strange(member):
             base = f"{base}@{member.user}"
@@ -230,7 +233,7 @@ class Jobs:
         return f"{name}@{member.folder}" if by_folder else name
 
     def _others(self, seat: RankClaims, member: RunningRank) -> Iterator[RunningRank]:
-        """Who claims a rank besides a process, and may have the same name."""
+        """Yield the other processes that claim the same rank and may have the same job name."""
         each_apart = EACH in self._apart.get(member.base, ())
         unnamed = member.base.startswith(UNNAMED)
         for other in seat.unlike(member):
@@ -245,9 +248,9 @@ class Jobs:
             yield other
 
     def _distinguish(self, one: RunningRank, other: RunningRank, *, sure: bool) -> bool:
-        """Two claim one rank of one job: find what distinguish them; True when that is new.
+        """Find what distinguishes two jobs whose processes claim one rank. Return True if this is new.
 
-        `sure`: the other one was seen on its node after this one was seen on its own.
+        `sure`: the other process was listed on its node after this one was listed on its own.
         """
         if self._name(one) != self._name(other):
             return False
@@ -282,7 +285,7 @@ class Jobs:
             del self._nodes[member.base]
 
     def _write(self, node: str) -> None:
-        """Note the names of a node's jobs, and whose the files are that they write."""
+        """Record the names of a node's jobs, and the owners of the files that they write."""
         names: set[str] = set()
         written: dict[str, set[str]] = {}
         for member in self._members[node]:
@@ -327,5 +330,5 @@ def _member(jobs: Jobs, process: Process, node: str, host: str) -> RunningRank:
 
 
 def _whole(master: str | None) -> str | None:
-    """An address without a port is that of a node, not of a job."""
+    """The address if it has a port, else None: without a port it identifies a node, not a job."""
     return master if master is not None and master.rpartition(":")[2].isdigit() else None

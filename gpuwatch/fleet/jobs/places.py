@@ -6,12 +6,15 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 Reach: TypeAlias = Literal["node", "fleet", "none"]
-"""Of a job on the node; on a shared file system, of any job; of none: what writes it is no rank of a job."""
+"""What a file without a known job may belong to: `node`: a job on the node; `fleet`.
+
+Any job (shared file system); `none`: its writers are no ranks.
+"""
 
 
 @dataclass(frozen=True)
 class RankPlace:
-    """One rank of one job."""
+    """The place of one rank of one job."""
 
     rank: int
     node: str
@@ -25,22 +28,22 @@ class RankPlace:
     world_size: int | None = None
     logs: tuple[str, ...] = ()
     since: float | None = None
-    """When it was started first: unix seconds on our clock."""
+    """When it was first started: unix seconds on our clock."""
     until: float | None = None
-    """When it was seen to have ended."""
+    """When its end was seen (unix seconds), or None."""
     inferred: bool = False
-    """Its number is a guess from the order of its siblings' starts."""
+    """True if the rank number is inferred from the order in which its siblings started."""
     how: str = ""
-    """How this is known, in a few words: "environment of pid 4711", "NCCL INFO line", "file name"."""
+    """The source in a few words: "environment of pid 4711", "NCCL INFO line", "file name"."""
     started: float | None = None
-    """When the process that it is now was started, after restarts of the job."""
+    """When the current process was started, after restarts of the job."""
     inner_pid: int | None = None
-    """In the pid namespace of its container, where it has one."""
+    """The pid in its container's pid namespace, if it has one."""
 
 
 @dataclass(frozen=True)
 class Places:
-    """All that is known. Made of a live fleet, or of the logs of a job that has ended."""
+    """The places of all ranks, of a live fleet or of the logs of an ended job."""
 
     ranks: tuple[RankPlace, ...] = ()
     addresses: dict[str, str] = field(default_factory=dict)
@@ -48,22 +51,22 @@ class Places:
     gpus: dict[tuple[str, str], int] = field(default_factory=dict)
     """(node, GPU's UUID or PCI address) -> the GPU's index, whether a rank uses it or not."""
     loose: dict[tuple[str, str], Reach] = field(default_factory=dict)
-    """(node, log file) that is of no known job -> whose it may be."""
+    """(node, log file) without a known job -> what it may belong to."""
     live: bool = False
-    """Of a live fleet, whose nodes are all known: a log cannot bring in another one."""
+    """True for a live fleet, whose nodes are all known: a log cannot add another node."""
     kernel_logs: frozenset[str] = frozenset()
-    """Nodes whose kernel log their agents read."""
+    """Nodes whose agents read the kernel log."""
     kernel_spans: tuple[tuple[str | None, float, float], ...] = ()
-    """Of an ended job: node, first and last time (unix seconds) of each file that is a kernel log."""
+    """For an ended job: node, first and last time (unix seconds) of each kernel log file."""
     job_logs: frozenset[str] = frozenset()
-    """Of an ended job: files that its ranks wrote, or that have steps of a training."""
+    """For an ended job: files that its ranks wrote, or that contain training steps."""
     system_logs: frozenset[str] = frozenset()
-    """Of an ended job: files of the system or the person whose owner wrote none of the other files."""
+    """For an ended job: files of the system or of a user who wrote none of the other files."""
     world: int | None = None
-    """Number of ranks of the only job, as its lines state it."""
+    """Number of ranks of the only job, as its log lines state it."""
     counted: frozenset[str] = frozenset()
-    """Words whose numbers are the ranks, as the lines of an ended job agree: `task`, `worker`."""
+    """Words such as `task` or `worker` whose numbers are ranks, as an ended job's lines consistently show."""
     contested: frozenset[tuple[str | None, int, str]] = frozenset()
-    """Job, rank and node of ranks that two connected nodes listed as running at one time, now or before."""
+    """(job, rank, node) of ranks that two connected nodes listed as running at once, now or before."""
     task_jobs: frozenset[str] = frozenset()
-    """Jobs of a live fleet whose Slurm task numbers are the ranks."""
+    """Jobs of a live fleet whose Slurm task numbers are their ranks."""

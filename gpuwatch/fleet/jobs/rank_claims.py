@@ -1,9 +1,9 @@
-"""Who claims one rank of one job: the processes that are to be compared with each other.
+"""The processes that claim one rank of one job, grouped so that only different claims are compared.
 
-Processes that agree in all that can distinguish two jobs are one claim: of them one is compared. A job's
-rank is claimed once; a few times by the helpers of a rank and by jobs that share a name. A node that claims
-one rank more often than `MAX_CLAIMS` is compared by its first claims alone, so that the cost of a list
-grows with its length and not with its square.
+Processes that agree in everything that can distinguish two jobs form one claim, and one of them is compared.
+Normally a job's rank is claimed once; helper processes of a rank and jobs with the same name add a few
+claims. If a node claims one rank more than `MAX_CLAIMS` times, only its first claims are compared, so that
+the cost of a list grows linearly and not quadratically with its length.
 """
 
 from __future__ import annotations
@@ -14,61 +14,61 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 MAX_CLAIMS = 32
-"""Of one rank by one node."""
+"""Maximum number of compared claims to one rank by one node."""
 
 ROOT = "root"
-"""Whose processes may be of any job: wrappers and containers run as root."""
+"""The user whose processes may belong to any job: wrappers and containers run as root."""
 
 Likeness: TypeAlias = "tuple[str, str | None, int, str]"
 
 
 @dataclass(frozen=True, slots=True)
 class RunningRank:
-    """A rank that runs, and everything that distinguishes its job from others."""
+    """A running rank, with everything that distinguishes its job from others."""
 
     host: str
     pid: int
     rank: int
     base: str
-    """The first name that it has, which another job may have as well."""
+    """Its first job name, which another job may share."""
     master: str | None
     launcher: int
-    """What started it; 0 where that is not known."""
+    """The pid of its launcher; 0 if unknown."""
     folder: str
     start: float
     logs: tuple[str, ...]
 
     tree: str
-    """What it was started by, among all nodes."""
+    """The fleet-wide name of the process tree that started it."""
     node: str = ""
     size: int | None = None
-    """The world size that it states."""
+    """The world size in its environment."""
     user: str | None = None
 
     @property
     def likeness(self) -> tuple[str, str | None, int, str]:
-        """What alone distinguishes its job from others that claim the same rank."""
+        """The attributes that distinguish its job from others that claim the same rank."""
         return self.host, self.master, self.launcher, self.folder
 
 
 class RankClaims:
-    """The living processes that claim one rank of one job."""
+    """The running processes that claim one rank of one job."""
 
     def __init__(self) -> None:
         self._claims: dict[Likeness, dict[int, RunningRank]] = {}
-        """By what distinguishes jobs, and by pid."""
+        """Distinguishing attributes -> pid -> process."""
         self._claimed: Counter[str] = Counter()
-        """Host -> its claims that are compared."""
+        """Host -> number of its claims that are compared."""
         self._uncompared: dict[str, dict[int, RunningRank]] = {}
-        """Host -> pid -> the processes of its further claims."""
+        """Host -> pid -> the processes of its further claims, which are not compared."""
 
     @property
     def is_crowded(self) -> bool:
-        """Whether a node claims the rank more often than is compared."""
+        """True if a node claims the rank more often than is compared."""
         return bool(self._uncompared)
 
     def add(self, member: RunningRank) -> bool:
-        """Take in a process; whether it is to be compared with the others."""
+        """Add a process; return True if it must be compared with the others."""
         claim = self._claims.get(member.likeness)
         if claim is None:
             if self._claimed[member.host] >= MAX_CLAIMS:
@@ -81,13 +81,13 @@ class RankClaims:
         return first
 
     def unlike(self, member: RunningRank) -> Iterator[RunningRank]:
-        """One process of every other claim."""
+        """Yield one process of every other claim."""
         for likeness, claim in list(self._claims.items()):
             if likeness != member.likeness:
                 yield next(iter(claim.values()))
 
     def remove(self, member: RunningRank) -> bool:
-        """Forget a process; whether nobody is left."""
+        """Remove a process; return True if none is left."""
         further = self._uncompared.get(member.host, {})
         claim = self._claims.get(member.likeness, {})
         if further.pop(member.pid, None) is not None:
@@ -100,18 +100,21 @@ class RankClaims:
 
 
 class JobUsers:
-    """The users of the ranks of each job. On one node it is of one user: the one with most ranks in all."""
+    """The users of the ranks of each job.
+
+    On one node a job has one user: the one with most of its ranks overall.
+    """
 
     def __init__(self) -> None:
         self._here: dict[str, dict[str, Counter[str]]] = {}
-        """Node -> job -> user -> ranks there."""
+        """Node -> job -> user -> number of ranks there."""
         self._all: dict[str, Counter[str]] = defaultdict(Counter)
-        """Job -> user -> ranks."""
+        """Job -> user -> number of ranks."""
         self.mixed: set[tuple[str, str]] = set()
-        """Node and job, where ranks of several users run."""
+        """(node, job) with ranks of several users."""
 
     def take(self, node: str, members: Sequence[RunningRank]) -> set[str]:
-        """Take in the ranks of a node; the jobs that are of another user now."""
+        """Store the ranks of a node; return the jobs whose owner changed."""
         here: dict[str, Counter[str]] = defaultdict(Counter)
         for member in members:
             if member.user not in (None, ROOT):
@@ -132,13 +135,13 @@ class JobUsers:
         return changed
 
     def is_strange(self, member: RunningRank) -> bool:
-        """Whether a process runs beside ranks of its job that are another user's."""
+        """True if a process runs beside ranks of its job that belong to another user."""
         if (member.node, member.base) not in self.mixed or member.user in (None, ROOT):
             return False
         owner = self._owner(member.base)
         return owner != member.user and owner in self._here[member.node][member.base]
 
     def _owner(self, job: str) -> str | None:
-        """The user with most ranks of a job; of equal ones the first that was seen."""
+        """The user with most ranks of a job; on a tie, the first one seen."""
         users = self._all.get(job)
         return max(users, key=lambda user: users[user]) if users else None

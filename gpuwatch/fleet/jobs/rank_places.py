@@ -1,4 +1,4 @@
-"""Where every rank of a live fleet runs, from its processes, GPUs and addresses."""
+"""Where every rank of a live fleet runs, by its processes, GPUs and addresses."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from gpuwatch.wire import Process
 
 Loose: TypeAlias = dict[tuple[str, str], Reach]
 Tasks: TypeAlias = Mapping[str, Mapping[int, str | None]]
-"""Job -> task -> the host that `srun` names for it."""
+"""Job -> task -> the host that `srun` reports for it."""
 MOVED_S = 60.0
-"""The end of a process is noticed so late at most, the lists and clocks of two nodes taken together."""
+"""Maximum delay in seconds until the end of a process is seen, across the lists and clocks of two nodes."""
 KEPT_ENDED = 2_048
-"""Of one node, the ranks that ended last: jobs on CPUs come and go without an end."""
+"""Number of recently ended ranks kept for one node: jobs on CPUs start and end all the time."""
 
 
 def places_of(
@@ -35,12 +35,12 @@ def places_of(
     logged: Mapping[tuple[str, str], Collection[int]] | None = None,
     tasks: Tasks | None = None,
 ) -> Places:
-    """All that the nodes report now, and what `before` knew of ranks that have ended meanwhile.
+    """Combine what all nodes report now with the ended ranks in `before`.
 
-    A rank that two nodes claim has two places: `RankIndex` then names neither.
-    A rank that is gone keeps its place until another job's rank is seen on its GPU. `wall`: unix seconds now.
-    `logged`: (node, log file of an ended job) -> the ranks whose steps stand in it.
-    `tasks`: of jobs whose Slurm tasks are the ranks, by their logs.
+    A rank that two nodes claim has two places: `RankIndex` then returns neither. An ended rank keeps its
+    place until a rank of another job uses its GPU. `wall`: unix seconds now. `logged`: (node, log file of an
+    ended job) -> the ranks whose steps it contains. `tasks`: the Slurm tasks that are ranks, by the jobs'
+    logs.
     """
     earlier = () if before is None else before.ranks
     ranks, rivals = _claims(nodes, earlier, logged or {}, wall)
@@ -78,10 +78,10 @@ def _claims(
     logged: Mapping[tuple[str, str], Collection[int]],
     wall: float | None,
 ) -> tuple[Ranks, list[RankPlace]]:
-    """Every rank's place, and the places that other nodes claim for it.
+    """Return each rank's place, and the places that other nodes claim for the same rank.
 
-    Of several nodes the one goes first that had it before, else the first of the plan. A node that is gone,
-    or has not stated what it is (hello), has no claim to a rank of one that answers.
+    Of several nodes, the one that had the rank before wins, else the first in the plan. A node that is
+    disconnected or has not sent its hello never wins over a connected one.
     """
     known = {(place.job, place.rank): place for place in reversed(list(before))}
     listed = {(place.job, place.rank, place.node) for place in before}
@@ -115,9 +115,9 @@ def _claims(
 def _may_follow(
     claim: RankPlace, earlier: RankPlace, standing: Mapping[str, tuple[bool, bool]], wall: float | None
 ) -> bool:
-    """Whether a rank can have moved to another node: its process there was started when it had ended here.
+    """True if a rank can have moved to another node: it started there after it had ended here.
 
-    A process that ran before would have been listed beside that of the node which lists it no longer.
+    A process that had started earlier would have been listed at the same time as the one that is gone.
     """
     if earlier.pid is None:
         return True
@@ -127,7 +127,7 @@ def _may_follow(
 
 
 def _keep_ended(ranks: Ranks, earlier: Iterable[RankPlace], wall: float | None) -> None:
-    """Add the ranks that are gone, unless another job's rank is on their GPU."""
+    """Add the ended ranks, unless a rank of another job uses their GPU."""
     taken = {(place.node, place.gpu) for place in ranks.values() if place.gpu is not None}
     jobs = {place.job for place in ranks.values()}
     gone: dict[tuple[str | None, int], RankPlace] = {}
@@ -148,7 +148,7 @@ def _loose(
     ranks: Collection[RankPlace],
     before: Mapping[tuple[str, str], Reach] | None = None,
 ) -> Loose:
-    """Whose a file of no known job may be: nobody's where all ranks are known to write other files."""
+    """Return what each file without a known job may belong to; `none` if all ranks write to other files."""
     found: Loose = {}
     silent = {place.node for place in ranks if not place.logs}
     ranked = {place.node for place in ranks}
@@ -196,7 +196,7 @@ def _place(process: Process, node: Node) -> RankPlace | None:
 
 
 def _task_places(nodes: Collection[Node], tasks: Tasks, addresses: Mapping[str, str]) -> Iterable[RankPlace]:
-    """The ranks of ended jobs that `srun` names with their nodes."""
+    """The places of ranks of ended jobs whose nodes `srun` reports."""
     ended: dict[str, float] = {}
     for node in nodes:
         for file in node.logs:
@@ -213,7 +213,7 @@ def _task_places(nodes: Collection[Node], tasks: Tasks, addresses: Mapping[str, 
 
 
 def _task_jobs(nodes: Collection[Node]) -> frozenset[str]:
-    """The jobs of which all ranks that run have the number of their Slurm task."""
+    """The jobs whose running ranks all equal their Slurm task number."""
     alike: dict[str, bool] = {}
     for node in nodes:
         for process in node.processes:
@@ -225,7 +225,7 @@ def _task_jobs(nodes: Collection[Node]) -> frozenset[str]:
 
 
 def _addresses(nodes: Collection[Node], ranks: Ranks) -> dict[str, str]:
-    """The names and addresses that nodes go by: those of the plan first, then those that agents report."""
+    """Name or address -> node: those in the plan first, then those that agents report."""
     addresses: dict[str, str] = {}
     for node in nodes:
         _name(addresses, node, node.name, node.spec.address)
@@ -239,7 +239,7 @@ def _addresses(nodes: Collection[Node], ranks: Ranks) -> dict[str, str]:
 
 
 def _name(addresses: dict[str, str], node: Node, *names: str | None) -> None:
-    """Note names of a node, with and without domain; one that another node has stays that node's."""
+    """Store a node's names, with and without domain; a name that another node already has is not changed."""
     for name in names:
         if name:
             addresses.setdefault(name, node.name)
@@ -248,7 +248,10 @@ def _name(addresses: dict[str, str], node: Node, *names: str | None) -> None:
 
 
 def _owners(nodes: Collection[Node]) -> dict[str, list[str]]:
-    """The IP addresses of each node that no other one has: a bridge may be the same on all of them."""
+    """The IP addresses of each node that no other node has.
+
+    A bridge may have the same address on all of them.
+    """
     seen: dict[str, set[str]] = {}
     for node in nodes:
         for address in [] if node.hello is None else node.hello.addresses:
@@ -261,7 +264,7 @@ def _owners(nodes: Collection[Node]) -> dict[str, list[str]]:
 
 
 def _masters(ranks: Ranks, nodes: Collection[Node], addresses: dict[str, str]) -> None:
-    """The rendezvous address of a job is that of the node where its rank 0 runs."""
+    """Store each job's rendezvous address as an address of the node that runs its rank 0."""
     for node in nodes:
         for process in node.processes:
             if process.master is None:

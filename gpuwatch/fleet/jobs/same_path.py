@@ -1,4 +1,4 @@
-"""Ended jobs whose logs have one path on several nodes: of one job, or of strangers on private disks."""
+"""Ended jobs whose logs have the same path on several nodes: one job, or unrelated ones on local disks."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from gpuwatch.wire import LogFile
 
 
 class SamePath:
-    """Reports jobs apart that have one name: `srv/run@n3`, `srv/run@n22`.
+    """Distinguishes jobs with the same name: `srv/run@n3`, `srv/run@n22`.
 
-    A name once distinguished stays so.
+    A distinguished name stays so.
     """
 
     def __init__(self) -> None:
         self._ranks: dict[str, dict[str, frozenset[int]]] = defaultdict(dict)
-        """Name -> node with files of its own disk -> the ranks in them."""
+        """Name -> node with files on its own disk -> the ranks in them."""
         self._apart: set[str] = set()
         self._renamed: set[str] = set()
 
     def names(self, node: str, files: Iterable[LogFile], names: Mapping[str, str]) -> dict[str, str]:
-        """Path -> job of the ended files of a node, finer than `names` where that is needed.
+        """Path -> job of a node's ended files, with `names` made distinct where necessary.
 
-        Nothing is distinguished before the files have been searched, which reports their ranks.
+        Nothing is distinguished until the files have been searched, because only that shows their ranks.
         """
         members: dict[str, list[LogFile]] = defaultdict(list)
         sure = {names[file.path] for file in files if file.path in names and has_own_id(file.path)}
@@ -45,18 +45,18 @@ class SamePath:
         return {path: f"{name}@{node}" if name in private else name for path, name in names.items()}
 
     def take_renamed(self) -> set[str]:
-        """The nodes whose jobs have other names since this was asked last."""
+        """Return the nodes whose jobs were renamed since the last call."""
         renamed, self._renamed = self._renamed, set()
         return renamed
 
 
 def _is_private(file: LogFile) -> bool:
-    """Whether its fingerprint is known, and no other node's file has it."""
+    """True if its fingerprint is known and no other node's file has the same one."""
     return file.identity is None and file.fingerprint is not None and file.searched_to is not None
 
 
 def _may_be_one(nodes: Iterable[frozenset[int]]) -> bool:
-    """Whether the nodes' ranks fit together: every job has its rank 0, and no rank twice."""
+    """True if the nodes' ranks can form one job: rank 0 exists, and no rank occurs twice."""
     each = list(nodes)
     ranks = [rank for own in each for rank in own]
     return len(each) < 2 or (all(each) and sorted(ranks) == list(range(len(ranks))))

@@ -1,7 +1,7 @@
-"""Which jobs' Slurm tasks are their ranks, by what the rules found in the jobs' logs.
+"""Detects jobs whose Slurm task numbers are their ranks, by the findings in their logs.
 
-`srun -l` puts the number of the task before each line, and `srun` names the node of a task that failed. The
-tasks are the ranks unless each of them starts several, as `srun torchrun` does.
+`srun -l` prefixes each line with the task number, and `srun` reports the node of a failed task. The tasks are
+the ranks unless each task starts several ranks, as with `srun torchrun`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from gpuwatch.wire import SLURM_TASK, Finding, Process
 MAX_TASKS = 100_000
 MAX_JOBS = 256
 OF_LAUNCHERS = "elastic.", "launch."
-"""Classes of lines that only a launcher of several ranks prints."""
+"""Rule classes of lines that only a launcher of several ranks prints."""
 
 
 def task_numbers(text: str) -> list[int]:
-    """The tasks in `2`, `4-7` or `0,2-3`; empty where a number is too large."""
+    """The tasks in `2`, `4-7` or `0,2-3`; empty if a number is too large."""
     found: list[int] = []
     for part in text.split(","):
         first, _, last = part.partition("-")
@@ -30,28 +30,28 @@ def task_numbers(text: str) -> list[int]:
 
 @dataclass
 class _JobTasks:
-    """What the findings of one job state."""
+    """What the findings of one job show about its tasks."""
 
     nodes: dict[int, str | None] = field(default_factory=dict)
-    """Task -> the host that `srun` names for it; None: only a label names the task."""
+    """Task -> the host that `srun` reports for it; None: only a line prefix names the task."""
     most_rank: int = -1
-    """The highest rank that a line names."""
+    """The highest rank in a line."""
     launched: bool = False
-    """Whether a launcher of several ranks logs here."""
+    """True if a launcher of several ranks logs here."""
 
     def are_ranks(self) -> bool:
-        """Whether they count from 0 without a gap, and no line distinguishes them from the ranks."""
+        """True if the tasks count from 0 without a gap, and no line shows that tasks and ranks differ."""
         return are_whole(self.nodes) and not self.launched and self.most_rank < len(self.nodes)
 
 
 class TaskRanks:
-    """Of which jobs all ranks that were seen to run have the number of their Slurm task."""
+    """The jobs whose ranks all ran with a rank equal to their Slurm task number."""
 
     def __init__(self) -> None:
         self._alike: OrderedDict[str, bool] = OrderedDict()
 
     def take(self, processes: Iterable[Process]) -> None:
-        """Take in a list of a node's processes, their jobs named."""
+        """Process a list of a node's processes, with their jobs named."""
         for process in processes:
             if process.rank is not None and process.job is not None:
                 same = _is_task(process) and self._alike.pop(process.job, True)
@@ -60,7 +60,7 @@ class TaskRanks:
             self._alike.popitem(last=False)
 
     def are_ranks(self, job: str | None) -> bool:
-        """Whether a number of `srun -l` before a line of the job is the rank."""
+        """True if the number that `srun -l` puts before a line of the job is the rank."""
         return job is not None and self._alike.get(job, False)
 
 
@@ -70,19 +70,19 @@ def _is_task(process: Process) -> bool:
 
 
 def are_whole(tasks: Collection[int]) -> bool:
-    """Whether tasks count from 0 without a gap, as ranks do."""
+    """True if the tasks count from 0 without a gap, as ranks do."""
     return len(tasks) > 1 and max(tasks) == len(tasks) - 1
 
 
 class SlurmTasks:
-    """Collects the tasks that findings name, job by job; `version` moves with each new one."""
+    """Collects the tasks that findings name, by job; `version` increases with each new one."""
 
     def __init__(self) -> None:
         self.version = 0
         self._jobs: OrderedDict[str, _JobTasks] = OrderedDict()
 
     def note(self, finding: Finding) -> None:
-        """Take in one finding; the processes of a running job are better evidence."""
+        """Process one finding; for a running job its processes are the better source."""
         if finding.job is None or not finding.backlog:
             return
         tasks: dict[int, str | None] = {}
@@ -107,5 +107,5 @@ class SlurmTasks:
             self._jobs.popitem(last=False)
 
     def ranks(self) -> Mapping[str, Mapping[int, str | None]]:
-        """Job -> rank -> the host that is named for it, of the jobs whose tasks are the ranks."""
+        """Job -> rank -> the host that is reported for it, for jobs whose tasks are their ranks."""
         return {name: job.nodes for name, job in self._jobs.items() if job.are_ranks()}

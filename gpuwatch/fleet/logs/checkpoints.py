@@ -1,4 +1,4 @@
-"""The newest checkpoints that ranks have reported of, as the agents found the lines and the files."""
+"""The newest checkpoints that ranks reported, from log lines and from the files on disk."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ MAX_CHECKPOINTS = 10_000
 
 
 class SavedCheckpoint(msgspec.Struct, frozen=True):
-    """One line that states that a checkpoint was written, or begun."""
+    """One log line that reports a checkpoint as written or begun."""
 
     node: str
     file: str
-    """The log."""
+    """The log file."""
     job: str | None
     step: int | None
     path: str | None
-    """Where it lies, as the line names it."""
+    """The checkpoint's path, as the line states it."""
     at: float
-    """When (unix seconds, node's clock)."""
+    """When (unix seconds on the node's clock)."""
     timed: bool
     done: bool
-    """False: it was begun."""
+    """False: it was begun, not finished."""
     complete: bool | None = None
-    """By the files there; None: they were not seen, or do not report."""
+    """True if its files are complete; None: they were not seen, or do not show it."""
     files: int | None = None
     size: int | None = None
-    """Bytes of them."""
+    """Size of its files in bytes."""
     good: str | None = None
-    """Of one that is not complete the newest older one that may be, and when that was written."""
+    """For an incomplete one: the newest older checkpoint that may be complete, and when that was written."""
     good_at: float | None = None
 
 
 class FleetCheckpoints:
-    """By node, log and rank the newest line of each kind. `version` moves with each."""
+    """The newest line of each kind by node, log and rank. `version` increases with each line."""
 
     def __init__(self) -> None:
         self.newest: dict[tuple[str, str, int | None, bool], SavedCheckpoint] = {}
         self.version = 0
 
     def take(self, node: str, finding: Finding, job: str | None) -> None:
-        """Take in what a line reported; another finding than of a checkpoint is a mistake of the caller."""
+        """Store what a line reported; the finding must be a checkpoint's (see `names_checkpoint`)."""
         line = finding.lines[finding.key] if finding.key < len(finding.lines) else ""
         step, path = checkpoint_of(line)
         done = finding.rule == SAVED
@@ -72,5 +72,5 @@ class FleetCheckpoints:
 
 
 def names_checkpoint(finding: Finding) -> bool:
-    """Whether a finding is such a line, and no failure."""
+    """True if a finding reports a written or begun checkpoint, and no failure."""
     return finding.rule in (SAVED, BEGUN)

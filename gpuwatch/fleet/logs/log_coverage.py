@@ -1,4 +1,4 @@
-"""Of which ranks no log is followed: what the silence of logs is worth."""
+"""Finds the ranks whose logs are not followed, so that missing lines are not taken for silence."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuwatch.wire import LogFile
 
 @dataclass(frozen=True)
 class Unlogged:
-    """Ranks of one job whose output is in no file that is followed."""
+    """Ranks of one job whose output is in no followed file."""
 
     job: str | None
     ranks: tuple[int, ...]
@@ -19,16 +19,16 @@ class Unlogged:
 
 
 def unlogged(nodes: Iterable[Node]) -> list[Unlogged]:
-    """Job by job, of nodes whose processes and log files are known.
+    """The unlogged ranks of each job, on nodes whose processes and log files are known.
 
-    A rank is covered by a file that it writes, that names it, or that is of its job without naming any rank;
-    what launchers write covers only ranks whose output goes into a pipe.
+    A rank is covered by a file that it writes, that names it, or that belongs to its job without naming any
+    rank. A file that a launcher writes covers only ranks whose output goes into a pipe.
     """
     nodes = [node for node in nodes if node.link.phase == "live" and node.logs_complete and node.processes_at]
     own = {(file.job, rank) for node in nodes for file in filter(_is_log, node.logs) for rank in file.ranks}
     unnamed = [file for node in nodes for file in node.logs if _is_log(file) and not file.ranks]
     shared = {(file.job, bool(file.pids)) for file in unnamed}
-    """Job, and whether launchers write it: no rank does."""
+    """(job, True if a launcher writes the file and no rank does)."""
     missing: dict[str | None, list[tuple[int, str]]] = {}
     for node in nodes:
         read = {file.path for file in node.logs if _is_log(file)}
@@ -46,12 +46,12 @@ def unlogged(nodes: Iterable[Node]) -> list[Unlogged]:
 
 
 def ranks_without_log(nodes: Iterable[Node], job: str | None, world: int) -> set[int]:
-    """Ranks below `world` of which no log is read; none where logs of no known rank may be theirs.
+    """The ranks below `world` whose logs are not read; empty if logs of unknown ranks may be theirs.
 
     Args:
         nodes: With their processes and log files.
-        job: Whose ranks; None: files and processes of every job count.
-        world: How many ranks the job has.
+        job: The ranks' job; None: files and processes of every job count.
+        world: The job's world size.
     """
     nodes = list(nodes)
     missing = {rank for each in unlogged(nodes) if job in (None, each.job) for rank in each.ranks}
@@ -72,5 +72,5 @@ def ranks_without_log(nodes: Iterable[Node], job: str | None, world: int) -> set
 
 
 def _is_log(file: LogFile) -> bool:
-    """One that may not be read is reported as such."""
+    """True for every file but the kernel log; unreadable files are reported separately."""
     return file.source != "kernel"

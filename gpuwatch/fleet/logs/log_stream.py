@@ -1,4 +1,4 @@
-"""Lines that were asked for of one node: a tail that grows, a page of a file, or what a search found."""
+"""Log lines that were requested from one node: a live tail, a page of a file, or search hits."""
 
 from __future__ import annotations
 
@@ -9,17 +9,20 @@ from typing import Literal
 from gpuwatch.wire import Lines, LogLine
 
 KEPT_LINES = 20_000
-"""Of a tail; what is older is read again from the node."""
+"""Maximum number of lines kept of a tail; older ones are read from the node again."""
 KEPT_CHARACTERS = 8_000_000
-"""Of the lines of a stream; the newest line is kept whatever it holds."""
+"""Maximum number of characters kept of a stream; the newest line is always kept."""
 KEPT_SEAMS = 1_000
 RESUMED_BYTES = 64 * 1024
-"""A last line that takes more (a bar with all its states) is not read again after a break."""
+"""A last line with more bytes (a progress bar with all its states) is not read again after a disconnect."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seam:
-    """What happened to the file before the line at `index` (counted from the first line ever)."""
+    """A change of the file before the line at `index` (counted from the first line ever).
+
+    Rotated, truncated.
+    """
 
     index: int
     what: str
@@ -27,45 +30,46 @@ class Seam:
 
 @dataclass
 class LogStream:
-    """The answer to one request, as far as it has come. The session makes it; `Fleet` fills it."""
+    """The answer to one request, as far as it was received. The session creates it; `Fleet` fills it."""
 
     node: str
     file: str
-    """Of a search: the file that the newest lines are from."""
+    """In a search: the file of the newest lines."""
     id: int
     lines: deque[LogLine] = field(default_factory=lambda: deque(maxlen=KEPT_LINES))
     files: deque[str] = field(default_factory=lambda: deque(maxlen=KEPT_LINES))
-    """Whose line each one is; filled for searches only."""
+    """The file of each line; filled for searches only."""
     came: int = 0
-    """Lines ever, one that grew counted once; `came - len(lines)` have been let go."""
+    """Number of lines received; a line that grew counts once. `came - len(lines)` have been dropped."""
     size: int | None = None
     seams: deque[Seam] = field(default_factory=lambda: deque(maxlen=KEPT_SEAMS))
-    """The newest ones."""
+    """The newest seams."""
     seams_came: int = 0
-    """Seams ever."""
+    """Number of seams ever."""
     progress: float | None = None
     done: bool = False
     error: str | None = None
     version: int = 0
     kind: Literal["tail", "read", "search"] = "read"
     replaced: int = 0
-    """How often the newest line was replaced: it had no end yet, or is a bar that runs."""
+    """Number of times the newest line was replaced: it was incomplete, or is a running progress bar."""
     broken: bool = False
-    """A tail whose reader on the node is gone: it must be asked for again, from `resume`."""
+    """True for a tail whose reader on the node is gone: it must be requested again, from `resume`."""
     _resumed: bool = False
     _characters: int = 0
-    """Of the lines that are kept."""
+    """Number of characters in the kept lines."""
 
     def fail(self, why: str) -> None:
-        """The agent refused, or the link is gone: nothing more will come."""
+        """End the stream with an error: the agent refused, or the link was lost."""
         self.done, self.error = True, why
         self.version += 1
 
     def resume(self) -> int | None:
-        """From which offset to go on after a break; None: nothing has come yet.
+        """The byte offset from which to continue after a disconnect; None: nothing was received yet.
 
-        That of the last line, which may have grown meanwhile: it comes again and takes its own place. Not of
-        a running bar, whose offset is that of its first state.
+        It is the offset of the last line, which may have grown meanwhile: the line is received again and
+        replaces the old one. For a running progress bar it is the end of the line, because the bar's offset
+        is that of its first state.
         """
         self.broken = False
         if not self.lines:
@@ -75,7 +79,7 @@ class LogStream:
         return last.offset if self._resumed else last.end
 
     def take(self, frame: Lines) -> None:
-        """Add what came; of a tail, a row with the offset of the one before it replaces that."""
+        """Add the received lines; in a tail, a line with the same offset as the last one replaces it."""
         if frame.seam is not None:
             self._tear(frame.seam)
         if self.kind == "tail":
@@ -98,7 +102,7 @@ class LogStream:
         self.done, self.error = frame.done, frame.error or self.error
 
     def new_seams(self, taken: int) -> list[Seam]:
-        """Those that came after the first `taken` ones, as far as they are kept."""
+        """The kept seams after the first `taken` ones."""
         new = min(self.seams_came - taken, len(self.seams))
         return list(self.seams)[len(self.seams) - new :]
 
@@ -113,7 +117,7 @@ class LogStream:
         self._characters += len(line.text)
 
     def _let_go(self) -> None:
-        """Forget the oldest lines over the limit of characters."""
+        """Drop the oldest lines over the limit of characters."""
         while self._characters > KEPT_CHARACTERS and len(self.lines) > 1:
             self._characters -= len(self.lines.popleft().text)
             if self.files:
@@ -133,7 +137,7 @@ class LogStream:
         self._add(line)
 
     def _goes_on(self, line: LogLine) -> bool:
-        """Whether this is the last line of before the break, or what has become of it."""
+        """True if this is the last line from before the disconnect, or its continuation."""
         if self.seams and self.seams[-1].index == self.came:
             return True  # what happened has been reported
         last = self.lines[-1]
@@ -142,5 +146,8 @@ class LogStream:
 
 
 def _has_states(line: LogLine) -> bool:
-    """Whether the line takes more bytes than its text: a bar, of which only the last state is reported."""
+    """True if the line takes more bytes than its text.
+
+    A progress bar, of which only the last state is reported.
+    """
     return line.end - line.offset > len(line.text.encode()) + 8

@@ -1,4 +1,4 @@
-"""How much of a bounded store each node fills: too much costs the node that has most, and no other one."""
+"""Shares of a bounded store among nodes: a node with too many entries loses its own, not those of others."""
 
 from __future__ import annotations
 
@@ -9,17 +9,20 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class NodeShares(Generic[Key]):
-    """Knows the entries of each node in a store, from the oldest to the newest, and their sizes.
+    """Counts the entries of each node in a store, from the oldest to the newest, with their sizes.
 
-    A flood of one node pushes out entries of that node only: those of the others are fewer.
+    If one node floods the store, only its own entries are dropped: the other nodes have fewer.
+
+    Example: the limit is 6 entries; n1 has 4 and n2 has 2. One more entry of n1 or of n2 drops n1's oldest
+    one.
     """
 
     def __init__(self, max_entries: int, max_size: int) -> None:
-        """Hold nothing yet.
+        """Create an empty count.
 
         Args:
             max_entries: Of all nodes together.
-            max_size: Of the entries of one node together, in the unit in which `surplus` gets sizes.
+            max_size: Of the entries of one node together, in the unit of the sizes given to `surplus`.
         """
         self._max_entries, self._max_size = max_entries, max_size
         self._sizes: dict[str, dict[Key, int]] = {}
@@ -27,9 +30,9 @@ class NodeShares(Generic[Key]):
         self._count = 0
 
     def surplus(self, node: str, key: Key, size: int) -> Iterator[tuple[str, Key]]:
-        """Count an entry that the store keeps; the node and key of each entry to drop for it.
+        """Count an entry that the store keeps; yield the node and key of each entry to drop for it.
 
-        An entry that is counted already keeps its age.
+        An entry that is already counted keeps its age.
         """
         mine = self._sizes.setdefault(node, {})
         self._count += key not in mine
@@ -41,12 +44,12 @@ class NodeShares(Generic[Key]):
             yield self._pop_oldest(node)
 
     def forget(self, node: str) -> None:
-        """Count nothing of a node any longer."""
+        """Remove all entries of a node from the count."""
         self._count -= len(self._sizes.pop(node, {}))
         self._totals.pop(node, None)
 
     def _fullest(self, node: str) -> str:
-        """The node itself where it has half of all entries: a flood costs no search among thousands."""
+        """The node with most entries; `node` itself if it has half of all entries, without a search."""
         if 2 * len(self._sizes[node]) > self._count:
             return node
         return max(self._sizes, key=lambda name: len(self._sizes[name]))

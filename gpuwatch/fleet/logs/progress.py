@@ -1,8 +1,7 @@
-"""How far each rank's training is: the newest values with their ages, and the times of its steps.
+"""The training progress of each rank: the newest values with their ages, and the step times.
 
-With most frameworks only one rank logs for the job: rank 0, or the last one (Megatron-LM). A rank that
-states nothing is not behind. What a node's agent finds in the past of a log never replaces what was
-reported live.
+In most frameworks only one rank logs for the job: rank 0, or the last one (Megatron-LM). A rank that reports
+nothing is not behind. Values that an agent finds in the older part of a log never replace live ones.
 """
 
 from __future__ import annotations
@@ -16,64 +15,67 @@ from typing import TypeAlias
 from gpuwatch.wire import SLURM_TASK, Progress
 
 WriterKey: TypeAlias = tuple[str, str, int | None, int | None, int | None, str | None]
-"""Node, file, rank, local rank, pid, host of the writer, as far as is known."""
+"""Node, file, rank, local rank, pid and host of the writer; None where unknown."""
 
 KEPT_STEPS = 2_000
 KEPT_PAST = 400
 MAX_WRITERS = 10_000
 KEPT_OF_NODE = 4_096
-"""Writers of one node, as in four logs of 1,024 ranks each; its oldest go first."""
+"""Maximum number of writers per node, enough for four logs of 1,024 ranks each.
+
+The oldest are dropped first.
+"""
 KEPT_PHASES = 256
-"""Timers of one writer; more names than that are not distinguished."""
+"""Maximum number of timers per writer; further names are ignored."""
 CURVES = ("loss", "grad_norm", "tokens_per_s", "samples_per_s")
-"""Fields of a step that are kept with it."""
+"""Fields that are kept with each step."""
 KEPT_TIMINGS = 5
 MAX_TASKS = 10_000
 RANKS_APART = 64
-"""Ranks that write one file without their numbers are at most so many steps apart."""
+"""Maximum distance in steps between ranks that write one file without their numbers."""
 MAX_QUANTITY = 1e18
-"""A larger number is none that anybody counted or measured."""
+"""Larger numbers are ignored: no real count or measurement reaches this."""
 MAY_BE_ODD = frozenset(("loss", "grad_norm"))
 OTHER_BAR_S = 600.0
-"""A bar with another length is another loop (an evaluation) while the first one moved so recently."""
+"""A progress bar of another length is another loop (an evaluation) if the first one moved this recently."""
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A number that a log has reported."""
+    """A number reported in a log."""
 
     value: float
     at: float
-    """When it was written: our monotonic clock; of a line of the past without a time, when we read it."""
+    """When it was written (our monotonic clock); for an old line without a time, when it was read."""
     sure: bool = True
-    """Whether `at` is when it was written. False: it is at least this old."""
+    """True if `at` is when it was written. False: the value is at least this old."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedStep:
-    """One reported step."""
+    """One reported training step."""
 
     step: int
     at: float
-    """Our monotonic clock; -inf: the log states no time, and we were not there."""
+    """Our monotonic clock; -inf: the log has no time, and the step was not seen live."""
     took_s: float | None
-    """Seconds a step: as reported, else from this step and the one reported before."""
+    """Seconds per step: as reported, else computed from this and the previous reported step."""
     loss: float | None = None
     grad_norm: float | None = None
     tokens_per_s: float | None = None
     samples_per_s: float | None = None
     offset: int | None = field(default=None, kw_only=True)
-    """Of its line in the file (bytes); None: not reported."""
+    """The offset of its line in the file in bytes; None: not reported."""
 
     @property
     def is_odd(self) -> bool:
-        """Whether its loss is NaN or Inf."""
+        """True if its loss is NaN or Inf."""
         return self.loss is not None and not math.isfinite(self.loss)
 
 
 @dataclass
 class RankProgress:
-    """What one writer has reported."""
+    """The progress that one writer has reported."""
 
     node: str
     file: str
@@ -84,45 +86,45 @@ class RankProgress:
     pid: int | None = None
     dialect: str = ""
     per_epoch: bool = False
-    """Its steps begin anew with every epoch."""
+    """True if its step numbers restart with every epoch."""
     values: dict[str, Value] = field(default_factory=dict)
-    """Field (of `wire.Progress`) -> the newest."""
+    """Field of `wire.Progress` -> the newest value."""
     phases: dict[str, Value] = field(default_factory=dict)
-    """Timer -> seconds, the newest."""
+    """Timer -> the newest value in seconds."""
     timings: dict[str, Sequence[Value]] = field(default_factory=dict)
-    """Timer -> the last ones that were reported live, oldest first."""
+    """Timer -> the last live values, oldest first."""
     steps: deque[LoggedStep] = field(default_factory=lambda: deque(maxlen=KEPT_STEPS))
-    """Steps that went forward, oldest first; at most one a tick, so of fast ones not each."""
+    """Steps in forward order, oldest first; at most one per tick, so fast steps are sampled."""
     past: list[LoggedStep] = field(default_factory=list)
-    """Steps from before we came, thinned: for curves, never for judgement."""
+    """Steps from before gpuwatch connected, thinned: for curves, never for judgements."""
     offset: int = 0
-    """Of its newest line in the file."""
+    """Offset of its newest line in the file."""
     received_at: float = -math.inf
     """When it last reported anything (our monotonic clock)."""
     stepped_live: bool = False
-    """Whether a step was seen as it was logged; a backlog that is read afterwards holds older ones."""
+    """True if a step was seen when it was logged; steps in a backlog are older."""
     stepped_at: float | None = None
-    """When a step other than the one before came; None: it never reported one."""
+    """When the last new step was received; None: it never reported one."""
     highest_scale: float | None = None
-    """Of the loss, so far."""
+    """The highest loss scale so far."""
     tasks: set[int] = field(default_factory=set)
-    """The Slurm tasks that stand before its lines, where these are not known to be ranks."""
+    """The Slurm tasks in the prefixes of its lines, while these are not known to be ranks."""
     version: int = 0
 
     def value(self, name: str) -> float | None:
-        """The newest value of a field, whatever its age."""
+        """The newest value of a field, at any age."""
         known = self.values.get(name)
         return None if known is None else known.value
 
     def curve(self) -> list[LoggedStep]:
-        """The past and what was reported live, oldest first."""
+        """The old and the live steps, oldest first."""
         if not self.steps or self.per_epoch:
             return [*self.past, *self.steps]
         first = self.steps[0].step  # a link that was lost brings the past up to its return
         return [*(step for step in self.past if step.step < first), *self.steps]
 
     def still(self) -> RankProgress:
-        """A copy that stands still while this goes on."""
+        """A copy that does not change while this object does."""
         return replace(
             self,
             values=dict(self.values),
@@ -134,26 +136,26 @@ class RankProgress:
 
     @property
     def done(self) -> float | None:
-        """The share of the run (of the epoch, where steps begin anew with each), 0 to 1."""
+        """Progress of the run from 0 to 1 (of the epoch, if step numbers restart with each)."""
         step, total = self.value("step"), self.value("total_steps")
         return min(1.0, step / total) if step is not None and total else None
 
     def step_times(self, last: int = KEPT_STEPS) -> list[float]:
-        """Seconds a step of the last reported ones that are known."""
+        """Seconds per step of the last `last` reported steps whose time is known."""
         return [step.took_s for step in list(self.steps)[-last:] if step.took_s is not None]
 
 
 class FleetProgress:
-    """The progress of all ranks; `version` moves when anything was reported."""
+    """The progress of all ranks; `version` increases with every report."""
 
     def __init__(self) -> None:
         self.writers: dict[WriterKey, RankProgress] = {}
         self._count: Counter[str] = Counter()
-        """Writers by node."""
+        """Number of writers by node."""
         self.version = 0
 
     def only(self, node: str) -> FleetProgress:
-        """What is known of one node."""
+        """The progress of one node."""
         part = FleetProgress()
         part.writers = {key: known for key, known in self.writers.items() if key[0] == node}
         part._count[node] = len(part.writers)
@@ -161,20 +163,20 @@ class FleetProgress:
         return part
 
     def still(self) -> FleetProgress:
-        """A copy that stands still while this goes on."""
+        """A copy that does not change while this object does."""
         twin = FleetProgress()
         twin.writers = {key: known.still() for key, known in self.writers.items()}
         twin._count, twin.version = Counter(self._count), self.version
         return twin
 
     def forget(self, node: str) -> None:
-        """Drop what is known of one node."""
+        """Drop all progress of one node."""
         for key in [key for key in self.writers if key[0] == node]:
             del self.writers[key]
         del self._count[node]
 
     def _make_room(self, node: str) -> None:
-        """Drop the oldest writer of the node that has too many, or of the one with most."""
+        """Drop the oldest writer of the node if it has too many, else of the node with most writers."""
         if self._count[node] <= KEPT_OF_NODE and len(self.writers) <= MAX_WRITERS:
             return
         largest = node if self._count[node] > KEPT_OF_NODE else self._count.most_common(1)[0][0]
@@ -182,13 +184,13 @@ class FleetProgress:
         self._count[largest] -= 1
 
     def take(self, node: str, reported: Progress, sent_at: float, arrived: float) -> RankProgress:
-        """Take one frame in.
+        """Process one frame.
 
         Args:
             node: Whose agent reported it.
             reported: The frame; its times are of the node's clock.
             sent_at: That clock when the frame was made.
-            arrived: Our monotonic clock when it came.
+            arrived: Our monotonic clock when it was received.
         """
         key = (node, reported.file, reported.rank, reported.local_rank, reported.pid, reported.host)
         known = self.writers.pop(key, None)
@@ -208,7 +210,7 @@ class FleetProgress:
 
 
 def _is_other_bar(known: RankProgress, reported: Progress, at: float) -> bool:
-    """Whether it is the bar of another loop within the training, such as an evaluation's."""
+    """True if it is the bar of another loop within the training, such as an evaluation."""
     total, before = reported.fields.get("total_steps"), known.values.get("total_steps")
     if (
         reported.dialect != known.dialect
@@ -255,7 +257,7 @@ def _take(known: RankProgress, reported: Progress, at: float) -> None:
 
 
 def _is_sane(name: str, value: float) -> bool:
-    """Only a loss and a norm may be no number; a node that is not ours may send anything."""
+    """True for a plausible value: only losses and norms may be NaN or Inf, and a node may send anything."""
     return name in MAY_BE_ODD or abs(value) < MAX_QUANTITY
 
 
@@ -293,9 +295,9 @@ def _number(name: str, value: float | str | None) -> float | None:
 
 
 def _one_way(steps: Iterable[LoggedStep]) -> list[LoggedStep]:
-    """Where a training went on from an earlier step, what had come after that one is gone.
+    """The steps without those that a restart from an earlier step made obsolete.
 
-    A number right behind a NaN of about the same step is that of another rank, which is a little behind.
+    A number right behind a NaN of about the same step is from another rank, which is slightly behind.
     """
     way: list[LoggedStep] = []
     for step in steps:

@@ -1,4 +1,9 @@
-"""A line in a shared file is one finding, whichever nodes read the file one after another."""
+"""Merges the findings that several nodes report for the same line of a shared file.
+
+Example: n1 and n2 both follow /shared/train.log, and both report `CUDA error` at offset 512. Both files have
+the same identity, so this is one finding, shown as that of the node whose process writes the file. If n2
+gives the line another rank, n2's finding is shown in addition.
+"""
 
 from __future__ import annotations
 
@@ -13,33 +18,36 @@ from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.wire import Finding, LogFile
 
 FindingKey: TypeAlias = tuple[str, float, int]
-"""Node, which life of its agent, the finding's id."""
+"""(node, start of its agent, the finding's id)."""
 Line: TypeAlias = tuple[str, str, str, str, int, str]
 """Identity or path of the file, rule, severity, role, offset, text of the key line."""
 Shown: TypeAlias = dict[FindingKey, Finding | None]
-"""What is to be shown under a key; None: another node's finding stands for it."""
+"""Key -> the finding to show under it; None: another node's finding is shown instead."""
 MAX_REPEATS = 8
-"""Findings of one line that one node reports: a file that a job writes anew may repeat a line."""
+"""Maximum number of findings of one line that one node reports.
+
+A job that rewrites a file may repeat a line.
+"""
 
 
 @dataclass
 class _LineReport:
-    """What one node states of a line."""
+    """One node's report of a line."""
 
     finding: Finding
     writes: bool
-    """A process of the node has the file open for writing."""
+    """True if a process on the node has the file open for writing."""
 
 
 @dataclass
 class _EventReports:
-    """Reports that are about one event: they name the same rank and job, as far as they name any."""
+    """Reports of one event: they name the same rank and job, as far as they name any."""
 
     rank: int | None
     job: str | None
     reports: dict[FindingKey, _LineReport] = field(default_factory=dict)
     lives: set[tuple[str, float]] = field(default_factory=set)
-    """Node and life of its agent, which reports one event once."""
+    """(node, start of its agent) of the reports: each agent reports one event once."""
 
     def accepts(self, key: FindingKey, finding: Finding) -> bool:
         same_rank = None in (self.rank, finding.rank) or self.rank == finding.rank
@@ -54,28 +62,32 @@ class _EventReports:
 
 
 class SharedFindings:
-    """Knows what each node reports of a line in a shared file.
+    """Groups the reports of each line in a shared file.
 
-    No node changes what another one reports: a finding is over when all nodes that read the file say so,
-    and a node that gives the line another rank or job adds a finding of its own.
+    No node changes what another one reports: a finding ends when all nodes that read the file report its end,
+    and a node that gives the line another rank or job adds a separate finding.
     """
 
     def __init__(self, nodes: Mapping[str, Node]) -> None:
-        """`nodes`: those of the fleet, by name."""
+        """Create an empty collection. `nodes`: the nodes of the fleet, by name."""
         self._nodes = nodes
         self._reports: dict[Line, dict[FindingKey, _LineReport]] = {}
-        """What each node that reads the file states of one line, the first report first."""
+        """Line -> what each node that reads the file reports of it, the first report first."""
         self._line: dict[FindingKey, Line] = {}
         self._local: dict[Line, FindingKey] = {}
-        """By path instead of identity: the file may turn out to be one that another node sees too."""
+        """The same by path instead of identity.
+
+        The file may turn out to be one that another node sees too.
+        """
         self._local_line: dict[FindingKey, Line] = {}
 
     def take(
         self, key: FindingKey, node: Node, finding: Finding, known: Callable[[FindingKey], Finding | None]
     ) -> Shown:
-        """Take in what a node reports; what is to be shown now of all that is about the same line.
+        """Process a report; return the findings to show for this line.
 
-        One of another severity or role is another one: no node can play down what others find.
+        A report with another severity or role is a separate finding: no node can downgrade what others
+        report.
 
         Args:
             key: Of the finding.
@@ -98,14 +110,14 @@ class SharedFindings:
         return shown | self._shown(line)
 
     def drop(self, key: FindingKey) -> Shown:
-        """Forget one report; what other nodes reported of its line is to be shown instead."""
+        """Drop one report; return what is to be shown instead, from other nodes' reports of the line."""
         local = self._local_line.pop(key, None)
         if local is not None:
             del self._local[local]
         return self._leave(key)
 
     def forget(self, node: str) -> Shown:
-        """Forget all that a node reported; what other nodes reported of the same lines is to be shown."""
+        """Drop all reports of a node; return what is to be shown instead, from other nodes' reports."""
         shown: Shown = {}
         for key in [key for key in (*self._line, *self._local_line) if key[0] == node]:
             shown |= self.drop(key)
@@ -114,7 +126,7 @@ class SharedFindings:
     def _take_local(
         self, local: Line, line: Line, file: LogFile, known: Callable[[FindingKey], Finding | None]
     ) -> None:
-        """Count a report of before two nodes were known to see the file."""
+        """Count a report that was made before two nodes were known to see the same file."""
         before = self._local.get(local) if (file.identity or "").startswith(TWIN) else None
         earlier = None if before is None or before in self._line else known(before)
         if before is not None and earlier is not None:
@@ -157,7 +169,10 @@ class SharedFindings:
         return shown
 
     def _distance(self, key: FindingKey, group: _EventReports) -> int:
-        """How far a node is from the process that wrote a line; of equal ones the first report counts."""
+        """0: the node writes the file and runs the rank; 1: it writes the file; 2: neither.
+
+        The lowest report is shown.
+        """
         if not group.reports[key].writes:
             return 2
         ranks = {process.rank for process in self._nodes[key[0]].processes}
@@ -165,7 +180,7 @@ class SharedFindings:
 
 
 def _groups(reports: Mapping[FindingKey, _LineReport]) -> Iterable[_EventReports]:
-    """The events that the reports of one line are about; those that name a rank are compared first."""
+    """Yield the events of one line's reports; reports that name a rank are compared first."""
     groups: list[_EventReports] = []
     for key, report in sorted(reports.items(), key=lambda item: item[1].finding.rank is None):
         group = next((each for each in groups if each.accepts(key, report.finding)), None)

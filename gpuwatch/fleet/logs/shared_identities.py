@@ -1,4 +1,4 @@
-"""Which nodes see one file of a shared file system: those that reported the same fingerprint of it."""
+"""Finds nodes that see the same file of a shared file system: they report the same fingerprint of it."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from gpuwatch.fleet.logs.twins import Twins
 from gpuwatch.wire import LogFile, Logs, SharedFolder
 
 MAX_FILES = 40_000
-"""Fingerprints, and as many stated identities, of the whole fleet."""
+"""Maximum number of fingerprints, and of reported identities, of the whole fleet."""
 MAX_CHARACTERS = 4_000_000
-"""Of the fingerprints and identities of one node."""
+"""Maximum number of characters in the fingerprints and identities of one node."""
 
 
 class SharedIdentities:
-    """Distinguishes files of one stated identity until two nodes reported the same fingerprint.
+    """Treats files of one reported identity as different until two nodes report the same fingerprint.
 
-    The name of a file system and an inode can be guessed. Its size, the time of its last write (ns) and the
-    checksums of its ends are known to who sees the file: a node that states the identity alone sees another
-    one. That two nodes see one file stays true when it grows.
+    A hostile node can guess the name of a file system and an inode, but not the size, the time of the last
+    write (ns) and the checksums of the file's ends. Two nodes that see the same file continue to do so when
+    it grows.
     """
 
     def __init__(self) -> None:
         self._first: dict[tuple[str, str], str] = {}
-        """Identity and fingerprint -> the node that reported both first."""
+        """(identity, fingerprint) -> the node that first reported both."""
         self._twins = Twins()
         self._groups: dict[str, dict[str, str]] = {}
-        """Identity -> node -> the first node of those that see the same file."""
+        """Identity -> node -> the first node that sees the same file."""
         self._firsts: NodeShares[tuple[str, str]] = NodeShares(MAX_FILES, MAX_CHARACTERS)
         self._stated: NodeShares[str] = NodeShares(MAX_FILES, MAX_CHARACTERS)
 
     def take(self, node: str, logs: Logs) -> set[str]:
-        """Compare what a node lists; the other nodes of whose files more is known by that."""
+        """Compare what a node lists; return the other nodes whose files were matched with it."""
         changed = self._twins.take(node, logs.files)
         shared: list[LogFile | SharedFolder] = [*logs.files, *logs.shared]
         for each in shared:
@@ -52,7 +52,7 @@ class SharedIdentities:
         return changed - {node}
 
     def _first_node(self, node: str, identity: str, fingerprint: str) -> str:
-        """The node that reported both first, this one where none did."""
+        """The node that first reported both, or this node."""
         seen = identity, fingerprint
         first = self._first.setdefault(seen, node)
         for _, surplus in list(self._firsts.surplus(first, seen, len(identity) + len(fingerprint))):
@@ -67,11 +67,11 @@ class SharedIdentities:
         return moved
 
     def identity(self, node: str, stated: str) -> str:
-        """The same for all nodes that are known to see the file."""
+        """The identity that is equal for all nodes known to see the file."""
         return f"{stated} of {self._groups.get(stated, {}).get(node, node)}"
 
     def files(self, node: str, files: Sequence[LogFile]) -> list[LogFile]:
-        """The files of a node with such identities, those of twins on local file systems included."""
+        """The files of a node with these identities, including identical files on local file systems."""
         shared = [
             file
             if file.identity is None

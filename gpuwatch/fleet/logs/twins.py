@@ -1,4 +1,4 @@
-"""Files that several nodes see although no file system reports that it is shared (a bind mount, state)."""
+"""Finds files that several nodes see although no file system reports them as shared (bind mounts)."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from gpuwatch.fleet.logs.node_shares import NodeShares
 from gpuwatch.wire import LogFile
 
 TWIN = "twin:"
-"""Begins the identity of such a file. Every node goes on to follow it: that it is one is only inferred."""
+"""Prefix of such a file's identity. Every node continues to follow it: that it is shared is only inferred."""
 MAX_TWINS = 20_000
-"""Fingerprints, and as many files with an identity, of the whole fleet."""
+"""Maximum number of fingerprints, and of files with an identity, of the whole fleet."""
 MAX_CHARACTERS = 4_000_000
-"""Of the fingerprints, and as many of the paths and identities, of one node."""
+"""Maximum number of characters in the fingerprints of one node, and in its paths and identities."""
 
 
 class Twins:
-    """Gives files one identity that had the same fingerprint on two nodes, last write in ns included."""
+    """Gives files the same identity if two nodes report the same fingerprint, last write in ns included."""
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[str, str]] = {}
-        """Fingerprint -> node and path where it was seen first."""
+        """Fingerprint -> the node and path where it was first seen."""
         self._identities: dict[tuple[str, str], str] = {}
-        """Node and path -> identity."""
+        """(node, path) -> identity."""
         self._fingerprints: NodeShares[str] = NodeShares(MAX_TWINS, MAX_CHARACTERS)
         self._named: NodeShares[str] = NodeShares(MAX_TWINS, MAX_CHARACTERS)
 
     def take(self, node: str, files: Sequence[LogFile]) -> set[str]:
-        """Compare what a node lists; the other nodes whose files got an identity by that."""
+        """Compare what a node lists; return the other nodes whose files received an identity as a result."""
         others = set()
         for file in files:
             if file.fingerprint is None or file.identity is not None or (node, file.path) in self._identities:
@@ -43,7 +43,7 @@ class Twins:
         return others
 
     def _first_file(self, fingerprint: str, node: str, path: str) -> tuple[str, str]:
-        """Where the fingerprint was seen first, here where it was not."""
+        """The node and path where the fingerprint was first seen, which may be this one."""
         first = self._seen.setdefault(fingerprint, (node, path))
         for _, surplus in list(
             self._fingerprints.surplus(first[0], fingerprint, len(fingerprint) + len(path))
@@ -58,7 +58,7 @@ class Twins:
                 del self._identities[named]
 
     def named(self, node: str, files: Sequence[LogFile]) -> list[LogFile]:
-        """The files of a node with the identities that are known."""
+        """The files of a node with their known identities."""
         return [
             file
             if file.identity is not None or (found := self._identities.get((node, file.path))) is None

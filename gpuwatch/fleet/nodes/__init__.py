@@ -1,1 +1,1 @@
-"""Nodes and GPUs with the ages of their values, metrics and histories."""
+"""Nodes and GPUs with the ages of their values, their metrics and histories."""

@@ -1,7 +1,7 @@
-"""What a GPU and a host did: 15 minutes second by second, then 24 hours in 2-minute means and maxima.
+"""The history of a GPU and a host: 15 minutes per second, then 24 hours in 2-minute means and maxima.
 
-Bounded memory: a GPU's history takes 16,200 bytes of rings, and 42,120 from its second minute on (345 MB for
-8,192 GPUs). `bytes_per_gpu()` states it; a test measures it.
+Memory is bounded: a GPU's history takes 16,200 bytes of rings, and 42,120 from its second minute on (345 MB
+for 8,192 GPUs). `bytes_per_gpu()` returns it; a test measures it.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
     from gpuwatch.fleet.nodes.rings import How, Rings, Series
 
 RATE_SCALE = 1e8
-"""Rates are kept in 100 MB/s, so that NVLink's terabytes a second fit into float16."""
+"""Rates are stored in units of 100 MB/s, so that NVLink's terabytes per second fit into float16."""
 GPU_SERIES = ("util", "mem", "power", "temp", "smclk", "tensor", "throttle", "pcie", "nvlink")
 HOST_SERIES = ("cpu", "memory", "rx", "tx")
 _RATES = frozenset(("pcie", "nvlink", "rx", "tx"))
 
 
 def bytes_per_gpu() -> int:
-    """Bytes of rings that one GPU's history takes when it is full."""
+    """Bytes that the rings of one GPU's full history take."""
     from gpuwatch.fleet.nodes.rings import BUCKETS, FINE_S  # noqa: PLC0415  as in _new_rings
 
     return 2 * len(GPU_SERIES) * (FINE_S + 2 * BUCKETS)
 
 
 def _new_rings(columns: int) -> Rings:
-    """Empty rings. They need numpy, whose 40 to 80 ms of import no first paint should wait for."""
+    """Create empty rings. They need numpy, whose import (40 to 80 ms) must not delay the first paint."""
     from gpuwatch.fleet.nodes.rings import Rings  # noqa: PLC0415  that is why
 
     return Rings(columns)
@@ -50,24 +50,24 @@ class GpuHistory:
 
     def __init__(self) -> None:
         self._rings: Rings | None = None
-        """Made with the first sample."""
+        """Created with the first sample."""
 
     def add(self, at: float, sample: GpuFast, interval_s: float = 1.0) -> None:
-        """Take the values of one tick; `at` is our monotonic clock.
+        """Add the values of one tick; `at` is our monotonic clock.
 
-        A sample covers the time since the one before it, up to 1.5 intervals; a longer one is a gap.
+        A sample covers the time since the previous one, up to 1.5 intervals; a longer time is a gap.
         """
         if self._rings is None:
             self._rings = _new_rings(len(GPU_SERIES))
         self._rings.add(at, interval_s, _gpu_row(sample))
 
     def add_before(self, at: float, sample: GpuFast) -> None:
-        """Take values that stand for two minutes before the 15 minutes that are kept second by second."""
+        """Add values that represent two minutes before the 15 minutes that are stored per second."""
         if self._rings is not None:
             self._rings.add_before(at, _gpu_row(sample))
 
     def follow(self, later: GpuHistory) -> None:
-        """Go on with what a history that was begun later has kept."""
+        """Append the values of a history that was begun later."""
         if later._rings is not None:
             self._rings = self._rings or _new_rings(len(GPU_SERIES))
             self._rings.follow(later._rings)
@@ -75,10 +75,10 @@ class GpuHistory:
     def series(
         self, name: str, seconds: float, points: int, now: float | None = None, how: How = "mean"
     ) -> Series:
-        """The last `seconds` of a series in `points` values, oldest first, in the units of the metric.
+        """The last `seconds` of a series as `points` values, oldest first, in the metric's unit.
 
-        NaN where nothing is known. The last value ends at `now` (default: the newest sample). Ranges over 15
-        minutes come from 2-minute buckets.
+        NaN where unknown. The last value ends at `now` (default: the newest sample). Ranges over 15 minutes
+        use the 2-minute buckets.
 
         Raises:
             ValueError: no such series.
@@ -86,7 +86,7 @@ class GpuHistory:
         return _series(self._rings, GPU_SERIES, name, (seconds, points, now, how))
 
     def means(self, seconds: int, now: float) -> dict[str, float]:
-        """The mean of every series over the last `seconds`; one that is mostly unknown there is left out."""
+        """Series -> its mean over the last `seconds`; a series that is mostly unknown there is left out."""
         if self._rings is None:
             return {}
         found = dict(zip(GPU_SERIES, self._rings.means(seconds, now), strict=True))
@@ -97,7 +97,7 @@ class GpuHistory:
         }
 
     def nbytes(self) -> int:
-        """Bytes of rings held now."""
+        """Bytes that the rings take now."""
         return 0 if self._rings is None else self._rings.nbytes()
 
 
@@ -110,7 +110,7 @@ class HostHistory:
         self._rings: Rings | None = None
 
     def add(self, at: float, sample: HostSample, interval_s: float = 1.0) -> None:
-        """Take the values of one tick; `at` is our monotonic clock."""
+        """Add the values of one tick; `at` is our monotonic clock."""
         if self._rings is None:
             self._rings = _new_rings(len(HOST_SERIES))
         rx, tx = network_bps(sample, "rx_bps"), network_bps(sample, "tx_bps")
@@ -129,7 +129,7 @@ class HostHistory:
         return _series(self._rings, HOST_SERIES, name, (seconds, points, now, how))
 
     def nbytes(self) -> int:
-        """Bytes of rings held now."""
+        """Bytes that the rings take now."""
         return 0 if self._rings is None else self._rings.nbytes()
 
 

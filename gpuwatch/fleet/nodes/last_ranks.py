@@ -1,4 +1,4 @@
-"""Which ranks held a GPU last: a rank stays findable after its process has ended."""
+"""Records which ranks last held a GPU, so that a rank can be found after its process has ended."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from gpuwatch.fleet.nodes.node import Gpu, Node
 
 @dataclass
 class LastRanks:
-    """Where every rank of a job was seen last; kept at the GPUs, and moved when the rank runs elsewhere."""
+    """The last GPU of every rank; stored at the GPUs, and moved when the rank runs elsewhere."""
 
     _places: dict[tuple[str | None, int], Gpu] = field(default_factory=dict)
 
     def take(self, node: Node) -> None:
-        """Take in a list of processes: the GPUs that ranks hold now, as of `processes_at`."""
+        """Process a list of processes: the GPUs that ranks hold at `processes_at`."""
         held: dict[str, set[int]] = {}
         for process in node.processes:
             if process.rank is None:
@@ -42,5 +42,5 @@ def ranks_on(node: Node, uuid: str) -> list[int]:
 
 
 def ended_ranks(node: Node, gpu: Gpu) -> tuple[int, ...]:
-    """The ranks that held a GPU last, where none does now."""
+    """The ranks that last held a GPU, if none holds it now."""
     return () if not gpu.last_ranks or ranks_on(node, gpu.info.uuid) else gpu.last_ranks

@@ -1,7 +1,8 @@
-"""The named values of a GPU and of a node: how each is read, how old it is, how it looks, where it is high.
+"""The named values of a GPU and of a node: how each is read, its age, its format and its scale.
 
-One registry for the heat map, the tables, the sort keys, the filter and the histories. `read` gives the last
-known value, None when it never was known; `age` states how old that is. A lost GPU keeps its last values.
+One registry for the heat map, the tables, the sort keys, the filter and the histories. `read` returns the
+last known value, or None if it never was known; `age` returns how old it is. A lost GPU keeps its last
+values.
 """
 
 from __future__ import annotations
@@ -27,13 +28,16 @@ Tier: TypeAlias = Literal["fast", "medium", "slow"]
 Scale: TypeAlias = "tuple[float, float] | None"
 
 DEFAULT_SLOWDOWN_C = 90.0
-"""Where a GPU states no slowdown point: between the H100's 87-92 and the A100's 85-92."""
+"""Slowdown temperature of a GPU that reports none: between the H100's 87-92 and the A100's 85-92."""
 DEFAULT_MEMORY_MAX_C = 95.0
 COOL_C = 30.0
 PCIE_LANE_BPS = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
-"""Bytes a second of one lane in one direction after line coding, by PCIe generation."""
+"""Bytes per second of one lane in one direction after line coding, by PCIe generation."""
 NVLINK_BPS = 25e9
-"""One link, one direction: NVLink 2 to 4 (V100, A100, H100); Blackwell's carry twice that."""
+"""Bytes per second of one link in one direction: NVLink 2 to 4 (V100, A100, H100).
+
+Blackwell has twice that.
+"""
 
 
 @dataclass(frozen=True)
@@ -47,16 +51,16 @@ class Metric:
     read_value: Callable[[Gpu], float | None]
     scale_of: Callable[[Gpu], Scale]
     series: str | None = None
-    """The history series that keeps this value, where one does."""
+    """The history series that stores this value, if any."""
 
     @property
     def unit(self) -> str:
-        """The unit that belongs behind a formatted value in a heading."""
+        """The unit for a heading, behind a formatted value."""
         return self.quantity.unit
 
     @property
     def width(self) -> int:
-        """Cells that `format` takes."""
+        """Width of `format`'s result in terminal cells."""
         return self.quantity.width
 
     def read(self, gpu: Gpu, now: float) -> float | None:
@@ -64,23 +68,23 @@ class Metric:
         return gpu.age(now) if self.name == "age" else self.read_value(gpu)
 
     def age(self, gpu: Gpu, now: float) -> float | None:
-        """Seconds since the tier that carries this value was read; None: never."""
+        """Seconds since the tier that contains this value was read; None: never."""
         at = {"fast": gpu.fast_at, "medium": gpu.medium_at, "slow": gpu.slow_at}[self.tier]
         return None if at is None else max(0.0, now - at)
 
     def scale(self, gpu: Gpu) -> Scale:
-        """(low, high) of the heat map for this very GPU, None where no natural top exists."""
+        """(low, high) of the heat map for this GPU; None if the value has no natural maximum."""
         return self.scale_of(gpu)
 
     def level(self, gpu: Gpu, now: float) -> float | None:
-        """The value's place on its scale, 0..1; None when the value or the scale is unknown."""
+        """The value's position on its scale, 0 to 1; None if the value or the scale is unknown."""
         value, scale = self.read(gpu, now), self.scale_of(gpu)
         if value is None or scale is None or scale[1] <= scale[0]:
             return None
         return min(1.0, max(0.0, (value - scale[0]) / (scale[1] - scale[0])))
 
     def format(self, value: float | None) -> str:
-        """Fixed-width text; a dash when unknown."""
+        """Fixed-width text; a dash if unknown."""
         return self.quantity.format(value)
 
 
@@ -99,7 +103,7 @@ class NodeMetric:
         return self.read_value(node, now)
 
     def format(self, value: float | None) -> str:
-        """Fixed-width text; a dash when unknown."""
+        """Fixed-width text; a dash if unknown."""
         return self.quantity.format(value)
 
 
@@ -107,13 +111,13 @@ class NodeMetric:
 
 
 def power_limit_w(gpu: Gpu) -> float | None:
-    """The limit that is enforced now, else the one the GPU was built with."""
+    """The enforced limit in watts, else the GPU's default limit."""
     enforced = None if gpu.medium is None else gpu.medium.power_limit_w
     return enforced or gpu.info.power_limit_default_w
 
 
 def power_pct(gpu: Gpu) -> float | None:
-    """Power as a share of the limit, 0..100 (a little over is possible)."""
+    """Power in percent of the limit; may slightly exceed 100."""
     limit = power_limit_w(gpu)
     if gpu.fast is None or gpu.fast.power_w is None or not limit:
         return None
@@ -121,7 +125,7 @@ def power_pct(gpu: Gpu) -> float | None:
 
 
 def slowdown_c(gpu: Gpu) -> float | None:
-    """The temperature at which this GPU slows itself down, where it states it."""
+    """The temperature (Celsius) at which this GPU throttles, if it reports one."""
     return None if gpu.info.temperature_slowdown_c is None else float(gpu.info.temperature_slowdown_c)
 
 
@@ -280,10 +284,10 @@ def _of_medium_and_slow() -> list[Metric]:
 
 
 METRICS: dict[str, Metric] = {metric.name: metric for metric in (*_of_fast(), *_of_medium_and_slow())}
-"""Every per-GPU value by its filter name."""
+"""Every GPU metric by its filter name."""
 
 HEAT_METRICS = ("util", "mem", "powerpct", "temp", "tensor", "age")
-"""The heat map's cycle, in order."""
+"""The metrics that the heat map cycles through, in order."""
 
 
 def _of_host(derive: Callable[[HostSample], float | None]) -> Callable[[Node, float], float | None]:
@@ -313,4 +317,4 @@ def _of_nodes() -> list[NodeMetric]:
 
 
 NODE_METRICS: dict[str, NodeMetric] = {metric.name: metric for metric in _of_nodes()}
-"""Every per-node value by its filter name."""
+"""Every node metric by its filter name."""

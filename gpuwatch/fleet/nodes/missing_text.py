@@ -1,4 +1,4 @@
-"""Why a node or a GPU shows no values, in words."""
+"""The text that explains why a node or a GPU shows no values."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from gpuwatch.fleet.nodes.node import Gpu, Node
 
 
 def no_answer(gpu: Gpu, now: float) -> str:
-    """`no answer yet (nvmlDeviceGetUUID, 4 s)`.
+    """Return a text like `no answer yet (nvmlDeviceGetUUID, 4 s)`.
 
-    Of a GPU that has reported no values since the agent started.
+    It is for a GPU that has reported no values since the agent started.
     """
     waited = gpu.stuck_s(now)
     parts = [gpu.stuck_in or "", "" if waited is None else f"{waited:.0f} s"]
@@ -17,11 +17,11 @@ def no_answer(gpu: Gpu, now: float) -> str:
 
 
 UNREADABLE = frozenset(("driver_mismatch", "library_missing", "driver_not_loaded", "nvml_error"))
-"""Notices of a driver that lists no GPU because it does not work; how many there are is not known."""
+"""Notices of a driver that does not work and lists no GPU, so that their number is unknown."""
 
 
 def without_gpus(node: Node) -> str:
-    """Why a node that answers shows no GPU: only a driver that has answered states that there is none."""
+    """Why a connected node shows no GPU; only a working driver can report that there is none."""
     if node.driver_starting is not None:
         return "GPUs not known yet"
     notices = node.hello.notices if node.hello is not None else ()

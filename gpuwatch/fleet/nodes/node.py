@@ -1,4 +1,4 @@
-"""What is known about one node and its GPUs. Plain facts with their ages; no judgement here."""
+"""One node and its GPUs: reported values with their ages, without judgement."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ NodeState: TypeAlias = Literal["connecting", "live", "stale", "lost"]
 STALE_TICKS = 3.0
 """A node whose newest frame is older than this many ticks is stale (DESIGN: shown within 3 ticks)."""
 MEDIUM_FRESH_S, SLOW_FRESH_S = 15.0, 90.0
-"""Three rounds of the 5 s and of the 30 s tier."""
+"""Seconds for three rounds of the 5 s tier and of the 30 s tier."""
 KEPT_EVENTS = 200
 STARTING = "nvml_starting"
-"""The notice of a driver that has not answered yet: how many GPUs it lists is not known."""
+"""The notice of a driver that has not answered yet: its number of GPUs is unknown."""
 
 
 class Tiers(NamedTuple):
-    """What a GPU has reported of late; None: nothing, or too long ago to state anything about now."""
+    """The recent values of a GPU by tier; None: none, or too old to describe the present."""
 
     fast: GpuFast | None = None
     medium: GpuMedium | None = None
@@ -47,7 +47,7 @@ class Tiers(NamedTuple):
 
 @dataclass
 class Gpu:
-    """One GPU, keyed by UUID. Every tier keeps the moment (our monotonic clock) when it was read."""
+    """One GPU, keyed by UUID. Every tier has the time (our monotonic clock) when it was read."""
 
     info: GpuInfo
     node: str
@@ -55,7 +55,7 @@ class Gpu:
     reason: str | None = None
     stuck_in: str | None = None
     stuck_at: float | None = None
-    """When the call that has not come back was entered."""
+    """When the driver call that has not returned was entered."""
     fast: GpuFast | None = None
     fast_at: float | None = None
     medium: GpuMedium | None = None
@@ -64,14 +64,14 @@ class Gpu:
     slow_at: float | None = None
     missing: dict[str, str] = field(default_factory=dict)
     last_ranks: tuple[int, ...] = ()
-    """Of the processes that held it when ranks did last."""
+    """The ranks of the processes that last held it."""
     last_ranks_at: float | None = None
     history: GpuHistory = field(default_factory=GpuHistory)
     version: int = 0
 
     @property
     def answers(self) -> bool:
-        """Whether the driver has reported its values at least once, and does not call it lost."""
+        """True if the driver has reported its values at least once and does not report it as lost."""
         return self.state != "lost" and self.fast_at is not None
 
     def age(self, now: float) -> float | None:
@@ -79,7 +79,7 @@ class Gpu:
         return None if self.fast_at is None else max(0.0, now - self.fast_at)
 
     def of_late(self, interval_s: float, now: float) -> Tiers:
-        """The tiers that are at most three of their rounds old, or three ticks of `interval_s` if longer."""
+        """The tiers that are at most three of their rounds old (or three ticks of `interval_s` if longer)."""
         ticks = STALE_TICKS * interval_s
 
         def fresh(at: float | None, limit: float) -> bool:
@@ -98,7 +98,7 @@ class Gpu:
 
 @dataclass
 class Node:
-    """One node: its link, its agent's latest words, its GPUs."""
+    """One node: its link, the latest reports of its agent, and its GPUs."""
 
     spec: NodeSpec
     interval_s: float
@@ -106,58 +106,58 @@ class Node:
     link_at: float | None = None
     """When the link status last changed."""
     received_at: float | None = None
-    """When the last frame came, whatever it was."""
+    """When the last frame of any kind was received."""
     hello: Hello | None = None
     gpus: dict[str, Gpu] = field(default_factory=dict)
-    """By UUID; a GPU that was seen once stays, as lost."""
+    """By UUID; a GPU that disappears stays in it, marked as lost."""
     host: HostSample | None = None
     host_at: float | None = None
     events_held: int = 0
-    """Xids that its agent knows and has not reported yet: they wait for the kernel's line."""
+    """Number of Xids that its agent has not reported yet, because it waits for the kernel's line."""
     disks_at: float | None = None
-    """When `host.disks` was read: less often than the rest of `host`."""
+    """When `host.disks` was read, which is less often than the rest of `host`."""
     host_history: HostHistory = field(default_factory=HostHistory)
     cost: AgentCost | None = None
     processes: list[Process] = field(default_factory=list)
     processes_at: float | None = None
     processes_partial: str | None = None
     crowded_ranks: dict[int, int] = field(default_factory=dict)
-    """Rank -> how many processes here claim it for one job, where that is more than are told apart."""
+    """Rank -> number of processes here that claim it for one job, if more than can be distinguished."""
     logs: list[LogFile] = field(default_factory=list)
     logs_truncated: int = 0
-    """Log files that the agent does not follow because there are too many."""
+    """Number of log files that the agent does not follow because there are too many."""
     logs_complete: bool = False
-    """The connected agent has found every log file that is due."""
+    """True if the connected agent has found every expected log file."""
     log_misses: dict[str, str] = field(default_factory=dict)
-    """Option (`--log`) -> why it leads to no file here."""
+    """Value of the `--log` option -> why it matches no file here."""
     shared_folders: list[SharedFolder] = field(default_factory=list)
-    """On network file systems, where the logs of ended jobs may be."""
+    """Folders on network file systems that may hold the logs of ended jobs."""
     search_cut: bool = False
-    """A bound ended its search for ended jobs before it was through."""
+    """True if a limit stopped its search for ended jobs early."""
     logs_at: float | None = None
     logs_listed_at: float = 0.0
-    """When the agent made the newest list of log files (unix seconds of the node's clock)."""
+    """When the agent made the newest list of log files (unix seconds on the node's clock)."""
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=KEPT_EVENTS))
     clock: ClockReading | None = None
     refused: int = 0
     refused_reason: str = ""
     refused_at: float | None = None
-    """When the newest one was refused."""
+    """When the newest refused frame was received."""
     dropped_at: float | None = None
-    """When the agent last stated that it had dropped more frames."""
+    """When the agent last reported that it had dropped more frames."""
     bye: str | None = None
     version: int = 0
     standing: NodeStanding | None = None
-    """What its scheduler reports of it; None: it has none, or is not known there."""
+    """What the scheduler reports about it; None: no scheduler, or the node is unknown to it."""
     own_host: str | None = None
-    """The host name that its agent reports, where no other node has it; None: not known."""
+    """The host name that its agent reports, if no other node has it; None: unknown."""
     taken_host: str | None = None
-    """Another node of the plan, whose name this one's agent reports as its own."""
+    """Another node of the plan whose name this one's agent reports as its own."""
     rivals: dict[int, str] = field(default_factory=dict)
-    """Ranks of its processes that another node claims for the same job -> that node."""
+    """Rank of its processes -> another node that claims it for the same job."""
 
     agent_since: float = 0.0
-    """When the link to the present agent became live (our monotonic clock)."""
+    """When the link to the current agent became live (our monotonic clock)."""
 
     @property
     def name(self) -> str:
@@ -169,7 +169,7 @@ class Node:
         return None if self.received_at is None else max(0.0, now - self.received_at)
 
     def state(self, now: float) -> NodeState:
-        """Judged from the link and the age of the last frame, never from the link alone."""
+        """The state by the link and the age of the last frame; the link alone is not enough."""
         if self.link.phase == "lost":
             return "lost"
         if self.link.phase == "connecting":
@@ -182,7 +182,7 @@ class Node:
 
     @property
     def driver_starting(self) -> Notice | None:
-        """The notice of a driver whose init has not returned; None: it has, or no agent has spoken."""
+        """The notice of a driver whose init has not returned; None: it has, or no agent has connected."""
         notices = self.hello.notices if self.hello is not None else ()
         return next((notice for notice in notices if notice.code == STARTING), None)
 
@@ -192,42 +192,42 @@ class Node:
 
     @property
     def offset_s(self) -> float:
-        """Its clock minus ours, in seconds; 0 while that is not known."""
+        """The node's clock minus ours in seconds; 0 while unknown."""
         return 0.0 if self.clock is None else self.clock.offset_s
 
     def own_time(self, now: float) -> float | None:
-        """Unix seconds by its own clock, as its newest host sample reports it; None: not known yet."""
+        """Unix seconds on the node's clock, from its newest host sample; None: unknown yet."""
         if self.host is None or self.host_at is None:
             return None
         return self.host.t + (now - self.host_at)
 
     def silent_s(self, file: LogFile, wall: float) -> float | None:
-        """Seconds since one of its log files last grew; None: not known. `wall`: unix seconds now."""
+        """Seconds since one of its log files last grew; None: unknown. `wall`: unix seconds now."""
         return None if file.grown_at is None else max(0.0, wall - (file.grown_at - self.offset_s))
 
     @property
     def ranks_of_logs(self) -> set[int]:
-        """The ranks that its processes and its log files are known to be of."""
+        """The ranks of its processes and of its log files."""
         ranks = {each.rank for each in self.processes if each.rank is not None}
         return ranks.union(*(file.ranks for file in self.logs))
 
     def follows(self, path: str) -> bool:
-        """Whether its agent reads a log file now."""
+        """True if its agent reads a log file now."""
         followed = any(file.path == path and file.state == "following" for file in self.logs)
         return followed and self.link.phase == "live"
 
     def gpu_list(self) -> list[Gpu]:
-        """GPUs by index (as the agent last numbered them), lost ones in their old place."""
+        """Its GPUs by index (as the agent last numbered them), lost ones at their old index."""
         return sorted(self.gpus.values(), key=lambda gpu: (gpu.info.index, gpu.info.uuid))
 
     def gpus_expected(self) -> int:
-        """How many GPUs this node should show.
+        """The number of GPUs that this node should show.
 
-        The larger of what the bus, the hosts file and memory state.
+        It is the largest of the bus, the hosts file and the earlier lists.
         """
         on_bus = self.hello.gpus_expected if self.hello and self.hello.gpus_expected else 0
         return max(on_bus, self.spec.slots or 0, len(self.gpus))
 
     def gpus_present(self) -> int:
-        """How many GPUs have answered and are not lost (one that answered and is stuck is there)."""
+        """The number of GPUs that have answered and are not lost; a stuck GPU that answered before counts."""
         return sum(gpu.answers for gpu in self.gpus.values())

@@ -1,4 +1,4 @@
-"""Frames of a node about itself and its GPUs, taken into what is known of it."""
+"""Stores a node's frames about itself and its GPUs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from gpuwatch.wire import Event, GpuSample, Hello, HostSample, Sample
 
 
 def reboot_event(node: Node, hello: Hello) -> Event | None:
-    """An ssh node with another boot id than before; a pod of the same name may be on another machine."""
+    """The reboot event if an ssh node's boot id changed.
+
+    A pod of the same name may run on another machine.
+    """
     before = node.hello
     if before is None or node.spec.link != "ssh" or None in (before.boot_id, hello.boot_id):
         return None
@@ -22,7 +25,7 @@ def reboot_event(node: Node, hello: Hello) -> Event | None:
 
 
 def take_hello(node: Node, hello: Hello) -> None:
-    """Take what a node's agent states when it starts: its interval and its GPUs."""
+    """Store what a node's agent reports at its start: its interval and its GPUs."""
     node.hello, node.interval_s, node.bye = hello, hello.interval_s, None
     for info in hello.gpus:
         known = node.gpus.get(info.uuid)
@@ -41,7 +44,7 @@ def take_hello(node: Node, hello: Hello) -> None:
 
 
 def take_sample(node: Node, sample: Sample, at: float) -> None:
-    """Take the readings of a node and its GPUs, each with its own age."""
+    """Store the readings of a node and its GPUs, each with its own age."""
     node.events_held = sample.events_held
     if sample.agent is not None:
         before = None if node.cost is None else node.cost.dropped
@@ -57,7 +60,10 @@ def take_sample(node: Node, sample: Sample, at: float) -> None:
 
 
 def _take_host(node: Node, host: HostSample, at: float) -> None:
-    """Disks come in every 30th sample or so: the last ones are kept, with their own age."""
+    """Store the host values.
+
+    Disks are in about every 30th sample: the last ones are kept, with their own age.
+    """
     if host.disks is not None:
         node.disks_at = at
     elif node.host is not None and node.host.disks is not None:

@@ -1,4 +1,4 @@
-"""Values that follow from a tier of a sample alone, for the metrics, the histories and the health checks."""
+"""Values computed from one tier of a sample, for the metrics, the histories and the health checks."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Literal
 from gpuwatch.wire import GpuFast, HostSample
 
 SLOWDOWNS = ("thermal", "sw_thermal", "hw_thermal", "power_brake")
-"""The shares of throttle time that mean trouble; a power cap is ordinary under load."""
+"""The throttle reasons that indicate a problem; a power cap is normal under load."""
 
 
 def memory_pct(fast: GpuFast) -> float | None:
-    """Used share of the GPU's memory, 0..100."""
+    """Used GPU memory in percent."""
     if fast.memory_used_bytes is None or not fast.memory_total_bytes:
         return None
     return 100.0 * fast.memory_used_bytes / fast.memory_total_bytes
 
 
 def slowdown_pct(fast: GpuFast) -> float | None:
-    """Share of the last interval in thermal or power-brake slowdown: the largest one, for they overlap."""
+    """Percent of the last interval in thermal or power-brake slowdown: the largest one, as they overlap."""
     if fast.throttle_pct is None:
         return None
     largest = None
@@ -30,24 +30,24 @@ def slowdown_pct(fast: GpuFast) -> float | None:
 
 
 def pcie_bps(fast: GpuFast) -> float | None:
-    """Both directions together."""
+    """Bytes per second, both directions together."""
     return _sum(fast.pcie_rx_bps, fast.pcie_tx_bps)
 
 
 def nvlink_bps(fast: GpuFast) -> float | None:
-    """All links, both directions together."""
+    """Bytes per second of all links, both directions together."""
     return _sum(fast.nvlink_rx_bps, fast.nvlink_tx_bps)
 
 
 def host_memory_pct(host: HostSample) -> float | None:
-    """Used share of the host's memory, 0..100."""
+    """Used host memory in percent."""
     if host.memory_used_bytes is None or not host.memory_total_bytes:
         return None
     return 100.0 * host.memory_used_bytes / host.memory_total_bytes
 
 
 def network_bps(host: HostSample, direction: Literal["rx_bps", "tx_bps"]) -> float | None:
-    """All network interfaces and InfiniBand ports together."""
+    """Bytes per second of all network interfaces and InfiniBand ports together."""
     total: float | None = None
     for port in (*(host.nics or ()), *(host.ib or ())):
         total = _sum(total, getattr(port, direction))

@@ -1,7 +1,7 @@
-"""Time series of a few columns in bounded memory: 15 minutes second by second, 24 hours in 2-minute buckets.
+"""Time series of a few columns in bounded memory: 15 minutes per second, 24 hours in 2-minute buckets.
 
-All is indexed by time, never by count, so a gap in the samples stays a gap. Values are kept as float16,
-right within 0.05 %, up to 65,000.
+Everything is indexed by time, never by count, so a gap in the samples stays a gap. Values are float16 with an
+error of at most 0.05 %, up to 65,000.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ BUCKET_S = 120
 DAY_S = 86_400
 BUCKETS = DAY_S // BUCKET_S
 HOLD_INTERVALS = 1.5
-"""A sample covers the time since the one before it, unless that is longer than this many intervals."""
+"""A sample covers the time since the previous one, unless that is longer than this many intervals."""
 HALF_MAX = 65_000.0
 Series: TypeAlias = "NDArray[np.float32]"
 How: TypeAlias = Literal["mean", "max"]
 
 
 class Rings:
-    """The columns of one GPU or host; memory is taken with the first sample and the first full bucket."""
+    """The columns of one GPU or host; memory is allocated with the first sample and the first full bucket."""
 
     __slots__ = ("_at", "_buckets", "_columns", "_fine", "_hold", "_row", "_second", "_view")
 
@@ -41,7 +41,7 @@ class Rings:
         self._second = 0
 
     def add(self, at: float, interval_s: float, row: Sequence[float]) -> None:
-        """Take one row (NaN: unknown). The last one of a second wins; an older one is ignored."""
+        """Add one row (NaN: unknown). The last row within a second wins; an older one is ignored."""
         second = int(at // 1)
         if not self._fine:
             self._fine = bytearray(self._row.pack(*[math.nan] * self._columns) * FINE_S)
@@ -56,7 +56,7 @@ class Rings:
         self._write(second, row)
 
     def add_before(self, at: float, row: Sequence[float]) -> None:
-        """Take two minutes that lie before all seconds that are kept, where nothing is known of them."""
+        """Add a two-minute row before all stored seconds, if nothing is known there."""
         bucket, newest = int(at // BUCKET_S), self._second // BUCKET_S
         if not self._fine or not newest - BUCKETS < bucket < newest:
             return
@@ -67,7 +67,7 @@ class Rings:
             cell[:] = np.clip(np.asarray(row), -HALF_MAX, HALF_MAX)
 
     def follow(self, later: Rings) -> None:
-        """Take the seconds that rings which were begun later have kept; they replace what stands there."""
+        """Copy the stored seconds of rings that were begun later; they overwrite those here."""
         if not later._fine:
             return
         first = later._second - FINE_S + 1
@@ -84,10 +84,10 @@ class Rings:
     def series(
         self, column: int, seconds: float, points: int, now: float | None = None, how: How = "mean"
     ) -> Series:
-        """The last `seconds` of a column in `points` equal parts, oldest first; NaN where nothing is known.
+        """The last `seconds` of a column in `points` equal parts, oldest first; NaN where unknown.
 
-        `now` (default: the newest sample) is where the last part ends; the parts' edges stay where they are
-        while time goes on, so that a drawn line moves in whole parts and does not shimmer.
+        The last part ends at `now` (default: the newest sample). The edges of the parts are multiples of
+        their length, so that a drawn line moves by whole parts and does not flicker.
         """
         result: Series = np.full(points, np.nan, np.float32)
         if not self._fine or points < 1 or seconds <= 0:
@@ -126,7 +126,7 @@ class Rings:
         return means
 
     def nbytes(self) -> int:
-        """Bytes held now by the rings themselves."""
+        """Bytes that the rings take now."""
         return len(self._fine) + (0 if self._buckets is None else self._buckets.nbytes)
 
     def _write(self, second: int, row: Sequence[float]) -> None:
@@ -138,7 +138,7 @@ class Rings:
             self._row.pack_into(self._fine, offset, *clipped)
 
     def _forward(self, second: int, *, bridge: bool, row: Sequence[float]) -> None:
-        """Move on: close the buckets behind, fill or blank the seconds that were skipped."""
+        """Advance to a new second: close the buckets before it, and fill or blank the skipped seconds."""
         if second // BUCKET_S > self._second // BUCKET_S:
             self._close_buckets(second // BUCKET_S)
         skipped = range(max(self._second + 1, second - FINE_S), second)
@@ -160,14 +160,14 @@ class Rings:
         return rows
 
     def _seconds(self, column: int, begin: int, end: int, _how: How) -> Series:
-        """One value a second for [begin, end); NaN outside of what the ring still holds."""
+        """One value per second for [begin, end); NaN outside of the stored range."""
         wanted = np.arange(begin, end)
         values: Series = self._view[wanted % FINE_S, column].astype(np.float32)
         values[(wanted > self._second) | (wanted <= self._second - FINE_S)] = np.nan
         return values
 
     def _coarse(self, column: int, begin: int, end: int, how: How) -> Series:
-        """One value a bucket for [begin, end); the open bucket is made up from its seconds so far."""
+        """One value per bucket for [begin, end); the open bucket is computed from its seconds so far."""
         wanted = np.arange(begin, end)
         newest = self._second // BUCKET_S
         values: Series = np.full(len(wanted), np.nan, np.float32)
@@ -182,7 +182,7 @@ class Rings:
 
 
 def _mean_and_max(rows: Series) -> Series:
-    """(2, columns): mean and maximum of each column over the known values; NaN where none is known."""
+    """The mean and maximum of each column over its known values, shape (2, columns); NaN if none is known."""
     known = ~np.isnan(rows)
     count = known.sum(axis=0)
     total = np.where(known, rows, 0.0).sum(axis=0)
@@ -199,7 +199,7 @@ def _pick(values: Series, indices: NDArray[np.int64]) -> Series:
 
 
 def _binned(values: Series, bins: NDArray[np.int64], points: int, how: How) -> Series:
-    """The mean or the maximum of the known values of each bin; NaN for a bin without one."""
+    """The mean or the maximum of the known values of each bin; NaN for an empty bin."""
     use = ~np.isnan(values) & (bins >= 0) & (bins < points)
     kept, bins = values[use], bins[use]
     count = np.bincount(bins, minlength=points)

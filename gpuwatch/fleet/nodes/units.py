@@ -1,4 +1,4 @@
-"""Kinds of numbers: their unit, their width on the screen, and what `k`, `M`, `G` mean in front of it."""
+"""Kinds of numbers: their unit, their width on the screen, and the meaning of `k`, `M`, `G`."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 UNKNOWN = "-"
-"""How an unknown value looks; never 0."""
+"""The text of an unknown value; never 0."""
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """A kind of number. `text` of a value never takes more than `width` cells."""
+    """A kind of number. `text` of a value takes at most `width` cells."""
 
     unit: str
     width: int
     kilo: int
-    """What a `k` in front of the unit stands for: 1000, or 1024 for memory."""
+    """The factor of `k`: 1000, or 1024 for memory."""
     text: Callable[[float], str]
 
     def format(self, value: float | None) -> str:
-        """The value right-aligned in `width` cells, a dash when it is unknown."""
+        """The value right-aligned in `width` cells; a dash if unknown."""
         return (UNKNOWN if value is None else self.text(value)).rjust(self.width)
 
 
