@@ -1,4 +1,4 @@
-"""The app: themes, screens, keys, and the pump that keeps the visible screen true."""
+"""The app: themes, screens, keys, and the pump that updates the visible screen."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from gpuwatch.tui.toolkit.themes import THEMES, Colourless
 
 
 class GpuwatchApp(FaultRecovery):
-    """The cockpit over a session. Session and clocks are given, so that a test can hold them still."""
+    """The terminal app over a session. Session and clocks are arguments, so that a test can control them."""
 
     TITLE = "gpuwatch"
     CSS_PATH = "gpuwatch.tcss"
@@ -73,7 +73,7 @@ class GpuwatchApp(FaultRecovery):
         self._ascii = wants_ascii() if ascii_only is None else ascii_only
         self._timer: Timer | None = None
         self._keep = keep
-        """Writes a setting into the person's file; None: it holds for this session alone."""
+        """Writes a setting to the user's settings file; None: changes hold for this session only."""
         self._announcements = Announcements()
         self.evidence = EvidenceBundle(self._report_evidence)
         for own in THEMES:
@@ -85,7 +85,7 @@ class GpuwatchApp(FaultRecovery):
     # ---- look
 
     def colours(self) -> Colours:
-        """How many colours the terminal shows, and the person wants."""
+        """How many colours the terminal supports and the user wants."""
         if self.no_color:
             return "none"
         return "few" if self.console.color_system in ("standard", "windows") else "many"
@@ -101,7 +101,7 @@ class GpuwatchApp(FaultRecovery):
         self.pump()
 
     def prefer(self, name: str, value: object) -> None:
-        """Take a setting that was changed in the screen, and keep it in the person's file."""
+        """Apply a setting that was changed on the screen, and save it in the settings file."""
         if getattr(self.preferences, name) == value:
             return
         changed: dict[str, Any] = {name: value}
@@ -115,21 +115,20 @@ class GpuwatchApp(FaultRecovery):
             self.notify(f"{name} is not kept: {reason}", severity="warning", timeout=8)
 
     def get_line_filters(self) -> list[LineFilter]:
-        """NO_COLOR means no colour at all, not shades of grey; bold and reverse stay.
+        """The filters for painted lines: NO_COLOR removes all colour, not only hues; bold and reverse stay.
 
-        Textual's own filter, which turns the 16 colours into shades of its own, is left out: it walks over
-        every segment of every frame, and where we name one of the 16 the person's own is meant.
+        Textual's own filter, which replaces the 16 colours with its own shades, is left out: it visits every
+        segment of every frame, and where gpuwatch uses one of the 16, the user's own colour is meant.
         """
         return [Colourless()] if self.no_color else []
 
     # ---- life
 
     def get_default_screen(self) -> Screen[None]:
-        """The fleet."""
         return FleetScreen(self.view_state)
 
     def on_mount(self) -> None:
-        """Paint what is known (nothing is connected yet), then start the links."""
+        """Paint the initial state, in which nothing is connected, then start the links."""
         self.look = self._make_look()  # a theme may have been chosen since
         self.set_keymap(dict(self.preferences.keys))
         self.theme_changed_signal.subscribe(self, lambda _theme: self._restyle())
@@ -144,13 +143,13 @@ class GpuwatchApp(FaultRecovery):
         self.pump()
 
     def _repaint_all(self) -> None:
-        """After a stop (ctrl+z) the terminal is blank: what did not change must be painted again, too."""
+        """Repaint everything: after a suspend (ctrl+z) the terminal is blank."""
         for part in self.screen.query(Widget):
             part.refresh()
         self.screen.refresh(layout=True)
 
     def pump(self) -> None:
-        """One frame: take in what arrived, then let the visible widgets repaint what moved."""
+        """Run one frame: process what was received, then let the visible widgets repaint changes."""
         if not self.screen_stack:  # closing
             return
         self.attempt("reading the nodes", self.view_state.session.poll)
@@ -174,7 +173,7 @@ class GpuwatchApp(FaultRecovery):
         self.view_state.take_conditions(self.totals.worst)
 
     def _announce(self) -> None:
-        """Report new incidents once, on whatever screen; those of one frame together."""
+        """Announce new incidents once, on any screen; those of one frame together."""
         if trouble := self.view_state.session.take_trouble():
             self.notify(trouble, severity="warning", timeout=10)
         new = self._announcements.take_new(self.view_state.snapshot.incidents)
@@ -197,7 +196,7 @@ class GpuwatchApp(FaultRecovery):
             self._driver.write(codes)
 
     def on_unmount(self) -> None:
-        """Give the terminal its title back, and leave no half bundle."""
+        """Restore the terminal title, and delete an unfinished evidence bundle."""
         self.evidence.close()
         self._write(self._announcements.end())
 
@@ -210,7 +209,7 @@ class GpuwatchApp(FaultRecovery):
         timeout: float | None = None,
         markup: bool = False,
     ) -> None:
-        """Show a notice in one line over the key hints, so that it covers nothing else; the last one wins."""
+        """Show a notice in one line over the key hints; the newest one replaces older ones."""
         self.clear_notifications()
         text = clean(f"{title}: {message}" if title else message)
         super().notify(text, severity=severity, timeout=timeout, markup=markup)
@@ -221,16 +220,16 @@ class GpuwatchApp(FaultRecovery):
             self._timer = self.set_interval(1 / self.pace.hz, self.pump)
 
     def action_command_palette(self) -> None:
-        """Every command by its name."""
+        """Open the command palette."""
         if not isinstance(self.screen, Palette):
             self.push_screen(Palette())
 
     def search_themes(self) -> None:
-        """Every theme by its name."""
+        """Open the palette with all themes."""
         self.push_screen(Palette(providers=[ThemeProvider], placeholder="Search for themes…"))
 
     def action_retry(self) -> None:
-        """Dial the node under the cursor now instead of after its wait."""
+        """Connect to the node under the cursor now instead of at its next retry."""
         if self.is_not_in_logs("no node is connected"):
             return
         name = self.screen.node_name() if isinstance(self.screen, LiveScreen) else None
@@ -246,28 +245,28 @@ class GpuwatchApp(FaultRecovery):
     # ---- the view itself
 
     def action_faster(self) -> None:
-        """Repaint more often."""
+        """Double the repaint rate."""
         self.pace.faster()
         self.prefer("refresh", self.pace.hz)
         self._retime()
         self.pump()
 
     def action_slower(self) -> None:
-        """Repaint less often."""
+        """Halve the repaint rate."""
         self.pace.slower()
         self.prefer("refresh", self.pace.hz)
         self._retime()
         self.pump()
 
     def action_copy(self) -> None:
-        """Copy the line under the cursor without its end: pasted into a shell it does not run by itself."""
+        """Copy the line under the cursor without a newline, so that a shell does not run it when pasted."""
         text = clean(self.screen.copy_text()) if isinstance(self.screen, LiveScreen) else ""
         if text:
             self.copy_to_clipboard(text)
             self.notify("line copied", timeout=2)
 
     def action_copy_incident(self) -> None:
-        """Copy the incident that is shown, else the one in the banner, as Markdown."""
+        """Copy the shown incident, else the one in the banner, as Markdown."""
         from gpuwatch.diagnose.incidents.markdown import as_markdown  # noqa: PLC0415 - rarely needed
 
         incident = self.shown_incident()
@@ -278,7 +277,7 @@ class GpuwatchApp(FaultRecovery):
         self.notify(f"incident {incident.number} copied as Markdown", timeout=3)
 
     def action_explain(self) -> None:
-        """What is under the cursor, or the topics of the playbook; the same key closes it."""
+        """Explain what is under the cursor, else list the playbook's topics; the same key closes it."""
         from gpuwatch.diagnose.explanations.explanation import all_explanations  # noqa: PLC0415 - rarely needed
         from gpuwatch.tui.chrome.explain_screen import ExplainScreen  # noqa: PLC0415 - loaded when it is needed
 
@@ -287,7 +286,7 @@ class GpuwatchApp(FaultRecovery):
         self.push_screen(ExplainScreen(known, about, self.preferences.keys))
 
     def action_evidence(self) -> None:
-        """Write the evidence bundle of the incident that is shown or in the banner, else of the job shown."""
+        """Write the evidence bundle of the shown incident, of the one in the banner, or of the shown job."""
         if (folder := self.view_state.folder) is not None:
             command = folder.evidence_command
             if command:
@@ -303,7 +302,7 @@ class GpuwatchApp(FaultRecovery):
         self.notify(words, severity="warning" if is_warning else "information", timeout=8)
 
     def write_note(self, ident: str) -> None:
-        """Open the box for a note on an incident."""
+        """Open the dialog for a note on an incident."""
         from gpuwatch.tui.chrome.note_screen import NoteScreen  # noqa: PLC0415 - rarely needed
 
         incident = self.view_state.snapshot.incident(ident)
@@ -318,7 +317,7 @@ class GpuwatchApp(FaultRecovery):
         self.push_screen(NoteScreen(f"Note on incident {incident.number}", take, self.key_of))
 
     def action_save_screen(self) -> None:
-        """Save what is shown as SVG and as text."""
+        """Save the screen as SVG and as text."""
         from gpuwatch.tui.chrome.saved_screen import save_screen  # noqa: PLC0415 - rarely needed
 
         strips = self.screen._compositor.render_strips()  # noqa: SLF001 - as Textual's own screenshot does

@@ -12,7 +12,8 @@ from textual.drivers.web_driver import WebDriver
 class BrowserDriver(WebDriver):
     """Writes packets to standard output and reads them from standard input.
 
-    When the process that holds the links is gone, what is painted is dropped, and the app ends by `has_lost`.
+    After the process that owns the links has ended, output is dropped, and the app exits because of
+    `has_lost`.
     """
 
     def __init__(
@@ -35,5 +36,5 @@ class BrowserDriver(WebDriver):
 
 
 def has_lost(parent: int) -> bool:
-    """Whether the process that started this one, by its number, is gone."""
+    """True if the process that started this one (pid `parent`) is gone."""
     return os.getppid() != parent

@@ -1,4 +1,4 @@
-"""The command palette, safe against timers, searches and keys that come after it was closed."""
+"""The command palette, safe against timers, searches and keys that arrive after it was closed."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from textual.worker import Worker
 from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
 
 CHOICES = (Input.Changed, Input.Submitted, OptionList.OptionSelected, Button.Pressed)
-"""Messages that Textual's palette answers by looking for its parts, or by closing itself."""
+"""Messages for which Textual's palette looks up its parts or closes itself."""
 
 
 class Palette(ErrorBoundary, CommandPalette):
-    """Textual's own queries its parts and closes itself once more, whether it is closed or not."""
+    """A palette that tolerates late messages; Textual's own uses its parts even after it was closed."""
 
     closed = False
 
     def dismiss(self, result: Any = None) -> AwaitComplete:  # noqa: ANN401 - the type of Textual's own
-        """Close it, once; two keys pressed fast both ask for it."""
+        """Close the palette once, even if two quick key presses both close it."""
         if self.closed or not self.is_current:
             return AwaitComplete()
         self.closed = True
         return super().dismiss(result)
 
     async def _on_message(self, message: Message) -> None:
-        """Drop what was typed or chosen before it closed and arrives afterwards."""
+        """Drop input from before it was closed that arrives afterwards."""
         if not (self.closed and isinstance(message, CHOICES)):
             await super()._on_message(message)
 
     def _action_command_list(self, action: str) -> None:
-        """Move in the list, where there is one: not before the first hit, nor after the palette closed.
+        """Move in the list if it exists: not before the first hit, nor after the palette was closed.
 
         Textual's list raises KeyError for a page down before its lines are laid out.
         """
@@ -47,7 +47,7 @@ class Palette(ErrorBoundary, CommandPalette):
                 super()._action_command_list(action)
 
     def run_worker(self, work: Any, *arguments: Any, **options: Any) -> Worker[Any]:  # noqa: ANN401 - textual's signature
-        """Start a search, which ends quietly where the palette has no list: not yet, or no more."""
+        """Start a search, which ends silently if the palette does not have its list yet or any more."""
         return super().run_worker(self._with_list(work), *arguments, **options)
 
     def _with_list(self, work: Callable[[], Awaitable[Any]]) -> Callable[[], Awaitable[Any]]:
@@ -69,7 +69,7 @@ class Palette(ErrorBoundary, CommandPalette):
         name: str | None = None,
         pause: bool = False,
     ) -> Timer:
-        """A timer that does nothing once the palette's parts are gone."""
+        """Set a timer that does nothing once the palette's parts are gone."""
 
         def while_open() -> object:
             return callback() if callback is not None and self.query(CommandList) else None

@@ -1,4 +1,4 @@
-"""The command palette's way to any incident, job, metric, node, GPU or rank by name."""
+"""Finds any incident, job, metric, node, GPU or rank by name for the command palette."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from gpuwatch.tui.toolkit.styles import clean
 from gpuwatch.tui.toolkit.text import age_text
 
 MAX_HITS = 60
-"""Hits that are offered at once, the best first."""
+"""Maximum number of hits offered at once, the best first."""
 MAX_AT_FIRST = 6
-"""Nodes, incidents and jobs, each, that are offered before anything is typed."""
+"""Maximum number of nodes, incidents and jobs each that are offered before anything is typed."""
 WORDS_SCORE = 0.1
-"""Of a name that holds what was typed, but not as one piece."""
+"""Score of a name that contains all typed words, but not as one piece."""
 MAX_WAYS = 1_000
-"""Ways to place the letters that are tried in one name."""
+"""Maximum number of ways to match the letters that are tried in one name."""
 
 
 class PaletteEntry(NamedTuple):
-    """What the palette leads to."""
+    """An entry of the palette and its target."""
 
     name: str
     go: Callable[[], None]
@@ -100,14 +100,14 @@ class PlaceProvider(Provider):
                 )
 
     async def discover(self) -> Hits:
-        """Incidents, jobs and nodes, before anything is typed."""
+        """Yield incidents, jobs and nodes, before anything is typed."""
         for some in (self._incidents(), self._jobs(), self._nodes()):
             shown = [each for each in some if " gpu " not in each.name or each.note.startswith("incident")]
             for name, go, note in shown[:MAX_AT_FIRST]:
                 yield DiscoveryHit(Content(name), go, text=name, help=note)
 
     async def search(self, query: str) -> Hits:
-        """The places whose names fit best: fuzzy as Textual's own commands, or all words in any order."""
+        """Yield the best matches: fuzzy as for Textual's own commands, or all words in any order."""
         matcher, words = self.matcher(query), query.lower().split()
         places = chain(
             self._incidents(), self._notes(), self._jobs(), self._metrics(), self._ranks(), self._nodes()
@@ -126,9 +126,9 @@ class PlaceProvider(Provider):
 
 
 def matched(matcher: Matcher, words: Sequence[str], name: str) -> tuple[float, Sequence[int]]:
-    """How well a name fits what was typed (0: not at all), and which of its characters do.
+    """Return how well a name matches the query (0: not at all), and the matching positions.
 
-    Textual's matcher tries all ways to place the letters; where these are too many, the first one counts.
+    Textual's matcher tries all ways to match the letters; if these are too many, the first one counts.
     """
     lower, typed = name.lower(), "".join(words)
     places = [found for word in words if (found := lower.find(word)) >= 0]
@@ -149,7 +149,7 @@ def matched(matcher: Matcher, words: Sequence[str], name: str) -> tuple[float, S
 
 
 def _in_order(typed: str, name: str) -> Sequence[int]:
-    """Where the letters stand, each behind the one before; empty: not all of them do."""
+    """The positions of the letters in order; empty if not all of them occur."""
     offsets: list[int] = []
     for letter in typed:
         at = name.find(letter, offsets[-1] + 1 if offsets else 0)

@@ -1,4 +1,4 @@
-"""The evidence bundle that a key starts: it goes on beside the screens, frame by frame."""
+"""The evidence bundle that a key starts: it is written in slices, frame by frame."""
 
 from __future__ import annotations
 
@@ -16,50 +16,54 @@ REPORT_EVERY_S = 1.0
 
 
 class EvidenceWork(Protocol):
-    """What is needed of `report.evidence.run.EvidenceRun`."""
+    """The parts of `report.evidence.run.EvidenceRun` that the app uses."""
 
     out: Path
     over: bool
 
     @property
     def progress(self) -> str:
-        """What is being done."""
+        """What it does now."""
         ...
 
     @property
     def troubles(self) -> list[tuple[str, str]]:
-        """What is not in the bundle, and why."""
+        """What is missing from the bundle, and why."""
         ...
 
     def update(self) -> None:
-        """Go on for a slice of time; OSError: it cannot be written."""
+        """Continue for a slice of time.
+
+        Raises:
+            OSError: It cannot be written.
+        """
         ...
 
     def close(self) -> None:
-        """End it, and delete what is not whole."""
+        """Stop, and delete incomplete files."""
         ...
 
 
 BeginEvidence: TypeAlias = "Callable[[Incident | None, str | None, HangReport | None], EvidenceWork]"
-"""Begins a bundle of an incident, else of a job, with what the ranks answered.
+"""Begins a bundle of an incident, or of a job, with the ranks' answers.
 
-OSError: it cannot be written; LookupError: nothing is known of the job.
+Raises OSError if it cannot be written, and LookupError if the job is unknown.
 """
 
 
 class EvidenceBundle:
-    """One bundle at a time."""
+    """Writes one bundle at a time."""
 
     def __init__(self, notify: Callable[[str, bool], None]) -> None:
         """`notify` shows a sentence; True: a warning."""
         self.begin: BeginEvidence | None = None
-        """None: this view has no session that could be asked."""
+        """None: this view has no session that could write one."""
         self._notify = notify
         self._work: EvidenceWork | None = None
         self._reported_at = 0.0
 
     def start(self, incident: Incident | None, job: str | None, hang: HangReport | None) -> None:
-        """Begin, or report how far the one before is."""
+        """Begin a bundle, or report the progress of the running one."""
         if self._work is not None:
             self._notify(f"evidence: {self._work.progress}", False)
         elif self.begin is None:
@@ -75,7 +79,7 @@ class EvidenceBundle:
                 self._notify(f"evidence not written: {error}", True)
 
     def update(self, now: float) -> None:
-        """Go on. `now`: monotonic seconds."""
+        """Continue the bundle. `now`: monotonic seconds."""
         work = self._work
         if work is None:
             return
@@ -95,7 +99,7 @@ class EvidenceBundle:
             self._notify(f"evidence: {work.progress}", False)
 
     def close(self) -> None:
-        """End the one that is under way."""
+        """Stop the running bundle."""
         if self._work is not None:
             self._work.close()
             self._work = None

@@ -1,4 +1,4 @@
-"""What the app does about faults: it counts and shows them, and leaves a screen that is dead."""
+"""Handles faults in the app: counts and shows them, and leaves a broken screen."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
 from gpuwatch.tui.toolkit.faults import FaultLog
 
 CRASHED = 70
-"""Exit status after a fault of our own (EX_SOFTWARE of sysexits.h)."""
+"""Exit status after an internal fault (EX_SOFTWARE of sysexits.h)."""
 
 
 class FaultRecovery(ErrorBoundary, OperatorActions):
-    """An app that goes on after a fault wherever a screen is left that works."""
+    """An app that continues after a fault as long as a working screen is left."""
 
     faults: FaultLog
     crash: Exception | None = None
     started = False
-    """Whether the links were started, which is after the first paint."""
+    """True after the links were started, which is after the first paint."""
 
     def attempt(self, part: str, step: Callable[[], object]) -> None:
-        """Take a step of a frame; a fault in it costs this step alone."""
+        """Run one step of a frame; a fault in it affects only this step."""
         try:
             step()
         except Exception as error:
             self.report_fault(part, error)
 
     def report_fault(self, part: str, error: Exception) -> str:
-        """Count a fault that a part survived, and show a new one; returns the line that states it."""
+        """Count a fault that a part survived, and show a new one; returns the line that describes it."""
         known = self.faults.kinds
         line = self.faults.add(part, error)
         if self.faults.kinds > known:
@@ -43,9 +43,9 @@ class FaultRecovery(ErrorBoundary, OperatorActions):
         return line
 
     def _handle_exception(self, error: Exception) -> None:
-        """Survive what was raised outside of an error boundary: in a timer, or in a part of Textual's.
+        """Handle an exception from outside of an error boundary: in a timer, or in a part of Textual.
 
-        Before the links are started, and where the fleet's screen cannot be made, the app ends in order: the
+        Before the links are started, or if the fleet screen cannot be created, the app exits in order: the
         caller prints the traceback, without the values of variables.
         """
         part = active_message_pump.get(self)
@@ -63,7 +63,7 @@ class FaultRecovery(ErrorBoundary, OperatorActions):
             self.exit(return_code=CRASHED)
 
     def _replace_dead(self, part: MessagePump, error: Exception) -> None:
-        """Leave the screen of a part that handles no more messages, or has no parts, for the fleet's."""
+        """Replace a screen whose part no longer handles messages, or has no parts, with the fleet screen."""
         try:
             ended = part.task.done()
         except AssertionError:  # Textual's, of a part without a task: it was removed, and shows nothing
@@ -81,7 +81,7 @@ class FaultRecovery(ErrorBoundary, OperatorActions):
         default_namespace: DOMNode | None = None,
         namespaces: Mapping[str, DOMNode] | None = None,
     ) -> bool:
-        """Do what a key is bound to; on a screen that is being made, once its parts are there."""
+        """Run the action of a key; on a screen that is being created, after its parts exist."""
         if not self.screen.is_mounted:
             await AwaitMount(self.screen, [self.screen])
         if self.is_refused((parse(action) if isinstance(action, str) else action)[1]):
@@ -94,7 +94,7 @@ class FaultRecovery(ErrorBoundary, OperatorActions):
 
 
 def _lacks_parts(part: MessagePump) -> bool:
-    """Whether a widget or screen could not compose; a screen has parts of Textual's own all the same."""
+    """True if a widget or screen could not compose; a screen always has parts of Textual's own."""
     if not isinstance(part, Widget) or type(part).compose is Widget.compose:
         return False
     return all(child.has_class("-textual-system") for child in part.children)

@@ -1,4 +1,4 @@
-"""docs/keys.md, made from the bindings: `python -m gpuwatch.tui.key_reference > docs/keys.md`."""
+"""Generates docs/keys.md from the bindings: `python -m gpuwatch.tui.key_reference > docs/keys.md`."""
 
 from __future__ import annotations
 

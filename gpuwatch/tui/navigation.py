@@ -1,4 +1,4 @@
-"""Where a key leads: every way from one screen to another."""
+"""Navigation: every way from one screen to another."""
 
 # ruff: noqa: PLC0415  a screen is imported when it is first opened: the first paint needs the fleet alone
 
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 
 
 class Navigation(App[None]):
-    """An app that knows its screens and how to get there. `view_state` states what is there."""
+    """An app with its screens and the ways between them. `view_state` has the data."""
 
     view_state: ViewState
     preferences: Preferences
     state_folder: Path | None
-    """Where what the person marks is kept; None: nowhere."""
+    """The folder for bookmarks; None: they are not saved."""
     _last_node: str | None = None
     _turn: tuple[str, int | None] = "", None
     """Incident and rank whose line was opened last."""
 
     @cached_property
     def workspace(self) -> LogWorkspace:
-        """What is open in the logs, however often their screen is left."""
+        """The open logs, which survive leaving their screen."""
         from gpuwatch.tui.logs.search.bookmark_file import BookmarkFile
         from gpuwatch.tui.logs.workspace.workspace import LogWorkspace
 
@@ -52,39 +52,39 @@ class Navigation(App[None]):
 
     @cached_property
     def links(self) -> LinkView:
-        """Which probe is looked at, however often its screen is left."""
+        """The selected probe, which survives leaving its screen."""
         from gpuwatch.tui.links.probe_view import LinkView
 
         return LinkView(self.view_state)
 
     @cached_property
     def training(self) -> TrainingView:
-        """Which job is looked at, however often its screen is left."""
+        """The selected job, which survives leaving its screen."""
         from gpuwatch.tui.training.job_view import TrainingView
 
         return TrainingView(self.view_state)
 
     def key_of(self, name: str) -> str:
-        """The key in force of a binding, by its id, for a sentence on the screen."""
+        """The current key of a binding, by its id, for a sentence on the screen."""
         return keys.key_of(name, self.preferences.keys)
 
     @property
     def where(self) -> str:
-        """Which screen is shown."""
+        """The kind of the shown screen."""
         return self.screen.kind if isinstance(self.screen, LiveScreen) else ""
 
     def prefer_of(self, name: str, table: str, value: object) -> None:
-        """Take a setting of a table that was changed in the screen, and keep it; empty: the default."""
+        """Apply and save a setting of a table that was changed on the screen; empty: the default."""
         known = dict(getattr(self.preferences, name))
         known.pop(table, None)
         self.prefer(name, {**known, table: value} if value else known)
 
     def pump(self) -> None:
-        """Take in what arrived, and repaint what moved."""
+        """Process what was received, and repaint changes."""
         raise NotImplementedError
 
     def prefer(self, name: str, value: object) -> None:
-        """Take a setting that was changed in the screen, and keep it."""
+        """Apply and save a setting that was changed on the screen."""
         raise NotImplementedError
 
     def show_node(self, name: str, uuid: str | None = None) -> None:
@@ -104,14 +104,14 @@ class Navigation(App[None]):
         self.push_screen(GpuScreen(name, uuid))
 
     def shown_incident(self) -> Incident | None:
-        """The incident that is shown, else the one in the banner."""
+        """The shown incident, else the one in the banner."""
         from gpuwatch.tui.incidents.screen import IncidentsScreen
 
         shown = self.screen.incident() if isinstance(self.screen, IncidentsScreen) else None
         return shown or self.view_state.snapshot.leading
 
     def show_metric(self, name: str) -> None:
-        """Show a metric of the heat map, on the fleet's screen."""
+        """Show a metric of the heat map, on the fleet screen."""
         from gpuwatch.tui.fleet.screen import FleetScreen
 
         self.action_fleet()
@@ -126,7 +126,7 @@ class Navigation(App[None]):
         self.push_screen(IncidentsScreen(ident))
 
     def show_alert(self, alert: Alert, incident: Incident | None = None) -> None:
-        """The very line that an alert rests on; where it rests on values, the GPU or the node."""
+        """Open the log line of an alert; if it has none, its GPU or node."""
         if spot := location_of(alert):
             self._turn = incident.id if incident else "", alert.rank
             self._show_spot(spot, incident)
@@ -137,14 +137,14 @@ class Navigation(App[None]):
             self.notify("this alert has no log line and no node", timeout=3)
 
     def show_place(self, node: str, uuid: str | None) -> None:
-        """Open a GPU, or a node, over the screen that is shown."""
+        """Open a GPU, or a node, over the current screen."""
         from gpuwatch.tui.node.gpu_screen import GpuScreen
         from gpuwatch.tui.node.screen import NodeScreen
 
         self.push_screen(NodeScreen(node) if uuid is None else GpuScreen(node, uuid))
 
     def show_rank_of(self, incident: Incident) -> None:
-        """The line of the next rank of an incident: first of the one that failed first."""
+        """Open the log line of the next rank of an incident, starting with the rank that failed first."""
         shown, rank = self._turn
         if spot := location_after(incident, rank if shown == incident.id else None):
             self._turn = incident.id, spot.rank
@@ -153,7 +153,7 @@ class Navigation(App[None]):
             self.notify("no log line of this incident has a rank", timeout=3)
 
     def show_next_rank(self) -> None:
-        """The same from the logs: of the incident that led there, else of the one that matters most."""
+        """The same from the logs screen: for the incident that led there, else for the most important one."""
         reported = self.view_state.snapshot
         incident = reported.incident(self._turn[0]) or reported.leading
         if incident is None:
@@ -163,7 +163,7 @@ class Navigation(App[None]):
             self.show_rank_of(incident)
 
     def show_ranks_of(self, incident: Incident, alert: Alert | None) -> None:
-        """The logs of all ranks of an incident around the second of an alert."""
+        """Open the logs of all ranks of an incident around the time of an alert."""
         at = incident.first if alert is None else alert.first
         ranks, spot = ranks_of(incident), location_of(alert) if alert else None
         if spot is None:
@@ -178,12 +178,12 @@ class Navigation(App[None]):
         self.show_logs(spot.node, spot.file, offset=spot.offset, at=spot.at, ranks=ranks, incident=incident)
 
     def action_fleet(self) -> None:
-        """The fleet screen."""
+        """Return to the fleet screen."""
         while len(self.screen_stack) > 1:
             self.pop_screen()
 
     def action_node(self) -> None:
-        """The node under the cursor, else the one seen last, else the first."""
+        """Open the node under the cursor, else the last shown one, else the first."""
         if self.where == "node":
             return
         name = self.screen.node_name() if isinstance(self.screen, LiveScreen) else None
@@ -192,7 +192,7 @@ class Navigation(App[None]):
             self.show_node(name)
 
     def action_incidents(self) -> None:
-        """The incidents, with the cursor on the one that the banner names."""
+        """Open the incidents, with the cursor on the one in the banner."""
         from gpuwatch.tui.incidents.screen import IncidentsScreen
 
         if not isinstance(self.screen, IncidentsScreen):
@@ -202,12 +202,12 @@ class Navigation(App[None]):
 
     @on(StatusLine.Clicked)
     def _open_banner(self) -> None:
-        """The incident that was clicked on."""
+        """Open the incident in the banner after a click."""
         if self.view_state.snapshot.leading is not None:
             self.action_incidents()
 
     def action_waiting(self) -> None:
-        """Start a hang query: about the incident that is shown, else the leading one."""
+        """Start a hang query about the shown incident, else about the leading one."""
         from gpuwatch.tui.hang.screen import WaitingScreen
 
         about = self.shown_incident()
@@ -218,7 +218,7 @@ class Navigation(App[None]):
             self.push_screen(WaitingScreen(question))
 
     def action_links(self) -> None:
-        """The probes of the links."""
+        """Open the links screen."""
         from gpuwatch.tui.links.screen import LinksScreen
 
         if self.where != "links":
@@ -226,7 +226,7 @@ class Navigation(App[None]):
             self.push_screen(LinksScreen(self.links))
 
     def action_training(self) -> None:
-        """How the jobs train."""
+        """Open the training screen."""
         from gpuwatch.tui.training.screen import TrainingScreen
 
         if self.where != "training":
@@ -244,16 +244,16 @@ class Navigation(App[None]):
         merged: bool = False,
         incident: Incident | None = None,
     ) -> None:
-        """Open the logs, over the screen that is shown.
+        """Open the logs over the current screen.
 
         Args:
-            node: The node of `file`, or the node whose files are to be shown.
-            file: The file to begin with.
-            offset: The byte of the line to go to in it; it stays highlighted.
-            at: The second to go to, unix seconds on our clock.
-            ranks: Whose logs to show beside it.
-            merged: All of it merged instead of one by one.
-            incident: Whose logs to show, too.
+            node: The node of `file`, or the node whose files are shown.
+            file: The first file.
+            offset: The byte of the line to jump to, which stays highlighted.
+            at: The time to go to, unix seconds on our clock.
+            ranks: Whose logs are shown beside it.
+            merged: True to show one merged view.
+            incident: The incident whose logs are shown, too.
         """
         from gpuwatch.tui.logs.screen import LogsScreen
         from gpuwatch.tui.logs.workspace.workspace import OpenRequest
@@ -266,7 +266,7 @@ class Navigation(App[None]):
             self.push_screen(LogsScreen(self.workspace, wanted))
 
     def action_logs(self) -> None:
-        """The logs: of the incident that came or is shown, else as they were left, else of some ranks."""
+        """Open the logs of the new or shown incident, else the last selection, else those of some ranks."""
         from gpuwatch.tui.incidents.screen import IncidentsScreen
         from gpuwatch.tui.logs.screen import LogsScreen
 
@@ -275,7 +275,7 @@ class Navigation(App[None]):
             self.push_screen(LogsScreen(self.workspace, about=shown))
 
     def action_filter(self) -> None:
-        """Search in the logs where they are on the screen, else filter the fleet."""
+        """Search on the logs screen; elsewhere filter the fleet."""
         if isinstance(self.screen, LiveScreen) and self.screen.open_filter():
             return
         self.action_fleet()
@@ -283,21 +283,21 @@ class Navigation(App[None]):
             self.screen.open_filter()
 
     async def action_back(self) -> None:
-        """One step back: out of what is open on a screen, or out of the screen."""
+        """Go one step back: close what is open on the screen, or leave the screen."""
         if isinstance(self.screen, LiveScreen) and self.screen.step_back():
             return
         if len(self.screen_stack) > 1:
             self.pop_screen()
 
     async def action_back_or_quit(self) -> None:
-        """Back; at the fleet, quit."""
+        """Go back; on the fleet screen, quit."""
         if len(self.screen_stack) > 1:
             self.pop_screen()
         else:
             self.exit()
 
     def action_jobs(self) -> None:
-        """Choose the job that every screen shows alone."""
+        """Select the job that every screen shows alone."""
         from gpuwatch.tui.chrome.jobs_screen import JobsScreen
         from gpuwatch.tui.model.job_scope import summaries
 
@@ -311,7 +311,7 @@ class Navigation(App[None]):
         )
 
     def show_job(self, job: str | None) -> None:
-        """Show a job alone, or all; a node or GPU of another job is left for the fleet."""
+        """Show one job alone, or all; a node or GPU screen of another job is replaced by the fleet screen."""
         if job is None:
             return
         self.view_state.show_job(job or None)
@@ -321,7 +321,7 @@ class Navigation(App[None]):
             self.action_fleet()
 
     def action_columns(self) -> None:
-        """The columns of the table on this screen."""
+        """Select the columns of this screen's table."""
         from gpuwatch.tui.chrome.columns_screen import ColumnsScreen
         from gpuwatch.tui.preferences.shape import TITLES, USUAL
 
@@ -340,7 +340,7 @@ class Navigation(App[None]):
         self.push_screen(ColumnsScreen(table, TITLES[table], wanted, take, self.key_of))
 
     def action_help(self) -> None:
-        """The keys, and back."""
+        """Open or close the help."""
         from gpuwatch.tui.chrome.help_screen import HelpScreen
 
         if isinstance(self.screen, HelpScreen):

@@ -1,4 +1,4 @@
-"""The key for actions: it lists what can be done at the cursor, and runs what was confirmed."""
+"""The actions key: lists the actions at the cursor, and runs the confirmed one."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from gpuwatch.tui.toolkit.live_screen import LiveScreen
 
 
 class OperatorActions(ReplayControl):
-    """An app that runs commands which change something, one at a time, each confirmed by typing a name."""
+    """An app that runs commands with side effects, one at a time, each confirmed by typing a name."""
 
     preferences: Preferences
 
     def why_no_actions(self) -> str:
-        """Why no action may run here; empty: they may."""
+        """Why no action may run here; "": they may."""
         if self.shared_view is not None and (why := self.shared_view.refusal("act")):
             return why
         if not self.view_state.plan.actions:
@@ -25,7 +25,7 @@ class OperatorActions(ReplayControl):
         return "" if self.replay is None else "a recording shows the past: nothing can be done in it"
 
     def action_act(self) -> None:
-        """List the actions for what the cursor is on."""
+        """List the actions for the selected place."""
         from gpuwatch.diagnose.actions.offers import possible_actions  # noqa: PLC0415 - rarely needed
         from gpuwatch.tui.actions.action_text import title_of  # noqa: PLC0415 - loaded when it is needed
         from gpuwatch.tui.actions.actions_screen import ActionsScreen  # noqa: PLC0415 - loaded when it is needed
@@ -53,7 +53,7 @@ class OperatorActions(ReplayControl):
         self.push_screen(ActionsScreen(title, actions, self.key_of), confirm)
 
     def _target(self) -> ActionTarget | None:
-        """What the cursor is on."""
+        """The target under the cursor."""
         from gpuwatch.tui.actions.action_targets import about_place  # noqa: PLC0415 - rarely needed
 
         if not isinstance(self.screen, LiveScreen):

@@ -1,4 +1,4 @@
-"""The key that profiles the rank under the cursor, beside the median rank of its job."""
+"""The key that profiles the rank under the cursor, together with the median rank of its job."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class ProfileKey(Navigation):
     """An app that can sample running ranks."""
 
     def action_profile(self) -> None:
-        """Show what sampling the rank under the cursor costs; on the profile's screen: sample."""
+        """Show the cost of sampling the rank under the cursor; on the profile screen: start sampling."""
         from gpuwatch.tui.profile.screen import ProfileScreen  # noqa: PLC0415 - loaded when it is first opened
 
         if isinstance(self.screen, ProfileScreen):

@@ -1,4 +1,4 @@
-"""The keys that play a recording, the one that makes one, and those that logs alone cannot answer."""
+"""The keys that control a replay and a recording, and refuse what logs alone cannot answer."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from gpuwatch.tui.profile_key import ProfileKey
 
 REPLAY_ACTIONS = frozenset(("step", "speed", "jump_to_incident", "go_to_time"))
 AFTER_S = 0.5
-"""So long after an incident was first seen the one before it is the previous one."""
+"""Within this many seconds after an incident was first seen, "previous" means the one before it."""
 
 
 class ReplayControl(ProfileKey):
     """An app whose session may be a recording, or the logs of an ended job."""
 
     recording: RecordingSwitch | None = None
-    """Starts and ends a recording of the session; None: it cannot be recorded."""
+    """Starts and stops a recording of the session; None: it cannot be recorded."""
     shared_view: SharedView | None = None
-    """What may be done in a view of another process's session; None: the session is of this process."""
+    """The permissions in a view of another process's session; None: the session is this process's own."""
 
     def is_refused(self, action: str) -> bool:
-        """Whether a shared view does not do this; then the person is told why."""
+        """True if a shared view refuses the action; a notice then explains it."""
         refusal = "" if self.shared_view is None else self.shared_view.refusal(action)
         if refusal:
             self.notify(refusal, severity="warning", timeout=5)
@@ -33,35 +33,32 @@ class ReplayControl(ProfileKey):
         return self.view_state.replay
 
     def is_not_in_logs(self, what: str) -> bool:
-        """Whether logs are shown, of which this cannot be asked; then the person is told `what` it needs."""
+        """True if only logs are shown; a notice then explains that `what` needs a connected node."""
         if self.view_state.folder is None:
             return False
         self.notify(f"{NOT_IN_LOGS}: {what}", timeout=4)
         return True
 
     def action_waiting(self) -> None:
-        """Start a hang query."""
         if not self.is_not_in_logs("it asks the ranks of a running job where they wait"):
             super().action_waiting()
 
     def action_links(self) -> None:
-        """The probes of the links."""
         if not self.is_not_in_logs("a probe measures the links of running nodes"):
             super().action_links()
 
     def action_profile(self) -> None:
-        """Profile the rank under the cursor."""
         if not self.is_not_in_logs("it samples a running rank"):
             super().action_profile()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Without a recording its keys do nothing, and no line of hints shows them."""
+        """Hide the replay keys if no recording is played."""
         if action in REPLAY_ACTIONS and self.replay is None:
             return False
         return super().check_action(action, parameters)
 
     def action_freeze(self) -> None:
-        """Hold what is painted still, or catch up; of a recording: pause, or play."""
+        """Freeze or unfreeze the view; pause or play a recording."""
         if self.replay is None:
             self.view_state.toggle_freeze()
         elif self.replay.playing and not self.replay.at_end:
@@ -71,20 +68,20 @@ class ReplayControl(ProfileKey):
         self.pump()
 
     def action_step(self, ticks: int) -> None:
-        """Stand still, so many ticks later or earlier."""
+        """Pause, and step by this many ticks."""
         if self.replay is not None:
             self.replay.pause()
             self.replay.step(ticks * self.view_state.plan.interval_s)
             self.pump()
 
     def action_speed(self, steps: int) -> None:
-        """Play faster or slower."""
+        """Change the replay's speed."""
         if self.replay is not None:
             self.notify(f"speed {self.replay.change_speed(steps):g}x", timeout=2)
             self.pump()
 
     def action_jump_to_incident(self, direction: int) -> None:
-        """Go to the moment at which the next or the previous incident was first seen."""
+        """Jump to the time when the next or the previous incident was first seen."""
         replay = self.replay
         if replay is None:
             return
@@ -116,7 +113,7 @@ class ReplayControl(ProfileKey):
         self.push_screen(TimeScreen(replay.position, replay.extent), take)
 
     def action_record(self) -> None:
-        """Start or end a recording."""
+        """Start or stop a recording."""
         if self.replay is not None:
             self.notify("this is a recording already", timeout=3)
         elif self.recording is None:

@@ -1,4 +1,4 @@
-"""Textual's driver for terminals, over a file that survives the terminal."""
+"""Textual's driver for terminals, whose output file survives the loss of the terminal."""
 
 from __future__ import annotations
 
@@ -10,36 +10,32 @@ from textual.drivers.linux_driver import LinuxDriver
 
 
 class IgnoreWriteErrors:
-    """A file that drops what cannot be written: when the terminal is gone it is not read anyway.
+    """A file that drops output that cannot be written: after the terminal is gone nobody reads it.
 
-    Without it textual's writer thread dies of the first failure, its bounded queue fills up, and the process
-    waits for ever, with every connection open.
+    Without it, textual's writer thread dies at the first failure, its bounded queue fills up, and the process
+    blocks forever with every connection open.
     """
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
 
     def write(self, text: str) -> None:
-        """Write, or drop."""
         with contextlib.suppress(OSError):
             self._file.write(text)
 
     def flush(self) -> None:
-        """Flush, or drop."""
         with contextlib.suppress(OSError):
             self._file.flush()
 
     def fileno(self) -> int:
-        """Of the file below."""
         return self._file.fileno()
 
     def isatty(self) -> bool:
-        """As the file below."""
         return self._file.isatty()
 
 
 class TerminalDriver(LinuxDriver):
-    """LinuxDriver, and macOS's too."""
+    """LinuxDriver, which textual also uses on macOS."""
 
     def __init__(
         self,

@@ -1,1 +1,1 @@
-"""The boxes of the key for actions: what can be done here, and the confirmation with its result."""
+"""The dialogs of the actions key: the list of actions, and the confirmation with the result."""

@@ -1,4 +1,4 @@
-"""From the cursor to what an action is about, with the incident whose notes take the result."""
+"""Finds the target of an action from the cursor, and the incident whose notes record the result."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ def about_place(
     rank: int | None = None,
     job: str | None = None,
 ) -> ActionTarget:
-    """A node, one of its GPUs or ranks; the newest active incident that involves it takes the note.
+    """The action target for a node, one of its GPUs or ranks.
 
-    Where one job is shown alone, it is about the ranks of that job.
+    The newest active incident that involves it gets the note.
+
+    If the screens show one job alone, the target is the ranks of that job.
     """
     job = view_state.scope.job if job is None else job
     incident = next(
@@ -39,7 +41,7 @@ def about_place(
 
 
 def about_incident(incident: Incident) -> ActionTarget:
-    """The culprit of an incident: its rank, GPU and node, as far as they are known, and its job."""
+    """The action target for an incident's culprit: its rank, GPU and node, as far as known, and its job."""
     rank = incident.rank
     check = incident.hang_check
     if rank is None and check is not None and len(check.culprits) == 1:
@@ -48,7 +50,7 @@ def about_incident(incident: Incident) -> ActionTarget:
 
 
 def about_alert(snapshot: AlertSnapshot, alert: Alert) -> ActionTarget | None:
-    """The place of an alert; None: it has none."""
+    """The action target for the place of an alert; None if it has none."""
     incident = next(
         (each for each in snapshot.incidents if any(one.id == alert.id for one in each.alerts)), None
     )

@@ -1,4 +1,4 @@
-"""The actions at a place, to choose one from; nothing runs before the next box confirms it."""
+"""The dialog that lists the possible actions; nothing runs before the next dialog confirms it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CLOSES = ("app.back", "app.quit", "app.actions")
 
 
 class ActionsScreen(ErrorBoundary, ModalScreen["Action | None"]):
-    """A list of actions over what the one under the cursor does; the result is the chosen one."""
+    """A list of actions above a description of the selected one; the result is the chosen action."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *keys.with_actions(dict.fromkeys(CLOSES, "close"), priority=True),
@@ -32,14 +32,13 @@ class ActionsScreen(ErrorBoundary, ModalScreen["Action | None"]):
     ]
 
     def __init__(self, title: str, actions: Sequence[Action], key_of: Callable[[str], str]) -> None:
-        """Offer actions; `key_of` has the key in force of a binding."""
+        """Create the dialog for `actions`; `key_of` returns the current key of a binding."""
         super().__init__()
         self._title, self._actions, self._key_of = title, actions, key_of
         self.choice = OptionList(*(Option(Content(clean(each.title))) for each in actions))
         self.about = Label("", markup=False)
 
     def compose(self) -> ComposeResult:
-        """Title, list, what the chosen one does, what the keys do."""
         with Vertical(id="actions-box"):
             yield Label(f"What can be done: {self._title}", markup=False)
             yield self.choice
@@ -50,7 +49,6 @@ class ActionsScreen(ErrorBoundary, ModalScreen["Action | None"]):
             yield Label(ways, classes="box-note", markup=False)
 
     def on_mount(self) -> None:
-        """Start on the gentlest."""
         self.choice.highlighted = 0
         self.choice.focus()
 
@@ -63,16 +61,14 @@ class ActionsScreen(ErrorBoundary, ModalScreen["Action | None"]):
         self._leave(self._actions[event.option_index])
 
     def action_close(self) -> None:
-        """Back; nothing runs."""
         self._leave(None)
 
     def _leave(self, chosen: Action | None) -> None:
-        """Close once: two keys pressed fast both ask for it, and the first one counts."""
+        """Close once: if two quick key presses both close the dialog, the first one counts."""
         if self.is_current:
             self.dismiss(chosen)
 
     def action_choose(self) -> None:
-        """Confirm the action under the cursor."""
         self.choice.action_select()
 
     def action_copy(self) -> None:
@@ -82,9 +78,7 @@ class ActionsScreen(ErrorBoundary, ModalScreen["Action | None"]):
             self.app.notify("command copied", timeout=2)
 
     def action_down(self) -> None:
-        """The next action."""
         self.choice.action_cursor_down()
 
     def action_up(self) -> None:
-        """The action before."""
         self.choice.action_cursor_up()

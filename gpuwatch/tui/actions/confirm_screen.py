@@ -1,4 +1,4 @@
-"""The last box before an action runs: the command, what it hits, and a name to type; then the result."""
+"""The last dialog before an action runs: the command, its effect, and a name to type; then the result."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WHAT = {
 
 
 class ConfirmScreen(ErrorBoundary, ModalScreen[None]):
-    """Runs the action when exactly its name was typed, once."""
+    """Runs the action once, when the user has typed exactly its name."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*keys.with_actions({"app.back": "close"})]
 
@@ -44,15 +44,15 @@ class ConfirmScreen(ErrorBoundary, ModalScreen[None]):
         noted: str,
         key_of: Callable[[str], str],
     ) -> None:
-        """Ask about an action.
+        """Create the dialog for an action.
 
         Args:
-            action: What is to run.
-            target: What it is about.
-            begin: Runs it; a sentence where it must not run.
-            renew: The same action for a target with a reason of the person's own.
-            noted: Where the result is written to, for the person.
-            key_of: The key in force of a binding.
+            action: The action to run.
+            target: Its target.
+            begin: Runs it; returns a sentence if it must not run.
+            renew: Builds the same action for a target with the user's own reason.
+            noted: Where the result is recorded, as text for the user.
+            key_of: The current key of a binding.
         """
         super().__init__()
         self._action, self._begin, self._noted, self._key_of = action, begin, noted, key_of
@@ -66,7 +66,6 @@ class ConfirmScreen(ErrorBoundary, ModalScreen[None]):
         self.state = Label("", classes="box-note", markup=False)
 
     def compose(self) -> ComposeResult:
-        """The command and what it hits, the line, what happens."""
         with Vertical(id="confirm-box"):
             yield Label(clean(self._action.title), markup=False)
             with VerticalScroll(id="action-about", can_focus=False):
@@ -78,7 +77,6 @@ class ConfirmScreen(ErrorBoundary, ModalScreen[None]):
             yield self.state
 
     def on_mount(self) -> None:
-        """The keys go to the line."""
         self.about.update(Content(described(self._action)))
         what = WHAT[self._action.confirm_what]
         self.question.update(Content(f"Type {what}, {clean(self._action.confirm)}, to run it:"))
@@ -89,7 +87,7 @@ class ConfirmScreen(ErrorBoundary, ModalScreen[None]):
 
     @on(Input.Changed)
     def _changed(self, event: Input.Changed) -> None:
-        """Show the command with the reason that is being typed."""
+        """Show the command with the reason while it is typed."""
         if event.input is self.reason and self._run is None:
             self._target = replace(self._first, about=event.value.strip() or self._first.about)
             self._action = self._renew(self._target)
@@ -125,7 +123,7 @@ class ConfirmScreen(ErrorBoundary, ModalScreen[None]):
         self.state.update(Content(clean(words)))
 
     def action_close(self) -> None:
-        """Back; what runs goes on."""
+        """Close the dialog; a running action continues."""
         if self.is_current:
             self.dismiss()
 

@@ -1,4 +1,4 @@
-"""The columns of a table, to be chosen from: over the screen of the table, which changes at once."""
+"""The dialog that selects a table's columns; the table below changes at once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CLOSES = ("app.back", "app.quit", "app.columns", "move.open")
 
 
 class ColumnsScreen(ErrorBoundary, ModalScreen[None]):
-    """A box with a line for each column."""
+    """A dialog with one line per column."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *keys.with_actions(dict.fromkeys(CLOSES, "close"), priority=True),
@@ -35,14 +35,14 @@ class ColumnsScreen(ErrorBoundary, ModalScreen[None]):
         take: Callable[[list[str]], None],
         key_of: Callable[[str], str],
     ) -> None:
-        """Offer columns.
+        """Create the dialog.
 
         Args:
             table: What the table lists.
-            titles: The title of each of its columns by name, in the order of the screen.
-            shown: Those that are wanted now.
-            take: Is given those that are wanted, whenever that changes.
-            key_of: The key in force of a binding, by its id.
+            titles: The title of each column by name, in screen order.
+            shown: The selected columns.
+            take: Called with the selected columns after each change.
+            key_of: The current key of a binding, by its id.
         """
         super().__init__()
         self._table, self._names, self._take, self._key_of = table, tuple(titles), take, key_of
@@ -51,7 +51,6 @@ class ColumnsScreen(ErrorBoundary, ModalScreen[None]):
         )
 
     def compose(self) -> ComposeResult:
-        """A title, the columns, what the keys do."""
         with Vertical(id="columns-box"):
             yield Label(f"Columns of the {self._table}")
             yield self.choice
@@ -59,7 +58,6 @@ class ColumnsScreen(ErrorBoundary, ModalScreen[None]):
             yield Label(f"space: show or hide   {done}: done", classes="box-note", markup=False)
 
     def on_mount(self) -> None:
-        """The keys go to the list."""
         self.choice.focus()
 
     @on(SelectionList.SelectedChanged)
@@ -68,13 +66,10 @@ class ColumnsScreen(ErrorBoundary, ModalScreen[None]):
         self._take([name for name in self._names if name in chosen])
 
     def action_close(self) -> None:
-        """Back to the table."""
         self.dismiss()
 
     def action_down(self) -> None:
-        """The next column."""
         self.choice.action_cursor_down()
 
     def action_up(self) -> None:
-        """The column before."""
         self.choice.action_cursor_up()

@@ -1,4 +1,4 @@
-"""The box of `i`: what an alert, a metric or a column means, and a search over the playbook."""
+"""The dialog of `i`: explains an alert, a metric or a column, and searches the playbook."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ ACTIONS = {
     "app.find": "search",
     "app.back": "close",
 }
-"""Bindings of every screen that work here, and what they do."""
+"""Bindings of every screen that work here, with their actions."""
 
 
 class ExplainPage(RebuiltPage):
-    """One explanation with what else matches, or the ids that match."""
+    """One explanation with other matches, or the list of matching ids."""
 
     def __init__(self, known: Sequence[Explanation], query: str, keymap: Mapping[str, str]) -> None:
         super().__init__(id="explain")
@@ -45,12 +45,11 @@ class ExplainPage(RebuiltPage):
         self.ask(query)
 
     def ask(self, query: str) -> None:
-        """Look an id up, or search for words; empty: all topics."""
+        """Show the explanation of an id, or search for words; empty: all topics."""
         topics = tuple(each for each in self._known if each.kind == "topic")
         self.matches = find(query, self._known) if query.strip() else Matches(None, topics)
 
     def build(self, width: int) -> list[Row]:
-        """All lines."""
         look, (search, back) = self.look, self._ways
         rows: list[Row] = [
             (Segment("Explain", look.title), Segment(f"  {search} searches, {back} closes", look.dim))
@@ -87,14 +86,14 @@ class ExplainPage(RebuiltPage):
 
 
 class ExplainScreen(ErrorBoundary, ModalScreen[None]):
-    """Lies over the screen that asked for it."""
+    """The dialog over the screen that opened it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*keys.with_actions(ACTIONS)]
 
     def __init__(
         self, known: Sequence[Explanation], query: str, keymap: Mapping[str, str] | None = None
     ) -> None:
-        """Explain an id; an empty one lists the topics."""
+        """Create the dialog for an id; an empty one lists the topics."""
         super().__init__()
         self.page = ExplainPage(known, query, keymap or {})
         self.field = Input(
@@ -102,23 +101,20 @@ class ExplainScreen(ErrorBoundary, ModalScreen[None]):
         )
 
     def compose(self) -> ComposeResult:
-        """The search, which is hidden at first, and one page."""
         with Vertical(id="explain-box"):
             yield self.field
             yield self.page
 
     def on_mount(self) -> None:
-        """Keys scroll it at once."""
         self.field.display = False
         self.page.focus()
 
     def action_search(self) -> None:
-        """Ask for words."""
         self.field.display = True
         self.field.focus()
 
     def action_close(self) -> None:
-        """Out of the search, else back."""
+        """Close the search if it is open, else the dialog."""
         if self.focused is not self.field:
             self.dismiss()
             return

@@ -1,4 +1,7 @@
-"""The status lines over a folder of logs: which, how far they are read, what they name, what they came to."""
+"""The status lines above a folder of logs.
+
+Which folder, how much is read, what the logs name, the outcome.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ BAR_CELLS, NARROW_BAR_CELLS, WIDE_COLUMNS = 12, 6, 100
 
 
 def folder_title(folder: LogFolder, source: str, look: StyleSet, width: int) -> list[Segment]:
-    """That logs are shown, which, and how far they are read."""
+    """Which folder of logs is shown, and how much of it is read."""
     out = [Segment(" LOGS ", look.badge["warning"]), Segment(" ")]
     name = clean(source)
     out.append(Segment(f"{fit(name, min(max(16, width // 3), len(name)))}  ", look.strong))
@@ -27,7 +30,7 @@ def folder_title(folder: LogFolder, source: str, look: StyleSet, width: int) -> 
 
 
 def folder_counts(fleet: Fleet, look: StyleSet) -> list[Segment]:
-    """How many nodes, ranks and files the logs name."""
+    """The number of nodes, ranks and files in the logs."""
     ranks = len(set().union(*(node.ranks_of_logs for node in fleet.nodes.values())))
     files = sum(len(node.logs) for node in fleet.nodes.values())
     out: list[Segment] = []
@@ -37,7 +40,7 @@ def folder_counts(fleet: Fleet, look: StyleSet) -> list[Segment]:
 
 
 def folder_state(view_state: ViewState, look: StyleSet, width: int) -> list[Segment]:
-    """Where there is no incident: how the job ended, or that the logs are still read."""
+    """The state without an incident: how the job ended, or that the logs are still being read."""
     folder = view_state.folder
     if folder is None or width < 12:
         return []

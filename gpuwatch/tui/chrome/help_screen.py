@@ -1,4 +1,4 @@
-"""The help screen, made from the bindings."""
+"""The help screen, generated from the bindings."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ SIGNS: tuple[tuple[Severity, str], ...] = (
 )
 
 KEY_COLUMNS = 16
-"""Width of the keys' column."""
+"""Width of the column of keys."""
 
 
 def sections(kind: str, search: str, keymap: Mapping[str, str]) -> list[tuple[str, list[Binding]]]:
-    """The tables of keys that are shown, by title.
+    """The tables of keys to show, by title.
 
     Args:
-        kind: Of the screen that asked for help: its own keys come first.
-        search: Words; a key is shown whose name, keys or meaning has them all. Empty: every key.
-        keymap: The person's own keys, by the id of a binding.
+        kind: The kind of the screen that opened the help: its own keys come first.
+        search: Words; a key is shown if its name, keys or meaning contain all of them. Empty: every key.
+        keymap: The user's own keys, by the id of a binding.
     """
     words = search.lower().split()
     found = []
@@ -57,7 +57,7 @@ def _searched(title: str, binding: Binding) -> str:
 
 
 class HelpPage(RebuiltPage):
-    """Every key, those of the screen below first, and what the signs mean."""
+    """Every key, those of the current screen first, and a legend of the signs."""
 
     def __init__(self, kind: str, keymap: Mapping[str, str]) -> None:
         super().__init__(id="help")
@@ -66,7 +66,6 @@ class HelpPage(RebuiltPage):
         self.search = ""
 
     def build(self, width: int) -> list[Row]:
-        """All lines."""
         find, back = (keys.key_of(name, self.keymap) for name in ("app.find", "app.back"))
         rows: list[Row] = [
             (
@@ -114,38 +113,35 @@ ACTIONS = {
     "app.find": "search",
     "app.back": "close",
 }
-"""Bindings of every screen that work here, and what they do."""
+"""Bindings of every screen that work here, with their actions."""
 
 
 class HelpScreen(ErrorBoundary, ModalScreen[None]):
-    """Lies over the screen that asked for it."""
+    """The dialog over the screen that opened it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*keys.with_actions(ACTIONS)]
 
     def __init__(self, kind: str = "", keymap: Mapping[str, str] | None = None) -> None:
-        """Show the keys of a screen first, by its kind, as the person has bound them."""
+        """Create the help for a screen kind, with the keys as the user has bound them."""
         super().__init__()
         self.page = HelpPage(kind, keymap or {})
         self.field = Input(id="help-search", placeholder="words of a key's name or meaning", compact=True)
 
     def compose(self) -> ComposeResult:
-        """The search, which is hidden at first, and one page."""
         with Vertical(id="help-box"):
             yield self.field
             yield self.page
 
     def on_mount(self) -> None:
-        """Keys scroll it at once."""
         self.field.display = False
         self.query(HelpPage).focus()  # none is there when the app is ending
 
     def action_search(self) -> None:
-        """Ask for words."""
         self.field.display = True
         self.field.focus()
 
     def action_close(self) -> None:
-        """Out of the search, else back."""
+        """Close the search if it is open, else the help."""
         if not self.field.display:
             self.dismiss()
             return

@@ -1,4 +1,4 @@
-"""The jobs, to choose one from: then every screen shows it alone."""
+"""The dialog that selects a job, which every screen then shows alone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CLOSES = ("app.back", "app.quit", "app.jobs")
 
 
 class JobsScreen(ErrorBoundary, ModalScreen["str | None"]):
-    """A box with a line for each job; the result is the job, empty for all of them."""
+    """A dialog with one line per job; the result is the job, or "" for all jobs."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *keys.with_actions(dict.fromkeys(CLOSES, "close"), priority=True),
@@ -35,12 +35,12 @@ class JobsScreen(ErrorBoundary, ModalScreen["str | None"]):
     def __init__(
         self, jobs: Sequence[JobSummary], chosen: str | None, key_of: Callable[[str], str], wall: float
     ) -> None:
-        """Offer jobs.
+        """Create the dialog.
 
         Args:
-            jobs: In their order.
-            chosen: The one that is shown alone.
-            key_of: The key in force of a binding.
+            jobs: In display order.
+            chosen: The job that is shown alone.
+            key_of: The current key of a binding.
             wall: Unix seconds.
         """
         super().__init__()
@@ -49,7 +49,6 @@ class JobsScreen(ErrorBoundary, ModalScreen["str | None"]):
         self.choice = OptionList(*(Option(Content(text)) for text in texts))
 
     def compose(self) -> ComposeResult:
-        """A title, the jobs, what the keys do."""
         with Vertical(id="jobs-box"):
             yield Label("Jobs: every screen shows the chosen one alone")
             yield self.choice
@@ -58,7 +57,6 @@ class JobsScreen(ErrorBoundary, ModalScreen["str | None"]):
             yield Label(ways, classes="box-note", markup=False)
 
     def on_mount(self) -> None:
-        """Start on the job that is shown."""
         names = [each.job for each in self._jobs]
         self.choice.highlighted = names.index(self._chosen) + 1 if self._chosen in names else 0
         self.choice.focus()
@@ -68,19 +66,15 @@ class JobsScreen(ErrorBoundary, ModalScreen["str | None"]):
         self.dismiss(self._jobs[event.option_index - 1].job if event.option_index else "")
 
     def action_close(self) -> None:
-        """Back, without a change."""
         self.dismiss(None)
 
     def action_choose(self) -> None:
-        """Take the job under the cursor."""
         self.choice.action_select()
 
     def action_down(self) -> None:
-        """The next job."""
         self.choice.action_cursor_down()
 
     def action_up(self) -> None:
-        """The job before."""
         self.choice.action_cursor_up()
 
 

@@ -1,4 +1,4 @@
-"""The keys of a screen in its last line, as many as there is room for: help and quit are the last to go."""
+"""The last line of a screen: as many key hints as fit; help and quit are dropped last."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from gpuwatch.tui.toolkit.live_screen import LiveScreen
 FIRST_TO_GO = ("command_palette", "freeze", "sort", "unhealthy", "silence")
 LAST_TO_GO = ("help", "back_or_quit", "choose", "incidents", "waiting", "filter")
 ASKED_FROM = ("fleet", "incidents", "training")
-"""Screens that can start a hang query."""
+"""Screens from which a hang query can be started."""
 NEED_A_NODE = ("waiting", "links", "retry")
-"""Actions that logs alone refuse."""
+"""Actions that are refused when only logs are open."""
 
 
 @dataclass(frozen=True)
 class KeyHint:
-    """One key: how it is shown, what it does in a word or two and in a sentence, and whether it works now."""
+    """One key: its text, what it does in one or two words and in a sentence, and whether it works now."""
 
     key: str
     key_display: str
@@ -35,12 +35,12 @@ class KeyHint:
 
     @property
     def width(self) -> int:
-        """Key, a blank, what it does."""
+        """Width in cells: key, space, description."""
         return len(self.key_display) + 1 + len(self.description)
 
 
 class KeysLine(Widget):
-    """Textual's footer in one widget: that one mounts a widget a key anew with each change of the keys."""
+    """A footer in one widget; Textual's footer mounts one widget per key again whenever the keys change."""
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {
@@ -72,21 +72,18 @@ class KeysLine(Widget):
     def __init__(self, kind: str) -> None:
         super().__init__()
         self._kind = kind
-        """Which screen it is."""
+        """The kind of the screen."""
         self.hints: list[KeyHint] = []
-        """Those that fit, from left to right."""
+        """The hints that fit, from left to right."""
         self._hovered: KeyHint | None = None
 
     def on_mount(self) -> None:
-        """Follow the keys that work now."""
         self.screen.bindings_updated_signal.subscribe(self, self._on_bindings)
 
     def on_unmount(self) -> None:
-        """Follow them no more."""
         self.screen.bindings_updated_signal.unsubscribe(self)
 
     def render(self) -> Text:
-        """The keys with a blank between two."""
         styles = {name: self.get_component_rich_style(name) for name in self.COMPONENT_CLASSES}
         line = Text(no_wrap=True, end="")
         for hint in self.hints:
@@ -102,11 +99,9 @@ class KeysLine(Widget):
         return line
 
     def on_resize(self) -> None:
-        """Another width has room for other keys."""
         self._find()
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Press the key that was clicked."""
         hint = self._at(event.x)
         if hint is not None and hint.enabled:
             self.app.simulate_key(hint.key)
@@ -114,11 +109,9 @@ class KeysLine(Widget):
             self.app.bell()
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Mark the key under the pointer."""
         self._hover(self._at(event.x))
 
     def on_leave(self) -> None:
-        """The pointer is elsewhere."""
         self._hover(None)
 
     def _on_bindings(self, screen: Screen[object]) -> None:
@@ -126,7 +119,7 @@ class KeysLine(Widget):
             self._find()
 
     def _find(self) -> None:
-        """Find the keys that work here, and paint them where they changed."""
+        """Find the keys that work here, and repaint if they changed."""
         first_of: dict[str, KeyHint] = {}
         for _, binding, enabled, tooltip in self.screen.active_bindings.values():
             if binding.show and binding.action not in first_of:
@@ -144,12 +137,12 @@ class KeysLine(Widget):
             self.refresh()
 
     def _does(self, binding: Binding) -> str:
-        """What a key does here in a word or two: what freezes live screens plays and pauses a recording."""
+        """What a key does here, in one or two words: the freeze key plays and pauses a recording."""
         replayed = isinstance(self.screen, LiveScreen) and self.screen.cockpit.view_state.replay is not None
         return "Play/pause" if replayed and binding.action == "freeze" else binding.description
 
     def _is_idle(self, hint: KeyHint) -> bool:
-        """Whether it leads nowhere from here."""
+        """True if the key does nothing on this screen now."""
         name = hint.action.partition("(")[0]
         if name == self._kind or (name == "waiting" and self._kind not in ASKED_FROM):
             return True
@@ -159,7 +152,7 @@ class KeysLine(Widget):
         return (of_logs and name in NEED_A_NODE) or name in self.screen.idle()
 
     def _at(self, column: int) -> KeyHint | None:
-        """The key that is shown there."""
+        """The key at this column."""
         end = 0
         for hint in self.hints:
             end += hint.width + 1
@@ -175,7 +168,7 @@ class KeysLine(Widget):
 
 
 def _fitting(hints: list[KeyHint], width: int) -> list[KeyHint]:
-    """Those that fit into `width` columns."""
+    """The hints that fit into `width` columns."""
     for hint in _in_order_of_going(hints):
         if sum(each.width + 1 for each in hints) - 1 <= width:
             break

@@ -1,4 +1,4 @@
-"""A note about an incident, written in a box over the screen."""
+"""The dialog for a note about an incident."""
 
 from __future__ import annotations
 
@@ -19,24 +19,23 @@ MAX_CHARS = 2000
 
 
 class NoteScreen(ErrorBoundary, ModalScreen[None]):
-    """One line of text; an empty one is no note."""
+    """A one-line text field; empty text adds no note."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*keys.with_actions({"app.back": "close"})]
 
     def __init__(self, title: str, take: Callable[[str], None], key_of: Callable[[str], str]) -> None:
-        """Offer a line.
+        """Create the dialog.
 
         Args:
             title: What the note is about.
-            take: Is given the text.
-            key_of: The key in force of a binding, by its id.
+            take: Called with the text.
+            key_of: The current key of a binding, by its id.
         """
         super().__init__()
         self._title, self._take, self._key_of = title, take, key_of
         self.line = Input(placeholder="note for everyone who watches this cluster", max_length=MAX_CHARS)
 
     def compose(self) -> ComposeResult:
-        """The title, the line, what the keys do."""
         with Vertical(id="note-box"):
             yield Label(self._title, markup=False)
             yield self.line
@@ -44,7 +43,6 @@ class NoteScreen(ErrorBoundary, ModalScreen[None]):
             yield Label(f"{keep}: keep   {drop}: discard", classes="box-note", markup=False)
 
     def on_mount(self) -> None:
-        """The keys go to the line."""
         self.line.focus()
 
     @on(Input.Submitted)
@@ -55,5 +53,4 @@ class NoteScreen(ErrorBoundary, ModalScreen[None]):
             self._take(text)
 
     def action_close(self) -> None:
-        """Back, without a note."""
         self.dismiss()

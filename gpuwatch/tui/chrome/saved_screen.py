@@ -1,4 +1,4 @@
-"""A picture of the screen in two files: SVG, and plain text for a ticket."""
+"""Saves the screen to two files: SVG, and plain text for a ticket."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from gpuwatch.own_folders import make_own, state_folder
 from gpuwatch.whole_file import write_whole
 
 _REMOTE_FONT = re.compile(r',\s{0,40}url\("https?://[^"]{1,300}"\) format\("\w{1,20}"\)')
-"""A font that a browser would load from the network when the picture is opened."""
+"""A web font that a browser would load from the network when the picture is opened."""
 
 
 def save_screen(svg: str, text: str, wall: float) -> list[Path]:
-    """Write both files into the working folder, else into the person's own; returns their paths.
+    """Write both files to the working folder, else to the user's state folder; return their paths.
 
     Args:
         svg: The picture.
         text: The same without colours.
-        wall: When (unix seconds); names the files, which replace none.
+        wall: Unix seconds; part of the file names. No file is overwritten.
 
     Raises:
         OSError: neither folder can be written.

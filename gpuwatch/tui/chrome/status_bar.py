@@ -1,4 +1,4 @@
-"""The two lines on top of every screen: what is watched, how it does, and what the view itself is doing."""
+"""The two lines at the top of every screen: the source, its state, and the state of the view."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gpuwatch.tui.toolkit.selectable_lines import RebuiltPage
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 
 WIDE_COLUMNS = 100
-"""Columns from which on there are whole sentences on the first line."""
+"""From this width, the first line has whole sentences."""
 
 
 def _width(parts: list[Segment]) -> int:
@@ -31,7 +31,7 @@ def _width(parts: list[Segment]) -> int:
 
 
 def spread(left: list[Segment], right: list[Segment], width: int) -> Row:
-    """One line with a left and a right part; the right one gives way first."""
+    """One line with a left and a right part; if it is too narrow, the right part is cut first."""
     gap = width - _width(left) - _width(right)
     return (*left, Segment(" " * gap), *right) if gap >= 0 else tuple(left)
 
@@ -44,7 +44,7 @@ def _count(
 
 
 def node_counts(totals: Totals, look: StyleSet) -> list[Segment]:
-    """How many nodes are in which state; states that do not occur are left out."""
+    """The number of nodes in each state; states without nodes are left out."""
     out = [Segment(" nodes ", look.dim), *_count(look, totals.states["live"], "live", "ok")]
     wanted: tuple[tuple[str, Severity], ...] = (
         ("connecting", "unknown"),
@@ -60,7 +60,7 @@ def node_counts(totals: Totals, look: StyleSet) -> list[Segment]:
 
 
 def gpu_counts(totals: Totals, look: StyleSet) -> list[Segment]:
-    """GPUs that answer, of those that should be there."""
+    """The number of GPUs that answer, of those expected."""
     out = [Segment("GPUs ", look.dim)]
     severity: Severity = "ok" if totals.ok == totals.expected else "warning"
     out += [
@@ -77,7 +77,7 @@ def gpu_counts(totals: Totals, look: StyleSet) -> list[Segment]:
 
 
 def worst(totals: Totals, look: StyleSet, width: int) -> list[Segment]:
-    """The worst condition in words, and how many more there are."""
+    """The worst condition in words, and the number of others."""
     if not totals.worst or width < 12:
         return []
     node, condition = totals.worst[0]
@@ -90,7 +90,7 @@ def worst(totals: Totals, look: StyleSet, width: int) -> list[Segment]:
 
 
 def quiet(reported: AlertSnapshot, look: StyleSet, width: int) -> list[Segment]:
-    """Of nodes and GPUs that are well: what the logs report, or that nothing does."""
+    """Text for healthy nodes and GPUs: what the logs report, or that they report nothing."""
     alert = reported.loudest
     if alert is None and reported.error_lines:
         text = f"{look.glyph('info')} {reported.error_words} "
@@ -103,7 +103,7 @@ def quiet(reported: AlertSnapshot, look: StyleSet, width: int) -> list[Segment]:
 
 
 def alert_counts(reported: AlertSnapshot, look: StyleSet) -> list[Segment]:
-    """How many kinds of alerts fire; nothing where none does."""
+    """The number of kinds of alerts that fire; nothing if none does."""
     counts: tuple[tuple[int, Severity], ...] = (
         (reported.criticals, "critical"),
         (reported.warnings, "warning"),
@@ -113,7 +113,7 @@ def alert_counts(reported: AlertSnapshot, look: StyleSet) -> list[Segment]:
 
 
 def sentence(incident: Incident, look: StyleSet, width: int) -> list[Segment]:
-    """The incident in as much of its sentence as there is room for; 4 shows all of it."""
+    """As much of the incident's sentence as fits; key 4 shows all of it."""
     if width < 12:
         return []
     reported = incident.headline if len(incident.headline) <= width else main_clause(incident)
@@ -125,19 +125,18 @@ def sentence(incident: Incident, look: StyleSet, width: int) -> list[Segment]:
 
 
 def main_clause(incident: Incident) -> str:
-    """Rank, node, GPU and cause, without those who only follow."""
+    """Rank, node, GPU and cause, without the affected ranks."""
     return incident.headline.partition("; ")[0]
 
 
 class StatusLine(RebuiltPage, can_focus=False):
-    """Brand, source and clock over counts and the worst condition."""
+    """Product name, source and clock above counts and the worst condition."""
 
     DEFAULT_CSS: ClassVar[str] = "StatusLine { height: 2; background: $surface; overflow-y: hidden; }"
     can_focus = False
     _timeline: Timeline | None = None
 
     def on_mount(self) -> None:
-        """A recording has a line more."""
         if self.view_state.replay is not None:
             self.styles.height = 3
 
@@ -145,12 +144,10 @@ class StatusLine(RebuiltPage, can_focus=False):
         """A click on the banner: its incident is to be opened."""
 
     def on_click(self, event: events.Click) -> None:
-        """Only the second line names an incident."""
         if event.y == 1:
             self.post_message(self.Clicked())
 
     def build(self, width: int) -> list[Row]:
-        """The two lines."""
         lines = [self._first(width), self._second(width)]
         if self.view_state.replay is not None:
             self._timeline = self._timeline or Timeline(self.view_state.replay)
@@ -158,7 +155,7 @@ class StatusLine(RebuiltPage, can_focus=False):
         return lines
 
     def _about_source(self, width: int) -> list[Segment]:
-        """The time that a Slurm job has left; how often a Prometheus scrapes."""
+        """The time that a Slurm job has left, or Prometheus's scrape interval."""
         look, view_state, left = self.look, self.view_state, []
         allocation = view_state.fleet.scheduler.allocation(view_state.scope.job)
         if allocation is not None and allocation.ends is not None and width >= WIDE_COLUMNS:
@@ -222,7 +219,7 @@ class StatusLine(RebuiltPage, can_focus=False):
         return left
 
     def _clock(self) -> str:
-        """The time that is shown, with its date where it is not the present."""
+        """The time that is shown, with its date if it is not the present."""
         view_state = self.view_state
         past = view_state.replay is not None or view_state.folder is not None
         text = time.strftime(
@@ -231,7 +228,7 @@ class StatusLine(RebuiltPage, can_focus=False):
         return text if view_state.folder is None else f"logs end {text}"
 
     def _links(self, room: int) -> list[Segment]:
-        """What the newest probe came to, where it is bad; the links screen states it itself."""
+        """The newest probe's result if it is bad; the links screen shows it itself."""
         probes = self.view_state.session.probes
         if not probes or self.cockpit.where == "links":
             return []

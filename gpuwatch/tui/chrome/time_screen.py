@@ -1,4 +1,4 @@
-"""A box that asks for a moment of a recording."""
+"""The dialog that asks for a time in a recording."""
 
 from __future__ import annotations
 
@@ -17,26 +17,24 @@ from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
 
 
 class TimeScreen(ErrorBoundary, ModalScreen["float | None"]):
-    """The result is the moment in unix seconds; None: none was chosen."""
+    """The result is the time in unix seconds; None: cancelled."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*keys.with_actions({"app.back": "close"})]
 
     def __init__(self, at: float, extent: tuple[float, float]) -> None:
-        """Ask. `at` is the moment that is shown, `extent` the first and the last one."""
+        """Create the dialog. `at` is the shown time, `extent` the first and the last one."""
         super().__init__()
         self._at, self._extent = at, extent
         self.field = Input(placeholder="12:03:11, -30s, +5m, 2026-03-01 12:03:11")
         self.note = Label("", classes="box-note", markup=False)
 
     def compose(self) -> ComposeResult:
-        """A title, the field, what is wrong."""
         with Vertical(id="jobs-box"):
             yield Label(f"Go to a time from {clock_text(self._extent[0])} to {clock_text(self._extent[1])}")
             yield self.field
             yield self.note
 
     def on_mount(self) -> None:
-        """Type at once."""
         self.field.focus()
 
     @on(Input.Submitted)
@@ -53,5 +51,4 @@ class TimeScreen(ErrorBoundary, ModalScreen["float | None"]):
             self.note.update(f"{clock_text(at)} is outside of the recording")
 
     def action_close(self) -> None:
-        """Back, without a change."""
         self.dismiss(None)

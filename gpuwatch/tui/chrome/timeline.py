@@ -1,4 +1,4 @@
-"""The line of a replay: play or pause, speed, how much happened when, incidents, and where it is."""
+"""The line of a replay: play or pause, speed, event density, incidents, and the position."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from gpuwatch.tui.toolkit.rows import Row
 from gpuwatch.tui.toolkit.styles import StyleSet
 
 _DENSITY = (" ▁▂▃▄▅▆▇█", " .:-=+*#@")
-"""Of a Unicode and of an ASCII terminal, none first."""
+"""For a Unicode and an ASCII terminal, from none to dense."""
 _SIGNS = (("▶", "‖", "■"), (">", "|", "#"))
 """Playing, paused, at the end."""
 MIN_COLUMNS = 10
 FRESH_S = 2.0
-"""The density of a recording that is still written is counted anew after so much recorded time."""
+"""The density of a recording that is still being written is recounted after this many recorded seconds."""
 
 
 class Timeline:
-    """Builds the line; keeps what it counted for a width."""
+    """Builds the line; caches the density for a width."""
 
     def __init__(self, replay: Replaying) -> None:
         self._replay = replay
@@ -76,7 +76,7 @@ class Timeline:
 
 
 def column_of(at: float, first: float, last: float, columns: int) -> int:
-    """In which column a moment lies."""
+    """The column of a time."""
     share = (at - first) / (last - first) if last > first else 0.0
     return min(columns - 1, max(0, int(share * columns)))
 

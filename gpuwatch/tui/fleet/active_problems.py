@@ -1,4 +1,4 @@
-"""What wants to be looked at: incidents, what is wrong now with its evidence, then the newest events."""
+"""The list of problems: incidents, current conditions with their evidence, then the newest events."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 from gpuwatch.tui.toolkit.text import age_text, attempt_words, event_clock, event_title, evidence_text
 
 MAX_LISTED = 100
-"""Conditions, and events, that are listed."""
+"""Maximum number of conditions, and of events, that are listed."""
 MAX_PLACE_WIDTH = 24
 
 
 @dataclass(frozen=True)
 class ProblemItem:
-    """A condition or an event: a line, and under the cursor all of it."""
+    """A condition or an event: one line, expanded under the cursor."""
 
     key: Hashable
     severity: Severity
@@ -40,11 +40,11 @@ class ProblemItem:
     remedy: str
     clock: str = ""
     incident: str = ""
-    """The id of the incident that it is."""
+    """The id of the incident, if it is one."""
     nodes: str = ""
-    """Several nodes, folded, that share it; `node` is the first of them."""
+    """Names of several nodes that share it, folded; `node` is the first of them."""
     opens: str = ""
-    """The node that enter opens, where the text names it and `node` is empty."""
+    """The node that Enter opens if the text names it and `node` is empty."""
 
     @property
     def place(self) -> str:
@@ -55,7 +55,7 @@ class ProblemItem:
 
 
 def general_reason(text: str, node: Node) -> str:
-    """Why a node is not reached, without its own name or address: equal reasons of many nodes are one."""
+    """Why a node is not reached, without its own name or address, so that equal reasons can be merged."""
     for own in (node.spec.address, node.name):
         text = text.replace(f"{own} ", "").replace(f" {own}", "") if own else text
     return text
@@ -66,7 +66,7 @@ def _gpu_of(view: NodeView, index: int | None) -> Gpu | None:
 
 
 class ActiveProblems(MultiLinePage):
-    """Conditions over events; the cursor walks over both."""
+    """Conditions above events; the cursor moves over both."""
 
     DEFAULT_CSS: ClassVar[str] = "ActiveProblems { height: 1fr; }"
 
@@ -77,7 +77,7 @@ class ActiveProblems(MultiLinePage):
     # ---- what is listed
 
     def incidents(self) -> Iterator[ProblemItem]:
-        """Those whose cause is not gone, the newest first."""
+        """Yield the incidents that are not over, the newest first."""
         wall = self.view_state.wall()
         ways = f"{self.cockpit.key_of('app.incidents')}: details"
         if self.has_focus:
@@ -93,7 +93,7 @@ class ActiveProblems(MultiLinePage):
                 )  # fmt: skip
 
     def conditions(self) -> Iterator[ProblemItem]:
-        """The worst first; a link that keeps failing is one while it dials again, too."""
+        """Yield conditions, the worst first; a link that keeps failing stays one while it reconnects."""
         overview, now = self.cockpit.overview, self.view_state.now
         unreached = self._unreached()
         for name, condition in islice(self.cockpit.totals.worst, MAX_LISTED):
@@ -122,7 +122,7 @@ class ActiveProblems(MultiLinePage):
         yield from self._failing()
 
     def _unreached(self) -> dict[str, list[str]]:
-        """Why nodes were never reached -> which nodes that are."""
+        """Reason -> the nodes that were never reached for this reason."""
         views, found = self.cockpit.overview.views, dict[str, list[str]]()
         for name, condition in self.cockpit.totals.worst:
             node = views[name].node
@@ -131,7 +131,7 @@ class ActiveProblems(MultiLinePage):
         return found
 
     def _failing(self) -> Iterator[ProblemItem]:
-        """Nodes whose link keeps failing while it dials again."""
+        """Yield nodes whose link keeps failing while it reconnects."""
         overview, now = self.cockpit.overview, self.view_state.now
         failing = (v for v in overview.views.values() if v.state == "connecting" and v.node.link.reason)
         for view in islice(failing, MAX_LISTED):
@@ -141,7 +141,7 @@ class ActiveProblems(MultiLinePage):
             )
 
     def ended_jobs(self) -> Iterator[ProblemItem]:
-        """Those that ended before we connected; how, and what failed first."""
+        """Yield the jobs that ended before gpuwatch connected; how, and what failed first."""
         reported, wall = self.view_state.snapshot, self.view_state.wall()
         of_job = {incident.job: incident for incident in reported.incidents if not incident.over}
         for job in islice(reported.ended, MAX_LISTED):
@@ -159,7 +159,7 @@ class ActiveProblems(MultiLinePage):
             )
 
     def events(self) -> Iterator[ProblemItem]:
-        """The newest first."""
+        """Yield the events, the newest first."""
         views = self.cockpit.overview.views
         for number, reported in enumerate(islice(reversed(self.view_state.fleet.events), MAX_LISTED)):
             event = reported.event
@@ -178,7 +178,6 @@ class ActiveProblems(MultiLinePage):
     # ---- painting
 
     def made_for(self) -> Hashable:
-        """What was added or went."""
         totals, reported = self.cockpit.totals, self.view_state.fleet.events
         return (
             id(self.view_state.snapshot),
@@ -187,7 +186,6 @@ class ActiveProblems(MultiLinePage):
         )
 
     def build(self, width: int) -> list[Row]:
-        """All lines."""
         if self.view_state.folder is not None:
             return self._build_of_logs(width)
         first, wrong, happened = list(self.incidents()), list(self.conditions()), list(self.events())
@@ -220,7 +218,7 @@ class ActiveProblems(MultiLinePage):
         return rows
 
     def _build_of_logs(self, width: int) -> list[Row]:
-        """Of logs alone: the incidents, then how the job ended; no value of a node is known."""
+        """For logs alone: the incidents, then how the job ended; no values of nodes are known."""
         first, jobs = list(self.incidents()), list(self.ended_jobs())
         self._take_entries([*first, *jobs])
         rows: list[Row] = []
@@ -235,7 +233,7 @@ class ActiveProblems(MultiLinePage):
         return rows
 
     def _take_entries(self, entries: list[ProblemItem]) -> None:
-        """List these; the cursor stays on what it was on."""
+        """Replace the entries; the cursor stays on its entry."""
         self.entries = entries
         if entries and (self.at >= len(entries) or entries[self.at].key != self._on):
             self.at = next((i for i, entry in enumerate(entries) if entry.key == self._on), self.at)
@@ -260,7 +258,7 @@ class ActiveProblems(MultiLinePage):
         return (self.look.mark("ok"), Segment(" no problems detected", self.look.severity["ok"]))
 
     def _add_incident(self, rows: list[Row], entry: ProblemItem, index: int, width: int) -> None:
-        """The whole sentence, in as many lines as it takes, whether the cursor is on it or not."""
+        """Add the whole sentence in as many lines as needed, with or without the cursor on it."""
         self._starts.append(len(rows))
         look, here = self.look, index == self.at
         head = (look.mark(entry.severity), Segment(" "))
@@ -290,7 +288,6 @@ class ActiveProblems(MultiLinePage):
     # ---- the cursor
 
     def items(self) -> int:
-        """Conditions and events."""
         return len(self.entries)
 
     def go(self, item: int) -> None:
@@ -301,11 +298,9 @@ class ActiveProblems(MultiLinePage):
         super().go(item)
 
     def chosen(self) -> ProblemItem | None:
-        """What the cursor is on."""
         return self.entries[self.at] if self.at < len(self.entries) else None
 
     def copy_text(self) -> str:
-        """All of it in one line."""
         entry = self.chosen()
         if entry is None:
             return ""
@@ -313,7 +308,7 @@ class ActiveProblems(MultiLinePage):
 
 
 def entry_row(entry: ProblemItem, place: int, width: int, look: StyleSet) -> Row:
-    """One line: how bad, when, where, what, and as much of the evidence as there is room for."""
+    """One line: severity, time, place, text, and as much of the evidence as fits."""
     style = look.severity[entry.severity]
     head = [
         look.mark(entry.severity),

@@ -1,4 +1,4 @@
-"""What stands in one cell of the heat map: a number on the ramp, or a sign where there is trouble."""
+"""The content of one heat map cell: a number in the ramp's colour, or a sign for a problem."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ from gpuwatch.tui.toolkit.text import age_text, since_s
 
 Cell = tuple[str, Style]
 MAX_CACHED_CELLS = 4096
-"""Cells that are kept; a metric with many decimals has more kinds than that."""
+"""Maximum number of cached cells; a metric with many decimals has more different ones."""
 
 
 def number_text(value: float, level: float | None, width: int) -> str:
-    """A value in 1 to 7 cells; one holds the tenth of the scale, in two or three 99 stands for more too."""
+    """A value in 1 to 7 cells.
+
+    One cell shows tenths of the scale, and in two or three cells 99 also stands for more.
+    """
     if width == 1:
         return "." if level is None else str(max(0, min(9, int(level * 10))))
     if width < 4:
@@ -28,20 +31,23 @@ def number_text(value: float, level: float | None, width: int) -> str:
 
 
 class CellPainter:
-    """The cells of one metric in one width and look. What looks alike is made once, not once a GPU."""
+    """Paints the cells of one metric in one width and style.
+
+    Equal cells are created once, not once per GPU.
+    """
 
     def __init__(self, metric: Metric, width: int, look: StyleSet) -> None:
         self.missing: Cell = (look.glyphs.missing.center(width), look.dim)
         """No value."""
         self.left_out: Cell = (look.glyphs.missing.center(width), look.track)
-        """Not wanted by the filter."""
+        """Excluded by the filter."""
         self.never_seen: Cell = (look.glyphs.lost.center(width), look.severity["critical"])
-        """Should be there and never was."""
+        """Expected, but never seen."""
         self._metric, self._width, self._look = metric, width, look
         self._made: dict[tuple[float | None, Scale, Severity], Cell] = {}
 
     def cells(self, view: NodeView, gpus: Iterable[Gpu], now: float) -> list[Cell]:
-        """One cell a GPU."""
+        """One cell per GPU."""
         if view.state != "live":
             return [self._old(gpu, now) for gpu in gpus]
         found, made, severities = [], self._made, view.gpu_severity
@@ -73,7 +79,7 @@ class CellPainter:
         return text, look.badge[severity]
 
     def _trouble(self, gpu: Gpu, now: float) -> Cell:
-        """Lost, stuck or without an answer yet, and since when where there is room."""
+        """The cell of a lost, stuck or unanswered GPU, with the time since if it fits."""
         glyphs, width = self._look.glyphs, self._width
         signs: dict[str, tuple[str, Severity]] = {
             "lost": (glyphs.lost, "critical"),
@@ -86,7 +92,7 @@ class CellPainter:
         return sign.center(width), self._look.badge[severity]
 
     def _old(self, gpu: Gpu, now: float) -> Cell:
-        """The last value of a node that is silent."""
+        """The last value of a stale node's GPU."""
         if gpu.state != "ok":
             glyphs = self._look.glyphs
             sign = {"lost": glyphs.lost, "stuck": glyphs.stuck}.get(gpu.state, glyphs.missing)

@@ -1,4 +1,4 @@
-"""Where each GPU's cell goes: nodes as blocks of cells, as large as the room allows. Pure geometry."""
+"""Where each GPU's cell goes: nodes as blocks of cells, as large as possible. Pure geometry."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ Labels: TypeAlias = Literal["each", "first"]
 CELL_WIDTHS: tuple[tuple[int, Labels], ...] = (
     (7, "each"), (6, "each"), (5, "each"), (4, "each"), (3, "each"), (2, "each"), (2, "first"), (1, "first"),
 )  # fmt: skip
-"""From roomy to dense: cells of a GPU, and whether every node or only the first of a line is named."""
+"""From roomy to dense: cell width per GPU, and whether every node or only the first of a line is named."""
 MAX_LABEL_WIDTH = 24
 USUAL_GPUS = 8
-"""Room that is kept for the GPUs of nodes that have not reported of any yet."""
+"""Number of GPUs reserved for nodes that have not reported any yet."""
 TALLEST = 3
 LEGIBLE_CELL = 3
-"""Cells that hold a whole number; of these the layout that fills the width best is taken."""
+"""Cells that hold a whole number; among such layouts the one that fills the width best is used."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A run of GPUs of one node on one line: `node` is a position in the list, GPUs `start` to `stop`."""
+    """A run of GPUs of one node on one line: `node` is an index into the list, GPUs `start` to `stop`."""
 
     node: int
     start: int
@@ -33,23 +33,23 @@ class Block:
 
 @dataclass(frozen=True)
 class HeatLayout:
-    """The whole map: lines of blocks. Places are given in lines of blocks, not of the screen."""
+    """The whole map as lines of blocks. Positions are in lines of blocks, not screen lines."""
 
     cell: int
     labels: Labels
     label_width: int
     span: int
-    """Columns of the longest run of cells that a block can have."""
+    """Columns of the longest possible run of cells of a block."""
     lines: list[list[Block]]
     tall: int = 1
-    """Lines of the screen that one line of blocks takes."""
+    """Screen lines per line of blocks."""
 
     def height(self) -> int:
-        """Lines of the screen in all."""
+        """Total number of screen lines."""
         return len(self.lines) * self.tall
 
     def used_width(self) -> int:
-        """Columns that the widest line takes."""
+        """Columns that the widest line uses."""
         return max(
             (line[-1].x + (line[-1].stop - line[-1].start) * self.cell for line in self.lines), default=0
         )
@@ -64,7 +64,7 @@ class HeatLayout:
         return None
 
     def hit(self, line: int, x: int) -> tuple[int, int] | None:
-        """The (node, GPU) at a place, None beside the cells."""
+        """The (node, GPU) at a position; None beside the cells."""
         if not 0 <= line < len(self.lines):
             return None
         for block in self.lines[line]:
@@ -112,15 +112,15 @@ def arrange(
 ) -> HeatLayout:
     """The roomiest layout that fits `width` x `height` cells, or the densest one, which then scrolls.
 
-    Its lines become two or three of the screen's where that takes at most `spare`, which no other part needs.
+    Its lines become two or three screen lines high if that uses at most `spare` lines.
 
     Args:
-        names: the nodes' names, in order.
-        counts: how many cells each node has.
-        width: of the map.
-        height: lines that are to be had.
-        zoom: an index into `CELL_WIDTHS` to use instead.
-        spare: lines that may be taken for taller cells.
+        names: The nodes' names, in order.
+        counts: Number of cells of each node.
+        width: Of the map.
+        height: Available lines.
+        zoom: An index into `CELL_WIDTHS` to use instead.
+        spare: Lines that may be used for taller cells.
     """
     if zoom is not None:
         return _build(names, counts, width, *CELL_WIDTHS[zoom])

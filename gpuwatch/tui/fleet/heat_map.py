@@ -1,4 +1,4 @@
-"""Every GPU of the fleet as one cell, node by node. One widget, whatever the size of the fleet."""
+"""Every GPU of the fleet as one cell, node by node. One widget for any fleet size."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MEANINGS = {
 
 
 class HeatMap(SelectableLines):
-    """The map with its title line; the cursor walks over GPUs."""
+    """The map with its title line; the cursor moves over GPUs."""
 
     DEFAULT_CSS: ClassVar[str] = "HeatMap { height: 8; }"
     pinned = 1
@@ -41,9 +41,9 @@ class HeatMap(SelectableLines):
         self.metric = METRICS[HEAT_METRICS[0]]
         self.zoom: int | None = None
         self.room = 8
-        """Lines that the map may take; the screen sets it."""
+        """Lines that the map may use; set by the screen."""
         self.spare = 0
-        """Lines that it may take for taller cells, for no other part needs them; the screen sets it."""
+        """Lines that it may use for taller cells; set by the screen."""
         self.place = (0, 0)
         """(node, GPU) of the cursor."""
         self.layout_now: HeatLayout = arrange([], [], 80, 1)
@@ -57,14 +57,13 @@ class HeatMap(SelectableLines):
     # ---- what is shown
 
     def counts(self) -> list[int]:
-        """Cells of each node: GPUs that are known, and those that should be there."""
+        """Number of cells of each node: the known and the expected GPUs."""
         if self._counted is not self.shown.views:
             self._counted = self.shown.views
             self._counts = [view.cells for view in self.shown.views]
         return self._counts
 
     def prepare(self) -> None:
-        """Lay the map out again when the nodes, their GPUs or the room changed."""
         names, counts = self.shown.names, self.counts()
         shape = (names, tuple(counts), self._across(), self.room, self.spare, self.zoom)
         if shape != self._shape:
@@ -86,11 +85,11 @@ class HeatMap(SelectableLines):
             self._kept.clear()
 
     def _across(self) -> int:
-        """Columns, and before the first layout those that it will have."""
+        """The number of columns; before the first layout, the number that it will have."""
         return self.columns or self.app.size.width
 
     def _to_a_match(self) -> None:
-        """Put the cursor on the first GPU that the filter left, where it stands on none."""
+        """Move the cursor to the first GPU that matches the filter, if it is on none."""
         wanted, chosen = self.shown.gpus, self.chosen()
         if wanted is None or (chosen and chosen[1] and chosen[1].info.uuid in wanted):
             return
@@ -103,15 +102,12 @@ class HeatMap(SelectableLines):
         self.place = next(places, self.place)
 
     def count(self) -> int:
-        """The title and the map's lines."""
         return 1 + self.layout_now.height()
 
     def wanted_height(self) -> int:
-        """Lines that the map would like to have."""
         return min(self.room, self.count())
 
     def key(self, line: int) -> Hashable:
-        """A line depends on its nodes, and on the time where ages are shown."""
         settings = (self.metric.name, self.shown.version, self.shown.gpus is None)
         if line == 0:
             return (settings, len(self.shown.views))
@@ -127,17 +123,15 @@ class HeatMap(SelectableLines):
         )
 
     def _moment(self) -> int:
-        """The half second, where cells depend on the time itself: ages, and filters that may ask for them."""
+        """The half second if cells depend on the time (ages, and filters that may use them), else 0."""
         return int(self.view_state.now * 2) if self.metric.name == "age" or self.shown.narrowed else 0
 
     def forget(self) -> None:
-        """Make every cell afresh at the next painting, as if every value were new."""
         self._kept.clear()
 
     # ---- painting
 
     def row(self, line: int, width: int) -> Row:
-        """The title, or a line of blocks."""
         if line == 0:
             return self._title(width)
         number, below = divmod(line - 1, self.layout_now.tall)
@@ -175,7 +169,10 @@ class HeatMap(SelectableLines):
         ]
 
     def _cells_of(self, view: NodeView, block: Block) -> list[Segment]:
-        """The cells of a block, kept until its node moves: a frame of a large fleet changes few of them."""
+        """The cells of a block, cached until its node changes.
+
+        One frame of a large fleet changes few of them.
+        """
         if block.node == self.place[0]:
             return self._cells(view, block)
         kept = self._kept.get((view.name, block.start))
@@ -211,7 +208,7 @@ class HeatMap(SelectableLines):
         return cells + [absent] * (block.stop - block.start - len(cells))
 
     def _words(self, view: NodeView, block: Block) -> list[Segment]:
-        """Why a node has no cell; one cell where the map is too dense for words."""
+        """Why a node has no cell; one cell if the map is too dense for text."""
         width = self.layout_now.cell if self.layout_now.labels == "first" else self.layout_now.span
         here = block.node == self.place[0] and self.has_focus
         style = self.look.pointer if here else self.look.dim
@@ -260,7 +257,7 @@ class HeatMap(SelectableLines):
     # ---- the cursor
 
     def chosen(self) -> tuple[NodeView, Gpu | None] | None:
-        """The node and GPU under the cursor; a GPU that never showed up is None."""
+        """The node and GPU under the cursor; the GPU is None if it never appeared."""
         self._clamp()
         if not self.shown.views:
             return None
@@ -268,7 +265,6 @@ class HeatMap(SelectableLines):
         return view, view.gpus[self.place[1]] if self.place[1] < len(view.gpus) else None
 
     def items(self) -> int:
-        """Every cell; a node without one is a thing too."""
         return sum(max(1, cells) for cells in self.counts())
 
     def _clamp(self) -> None:
@@ -278,7 +274,7 @@ class HeatMap(SelectableLines):
         self.place = (node, gpu)
 
     def put(self, node: int, gpu: int) -> None:
-        """Put the cursor on a cell."""
+        """Move the cursor to a cell."""
         self.place = (node, gpu)
         self._clamp()
         found = self.layout_now.block_of(*self.place)
@@ -288,7 +284,6 @@ class HeatMap(SelectableLines):
         self.post_message(self.Moved(self))
 
     def action_move(self, dx: int, dy: int) -> None:
-        """Left and right walk over cells, up and down over lines of the map."""
         node, gpu = self.place
         found = self.layout_now.block_of(node, gpu)
         if dx or found is None:
@@ -312,11 +307,9 @@ class HeatMap(SelectableLines):
             self.put(node + dx, 0 if dx > 0 else counts[node + dx] - 1)
 
     def action_pages(self, pages: float) -> None:
-        """A page of lines."""
         self.action_move(0, int(pages * self.page() / self.layout_now.tall))
 
     def action_jump_to_end(self, item: int) -> None:
-        """The first or the last GPU."""
         last = len(self.shown.views) - 1
         self.put(0, 0) if item >= 0 else self.put(last, 1 << 30)
 
@@ -333,13 +326,13 @@ class HeatMap(SelectableLines):
     # ---- gestures
 
     def cycle_metric(self, step: int) -> None:
-        """The next metric."""
+        """Show the next metric."""
         at = HEAT_METRICS.index(self.metric.name)
         self.metric = METRICS[HEAT_METRICS[(at + step) % len(HEAT_METRICS)]]
         self.pull()
 
     def cycle_zoom(self) -> None:
-        """The next size of cells, and automatic again after the smallest."""
+        """Switch to the next cell size, and to automatic after the smallest."""
         self.zoom = 0 if self.zoom is None else self.zoom + 1
         if self.zoom >= len(CELL_WIDTHS):
             self.zoom = None

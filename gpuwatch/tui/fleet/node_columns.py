@@ -1,4 +1,4 @@
-"""The columns of the node table: what each shows, how wide, what it sorts by, which go when room is short."""
+"""The columns of the node table: value, width, sort order, and which are dropped when space is short."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.text import age_text, link_words
 
 Cell: TypeAlias = "tuple[str, Severity | None]"
-"""Text, and a severity where the text deserves its colour."""
+"""Text, and a severity if the text has its colour."""
 SortKey: TypeAlias = "float | str"
 
 
@@ -26,14 +26,14 @@ class NodeColumn:
     title: str
     width: int
     keep: int
-    """The higher, the longer it stays on a narrow screen."""
+    """Columns with higher values are kept longer on a narrow screen."""
     cell: Callable[[NodeView, float], Cell]
     sort: Callable[[NodeView, float], SortKey]
     falling: bool = True
-    """Whether the first sorting puts the largest first."""
+    """True if the first sort puts the largest value first."""
     right: bool = True
     optional: bool = False
-    """Shown only where it is asked for."""
+    """Shown only if requested."""
 
 
 def _number(
@@ -77,7 +77,7 @@ def _by_severity(view: NodeView, _now: float) -> SortKey:
 
 
 DATED = frozenset(("xid", "gpu_lost", "gpu_stuck", "node_lost"))
-"""Conditions whose evidence is as old as the trouble itself; others state in words how long they last."""
+"""Conditions whose evidence is as old as the problem itself; others state their duration in words."""
 
 
 def _trouble(view: NodeView, now: float) -> Cell:
@@ -119,7 +119,7 @@ def _size(view: NodeView, _now: float) -> Cell:
 
 
 def _silent_s(view: NodeView, now: float) -> float:
-    """Seconds since a file of the node last grew; of logs `now` is unix time, too."""
+    """Seconds since a log file of the node last grew; for logs alone `now` is unix time too."""
     return max(0.0, now - max((file.grown_at or 0.0 for file in view.node.logs), default=0.0))
 
 
@@ -210,21 +210,21 @@ COLUMNS: tuple[NodeColumn, ...] = (
     NodeColumn("last", "last line", 9, 92, _last_line, lambda v, n: -_silent_s(v, n), optional=True),
     NodeColumn("trouble", "problem", 28, 96, _trouble, _by_severity, right=False),
 )
-"""In the order of the screen; the last one takes the room that is left."""
+"""In screen order; the last one gets the remaining width."""
 OF_LOGS = ("node", "ranks", "files", "size", "last", "trouble")
-"""The columns where the nodes are known from logs alone."""
+"""The columns if the nodes are known only from logs."""
 PROBLEM_EXTRA_COLUMNS = 16
-"""What the trouble column wants beyond its width before the state gets a column of its own."""
+"""Extra width of the trouble column before the state gets a column of its own."""
 SORTS = tuple(column.name for column in COLUMNS if column.name != "trouble")
 
 
 def choose(width: int, name_width: int, wanted: Sequence[str] = ()) -> list[tuple[NodeColumn, int]]:
-    """The columns that fit `width` cells, with their widths; one cell lies between two.
+    """The columns that fit `width` cells, with their widths; one cell separates two.
 
     Args:
         width: Of the table.
-        name_width: Of the longest name of a node.
-        wanted: Names of columns in the order of the screen; none: the usual ones.
+        name_width: Of the longest node name.
+        wanted: Names of columns in screen order; empty: the default ones.
     """
     order = [by_name for name in wanted for by_name in COLUMNS if by_name.name == name]
     order = order or [column for column in COLUMNS if not column.optional]

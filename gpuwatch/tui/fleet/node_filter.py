@@ -10,29 +10,29 @@ from gpuwatch.tui.model.node_summary import NodeView, Overview, severity_level
 
 
 class Shown:
-    """The choice the person made, and what it comes to."""
+    """The user's selection, and the nodes and GPUs that match it."""
 
     def __init__(self) -> None:
         self.text = ""
         self.error = ""
         self.unhealthy = False
         self.views: list[NodeView] = []
-        """The nodes that are shown, in the plan's order."""
+        """The shown nodes, in the plan's order."""
         self.gpus: set[str] | None = None
-        """UUIDs that match; None: all of them."""
+        """UUIDs that match; None: all."""
         self.names: tuple[str, ...] = ()
-        """Of `views`."""
+        """The names in `views`."""
         self.version = 0
         self._filter: Filter | None = None
         self._seen: tuple[int, int, int] | None = None
 
     @property
     def narrowed(self) -> bool:
-        """Whether anything is left out."""
+        """True if anything is filtered out."""
         return self._filter is not None or self.unhealthy
 
     def set_filter(self, text: str) -> None:
-        """Take a filter expression; a wrong one leaves everything in and sets `error`."""
+        """Set a filter expression; an invalid one filters nothing and sets `error`."""
         self.text, self.error, self._filter = text, "", None
         try:
             self._filter = parse(text) if text.strip() else None
@@ -46,7 +46,7 @@ class Shown:
         self.version += 1
 
     def refresh(self, overview: Overview, order: Iterable[str], now: float) -> None:
-        """Work out what is shown, if the nodes or the choice moved; filters may ask for ages."""
+        """Recompute what is shown, if the nodes or the selection changed; filters may use ages."""
         seen = (overview.version, self.version, int(now * 2) if self.narrowed else 0)
         if seen == self._seen:
             return
@@ -62,7 +62,7 @@ class Shown:
             self.names = names
 
     def _narrow(self, view: NodeView, found: set[str], now: float) -> bool:
-        """Add the node's GPUs that are wanted; whether the node is shown."""
+        """Add the node's matching GPUs; return True if the node is shown."""
         matching = [gpu.info.uuid for gpu in view.gpus if self._wanted(view, gpu, now)]
         found.update(matching)
         return bool(matching) or ((self.unhealthy or not view.gpus) and self._node_wanted(view, now))

@@ -1,4 +1,4 @@
-"""The nodes as a table that reads the fleet while it paints."""
+"""The table of nodes, which reads the fleet while it paints."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gpuwatch.tui.toolkit.styles import clean, fit
 
 
 class NodeTable(SortableTable):
-    """One line a node under a pinned heading. The cursor stays on its node when the order changes."""
+    """One line per node under a pinned heading. The cursor stays on its node when the order changes."""
 
     DEFAULT_CSS: ClassVar[str] = "NodeTable { height: 1fr; min-height: 3; }"
     pinned = 1
@@ -34,11 +34,10 @@ class NodeTable(SortableTable):
         self._chosen_for: object = None
         self._node = ""
         self._worst: dict[str, Alert] = {}
-        """Of nodes that are known from logs alone: node -> its worst alert."""
+        """For nodes known only from logs: node -> its worst alert."""
         self._worst_for: AlertSnapshot | None = None
 
     def prepare(self) -> None:
-        """Order the nodes and choose the columns."""
         now, views = self.view_state.now, self.shown.views
         if self.sort_name:
             column = next(c for c in COLUMNS if c.name == self.sort_name)
@@ -58,11 +57,9 @@ class NodeTable(SortableTable):
             self.at = next((index for index, view in enumerate(views) if view.name == self._node), self.at)
 
     def count(self) -> int:
-        """The heading and the nodes."""
         return 1 + len(self.views)
 
     def key(self, line: int) -> Hashable:
-        """A line depends on its node, on the second (ages), and on the cursor."""
         columns = (tuple(column.name for column, _ in self._columns), self.columns)
         if line == 0:
             return (columns, self.sort_name, self.falling, self.shown.version, len(self.views))
@@ -82,7 +79,6 @@ class NodeTable(SortableTable):
         )
 
     def row(self, line: int, width: int) -> Row:
-        """The heading or a node."""
         if line == 0:
             return self._heading()
         view, look, now = self.views[line - 1], self.look, self.view_state.now
@@ -114,29 +110,27 @@ class NodeTable(SortableTable):
         return tuple(parts)
 
     def chosen(self) -> NodeView | None:
-        """The node under the cursor."""
         return self.views[self.at] if self.at < len(self.views) else None
 
     def go(self, item: int) -> None:
-        """Put the cursor on a line and remember its node."""
+        """Move the cursor to a line and remember its node."""
         item = max(0, min(item, len(self.views) - 1))
         self._node = self.views[item].name if self.views else ""
         super().go(item)
 
     def go_to_node(self, name: str) -> None:
-        """Put the cursor on a node."""
+        """Move the cursor to a node."""
         for index, view in enumerate(self.views):
             if view.name == name and index != self.at:
                 self.go(index)
 
     def sort_next(self) -> None:
-        """Order by the next column, and by the plan after the last one."""
+        """Sort by the next column; after the last one, by the plan."""
         at = SORTS.index(self.sort_name) + 1 if self.sort_name else 0
         visible = [c.name for c, _ in self._columns]
         self.sort_by(next((name for name in SORTS[at:] if name in visible), ""))
 
     def click_title(self, x: int) -> None:
-        """Sort by the title at this column of the screen."""
         left = 2
         for column, cells in self._columns:
             if left <= x <= left + cells and column.name in SORTS:
@@ -144,7 +138,6 @@ class NodeTable(SortableTable):
             left += cells + 1
 
     def copy_text(self) -> str:
-        """The node's line."""
         return text_of(self.row(self.at + 1, self.columns)) if self.views else ""
 
 

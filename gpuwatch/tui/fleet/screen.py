@@ -31,13 +31,13 @@ from gpuwatch.tui.toolkit.styles import clean
 
 WIDE_COLUMNS = 100
 BESIDE_COLUMNS = 150
-"""From this width on the list of what is wrong may stand beside the table."""
+"""From this width, the problem list may be beside the table."""
 PANES_COLUMNS = 180
-"""From this width on they do, with the job that trains above it."""
+"""From this width it is, with the training job above it."""
 FRAME_LINES = 4
 """Status (2), the line about a cell, footer."""
 SITUATION_LINES = 4
-"""What the list of what is wrong gets at least, where the screen has this many lines:"""
+"""Minimum number of lines of the problem list, if the screen has this many lines:"""
 TALL_ROWS = 20
 MIN_HOST_WIDTH = 5
 MEANING_OF = {
@@ -50,13 +50,13 @@ MEANING_OF = {
 }
 """Columns of the table whose metric has another name."""
 EXAMPLE = "temp>85 & host~=dgx"
-"""A filter, for those who open an empty one."""
+"""The example in an empty filter field."""
 LEGIBLE_SITUATION = 10
-"""Under this it is better placed beside the table."""
+"""With fewer lines than this, the problem list is better placed beside the table."""
 
 
 class FleetScreen(LiveScreen):
-    """The fleet."""
+    """The fleet screen."""
 
     kind = "fleet"
     column_table = "nodes"
@@ -74,12 +74,11 @@ class FleetScreen(LiveScreen):
         self.field = Input(id="filter-text", compact=True)
         self.note = Label("", id="filter-note")
         self.panels: GpuPanels | None = None
-        """With one node there is room for its GPUs under the table,"""
+        """With one node, its GPUs fit under the table,"""
         self.host: NodePane | None = None
-        """and for its host where it has no GPU."""
+        """and its host if it has no GPU."""
 
     def compose(self) -> ComposeResult:
-        """Status, filter, map, cell, table, footer."""
         yield StatusLine(id="status")
         with self.filter_bar:
             yield Label("/", id="filter-sign")
@@ -99,7 +98,6 @@ class FleetScreen(LiveScreen):
         yield KeysLine(self.kind)
 
     def on_mount(self) -> None:
-        """Start on the map."""
         preferred = self.cockpit.preferences
         self.heat.metric = METRICS[preferred.metric]
         self.table.take_order(preferred.sort.get("nodes", ""))
@@ -111,7 +109,7 @@ class FleetScreen(LiveScreen):
             self.heat.focus()
 
     def arrange_parts(self) -> None:
-        """The map gets what it needs, but leaves the table and what is wrong their share."""
+        """Give the map the height that it needs, but leave the table and the problem list their share."""
         cockpit = self.cockpit
         self.shown.refresh(cockpit.overview, cockpit.view_state.fleet.nodes, cockpit.view_state.now)
         body = self.size.height - FRAME_LINES - bool(self.filter_bar.display)
@@ -130,7 +128,7 @@ class FleetScreen(LiveScreen):
         self._note()
 
     def _share(self, rest: int, whole_table: int, least: int) -> None:
-        """Give the table and the list of what is wrong their places under the map."""
+        """Place the table and the problem list under the map."""
         wide = self.size.width >= PANES_COLUMNS and self.panels is None
         beside = wide or (
             self.size.width >= BESIDE_COLUMNS
@@ -150,21 +148,21 @@ class FleetScreen(LiveScreen):
         self.side.display = beside or rest - table >= min(least or 3, 3)
 
     def _share_without_gpus(self, rest: int, whole_table: int) -> None:
-        """Of logs: what failed needs no GPU to be shown, and gets half of the screen at least."""
+        """Layout for logs alone: there is no map, and the problem list gets at least half of the screen."""
         beside = self.size.width >= BESIDE_COLUMNS and whole_table > rest // 2
         self.lower.set_class(beside, "-beside")
         set_height(self.table, rest if beside else min(whole_table, max(3, rest // 2)))
         self.side.share(rest, wide=False)
 
     def pull(self) -> int:
-        """Repaint what moved; then work the job out a part further."""
+        """Repaint changes; then continue to compute the job."""
         painted = super().pull()
         if self.is_mounted:
             self.side.work()
         return painted
 
     def _share_with_host(self, room: int) -> int:
-        """The lines that the host gets where a single node has no GPU to show."""
+        """The lines for the host of a single node without GPUs."""
         if self.host is None or self.panels is None:
             return 0
         self.host.display = room >= MIN_HOST_WIDTH and not self.panels.gpus()
@@ -194,7 +192,7 @@ class FleetScreen(LiveScreen):
             self.note.update(text, layout=True)
 
     def idle(self) -> frozenset[str]:
-        """One node needs no order, and a fleet that is well has nothing unhealthy."""
+        """One node needs no sort order, and a healthy fleet has nothing to filter by "unhealthy"."""
         totals = self.cockpit.totals
         idle = set() if len(self.cockpit.overview.views) > 1 else {"sort"}
         if self.cockpit.view_state.folder is not None:
@@ -204,7 +202,6 @@ class FleetScreen(LiveScreen):
     # ---- gestures
 
     def node_name(self) -> str | None:
-        """The node under the cursor of the focused pane."""
         if self.focused is self.table:
             return view.name if (view := self.table.chosen()) else None
         if self.focused is self.situation and (entry := self.situation.chosen()):
@@ -212,7 +209,6 @@ class FleetScreen(LiveScreen):
         return chosen[0].name if (chosen := self.heat.chosen()) else None
 
     def action_target(self) -> ActionTarget | None:
-        """The incident, GPU or node under the cursor."""
         view_state = self.cockpit.view_state
         entry = self.situation.chosen() if self.focused is self.situation else None
         if entry is not None and (incident := view_state.snapshot.incident(entry.incident)):
@@ -223,7 +219,6 @@ class FleetScreen(LiveScreen):
         return about_place(view_state, name, None if gpu is None else gpu.info.index) if name else None
 
     def copy_text(self) -> str:
-        """The table's line, or the line about the cell."""
         if self.focused is self.heat:
             cell = self.query_one(CellLine)
             return text_of(cell.build(cell.size.width)[0]).strip()
@@ -265,54 +260,49 @@ class FleetScreen(LiveScreen):
         self.cockpit.show_node(name, gpu.info.uuid if gpu else None)
 
     def action_next_mode(self, step: int) -> None:
-        """The next metric of the map."""
+        """Show the next metric on the map."""
         self.heat.cycle_metric(step)
         self.show_metric(self.heat.metric.name)
 
     def show_metric(self, name: str) -> None:
-        """Show a metric on the map; it is kept."""
+        """Show a metric on the map, and save it."""
         self.heat.metric = METRICS[name]
         self.cockpit.prefer("metric", name)
         self.pull()
 
     def action_zoom(self) -> None:
-        """The next size of cells."""
+        """Switch to the next cell size."""
         self.heat.cycle_zoom()
         self.pull()
 
     def explained(self) -> str:
-        """The column that the table is sorted by, else the metric of the map."""
         if self.focused is self.table and self.table.sort_name:
             return MEANING_OF.get(self.table.sort_name, self.table.sort_name)
         return self.heat.metric.name
 
     def action_sort(self) -> None:
-        """Sort by the next column."""
         self.table.sort_next()
 
     def action_reverse(self) -> None:
-        """Turn the order round."""
         self.table.reverse()
 
     def action_unhealthy(self) -> None:
-        """Only what is not healthy."""
+        """Show only what is not healthy, or everything."""
         self.shown.toggle_unhealthy()
         self._show_filter_bar()
         self.pull()
 
     def step_back(self) -> bool:
-        """Drop the filter."""
         return self.close_filter()
 
     def open_filter(self) -> bool:
-        """Ask for a filter expression."""
         self.filter_bar.display = True
         self.field.placeholder = EXAMPLE
         self.field.focus()
         return True
 
     def close_filter(self) -> bool:
-        """Drop the filter; False when there was none."""
+        """Remove the filter; False if there was none."""
         if not self.filter_bar.display:
             return False
         self.shown.unhealthy = False

@@ -1,4 +1,4 @@
-"""One line under the heat map: all about the GPU under the cursor."""
+"""One line under the heat map: the values of the GPU under the cursor."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gpuwatch.tui.toolkit.text import link_words, trouble_of, trouble_severity
 
 
 def facts(gpu: Gpu, node: Node, now: float) -> list[tuple[str, str]]:
-    """(word, value) pairs, the most wanted first."""
+    """(word, value) pairs, the most important first."""
     fast = gpu.fast
     rank = rank_text(node, gpu, now)[0]
     found = [
@@ -48,7 +48,7 @@ def _without_gpus(view: NodeView, now: float, opens: str) -> str:
 
 
 def line_for(chosen: tuple[NodeView, Gpu | None], now: float, width: int, look: StyleSet, opens: str) -> Row:
-    """The whole line; `opens` is the key that opens what the cursor is on."""
+    """The whole line; `opens` is the key that opens the selected GPU or node."""
     view, gpu = chosen
     if gpu is None:
         words = "this GPU has never reported" if view.gpus else _without_gpus(view, now, opens)
@@ -69,7 +69,7 @@ def line_for(chosen: tuple[NodeView, Gpu | None], now: float, width: int, look: 
 
 
 class CellLine(RebuiltPage, can_focus=False):
-    """Follows the heat map's cursor."""
+    """The line for the heat map's cursor."""
 
     DEFAULT_CSS: ClassVar[str] = "CellLine { height: 1; background: $surface; overflow-y: hidden; }"
 
@@ -78,7 +78,6 @@ class CellLine(RebuiltPage, can_focus=False):
         self.heat = heat
 
     def build(self, width: int) -> list[Row]:
-        """The line."""
         chosen = self.heat.chosen()
         if chosen is None:
             shown = self.heat.shown

@@ -1,4 +1,4 @@
-"""Beside or under the node table: what is wrong, and on a wide screen the job that trains."""
+"""Beside or under the node table: the problem list, and on a wide screen the training job."""
 
 # ruff: noqa: PLC0415  the job's panes are imported when they are first shown: the first paint needs them seldom
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from gpuwatch.tui.training.job_view import TrainingView
 
 CURVE_LINES, MIN_PROBLEMS = 9, 12
-"""Lines of the curves, which give way where the problems would get fewer than that."""
+"""Lines of the curves, and the minimum for the problems; the curves are dropped first."""
 
 
 class SidePanes(Vertical):
-    """Active problems, under the newest job where there is room for it."""
+    """The problem list, under the newest job if it fits."""
 
     def __init__(self, view_state: ViewState) -> None:
         super().__init__(id="fleet-side")
@@ -33,15 +33,14 @@ class SidePanes(Vertical):
         self._parts: tuple[TrainingHead, TrainingCurves] | None = None
 
     def compose(self) -> ComposeResult:
-        """The problems; the job is mounted when it is first shown."""
         yield self.situation
 
     def share(self, lines: int, *, wide: bool) -> None:
         """Give the parts their lines.
 
         Args:
-            lines: All that there are.
-            wide: Whether the job is shown.
+            lines: Available lines.
+            wide: True if the job is shown.
         """
         if wide and self._parts is None and self.is_mounted:
             self._mount_job()
@@ -69,6 +68,6 @@ class SidePanes(Vertical):
         self.mount(*self._parts, before=self.situation)
 
     def work(self) -> None:
-        """Work the job out a part further, on a wide screen."""
+        """On a wide screen, continue to compute the job."""
         if self._job is not None:
             self._job.refresh()

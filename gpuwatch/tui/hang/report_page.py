@@ -1,4 +1,4 @@
-"""Whom everyone waits for: the sentence, what to do, and the ranks by place with the fewest first."""
+"""The hang report: the verdict, what to do, and the ranks by location, the smallest group first."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from gpuwatch.tui.toolkit.styles import clean
 from gpuwatch.tui.toolkit.text import age_text
 
 MAX_FRAMES = 4
-"""Of a place where many ranks are; of the few all are shown."""
+"""Frames shown of a location with many ranks; of small groups all are shown."""
 FEW_RANKS = 4
 MAX_SPOTS = 12
 WRITE = "write"
-"""The thing that stands for having fresh dumps written."""
+"""The item that requests fresh dumps."""
 
 
 class HangReportPage(ItemPage):
-    """The page of one question."""
+    """The page of one hang query."""
 
     DEFAULT_CSS = "HangReportPage { height: 1fr; }"
 
@@ -42,11 +42,9 @@ class HangReportPage(ItemPage):
         self.question = question
 
     def made_for(self) -> Hashable:
-        """What was received."""
         return self.question.version, self.question.asking.over
 
     def parts(self, width: int) -> Iterator[Row | PageItem]:
-        """The sections."""
         look, question = self.look, self.question
         yield heading("Hang analysis (stacks)", width, look, f"{self.cockpit.key_of('app.copy')} copies")
         yield from self._progress(width)
@@ -93,7 +91,7 @@ class HangReportPage(ItemPage):
             yield from hanging((Segment(" "), look.mark(mark), Segment(" ")), words, width, look.text)
 
     def _grounds(self, stated: SourceVerdict, width: int) -> Iterator[Row | PageItem]:
-        """What it rests on, and what would take away the doubt: under what is to be done."""
+        """The grounds of the verdict, and what would settle the doubt."""
         look = self.look
         if stated.evidence:
             yield heading("Evidence", width, look)
@@ -115,7 +113,7 @@ class HangReportPage(ItemPage):
         yield from command_things(hang_check.do, width, self.look)
 
     def _dumps(self, dumps: FlightEvidence, width: int) -> Iterator[Row | PageItem]:
-        """What was read of the flight recorders, which ranks have none, and the choice of fresh ones."""
+        """The dumps that were read, the ranks without one, and the item that requests fresh dumps."""
         look = self.look
         yield heading("Flight recorders", width, look)
         for number, job in enumerate(dumps.jobs):
@@ -186,7 +184,7 @@ class HangReportPage(ItemPage):
         return PageItem((job.job, number), tuple(rows), text=clean(f"{spot.what}: rank {who}"))
 
     def _silent(self, hang_check: HangReport, width: int) -> Iterator[Row | PageItem]:
-        """Who did not answer, and why."""
+        """The ranks that did not answer, and why."""
         look = self.look
         unseen = [each for job in hang_check.jobs for each in job.unseen]
         if unseen and not self.question.asking.waiting:

@@ -1,4 +1,4 @@
-"""All alerts of the session: a line each, many of one kind folded into one line."""
+"""All alerts of the session: one line each; many of one kind are folded into one line."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WIDE_COLUMNS = 100
 
 
 def place_of(alert: Alert) -> str:
-    """`gpu-011 GPU 5  rank 85`, as far as is known."""
+    """The place of an alert as far as known: `gpu-011 GPU 5  rank 85`."""
     gpu = "" if alert.gpu is None else f" GPU {alert.gpu}"
     rank = "" if alert.rank is None else f"rank {alert.rank}"
     return "  ".join(part for part in (f"{alert.node or ''}{gpu}".strip(), rank) if part) or "-"
@@ -34,7 +34,7 @@ def place_of(alert: Alert) -> str:
 
 @dataclass(frozen=True)
 class Cells:
-    """What a line of the list states."""
+    """The texts of one line of the list."""
 
     severity: Severity
     standing: str
@@ -61,7 +61,7 @@ def _standing_text(alert: Alert) -> str:
 
 
 def bundle_row(bundle: Bundle, wall: float, width: int, look: StyleSet) -> Row:
-    """Many of a kind in one line."""
+    """Many alerts of one kind in one line."""
     first = bundle.alerts[0]
     worst = min((alert.severity for alert in bundle.alerts), key=ORDER.index)
     ranks, nodes = bundle.ranks, bundle.nodes
@@ -97,7 +97,7 @@ def _row(cells: Cells, width: int, look: StyleSet) -> Row:
 
 
 class AlertList(ItemPage):
-    """Alerts; Enter opens a folded line, or leads to the log line."""
+    """The alert list; Enter unfolds a line, or opens the log line."""
 
     DEFAULT_CSS = "AlertList { height: 8; }"
     pinned = 2
@@ -108,11 +108,9 @@ class AlertList(ItemPage):
         self._open: set[tuple[str, str]] = set()
 
     def made_for(self) -> Hashable:
-        """What was reported, and what is shown of it."""
         return id(self.view_state.snapshot), self.only_firing, frozenset(self._open)
 
     def parts(self, width: int) -> Iterator[Row | PageItem]:
-        """A title, the columns' names, and a thing for each line."""
         reported, wall, look = self.view_state.snapshot, self.view_state.wall(), self.look
         shown = bundles(reported.alerts, only_firing=self.only_firing)
         yield heading("Alerts", width, look, self._counts_text())
@@ -148,7 +146,7 @@ class AlertList(ItemPage):
         return (Segment(fit(names, width), self.look.dim),)
 
     def toggle_fold(self) -> bool:
-        """Open the folded line under the cursor, or fold it again; False when it is none."""
+        """Unfold the line under the cursor, or fold it again; False if it cannot be folded."""
         thing = self.chosen()
         if thing is None or not isinstance(thing.key, tuple):
             return False
@@ -157,7 +155,7 @@ class AlertList(ItemPage):
         return True
 
     def chosen_alerts(self) -> tuple[Alert, ...]:
-        """The alert under the cursor, or all that its line stands for."""
+        """The alert under the cursor, or all alerts in its line."""
         thing = self.chosen()
         if thing is None:
             return ()

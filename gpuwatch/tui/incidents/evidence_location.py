@@ -1,4 +1,4 @@
-"""From an incident to the lines that prove it: which log, which place in it, and whose turn is next."""
+"""Finds the log lines that prove an incident: which log, which offset, and the next rank."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class LogLocation:
 
 
 def location_of(alert: Alert) -> LogLocation | None:
-    """The best line that an alert rests on; None where it rests on values alone."""
+    """The best line that an alert is based on; None if it is based on metrics alone."""
     for proof in alert.proof:
         node = proof.node or alert.node
         if node is not None and proof.file is not None and proof.offset is not None:
@@ -34,14 +34,14 @@ def _moment(alert: Alert, proof: Proof) -> float:
 
 
 def ranks_of(incident: Incident) -> list[int]:
-    """The ranks that have something to do with it, the one that failed first in front."""
+    """The ranks involved in an incident, the first failed one first."""
     named = {rank for moment in incident.timeline for rank in moment.ranks}
     named |= {alert.rank for alert in incident.alerts if alert.rank is not None} | set(incident.silent)
     return sorted(named, key=lambda rank: (rank != incident.rank, rank))
 
 
 def spots_by_rank(incident: Incident) -> list[LogLocation]:
-    """For each rank its first line of the incident, the rank that failed first in front."""
+    """The first line of the incident for each rank, the first failed rank first."""
     first: dict[int, LogLocation] = {}
     for alert in sorted(incident.alerts, key=lambda each: each.first):
         spot = location_of(alert)
@@ -51,7 +51,7 @@ def spots_by_rank(incident: Incident) -> list[LogLocation]:
 
 
 def location_after(incident: Incident, rank: int | None) -> LogLocation | None:
-    """The line of the rank after `rank`, of the first one after the last; None where no line has a rank."""
+    """The line of the rank after `rank`, wrapping around; None if no line has a rank."""
     spots = spots_by_rank(incident)
     if not spots:
         return None

@@ -1,4 +1,4 @@
-"""One incident, whole: what happened where, what to do, its evidence, and what would settle the doubt."""
+"""One incident in full: what happened where, what to do, its evidence, and what would settle the doubt."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gpuwatch.tui.toolkit.styles import clean
 from gpuwatch.tui.toolkit.text import age_text
 
 PROOF_LINES = 3
-"""What is shown of a line that is not the cause's; Enter opens all of it."""
+"""Lines shown of evidence that is not the cause's; Enter opens all of it."""
 CONFIDENCE_TEXT: dict[Confidence, tuple[Severity, str]] = {
     "high": ("ok", "Confidence: high"),
     "medium": ("warning", "Confidence: medium"),
@@ -31,13 +31,13 @@ _COMMAND = re.compile(r"`([^`]+)`")
 
 
 def command_in(text: str) -> str:
-    """The command that a step of the playbook holds between backticks, else the whole step."""
+    """The command between backticks in a step of the playbook, else the whole step."""
     found = _COMMAND.findall(text)
     return found[0] if found else text
 
 
 class IncidentHead(ItemPage):
-    """The sentence, always in sight; from it down leads into the detail."""
+    """The incident's sentence, always visible; the down key moves into the detail."""
 
     DEFAULT_CSS = "IncidentHead { height: 4; background: $surface; overflow-y: hidden; }"
 
@@ -46,11 +46,9 @@ class IncidentHead(ItemPage):
         self.ident: str | None = None
 
     def made_for(self) -> Hashable:
-        """What was reported, and which of it is shown."""
         return id(self.view_state.snapshot), self.ident
 
     def parts(self, width: int) -> Iterator[Row | PageItem]:
-        """The sentence, and how sure it is."""
         if (ident := self.ident) and (incident := self.view_state.snapshot.incident(ident)):
             yield self._headline(incident, width)
             yield from self._sureness(incident, width)
@@ -59,7 +57,7 @@ class IncidentHead(ItemPage):
                 yield from hanging(head, incident.recurrence.text, width, self.look.text)
 
     def action_move(self, dx: int, dy: int) -> None:  # noqa: ARG002 - as every picker has it
-        """There is one thing here: up and down lead out."""
+        """Move to the neighbouring panes: this one has a single item."""
         if dy > 0:
             self.screen.focus_next()
         elif dy < 0:
@@ -89,7 +87,7 @@ class IncidentHead(ItemPage):
 
 
 class IncidentDetail(ItemPage):
-    """The page about the incident that the screen is about."""
+    """The page about the selected incident."""
 
     DEFAULT_CSS = "IncidentDetail { width: 1fr; height: 1fr; }"
 
@@ -97,26 +95,24 @@ class IncidentDetail(ItemPage):
         super().__init__(id="incident")
         self.ident: str | None = None
         self.with_moments = False
-        """Whether the timeline is in here: there is no room for it beside."""
+        """True if it contains the timeline, because there is no room beside it."""
 
     def incident(self) -> Incident | None:
-        """What it is about."""
+        """The shown incident."""
         return None if self.ident is None else self.view_state.snapshot.incident(self.ident)
 
     def made_for(self) -> Hashable:
-        """What was reported, and which of it is shown."""
         question = self.view_state.questions.get(self.ident)
         return id(self.view_state.snapshot), self.ident, self.with_moments, question and question.version
 
     def action_move(self, dx: int, dy: int) -> None:
-        """Up from the first thing leads to the sentence."""
+        """Move the cursor; up from the first item leads to the sentence."""
         if dy < 0 and self.at == 0:
             self.screen.focus_previous()
         else:
             super().action_move(dx, dy)
 
     def parts(self, width: int) -> Iterator[Row | PageItem]:
-        """The sections, what is needed first on top."""
         incident = self.incident()
         if incident is None:
             return

@@ -1,4 +1,4 @@
-"""Every incident of the session in a line, the newest first; where there is none, what is watched."""
+"""Every incident of the session in one line, the newest first; without incidents, what is watched."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ MAX_NAMED_PLACES = 5
 
 
 def standing_of(incident: Incident, *, named: bool = False) -> str:
-    """`resolved`, `acknowledged 08:33`, or nothing for one that wants to be looked at.
+    """`resolved`, `acknowledged 08:33`, or "" for an incident that needs attention.
 
-    `named`: with who acknowledged it.
+    `named`: include who acknowledged it.
     """
     if incident.over:
         return "resolved"
@@ -32,7 +32,7 @@ def standing_of(incident: Incident, *, named: bool = False) -> str:
 
 
 class IncidentList(ItemPage):
-    """One thing an incident."""
+    """One item per incident."""
 
     DEFAULT_CSS = "IncidentList { height: 2; }"
 
@@ -40,14 +40,12 @@ class IncidentList(ItemPage):
         super().__init__(id="incidents")
 
     def made_for(self) -> Hashable:
-        """What was reported; where nothing was, also what is watched."""
         reported = self.view_state.snapshot
         return id(reported), None if reported.incidents else watching(
             self.view_state.fleet, self.view_state.session.packs
         )
 
     def parts(self, width: int) -> Iterator[Row | PageItem]:
-        """A line each."""
         reported, wall = self.view_state.snapshot, self.view_state.wall()
         if not reported.incidents:
             yield heading("Incidents", width, self.look)
@@ -69,7 +67,7 @@ class IncidentList(ItemPage):
             yield PageItem(incident.id, (row,), incident.cause, clean(incident.headline))
 
     def _line(self, incident: Incident, wall: float, width: int, *, marked: bool) -> Row:
-        """One incident; `marked`: the screen shows this one while another pane has the cursor."""
+        """One incident; `marked`: the screen shows it while another pane has the cursor."""
         look, stands = self.look, standing_of(incident)
         sure = look.dim if stands else look.strong
         age = age_text(max(0.0, wall - incident.first)).rjust(4)
@@ -85,7 +83,7 @@ class IncidentList(ItemPage):
         return (*head, Segment(fit(incident.headline, room), sure))
 
     def incident(self) -> Incident | None:
-        """The one under the cursor."""
+        """The incident under the cursor."""
         thing = self.chosen()
         return None if thing is None else self.view_state.snapshot.incident(str(thing.key))
 
@@ -97,7 +95,7 @@ ENDED = (
 
 
 def nothing_wrong(seen: Watching, width: int, look: StyleSet) -> Iterator[Row]:
-    """That there is no incident, and how much that is worth: what is watched, and what cannot be seen."""
+    """Text for no incident and what that is worth: what is watched, and what is not visible."""
     yield ()
     if seen.files and seen.rules:
         yield (Segment(" "), look.mark("ok"), Segment(" No incidents detected.", look.strong))
@@ -124,7 +122,7 @@ def nothing_wrong(seen: Watching, width: int, look: StyleSet) -> Iterator[Row]:
 
 
 def nothing_found(seen: Watching, folder: LogFolder, width: int, look: StyleSet) -> Iterator[Row]:
-    """That the logs hold no incident, or none so far, and what could not be read of them."""
+    """Text for logs without an incident (so far), and what could not be read."""
     yield ()
     read = folder.read_share >= 1.0 and not folder.trouble
     mark = look.mark("ok" if read else "unknown")

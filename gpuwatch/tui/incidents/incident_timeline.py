@@ -1,4 +1,4 @@
-"""The time line of an incident: what happened when, to how many ranks; and the ranks as a strip."""
+"""The timeline of an incident: what happened when, to how many ranks; and the ranks as a strip of signs."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ PARTS: dict[Part, tuple[Severity, str]] = {
     "unlogged": ("unknown", "no log"),
     "quiet": ("ok", "no error so far"),
 }
-"""What a rank had to do with it, the gravest first."""
+"""The part that a rank had in the incident, the most severe first."""
 FIRST_DATE_S = 1e8
-"""Unix seconds; a smaller number is no date, as the seconds since boot before a kernel's line."""
+"""Unix seconds; a smaller number is no date, such as the seconds since boot in a kernel line."""
 UNDATED = f"{'undated':16}  "
 STRIP_LINES = 4
 STRIP_STEP = 8
-"""Signs between two gaps: a node has eight GPUs as a rule."""
+"""Signs between two gaps: a node usually has eight GPUs."""
 ACROSS = (64, 32, 16)
-"""Signs of a line."""
+"""Possible numbers of signs in a line."""
 
 
 def moment_things(incident: Incident, width: int, look: StyleSet) -> Iterator[Row | PageItem]:
-    """A thing for each moment: when, what, how often, and under it whose."""
+    """One item per moment: when, what, how often, and the ranks below it."""
     by_id = {alert.id: alert for alert in incident.alerts}
     for number, moment in enumerate(incident.timeline):
         cause = incident.cause is not None and moment.alert == incident.cause.id
@@ -56,7 +56,7 @@ def moment_things(incident: Incident, width: int, look: StyleSet) -> Iterator[Ro
 
 
 def parts_of(incident: Incident, world: int, unlogged: Container[int] = ()) -> list[Part]:
-    """What each rank had to do with it; `unlogged`: ranks of which no log is read."""
+    """The part of each rank in the incident; `unlogged`: ranks whose logs are not followed."""
     followers = {
         rank for moment in incident.timeline if moment.until >= incident.first for rank in moment.ranks
     }
@@ -83,7 +83,7 @@ def part_mark(part: Part, look: StyleSet) -> Segment:
 
 
 def world_of(incident: Incident, fleet: Fleet) -> int:
-    """How many ranks the job has, as its processes state, or at least as its alerts show."""
+    """The job's world size, as its processes report it, or at least as its alerts show."""
     processes = [p for node in fleet.nodes.values() for p in node.processes if p.world_size is not None]
     sizes = [p.world_size or 0 for p in processes if incident.job is None or p.job == incident.job]
     ranks = [rank for moment in incident.timeline for rank in moment.ranks]
@@ -91,7 +91,7 @@ def world_of(incident: Incident, fleet: Fleet) -> int:
 
 
 def rank_rows(incident: Incident, fleet: Fleet, width: int, look: StyleSet) -> Iterator[Row]:
-    """The ranks as a strip of signs, several a cell in a large job, the gravest of them."""
+    """The ranks as a strip of signs; in a large job a cell stands for several and shows the most severe."""
     world = world_of(incident, fleet)
     parts = parts_of(incident, world, ranks_without_log(fleet.nodes.values(), incident.job, world))
     if len(parts) < 2:
@@ -115,7 +115,7 @@ def rank_rows(incident: Incident, fleet: Fleet, width: int, look: StyleSet) -> I
 
 
 class IncidentMoments(ItemPage):
-    """The time line beside the detail, where there is room."""
+    """The timeline beside the detail, if there is room."""
 
     DEFAULT_CSS = "IncidentMoments { width: 1fr; height: 1fr; margin: 0 0 0 2; }"
 
@@ -124,15 +124,13 @@ class IncidentMoments(ItemPage):
         self.ident: str | None = None
 
     def incident(self) -> Incident | None:
-        """What it is about."""
+        """The shown incident."""
         return None if self.ident is None else self.view_state.snapshot.incident(self.ident)
 
     def made_for(self) -> Hashable:
-        """What was reported, and which of it is shown."""
         return id(self.view_state.snapshot), self.ident
 
     def parts(self, width: int) -> Iterator[Row | PageItem]:
-        """The moments, then the ranks."""
         incident = self.incident()
         if incident is None:
             return

@@ -1,4 +1,4 @@
-"""Screen 4: what failed first, why and what to do; below, every alert."""
+"""Screen 4: what failed first, why, and what to do; below it, every alert."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from gpuwatch.tui.toolkit.styles import clean
 FRAME_LINES = 3
 """Status (2) and footer."""
 BESIDE_COLUMNS = 110
-"""From this width on the time line stands beside the detail."""
+"""From this width, the timeline is beside the detail."""
 MAX_LISTED = 5
-"""Incidents that are seen at once, at most."""
+"""Maximum number of incidents visible at once."""
 MIN_DETAIL_HEIGHT = 8
 
 
 class IncidentsScreen(LiveScreen):
-    """The incidents; the cursor of the list states which one is shown whole."""
+    """The incidents; the cursor of the list selects the one that is shown in full."""
 
     kind = "incidents"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -54,7 +54,6 @@ class IncidentsScreen(LiveScreen):
         self.body = Horizontal(self.detail, self.moments, id="incident-body")
 
     def compose(self) -> ComposeResult:
-        """Status, incidents, the chosen one, alerts, footer."""
         yield StatusLine(id="status")
         yield self.incidents
         yield self.head
@@ -63,7 +62,7 @@ class IncidentsScreen(LiveScreen):
         yield KeysLine(self.kind)
 
     def on_mount(self) -> None:
-        """Start on the incident that was asked for, else on the one that matters most."""
+        """Start on the requested incident, else on the most important one."""
         leading = self.cockpit.view_state.snapshot.leading
         if ident := self._asked or (leading.id if leading else None):
             self.incidents.go_to(ident)
@@ -71,12 +70,12 @@ class IncidentsScreen(LiveScreen):
         (self.head if self.head.display else self.incidents).focus()
 
     def show(self, ident: str) -> None:
-        """Put the cursor on an incident."""
+        """Move the cursor to an incident."""
         self.incidents.go_to(ident)
         self.pull()
 
     def arrange_parts(self) -> None:
-        """The chosen incident gets the room; the lists what they need of the rest."""
+        """Give the selected incident most of the height; the lists get what they need of the rest."""
         room = self.size.height - FRAME_LINES
         reported = self.cockpit.view_state.snapshot
         some = bool(reported.incidents)
@@ -109,7 +108,7 @@ class IncidentsScreen(LiveScreen):
     # ---- what the cursor is on
 
     def incident(self) -> Incident | None:
-        """The incident that is shown."""
+        """The shown incident."""
         return self.detail.incident()
 
     def alert(self) -> Alert | None:
@@ -122,17 +121,14 @@ class IncidentsScreen(LiveScreen):
         return incident.cause if incident else None
 
     def explained(self) -> str:
-        """The class of the alert under the cursor."""
         alert = self.alert()
         return alert.code if alert else ""
 
     def node_name(self) -> str | None:
-        """The node of the alert under the cursor."""
         alert = self.alert()
         return alert.node if alert else None
 
     def action_target(self) -> ActionTarget | None:
-        """The incident that is shown; on the list of alerts the alert under the cursor."""
         alert, incident = self.alert(), self.incident()
         if self.focused is self.alerts and alert is not None:
             return about_alert(self.cockpit.view_state.snapshot, alert)
@@ -158,7 +154,7 @@ class IncidentsScreen(LiveScreen):
             self.cockpit.show_alert(alert, self.incident())
 
     def idle(self) -> frozenset[str]:
-        """Without an incident there is nothing to acknowledge or to step through."""
+        """Without an incident there is nothing to acknowledge or step through."""
         incident, on_list = self.incident(), self.focused is self.alerts
         reported = self.cockpit.view_state.snapshot
         idle = set() if on_list else {"silence"}
@@ -172,7 +168,6 @@ class IncidentsScreen(LiveScreen):
         return frozenset(idle)
 
     def step_back(self) -> bool:
-        """Show all alerts again."""
         if not self.alerts.only_firing:
             return False
         self.action_unhealthy()
@@ -181,7 +176,7 @@ class IncidentsScreen(LiveScreen):
     # ---- gestures
 
     def action_acknowledge(self) -> None:
-        """The incident, or on the list of alerts the alerts under the cursor."""
+        """Acknowledge the incident, or in the list of alerts those under the cursor."""
         session, incident = self.cockpit.view_state.session, self.incident()
         meant: tuple[Alert | Incident, ...] = (incident,) if incident else ()
         if self.focused is self.alerts:
@@ -191,7 +186,7 @@ class IncidentsScreen(LiveScreen):
         self.cockpit.pump()
 
     def action_silence(self) -> None:
-        """Report no more, or again, of the alert's code at its place; of a folded line's, wherever it is."""
+        """Silence or unsilence the alert's code at its place; for a folded line at every place."""
         session, undo = self.cockpit.view_state.session, self.cockpit.key_of("incident.silence")
         if self.focused is not self.alerts:
             pane = self.cockpit.key_of("pane.next")
@@ -216,12 +211,12 @@ class IncidentsScreen(LiveScreen):
         self.pull()
 
     def action_next_rank(self) -> None:
-        """The line of the next rank of this incident."""
+        """Open the log line of the next rank of this incident."""
         if incident := self.incident():
             self.cockpit.show_rank_of(incident)
 
     def action_next_mode(self, step: int) -> None:  # noqa: ARG002 - there is one other way to show it
-        """The logs of all ranks around the second of what the cursor is on."""
+        """Open the logs of all ranks around the time of the item under the cursor."""
         incident, alert = self.incident(), self.alert()
         if incident is not None:
             self.cockpit.show_ranks_of(incident, alert)

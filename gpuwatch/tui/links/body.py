@@ -1,4 +1,4 @@
-"""What stands beneath the head of the links screen, and how it shares the room."""
+"""The part below the head of the links screen, and its layout."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from gpuwatch.tui.toolkit.live_screen import set_height, set_width
 Stage: TypeAlias = Literal["start", "inventory", "results"]
 Pane: TypeAlias = Literal["link", "verdict", "collectives", "nodes", "probes"]
 BESIDE_COLUMNS = 120
-"""From this width on the verdict stands beside the matrix."""
+"""From this width, the verdict is beside the matrix."""
 SHORT_ROWS = 32
-"""Under this height there is room for one thing beneath the matrix."""
+"""Below this height, only one pane fits beneath the matrix."""
 MAX_LISTED = 6
-"""Probes that are seen at once, at most."""
+"""Maximum number of probes visible at once."""
 MIN_RIGHT_WIDTH = 46
 """Columns that the verdict beside the matrix needs."""
 MIN_MATRIX_HEIGHT = 8
@@ -32,7 +32,7 @@ CELL_LINES, SHORT_CELL_LINES = 9, 6
 
 
 def panes(screen: Size, probes: int) -> tuple[Pane, ...]:
-    """What `v` leads through on a screen of this size: what has no place of its own."""
+    """The panes that `v` cycles through on a screen of this size: those without a place of their own."""
     some = ("probes",) if probes > 1 else ()
     if screen.width >= BESIDE_COLUMNS:
         return "verdict", "nodes", *some
@@ -40,7 +40,7 @@ def panes(screen: Size, probes: int) -> tuple[Pane, ...]:
 
 
 class LinkBody(Container):
-    """The matrix with the link under its cursor, and the verdict, collectives, nodes and probes."""
+    """The matrix with the selected link, and the verdict, collectives, nodes and probes."""
 
     def __init__(self, view: LinkView) -> None:
         super().__init__(id="link-body")
@@ -55,19 +55,18 @@ class LinkBody(Container):
         self.right = Vertical(self.table, self.evidence, self.inventory, self.probes, id="link-right")
 
     def compose(self) -> ComposeResult:
-        """The matrix, and what stands beside or beneath it."""
         yield self.left
         yield self.right
 
     def arrange_parts(self, stage: Stage, pane: Pane, screen: Size, room: int, probes: int) -> None:
-        """Give every part its place.
+        """Place every part.
 
         Args:
-            stage: Which of its faces the screen has.
-            pane: What is seen beside or beneath the matrix.
+            stage: The screen's current stage.
+            pane: The pane beside or beneath the matrix.
             screen: The size of the whole screen.
-            room: Lines that are left.
-            probes: How many probes there are.
+            room: Remaining lines.
+            probes: Number of probes.
         """
         beside, short = screen.width >= BESIDE_COLUMNS, screen.height < SHORT_ROWS
         self.display = stage != "start" or bool(probes)
@@ -112,7 +111,7 @@ class LinkBody(Container):
         set_height(self.left, room if beside else height + cell)
 
     def _matrix_width(self, width: int) -> int:
-        """The width of the roomiest cells that leave enough to the verdict beside the matrix."""
+        """The width of the roomiest cells that leave enough for the verdict beside the matrix."""
         label, size = self.matrix.shape.label, self.matrix.shape.size
         most = width - MIN_RIGHT_WIDTH
         wanted = next((label + size * cell for cell in WIDTHS if label + size * cell <= most), 0)

@@ -1,4 +1,4 @@
-"""The collectives of a probe as a table, operation by size, and what each GPU does by itself."""
+"""The collectives of a probe as a table, operation by size, and the compute rate of each GPU."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpuwatch.tui.toolkit.styles import clean, fit
 LABEL = 15
 NARROWEST, WIDEST = 7, 11
 LOW_RATIO = 0.9
-"""A GPU under this part of the median of all is named."""
+"""A GPU below this fraction of the median of all is named."""
 CHECKS: tuple[tuple[str, str, float, Callable[[GpuResult], float | None]], ...] = (
     ("matmul", "TFLOP/s", 1e12, lambda gpu: gpu.matmul_flops),
     ("D2D", "GB/s", 1e9, lambda gpu: gpu.copy_bps),
@@ -27,12 +27,11 @@ CHECKS: tuple[tuple[str, str, float, Callable[[GpuResult], float | None]], ...] 
 
 
 class LinkTable(LinkPage):
-    """Operations under each other, sizes beside each other: bus bandwidth over the median time."""
+    """Rows: operations; columns: sizes; each with bus bandwidth above the median time."""
 
     DEFAULT_CSS: ClassVar[str] = "LinkTable { height: 8; }"
 
     def parts_of(self, results: Results, width: int) -> Iterator[Row | PageItem]:
-        """Both tables."""
         if results.request.collectives:
             yield heading("Collectives", width, self.look, "busbw GB/s over median time")
             yield from self._collectives(results, width)
@@ -82,7 +81,7 @@ class LinkTable(LinkPage):
         return f"{size_text(each.bytes)}: {rate_text(each.busbw_gb_per_s)} GB/s, {time_text(each.p50_s)}"
 
     def _beneath(self, results: Results, width: int) -> Iterator[Row]:
-        """What the table's signs mean, and what one NIC carried."""
+        """The legend of the table's signs, and the rate of one NIC."""
         look, glyphs = self.look, self.look.glyphs
         legend = f" {glyphs.right} all elements verified"
         if any(each.correct is False for each in results.collectives):

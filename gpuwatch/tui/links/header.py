@@ -1,4 +1,4 @@
-"""Over the links: which probe this is, how far it is, and the verdict in one sentence."""
+"""The head of the links screen: which probe, its progress, and the verdict in one sentence."""
 
 from __future__ import annotations
 
@@ -29,19 +29,17 @@ MAX_LINES = 5
 
 
 class LinkHead(LinkPage):
-    """A few lines; nothing in it can be chosen."""
+    """A few lines without selectable items."""
 
     DEFAULT_CSS: ClassVar[str] = "LinkHead { height: 2; background: $surface; overflow-y: hidden; }"
     can_focus = False
 
     def parts(self, width: int) -> Iterable[Row | PageItem]:
-        """What the screen is for, until there is a probe."""
         if self.view.results is None:
             return [(Segment(" Links: bandwidth and latency between ranks", self.look.strong),)]
         return super().parts(width)
 
     def parts_of(self, results: Results, width: int) -> Iterator[Row]:
-        """What it is, how far it is, what it comes to."""
         yield self._which(results, width)
         if not results.over and results.phase != "asking":
             yield self._progress(results, width)

@@ -23,11 +23,11 @@ from gpuwatch.tui.toolkit.styles import fit
 CLASS = {"same_node": "inside the node", "same_rail": "same rail", "cross_rail": "across rails"}
 LABEL, RAIL = 10, 5
 BARE_COLUMNS = 60
-"""Under this width numbers stand without the words around them."""
+"""Below this width, numbers have no labels."""
 
 
 class LinkCell(RebuiltPage, can_focus=False):
-    """Follows the cursor."""
+    """The panel for the cursor."""
 
     DEFAULT_CSS: ClassVar[str] = "LinkCell { height: 6; background: $surface; overflow-y: hidden; }"
 
@@ -42,21 +42,19 @@ class LinkCell(RebuiltPage, can_focus=False):
         return self.matrix.view
 
     def prepare(self) -> None:
-        """Make the lines when the cursor or the results moved."""
         built_for = (self.view.version, self.view.view, self.matrix.place, self.columns, id(self.look))
         if built_for != self._built_for:
             self._built_for = built_for
             super().prepare()
 
     def build(self, width: int) -> list[Row]:
-        """All lines."""
         results = self.view.results
         if results is None or not self.matrix.shape.size or not self.matrix.is_current:
             return []
         return list(self._lines(results, width))
 
     def links(self, *, back: bool = False) -> list[Peers]:
-        """What was measured there, or the other way round."""
+        """The links measured from source to destination, or with `back` the other way round."""
         if not self.matrix.is_current:
             return []
         a, b = self.matrix.place
@@ -95,7 +93,7 @@ class LinkCell(RebuiltPage, can_focus=False):
             yield (Segment(f" {words}", self.look.dim),)
 
     def _direction(self, name: str, links: list[Peers], width: int) -> Row:
-        """The worst of the links one way, with everything that is known of it."""
+        """The worst of the links in one direction, with everything known about it."""
         look = self.look
         left = [Segment(fit(f" {name}", LABEL), look.text)]
         if not links:
@@ -127,7 +125,10 @@ class LinkCell(RebuiltPage, can_focus=False):
         return tuple(row)
 
     def _rails(self, there: list[Peers], back: list[Peers], width: int) -> Iterator[Row]:
-        """Every rail's share, so that a bad NIC is distinguished from a bad node; the others in one line."""
+        """Yield every rail's share, so that a bad NIC can be distinguished from a bad node.
+
+        Other links in one line.
+        """
         look = self.look
         local = {seat.rank: seat.local for seat in self.view.board.seats}
         rails = [[each for each in links if each.pair.link == "same_rail"] for links in (there, back)]
@@ -156,7 +157,7 @@ class LinkCell(RebuiltPage, can_focus=False):
         return look.severity["warning"] if each.grade in ("low", "noisy") else look.badge["critical"]
 
     def _summary(self, name: str, links: list[Peers]) -> Row:
-        """Many links in one line: how many are bad, the worst and the best."""
+        """Many links in one line: the number of bad ones, the worst and the best."""
         look = self.look
         ratios = sorted(each.ratio for each in links if each.ratio is not None)
         bad = sum(each.grade in ("bad", "dead") for each in links)
@@ -175,7 +176,7 @@ class LinkCell(RebuiltPage, can_focus=False):
             yield from wrapped(error, width, self.look.severity["critical"])
 
     def _ends(self, results: Results, width: int) -> Iterator[Row]:
-        """Counters, transports and NICs of the two nodes."""
+        """Yield counters, transports and NICs of the two nodes."""
         look, board = self.look, self.view.board
         numbers = dict.fromkeys(self.matrix.place)
         nodes = [board.nodes[n] if self.view.view == "nodes" else board.seats[n].node for n in numbers]

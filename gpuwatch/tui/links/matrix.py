@@ -1,4 +1,4 @@
-"""Every link as one cell, from (row) to (column), between nodes or between ranks. One widget at any size."""
+"""Every link as one cell, from (row) to (column), between nodes or ranks. One widget for any size."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from gpuwatch.tui.toolkit.selectable_lines import SelectableLines
 from gpuwatch.tui.toolkit.styles import clean, fit
 
 WIDTHS = (6, 5, 4, 3, 2, 1)
-"""Columns of a cell, from roomy to dense."""
+"""Cell widths, from roomy to dense."""
 LEGIBLE_COLUMNS = 3
-"""A cell of so many columns holds a number; smaller ones are taken only where scrolling would hide most."""
+"""A cell of this width holds a number; smaller ones are used only if scrolling would hide most."""
 MAX_LABEL_WIDTH = 18
 MAX_HEADER_HEIGHT = 5
 MIN_LABEL_COLUMNS = 8
@@ -30,7 +30,7 @@ MAX_CELL_ROWS = 2
 
 @dataclass(frozen=True)
 class MatrixGeometry:
-    """Where cells are: pure geometry, worked out when the room or the nodes change."""
+    """The cells' positions: pure geometry, recomputed when the size or the nodes change."""
 
     size: int
     cell: int
@@ -39,7 +39,7 @@ class MatrixGeometry:
     header: int
     """Lines of the column names."""
     across: int
-    """Columns of the matrix that are in sight at once."""
+    """Columns of the matrix that are visible at once."""
 
     @property
     def lines(self) -> int:
@@ -60,7 +60,7 @@ def shape_of(size: int, labels: list[str], shorts: list[str], width: int, height
 
 
 class LinkMatrix(SelectableLines):
-    """Two pinned parts, title and column names, over the rows; the cursor walks over links."""
+    """Two pinned parts, title and column names, above the rows; the cursor moves over links."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*keys.LINK]
     DEFAULT_CSS: ClassVar[str] = "LinkMatrix { height: 8; }"
@@ -70,11 +70,11 @@ class LinkMatrix(SelectableLines):
         self.view = view
         self.measure: Measure = MEASURES[0]
         self.place = (0, 0)
-        """(source, destination) of the cursor, as numbers of nodes or ranks."""
+        """(source, destination) of the cursor, as indices of nodes or ranks."""
         self.room = MIN_LABEL_COLUMNS
-        """Lines that it may take; the screen sets it."""
+        """Lines that it may use; set by the screen."""
         self.left = 0
-        """The first column in sight."""
+        """The first visible column."""
         self.shape = MatrixGeometry(0, 1, 1, 4, 1, 1)
         self.labels: list[str] = []
         self.shorts: list[str] = []
@@ -87,7 +87,6 @@ class LinkMatrix(SelectableLines):
     # ---- what is shown
 
     def prepare(self) -> None:
-        """Work out geometry and cells again, where what they depend on moved."""
         view = self.view
         board, axis = view.board, view.view
         shaped_for = (id(board), axis, board.seats, self.columns, self.room)
@@ -120,15 +119,12 @@ class LinkMatrix(SelectableLines):
         )
 
     def count(self) -> int:
-        """Title, column names, rows."""
         return self.pinned + self.shape.lines
 
     def wanted_height(self) -> int:
-        """Lines that would show all of it."""
         return self.count()
 
     def key(self, line: int) -> Hashable:
-        """A row depends on the results and on the cursor."""
         here = (self.place, self.has_focus)
         if line < self.pinned:
             return self._made_for, self.left, here
@@ -136,7 +132,6 @@ class LinkMatrix(SelectableLines):
         return self._made_for, self.left, here if row == self.place[0] else self.place[1]
 
     def row(self, line: int, width: int) -> Row:
-        """The title, column names, or a row of cells."""
         if line == 0:
             return self._title(width)
         if line < self.pinned:
@@ -167,7 +162,7 @@ class LinkMatrix(SelectableLines):
         return joined(row)
 
     def _header(self, line: int) -> Row:
-        """Column names: in one line where they fit, else a letter a line."""
+        """Column names: on one line if they fit, else one letter per line."""
         shape, columns = self.shape, range(self.left, min(self.shape.size, self.left + self.shape.across))
         dim, strong = self.look.dim, self.look.strong
         out: list[Cell] = [(" " * shape.label, dim)]
@@ -209,11 +204,10 @@ class LinkMatrix(SelectableLines):
 
     @property
     def is_current(self) -> bool:
-        """Whether the layout is that of the board that is shown now; else the next paint makes it anew."""
+        """True if the layout belongs to the shown board; else the next paint recomputes it."""
         return self.shape.size == len(self.view.board.cells(self.view.view))
 
     def items(self) -> int:
-        """Cells in all."""
         return self.shape.size * self.shape.size
 
     def _clamp(self) -> None:
@@ -226,7 +220,7 @@ class LinkMatrix(SelectableLines):
             )
 
     def put(self, source: int, target: int) -> None:
-        """Put the cursor on a link, and show it."""
+        """Move the cursor to a link, and scroll to it."""
         self.place = (source, target)
         self._clamp()
         self.show_line(self.place[0] * self.shape.tall + self.pinned, span=self.shape.tall)
@@ -234,7 +228,7 @@ class LinkMatrix(SelectableLines):
         self.post_message(self.Moved(self))
 
     def put_on(self, source: int, target: int) -> None:
-        """The same by ranks, whatever the matrix is of."""
+        """Move the cursor to the link between two ranks, for any kind of matrix."""
         board = self.view.board
         places = {seat.rank: place for place, seat in enumerate(board.seats)}
         if source not in places or target not in places:
@@ -248,15 +242,12 @@ class LinkMatrix(SelectableLines):
             self.put(places[source], places[target])
 
     def action_move(self, dx: int, dy: int) -> None:
-        """An arrow key."""
         self.put(self.place[0] + dy, self.place[1] + dx)
 
     def action_pages(self, pages: float) -> None:
-        """A page of rows."""
         self.put(self.place[0] + int(pages * self.page() / self.shape.tall), self.place[1])
 
     def action_jump_to_end(self, item: int) -> None:
-        """The first or the last link."""
         last = self.shape.size - 1
         self.put(*((0, 0) if item >= 0 else (last, last)))
 
@@ -276,7 +267,7 @@ class LinkMatrix(SelectableLines):
     # ---- gestures
 
     def cycle_measure(self, step: int) -> None:
-        """The next way to write a link."""
+        """Switch to the next measure."""
         self.measure = MEASURES[(MEASURES.index(self.measure) + step) % len(MEASURES)]
         self.pull()
 
@@ -292,14 +283,13 @@ class LinkMatrix(SelectableLines):
             self.put(0, 0)
 
     def copy_text(self) -> str:
-        """Both ends of the link under the cursor."""
         if not self.labels:
             return ""
         return clean(f"{self.labels[self.place[0]]} -> {self.labels[self.place[1]]}")
 
 
 def axis_names(view: LinkView) -> tuple[list[str], list[str]]:
-    """The names of the rows, and what of them distinguish the columns."""
+    """The names of the rows, and the parts of them that distinguish the columns."""
     board = view.board
     if view.view == "ranks":
         labels = [f"{seat.node} {seat.local}" for seat in board.seats]

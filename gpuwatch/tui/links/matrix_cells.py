@@ -1,4 +1,4 @@
-"""What stands in one cell of the link matrix: a number, its colour, and a sign where there is trouble."""
+"""The content of one cell of the link matrix: a number, its colour, and a sign for a problem."""
 
 from __future__ import annotations
 
@@ -17,25 +17,28 @@ Measure: TypeAlias = Literal["share", "rate", "latency"]
 MEASURES: tuple[Measure, ...] = ("share", "rate", "latency")
 TITLES: dict[Measure, str] = {"share": "% of peers", "rate": "GB/s", "latency": "latency us"}
 CALM_STEP = 5
-"""The ramp's step of a link that is as good as its peers: trouble stands out."""
+"""The colour step of a normal link, so that problems stand out."""
 EVEN_RATIO = 0.95
-"""Under this an ok link is a little darker."""
+"""Below this ratio an ok link is slightly darker."""
 MIN_MARKED_WIDTH = 3
 """Cells wider than this have room for a sign beside the number."""
 
 
 def sign(grade: Grade, look: StyleSet) -> str:
-    """The mark of a link; none of one that is ok."""
+    """The sign of a link's grade; "" if ok."""
     return look.glyphs.link.get(grade, "")
 
 
 def number_width(cell: int) -> int:
-    """Columns of a cell that its number has: beside it a sign, and a gap to the next one."""
+    """Columns for the number in a cell: a sign, and a gap to the next cell, take the rest."""
     return max(1, cell - 2) if cell > MIN_MARKED_WIDTH else max(1, cell - 1)
 
 
 def short_value(value: float, room: int, most: int) -> str:
-    """A rate or latency in `room` columns, at worst in `most`; `++` is more than fits, never a share."""
+    """A rate or latency in `room` columns, at most in `most`; `++` means that it does not fit.
+
+    Never used for ratios.
+    """
     for columns in (room, most):
         thousands = [f"{value / 1000:.0f}k"] if value >= 999.5 else []
         for text in (rate_text(value), f"{value:.0f}", *thousands):
@@ -45,7 +48,7 @@ def short_value(value: float, room: int, most: int) -> str:
 
 
 class LinkCells:
-    """Cells of one width, measure and look; what looks alike is made once."""
+    """Cells of one width, measure and style; equal cells are created once."""
 
     def __init__(self, board: LinkBoard, measure: Measure, width: int, look: StyleSet) -> None:
         self._board, self._measure, self._width, self._look = board, measure, width, look

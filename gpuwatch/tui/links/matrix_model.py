@@ -1,7 +1,7 @@
-"""The pairs of a probe as arrays: what each link is worth, and the worst one between any two nodes.
+"""The pairs of a probe as arrays: the grade of each link, and the worst one between any two nodes.
 
-A job of 1,024 GPUs has 137,000 links, and some change in every frame while they are measured; so what is new
-is read once, and everything that depends on all of them is arithmetic over whole arrays.
+A job of 1,024 GPUs has 137,000 links, and some change in every frame during a measurement; so changes are
+read once, and everything that depends on all links is array arithmetic.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from gpuwatch.probe.results import PairResult, Results, Seat, Unreachable
 
 View: TypeAlias = Literal["nodes", "ranks"]
 GRADES: tuple[Grade, ...] = ("ok", "low", "noisy", "bad", "dead")
-"""From the best to what wants to be looked at first; `codes` holds places in it."""
+"""From the best to the worst; `codes` holds indices into it."""
 CODES = {grade: code for code, grade in enumerate(GRADES)}
 NOT_MEASURED = -1
 """No link was measured there."""
@@ -38,18 +38,18 @@ UNREACHED = -2
 NAN = float("nan")
 STEP, UNKNOWN_PERCENT = 1024, 1023
 FEW_CHANGES = 256
-"""Changes up to which each is read by itself."""
+"""Up to this many changes, each is read separately."""
 
 
 def kind_of(kind: int) -> tuple[Grade, float]:
-    """The grade and the ratio (NaN: not known) behind a number of `LinkBoard.kinds`."""
+    """The grade and the ratio (NaN: unknown) that a number of `LinkBoard.kinds` encodes."""
     code, percent = divmod(kind, STEP)
     return GRADES[code], NAN if percent == UNKNOWN_PERCENT else percent / 100
 
 
 @dataclass(frozen=True)
 class Peers:
-    """What one link is compared with, and what comes of it."""
+    """A link with its reference, and the result of the comparison."""
 
     pair: PairResult
     grade: Grade
@@ -59,26 +59,26 @@ class Peers:
 
 
 class LinkBoard:
-    """The links of one probe. `take` brings it up to date."""
+    """The links of one probe. `take` updates it."""
 
     def __init__(self) -> None:
         self.seats: list[Seat] = []
         self.nodes: list[str] = []
         self.pairs: list[PairResult] = []
         self.version = 0
-        """Moves when anything here did."""
+        """Increases with every change."""
         self.unreached: dict[tuple[int, int], Unreachable] = {}
         """(node, node) -> why the first cannot connect to the second."""
         self._clear()
 
     def _clear(self) -> None:
         self._place: dict[int, int] = {}
-        """Rank -> its place among the seats."""
+        """Rank -> its index among the seats."""
         self._groups: dict[object, int] = {}
         self._src, self._dst, self._group = array("i"), array("i"), array("i")
         self._rate, self._dead = array("d"), array("b")
         self._varies, self._own_cores = array("b"), array("b")
-        """Whether a link's repeats lie far apart; whether its ranks share the cores of a machine."""
+        """Whether a link's repeats vary widely; whether its ranks share the cores of a machine."""
         self._references: list[float | None] = []
         self._codes: NDArray[np.int8] = np.zeros(0, np.int8)
         self._ratios: NDArray[np.float64] = np.zeros(0)
@@ -88,7 +88,7 @@ class LinkBoard:
     # ---- what is new
 
     def take(self, results: Results) -> bool:
-        """Read what changed since the last time; True when anything did."""
+        """Read the changes since the last call; True if there were any."""
         moved = self._take_seats(results)
         pairs = list(results.pairs.values())
         if len(pairs) < len(self.pairs):
@@ -167,7 +167,10 @@ class LinkBoard:
         self._varies = array("b", varies.astype(np.int8).tobytes())
 
     def _group_of(self, pair: PairResult) -> int:
-        """What it is compared with: its class; inside of nodes the same two local ranks of other nodes."""
+        """The group that a link is compared with: its class.
+
+        Within nodes the same two local ranks of other nodes.
+        """
         key: object = pair.link
         if pair.link == "same_node" and len(self.nodes) >= ENOUGH_NODES:
             ends = (self._place.get(pair.src), self._place.get(pair.dst))
@@ -197,7 +200,7 @@ class LinkBoard:
         self._codes = codes
 
     def cells(self, view: View) -> NDArray[np.int32]:
-        """For every (source, destination) the place in `pairs` of the worst link, NOTHING, or UNREACHED."""
+        """For every (source, destination) the index in `pairs` of the worst link, NOTHING, or UNREACHED."""
         found = self._cells.get(view)
         if found is None:
             found = self._cells[view] = self._worst(view)
@@ -225,16 +228,16 @@ class LinkBoard:
     # ---- what painters ask
 
     def size(self, view: View) -> int:
-        """Rows of the matrix, and columns."""
+        """Number of rows and of columns of the matrix."""
         return len(self.nodes) if view == "nodes" else len(self.seats)
 
     def kinds(self, view: View, number: int, columns: slice) -> list[int]:
-        """Part of a row as numbers that state how a cell looks (`kind_of`), NOTHING, or UNREACHED."""
+        """Part of a row as numbers that encode a cell's look (`kind_of`), NOTHING, or UNREACHED."""
         found: list[int] = self._all_kinds(view)[number, columns].tolist()
         return found
 
     def places(self, view: View, number: int, columns: slice) -> list[int]:
-        """Part of a row as places in `pairs`, NOTHING, or UNREACHED."""
+        """Part of a row as indices in `pairs`, NOTHING, or UNREACHED."""
         found: list[int] = self.cells(view)[number, columns].tolist()
         return found
 
@@ -249,7 +252,7 @@ class LinkBoard:
         return kinds
 
     def peers(self, place: int) -> Peers:
-        """A link by its place in `pairs`."""
+        """A link by its index in `pairs`."""
         ratio = float(self._ratios[place])
         return Peers(
             self.pairs[place],
@@ -270,11 +273,11 @@ class LinkBoard:
         return sorted((self.peers(place) for place in found), key=lambda each: (each.pair.src, each.pair.dst))
 
     def worst(self) -> Peers | None:
-        """The link that wants to be looked at first."""
+        """The worst link."""
         return None if not self.pairs else self.peers(int(np.argmax(self._gravity())))
 
     def worst_of(self, name: str) -> Peers | None:
-        """The worst link with an end on a node that is named at the start of `name`."""
+        """The worst link with an end on the node at the start of `name`."""
         nodes = [node for node in self.nodes if name == node or name.startswith(f"{node} ")]
         if not nodes or not self.pairs:
             return None
@@ -286,10 +289,10 @@ class LinkBoard:
         )
 
     def _gravity(self) -> NDArray[np.float64]:
-        """By grade, and within a grade by ratio: the larger, the worse."""
+        """Severity by grade, and within a grade by ratio: larger is worse."""
         return np.asarray(self._codes * 10.0 - np.nan_to_num(self._ratios, nan=9.0), np.float64)
 
     def counts(self) -> dict[Grade, int]:
-        """How many links of each grade there are."""
+        """The number of links of each grade."""
         numbers: Sequence[int] = np.bincount(self._codes, minlength=len(GRADES)).tolist()
         return dict(zip(GRADES, numbers, strict=True))

@@ -1,4 +1,4 @@
-"""Which probe to make, and the probes that were made in this session."""
+"""The choice of a new probe, and the probes of this session."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ WISHES: tuple[tuple[str, str, str, ProbeRequest], ...] = (
 
 
 class LinkStart(ItemPage):
-    """The choice, in words of what is to be had."""
+    """The selection of the kind of probe, with descriptions."""
 
     DEFAULT_CSS: ClassVar[str] = "LinkStart { height: 1fr; }"
 
@@ -51,11 +51,9 @@ class LinkStart(ItemPage):
         super().__init__(id="link-start")
 
     def made_for(self) -> Hashable:
-        """The plan never changes."""
         return len(self.view_state.plan.nodes)
 
     def parts(self, width: int) -> Iterator[Row | PageItem]:
-        """A few lines, and three things to choose from."""
         look, nodes = self.look, len(self.view_state.plan.nodes)
         text = (
             f"A probe starts torch ranks on {counted(nodes, 'node')}, measures bandwidth and latency between "
@@ -72,13 +70,13 @@ class LinkStart(ItemPage):
         yield from legend(width, look)
 
     def request(self) -> ProbeRequest:
-        """What the cursor is on."""
+        """The probe request under the cursor."""
         thing = self.chosen()
         return next((request for key, _, _, request in WISHES if thing and key == thing.key), WISHES[0][3])
 
 
 def legend(width: int, look: StyleSet) -> Iterator[Row]:
-    """What the cells of the matrix mean: a link is measured by the best tenth of its own kind."""
+    """The legend of the matrix: a link is compared with the best tenth of its kind."""
     cells: tuple[tuple[str, Style, str], ...] = (
         (
             " 98 ",
@@ -101,7 +99,7 @@ def legend(width: int, look: StyleSet) -> Iterator[Row]:
 
 
 class LinkProbes(ItemPage):
-    """A line for every probe of the session, the newest first."""
+    """One line per probe of the session, the newest first."""
 
     DEFAULT_CSS: ClassVar[str] = "LinkProbes { height: 3; }"
 
@@ -110,11 +108,9 @@ class LinkProbes(ItemPage):
         self.view = view
 
     def made_for(self) -> Hashable:
-        """Every probe's state."""
         return self.view.at, tuple(each.results.version for each in self.view_state.session.probes)
 
     def parts(self, width: int) -> Iterator[Row | PageItem]:
-        """A line each."""
         look, wall = self.look, self.view_state.wall()
         probes = list(self.view_state.session.probes)
         opens, new = self.cockpit.key_of("move.open"), self.cockpit.key_of("links.new")
@@ -136,6 +132,6 @@ class LinkProbes(ItemPage):
             yield PageItem(number, ((*head, Segment(fit(sentence_of(results), room), look.text)),))
 
     def number(self) -> int | None:
-        """The probe under the cursor, as its place in the session's list."""
+        """The index of the probe under the cursor in the session's list."""
         thing = self.chosen()
         return thing.key if thing is not None and isinstance(thing.key, int) else None

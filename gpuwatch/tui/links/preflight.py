@@ -1,4 +1,4 @@
-"""Before anything is measured: what every node has, what would be done, and what stands against it."""
+"""Before a measurement: what every node has, the plan, and the obstacles."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ LABEL = 14
 
 
 class LinkGround(LinkPage):
-    """The question with what it is about; its first thing is the answer yes."""
+    """The question with its details; its first item is the answer yes."""
 
     DEFAULT_CSS: ClassVar[str] = "LinkGround { height: 1fr; }"
 
     def __init__(self, view: LinkView, *, id: str) -> None:  # noqa: A002 - textual's name
         super().__init__(view, id=id)
         self._asked: object = None
-        """The probe and phase that the cursor began with."""
+        """The probe and phase for which the cursor was set."""
 
     def prepare(self) -> None:
-        """A question that comes takes the cursor, which was on a node until then: Enter answers it."""
+        """Move the cursor to a new question, so that Enter answers it."""
         results = self.view.results
         asked = (self.view.at, results.phase if results is not None else None)
         if asked != self._asked:
@@ -42,7 +42,6 @@ class LinkGround(LinkPage):
         super().prepare()
 
     def parts_of(self, results: Results, width: int) -> Iterator[Row | PageItem]:
-        """What to answer, the plan, then the nodes."""
         if results.phase == "asking":
             yield from self._question(results, width)
         elif results.phase == "refused":
@@ -179,7 +178,7 @@ def _users_text(users: list[GpuUser]) -> str:
 
 
 def _facts_of(node: ProbedNode) -> Iterator[str]:
-    """What a node has, as `name NUL text`; nodes of one kind state the same."""
+    """What a node has, as `name NUL text`; nodes of one kind have the same."""
     inventory = node.inventory
     if inventory is None:
         return

@@ -11,21 +11,20 @@ from gpuwatch.tui.toolkit.rows import Row
 
 
 class LinkPage(ItemPage):
-    """Its lines are made again when the probe moved or another one is shown."""
+    """Rebuilds its lines when the probe changed or another one is shown."""
 
     def __init__(self, view: LinkView, *, id: str) -> None:  # noqa: A002 - textual's name
         super().__init__(id=id)
         self.view = view
 
     def made_for(self) -> Hashable:
-        """What was measured, and by which probe."""
         return self.view.version, self.view.at
 
     def parts(self, width: int) -> Iterable[Row | PageItem]:
-        """What subclasses report about the results; nothing while there are none."""
+        """The lines for the results; nothing while there are none."""
         results = self.view.results
         return () if results is None else self.parts_of(results, width)
 
     def parts_of(self, results: Results, width: int) -> Iterable[Row | PageItem]:
-        """All lines and things about these results."""
+        """All lines and items about these results."""
         raise NotImplementedError

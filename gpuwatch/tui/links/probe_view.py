@@ -1,4 +1,4 @@
-"""Which probe the screen is about, and a copy of its results that stands still while it is painted."""
+"""Which probe the screen shows, with a copy of its results that does not change during painting."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from gpuwatch.tui.model.view_state import ViewState
 
 
 class LinkView:
-    """Shared by the widgets of the links screen; `refresh` takes in what is new, once a frame."""
+    """Shared by the widgets of the links screen; `refresh` copies changes once per frame."""
 
     def __init__(self, view_state: ViewState) -> None:
         self._scene = view_state
         self.at: int | None = None
-        """Place of the probe in the session's list; None: a new one is being chosen."""
+        """Index of the probe in the session's list; None: a new one is being selected."""
         self.results: Results | None = None
         self.board = LinkBoard()
         self.view: View = "nodes"
         self.version = 0
-        """Moves when anything that is painted did."""
+        """Increases when anything that is painted changed."""
         self.newer = False
-        """The results are newer than the frozen view: they were not shown before."""
+        """True if the results are newer than the frozen view."""
         self._taken: tuple[int | None, int] | None = None
 
     @property
     def probing(self) -> Probing | None:
-        """The probe that is shown."""
+        """The shown probe."""
         probes = self._scene.session.probes
         return None if self.at is None or self.at >= len(probes) else probes[self.at]
 
     def show(self, at: int | None) -> None:
-        """Look at another probe, or at none."""
+        """Show another probe, or none."""
         if at != self.at:
             self.at, self.results, self._taken = at, None, None
             self.board = LinkBoard()
@@ -41,7 +41,7 @@ class LinkView:
         self.refresh()
 
     def refresh(self) -> None:
-        """Copy the results when they moved; a frozen view keeps what it has."""
+        """Copy the results if they changed; a frozen view keeps its copy."""
         probing = self.probing
         if probing is None:
             return
@@ -58,9 +58,9 @@ class LinkView:
 
 
 def still(results: Results) -> Results:
-    """A copy that is not written to. Each list is copied in one step, so the writer needs no lock.
+    """A copy that does not change. Each list is copied in one step, so the writer needs no lock.
 
-    The pairs stay the writer's: there may be 100,000, and the board takes its own copy of what is new.
+    The pairs stay the writer's: there may be 100,000, and the board copies what is new.
     """
     return replace(
         results,

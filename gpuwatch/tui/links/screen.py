@@ -1,4 +1,4 @@
-"""Screen 5: what the ranks of a job would get from each other, measured on demand, and who is to blame."""
+"""Screen 5: the bandwidth and latency between the ranks of a job, measured on demand, and the culprit."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from gpuwatch.wire import NOT_RECORDED
 FRAME_LINES = 3
 """Status (2) and footer."""
 BEFORE: frozenset[Phase] = frozenset({"connecting", "asking", "refused"})
-"""Phases in which the nodes are all that there is to see."""
+"""Phases in which only the nodes can be shown."""
 
 
 class LinksScreen(LiveScreen):
-    """A probe from its plan to its verdict. Leaving the screen does not end it."""
+    """A probe from its plan to its verdict. Leaving the screen does not stop it."""
 
     kind = "links"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.LINKS]
@@ -41,12 +41,12 @@ class LinksScreen(LiveScreen):
         super().__init__()
         self.view = view
         self.pane: Pane | None = None
-        """What was asked to be seen beside or beneath the matrix; None: the first that there is."""
+        """The pane that the user selected beside or beneath the matrix; None: the first one."""
         self._stage: Stage | None = None
         self._can: object = None
-        """What the footer's keys were made for."""
+        """The state for which the footer's keys were computed."""
         self._led: int | None = None
-        """The probe whose culprit the cursor was put on."""
+        """The probe on whose culprit the cursor was put."""
         self.head = LinkHead(view, id="link-head")
         self.start = LinkStart()
         self.body = LinkBody(view)
@@ -54,7 +54,6 @@ class LinksScreen(LiveScreen):
         self.evidence, self.inventory = self.body.evidence, self.body.inventory
 
     def compose(self) -> ComposeResult:
-        """Status, head, what is chosen or measured, footer."""
         yield StatusLine(id="status")
         yield self.head
         yield self.start
@@ -62,7 +61,6 @@ class LinksScreen(LiveScreen):
         yield KeysLine(self.kind)
 
     def on_mount(self) -> None:
-        """Start on the newest probe."""
         if self.view.at is None and self.cockpit.view_state.session.probes:
             self.view.show(len(self.cockpit.view_state.session.probes) - 1)
         self.arrange_parts()
@@ -70,7 +68,7 @@ class LinksScreen(LiveScreen):
     # ---- what is shown
 
     def stage(self) -> Stage:
-        """Which of the three faces the screen has."""
+        """Which of its three stages the screen shows."""
         results = self.view.results
         if results is None:
             return "start"
@@ -78,16 +76,15 @@ class LinksScreen(LiveScreen):
         return "inventory" if results.phase in BEFORE or (results.over and not measured) else "results"
 
     def panes(self) -> tuple[Pane, ...]:
-        """What `v` leads through."""
+        """The panes that `v` cycles through."""
         return panes(self.size, len(self.cockpit.view_state.session.probes))
 
     def shown_pane(self) -> Pane:
-        """What is seen of these."""
+        """The pane that is shown."""
         some = self.panes()
         return self.pane if self.pane in some else some[0]
 
     def arrange_parts(self) -> None:
-        """Give every part its room."""
         self.view.refresh()
         stage = self.stage()
         self.head.prepare()
@@ -105,12 +102,12 @@ class LinksScreen(LiveScreen):
         self._lead()
 
     def _focus_main(self) -> None:
-        """Enter answers what the screen is about."""
+        """Focus the part whose Enter key is expected now."""
         results = self.matrix if self.body.left.display else self.evidence
         {"start": self.start, "inventory": self.inventory, "results": results}[self.stage()].focus()
 
     def _lead(self) -> None:
-        """Put the cursor on the worst link once, when the verdict is there."""
+        """Move the cursor to the worst link once, when the verdict arrives."""
         results = self.view.results
         if results is None or not results.over or self._led == self.view.at or not self.body.left.display:
             return
@@ -122,7 +119,7 @@ class LinksScreen(LiveScreen):
     # ---- gestures
 
     def action_new_probe(self) -> None:
-        """Choose another one; the old ones stay in the list."""
+        """Select a new probe; the old ones stay in the list."""
         probing = self.running()
         if probing is not None:
             self.notify(f"a probe is running; {self.cockpit.key_of('links.cancel')} cancels it", timeout=4)
@@ -131,7 +128,7 @@ class LinksScreen(LiveScreen):
         self.pull()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Nothing can be ended where nothing runs, and nothing begun beside what does."""
+        """Disable "cancel" if nothing runs, and "new" while a probe runs."""
         if action == "cancel_probe":
             return self.running() is not None
         if action == "new_probe":
@@ -145,7 +142,7 @@ class LinksScreen(LiveScreen):
         return frozenset() if self.view.results is not None else frozenset({"next_mode", "pane", "zoom"})
 
     def running(self) -> int | None:
-        """The place of a probe that has not ended."""
+        """The index of a probe that has not ended."""
         probes = self.cockpit.view_state.session.probes
         return next((at for at, each in enumerate(probes) if not each.results.over), None)
 
@@ -163,7 +160,7 @@ class LinksScreen(LiveScreen):
         self.pull()
 
     def action_cancel_probe(self) -> None:
-        """End the probe that runs, on all nodes."""
+        """Cancel the running probe, on all nodes."""
         running = self.running()
         if running is None:
             return
@@ -172,7 +169,6 @@ class LinksScreen(LiveScreen):
         self.pull()
 
     def step_back(self) -> bool:
-        """From the question: no. From the choice of a new one: to the newest."""
         results, probing = self.view.results, self.view.probing
         if results is not None and probing is not None and results.phase == "asking":
             probing.cancel()
@@ -242,7 +238,7 @@ class LinksScreen(LiveScreen):
         self.cell.pull()
 
     def action_next_item(self, step: int) -> None:
-        """The probe before, or the next one."""
+        """Show the previous or the next probe."""
         probes = self.cockpit.view_state.session.probes
         if probes:
             at = len(probes) if self.view.at is None else self.view.at
@@ -250,23 +246,22 @@ class LinksScreen(LiveScreen):
             self.pull()
 
     def action_next_mode(self, step: int) -> None:
-        """Links as shares of their peers, as rates, as latencies."""
+        """Show links as ratios to their peers, as rates, or as latencies."""
         self.matrix.cycle_measure(step)
 
     def action_zoom(self) -> None:
-        """Links between nodes, or between ranks."""
+        """Show links between nodes, or between ranks."""
         if len(self.view.board.nodes) > 1:
             self.matrix.turn("ranks" if self.view.view == "nodes" else "nodes")
             self.pull()
 
     def action_pane(self, step: int) -> None:
-        """The next of what is beside or beneath the matrix."""
+        """Show the next pane beside or beneath the matrix."""
         some = self.panes()
         self.pane = some[(some.index(self.shown_pane()) + step) % len(some)]
         self.pull()
 
     def node_name(self) -> str | None:
-        """The source of the link under the cursor."""
         board = self.view.board
         if not board.seats or not self.body.left.display:
             return None

@@ -1,4 +1,4 @@
-"""Why the verdict is what it is: who is to blame with the numbers, alerts, counters, and what to do."""
+"""The grounds of the verdict: the culprit with its numbers, alerts, counters, and what to do."""
 
 from __future__ import annotations
 
@@ -20,12 +20,11 @@ MAX_COUNTERS = 12
 
 
 class LinkEvidence(LinkPage):
-    """Culprits first; a culprit can be chosen, which puts the matrix's cursor on it."""
+    """Culprits first; selecting one moves the matrix's cursor to it."""
 
     DEFAULT_CSS: ClassVar[str] = "LinkEvidence { height: 1fr; }"
 
     def parts_of(self, results: Results, width: int) -> Iterator[Row | PageItem]:
-        """The sections."""
         verdict = results.verdict
         yield heading("Evidence", width, self.look)
         if verdict is None:

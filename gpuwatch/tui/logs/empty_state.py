@@ -1,4 +1,4 @@
-"""Why there is no log to show, and what the person can do about it."""
+"""Explains why there is no log to show, and what the user can do about it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts of the logs screen: which views they show, and how they share the room."""
+"""The layout of the logs screen: which views it shows, and how they share the space."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from gpuwatch.tui.logs.workspace.workspace import LogWorkspace, OpenRequest
 from gpuwatch.tui.toolkit.live_screen import LiveScreen
 
 FRAME_LINES = 4
-"""Status (2), the line about the choice, footer."""
+"""Status (2), the line about the selection, footer."""
 
 
 class LogsLayout(LiveScreen):
-    """Panes with the logs of the workspace, under the choice, over a list."""
+    """Panes with the logs of the workspace, under the selection, above a list."""
 
     kind = "logs"
 
     def __init__(
         self, workspace: LogWorkspace, wanted: OpenRequest | None = None, about: Incident | None = None
     ) -> None:
-        """Show the workspace.
+        """Create the screen for a workspace.
 
         Args:
-            workspace: What was chosen before; it survives this screen.
-            wanted: What to open on it first.
-            about: The incident that was shown on the screen before.
+            workspace: The earlier selection; it survives this screen.
+            wanted: What to open first.
+            about: The incident that was shown on the previous screen.
         """
         super().__init__()
         self.workspace = workspace
@@ -48,7 +48,6 @@ class LogsLayout(LiveScreen):
         self._last = self.grid.panes[0]
 
     def compose(self) -> ComposeResult:
-        """Status, choice, prompt, panes, results, footer."""
         yield StatusLine(id="status")
         yield self.bar
         yield self.prompt
@@ -57,7 +56,7 @@ class LogsLayout(LiveScreen):
         yield KeysLine(self.kind)
 
     def on_mount(self) -> None:
-        """Open what was asked for, else what was chosen last, else what failed."""
+        """Open what was requested, else the last selection, else what failed."""
         self.prompt.display = self.results.display = False
         for pane in self.grid.panes:
             pane.empty = self._why_empty
@@ -80,7 +79,6 @@ class LogsLayout(LiveScreen):
         self.pull()
 
     def on_unmount(self) -> None:
-        """Nobody looks any more."""
         self.workspace.leave()
 
     def _why_empty(self) -> list[str]:
@@ -89,7 +87,7 @@ class LogsLayout(LiveScreen):
     # ---- once a frame
 
     def arrange_parts(self) -> None:
-        """Take in what came, and give every pane its view."""
+        """Process what was received, and give every pane its view."""
         workspace = self.workspace
         workspace.pull()
         if not workspace.sources:
@@ -106,29 +104,27 @@ class LogsLayout(LiveScreen):
 
     @property
     def pane(self) -> LogPane:
-        """The pane that has the keys, or had them last."""
+        """The pane that has, or last had, the focus."""
         if isinstance(self.focused, LogPane):
             self._last = self.focused
         return self._last if self._last.display else self.grid.panes[0]
 
     @property
     def view(self) -> View | None:
-        """What that pane looks at."""
+        """The view of that pane."""
         return self.pane.view
 
     def node_name(self) -> str | None:
-        """The node whose log the cursor is in."""
         view = self.view
         if view is None or not view.feed.base <= view.cursor < view.feed.end:
             return None
         return view.feed.place(view.cursor)[0].node
 
     def copy_text(self) -> str:
-        """The line under the cursor."""
         return self.results.copy_text() if self.focused is self.results else self.pane.copy_text()
 
     def show_line(self, source: LogSource, offset: int) -> None:
-        """Go to a line: in its pane, which is opened where it is not shown."""
+        """Jump to a line in its pane, which is opened if necessary."""
         workspace = self.workspace
         if workspace.mode != "panes":
             workspace.set_mode("panes")
@@ -149,7 +145,7 @@ class LogsLayout(LiveScreen):
         self.pull()
 
     def show_list(self, *, of_bookmarks: bool) -> None:
-        """Show the bookmarks, or what the search found."""
+        """Show the list of bookmarks, or of search hits."""
         self.results.of_bookmarks = of_bookmarks
         self.results.at = 0
         self.results.display = True

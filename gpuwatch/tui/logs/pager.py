@@ -1,4 +1,4 @@
-"""What is loaded of a file, in the person's own pager: a file that only they can read, gone afterwards."""
+"""Opens the loaded part of a file in the user's pager, as a private file that is deleted afterwards."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 LINES_ABOVE = 10
-"""Lines that are shown above the one that it is about."""
+"""Lines shown above the target line."""
 
 
 def pager_command(environ: Mapping[str, str]) -> list[str]:
@@ -26,7 +26,7 @@ def pager_command(environ: Mapping[str, str]) -> list[str]:
 
 
 def page(lines: Iterable[str], line: int, command: Sequence[str]) -> int:
-    """Show lines in the pager, the given one (from 1) near the top; returns when it was left.
+    """Show lines in the pager, line number `line` (from 1) near the top; blocks until the user quits it.
 
     Returns:
         The pager's exit status.

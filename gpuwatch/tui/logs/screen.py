@@ -1,4 +1,4 @@
-"""Screen 3: the logs of ranks beside each other, or merged in the order of time."""
+"""Screen 3: the logs of ranks side by side, or merged by time."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class LogsScreen(LogsLayout):
     # ---- the prompt
 
     def ask(self, purpose: Purpose, text: str = "") -> None:
-        """Ask for a line, under the choice; the panes stay in sight."""
+        """Open the text field under the selection; the panes stay visible."""
         self._last = self.pane
         self.prompt.ask(purpose, text)
 
@@ -66,7 +66,7 @@ class LogsScreen(LogsLayout):
             self._close_prompt()
 
     def _try(self, act: Callable[[], str | None]) -> bool:
-        """Do it, and report beside what was typed what it comes to, or why it cannot be done."""
+        """Run an input; show its result, or why it failed, beside the text."""
         try:
             self.prompt.report("", act() or "")
         except WRONG as error:
@@ -104,7 +104,6 @@ class LogsScreen(LogsLayout):
             self.action_zoom()
 
     def step_back(self) -> bool:
-        """Out of what is open on this screen, one thing at a time."""
         workspace = self.workspace
         if self.prompt.display:
             self._close_prompt()
@@ -128,31 +127,31 @@ class LogsScreen(LogsLayout):
         return True
 
     def action_choose_logs(self) -> None:
-        """Other ranks or nodes."""
+        """Select other ranks or nodes."""
         self.ask("choose", self.workspace.text)
 
     def action_filter_lines(self) -> None:
-        """Keep or leave out lines."""
+        """Set a filter that keeps or hides lines."""
         search = self.workspace.hunt.search
         self.ask("filter", self.opened.filter_text or (search.pattern.pattern if search else ""))
 
     def action_go_to_time(self) -> None:
-        """To a time."""
+        """Ask for a time."""
         self.ask("time")
 
     def action_level(self) -> None:
-        """All lines, warnings and worse, or errors alone."""
+        """Show all lines, warnings and worse, or errors only."""
         self.opened.next_level()
         self.pull()
 
     def action_minutes(self, minutes: int) -> None:
-        """A minute before or after."""
+        """Move by minutes."""
         at = self.opened.time if self.opened.time is not None else self.cockpit.view_state.wall()
         self.opened.go_to_time(at + 60 * minutes)
         self.pull()
 
     def action_next_mode(self, step: int) -> None:
-        """One by one, merged, all ranks merged."""
+        """Switch between single files, merged files, and all ranks merged."""
         some = len(self.workspace.sources) > 1 and not self.workspace.led
         modes = [mode for mode in MODES if mode != "merged" or some]
         at = modes.index(self.workspace.mode) if self.workspace.mode in modes else 0
@@ -161,35 +160,35 @@ class LogsScreen(LogsLayout):
         self.pull()
 
     def action_next_rank(self) -> None:
-        """The line of the next rank of the incident that led here, else of the one that matters most."""
+        """Open the log line of the next rank of the incident that led here, or of the most important one."""
         self.cockpit.show_next_rank()
 
     def action_next_item(self, step: int) -> None:
-        """The logs before or after the ones that are shown."""
+        """Show the previous or next page of the selected logs."""
         self.workspace.turn(step, self.grid.room)
         self.pull()
 
     def action_zoom(self) -> None:
-        """This pane alone, or all of them."""
+        """Show this pane alone, or all panes."""
         self.grid.zoomed = not self.grid.zoomed
         self.pull()
 
     def action_next_error(self, step: int, warnings: int) -> None:
-        """The next or previous error or warning."""
+        """Jump to the next or previous error or warning."""
         view = self.view
         if view is not None:
             self.workspace.seek_bad(view, step, warnings=bool(warnings))
             self.pull()
 
     def action_hit(self, step: int) -> None:
-        """The next or previous line that the search found."""
+        """Jump to the next or previous search hit."""
         view = self.view
         if view is not None:
             self.workspace.seek_hit(view, step)
             self.pull()
 
     def action_bookmark(self) -> None:
-        """Set or take away a bookmark."""
+        """Set or remove a bookmark."""
         if self.view is not None:
             self.workspace.bookmarks.toggle(self.view)
             if trouble := self.workspace.bookmarks.trouble:
@@ -197,18 +196,18 @@ class LogsScreen(LogsLayout):
             self.pull()
 
     def action_next_bookmark(self, step: int) -> None:
-        """To the next or previous bookmark, by time."""
+        """Jump to the next or previous bookmark, by time."""
         at = self.view.time if self.view and self.view.time is not None else self.cockpit.view_state.wall()
         if mark := self.workspace.bookmarks.beside(at, step):
             self.show_line(mark.source, mark.line.offset)
 
     def action_bookmarks(self) -> None:
-        """All of them."""
+        """Show the list of bookmarks."""
         self.show_list(of_bookmarks=True)
         self.pull()
 
     def action_unfold(self) -> None:
-        """Open or close what the cursor is on."""
+        """Unfold or fold the row under the cursor."""
         if self.view is not None:
             self.view.unfold()
             self.pull()
@@ -224,12 +223,12 @@ class LogsScreen(LogsLayout):
         self.pull()
 
     def action_clocks(self) -> None:
-        """The time before each line, on our clock."""
+        """Show the time of each line on our clock, or hide it."""
         self.workspace.clocks = not self.workspace.clocks
         self.pull()
 
     def action_pager(self) -> None:
-        """What is loaded around here, in the person's own pager."""
+        """Open the loaded lines in the user's pager."""
         view, command = self.view, pager_command(os.environ)
         if view is None or not view.feed.end > view.feed.base:
             return

@@ -1,1 +1,4 @@
-"""What screens show, without widgets: the view, alerts, node summaries, the session's protocol."""
+"""The data that screens show, without widgets.
+
+The view state, alerts, node summaries, the session's protocol.
+"""

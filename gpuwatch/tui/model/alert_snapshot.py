@@ -1,4 +1,7 @@
-"""The alerts and incidents that the screens paint: as the book has them, or held still with a frozen view."""
+"""The alerts and incidents that the screens paint.
+
+Those of the alert book, or as of the freeze of the view.
+"""
 
 from __future__ import annotations
 
@@ -21,17 +24,17 @@ from gpuwatch.wire import Role
 Place = TypeVar("Place", str, int)
 Standing: TypeAlias = Literal["firing", "acknowledged", "silenced", "resolved"]
 STANDINGS: tuple[Standing, ...] = ("firing", "acknowledged", "resolved", "silenced")
-"""In the order in which they want to be looked at."""
+"""In display order."""
 ACTIVE: tuple[Standing, ...] = ("firing", "acknowledged")
-"""What counts: an acknowledged problem is still one."""
+"""An acknowledged problem still counts as active."""
 ROLES: tuple[Role, ...] = ("root", "first", "echo", "hint")
-"""What names a cause before what only follows."""
+"""In display order: alerts that name a cause before those that only follow."""
 FOLDED_FROM = 3
-"""So many alerts of one code are one line of the list."""
+"""From this number on, alerts of one code are folded into one line."""
 
 
 class Book(Protocol):
-    """What the screens need of `diagnose.alert_book.AlertBook`."""
+    """The parts of `diagnose.alert_book.AlertBook` that the screens need."""
 
     @property
     def alerts(self) -> Mapping[str, Alert]:
@@ -40,12 +43,12 @@ class Book(Protocol):
 
     @property
     def incidents(self) -> Sequence[Incident]:
-        """The newest first."""
+        """The incidents, the newest first."""
         ...
 
     @property
     def ended_jobs(self) -> Sequence[EndedJob]:
-        """Jobs that ended before their nodes were connected, the last one first."""
+        """Jobs that ended before their nodes were connected, the latest first."""
         ...
 
     @property
@@ -55,35 +58,35 @@ class Book(Protocol):
 
     @property
     def version(self) -> int:
-        """Moves when anything above did."""
+        """Increases with every change of the above."""
         ...
 
     def keep_hang_check(self, ident: str, hang_check: HangCheck, /) -> None:
-        """Keep the answer to which ranks an incident's ranks wait for."""
+        """Store the result of a hang query with its incident."""
         ...
 
 
 @dataclass(frozen=True)
 class AlertSnapshot:
-    """All that is reported at one moment. Alerts and incidents never change, so holding them is enough."""
+    """All alerts and incidents at one moment. They are immutable, so keeping references is enough."""
 
     alerts: Mapping[str, Alert] = field(default_factory=dict)
     incidents: Sequence[Incident] = ()
     firing: int = 0
-    """Alerts that fire, acknowledged ones among them; silenced ones do not count."""
+    """Number of alerts that fire, acknowledged ones included; silenced ones do not count."""
     criticals: int = 0
-    """Kinds of alerts that fire, errors among them: a cascade over 512 ranks is a handful."""
+    """Number of kinds of firing alerts of severity error and above: a failure of 512 ranks is a handful."""
     warnings: int = 0
     ended: Sequence[EndedJob] = ()
-    """Jobs that ended before their nodes were connected, the last one first."""
+    """Jobs that ended before their nodes were connected, the latest first."""
     checkpoints: Mapping[str | None, Checkpoint] = field(default_factory=dict)
     """Job -> its last checkpoint."""
     unnamed_node: str | None = None
-    """Where alerts are listed whose node is not known; None: nowhere."""
+    """The node under which alerts of unknown nodes are listed; None: nowhere."""
 
     @property
     def leading(self) -> Incident | None:
-        """The incident to look at: the newest active one that is not acknowledged, else the newest active.
+        """The most important incident: the newest active unacknowledged one, else the newest active one.
 
         An acknowledged incident stays in the banner until its cause is gone.
         """
@@ -92,13 +95,13 @@ class AlertSnapshot:
 
     @property
     def loudest(self) -> Alert | None:
-        """The worst alert that fires and is not acknowledged, of equals the newest; of warnings and worse."""
+        """The most severe firing and unacknowledged alert (warning and above); on a tie the newest."""
         firing = [a for a in self.alerts.values() if standing(a) == "firing" and a.severity != "info"]
         return min(firing, key=lambda alert: (ORDER.index(alert.severity), -alert.last), default=None)
 
     @property
     def error_lines(self) -> int:
-        """How many error lines no rule explains, those of ranks that train on among them."""
+        """Number of error lines that no rule matches, including those of ranks that continue to train."""
         own = [alert for alert in self.alerts.values() if alert.code == UNEXPLAINED]
         return sum(alert.count for alert in own if standing(alert) == "firing")
 
@@ -112,7 +115,7 @@ class AlertSnapshot:
         return next((each for each in self.incidents if each.id == ident), None)
 
     def at(self, node: str, gpu: int | None = None) -> list[Alert]:
-        """What was reported about a node, or about one of its GPUs: what fires first, then the newest."""
+        """The alerts of a node, or of one of its GPUs: firing ones first, then the newest."""
         own = [a for a in self.alerts.values() if self.listed_at(a) == node and (gpu is None or a.gpu == gpu)]
         return sorted(own, key=lambda each: (standing(each) != "firing", -each.last))
 
@@ -121,15 +124,18 @@ class AlertSnapshot:
         return self.unnamed_node if alert.node is None else alert.node
 
     def worst_by_node(self) -> dict[str, Alert]:
-        """Node -> the alert that fires there and is worst."""
+        """Node -> its most severe firing alert."""
         return self._worst(self.listed_at)
 
     def worst_by_rank(self) -> dict[int, Alert]:
-        """Rank -> the alert that fires there and is worst."""
+        """Rank -> its most severe firing alert."""
         return self._worst(lambda alert: alert.rank)
 
     def _worst(self, place: Callable[[Alert], Place | None]) -> dict[Place, Alert]:
-        """Of warnings and worse; of equals what names a cause, then the first."""
+        """Place -> its most severe alert (warning and above).
+
+        On a tie one that names a cause, then the first.
+        """
         found: dict[Place, Alert] = {}
         for alert in self.alerts.values():
             if standing(alert) == "firing" and alert.severity != "info" and (at := place(alert)) is not None:
@@ -144,7 +150,7 @@ def _gravity(alert: Alert) -> tuple[int, int, float]:
 def take_snapshot(
     book: Book, conditions: Mapping[str, Alert] = MappingProxyType({}), unnamed_node: str | None = None
 ) -> AlertSnapshot:
-    """What the book states now, and the conditions that no alert reports of."""
+    """A snapshot of the book, and of the conditions without an alert."""
     alerts = {**book.alerts, **conditions}
     firing = sum(standing(each) in ACTIVE for each in alerts.values())
     ended = tuple(book.ended_jobs)
@@ -153,9 +159,9 @@ def take_snapshot(
 
 
 def kinds(alerts: Iterable[Alert]) -> tuple[int, int]:
-    """The problems of some alerts: kinds that are active, critical ones and errors, then warnings.
+    """(number of active kinds of severity error and above, number of kinds of warnings).
 
-    This is the count of every screen. A failure of 512 ranks is a handful of kinds.
+    Every screen uses this count. A failure of 512 ranks is a handful of kinds.
     """
     active = [each for each in alerts if standing(each) in ACTIVE]
     bad = {each.code for each in active if each.severity in ("critical", "error")}
@@ -163,13 +169,13 @@ def kinds(alerts: Iterable[Alert]) -> tuple[int, int]:
 
 
 def problem_text(criticals: int, warnings: int) -> str:
-    """`6 critical, 1 warning`; empty where there is none."""
+    """`6 critical, 1 warning`; empty if there is none."""
     parts = (f"{criticals} critical" if criticals else "", plural(warnings, "warning") if warnings else "")
     return ", ".join(part for part in parts if part)
 
 
 def standing(alert: Alert) -> Standing:
-    """How an alert stands; what the person stated of it goes before what it does by itself."""
+    """The state of an alert; acknowledged and silenced take precedence over firing and resolved."""
     if alert.silenced:
         return "silenced"
     if alert.state == "resolved":
@@ -178,51 +184,51 @@ def standing(alert: Alert) -> Standing:
 
 
 def acknowledged_text(at: float | None, by: str | None = None) -> str:
-    """`acknowledged 08:33 by alice@login-1`, on the clock of this machine."""
+    """`acknowledged 08:33 by alice@login-1`, in this machine's time zone."""
     when = "" if not at else f" {time.strftime('%H:%M', time.localtime(at))}"
     return f"acknowledged{when}{f' by {by}' if by else ''}"
 
 
 def severity_shown(incident: Incident) -> Severity:
-    """How an incident is painted: acknowledged and resolved ones are muted."""
+    """The severity by which an incident is painted: acknowledged and resolved ones are muted."""
     return "unknown" if incident.over or incident.acknowledged else incident.severity
 
 
 @dataclass(frozen=True)
 class Bundle:
-    """Alerts of one code that stand alike: one line of the list, until it is opened."""
+    """Alerts with the same code and state: one line of the list, until it is unfolded."""
 
     alerts: tuple[Alert, ...]
     """At least one, the oldest first."""
 
     @property
     def key(self) -> tuple[str, str]:
-        """What they have in common."""
+        """The code and state that they share."""
         return self.alerts[0].code, standing(self.alerts[0])
 
     @property
     def folded(self) -> bool:
-        """Whether they are shown as one."""
+        """True if they are shown as one line."""
         return len(self.alerts) >= FOLDED_FROM
 
     @property
     def count(self) -> int:
-        """How often it happened, over all of them."""
+        """Total number of occurrences."""
         return sum(alert.count for alert in self.alerts)
 
     @property
     def ranks(self) -> list[int]:
-        """Whose they are."""
+        """Their ranks."""
         return sorted({alert.rank for alert in self.alerts if alert.rank is not None})
 
     @property
     def nodes(self) -> list[str]:
-        """Where they are."""
+        """Their nodes."""
         return sorted({alert.node for alert in self.alerts if alert.node is not None})
 
 
 def bundles(alerts: Mapping[str, Alert], *, only_firing: bool = False) -> list[Bundle]:
-    """All alerts by code and standing: what fires first, of it the worst, of these what names a cause."""
+    """All alerts by code and state: firing ones first, then by severity, then those that name a cause."""
     found: dict[tuple[str, str], list[Alert]] = {}
     for alert in alerts.values():
         stands = standing(alert)

@@ -1,4 +1,4 @@
-"""A hang query to all ranks, and its answer, kept with the incident."""
+"""A hang query to all ranks, and its answer, stored with the incident."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 class Asking(Protocol):
-    """What is needed of `session.hang.hang_query.HangQuery`."""
+    """The parts of `session.hang.hang_query.HangQuery` that the screens need."""
 
     @property
     def version(self) -> int:
-        """Moves with every answer."""
+        """Increases with every answer."""
         ...
 
     @property
@@ -26,41 +26,41 @@ class Asking(Protocol):
 
     @property
     def over(self) -> bool:
-        """Whether nothing more will come."""
+        """True if nothing more will be received."""
         ...
 
     @property
     def asked(self) -> int:
-        """How many ranks were asked."""
+        """Number of ranks queried."""
         ...
 
     @property
     def progress(self) -> str:
-        """What else is being done; empty when nothing is."""
+        """What else is being done; "" for nothing."""
         ...
 
     def update(self) -> bool:
-        """Take in what has come."""
+        """Process what was received; True if there is anything new."""
         ...
 
     def write_dumps(self) -> bool:
-        """Have the ranks write dumps; False: none can, or not now."""
+        """Request dumps from the ranks; False: none can write one, or not now."""
         ...
 
     def hang_report(self, fleet: Fleet) -> HangReport:
-        """What has come so far, judged."""
+        """The verdict on the answers so far."""
         ...
 
 
 class Question:
-    """One query, since when, and what it has come to."""
+    """One query, its start, and its result."""
 
     def __init__(self, asking: Asking, incident: str | None, at: float) -> None:
-        """Begin.
+        """Create it.
 
         Args:
             asking: The query.
-            incident: The id of the incident that it is about, where there is one.
+            incident: The id of the incident that it is about, if any.
             at: Unix seconds.
         """
         self.asking = asking
@@ -71,7 +71,7 @@ class Question:
         self._settled = False
 
     def update(self, fleet: Fleet) -> bool:
-        """Take in what came, and judge it anew; True when there is more to report."""
+        """Process what was received and update the verdict; True if there is anything new."""
         if self._settled:
             return False
         moved = self.asking.update()
@@ -83,7 +83,7 @@ class Question:
         return False
 
     def write_dumps(self) -> str:
-        """Have the ranks write fresh dumps; why that cannot be, else nothing."""
+        """Request fresh dumps from the ranks; return why that is impossible, else ""."""
         if not self.asking.over:
             return "ranks are still answering; try again when they have"
         if not self.asking.write_dumps():
@@ -94,7 +94,7 @@ class Question:
 
     @property
     def sentence(self) -> str:
-        """What is known now."""
+        """The verdict so far in one sentence."""
         if self.hang_report is None or self.hang_report.verdict is None:
             return "no rank runs on these nodes" if self.asking.over else "querying the ranks"
         return self.hang_report.verdict.sentence

@@ -1,4 +1,4 @@
-"""One job alone: the part of the fleet, and of what is reported, that belongs to it."""
+"""One job alone: the parts of the fleet, alerts and incidents that belong to it."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class JobSummary:
     user: str
     running: bool
     allocation: Allocation | None = None
-    """The scheduler's word on it; None: it has none."""
+    """The scheduler's allocation; None: it has none."""
 
 
 class JobScope:
-    """The job that the screens show alone; None: all of them.
+    """The job that the screens show alone; None: all jobs.
 
-    The part shares the nodes of the whole fleet and goes on with it; of a node that other jobs use, too, it
-    has a part.
+    Its part shares the nodes of the whole fleet and is updated with it; a node that other jobs use too is
+    split.
     """
 
     def __init__(self) -> None:
@@ -45,19 +45,19 @@ class JobScope:
         self._members_for: object = None
         self._part: Fleet | None = None
         self._whole = 0
-        """Id of the whole fleet."""
+        """`id()` of the whole fleet."""
         self._findings: tuple[int, dict[tuple[str, float, int], NodeFinding]] | None = None
-        """The job's, and the version that they are of."""
+        """The job's findings, and the version to which they belong."""
         self._nodes: dict[str, tuple[Node, int, Node]] = {}
         """Name -> the whole node and its version, and the job's part of it."""
         self._reported: tuple[AlertSnapshot, JobMembers, AlertSnapshot] | None = None
 
     def choose(self, job: str | None) -> None:
-        """Show one job, or all."""
+        """Select one job, or all."""
         self.job, self._members, self._members_for, self._reported = job, None, None, None
 
     def part_of(self, fleet: Fleet, seats: RankPlacement) -> Fleet:
-        """What is of the job; the same object as long as its nodes and GPUs are the same."""
+        """The fleet of the job; the same object as long as its nodes and GPUs are the same."""
         if self.job is None:
             return fleet
         members = self._refresh_members(fleet, seats)
@@ -76,7 +76,7 @@ class JobScope:
         return self._part
 
     def _refresh_members(self, fleet: Fleet, seats: RankPlacement) -> JobMembers:
-        """Work out what is of the job where a node listed its processes anew."""
+        """Recompute the job's members after a node sent a new list of processes."""
         seen = (
             id(fleet),
             id(seats),
@@ -91,7 +91,7 @@ class JobScope:
         return self._members
 
     def _part_of_node(self, node: Node, members: JobMembers) -> Node:
-        """The node itself where the job has it alone, else a node with what is of the job."""
+        """The node itself if only this job uses it, else a copy with the job's parts."""
         known = self._nodes.get(node.name)
         if known is None or known[0] is not node or known[1] != node.version:
             kept = known is not None and known[0] is node and known[2] is not node
@@ -123,7 +123,7 @@ def _in_order(fleet: Fleet, members: JobMembers) -> list[str]:
 
 
 def _narrowed(node: Node, part: Node, members: JobMembers) -> Node:
-    """Bring a job's part of a node up to date; the node itself where everything on it is of the job."""
+    """Update a job's part of a node; return the node itself if everything on it belongs to the job."""
     name = node.name
     gpus = {uuid: gpu for uuid, gpu in node.gpus.items() if members.has_gpu(name, uuid)}
     processes = [process for process in node.processes if members.has_process(name, process)]
@@ -160,7 +160,7 @@ def _incident_is_of(incident: Incident, members: JobMembers) -> bool:
 
 
 def summaries(fleet: Fleet, seats: RankPlacement) -> list[JobSummary]:
-    """All jobs that are known: those that run first, the largest first."""
+    """All known jobs: running ones first, the largest first."""
     users = {
         process.job: process.user or ""
         for node in fleet.nodes.values()

@@ -1,4 +1,4 @@
-"""How much is being watched: what the absence of an incident is worth."""
+"""What is being watched: how much the absence of an incident is worth."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ class Watching:
     """What is read, and what cannot be."""
 
     files: int
-    """Log files that are followed, the kernel logs not counted."""
+    """Number of followed log files, without kernel logs."""
     nodes: int
-    """Nodes with at least one of them."""
+    """Number of nodes with at least one of them."""
     all_nodes: int
     kernels: int
-    """Nodes whose kernel log is read."""
+    """Number of nodes whose kernel log is read."""
     rules: int
     backlog: int
-    """Files of which what was there before is still being read."""
+    """Number of files whose existing content is still being read."""
     silent: tuple[str, ...]
-    """Nodes that are received but know no log file."""
+    """Connected nodes without any known log file."""
     unlogged: tuple[str, ...]
-    """Ranks of which no log is followed, job by job."""
+    """Ranks whose logs are not followed, by job."""
     unreadable: tuple[tuple[str, tuple[str, ...]], ...]
-    """(why, which files or nodes)."""
+    """(reason, affected files or nodes)."""
 
 
 def watching(fleet: Fleet, packs: RulePacks) -> Watching:
-    """Count."""
+    """Count what is watched."""
     files = nodes = kernels = backlog = 0
     silent: list[str] = []
     unreadable: dict[str, list[str]] = defaultdict(list)

@@ -1,37 +1,37 @@
-"""A folder of logs as the screens show it: no node is connected, and time stands at the end of the logs."""
+"""A folder of logs as the screens show it: no node is connected, and the time is the end of the logs."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
 NOT_IN_LOGS = "not in these logs"
-"""Begins what is said where a key needs a living node."""
+"""Start of the message for a key that needs a connected node."""
 
 
 class LogFolder(Protocol):
-    """The logs that were opened, and how far they are read."""
+    """The opened logs, and the progress of reading them."""
 
     @property
     def unnamed_node(self) -> str:
-        """Where files, ranks and alerts are listed whose node is not known."""
+        """The node under which files, ranks and alerts of unknown nodes are listed."""
         ...
 
     @property
     def evidence_command(self) -> str:
-        """The command that writes an evidence bundle of these logs; empty: they are not one folder."""
+        """The command that writes an evidence bundle of these logs; "" if they are not one folder."""
         ...
 
     @property
     def read_share(self) -> float:
-        """How much of the files is read and judged, 0 to 1."""
+        """Fraction of the files that is read and judged, 0 to 1."""
         ...
 
     @property
     def outcome(self) -> str:
-        """How the job ended, in a few words; empty: not known yet."""
+        """How the job ended, in a few words; "" while unknown."""
         ...
 
     @property
     def trouble(self) -> str:
-        """Why the logs are not judged; empty: they are, or will be."""
+        """Why the logs are not judged; "" if they are, or will be."""
         ...

@@ -1,4 +1,4 @@
-"""One summary a node, made afresh only when the node moved: what the fleet screen and the status show."""
+"""One summary per node, rebuilt only when the node changed, for the fleet screen and the status."""
 
 from __future__ import annotations
 
@@ -24,45 +24,48 @@ STATE_SEVERITY: dict[NodeState, Severity] = {
 }
 
 RUNNING_S, QUIET_S = 1.0, 3.0
-"""How old a judgement may get without news of the node: where words count seconds, and elsewhere."""
+"""Maximum age in seconds of a judgement without news of the node: if texts count seconds, and otherwise."""
 
 
 def severity_level(severity: Severity) -> int:
-    """How bad a severity is."""
+    """The severity as a number, for comparison."""
     return _ORDER[severity]
 
 
 def by_gravity(condition: Condition) -> tuple[int, bool]:
-    """Sort key, the worst first; of two as bad an Xid, the driver's own word, states more than its effect."""
+    """Sort key, the most severe first.
+
+    On a tie an Xid, which the driver reports itself, before its consequences.
+    """
     return -severity_level(condition.severity), condition.code != "xid"
 
 
 @dataclass(frozen=True)
 class NodeView:
-    """What is stated about one node. Figures are None when unknown."""
+    """The summary of one node. Numbers are None if unknown."""
 
     node: Node
     name: str
     state: NodeState
     severity: Severity
     judged_at: float
-    """When; the ages in the conditions' evidence count from then."""
+    """Time of the judgement, from which the ages in the conditions' evidence count."""
     until: float
     """When it must be judged again even without news."""
     stamp: tuple[int, NodeState, float]
-    """Two summaries with the same stamp are painted alike, but for ages."""
+    """Two summaries with the same stamp are painted alike, except for ages."""
     gpus: list[Gpu]
     """By index."""
     gpu_severity: dict[str, Severity]
     """By UUID."""
     conditions: list[Condition]
-    """The node's and its GPUs', the worst first."""
+    """The conditions of the node and its GPUs, the most severe first."""
     ok: int
     stuck: int
     unanswered: int
-    """GPUs that the driver counts and whose first values have not come yet."""
+    """Number of GPUs that the driver lists without values so far."""
     lost: int
-    """Lost GPUs and those that never showed up."""
+    """Number of lost GPUs and of those that never appeared."""
     expected: int
     util_mean: float | None
     util_min: float | None
@@ -76,17 +79,17 @@ class NodeView:
 
     @property
     def cells(self) -> int:
-        """GPUs that are known, and those that should be there."""
+        """Number of known or expected GPUs, whichever is larger."""
         return max(len(self.gpus), self.expected)
 
     @property
     def never_reached(self) -> bool:
-        """Whether every attempt to connect has failed: such a node is unreachable, not lost."""
+        """True if every attempt to connect has failed: such a node is unreachable, not lost."""
         return self.state == "lost" and self.node.hello is None
 
     @property
     def trouble(self) -> str:
-        """The worst condition in words, or nothing."""
+        """The most severe condition in words, or ""."""
         return self.conditions[0].sentence if self.conditions else ""
 
 
@@ -108,7 +111,7 @@ def _node_severity(state: NodeState, conditions: list[Condition]) -> Severity:
 
 
 def summarise(node: Node, thresholds: Thresholds, now: float) -> NodeView:
-    """Summarise one node. Lost and stuck GPUs do not take part in the means: their values are old."""
+    """Summarise one node. Lost and stuck GPUs are not part of the means: their values are old."""
     gpus = node.gpu_list()
     answering = [gpu for gpu in gpus if gpu.state == "ok"]
     state = node.state(now)
@@ -161,35 +164,34 @@ class Totals:
 
     states: dict[NodeState, int]
     unreachable: int
-    """Nodes that no link has reached yet, and that are no longer being connected to for the first time;
-    `states` does not count them."""
+    """Number of nodes never reached, whose first attempt is over; not in `states`."""
     ok: int
     stuck: int
     unanswered: int
     lost: int
     expected: int
     worst: list[tuple[str, Condition]]
-    """(node, condition), the worst first."""
+    """(node, condition), the most severe first."""
     warnings: int
     criticals: int
 
 
 WAITING_SHARE = 8
-"""At most one of so many nodes is judged again in a frame only because time went on."""
+"""At most one in this many nodes is judged again in a frame only because time passed."""
 
 
 class Overview:
-    """The summaries of all nodes; `refresh` keeps them true."""
+    """The summaries of all nodes; `refresh` updates them."""
 
     def __init__(self) -> None:
         self.views: dict[str, NodeView] = {}
         self.version = 0
-        """Moves when any summary did."""
+        """Increases when any summary changed."""
         self._fleet: Fleet | None = None
         self._versions: dict[str, int] = {}
 
     def refresh(self, fleet: Fleet, now: float) -> bool:
-        """Summarise the nodes that moved, and some whose last judgement grew old; True if there were any."""
+        """Summarise the nodes that changed, and some with an old judgement; True if there were any."""
         if fleet is not self._fleet:
             self._fleet, self.views, self._versions = fleet, {}, {}
         thresholds, views, versions = fleet.plan.thresholds, self.views, self._versions
@@ -209,7 +211,7 @@ class Overview:
         return moved
 
     def totals(self) -> Totals:
-        """Add everything up."""
+        """Sum everything up."""
         views = self.views.values()
         states: dict[NodeState, int] = {"live": 0, "connecting": 0, "stale": 0, "lost": 0}
         unreachable = sum(view.never_reached for view in views)

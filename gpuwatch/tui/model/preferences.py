@@ -1,4 +1,4 @@
-"""What a person prefers of the screens; kept in their settings file."""
+"""The user's preferences for the screens, saved in the settings file."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ class Preferences:
 
     theme: str = "gpuwatch"
     metric: str = "util"
-    """Of the heat map."""
+    """The metric of the heat map."""
     sort: Mapping[str, str] = field(default_factory=_nothing)
-    """Table -> the column that orders it; with `-` before it the other way round."""
+    """Table -> the column that sorts it; a leading `-` reverses the order."""
     columns: Mapping[str, Sequence[str]] = field(default_factory=_no_columns)
-    """Table -> the columns wanted, in the order of the screen."""
+    """Table -> the selected columns, in screen order."""
     refresh: float = 8.0
-    """Repaints a second at most."""
+    """Maximum repaints per second."""
     bell: bool = False
     notify: bool = False
-    """A desktop notification on a new incident."""
+    """True for a desktop notification on a new incident."""
     title: bool = False
-    """The terminal's title names the newest incident."""
+    """True to show the newest incident in the terminal's title."""
     actions: bool = True
-    """Whether the key for actions may run commands, once they are confirmed."""
+    """True if the actions key may run commands after confirmation."""
     keys: Mapping[str, str] = field(default_factory=_nothing)
     """Id of a binding -> its keys."""
     alerts: Sequence[ReceiverSpec] = ()
-    """Where incidents are delivered to."""
+    """The receivers of incidents."""

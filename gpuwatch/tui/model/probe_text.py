@@ -1,4 +1,4 @@
-"""How a probe's numbers and states are written on the screen. A dash is unknown; 0 never is."""
+"""Formats a probe's numbers and states for the screen. A dash is unknown; 0 never is."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WORD: dict[Status, str] = {"ok": "OK", "noisy": "NOISY", "bad": "BAD", "failed":
 
 
 def rate_text(gb_per_s: float | None) -> str:
-    """10^9 bytes per second in three digits: `392`, `48.7`, `4.87`."""
+    """10^9 bytes per second with three digits: `392`, `48.7`, `4.87`."""
     return UNKNOWN if gb_per_s is None else words.three_digits(gb_per_s)
 
 
@@ -39,7 +39,7 @@ def time_text(seconds: float | None) -> str:
 
 
 def size_text(size: int) -> str:
-    """2^20 bytes to an M: `1M`, `256M`, `1.5G`."""
+    """M is 2^20 bytes: `1M`, `256M`, `1.5G`."""
     value, prefix = float(size), ""
     for prefix in ("B", "K", "M", "G"):
         if value < 1024 or prefix == "G":
@@ -54,7 +54,7 @@ def share_text(share: float | None) -> str:
 
 
 def op_text(op: str) -> str:
-    """A collective as people state it."""
+    """The name of a collective with spaces."""
     return op.replace("_", " ")
 
 
@@ -75,12 +75,12 @@ def seat_text(seat: Seat) -> str:
 
 
 def transports_text(results: Results) -> str:
-    """`NET/IB, P2P`; nothing where it is not known."""
+    """`NET/IB, P2P`; "" if unknown."""
     return ", ".join(sorted(results.transports))
 
 
 def backend_text(results: Results) -> str:
-    """What carries the data, so that CPU ranks over TCP are never taken for the fabric."""
+    """What carries the data, so that CPU ranks over TCP are not mistaken for the fabric."""
     backend = results.backend or (results.estimate.backend if results.estimate else None)
     if backend is None:
         return ""
@@ -90,7 +90,7 @@ def backend_text(results: Results) -> str:
 
 
 def standing_of(results: Results) -> tuple[Severity, str]:
-    """How a probe stands, as a sign and one or two words."""
+    """The state of a probe, as a severity and one or two words."""
     if results.phase == "refused":
         return "warning", "REFUSED"
     if results.phase == "cancelled":
@@ -105,7 +105,7 @@ def standing_of(results: Results) -> tuple[Severity, str]:
 
 
 def sentence_of(results: Results) -> str:
-    """What there is to state about it at once."""
+    """The current result in one sentence."""
     if results.phase in ("refused", "failed") and results.reason:
         return results.reason
     if results.verdict is not None:
@@ -126,7 +126,7 @@ def culprit_text(verdict: Verdict) -> str:
 
 
 def hint(results: Results) -> tuple[Severity, str] | None:
-    """What the status line of every screen states about the newest probe; nothing where all is well."""
+    """The newest probe's entry in the status line of every screen; None if it is good."""
     verdict = results.verdict
     if results.phase == "asking":
         return "info", "links: probe waiting for confirmation (5)"

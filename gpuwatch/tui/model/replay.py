@@ -1,4 +1,4 @@
-"""A recording as the screens play it, and a recording that the screens make."""
+"""A recording as the screens play it, and the switch for making one."""
 
 from __future__ import annotations
 
@@ -7,80 +7,80 @@ from typing import Protocol
 
 
 class Replaying(Protocol):
-    """The replay of a recording. Times are recorded time, in unix seconds."""
+    """The replay of a recording. Times are recorded times, in unix seconds."""
 
     @property
     def position(self) -> float:
-        """The moment that is shown."""
+        """The time that is shown."""
         ...
 
     @property
     def extent(self) -> tuple[float, float]:
-        """The first and the last moment of the recording, as far as it is written."""
+        """The first and the last time of the recording, as far as it is written."""
         ...
 
     @property
     def speed(self) -> float:
-        """Recorded seconds a second."""
+        """Recorded seconds per second."""
         ...
 
     @property
     def playing(self) -> bool:
-        """Whether time goes on."""
+        """True while it plays."""
         ...
 
     @property
     def at_end(self) -> bool:
-        """Whether everything that is recorded so far was played."""
+        """True if everything recorded so far was played."""
         ...
 
     @property
     def damaged(self) -> int:
-        """Parts of the file that could not be read."""
+        """Number of parts of the file that could not be read."""
         ...
 
     def incident_moments(self) -> Sequence[tuple[float, str]]:
-        """When each incident was first seen, and its severity; oldest first."""
+        """(time when an incident was first seen, its severity), the oldest first."""
         ...
 
     def density(self, columns: int) -> Sequence[int]:
-        """Findings and events in each of so many equal parts of the recording."""
+        """Number of findings and events in each of `columns` equal parts of the recording."""
         ...
 
     def pause(self) -> None:
-        """Stand still."""
+        """Pause."""
         ...
 
     def play(self) -> None:
-        """Go on; from the beginning where the end was reached."""
+        """Continue; from the beginning if the end was reached."""
         ...
 
     def change_speed(self, steps: int) -> float:
-        """So many steps faster, or slower; returns the new speed."""
+        """Change the speed by this many steps; returns the new speed."""
         ...
 
     def step(self, seconds: float) -> None:
-        """Move on by so much recorded time, or back."""
+        """Move by this much recorded time; negative: back."""
         ...
 
     def go_to(self, at: float) -> None:
-        """Show a moment."""
+        """Show this time."""
         ...
 
 
 class RecordingSwitch(Protocol):
-    """What starts and ends a recording of the running session."""
+    """Starts and stops a recording of the running session."""
 
     @property
     def status(self) -> str:
-        """A few words while it records, what is wrong among them; empty: nothing is recorded."""
+        """A few words while it records, problems included; "": nothing is recorded."""
         ...
 
     @property
     def trouble(self) -> str:
-        """Why nothing can be written at present; empty: all is well."""
+        """Why nothing can be written now; "": no problem."""
         ...
 
     def toggle(self) -> str:
-        """Start or end it; returns a sentence with the file."""
+        """Start or stop it; returns a sentence with the file."""
         ...

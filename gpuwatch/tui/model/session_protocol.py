@@ -1,4 +1,4 @@
-"""The session as the screens use it."""
+"""The session's interface to the screens."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
     from gpuwatch.probe.results import Results
 
 CHANGING = frozenset(("acknowledge", "silence", "write_note", "retry", "write_dumps"))
-"""Actions that change something for everybody: only where viewers may."""
+"""Actions that change something for all users: allowed only if viewers may."""
 ACTING = frozenset(("act", "profile"))
-"""Actions on nodes and ranks: never from a shared view."""
+"""Actions on nodes and ranks: never allowed in a shared view."""
 PROBING = frozenset(("links", "new_probe", "cancel_probe"))
 WRITING = frozenset(("record", "evidence", "save_screen", "pager", "suspend_process"))
-"""Actions that write files or start programs where gpuwatch runs: never from a shared view."""
+"""Actions that write files or start programs on gpuwatch's host: never allowed in a shared view."""
 
 
 class LineRequests(LineReads, Protocol):
-    """What a buffer needs of a session."""
+    """The parts of a session that a buffer needs."""
 
     def tail(self, node: str, file: str, lines: int = 200) -> LogStream:
-        """The last lines and every new one."""
+        """Request the last lines and every new one."""
         ...
 
 
 class Searcher(Protocol):
-    """What a search needs of a session."""
+    """The parts of a session that a search needs."""
 
     def search(
         self, node: str, pattern: str, files: Sequence[str] = (), *, ignore_case: bool = False
@@ -49,29 +49,29 @@ class Searcher(Protocol):
         ...
 
     def drop(self, stream: LogStream) -> None:
-        """Nobody waits for it any more."""
+        """Cancel the request."""
         ...
 
 
 class Probing(Protocol):
-    """What the app needs of a probe's conductor."""
+    """The parts of a probe's conductor that the app needs."""
 
     @property
     def results(self) -> Results:
-        """Everything measured so far; the conductor's thread writes it."""
+        """The measurements so far; the conductor's thread writes them."""
         ...
 
     @property
     def keeps_ranks(self) -> bool:
-        """Whether the ranks are still there, so that a link can be measured again."""
+        """True if the ranks still run, so that a link can be measured again."""
         ...
 
     def confirm(self) -> None:
-        """Go on from the phase "asking"."""
+        """Continue from the phase "asking"."""
         ...
 
     def cancel(self) -> None:
-        """End it on all nodes; what was measured stays."""
+        """Cancel it on all nodes; the measurements stay."""
         ...
 
     def retest(self, pairs: Sequence[tuple[int, int]], /) -> None:
@@ -80,40 +80,40 @@ class Probing(Protocol):
 
 
 class Profiling(Protocol):
-    """What is needed of `session.profile_query.ProfileQuery`."""
+    """The parts of `session.profile_query.ProfileQuery` that the screen needs."""
 
     @property
     def options(self) -> ProfileOptions:
-        """How the ranks are sampled."""
+        """The sampling options."""
         ...
 
     @property
     def version(self) -> int:
-        """Moves with every answer."""
+        """Increases with every answer."""
         ...
 
     @property
     def ready(self) -> bool:
-        """Whether the cost is estimated, and nothing is sampled yet."""
+        """True if the cost is estimated and nothing is sampled yet."""
         ...
 
     @property
     def over(self) -> bool:
-        """Whether nothing more will come."""
+        """True if nothing more will be received."""
         ...
 
     @property
     def cost(self) -> str:
-        """What it will cost each rank."""
+        """The estimated cost for each rank."""
         ...
 
     @property
     def progress(self) -> str:
-        """What is being done."""
+        """What it does now."""
         ...
 
     def update(self) -> bool:
-        """Take in what has come."""
+        """Process what was received; True if there is anything new."""
         ...
 
     def start(self) -> None:
@@ -121,27 +121,27 @@ class Profiling(Protocol):
         ...
 
     def profiles(self) -> list[ProfiledRank]:
-        """What has come."""
+        """The profiles received so far."""
         ...
 
 
 class ProfileSource(Protocol):
-    """What is needed of a session."""
+    """The part of a session that profiles ranks."""
 
     def profile(self, places: Sequence[PlacedRank], seats: RankPlacement, /) -> Profiling:
-        """Estimate what sampling these ranks costs; nothing is sampled before `start`."""
+        """Estimate the cost of sampling these ranks; nothing is sampled before `start`."""
         ...
 
 
 class Acting(Protocol):
-    """What the screens need of an action that runs."""
+    """The parts of a running action that the screens need."""
 
     outcome: ActionOutcome | None
-    """None: it runs."""
+    """None while it runs."""
 
 
 class SessionProtocol(LineRequests, Searcher, ProfileSource, Protocol):
-    """What the app needs of a session."""
+    """The parts of a session that the app needs."""
 
     plan: Plan
     fleet: Fleet
@@ -151,16 +151,16 @@ class SessionProtocol(LineRequests, Searcher, ProfileSource, Protocol):
         ...
 
     def poll(self) -> bool:
-        """Move what arrived into the fleet."""
+        """Move what was received into the fleet; True if there was anything."""
         ...
 
     def take_trouble(self) -> str | None:
-        """Why something of this session is not kept for later ones; each is told once."""
+        """Return, once, why something of this session is not saved for later ones."""
         ...
 
     @property
     def packs(self) -> RulePacks:
-        """The rules that the logs are read with."""
+        """The rules for the logs."""
         ...
 
     @property
@@ -174,11 +174,11 @@ class SessionProtocol(LineRequests, Searcher, ProfileSource, Protocol):
         ...
 
     def probe(self, request: ProbeRequest, /) -> Probing:
-        """Look at the nodes and make a plan; nothing is measured before it is confirmed."""
+        """Check the nodes and make a plan; nothing is measured before it is confirmed."""
         ...
 
     def retry(self, node: str | None = None) -> None:
-        """Dial a lost node again now, or all of them."""
+        """Reconnect a lost node now, or all of them."""
         ...
 
     def inquire(self) -> Asking:
@@ -186,48 +186,51 @@ class SessionProtocol(LineRequests, Searcher, ProfileSource, Protocol):
         ...
 
     def act(self, action: Action, target: ActionTarget, /) -> Acting:
-        """Run an action that a person has confirmed; an exception of one sentence where it must not run."""
+        """Run an action that the user confirmed.
+
+        Raises an exception with one sentence if it must not run.
+        """
         ...
 
     def acknowledge(self, ident: str, /) -> None:
-        """Somebody looks after an alert or an incident."""
+        """Acknowledge an alert or an incident."""
         ...
 
     def unacknowledge(self, ident: str, /) -> None:
-        """Nobody does, after all."""
+        """Undo an acknowledgement."""
         ...
 
     def note(self, incident: str, text: str, /) -> str | None:
-        """Note something about an incident; why other cockpits will not know it, if so."""
+        """Add a note to an incident; returns why other sessions will not see it, if so."""
         ...
 
     def silence(
         self, code: str, *, node: str | None = None, gpu: int | None = None, rank: int | None = None
     ) -> str | None:
-        """Report a code no more, at one place or anywhere; why later sessions will not know it, if so."""
+        """Silence a code, at one place or everywhere; returns why later sessions will not know it, if so."""
         ...
 
     def unsilence(
         self, code: str, *, node: str | None = None, gpu: int | None = None, rank: int | None = None
     ) -> str | None:
-        """Report it again; why later sessions will not know it, if so."""
+        """Unsilence it; returns why later sessions will not know it, if so."""
         ...
 
 
 @dataclass(frozen=True)
 class SharedView:
-    """What may be done in a view of a session that another process holds, as in a browser."""
+    """The permissions in a view of a session that another process owns, such as in a browser."""
 
     changes: bool
-    """Whether it may acknowledge, silence, note and reconnect."""
+    """True if it may acknowledge, silence, add notes and reconnect."""
 
     @property
     def badge(self) -> str:
-        """For the first line of the screen."""
+        """The badge for the first line of the screen."""
         return "SHARED" if self.changes else "READ-ONLY"
 
     def refusal(self, action: str) -> str:
-        """Why an action (its name alone) is not done here; empty: it is."""
+        """Why an action (by its name without arguments) is refused here; "": it is allowed."""
         if action in CHANGING and not self.changes:
             return "read-only view: gpuwatch serve --allow-changes lets viewers change things"
         if action in ACTING:

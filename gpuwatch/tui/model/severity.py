@@ -1,4 +1,4 @@
-"""How bad a thing on the screen is."""
+"""Severities on the screen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Times as a person types them: `12:03:11`, `12:03`, `-30s`, `+5m`, `2026-03-01 12:03:11.5`."""
+"""Parses typed times: `12:03:11`, `12:03`, `-30s`, `+5m`, `2026-03-01 12:03:11.5`."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ DAY_S = 86_400.0
 
 
 class TimeError(ValueError):
-    """Not a time; the text states what is."""
+    """Raised if the text is not a time; the message explains it."""
 
 
 def time_typed(text: str, at: float, now: float) -> float:
-    """Unix seconds on our clock; clocks without a date and a zone are local ones.
+    """Return unix seconds on our clock; times without a date or zone are local.
 
     Args:
-        text: What was typed.
-        at: Where the cursor is: `-30s` counts from there.
-        now: A clock without a date is the last such one before this.
+        text: The typed text.
+        at: The cursor's time: `-30s` is relative to it.
+        now: A time without a date is the last such one before this.
 
     Raises:
         TimeError: Not understood.
@@ -47,7 +47,7 @@ def time_typed(text: str, at: float, now: float) -> float:
 
 
 def clock_text(at: float | None, *, fine: bool = False) -> str:
-    """`12:03:11`, or with milliseconds; dashes where no time is known."""
+    """`12:03:11`, or with milliseconds; dashes if unknown."""
     if at is None:
         return "--:--:--.---" if fine else "--:--:--"
     at = round(at, 3) if fine else at

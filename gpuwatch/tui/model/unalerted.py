@@ -1,4 +1,4 @@
-"""The conditions of the overview that no alert reports of, as rows beside the alerts."""
+"""The conditions of the overview that have no alert, as rows beside the alerts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from gpuwatch.diagnose.model.condition import Condition
 
 
 class Unalerted:
-    """What the first screen warns of and the alert book does not list; `version` moves with the set."""
+    """The warnings of the first screen that the alert book does not contain.
+
+    `version` changes with the set.
+    """
 
     def __init__(self) -> None:
         self.alerts: dict[str, Alert] = {}
@@ -26,7 +29,7 @@ class Unalerted:
         book_version: int,
         wall: float,
     ) -> None:
-        """Take in the conditions by node, of severity warning and higher. `wall`: unix seconds."""
+        """Update from the conditions by node, of severity warning and above. `wall`: unix seconds."""
         if book_version != self._indexed:
             self._index, self._indexed = AlertIndex(alerts.values()), book_version
         found: dict[str, Alert] = {}

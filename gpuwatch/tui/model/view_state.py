@@ -1,4 +1,4 @@
-"""What the screens paint from: the fleet as it is, or as it was when the person froze the view."""
+"""The data that the screens paint: the current fleet, or the fleet when the user froze the view."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 
 def _still(fleet: Fleet) -> Fleet:
-    """A copy that stands still. Wire structs never change, so shallow copies of nodes and GPUs are enough."""
+    """A copy that does not change.
+
+    Wire structs are immutable, so shallow copies of nodes and GPUs are enough.
+    """
     twin = copy.copy(fleet)
     twin.events, twin.findings = fleet.events.copy(), dict(fleet.findings)
     twin.progress = fleet.progress.still()
@@ -42,7 +45,7 @@ def _still_node(node: Node) -> Node:
 
 
 class ViewState:
-    """The fleet and the time that every widget paints with. Freezing stops both; the session goes on."""
+    """The fleet and the time that every widget paints. Freezing stops both; the session continues."""
 
     def __init__(
         self,
@@ -54,7 +57,7 @@ class ViewState:
         self.replay: Replaying | None = getattr(session, "replay", None)
         """The recording that is played; None: the session is live."""
         self.folder: LogFolder | None = getattr(session, "folder", None)
-        """The logs of an ended job that are shown; None: nodes are watched."""
+        """The opened logs of an ended job; None: nodes are watched."""
         self._clock = clock
         self._wall = wall
         self._frozen: Fleet | None = None
@@ -63,12 +66,12 @@ class ViewState:
         self._reported = AlertSnapshot()
         self._snapshot_version: tuple[int, int] | None = None
         self.unalerted = Unalerted()
-        """Conditions that are no alerts (yet)."""
+        """Conditions without an alert (yet)."""
         self._seats = RankPlacement()
         self._frozen_seats = self._seats
         self._frozen_probes: tuple[int, ...] = ()
         self.questions: dict[str | None, Question] = {}
-        """Incident -> the newest question about it; None: about no incident."""
+        """Incident -> its newest hang query; None: about no incident."""
         self.now = clock()
         self.scope = JobScope()
         self._part = self._whole = session.fleet
@@ -80,12 +83,12 @@ class ViewState:
 
     @property
     def frozen_fleet(self) -> Fleet | None:
-        """All of the fleet as of the freeze, whatever job is shown."""
+        """The whole fleet at the freeze, whatever job is shown."""
         return self._frozen
 
     @property
     def seats(self) -> RankPlacement:
-        """Where the ranks of every job are or were; they are remembered from the first frame on."""
+        """Where the ranks of every job run or ran; remembered from the first frame on."""
         return self._frozen_seats if self.frozen else self._seats
 
     @property
@@ -109,27 +112,27 @@ class ViewState:
 
     @property
     def plan(self) -> Plan:
-        """The plan that is watched."""
+        """The watched plan."""
         return self.session.plan
 
     @property
     def demo(self) -> bool:
-        """Whether anything shown is simulated."""
+        """True if anything shown is simulated."""
         return any(spec.link == "demo" for spec in self.plan.nodes)
 
     @property
     def frozen(self) -> bool:
-        """Whether the view stands still."""
+        """True if the view is frozen."""
         return self._frozen is not None
 
     def ask(self, incident: str | None) -> Question:
-        """Query all ranks for the one that the others wait for; the answer is kept with the incident."""
+        """Start a hang query; the answer is stored with the incident."""
         question = Question(self.session.inquire(), incident, self._wall())
         self.questions[incident] = question
         return question
 
     def tick(self) -> None:
-        """Take the time for the next frame, and the answers that came."""
+        """Set the time for the next frame, and process the received answers."""
         for question in list(self.questions.values()):
             self._follow(question)
         self.now = self._frozen_at if self.frozen else self._clock()
@@ -139,9 +142,9 @@ class ViewState:
         self._part = self.scope.part_of(self._frozen or self.session.fleet, self.seats)
 
     def _follow(self, question: Question) -> None:
-        """Take in its answers, and keep them with the incident.
+        """Process a query's answers, and store them with the incident.
 
-        Also with one that was reported only later.
+        Also if the incident was reported only later.
         """
         moved = question.update(self.session.fleet)
         hang_check = question.hang_report
@@ -156,7 +159,7 @@ class ViewState:
             self.session.book.keep_hang_check(question.incident, answer)
 
     def take_conditions(self, conditions: Iterable[tuple[str, Condition]]) -> None:
-        """Take in what the nodes' and GPUs' values state now: every one is a row of the alerts."""
+        """Update the conditions of nodes and GPUs: each one is a row of the alerts."""
         if not self.frozen:
             book = self.session.book
             self.unalerted.refresh(conditions, book.alerts, book.version, self._wall())
@@ -170,14 +173,14 @@ class ViewState:
         return self._clock() - self._frozen_at if self.frozen else 0.0
 
     def outruns_freeze(self, probe: int) -> bool:
-        """Whether the results of the session's probe with this index moved since the view was frozen."""
+        """True if the results of the session's probe with this index changed since the freeze."""
         if not self.frozen:
             return False
         known = self._frozen_probes
         return probe >= len(known) or known[probe] != self.session.probes[probe].results.version
 
     def toggle_freeze(self) -> None:
-        """Freeze the view, or catch up."""
+        """Freeze the view, or return to the present."""
         if self.frozen:
             self._frozen = None
         else:

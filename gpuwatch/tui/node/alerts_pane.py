@@ -15,7 +15,7 @@ from gpuwatch.tui.toolkit.text import age_text
 
 
 def alert_rows(alert: Alert, wall: float, width: int, look: StyleSet) -> list[Row]:
-    """An alert on the page of its GPU or node: whole, in as many lines as it takes."""
+    """An alert in full, in as many lines as needed."""
     fires = standing(alert) == "firing"
     sign = look.mark(alert.severity) if fires else Segment(look.glyph(alert.severity), look.dim)
     rank = "" if alert.rank is None else f"rank {alert.rank}: "

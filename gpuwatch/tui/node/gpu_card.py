@@ -1,4 +1,4 @@
-"""One GPU of a node as one line, two lines or a card. Pure: from facts to painted lines."""
+"""One GPU of a node as one line, two lines or a card. Pure: from values to painted lines."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from gpuwatch.tui.toolkit.text import trouble_of, trouble_severity
 Shape: TypeAlias = Literal["line", "pair", "card"]
 LINES: dict[Shape, int] = {"line": 1, "pair": 2, "card": 8}
 NEAR_SLOWDOWN = 0.9
-"""Of the temperature scale, which ends at the slowdown point."""
+"""Fraction of the temperature scale, which ends at the slowdown temperature."""
 CARD_WIDTH = 64
-"""Under this a card is not worth its lines."""
+"""Below this width a card is too narrow."""
 
 THROTTLE_WORDS = {
     "power_cap": "power cap",
@@ -35,12 +35,12 @@ THROTTLE_WORDS = {
     "power_brake": "power brake",
     "display": "display clock",
 }
-"""The clock-event reasons that deserve words; idle and application clocks are ordinary."""
+"""The throttle reasons that are named; idle and application clocks are normal."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A GPU with what is around it."""
+    """A GPU with its node and the time."""
 
     gpu: Gpu
     node: Node
@@ -49,13 +49,13 @@ class Subject:
 
     @property
     def severity(self) -> Severity:
-        """Its worst condition; unknown while the node is not live."""
+        """Its most severe condition; unknown while the node is not live."""
         own = self.view.gpu_severity.get(self.gpu.info.uuid, "ok")
         return "unknown" if self.view.state != "live" and own == "ok" else own
 
     @property
     def old(self) -> bool:
-        """Whether the values are not those of now."""
+        """True if the values are not current."""
         return self.gpu.state != "ok" or self.view.state != "live"
 
     def value(self, name: str) -> float | None:
@@ -67,7 +67,7 @@ class Subject:
         return METRICS[name].format(self.value(name)).strip()
 
     def level(self, name: str) -> float | None:
-        """A metric's place on its scale."""
+        """A metric's position on its scale."""
         return METRICS[name].level(self.gpu, self.now)
 
     def history(self, name: str, points: int) -> list[float | None]:
@@ -76,7 +76,7 @@ class Subject:
         return [None if value != value else float(value) for value in series]  # noqa: PLR0124 - NaN is not itself
 
     def throttle(self) -> list[str]:
-        """Why the clock is held down, in words."""
+        """The throttle reasons in words."""
         reasons = (self.gpu.fast.throttle if self.gpu.fast else None) or []
         return [
             THROTTLE_WORDS.get(reason, reason) for reason in reasons if reason not in ("idle", "app_clocks")
@@ -84,7 +84,7 @@ class Subject:
 
 
 def shape_for(gpus: int, width: int, height: int) -> tuple[Shape, int]:
-    """The roomiest shape that fits, and how many stand side by side."""
+    """The roomiest shape that fits, and how many fit side by side."""
     for across in range(1, max(1, min(gpus, width // CARD_WIDTH)) + 1):
         if width >= CARD_WIDTH and -(-gpus // across) * LINES["card"] <= height:
             return "card", across
@@ -97,7 +97,7 @@ def _temperature(subject: Subject) -> str:
 
 
 def _first_words(subject: Subject) -> tuple[str, Severity | None]:
-    """What must be stated beside the numbers."""
+    """The text that must be shown beside the numbers."""
     if trouble := trouble_of(subject.gpu, subject.now):
         return trouble, trouble_severity(subject.gpu)
     if subject.view.state != "live":
@@ -111,7 +111,7 @@ def _first_words(subject: Subject) -> tuple[str, Severity | None]:
 
 
 def _memory_bar(width: int) -> int:
-    """The cells of the memory bar: none where the numbers need the room."""
+    """The cells of the memory bar; 0 if the numbers need the space."""
     return 6 if width >= 92 else 0
 
 
@@ -154,7 +154,7 @@ def as_line(subject: Subject, width: int, look: StyleSet) -> Row:
 
 
 def as_pair(subject: Subject, width: int, look: StyleSet) -> list[Row]:
-    """The line, and its histories under it."""
+    """The line with its histories below."""
     glyphs, dim = look.glyphs, look.dim
     ink = look.severity["unknown" if subject.old else "ok"]
     limit = power_limit_w(subject.gpu) or 1.0
@@ -250,7 +250,7 @@ def _beside(row: Row, width: int) -> Row:
 
 @dataclass(frozen=True)
 class Measure:
-    """A line of a card: a metric that has a history, as bar, text and sparkline between `low` and `high`."""
+    """A line of a card: a metric with a history, as bar, text and sparkline between `low` and `high`."""
 
     word: str
     metric: str

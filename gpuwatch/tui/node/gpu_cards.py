@@ -1,4 +1,4 @@
-"""The GPUs of one node in one widget, as large as the room allows."""
+"""The GPUs of one node in one widget, as large as possible."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from gpuwatch.tui.toolkit.text import link_words
 
 
 class GpuPanels(RebuiltPage):
-    """One line, two lines or a card a GPU; the cursor walks over GPUs."""
+    """One line, two lines or a card per GPU; the cursor moves over GPUs."""
 
     DEFAULT_CSS: ClassVar[str] = "GpuPanels { height: 9; }"
 
@@ -34,7 +34,7 @@ class GpuPanels(RebuiltPage):
         super().__init__(id="gpus")
         self.node_name = name
         self.room = 9
-        """Lines that may be taken; the screen sets it."""
+        """Number of lines that it may use; set by the screen."""
         self.shape: Shape = "line"
         self.across = 1
         self._wanted = uuid
@@ -45,12 +45,10 @@ class GpuPanels(RebuiltPage):
         return view.gpus if view else []
 
     def chosen(self) -> Gpu | None:
-        """The GPU under the cursor."""
         gpus = self.gpus()
         return gpus[self.at] if self.at < len(gpus) else None
 
     def build(self, width: int) -> list[Row]:
-        """All lines."""
         view = self.cockpit.overview.views.get(self.node_name)
         gpus = self.gpus()
         if view is None or not gpus:
@@ -109,17 +107,14 @@ class GpuPanels(RebuiltPage):
         return tuple(out)
 
     def key(self, line: int) -> object:
-        """A line depends on what it states: the cursor is painted into it."""
         return self._rows[line]
 
     def row(self, line: int, width: int) -> Row:  # noqa: ARG002 - made for this width already
-        """A line."""
         return self._rows[line]
 
     # ---- the cursor
 
     def items(self) -> int:
-        """GPUs."""
         return len(self.gpus())
 
     def first_line(self, item: int) -> int:
@@ -138,7 +133,6 @@ class GpuPanels(RebuiltPage):
         return dx + dy * self.across
 
     def copy_text(self) -> str:
-        """The GPU's facts in one line."""
         gpu, view = self.chosen(), self.cockpit.overview.views.get(self.node_name)
         if gpu is None or view is None:
             return ""

@@ -1,4 +1,4 @@
-"""All that is known about one GPU, every tier with its age, and its histories as plots. Pure functions."""
+"""Everything known about one GPU, every tier with its age, and its histories as plots. Pure functions."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def fact_rows(subject: Subject, width: int, look: StyleSet) -> list[Row]:
 def plot_rows(
     subject: Subject, window: tuple[float, str], width: int, height: int, look: StyleSet
 ) -> list[Row]:
-    """The histories, each under its title, over one time window."""
+    """The histories, each with its title, for one time window."""
     seconds, words = window
     each = max(3, height // len(PLOTS))
     cells = max(10, width - 8)

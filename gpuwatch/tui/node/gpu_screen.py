@@ -1,4 +1,4 @@
-"""One GPU: every value with its age, its histories, its events."""
+"""The screen of one GPU: every value with its age, its histories, its events."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class GpuPage(RebuiltPage):
         self.at = 1
 
     def subject(self) -> Subject | None:
-        """The GPU that the screen is about."""
+        """The GPU of the screen."""
         screen = self.screen
         if not isinstance(screen, GpuScreen):
             return None
@@ -45,7 +45,6 @@ class GpuPage(RebuiltPage):
         return Subject(gpu, view.node, view, self.view_state.now) if view and gpu else None
 
     def build(self, width: int) -> list[Row]:
-        """The lines."""
         subject = self.subject()
         return [] if subject is None else self.rows_for(subject, width)
 
@@ -55,12 +54,11 @@ class GpuPage(RebuiltPage):
 
 
 class GpuTitle(GpuPage, can_focus=False):
-    """Which GPU, and what is wrong with it."""
+    """The GPU's name and its problem."""
 
     DEFAULT_CSS: ClassVar[str] = "GpuTitle { height: 1; background: $surface; overflow-y: hidden; }"
 
     def rows_for(self, subject: Subject, width: int) -> list[Row]:
-        """One line."""
         look, gpu = self.look, subject.gpu
         ranks, runs = rank_text(subject.node, gpu, subject.now)
         row = [
@@ -89,7 +87,6 @@ class GpuValues(GpuPage):
     DEFAULT_CSS: ClassVar[str] = "GpuValues { width: 2fr; min-width: 40; height: 1fr; }"
 
     def rows_for(self, subject: Subject, width: int) -> list[Row]:
-        """Grouped by how often they are read; then the alerts and events of this GPU."""
         rows = fact_rows(subject, width, self.look)
         alerts = self.view_state.snapshot.at(subject.node.name, subject.gpu.info.index)
         if alerts:
@@ -113,7 +110,6 @@ class GpuPlots(GpuPage):
     DEFAULT_CSS: ClassVar[str] = "GpuPlots { width: 3fr; height: 1fr; }"
 
     def rows_for(self, subject: Subject, width: int) -> list[Row]:
-        """One plot under the other."""
         return plot_rows(subject, self.window, width, self.size.height, self.look)
 
 
@@ -128,7 +124,6 @@ class GpuScreen(LiveScreen):
         self.place = (name, uuid)
 
     def compose(self) -> ComposeResult:
-        """Status, title, histories beside values, footer."""
         yield StatusLine(id="status")
         with Vertical():
             yield GpuTitle(id="gpu-title")
@@ -138,30 +133,26 @@ class GpuScreen(LiveScreen):
         yield KeysLine(self.kind)
 
     def on_mount(self) -> None:
-        """Start on the values, which scroll."""
         self.query(GpuValues).focus()  # none is there when the app is ending
 
     def node_name(self) -> str | None:
-        """The GPU's node."""
         return self.place[0]
 
     def rank_place(self) -> PlacedRank | None:
-        """The rank on this GPU."""
         return self.cockpit.view_state.seats.on_gpu(*self.place)
 
     def action_target(self) -> ActionTarget | None:
-        """This GPU."""
         gpu = self.cockpit.view_state.gpu(*self.place)
         index = None if gpu is None else gpu.info.index
         return None if gpu is None else about_place(self.cockpit.view_state, self.place[0], index)
 
     def idle(self) -> frozenset[str]:
-        """One GPU has no neighbour."""
+        """With a single GPU there is no next one."""
         node = self.cockpit.view_state.node(self.place[0])
         return frozenset() if node and len(node.gpus) > 1 else frozenset({"next_item"})
 
     def action_next_item(self, step: int) -> None:
-        """The GPU before or after, on this node."""
+        """Show the previous or next GPU of this node."""
         node = self.cockpit.view_state.node(self.place[0])
         uuids = [gpu.info.uuid for gpu in node.gpu_list()] if node else []
         if self.place[1] in uuids:
@@ -169,7 +160,7 @@ class GpuScreen(LiveScreen):
             self.pull()
 
     def action_zoom(self) -> None:
-        """The other time window."""
+        """Switch to the other time window."""
         plots = self.query_one(GpuPlots)
         plots.window = WINDOWS[(WINDOWS.index(plots.window) + 1) % len(WINDOWS)]
         self.pull()

@@ -1,4 +1,4 @@
-"""Values of one GPU in words."""
+"""Values of one GPU as text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpuwatch.tui.toolkit.text import age_text
 
 
 def memory_text(used: float | None, total: float | None) -> str:
-    """`61.2G/80.0G`, dashes where unknown."""
+    """`61.2G/80.0G`; dashes if unknown."""
     return f"{MEMORY.format(used).strip()}/{MEMORY.format(total).strip()}"
 
 
@@ -22,14 +22,14 @@ def memory_of(gpu: Gpu) -> str:
 
 
 def power_text(gpu: Gpu) -> str:
-    """`655/700W`, dashes where unknown."""
+    """`655/700W`; dashes if unknown."""
     power, limit = METRICS["power"].read(gpu, 0.0), power_limit_w(gpu)
     left = "-" if power is None else f"{power:.0f}"
     return f"{left}/{'-' if limit is None else f'{limit:.0f}'}W"
 
 
 def rank_text(node: Node, gpu: Gpu, now: float) -> tuple[str, bool]:
-    """`85`, or `85, seen 12s ago` of the ranks that held the GPU last; and whether they run. Empty: none."""
+    """(text, True if the ranks run): `85`, or `85, seen 12s ago` for the last ranks; empty text: none."""
     if ranks := ranks_on(node, gpu.info.uuid):
         return ",".join(map(str, ranks)), True
     ended = ",".join(map(str, ended_ranks(node, gpu)))

@@ -1,4 +1,4 @@
-"""The line over a node: who it is, how it is reached, what watching it costs."""
+"""The line above a node: its name, its link, and the agent's cost."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def software(node: Node) -> str:
 
 
 def clock_text(node: Node) -> str:
-    """How far the node's clock is from ours."""
+    """The offset of the node's clock from ours."""
     if node.clock is None:
         return ""
     offset, error = node.clock.offset_s, node.clock.error_s
@@ -45,7 +45,7 @@ def clock_text(node: Node) -> str:
 
 
 def cost_text(node: Node) -> str:
-    """What the agent takes."""
+    """The CPU and memory use of the agent."""
     if node.cost is None or node.cost.cpu_pct is None:
         return ""
     memory = "" if node.cost.rss_bytes is None else f" {MEMORY.format(node.cost.rss_bytes).strip()}"
@@ -54,7 +54,7 @@ def cost_text(node: Node) -> str:
 
 
 def header(view: NodeView, width: int, look: StyleSet, now: float) -> Row:
-    """The whole line; the right part gives way first."""
+    """The whole line; if it is too narrow, the right part is cut first."""
     node = view.node
     left = [
         Segment(f" {clean(view.name)} ", look.brand),
@@ -88,7 +88,7 @@ def header(view: NodeView, width: int, look: StyleSet, now: float) -> Row:
 
 
 def header_of_logs(view: NodeView, severity: Severity, width: int, look: StyleSet) -> Row:
-    """Of logs alone: whose they are; the state of the node is not known."""
+    """The line for logs alone: the state of the node is unknown."""
     files = plural(len(view.node.logs), "file")
     ranks = sorted(view.node.ranks_of_logs)
     parts = (ranks_text(ranks) if ranks else "", files, f"node state: {NOT_IN_LOGS}")
@@ -107,7 +107,6 @@ class NodeHeader(RebuiltPage, can_focus=False):
         self.node_name = name
 
     def build(self, width: int) -> list[Row]:
-        """The line."""
         view = self.cockpit.overview.views.get(self.node_name)
         if view is None:
             return []

@@ -1,4 +1,4 @@
-"""The panes under a node's GPUs: processes, host, topology, health, events. One function makes each."""
+"""The panes below a node's GPUs: processes, host, topology, health, events. One function builds each."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _process_style(column: str, process: Process, look: StyleSet) -> Style:
 def processes(
     view: NodeView, width: int, look: StyleSet, now: float, wanted: Sequence[str] = ()
 ) -> list[Row]:
-    """Who holds the GPUs, by rank; `wanted` names columns."""
+    """The processes on the GPUs, by rank; `wanted` names columns."""
     node, columns = view.node, choose(width, wanted)
     titles = " ".join(fit(column.title, cells, ">" if column.right else "<") for column, cells in columns)
     rows: list[Row] = [(Segment(fit(f" {titles}", width), look.dim),)]
@@ -169,7 +169,7 @@ def host(view: NodeView, width: int, look: StyleSet, now: float) -> list[Row]:
 
 
 def topology(view: NodeView, width: int, look: StyleSet, now: float) -> list[Row]:  # noqa: ARG001 - a Builder
-    """How the GPUs reach each other."""
+    """The links between the GPUs."""
     hello = view.node.hello
     if hello is None or hello.topology is None:
         return [note("no topology from the driver", look)]
@@ -193,13 +193,13 @@ def topology(view: NodeView, width: int, look: StyleSet, now: float) -> list[Row
 
 
 def marked(severity: Severity, text: str, width: int, look: StyleSet) -> list[Row]:
-    """A sentence behind the sign of its severity, in as many lines as it takes."""
+    """A sentence after the sign of its severity, in as many lines as needed."""
     first, *more = wrapped(text, width, look.severity[severity], indent=2) or [()]
     return [(look.mark(severity), Segment(text_of(first)[1:], look.severity[severity])), *more]
 
 
 def notices(view: NodeView, width: int, look: StyleSet, now: float) -> list[Row]:
-    """The conditions that hold now with their evidence; then what cannot be read, and the remedy."""
+    """The current conditions with their evidence; then what cannot be read, and the remedy."""
     rows: list[Row] = []
     for condition in view.conditions:
         mark: Severity = condition.severity
@@ -225,7 +225,7 @@ def notices(view: NodeView, width: int, look: StyleSet, now: float) -> list[Row]
 
 
 def event_row(event: Event, width: int, look: StyleSet, where: str = "") -> list[Row]:
-    """An event, what it states itself, and its remedy under it."""
+    """An event with its own text, and the remedy below."""
     severity: Severity = event.severity
     head = f" {event_clock(event)} {where}"
     title = Segment(f" {clean(event_title(event))}", look.severity[severity])
@@ -241,7 +241,7 @@ def event_row(event: Event, width: int, look: StyleSet, where: str = "") -> list
 
 
 def events(view: NodeView, width: int, look: StyleSet, now: float) -> list[Row]:  # noqa: ARG001 - a Builder
-    """What happened, the newest first."""
+    """The events, the newest first."""
     index = {gpu.info.uuid: gpu.info.index for gpu in view.gpus}
     rows: list[Row] = []
     for event in reversed(view.node.events):
@@ -253,7 +253,7 @@ def events(view: NodeView, width: int, look: StyleSet, now: float) -> list[Row]:
 
 
 def digest(view: NodeView, width: int, look: StyleSet, now: float) -> list[Row]:
-    """Health, host and events under each other: a wide screen has room for them beside the processes."""
+    """Health, host and events below each other: a wide screen shows them beside the processes."""
     rows: list[Row] = []
     for title, builder in (("Health", notices), ("Host", host), ("Events", events)):
         rows += [heading(title, width, look), *builder(view, width, look, now)]
@@ -272,13 +272,12 @@ class NodePane(RebuiltPage):
         self.pinned = 1 if titled else 0
 
     def build(self, width: int) -> list[Row]:
-        """The lines that the builder makes."""
         view = self.cockpit.overview.views.get(self.node_name)
         return [] if view is None else self._builder(view, width, self.look, self.view_state.now)
 
 
 class ProcessPane(NodePane):
-    """The processes, with the columns that the person wants."""
+    """The processes, with the selected columns."""
 
     table = "processes"
 
@@ -286,7 +285,6 @@ class ProcessPane(NodePane):
         super().__init__(name, processes, id="pane-processes", titled=True)
 
     def build(self, width: int) -> list[Row]:
-        """A line a process."""
         view, wanted = self.cockpit.overview.views.get(self.node_name), self.cockpit.preferences.columns
         if view is None:
             return []

@@ -1,4 +1,4 @@
-"""The columns of the table of processes: what each shows, how wide, and which go when room is short."""
+"""The columns of the process table: value, width, and which are dropped when space is short."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ProcessColumn:
     title: str
     width: int
     keep: int
-    """The higher, the longer it stays on a narrow screen."""
+    """Columns with higher values are kept longer on a narrow screen."""
     text: Callable[[Process, NodeView], str]
     right: bool = False
 
@@ -47,7 +47,7 @@ def _share(process: Process, _view: NodeView) -> str:
 
 
 def rank_text(process: Process) -> str:
-    """The rank; `~3` where it is a guess."""
+    """The rank; `~3` if it is inferred."""
     return f"~{process.rank}" if process.inferred else _known(process.rank)
 
 
@@ -63,15 +63,15 @@ COLUMNS = (
     ProcessColumn("job", "job or container", 18, 10, lambda p, _: _known(p.job or p.container)),
     ProcessColumn("command", "command", 24, 50, lambda p, _: clean(p.command or p.name)),
 )
-"""In the order of the screen; the command takes the room that is left."""
+"""In screen order; the command gets the remaining width."""
 
 
 def choose(width: int, wanted: Sequence[str] = ()) -> list[tuple[ProcessColumn, int]]:
-    """The columns that fit `width` cells, with their widths; one cell lies between two.
+    """The columns that fit `width` cells, with their widths; one cell separates two.
 
     Args:
         width: Of the table.
-        wanted: Names of columns in the order of the screen; none: all.
+        wanted: Names of columns in screen order; empty: all.
     """
     order = [column for name in wanted for column in COLUMNS if column.name == name] or list(COLUMNS)
     left, chosen = width - 1, list[tuple[ProcessColumn, int]]()

@@ -1,4 +1,4 @@
-"""Screen 2: one node, its GPUs, and what runs on it."""
+"""Screen 2: one node, its GPUs, and its processes."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ TABS.insert(ALERTS_AT, ALERTS)
 FRAME_LINES = 5
 """Status (2), header, tabs, footer."""
 LOWER_LINES = 8
-"""What the panes below keep for themselves."""
+"""Minimum number of lines for the lower panes."""
 
 
 class NodeScreen(LiveScreen):
-    """A node by name, with the cursor on a GPU."""
+    """The screen of a node, with the cursor on a GPU."""
 
     kind = "node"
     column_table = "processes"
@@ -72,7 +72,6 @@ class NodeScreen(LiveScreen):
         self.panes.insert(ALERTS_AT, NodeAlerts(name, id="pane-alerts"))
 
     def compose(self) -> ComposeResult:
-        """Status, header, GPUs, panes, footer."""
         yield StatusLine(id="status")
         yield self.header
         yield self.gpus
@@ -85,21 +84,18 @@ class NodeScreen(LiveScreen):
         yield KeysLine(self.kind)
 
     def on_mount(self) -> None:
-        """Start on the GPUs."""
         self.gpus.focus()
 
     def node_name(self) -> str | None:
-        """This node."""
         return self._node
 
     def action_target(self) -> ActionTarget | None:
-        """The GPU under the cursor, else this node."""
         gpu = self.gpus.chosen() if self.focused is self.gpus else None
         index = None if gpu is None else gpu.info.index
         return about_place(self.cockpit.view_state, self._node, index)
 
     def arrange_parts(self) -> None:
-        """The GPUs get what they need, but leave the panes their share."""
+        """Give the GPUs the lines that they need, but leave the panes their share."""
         body = self.size.height - FRAME_LINES
         self.gpus.room = max(3, body - min(LOWER_LINES, body // 2))
         self.gpus.prepare()
@@ -119,17 +115,16 @@ class NodeScreen(LiveScreen):
                 tab.label = label
 
     def rank_place(self) -> PlacedRank | None:
-        """The rank on the GPU under the cursor."""
         gpu = self.gpus.chosen()
         return None if gpu is None else self.cockpit.view_state.seats.on_gpu(self._node, gpu.info.uuid)
 
     def idle(self) -> frozenset[str]:
-        """One node has no neighbour; one without GPUs has none to open."""
+        """With a single node there is no next one; a node without GPUs has none to open."""
         idle = set() if len(self.cockpit.view_state.fleet.nodes) > 1 else {"next_item"}
         return frozenset(idle if self.gpus.chosen() else idle | {"choose"})
 
     def action_next_item(self, step: int) -> None:
-        """The node before or after, in the order of the plan."""
+        """Show the previous or next node of the plan."""
         names = list(self.cockpit.view_state.fleet.nodes)
         name = names[(names.index(self._node) + step) % len(names)]
         self._node = self.header.node_name = self.gpus.node_name = name
@@ -139,7 +134,7 @@ class NodeScreen(LiveScreen):
         self.pull()
 
     def action_pane(self, step: int) -> None:
-        """The next pane below."""
+        """Show the next lower pane."""
         names = [id_ for id_, _ in TABS]
         self.tabs.active = names[(names.index(self.tabs.active) + step) % len(names)]
         self.call_after_refresh(self.pull)

@@ -1,1 +1,1 @@
-"""The person's settings file: what may stand in it, how it is read and changed."""
+"""The user's settings file: what it may contain, how it is read and changed."""

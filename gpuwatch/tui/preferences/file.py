@@ -1,4 +1,4 @@
-"""Read the settings file, lay GPUWATCH_* variables over it, and change one setting in it in place."""
+"""Reads the settings file, applies GPUWATCH_* variables, and changes single settings in place."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gpuwatch.tui.model.preferences import Preferences
 from gpuwatch.whole_file import read_own
 
 Home: TypeAlias = Literal["default", "config.yaml", "variable"]
-"""Where a value comes from."""
+"""The source of a value."""
 MAX_FILE_BYTES = 1 << 20
 BY_VARIABLE = ("theme", "metric", "refresh", "bell", "notify", "title")
 
@@ -31,14 +31,16 @@ def settings_file() -> Path:
 
 @dataclass(frozen=True)
 class LoadedPreferences:
-    """The settings that hold, and the home of each."""
+    """The current settings, and the source of each."""
 
     values: Preferences
     homes: Mapping[str, Home]
 
 
 def load(path: Path, environ: Mapping[str, str] = os.environ) -> LoadedPreferences:
-    """The settings of a file, of GPUWATCH_* variables over it, and of defaults; the file may be missing.
+    """The settings from a file, GPUWATCH_* variables (which take precedence) and defaults.
+
+    The file may be missing.
 
     Raises:
         HostsError: every problem, with file, line, column and remedy.
@@ -56,7 +58,7 @@ def load(path: Path, environ: Mapping[str, str] = os.environ) -> LoadedPreferenc
 
 
 def keep(path: Path, name: str, value: object) -> None:
-    """Change one setting of the file and leave the rest as the person wrote it, comments included.
+    """Change one setting in the file and leave the rest unchanged, comments included.
 
     Raises:
         HostsError: the file has problems; it is left as it is.
@@ -78,7 +80,7 @@ def keep(path: Path, name: str, value: object) -> None:
 
 
 def as_lines(settings: LoadedPreferences) -> list[tuple[str, str, Home]]:
-    """Every setting: its name, its value as YAML, and the home of it; of receivers their names alone."""
+    """(name, value as YAML, source) of every setting; for receivers only their names."""
     values = asdict(_plain(settings.values))
     values["alerts"] = [receiver.name for receiver in settings.values.alerts]
     return [(name, _flow(value), settings.homes[name]) for name, value in values.items()]
@@ -112,7 +114,7 @@ def _text_of(path: Path) -> str:
 
 
 def _parsed(text: str, source: str) -> dict[str, Any]:
-    """The settings that a text holds, by name.
+    """The settings in a text, by name.
 
     Raises:
         HostsError: with every problem.
@@ -133,7 +135,7 @@ def _value(value: object) -> object:
 
 
 def _replaced(text: str, name: str, written: str) -> str:
-    """A setting's key and value replaced where they stand, else added at the end."""
+    """The text with a setting's key and value replaced, or added at the end."""
     root = compose(text, Problems(name))
     for key, value in root.value if isinstance(root, yaml.MappingNode) else ():
         if key.value == name:

@@ -1,4 +1,4 @@
-"""Every key of the settings file and what may stand there: the table of the reader and of the JSON Schema."""
+"""Every key of the settings file and its allowed values, for the reader and the JSON Schema."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ USUAL = {
     **COLUMNS,
     "nodes": tuple(column.name for column in node_columns.COLUMNS if not column.optional),
 }
-"""Table -> the columns that it shows by default."""
+"""Table -> its default columns."""
 SORTS = {"nodes": node_columns.SORTS, "ranks": ("worst", *rank_columns.SORTS)}
-"""Table -> what orders it."""
+"""Table -> the columns that can sort it."""
 RENAMED = {"told": "step_age"}
-"""Old names of columns, which settings files may hold, with the new ones."""
+"""Old column names, which settings files may contain -> the new names."""
 _KEY_TEXT = Text(
     "a key such as f5, x or ctrl+x, or several with commas between them", r"[^\s,]+(?:,[^\s,]+)*"
 )
@@ -52,7 +52,7 @@ class Bindings(Record):
     """Keys by the id of a binding; two actions of one screen cannot share a key."""
 
     def read(self, node: yaml.Node, problems: Problems) -> ReadMapping | None:
-        """The keys; one that has another action already is noted where it is given."""
+        """The keys; a key that another action already has is reported as a problem."""
         entry = super().read(node, problems)
         if entry is None:
             return None
@@ -65,7 +65,7 @@ class Bindings(Record):
 
 
 def _taken(name: str, text: str, keymap: Mapping[str, str]) -> tuple[str, str] | None:
-    """The first of a binding's keys that another action has at the same time, and the id of that one."""
+    """The first of a binding's keys that another action has at the same time, and that action's id."""
     for bindings in keys.bound_together():
         own = next((each.action for each in bindings if each.id == name), None)
         for other in bindings:

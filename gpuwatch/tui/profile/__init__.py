@@ -1,1 +1,1 @@
-"""The screen of `ctrl+t`: what a rank does, sampled for some seconds."""
+"""The screen of `ctrl+t`: a sampled profile of a rank."""

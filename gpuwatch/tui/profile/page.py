@@ -27,11 +27,11 @@ from gpuwatch.tui.toolkit.styles import clean, fit
 MAX_ROWS = 12
 MAX_DEPTH = 14
 BESIDE_COLUMNS = 110
-"""A screen of so many columns shows two flame graphs beside each other."""
+"""From this width, two flame graphs are shown side by side."""
 
 
 class ProfilePage(ItemPage):
-    """It begins with what the sampling will cost, and fills when the samples have come."""
+    """Shows the estimated cost first, and the profiles when the samples have arrived."""
 
     DEFAULT_CSS = "ProfilePage { height: 1fr; }"
 
@@ -42,18 +42,16 @@ class ProfilePage(ItemPage):
         self._read_at = -1
 
     def made_for(self) -> Hashable:
-        """What was received."""
         return self.profiling.version, self.profiling.over, self.profiling.progress
 
     @property
     def profiles(self) -> list[ProfiledRank]:
-        """What has come; read once."""
+        """The received profiles, decoded once."""
         if self._read_at != self.profiling.version:
             self._profiles, self._read_at = self.profiling.profiles(), self.profiling.version
         return self._profiles
 
     def parts(self, width: int) -> Iterator[Row | PageItem]:
-        """The sections."""
         look, profiling = self.look, self.profiling
         named = " against ".join(rank_name(each) for each in self.profiles)
         yield heading(f"Profile of {clean(named)}", width, look, f"{self.cockpit.key_of('app.copy')} copies")
@@ -147,5 +145,5 @@ class ProfilePage(ItemPage):
 
 
 def _item(key: Hashable, numbers: str, text: str, width: int, style: Style) -> PageItem:
-    """Numbers in columns, and a frame behind them."""
+    """Numbers in columns, followed by a frame."""
     return PageItem(key, hanging((Segment(numbers, style),), text, width, style), text=clean(text))

@@ -15,7 +15,7 @@ from gpuwatch.tui.toolkit.selectable_lines import SelectableLines
 
 
 class ProfileScreen(PageScreen):
-    """One profile. The sampling goes on when the screen is left; its answer is then not shown."""
+    """One profile. Sampling continues when the screen is left; its result is then not shown."""
 
     kind = "profile"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.PROFILE]
@@ -26,12 +26,11 @@ class ProfileScreen(PageScreen):
         self.page = ProfilePage(profiling)
 
     def arrange_parts(self) -> None:
-        """Take in what came."""
         self.page.profiling.update()
 
     @on(SelectableLines.Chosen, "#profile")
     def action_start_profile(self) -> None:
-        """Sample, once the cost is known."""
+        """Start sampling, once the cost is known."""
         if self.page.profiling.ready:
             self.page.profiling.start()
             self.pull()

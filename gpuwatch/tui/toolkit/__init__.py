@@ -1,1 +1,1 @@
-"""What all screens use: line views, styles, keys, charts, the app's protocol."""
+"""Shared by all screens: line views, styles, keys, charts, the app's protocol."""

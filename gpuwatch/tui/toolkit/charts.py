@@ -1,4 +1,4 @@
-"""Numbers as small pictures: bars, one-line sparklines and plots of several lines, in braille or ASCII."""
+"""Numbers as small graphics: bars, one-line sparklines and plots of several lines, in braille or ASCII."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _RIGHT = (0x00, 0x80, 0xA0, 0xB0, 0xB8)
 _BRAILLE = tuple(
     tuple(chr(0x2800 + left + right) if left or right else " " for right in _RIGHT) for left in _LEFT
 )
-"""The cell whose left column is filled to the first index, its right one to the second, 0 to 4."""
+"""The character whose left column is filled to the first index and its right one to the second, 0 to 4."""
 _ASCII_STEPS = " .:-=+*#%@"
 _ASCII_LINE = ".-'"
 
@@ -37,7 +37,7 @@ def bar(
 
 
 def resample(values: Sequence[float | None], count: int) -> list[float | None]:
-    """The last `count` points; fewer are padded with unknown at the left (time grows to the right)."""
+    """The last `count` points; fewer are padded with None at the left."""
     newest = list(values[-count:])
     return [None] * (count - len(newest)) + newest
 
@@ -55,7 +55,7 @@ def _heights(values: Sequence[float | None], low: float, high: float, steps: int
 
 
 def sparkline(values: Sequence[float | None], low: float, high: float, width: int, glyphs: Glyphs) -> str:
-    """`width` cells, two samples a cell in braille, one in ASCII. Unknown is blank, known is never blank."""
+    """`width` cells, two samples per cell in braille, one in ASCII. Unknown is blank, known never is."""
     return plot(values, low, high, width, 1, glyphs)[0]
 
 
@@ -88,7 +88,10 @@ def _ascii_plot(
 def curve(
     values: Sequence[float | None], low: float, high: float, width: int, height: int, glyphs: Glyphs
 ) -> list[str]:
-    """As `plot`, but a line: what is flat looks flat. Neighbours are joined, unknown values leave a gap."""
+    """Like `plot`, but a line: constant values give a flat line.
+
+    Neighbours are joined, unknown values leave a gap.
+    """
     dots, across = (4, 2) if glyphs.braille else (len(_ASCII_LINE), 1)
     spans: list[tuple[int, int]] = []
     before = 0
@@ -115,7 +118,7 @@ def _braille_line(spans: Sequence[tuple[int, int]], base: int) -> str:
 
 
 def _ascii_line(spans: Sequence[tuple[int, int]], base: int) -> str:
-    """The same with a character a column; `|` where the line passes through."""
+    """The same with one character per column; `|` where the line passes through."""
     line = []
     for foot, head in spans:
         low, high = max(foot, base + 1), min(head, base + len(_ASCII_LINE))

@@ -1,4 +1,4 @@
-"""The app as its screens and widgets use it, so that none of them imports it."""
+"""The app's interface for its screens and widgets, so that none of them imports it."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from gpuwatch.tui.toolkit.styles import StyleSet
 
 
 class Delivering(Protocol):
-    """What delivers incidents to receivers outside."""
+    """Delivers incidents to external receivers."""
 
     @property
     def trouble(self) -> str:
-        """One line about what is not delivered; empty: all is well."""
+        """One line about what is not delivered; "": no problem."""
         ...
 
     def update(self, incidents: Sequence[Incident], /) -> None:
-        """Take in how all incidents are; returns at once."""
+        """Process the state of all incidents; returns at once."""
         ...
 
 
@@ -46,24 +46,24 @@ class Cockpit(Protocol):
     shared_view: SharedView | None
 
     def prefer(self, name: str, value: object) -> None:
-        """Take a setting that was changed in the screen, and keep it."""
+        """Apply and save a setting that was changed on the screen."""
         ...
 
     def prefer_of(self, name: str, table: str, value: object) -> None:
-        """The same of a setting that each table has; an empty value is the default."""
+        """The same for a setting that each table has; an empty value is the default."""
         ...
 
     def key_of(self, name: str) -> str:
-        """The key in force of a binding, by its id, for a sentence on the screen."""
+        """The current key of a binding, by its id, for a sentence on the screen."""
         ...
 
     @property
     def where(self) -> str:
-        """The kind of the screen that is shown."""
+        """The kind of the shown screen."""
         ...
 
     def report_fault(self, part: str, error: Exception) -> str:
-        """Count a fault that a part survived; returns the line that states it."""
+        """Count a fault that a part survived; returns the line that describes it."""
         ...
 
     def pump(self) -> None:
@@ -79,15 +79,15 @@ class Cockpit(Protocol):
         ...
 
     def show_job(self, job: str | None) -> None:
-        """Show one job alone on every screen; empty: all jobs; None: as it is."""
+        """Show one job alone on every screen; empty: all jobs; None: no change."""
         ...
 
     def show_metric(self, name: str) -> None:
-        """Show a metric of the heat map, on the fleet's screen."""
+        """Show a metric of the heat map, on the fleet screen."""
         ...
 
     def show_place(self, node: str, uuid: str | None) -> None:
-        """Open a GPU, or a node, over the screen that is shown."""
+        """Open a GPU, or a node, over the current screen."""
         ...
 
     def show_incidents(self, ident: str | None = None) -> None:
@@ -95,7 +95,7 @@ class Cockpit(Protocol):
         ...
 
     def write_note(self, ident: str) -> None:
-        """Open the box for a note on an incident."""
+        """Open the dialog for a note on an incident."""
         ...
 
     def show_alert(self, alert: Alert, incident: Incident | None = None) -> None:
@@ -111,7 +111,7 @@ class Cockpit(Protocol):
         ...
 
     def show_ranks_of(self, incident: Incident, alert: Alert | None) -> None:
-        """Open the logs of all ranks of an incident around the second of an alert."""
+        """Open the logs of all ranks of an incident around the time of an alert."""
         ...
 
     def show_logs(
@@ -125,5 +125,5 @@ class Cockpit(Protocol):
         merged: bool = False,
         incident: Incident | None = None,
     ) -> None:
-        """Open the logs, over the screen that is shown."""
+        """Open the logs over the current screen."""
         ...

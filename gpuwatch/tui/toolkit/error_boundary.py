@@ -1,7 +1,7 @@
-"""A widget, screen or app that goes on after one of its handlers raised.
+"""A widget, screen or app that survives an exception in one of its handlers.
 
-Textual ends the whole app when a message handler, action or timer raises. Within an `ErrorBoundary` the
-exception costs that one message: it is counted in the app's `faults`, and the rest of the screen goes on.
+Textual ends the whole app when a message handler, action or timer raises. Within an `ErrorBoundary` only that
+one message is lost: the exception is counted in the app's `faults`, and the rest of the screen continues.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from gpuwatch.tui.toolkit.cockpit import Cockpit
 
 STARTING = (events.Compose, events.Mount)
-"""Without its parts a widget is no widget: what raises here is the app's to handle."""
+"""Events whose failure the app must handle: a widget without its parts is unusable."""
 
 
 class ErrorBoundary(MessagePump):
-    """Counts what its handlers raise instead of passing it on."""
+    """Counts the exceptions of its handlers instead of passing them on."""
 
     @property
     def part(self) -> str:
-        """What the line of a fault calls it: "the log pane" for `LogPane`."""
+        """The part's name in the message of a fault: "the log pane" for `LogPane`."""
         return f"the {re.sub(r'(?<!^)(?=[A-Z])', ' ', type(self).__name__).lower()}"
 
     async def _dispatch_message(self, message: Message) -> None:
-        """Textual's call for each message."""
+        """Override Textual's dispatch of a message."""
         try:
             await super()._dispatch_message(message)
         except Exception as error:

@@ -1,4 +1,4 @@
-"""Faults of gpuwatch's own that the screens survive: counted, shown in the header, written to a file."""
+"""gpuwatch's own faults that the screens survive: counted, shown in the header, written to a file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpuwatch import __version__
 from gpuwatch.own_folders import make_own, state_folder
 
 MAX_WRITTEN = 100
-"""Different faults that one session writes; all are counted."""
+"""Maximum number of different faults that one session writes; all are counted."""
 
 
 def fault_file() -> Path:
@@ -31,7 +31,7 @@ class FaultLog:
 
     @property
     def kinds(self) -> int:
-        """How many different faults there were: by type and line of code."""
+        """Number of different faults, by type and line of code."""
         return len(self._known)
 
     def add(self, where: str, error: Exception) -> str:

@@ -1,6 +1,6 @@
-"""A page whose cursor walks over things of one or more lines each.
+"""A page whose cursor moves over items of one or more lines each.
 
-With lines between them that only report.
+Other lines may be between the items.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gpuwatch.tui.toolkit.styles import StyleSet, clean
 
 
 def hanging(head: Row, text: str, width: int, style: Style) -> tuple[Row, ...]:
-    """A sign or number, and behind it a text of as many lines as it takes, all beginning in one column."""
+    """A sign or number followed by a wrapped text, all lines of which begin in the same column."""
     indent = sum(part.cell_length for part in head)
     rows = wrapped(text, width, style, indent=indent)
     if not rows:
@@ -28,22 +28,22 @@ def hanging(head: Row, text: str, width: int, style: Style) -> tuple[Row, ...]:
 
 @dataclass(frozen=True)
 class PageItem:
-    """Something that the cursor can be on."""
+    """Something that the cursor can select."""
 
     key: Hashable
-    """Which thing it is, while the lines around it come and go."""
+    """Identifies the item when the lines around it change."""
     rows: tuple[Row, ...]
     """At least one."""
     alert: Alert | None = None
     """Where Enter leads."""
     text: str = ""
-    """What is copied; empty: the first line."""
+    """The text to copy; "": the first line."""
 
 
 def command_things(
     steps: Sequence[tuple[str, str]], width: int, look: StyleSet, key: str = "do"
 ) -> Iterator[PageItem]:
-    """Commands to copy, numbered, each with what it does."""
+    """Numbered commands to copy, each with its effect."""
     for number, (what, command) in enumerate(steps, 1):
         head = (Segment(f" {number} ", look.title),)
         rows = hanging(head, f"{what}: {command}", width, look.text)
@@ -51,22 +51,25 @@ def command_things(
 
 
 class MultiLinePage(RebuiltPage):
-    """A page whose items have one or more lines each; it is made anew when something moved."""
+    """A page whose items have one or more lines each; it is rebuilt when something changed."""
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - textual's name
         super().__init__(id=id)
         self._starts: list[int] = []
         """The first line of each item."""
         self._on: Hashable = None
-        """The key of the item that the cursor is on."""
+        """The key of the item under the cursor."""
         self._made_for: Hashable = None
 
     def made_for(self) -> Hashable:
-        """What the lines depend on but for the width, the look and the second."""
+        """Everything on which the lines depend except the width, the style and the second.
+
+        If it changes, they are rebuilt.
+        """
         raise NotImplementedError
 
     def prepare(self) -> None:
-        """Make the lines when something moved, and once a second for ages."""
+        """Rebuild the lines when something changed, and once per second for ages."""
         made_for = (
             self.made_for(),
             int(self.view_state.now),
@@ -80,15 +83,15 @@ class MultiLinePage(RebuiltPage):
             super().prepare()
 
     def first_line(self, item: int) -> int:
-        """Where one begins."""
+        """The first line of an item."""
         return self._starts[item] if item < len(self._starts) else 0
 
     def item_at(self, line: int, x: int) -> int | None:  # noqa: ARG002 - the whole line belongs to it
-        """The one that a line belongs to."""
+        """The item of a line."""
         return next((i for i, start in reversed(list(enumerate(self._starts))) if start <= line), None)
 
     def key(self, line: int) -> Hashable:
-        """A line depends on what it states: the cursor is painted into it."""
+        """The line itself, because the cursor is painted into it."""
         return self._rows[line]
 
     def row(self, line: int, width: int) -> Row:  # noqa: ARG002 - made for this width already
@@ -97,18 +100,21 @@ class MultiLinePage(RebuiltPage):
 
 
 class ItemPage(MultiLinePage):
-    """Subclasses report their lines and things; the cursor stays on its thing while others come and go."""
+    """Subclasses yield their lines and items.
+
+    The cursor stays on its item while others appear and disappear.
+    """
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - textual's name
         super().__init__(id=id)
         self.things: list[PageItem] = []
 
     def parts(self, width: int) -> Iterable[Row | PageItem]:
-        """All lines and things, from top to bottom."""
+        """All lines and items, from top to bottom."""
         raise NotImplementedError
 
     def build(self, width: int) -> list[Row]:
-        """All lines, the cursor's thing on its background."""
+        """All lines, the selected item on its background."""
         parts = list(self.parts(width))
         self.things = [part for part in parts if isinstance(part, PageItem)]
         self._find()
@@ -124,7 +130,7 @@ class ItemPage(MultiLinePage):
         return rows
 
     def _find(self) -> None:
-        """The cursor goes where its thing went; a new one under it becomes its thing."""
+        """Move the cursor to its item's new position; if that is gone, select the item now under it."""
         self.at = max(0, min(self.at, len(self.things) - 1))
         if not self.things or self.things[self.at].key == self._on:
             return
@@ -132,11 +138,11 @@ class ItemPage(MultiLinePage):
         self._on = self.things[self.at].key
 
     def items(self) -> int:
-        """How many things there are."""
+        """Number of items."""
         return len(self.things)
 
     def go(self, item: int) -> None:
-        """Put the cursor on one, remember which, and show all of it; with the first one what is above it."""
+        """Select an item and scroll all of it into view; for the first one also the lines above it."""
         if not self.things:
             self.scroll_relative(y=1 if item > 0 else -1, animate=False)
             return
@@ -147,17 +153,17 @@ class ItemPage(MultiLinePage):
         self.post_message(self.Moved(self))
 
     def go_to(self, key: Hashable) -> None:
-        """Put the cursor on a thing by its key, now or when it comes."""
+        """Select an item by its key, now or when it appears."""
         self._on = key
         item = next((i for i, thing in enumerate(self.things) if thing.key == key), None)
         if item is not None:
             self.go(item)
 
     def chosen(self) -> PageItem | None:
-        """What the cursor is on."""
+        """The item under the cursor."""
         return self.things[self.at] if self.at < len(self.things) else None
 
     def copy_text(self) -> str:
-        """What the thing under the cursor states."""
+        """The text of the item under the cursor."""
         thing = self.chosen()
         return "" if thing is None else thing.text or super().copy_text()

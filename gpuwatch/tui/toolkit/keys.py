@@ -1,4 +1,4 @@
-"""Every key, as tables of rows, one table per screen; help and docs/keys.md are made from them.
+"""Every key, as one table per screen; help and docs/keys.md are generated from them.
 
 A key means the same on every screen. A widget or screen binds the table of its name.
 """
@@ -46,7 +46,7 @@ def row(
     """Build one binding.
 
     Args:
-        name: Its id, unique; a user's own keymap refers to it.
+        name: Its unique id; a user's own keymap refers to it.
         keys: By Textual's names, separated by commas.
         action: A method `action_...` of the widget, the screen or the app.
         label: In the line of key hints and the command palette.
@@ -266,7 +266,7 @@ SECTIONS: list[tuple[str, list[Binding]]] = [
     ("Links", [*LINK, *LINKS]),
     ("Training", TRAINING),
 ]
-"""For people: in this order in docs/keys.md; on the help screen the keys of the screen come first."""
+"""In the order of docs/keys.md; on the help screen the current screen's section comes first."""
 SECTION_OF = {
     "fleet": "Fleet", "node": "Node", "gpu": "GPU", "logs": "Logs", "incidents": "Incidents",
     "waiting": "Hang analysis", "profile": "Profile", "links": "Links", "training": "Training",
@@ -279,14 +279,14 @@ BORROWED = {
     "Incidents": ("fleet.unhealthy",),
     "Logs": ("incident.rank",),
 }
-"""Section -> the bindings of other sections that its screen has, too."""
+"""Section -> the bindings of other sections that its screen also has."""
 
 
 _BY_ID = {each.id: each for _, some in SECTIONS for each in some}
 
 
 def with_actions(actions: Mapping[str, str], *, priority: bool = False) -> list[Binding]:
-    """Bindings by id that do something else on a screen of their own, such as a box over another screen.
+    """Bindings by id with another action on one screen, such as a dialog over another screen.
 
     Args:
         actions: Id -> the action there.
@@ -299,12 +299,12 @@ def with_actions(actions: Mapping[str, str], *, priority: bool = False) -> list[
 
 
 def borrowed(title: str) -> list[Binding]:
-    """The bindings of other sections that the screen of a section has, too."""
+    """The bindings of other sections that the screen of a section also has."""
     return [_BY_ID[name] for name in BORROWED.get(title, ())]
 
 
 def bound_together() -> list[list[Binding]]:
-    """The bindings that work at the same time, one list per section of a screen."""
+    """The bindings that are active at the same time, one list per section of a screen."""
     always = [*EVERYWHERE, *MOVES, *PANES]
     return [
         [*always, *some, *borrowed(title)]
@@ -314,33 +314,33 @@ def bound_together() -> list[list[Binding]]:
 
 
 def as_list(keys: str) -> list[str]:
-    """Keys with commas between them, by Textual's names (`?` is `question_mark`)."""
+    """Split keys at commas, by Textual's names (`?` is `question_mark`)."""
     return [each.key for each in Binding.make_bindings([Binding(keys, "", "")])]
 
 
 def rebound(binding: Binding, keymap: Mapping[str, str]) -> Binding:
-    """The binding with the keys that a person gave to its id, if any."""
+    """The binding with the user's own keys for its id, if any."""
     chosen = keymap.get(binding.id or "")
     return replace(binding, key=",".join(as_list(chosen)), key_display=None) if chosen else binding
 
 
 def shown(binding: Binding) -> list[str]:
-    """The keys of a binding as a person writes them."""
+    """The keys of a binding as they are written on a keyboard."""
     return [_written(key) for key in binding.key.split(",")]
 
 
 def _written(key: str) -> str:
-    """`question_mark` as `?`; what is no visible character by its name."""
+    """`question_mark` as `?`; invisible characters by their names."""
     character = key_to_character(key) or ""
     return _NAMES.get(key) or (character if character.isprintable() and character.strip() else key)
 
 
 def key_of(name: str, keymap: Mapping[str, str] = MappingProxyType({})) -> str:
-    """The key of a binding, for a sentence: the first one, as a person writes it.
+    """The first key of a binding, for a sentence.
 
     Args:
         name: The binding's id.
-        keymap: The person's own keys, by the id of a binding.
+        keymap: The user's own keys, by the id of a binding.
     """
     return shown(rebound(_BY_ID[name], keymap))[0]
 

@@ -1,4 +1,7 @@
-"""Line-API widgets that pull: once a frame each finds which visible lines moved and repaints only those."""
+"""Line-API widgets that poll.
+
+Once per frame each finds which visible lines changed and repaints only those.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
 class LineView(ErrorBoundary, ScrollView):
     """A scrolling stack of lines, the first `pinned` of which stay.
 
-    Subclasses state how many lines there are, what each depends on (`key`) and how it is painted (`row`).
+    Subclasses define the number of lines, what each depends on (`key`) and how it is painted (`row`).
     """
 
     BINDINGS: ClassVar[list[BindingType]] = []
@@ -36,11 +39,11 @@ class LineView(ErrorBoundary, ScrollView):
         super().__init__(id=id, classes=classes)
         self._painted: dict[int, Hashable] = {}
         self._ground: Style | None = None
-        """The style under every line; textual walks up the tree to find it, so it is asked once a frame."""
+        """The style under every line; textual walks up the tree to find it, so it is read once per frame."""
         self.rows_painted = 0
         """Lines painted so far; tests count them."""
         self._fault: str | None = None
-        """The line of a fault that keeps these lines from being painted."""
+        """The message of a fault that prevents these lines from being painted."""
 
     @property
     def cockpit(self) -> Cockpit:
@@ -49,28 +52,28 @@ class LineView(ErrorBoundary, ScrollView):
 
     @property
     def view_state(self) -> ViewState:
-        """What to paint."""
+        """The data to paint."""
         return self.cockpit.view_state
 
     @property
     def look(self) -> StyleSet:
-        """How to paint it."""
+        """The styles."""
         return self.cockpit.look
 
     @property
     def columns(self) -> int:
-        """Cells of a line, the scrollbar not counted."""
+        """Cells of a line, without the scrollbar."""
         return self.scrollable_content_region.width
 
     def prepare(self) -> None:
-        """Bring what the lines are made of up to date; called once a frame before `count` and `key`."""
+        """Update the data of the lines; called once per frame before `count` and `key`."""
 
     def count(self) -> int:
-        """Lines in all, pinned ones included."""
+        """Total number of lines, pinned ones included."""
         raise NotImplementedError
 
     def key(self, line: int) -> Hashable:
-        """What the line depends on: a line is repainted when this changed."""
+        """Everything on which the line depends: it is repainted when this changes."""
         raise NotImplementedError
 
     def row(self, line: int, width: int) -> Row:
@@ -81,13 +84,13 @@ class LineView(ErrorBoundary, ScrollView):
         return y if y < self.pinned else y + int(self.scroll_offset.y)
 
     def line_under(self, event: events.MouseEvent) -> int:
-        """The line that a mouse event points at."""
+        """The line under the mouse pointer."""
         return self._line_at(event.y)
 
     def pull(self) -> int:
-        """Repaint what moved since it was last painted; returns the number of lines.
+        """Repaint the lines that changed; returns their number.
 
-        A fault is painted instead of the first line, until the lines can be made again.
+        A fault is painted instead of the first line, until the lines can be built again.
         """
         try:
             dirty = self._pull()
@@ -123,13 +126,13 @@ class LineView(ErrorBoundary, ScrollView):
         return len(dirty)
 
     def repaint(self) -> None:
-        """Paint everything again, after a gesture."""
+        """Repaint everything, after an input."""
         self.prepare()
         self.virtual_size = Size(1, self.count())
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """Textual's call for one line of the screen."""
+        """Textual's hook for one line of the screen."""
         self.rows_painted += 1
         ground = self._ground = self._ground or self.rich_style
         try:
@@ -151,18 +154,18 @@ class LineView(ErrorBoundary, ScrollView):
         return Strip(self.row(line, width)).adjust_cell_length(width).apply_style(ground)
 
     def on_resize(self) -> None:
-        """A new size: everything is worked out again."""
+        """Recompute everything for the new size."""
         self._painted.clear()
         self.repaint()
 
     def notify_style_update(self) -> None:
-        """The theme changed."""
+        """Repaint everything after a theme change."""
         super().notify_style_update()
         self._painted.clear()
         self._ground = None
 
     def show_line(self, line: int, *, span: int = 1) -> None:
-        """Scroll just so far that `span` lines from `line` on can be seen."""
+        """Scroll just far enough that `span` lines from `line` on are visible."""
         top, room = int(self.scroll_offset.y), self.size.height - self.pinned
         first = line - self.pinned
         if first < top:
@@ -171,5 +174,5 @@ class LineView(ErrorBoundary, ScrollView):
             self.scroll_to(y=first + span - room, animate=False)
 
     def copy_text(self) -> str:
-        """The text of what the cursor is on."""
+        """The text under the cursor."""
         return ""

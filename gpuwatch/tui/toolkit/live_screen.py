@@ -1,4 +1,4 @@
-"""A screen that is kept true by the pump."""
+"""A screen that the pump keeps up to date."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ if TYPE_CHECKING:
 
 
 def set_height(part: Widget, lines: int) -> None:
-    """Give a part its height; textual lays everything out again, so only when it changed."""
+    """Set a part's height only if it changed: textual then lays everything out again."""
     if part.styles.height is None or part.styles.height.value != lines:
         part.styles.height = lines
 
 
 def set_width(part: Widget, columns: int) -> None:
-    """The same with its width."""
+    """Set a part's width only if it changed."""
     if part.styles.width is None or part.styles.width.value != columns:
         part.styles.width = columns
 
 
 class LiveScreen(ErrorBoundary, Screen[None]):
-    """Pulls its visible Line-API widgets once a frame."""
+    """A screen that repaints its visible Line-API widgets once per frame."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*keys.PANES]
     kind: ClassVar[str]
-    """Which screen it is, for those who do not import it."""
+    """Identifies the screen without importing it."""
     column_table: ClassVar[Table | None] = None
-    """The table whose columns `C` chooses."""
+    """The table whose columns `C` selects."""
     _idle: frozenset[str] = frozenset()
-    """For which actions the line of key hints was made."""
+    """The idle actions for which the line of key hints was built."""
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide"), (160, "-vast")]  # noqa: RUF012 - textual types it so
 
     @property
@@ -51,10 +51,10 @@ class LiveScreen(ErrorBoundary, Screen[None]):
         return cast("Cockpit", self.app)
 
     def arrange_parts(self) -> None:
-        """Give the parts their heights, before they are pulled."""
+        """Set the heights of the parts, before they are painted."""
 
     def pull(self) -> int:
-        """Repaint what moved; returns the number of lines."""
+        """Repaint what changed; returns the number of lines."""
         if not self.is_mounted:
             return 0
         try:
@@ -67,41 +67,41 @@ class LiveScreen(ErrorBoundary, Screen[None]):
         return sum(part.pull() for part in self.query(LineView) if part.is_on_screen)
 
     def on_resize(self) -> None:
-        """Another size: the parts share the room anew before they are painted."""
+        """Lay the parts out again for a new size."""
         self.pull()
 
     def on_screen_resume(self) -> None:
-        """Back in sight: catch up."""
+        """Update after another screen was closed."""
         self.pull()
 
     def copy_text(self) -> str:
-        """What `y` copies."""
+        """The text that `y` copies."""
         return self.focused.copy_text() if isinstance(self.focused, SelectableLines) else ""
 
     def open_filter(self) -> bool:
-        """Ask what to find here; False: nothing is found on this screen."""
+        """Open a search or filter field; False: this screen has none."""
         return False
 
     def idle(self) -> frozenset[str]:
-        """Actions that would do nothing now; the line of key hints leaves them out."""
+        """Actions without effect now; the line of key hints leaves them out."""
         return frozenset()
 
     def step_back(self) -> bool:
-        """Close what is open on this screen, one thing at a time; False: there is nothing."""
+        """Close what is open on this screen, one thing at a time; False: nothing is."""
         return False
 
     def explained(self) -> str:
-        """What `i` explains: the id of a rule, an alert or a metric; empty: the topics are listed."""
+        """The id of the rule, alert or metric that `i` explains; "": the topics are listed."""
         return ""
 
     def rank_place(self) -> PlacedRank | None:
-        """Where the rank under the cursor runs, or ran; None: there is none."""
+        """The place of the rank under the cursor, running or ended; None: there is none."""
         return None
 
     def action_target(self) -> ActionTarget | None:
-        """What `A` acts on; None: the node of `node_name`, if any."""
+        """The target of the actions key; None: the node of `node_name`, if any."""
         return None
 
     def node_name(self) -> str | None:
-        """The node that this screen is about, or its cursor is on."""
+        """The node of this screen, or under its cursor."""
         return None

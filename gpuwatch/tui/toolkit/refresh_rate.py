@@ -1,30 +1,30 @@
-"""How often the screen is repainted: as fast as asked, slower when painting eats too much of the machine."""
+"""The repaint rate: as set by the user, halved when painting uses too much CPU."""
 
 from __future__ import annotations
 
 MAX_HZ = 30
 MIN_HZ = 1
 CPU_BUDGET = 0.25
-"""Of one core, spent on the screen's thread."""
+"""Fraction of one core for the screen's thread."""
 PATIENCE_S = 3.0
 
 
 class RefreshRate:
-    """The rate and why it is what it is. Fed once a frame with the clock and the CPU time of the thread."""
+    """The rate and its reason. Updated once per frame with the clock and the CPU time of the thread."""
 
     def __init__(self, hz: float) -> None:
         self.hz = min(MAX_HZ, max(MIN_HZ, hz))
         self.slowed = False
-        """Whether the rate was halved because frames cost too much."""
+        """True if the rate was halved because frames cost too much."""
         self._last: tuple[float, float] | None = None
         self._over_budget_s = 0.0
 
     def frame(self, now: float, cpu: float) -> bool:
-        """Note a frame; True when the rate was just halved.
+        """Process a frame; True if the rate was just halved.
 
         Args:
-            now: monotonic seconds.
-            cpu: seconds of CPU that the screen's thread has used so far.
+            now: Monotonic seconds.
+            cpu: Seconds of CPU that the screen's thread has used so far.
         """
         last, self._last = self._last, (now, cpu)
         if last is None or now <= last[0]:
@@ -38,9 +38,9 @@ class RefreshRate:
         return True
 
     def faster(self) -> None:
-        """Double the rate, by hand."""
+        """Double the rate, as requested by the user."""
         self.hz, self.slowed, self._over_budget_s = min(MAX_HZ, self.hz * 2), False, 0.0
 
     def slower(self) -> None:
-        """Halve the rate, by hand."""
+        """Halve the rate, as requested by the user."""
         self.hz, self.slowed, self._over_budget_s = max(MIN_HZ, self.hz / 2), False, 0.0

@@ -14,7 +14,7 @@ from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 Row: TypeAlias = "tuple[Segment, ...]"
 """One painted line."""
 Cell: TypeAlias = "tuple[str, Style]"
-"""A piece of a line before it is painted."""
+"""A piece of a line before painting."""
 
 
 def text_of(row: Sequence[Segment]) -> str:
@@ -23,7 +23,7 @@ def text_of(row: Sequence[Segment]) -> str:
 
 
 def joined(cells: Sequence[Cell]) -> list[Segment]:
-    """Neighbours of one style as one segment: the fewer there are, the sooner a line is painted."""
+    """Merge neighbours of the same style into one segment: fewer segments are painted faster."""
     out: list[Segment] = []
     text, last = "", None
     for piece, style in cells:
@@ -42,14 +42,14 @@ def highlighted(row: Row, width: int, style: Style) -> Row:
 
 
 def wrapped(text: str, width: int, style: Style, *, indent: int = 1) -> list[Row]:
-    """Cleaned text in as many lines as it takes; nothing of it is cut."""
+    """Sanitized text in as many lines as needed; nothing is cut."""
     pad = " " * indent
     lines = textwrap.wrap(clean(text), max(8, width - indent - 1), break_on_hyphens=False)
     return [(Segment(pad + line, style),) for line in lines]
 
 
 def heading(text: str, width: int, look: StyleSet, note: str = "") -> Row:
-    """A section's title with a rule behind it."""
+    """A section's title followed by a rule."""
     title = f" {text} "
     tail = f" {note} " if note else ""
     rule = look.glyphs.rule * max(0, width - len(title) - len(tail) - 2)
@@ -63,5 +63,5 @@ def heading(text: str, width: int, look: StyleSet, note: str = "") -> Row:
 
 
 def note(text: str, look: StyleSet) -> Row:
-    """A line that only explains."""
+    """An explanatory line."""
     return (Segment(f" {clean(text)}", look.dim),)

@@ -1,4 +1,4 @@
-"""Lines with a cursor: lists, tables that a column orders, pages that are made afresh."""
+"""Lines with a cursor: lists, sortable tables, and pages that are rebuilt."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 class SelectableLines(LineView, can_focus=True):
-    """Lines with a cursor on one of `items()` things."""
+    """Lines with a cursor on one of `items()` items."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*keys.MOVES]
 
     @dataclass
     class Chosen(Message):
-        """Enter, or a click on what the cursor is on already."""
+        """Sent by Enter, or a click on the item already under the cursor."""
 
         picker: SelectableLines
 
@@ -37,7 +37,7 @@ class SelectableLines(LineView, can_focus=True):
 
     @dataclass
     class Moved(Message):
-        """The cursor is somewhere else."""
+        """Sent when the cursor moved."""
 
         picker: SelectableLines
 
@@ -49,54 +49,54 @@ class SelectableLines(LineView, can_focus=True):
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - textual's name
         super().__init__(id=id, classes=classes)
         self.at = 0
-        """The thing that the cursor is on."""
+        """The item under the cursor."""
 
     def items(self) -> int:
-        """How many things the cursor can be on."""
+        """Number of items that the cursor can select."""
         return max(0, self.count() - self.pinned)
 
     def first_line(self, item: int) -> int:
-        """The first line of a thing."""
+        """The first line of an item."""
         return item + self.pinned
 
     def item_at(self, line: int, x: int) -> int | None:  # noqa: ARG002 - other pickers need the column
-        """The thing at a place."""
+        """The item at a position."""
         return line - self.pinned if line >= self.pinned else None
 
     def page(self) -> int:
-        """How far page up and down go."""
+        """Number of items that page up and down move by."""
         return max(1, self.size.height - self.pinned - 1)
 
     def steps(self, dx: int, dy: int) -> int:
-        """Where an arrow key leads, as a difference of items."""
+        """The number of items by which an arrow key moves."""
         return dx + dy
 
     def go(self, item: int) -> None:
-        """Put the cursor on a thing (the nearest one that exists) and show it."""
+        """Select an item (the nearest one that exists) and scroll to it."""
         self.at = max(0, min(item, self.items() - 1))
         self.show_line(self.first_line(self.at))
         self.pull()
         self.post_message(self.Moved(self))
 
     def action_move(self, dx: int, dy: int) -> None:
-        """An arrow key."""
+        """Move by an arrow key."""
         self.go(self.at + self.steps(dx, dy))
 
     def action_pages(self, pages: float) -> None:
-        """A page, or half of one."""
+        """Move by a page, or half of one."""
         self.go(self.at + int(pages * self.page()))
 
     def action_jump_to_end(self, item: int) -> None:
-        """The first (0) or last (-1) thing."""
+        """Select the first (0) or last (-1) item."""
         self.go(item if item >= 0 else self.items() - 1)
 
     def action_choose(self) -> None:
-        """Open what the cursor is on."""
+        """Open the item under the cursor."""
         if self.items():
             self.post_message(self.Chosen(self))
 
     def click(self, line: int, x: int, *, twice: bool) -> None:
-        """Put the cursor there; open it on the second click."""
+        """Select the item at a position; open it on the second click."""
         item = self.item_at(line, x)
         if item is None or item >= self.items():
             return
@@ -106,26 +106,26 @@ class SelectableLines(LineView, can_focus=True):
             self.go(item)
 
     def on_click(self, event: events.Click) -> None:
-        """The mouse."""
+        """Process a mouse click."""
         self.click(self.line_under(event), event.x, twice=event.chain > 1)
 
     def on_focus(self) -> None:
-        """The cursor gets its colour."""
+        """Repaint: the cursor gets its colour."""
         self.pull()
 
     def on_blur(self) -> None:
-        """The cursor loses its colour."""
+        """Repaint: the cursor loses its colour."""
         self.pull()
 
 
 class SortableTable(SelectableLines):
-    """Lines under a heading whose titles order them; the order is kept in the settings."""
+    """A table under a heading whose titles sort it; the order is saved in the settings."""
 
     table: ClassVar[Table]
     unsorted: ClassVar[str] = ""
-    """What orders the table where no column was chosen."""
+    """The default sort order."""
     falling_columns: ClassVar[frozenset[str]]
-    """Columns that begin with their largest value."""
+    """Columns that are first sorted with the largest value first."""
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - textual's name
         super().__init__(id=id)
@@ -133,14 +133,14 @@ class SortableTable(SelectableLines):
         self.falling = False
 
     def sort_by(self, name: str) -> None:
-        """Order by a column; again turns it round."""
+        """Sort by a column; a second time reverses the order."""
         again = bool(name) and name == self.sort_name
         self.falling = not self.falling if again else name in self.falling_columns
         self.sort_name = name
         self._keep_order()
 
     def take_order(self, text: str) -> None:
-        """Order as the settings have it: the name of a column, with `-` before it the other way round."""
+        """Set the order as saved in the settings: a column name, with a leading `-` reversed."""
         self.sort_name = text.removeprefix("-") or self.unsorted
         self.falling = (self.sort_name in self.falling_columns) != text.startswith("-")
 
@@ -150,7 +150,7 @@ class SortableTable(SelectableLines):
         self.repaint()
 
     def reverse(self) -> None:
-        """Turn the order round."""
+        """Reverse the order."""
         self.falling = not self.falling
         self._keep_order()
 
@@ -159,7 +159,7 @@ class SortableTable(SelectableLines):
         raise NotImplementedError
 
     def click(self, line: int, x: int, *, twice: bool) -> None:
-        """A click on a title sorts by it; elsewhere it moves the cursor."""
+        """Sort by a clicked title; elsewhere move the cursor."""
         if line > 0:
             super().click(line, x, twice=twice)
         else:
@@ -167,7 +167,7 @@ class SortableTable(SelectableLines):
 
 
 class RebuiltPage(SelectableLines):
-    """A page of lines that are few enough to be made afresh whenever anything moved."""
+    """A page with few lines, all of which are rebuilt whenever anything changed."""
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - textual's name
         super().__init__(id=id, classes=classes)
@@ -178,7 +178,7 @@ class RebuiltPage(SelectableLines):
         raise NotImplementedError
 
     def prepare(self) -> None:
-        """Make the lines."""
+        """Rebuild the lines."""
         self._rows = self.build(self.columns)
         self.at = max(0, min(self.at, self.items() - 1))
 
@@ -187,11 +187,11 @@ class RebuiltPage(SelectableLines):
         return len(self._rows)
 
     def key(self, line: int) -> Hashable:
-        """A line depends on what it states and on the cursor."""
+        """The line's text and cursor, on which it depends."""
         return (self._rows[line], line == self.first_line(self.at), self.has_focus)
 
     def row(self, line: int, width: int) -> Row:
-        """The line, with the cursor's background where it is."""
+        """The line, highlighted if the cursor is on it."""
         row = self._rows[line]
         if self.has_focus and line == self.first_line(self.at) and line >= self.pinned:
             return highlighted(row, width, self.look.cursor)

@@ -1,7 +1,7 @@
-"""How things look: colours, glyphs, and the one gate that remote text passes on its way to the screen.
+"""Colours and glyphs, and the one function that sanitizes remote text for the screen.
 
-The palette stays apart under every simulated colour-vision deficiency (smallest CIELAB distance 38), and
-nothing is stated by colour alone: a glyph or a number always goes with it.
+The palette is distinguishable with every simulated colour-vision deficiency (smallest CIELAB distance 38),
+and colour alone never carries information: a glyph or a number always goes with it.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from gpuwatch.probe.judging.text import grade_symbols
 from gpuwatch.tui.model.severity import Severity
 
 Colours: TypeAlias = Literal["many", "few", "none"]
-"""256 or more; the 16 of a plain terminal; none at all (NO_COLOR)."""
+"""256 or more; the 16 of a simple terminal; none at all (NO_COLOR)."""
 
 _HIDDEN = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
-"""Unicode categories that steer a terminal, turn the reading direction, or have no width anyone agrees on."""
+"""Unicode categories that control a terminal, change the reading direction, or have no reliable width."""
 
 
 @lru_cache(maxsize=4096)
@@ -33,12 +33,12 @@ def _without_hidden(text: str) -> str:
 
 
 def clean(text: str) -> str:
-    """Text without a character that could steer the terminal; each one is shown as U+FFFD."""
+    """The text without characters that could control the terminal; each is shown as U+FFFD."""
     return text if text.isascii() and text.isprintable() else _without_hidden(text)
 
 
 def fit(text: str, width: int, align: Literal["<", ">"] = "<") -> str:
-    """Cleaned text in exactly `width` cells: cut with an ellipsis, or padded."""
+    """Sanitized text in exactly `width` cells: cut with an ellipsis, or padded."""
     if width <= 0:
         return ""
     text = clean(text)
@@ -53,7 +53,7 @@ def fit(text: str, width: int, align: Literal["<", ">"] = "<") -> str:
 
 @dataclass(frozen=True)
 class Glyphs:
-    """The signs; one cell each."""
+    """The signs, one cell each."""
 
     severity: Mapping[str, str]
     lost: str
@@ -72,7 +72,7 @@ class Glyphs:
     cursor: str
     slope: str
     link: grade_symbols.Marks
-    """Of a link that is not ok, by its grade."""
+    """For a link that is not ok, by its grade."""
     testing: str
     right: str
     wrong: str
@@ -91,7 +91,7 @@ ASCII = Glyphs(
 
 
 def wants_ascii(environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether the terminal should get plain ASCII: the locale is not UTF-8, or TERM cannot draw more."""
+    """True if the terminal should get plain ASCII: the locale is not UTF-8, or TERM cannot draw more."""
     if environ.get("TERM", "") in ("linux", "dumb", "vt100", "vt220"):
         return True
     locale = environ.get("LC_ALL") or environ.get("LC_CTYPE") or environ.get("LANG") or ""
@@ -104,8 +104,11 @@ _RAMP = {
     False: ("#edf1f5", "#d9e4ef", "#c4d7e9", "#aecae3", "#96bbdc",
             "#7cabd4", "#5f99ca", "#4384ba", "#2a6da5", "#17568c"),
 }  # fmt: skip
-"""Ten steps of one blue, even in lightness, so that every kind of colour vision reads them alike, and a busy
-healthy fleet stays calm: yellow and red mean trouble and nothing else. By `dark`."""
+"""Ten steps of one blue, evenly spaced in lightness.
+
+It looks the same with every kind of colour vision, and a busy healthy fleet stays calm: yellow and red are
+reserved for problems. Keyed by `dark`.
+"""
 _RAMP_INKS = {
     True: ("#7d8794", *["#c8d6e5"] * 4, *["#f2f6fa"] * 5),
     False: ("#6b6b6b", *["#10161d"] * 6, "#ffffff", "#ffffff", "#ffffff"),
@@ -126,7 +129,7 @@ def _ramp(dark: bool, colours: Colours) -> tuple[Style, ...]:
 
 @dataclass(frozen=True)
 class StyleSet:
-    """Every style and glyph that the widgets use, worked out once for a theme and a terminal."""
+    """Every style and glyph that the widgets use, computed once for a theme and a terminal."""
 
     glyphs: Glyphs
     colours: Colours
@@ -151,7 +154,7 @@ class StyleSet:
         return self.glyphs.severity[severity]
 
     def heat(self, level: float | None) -> Style:
-        """The ramp's style for a level of 0..1; the unknown style for None."""
+        """The ramp's style for a level from 0 to 1; the unknown style for None."""
         if level is None:
             return self.severity["unknown"]
         return self.ramp[max(0, min(9, int(level * 10)))]
@@ -199,7 +202,7 @@ def _badges(dark: bool, colours: Colours) -> dict[str, Style]:
 
 
 def _cursor(colours: Colours, *, dark: bool) -> Style:
-    """Of 16 colours any may be the terminal's own ground: bold says it, too."""
+    """The cursor's style: with 16 colours any may be the terminal's own background, so it is also bold."""
     if colours == "many":
         return Style(bgcolor="#26405c" if dark else "#cfe3f8")
     return Style(bgcolor="blue", bold=True) if colours == "few" else Style(reverse=True)
@@ -212,7 +215,7 @@ def _pointer(colours: Colours, ink: str, paper: str) -> Style:
 
 
 def build_styles(*, dark: bool = True, colours: Colours = "many", ascii_only: bool = False) -> StyleSet:
-    """Work out the look for a theme and a terminal."""
+    """Compute the styles for a theme and a terminal."""
     grey = {"many": "#8b949e" if dark else "#5f6368", "few": "white", "none": None}[colours]
     faint = {"many": "#343b45" if dark else "#c9ced6", "few": "bright_black", "none": None}[colours]
     accent = {"many": "#66b2ff" if dark else "#0059b3", "few": "bright_cyan", "none": None}[colours]

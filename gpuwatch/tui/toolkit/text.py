@@ -1,4 +1,4 @@
-"""Facts in words, for the places where a number alone would not report: why a node or GPU shows nothing."""
+"""Explanations in words where a number alone is not enough: why a node or GPU shows nothing."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from gpuwatch.wire import Event
 
 
 def since_s(gpu: Gpu, now: float) -> float | None:
-    """How long a GPU that does not answer has been so, as far as its call or values report.
+    """Seconds since a GPU stopped answering, by its stuck call or its values.
 
-    None: not known.
+    None: unknown.
     """
     stuck = gpu.stuck_s(now) if gpu.state in ("stuck", "unanswered") else None
     return gpu.age(now) if stuck is None else stuck
@@ -30,19 +30,19 @@ def age_text(seconds: float) -> str:
 
 
 def evidence_text(evidence: Evidence, late_s: float) -> str:
-    """The evidence, with its age as it is `late_s` seconds after it was judged."""
+    """The evidence, with its age `late_s` seconds after it was judged."""
     if evidence.age_s is None:
         return str(evidence)
     return f"{structs.replace(evidence, age_s=None)}, {age_text(evidence.age_s + late_s)} ago"
 
 
 def trouble_severity(gpu: Gpu) -> Severity:
-    """How grave what `trouble_of` states is."""
+    """The severity of what `trouble_of` returns."""
     return "unknown" if gpu.state == "unanswered" else "critical"
 
 
 def trouble_of(gpu: Gpu, now: float) -> str:
-    """In words, when the GPU does not answer."""
+    """The state of a GPU that does not answer, in words."""
     since = since_s(gpu, now)
     lasted = "" if since is None else f" for {age_text(since)}"
     if gpu.state == "stuck":
@@ -53,7 +53,7 @@ def trouble_of(gpu: Gpu, now: float) -> str:
 
 
 def attempt_words(node: Node, now: float) -> str:
-    """What the link does next: `attempt 3`, `next attempt in 12s`; nothing on a live one."""
+    """The link's next step: `attempt 3`, `next attempt in 12s`; "" for a live one."""
     link = node.link
     if link.phase == "live":
         return ""
@@ -80,17 +80,17 @@ def absent_words(node: Node) -> str:
 
 
 def models(node: Node) -> str:
-    """`8x NVIDIA H100 80GB HBM3`; several models each with its count, the most frequent first."""
+    """`8x NVIDIA H100 80GB HBM3`; several models each with their number, the most frequent first."""
     counted = Counter(gpu.info.name or "not known yet" for gpu in node.gpu_list())
     return ", ".join(f"{number}x {name}" for name, number in counted.most_common())
 
 
 def event_clock(event: Event) -> str:
-    """When, by the node's clock."""
+    """The time on the node's clock."""
     return time.strftime("%H:%M:%S", time.localtime(event.t))
 
 
 def event_title(event: Event) -> str:
-    """What, and how often."""
+    """The event and its count."""
     xid = f"Xid {event.code}: " if event.event == "xid" and event.code is not None else ""
     return f"{xid}{event.title}" + (f" x{event.count}" if event.count > 1 else "")

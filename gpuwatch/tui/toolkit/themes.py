@@ -1,4 +1,7 @@
-"""Our two themes, and the filter behind NO_COLOR. Textual's own themes stay available in the palette."""
+"""gpuwatch's two themes, and the filter behind NO_COLOR.
+
+Textual's own themes stay available in the palette.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +67,7 @@ def _without_colour(style: Style) -> Style:
 
 
 class Colourless(LineFilter):
-    """Takes every colour out and leaves bold, dim, underline and reverse."""
+    """Removes every colour and keeps bold, dim, underline and reverse."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:  # noqa: ARG002 - textual's signature
         """Filter one line."""

@@ -22,7 +22,7 @@ from gpuwatch.tui.training.job_view import TrainingView
 GAP_CELLS, MIN_CURVE_CELLS = 2, 22
 """Cells between two curves, and of the narrowest one."""
 AXIS_ROWS = 6
-"""From so many lines on one of them states which steps they are."""
+"""From this number of lines on, one of them is the axis of step numbers."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Curve:
     name: str
     read: Callable[[LoggedStep], float | None]
     many: bool = False
-    """Written with a prefix: `453k`."""
+    """True to write it with a prefix: `453k`."""
 
 
 CURVES = (
@@ -42,11 +42,11 @@ CURVES = (
     Curve("samples/s", lambda step: step.samples_per_s, many=True),
     Curve("step s", lambda step: step.took_s),
 )
-"""In the order in which they are kept where there is little room."""
+"""In order of priority when space is short."""
 
 
 def reported(steps: Sequence[LoggedStep]) -> list[tuple[Curve, list[float | None]]]:
-    """The curves of which any value is known; samples only where no tokens are reported."""
+    """The curves with any known value; samples per second only if no tokens are reported."""
     found = [(curve, [curve.read(step) for step in steps]) for curve in CURVES]
     some = [(curve, values) for curve, values in found if any(value is not None for value in values)]
     names = {curve.name for curve, _ in some}
@@ -54,7 +54,7 @@ def reported(steps: Sequence[LoggedStep]) -> list[tuple[Curve, list[float | None
 
 
 def bucketed(values: Sequence[float | None], count: int) -> list[float | None]:
-    """At most `count` points: of many each is the mean of its share, of few each stays as it is."""
+    """At most `count` points: means of buckets if there are more values, else the values themselves."""
     if len(values) <= count:
         return list(values)
     points: list[float | None] = []
@@ -80,7 +80,7 @@ class TrainingCurves(RebuiltPage, can_focus=False):
         self._made: list[Row] = []
 
     def is_reported(self) -> bool:
-        """Whether there is anything to draw."""
+        """True if there is anything to draw."""
         if self._asked != self.view.version:
             self._asked = self.view.version
             writer = self.view.facts.speaker if self.view.facts else None
@@ -89,7 +89,6 @@ class TrainingCurves(RebuiltPage, can_focus=False):
         return self._reported
 
     def build(self, width: int) -> list[Row]:
-        """A title and the plot under it, for each curve; drawn a frame after the numbers are."""
         facts, version = self.view.facts, self.view.version
         wanted = (width, self.lines, self.look, version)
         later = self._made_for is not None and wanted[:3] == self._made_for[:3] and version != self._seen
@@ -125,7 +124,7 @@ class TrainingCurves(RebuiltPage, can_focus=False):
 def drawn(
     curve: Curve, values: Sequence[float | None], width: int, height: int, look: StyleSet, late: bool
 ) -> list[list[Segment]]:
-    """One curve: a line that states between which values it runs, and the plot."""
+    """One curve: a line with its range of values, and the plot."""
     known = [value for value in values if value is not None and math.isfinite(value)]
     odd = sum(value is not None for value in values) - len(known)
     if not known:
@@ -144,7 +143,7 @@ def drawn(
 
 
 def _title(curve: Curve, low: float, high: float, odd: int, width: int) -> str:
-    """`loss 2.12 to 2.23`, in fewer digits where there is no room."""
+    """`loss 2.12 to 2.23`, with fewer digits if space is short."""
     tail = f", {odd} NaN or Inf" if odd else ""
     text = curve.name
     for digits in (3, 2, 1):

@@ -1,4 +1,4 @@
-"""The job over its ranks: which one logs, how far it is, how fast, and what is wrong with it."""
+"""The summary of a job above its ranks: which rank logs, its progress, its speed, and its problems."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ ALERT_LINES = 3
 SOON_S = 900.0
 """A job with less time left (seconds) should have saved a checkpoint."""
 SERVERS = 4
-"""Inference servers shown over the ranks."""
+"""Maximum number of inference servers shown above the ranks."""
 BAR = 24
 TITLE = 9
-"""The first value of every line stands in one column."""
+"""Width of the first title, so that the first values of all lines are aligned."""
 
 
 def span_text(seconds: float) -> str:
@@ -42,18 +42,18 @@ def span_text(seconds: float) -> str:
 
 
 def seconds_long(value: float) -> str:
-    """A step's time: `0.312s`, `3.20s`, `41.5s`."""
+    """A step time: `0.312s`, `3.20s`, `41.5s`."""
     return f"{value:.3f}s" if value < 1 else f"{value:.2f}s" if value < 10 else f"{value:.1f}s"
 
 
 class JobHeader:
-    """Writes the numbers of a job; what is late looks stale and states how old it is."""
+    """Formats the numbers of a job; a stale one looks different and shows its age."""
 
     def __init__(self, facts: JobFacts, look: StyleSet, now: float) -> None:
         self._facts, self._look, self._now = facts, look, now
 
     def number(self, title: str, fact: Fact | None, text: str, *, first: bool = False) -> list[Segment]:
-        """A title and its value, or a dash; `first` in its line, it is aligned with those of other lines."""
+        """A title and its value, or a dash; `first` in its line, it is aligned with the other lines."""
         look = self._look
         parts = [Segment(f" {title.ljust(TITLE) if first else title} ", look.dim)]
         if fact is None:
@@ -69,12 +69,12 @@ class JobHeader:
         return [*parts, Segment(" ")]
 
     def reported(self, title: str, name: str, form: str, *, first: bool = False) -> list[Segment]:
-        """A reported field by a format of its value, or a dash."""
+        """A reported field, formatted by `form`, or a dash."""
         fact = self._facts.facts.get(name)
         return self.number(title, fact, "" if fact is None else form.format(fact.value), first=first)
 
     def rarely(self, title: str, name: str, form: str) -> list[Segment]:
-        """A field that few logs report: nothing where this one does not."""
+        """A field that few logs report: nothing if this one does not."""
         return self.reported(title, name, form) if name in self._facts.facts else []
 
 
@@ -89,7 +89,7 @@ def whose(facts: JobFacts) -> str:
 
 
 def size_text(facts: JobFacts) -> str:
-    """How large the job is, as far as its ranks are seen."""
+    """The size of the job, as far as its ranks are known."""
     alive, seen = facts.ranks_alive, facts.ranks_seen
     if alive < seen:
         ranks = f"{alive or 'none'} of {max(facts.world or 0, seen)} ranks running"
@@ -101,23 +101,22 @@ def size_text(facts: JobFacts) -> str:
 
 
 class TrainingHead(RebuiltPage, can_focus=False):
-    """The lines over the ranks."""
+    """The lines above the ranks."""
 
     DEFAULT_CSS: ClassVar[str] = "TrainingHead { height: 5; overflow-y: hidden; }"
     can_focus = False
 
     def __init__(self, view: TrainingView, *, turns: bool = True) -> None:
-        """Show a job.
+        """Create the lines.
 
         Args:
-            view: Which.
-            turns: Whether the keys of the screen lead to other jobs.
+            view: The job.
+            turns: True if the screen's keys lead to other jobs.
         """
         super().__init__(id="training-head")
         self.view, self._turns = view, turns
 
     def build(self, width: int) -> list[Row]:
-        """Who, how far, what, how fast, and the alerts."""
         facts, look = self.view.facts, self.look
         servers = list(self._servers(width))
         idle = facts is None or (
@@ -142,7 +141,7 @@ class TrainingHead(RebuiltPage, can_focus=False):
         return [*lines, *servers, *self._alerts(width)]
 
     def _servers(self, width: int) -> Iterator[Row]:
-        """Inference servers, two lines each at most."""
+        """Yield at most two lines per inference server."""
         look, now = self.look, self.view_state.now
         for server in list(self.view_state.fleet.servers.servers.values())[:SERVERS]:
             facts = server_facts(server, now)
@@ -172,7 +171,7 @@ class TrainingHead(RebuiltPage, can_focus=False):
         return spread(left, right, width)
 
     def _scheduler(self, facts: JobFacts) -> list[Row]:
-        """What the job has left, by its scheduler; nothing where that does not know the job."""
+        """The job's remaining time by its scheduler; empty if that does not know the job."""
         allocation, wall = self.view_state.fleet.scheduler.allocation(facts.job), self.view_state.wall()
         if allocation is None:
             return []

@@ -1,4 +1,4 @@
-"""What screen 6 looks at: one job, worked out anew about once a second (less often when it is large)."""
+"""The data of screen 6: one job, recomputed about once per second (less often if it is large)."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from gpuwatch.tui.model.alert_snapshot import standing
 from gpuwatch.tui.model.view_state import ViewState
 
 EVERY_S, OLD_S = 1.0, 3.0
-"""What is older than the second was not looked at for a while."""
+"""Interval of the computation; data older than the second value was not shown for a while."""
 RANKS_IN_TIME = 2048
-"""A job with more ranks is worked out less often: the work for a second grows no further."""
+"""A job with more ranks is computed less often, so that the work per second is limited."""
 CODES = (
     "num.", "train.", "job.hang", "slower_than_peers", "spins_alone", "link_below_peers",
     "lone_gpu", "less_used_than_peers",
 )  # fmt: skip
-"""Alerts that are about how a job trains."""
+"""Alerts about how a job trains."""
 
 
 class TrainingView:
-    """The job that is looked at, however often the screen is left."""
+    """The selected job, which survives leaving the screen."""
 
     def __init__(self, view_state: ViewState) -> None:
         self._scene = view_state
         self.jobs: list[Job] = []
         self.facts: JobFacts | None = None
         self.alerts: list[Alert] = []
-        """Of this job, the worst first; only those that fire."""
+        """The firing alerts of this job, the most severe first."""
         self.version = 0
-        """Moves when anything above did."""
+        """Increases with every change of the above."""
         self._chosen: Job = None
         self._by_hand = False
         self._seen: object = None
         self._work: Iterator[JobFacts | None] | None = None
-        """What is being worked out."""
+        """The running computation."""
 
     def refresh(self) -> None:
-        """Work the job out again, if it is time: a part a frame, all of it where what is shown is old."""
+        """Recompute the job if due: a part per frame, or all of it if what is shown is old."""
         view_state = self._scene
         age_s = math.inf if self.facts is None else abs(view_state.now - self.facts.made_at)
         slower = 1.0 if self.facts is None else max(1.0, len(self.facts.rows) / RANKS_IN_TIME)
@@ -89,7 +89,7 @@ class TrainingView:
         ]
 
     def turn(self, step: int) -> None:
-        """The job before or after."""
+        """Select the previous or next job."""
         if self.jobs:
             at = self.jobs.index(self._chosen) if self._chosen in self.jobs else 0
             self._chosen, self._by_hand = self.jobs[(at + step) % len(self.jobs)], True
@@ -97,5 +97,5 @@ class TrainingView:
 
     @property
     def number(self) -> int:
-        """Which of the jobs it is, from 1."""
+        """The job's position in the list, from 1."""
         return self.jobs.index(self._chosen) + 1 if self._chosen in self.jobs else 0

@@ -1,4 +1,4 @@
-"""The columns of the table of ranks: what each shows, how wide, and which go when room is short."""
+"""The columns of the rank table: value, width, and which are dropped when space is short."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ class RankColumn:
     title: str
     width: int
     keep: int
-    """The higher, the longer it stays on a narrow screen."""
+    """Columns with higher values are kept longer on a narrow screen."""
     read: Read
     write: Write
     source: Literal["log", "gpu", "age"]
-    """Where it comes from: what of that is late looks stale."""
+    """The source of the value, which decides when it looks stale."""
     flag: str = ""
     """The column of `facts.COLUMNS` or the flag that marks it."""
     falling: bool = True
-    """Whether the first sorting puts the largest first."""
+    """True if the first sort puts the largest value first."""
 
     def text(self, row: RankRow, now: float) -> str:
-        """The cell; a dash where nothing is known."""
+        """The cell; a dash if unknown."""
         value = self.read(row, now)
         return UNKNOWN if value is None else self.write(value)
 
     def order(self, row: RankRow, now: float, falling: bool) -> float:
-        """For sorting; what is unknown comes last."""
+        """The sort key; unknown values come last."""
         value = self.read(row, now)
         if value is None:
             return float("-inf") if falling else float("inf")
@@ -77,29 +77,31 @@ COLUMNS = (
     RankColumn("step_age", "step age", 8, 40, lambda r, n: _age(r.reported_at, n), age_text, "age"),
     RankColumn("gpu_age", "GPU age", 7, 30, lambda r, n: _age(r.gpu_at, n), age_text, "age"),
 )  # fmt: skip
-"""In the order of the screen."""
+"""In screen order."""
 SORTS = ("rank", *(column.name for column in COLUMNS))
 
 
 TRENDS = (("smclk", "SM clock", 0.4), ("power", "power", 0.0))
-"""Histories of the GPU that a wide screen has room for: a series of `GpuHistory`, its title, and where its
-picture begins as a share of the scale's top."""
+"""GPU histories for a wide screen.
+
+A series of `GpuHistory`, its title, and the start of its plot as a fraction of the scale's top.
+"""
 TREND_S = 120.0
 MIN_TREND_WIDTH, MAX_TREND_WIDTH = 14, 24
 
 
 def trend_width(left: int) -> int:
-    """How wide each of the histories may be in the cells that the columns leave; 0: there is no room."""
+    """Width of each history in the cells that the columns leave; 0: no space."""
     each = left // len(TRENDS) - 2
     return min(MAX_TREND_WIDTH, each) if each >= MIN_TREND_WIDTH else 0
 
 
 def choose(width: int, wanted: Sequence[str] = ()) -> tuple[list[RankColumn], int]:
-    """The columns that fit `width` cells, a cell for the flag behind each, and how many cells are left.
+    """The columns that fit `width` cells, a flag cell after each, and the number of cells left.
 
     Args:
-        width: What rank and place leave of the table.
-        wanted: Names of columns in the order of the screen; none: all.
+        width: The width without rank and place.
+        wanted: Names of columns in screen order; empty: all.
     """
     left, chosen = width, list[RankColumn]()
     order = [column for name in wanted for column in COLUMNS if column.name == name] or list(COLUMNS)

@@ -1,4 +1,4 @@
-"""The ranks of a job as a table, the spread over all of them above it."""
+"""The table of a job's ranks, with the statistics over all of them above it."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from gpuwatch.tui.training.rank_columns import (
 
 RANK, PLACE = 6, 15
 STATISTICS = ("imbalance", "mean", "std", "min", "max")
-"""Lines over the ranks, in the order in which they are kept when there is little room."""
+"""The statistics lines, in order of priority when space is short."""
 WORST = "worst"
-"""The order that puts on top who stands out."""
+"""The sort order with the outliers first."""
 SEVERITIES: tuple[Severity, ...] = ("ok", "info", "unknown", "warning", "error", "critical")
 WIDE_COLUMNS = 70
 """A wider table has room for longer node names."""
 
 
 class RankTable(SortableTable):
-    """A line a rank. The cursor stays on its rank when the order changes."""
+    """One line per rank. The cursor stays on its rank when the order changes."""
 
     table = "ranks"
     unsorted = WORST
@@ -51,19 +51,18 @@ class RankTable(SortableTable):
         super().__init__(id="ranks")
         self.view = view
         self.statistics = len(STATISTICS)
-        """How many of the lines above there is room for."""
+        """Number of statistics lines that fit."""
         self.only_flagged = False
         self.rows: list[RankRow] = []
         self._columns: list[RankColumn] = []
         self._width, self._place, self._trend = 0, PLACE, 0
         self._made_for: Hashable = None
         self._worst: dict[int, Alert] = {}
-        """Of ranks that are known from logs alone: rank -> its worst alert."""
+        """For ranks known only from logs: rank -> its worst alert."""
         self._on: object = None
         """Rank and node under the cursor."""
 
     def prepare(self) -> None:
-        """Order the ranks and choose the columns."""
         reported = None if self.view_state.folder is None else self.view_state.snapshot
         made_for = (self.view.version, id(reported), self.sort_name, self.falling, self.only_flagged)
         self.pinned = 1 + self.statistics
@@ -92,11 +91,9 @@ class RankTable(SortableTable):
             self.at = next((i for i, row in enumerate(rows) if _identity(row) == self._on), self.at)
 
     def count(self) -> int:
-        """Heading, statistics and ranks."""
         return self.pinned + len(self.rows)
 
     def key(self, line: int) -> Hashable:
-        """All lines change when the job was worked out anew, and with the cursor."""
         here = line - self.pinned == self.at
         return (
             self._made_for,
@@ -107,7 +104,6 @@ class RankTable(SortableTable):
         )
 
     def row(self, line: int, width: int) -> Row:
-        """A line."""
         if line == 0:
             return self._heading()
         if line < self.pinned:
@@ -138,7 +134,7 @@ class RankTable(SortableTable):
         return (Segment(look.glyphs.cursor, look.title), *row[1:])
 
     def _severity(self, row: RankRow) -> Severity:
-        """How the rank stands, or its worst alert where logs alone are known."""
+        """The rank's severity, or its worst alert if only logs are known."""
         alert = None if row.rank is None else self._worst.get(row.rank)
         return severity_of(row) if alert is None else alert.severity
 
@@ -152,7 +148,7 @@ class RankTable(SortableTable):
         return ((text + " ", look.stale if late else look.text),)
 
     def _trends(self, rank: RankRow) -> list[Segment]:
-        """What its GPU did in the last minutes, where the screen has room for it."""
+        """Its GPU's histories of the last minutes, if they fit."""
         gpu = self.view_state.gpu(rank.node, rank.uuid) if self._trend and rank.uuid is not None else None
         if gpu is None:
             return []
@@ -216,23 +212,21 @@ class RankTable(SortableTable):
     # ---- gestures
 
     def chosen(self) -> RankRow | None:
-        """The rank under the cursor."""
         return self.rows[self.at] if self.at < len(self.rows) else None
 
     def go(self, item: int) -> None:
-        """Put the cursor on a line and remember its rank."""
+        """Move the cursor to a line and remember its rank."""
         item = max(0, min(item, len(self.rows) - 1))
         self._on = _identity(self.rows[item]) if self.rows else None
         super().go(item)
 
     def sort_next(self) -> None:
-        """Order by the next column that is shown."""
+        """Sort by the next visible column."""
         shown = [WORST, "rank", *(column.name for column in self._columns)]
         at = shown.index(self.sort_name) if self.sort_name in shown else -1
         self.sort_by(shown[(at + 1) % len(shown)])
 
     def click_title(self, x: int) -> None:
-        """Sort by the title at this column of the screen."""
         left = 3 + RANK + self._place
         if x < 3 + RANK:
             self.sort_by("rank")
@@ -242,7 +236,6 @@ class RankTable(SortableTable):
             left += column.width + 1
 
     def copy_text(self) -> str:
-        """The rank's line."""
         return text_of(self.row(self.at + self.pinned, self.columns)) if self.rows else ""
 
 
@@ -255,7 +248,7 @@ def _identity(row: RankRow) -> tuple[object, str]:
 
 
 def severity_of(row: RankRow) -> Severity:
-    """How a rank stands: its GPU is gone or silent, it stands out, it has ended, or nothing of that."""
+    """A rank's severity: its GPU is lost or silent, it is an outlier, it has ended, or it is normal."""
     if row.gpu_state == "lost" or (row.gpu_at is not None and row.gpu_late and row.alive):
         return "critical"
     if row.ended:
@@ -266,7 +259,7 @@ def severity_of(row: RankRow) -> Severity:
 
 
 def trouble_of(row: RankRow) -> str:
-    """In a word what no number of the row states: its GPU is gone or mute, or its process is."""
+    """A word for a state that the row's numbers do not show: GPU lost or stuck, process ended."""
     if row.gpu_state in ("lost", "stuck"):
         return row.gpu_state
     return "ended" if row.ended else "stale" if row.gpu_at is not None and row.gpu_late else ""

@@ -25,7 +25,7 @@ from gpuwatch.tui.training.rank_table import STATISTICS, RankTable
 FRAME_LINES = 3
 """Status (2) and footer."""
 MIN_RANK_ROWS = 5
-"""Ranks that are always seen, if there are so many."""
+"""Minimum number of visible ranks."""
 MAX_CURVE_HEIGHT = 11
 
 
@@ -46,10 +46,9 @@ class TrainingScreen(LiveScreen):
         self.curves = TrainingCurves(view)
         self.ranks = RankTable(view)
         self._jobs = 0
-        """What the footer's keys were made for."""
+        """The number of jobs for which the footer's keys were computed."""
 
     def compose(self) -> ComposeResult:
-        """Status, job, curves, ranks, footer."""
         yield StatusLine(id="status")
         yield self.head
         yield self.curves
@@ -57,20 +56,19 @@ class TrainingScreen(LiveScreen):
         yield KeysLine(self.kind)
 
     def on_mount(self) -> None:
-        """Start on the ranks."""
         self.ranks.take_order(self.cockpit.preferences.sort.get("ranks", ""))
         self.view.refresh()
         self.ranks.focus()
 
     def pull(self) -> int:
-        """Repaint what moved; then work the job out, if it is time, so that no frame has to do both."""
+        """Repaint changes; then recompute the job if due, so that no frame does both."""
         painted = super().pull()
         if self.is_mounted:
             self.view.refresh()
         return painted
 
     def arrange_parts(self) -> None:
-        """The job states all it has to state; curves, spread and ranks share what is left."""
+        """Give the summary all its lines; curves, statistics and ranks share the rest."""
         if (jobs := len(self.view.jobs)) != self._jobs:
             self._jobs = jobs
             self.refresh_bindings()
@@ -89,19 +87,16 @@ class TrainingScreen(LiveScreen):
     # ---- what the cursor is on
 
     def node_name(self) -> str | None:
-        """The node of the rank under the cursor."""
         row = self.ranks.chosen()
         return row.node if row and row.node in self.cockpit.view_state.fleet.nodes else None
 
     def rank_place(self) -> PlacedRank | None:
-        """The rank under the cursor."""
         row, facts = self.ranks.chosen(), self.view.facts
         if row is None or row.rank is None or facts is None:
             return None
         return self.cockpit.view_state.seats.jobs.get(facts.job, {}).get(row.rank)
 
     def action_target(self) -> ActionTarget | None:
-        """The rank under the cursor."""
         row, facts = self.ranks.chosen(), self.view.facts
         if row is None or facts is None or self.node_name() is None:
             return None
@@ -120,7 +115,7 @@ class TrainingScreen(LiveScreen):
     # ---- gestures
 
     def action_next_mode(self, step: int) -> None:  # noqa: ARG002 - there is one other way to show it
-        """The log of the rank, at the line that reported its newest step."""
+        """Open the rank's log at the line that reported its newest step."""
         row = self.ranks.chosen()
         if row is None or row.file is None:
             self.notify("no log file of this rank is known", timeout=3)
@@ -130,13 +125,13 @@ class TrainingScreen(LiveScreen):
         self.cockpit.show_logs(row.node, row.file, offset=offset, ranks=ranks)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """There is a next job where there are several."""
+        """Enable "next job" if there are several."""
         if action == "next_item":
             return len(self.view.jobs) > 1
         return super().check_action(action, parameters)
 
     def idle(self) -> frozenset[str]:
-        """Without ranks there is nothing to order; a rank may have no log."""
+        """Without ranks there is nothing to sort; a rank may have no log."""
         row = self.ranks.chosen()
         if row is None and not self.ranks.only_flagged:
             return frozenset({"choose", "sort", "unhealthy", "next_mode"})
@@ -150,24 +145,21 @@ class TrainingScreen(LiveScreen):
         return True
 
     def action_next_item(self, step: int) -> None:
-        """The job before or after."""
+        """Show the previous or next job."""
         self.view.turn(step)
         self.pull()
 
     def explained(self) -> str:
-        """The column that the table is sorted by."""
         name = self.ranks.sort_name
         return f"rank.{name}" if name in metric_meanings()["rank"] else ""
 
     def action_sort(self) -> None:
-        """Order by the next column."""
         self.ranks.sort_next()
 
     def action_reverse(self) -> None:
-        """Turn the order round."""
         self.ranks.reverse()
 
     def action_unhealthy(self) -> None:
-        """Only the ranks that stand out."""
+        """Show only the outliers."""
         self.ranks.only_flagged = not self.ranks.only_flagged
         self.ranks.repaint()

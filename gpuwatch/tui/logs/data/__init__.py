@@ -1,1 +1,1 @@
-"""Lines of log files as the panes need them: sources, buffers, merging, folding."""
+"""The data behind the log panes: sources, buffers, merging, folding."""

@@ -1,4 +1,4 @@
-"""The part of a file that is loaded: its growing end, or a window in it. Pages come from the node."""
+"""The loaded part of a file: its growing end, or a window in it. Pages are read from the node."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from gpuwatch.tui.logs.data.sources import LogSource
 from gpuwatch.tui.model.session_protocol import LineRequests
 
 PAGE_LINES = 500
-"""Lines that are read at once; fewer where many files are."""
+"""Lines that are read at once; fewer if many files are open."""
 RATE_S = 5.0
 
 
 class _Read:
-    """A page that was asked for."""
+    """A requested page."""
 
     def __init__(
         self, stream: LogStream, where: str, time: float | None = None, offset: int | None = None
@@ -28,7 +28,7 @@ class _Read:
 
 
 class Buffer(Window):
-    """A window that asks the node for what is to be in it."""
+    """A window that requests its lines from the node."""
 
     def __init__(
         self, source: LogSource, asker: LineRequests, *, kept: int = KEPT_LINES, page: int = PAGE_LINES
@@ -36,10 +36,10 @@ class Buffer(Window):
         super().__init__(kept)
         self.source = source
         self.held = False
-        """The person has scrolled back: the oldest lines may not go."""
+        """True if the user has scrolled back: the oldest lines must not be dropped."""
         self.error = ""
         self.target: int | None = None
-        """Number of the line that was gone to, once it is loaded."""
+        """Number of the requested line, once it is loaded."""
         self.size: int | None = None
         self._asker = asker
         self._page = page
@@ -52,28 +52,28 @@ class Buffer(Window):
 
     @property
     def reading(self) -> str:
-        """Which page is on its way: earlier, later, there, or none."""
+        """Which page is being read: `earlier`, `later`, `there`, or "" for none."""
         return self._read.where if self._read else ""
 
     @property
     def waiting(self) -> int:
-        """Lines that came at the file's end and are not loaded here."""
+        """Number of lines received at the file's end and not loaded here."""
         return self._tail.came - self._taken if self._tail else 0
 
     def source_of(self, number: int) -> LogSource:  # noqa: ARG002 - a merged view has several
-        """Whose line it is."""
+        """The source of a line."""
         return self.source
 
     def place(self, number: int) -> tuple[LogSource, int]:
-        """What distinguishes a line from all others."""
+        """Identifies a line among all others."""
         return self.source, number
 
     def find(self, place: tuple[LogSource, int]) -> int | None:
-        """The number of a line that `place` reported."""
+        """The number of a line by its `place`; None if it is not loaded."""
         return place[1] if self.base <= place[1] < self.end else None
 
     def rate(self, now: float) -> float | None:
-        """Lines a second of late; None: too soon to report."""
+        """Recent lines per second; None: too early to know."""
         if self._tail is None or not self._tail.came:
             return None
         self._pace.append((now, self._tail.came))
@@ -85,7 +85,7 @@ class Buffer(Window):
     # ---- gestures
 
     def follow(self, lines: int = 200) -> None:
-        """Load the end of the file and grow with it."""
+        """Load the end of the file and follow it."""
         self.held = False
         self._forget_read()
         if self._tail is None:
@@ -100,14 +100,14 @@ class Buffer(Window):
             self._take_new()
 
     def read_until(self, at: float) -> None:
-        """Load the lines before a time of our clock, and none behind it."""
+        """Load the lines before a time of our clock, and none after it."""
         self._forget_read()
         self._ask("there", time=at + self.offset_s, before=self._page)
         if self._read is not None:
             self._read.time = None  # no view goes to a line of it
 
     def earlier(self) -> None:
-        """Read the page before what is loaded, unless one is on its way or there is none."""
+        """Read the page before the loaded lines, unless one is being read or there is none."""
         if self._read or self.at_start or not self.lines or self.torn:
             return
         first = self.lines[0].offset
@@ -117,12 +117,15 @@ class Buffer(Window):
         self._ask("earlier", offset=first, before=self._page)
 
     def later(self) -> None:
-        """Read the page behind what is loaded, where the end is not loaded."""
+        """Read the page after the loaded lines, unless the end is loaded."""
         if self._read is None and not self.live and not self.at_end and self.lines:
             self._ask("later", offset=self.lines[-1].end, after=self._page)
 
     def go(self, *, offset: int | None = None, at: float | None = None) -> None:
-        """Load what is around a byte, or a time of our clock; `target` reports the line once it is here."""
+        """Load the lines around a byte offset, or a time of our clock.
+
+        `target` is the line once it is loaded.
+        """
         self._forget_read()  # a page that is still on its way would take the place of what is gone to
         if offset is not None and (found := self.at_offset(offset)) is not None and not self.torn:
             self.target = found
@@ -139,7 +142,7 @@ class Buffer(Window):
             )
 
     def close(self) -> None:
-        """End what was asked for."""
+        """End all requests."""
         self._forget_read()
         if self._tail is not None:
             self._asker.drop(self._tail)
@@ -148,7 +151,7 @@ class Buffer(Window):
     # ---- what comes
 
     def pull(self, *, frozen: bool = False) -> None:
-        """Take in what came; a frozen view takes only the pages that it asked for."""
+        """Process what was received; a frozen view processes only the pages that it requested."""
         if self._read is not None and self._read.stream.done:
             self._take_page(self._read)
         if self._tail is None or frozen:
@@ -192,7 +195,7 @@ class Buffer(Window):
                 self.let_go()
 
     def _renew_last(self, stream: LogStream, new: int) -> None:
-        """The last line that was taken before the new ones may have grown."""
+        """Update the last line, which may have grown before the new ones."""
         if stream.replaced == self._replaced:
             return
         self._replaced = stream.replaced
@@ -253,7 +256,7 @@ class Buffer(Window):
             self.target = self.at_time(read.time - self.offset_s)
 
     def _meet_tail(self, *, reached_end: bool) -> None:
-        """Where the pages have come to the lines that the tail holds, the buffer grows with it again."""
+        """Follow the file again once the pages have reached the lines of the tail."""
         stream, here = self._tail, self.lines[-1].end if self.lines else None
         if stream is None or here is None or not stream.lines:
             self.at_end = reached_end

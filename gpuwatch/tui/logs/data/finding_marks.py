@@ -1,4 +1,4 @@
-"""Which loaded lines a rule matched, and how bad that is: what stands out in a log pane."""
+"""Marks the loaded lines that a rule matched, with the severity."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from gpuwatch.tui.logs.data.rows import Feed
 from gpuwatch.wire import Severity
 
 MAX_READ_FINDINGS = 64
-"""Lines of a folded row that are looked at, from its end."""
+"""Number of lines of a folded row that are checked, from its end."""
 
 
 class Marked:
-    """The fleet's findings by the line that they were found at, made anew when there are others."""
+    """The fleet's findings by the line on which they were found, rebuilt when there are others."""
 
     def __init__(self) -> None:
         self._version = -1
         self._known: dict[tuple[str, str, int], Severity] = {}
 
     def refresh(self, fleet: Fleet) -> None:
-        """Take in what was found since."""
+        """Read the new findings."""
         if fleet.findings_version == self._version:
             return
         self._version, self._known = fleet.findings_version, {}
@@ -30,11 +30,11 @@ class Marked:
             self._known[key] = min(known, reported.finding.severity, key=ORDER.index)
 
     def at(self, node: str, file: str, offset: int) -> Severity | None:
-        """What the rules found at a byte of a file."""
+        """The severity of the finding at a byte offset of a file, or None."""
         return self._known.get((node, file, offset))
 
     def severity(self, feed: Feed, row: Fold) -> Severity | None:
-        """The worst that the rules found in the lines of a row."""
+        """The highest severity of findings in the lines of a row."""
         if not self._known:
             return None
         worst: Severity | None = None

@@ -1,4 +1,4 @@
-"""Which lines are folded into one row: tracebacks, and lines that state the same thing again."""
+"""Decides which lines are folded into one row: tracebacks, and lines with the same message."""
 
 from __future__ import annotations
 
@@ -16,25 +16,28 @@ _STAMP = re.compile(
 )
 _NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+(?:[.,:]\d+)*")
 TRACE = "Traceback (most recent call last)"
-"""Begins a traceback of Python."""
+"""The first line of a Python traceback."""
 _CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 _FRAME = re.compile(r"frame #\d+:")
 TOGETHER_S = 1.0
-"""What ranks state about the same step stands so close together; failures trickle in for minutes."""
+"""Ranks that log the same step within this many seconds are folded.
+
+Failures follow one another for minutes.
+"""
 TRICKLE_S = 60.0
-"""The same error of another rank belongs to the row while no longer than this passed since the last one."""
+"""The same error of another rank is folded if the last one is at most this many seconds old."""
 MAX_RESUMED_ROWS = 256
-"""Rows of a list that is continued to which lines of further ranks may still go."""
+"""Number of rows of a continued list to which lines of further ranks may be added."""
 _MAX_LENGTH_DIFFERENCE = 24
-"""Lines that mean the same differ by a few digits in length, not by more."""
+"""Lines with the same message differ in length by a few digits at most."""
 
 
 def normal(line: LogLine, *, loose: bool = False) -> str:
-    """What a line states without what changes each time.
+    """The message of a line without its changing parts.
 
-    Of warnings and errors every number is left out. Of ordinary lines only times, addresses and pids are: a
-    loss that falls step by step is not the same line again. What another rank states (`loose`) is the same
-    though its numbers differ.
+    Of warnings and errors every number is removed. Of ordinary lines only times, addresses and pids are: a
+    loss that decreases step by step is not a repeated line. A line of another rank (`loose`) is the same even
+    if its numbers differ.
     """
     strict = not loose and line.level in (None, "info") and line.rule is None
     variable = _STAMP if strict else _NUMBERS
@@ -43,81 +46,81 @@ def normal(line: LogLine, *, loose: bool = False) -> str:
 
 @dataclass(slots=True)
 class Fold:
-    """A row: some lines from `first` to `last`, which are counted by their feed's numbers."""
+    """A row: some lines from `first` to `last`, by their feed's numbers."""
 
     first: int
     last: int
     key: int
-    """The line that stands for it: the newest of one rank, the first of several, a traceback's exception."""
+    """The displayed line: the newest of one rank, the first of several, a traceback's exception."""
     kind: Kind = "line"
     count: int = 1
-    """Lines in it; filtered ones between them do not count."""
+    """Number of its lines; filtered lines between them do not count."""
     at: float = 0.0
     """When the first line was written."""
     ranks: set[int] = field(default_factory=set)
-    """Who wrote it."""
+    """The ranks that wrote it."""
     fixed: bool = False
-    """Unfolded by hand: takes no more lines in."""
+    """True if the user unfolded it: no more lines are added."""
     until: float = 0.0
     """When the last line was written,"""
     last_rank: int | None = None
-    """and by whom."""
+    """and by which rank."""
     first_rank: int | None = None
     members: list[int] = field(default_factory=list, compare=False)
-    """The numbers of its lines where they are several: lines of other rows may stand between them."""
+    """The numbers of its lines if there are several: lines of other rows may be between them."""
     whole: Fold | None = field(default=None, compare=False)
-    """The row that this one was unfolded from."""
+    """The row from which this one was unfolded."""
 
 
 @dataclass(slots=True)
 class _Trace:
-    """A traceback of one rank that has not ended."""
+    """An incomplete traceback of one rank."""
 
     row: Fold
     indent: int
-    """Where its text begins."""
+    """The column where its text begins."""
     ended: bool = False
-    """Its exception was read; only a chained one may follow,"""
+    """True after its exception was read; only a chained one may follow,"""
     chained: bool = False
-    """of which the announcement was seen."""
+    """if its announcement was read."""
 
 
 class Folder:
-    """Takes lines in order and appends rows to a list."""
+    """Processes lines in order and appends rows to a list."""
 
     def __init__(self, rows: list[Fold], *, folding: bool = True, across: bool = False) -> None:
-        """Fold nothing yet.
+        """Create a folder without lines.
 
         Args:
-            rows: Where rows are appended.
-            folding: Off: every line is a row.
-            across: The lines of several files alternate, so that equal ones need not be neighbours.
+            rows: The list to append to.
+            folding: False: every line is a row.
+            across: The lines of several files alternate, so that equal ones need not be adjacent.
         """
         self.rows = rows
         self.folding = folding
         self._across = across
         self._line: LogLine | None = None
         self._normal: str | None = None
-        """The line before, normalised,"""
+        """The previous line, normalised,"""
         self._loose = False
-        """and whether without all its numbers."""
+        """and True if all its numbers were removed."""
         self._traces: dict[int | None, _Trace] = {}
         self._alike: dict[tuple[str | None, str], Fold] = {}
         """Level and normalised text -> the newest row that several ranks may share."""
 
     def continues(self, rank: int | None) -> bool:
-        """Whether a rank's traceback has not come to its exception yet."""
+        """True if the exception of a rank's traceback was not read yet."""
         trace = self._traces.get(rank if self._across else None)
         return trace is not None and not trace.ended
 
     def resume(self, line: Callable[[int], LogLine]) -> None:
-        """Go on behind rows that are there: lines of further ranks go to the newest of them."""
+        """Continue after existing rows: lines of further ranks are added to the newest of them."""
         for row in self.rows[-MAX_RESUMED_ROWS:]:
             if self._across and row.kind != "trace" and row.first_rank is not None and not row.fixed:
                 self._remember(line(row.first), row)
 
     def add(self, number: int, line: LogLine, rank: int | None, at: float) -> Fold:
-        """Put the next line, whose it is and when it was written, into the row that is returned."""
+        """Add the next line, with its rank and time; return its row."""
         if self.folding and (found := self._fold(number, line, rank, at)) is not None:
             return found
         self._line, self._normal = line, None
@@ -134,7 +137,7 @@ class Folder:
         return row
 
     def _fold(self, number: int, line: LogLine, rank: int | None, at: float) -> Fold | None:
-        """Put a line into a row that is there already; None: it begins a row of its own."""
+        """Add a line to an existing row; None: it needs a row of its own."""
         writer = rank if self._across else None
         trace = self._traces.get(writer)
         if trace is not None and not trace.row.fixed:
@@ -154,7 +157,7 @@ class Folder:
         return row
 
     def _again(self, line: LogLine, rank: int | None, at: float) -> bool:
-        """Whether a line states what the last row states: again, or as another rank."""
+        """True if a line repeats the last row's message, from the same or another rank."""
         before, row = self._line, self.rows[-1]
         if before is None or row.kind == "trace":
             return False
@@ -170,7 +173,7 @@ class Folder:
         return normal(line, loose=another) == self._normal
 
     def _shared_row(self, line: LogLine, rank: int | None, at: float) -> Fold | None:
-        """The row in which other ranks stated the same a short time ago, wherever it stands."""
+        """The row in which other ranks recently logged the same, at any position."""
         if not self._across or rank is None:
             return None
         row = self._alike.get((line.level, normal(line, loose=True)))
@@ -184,14 +187,14 @@ class Folder:
 
 
 def _extend(row: Fold, number: int, rank: int | None, at: float, *, stands: bool) -> None:
-    """Take one more line into a row.
+    """Add one line to a row.
 
     Args:
-        row: Of one line or more.
-        number: Of the line.
-        rank: Who wrote it.
-        at: When.
-        stands: It stands for the row from now on.
+        row: The row.
+        number: The line's number.
+        rank: Its rank.
+        at: Its time.
+        stands: It becomes the displayed line.
     """
     if not row.members:
         row.members.append(row.first)
@@ -204,7 +207,7 @@ def _extend(row: Fold, number: int, rank: int | None, at: float, *, stands: bool
 
 
 def _in_trace(trace: _Trace, text: str) -> bool:
-    """Whether a line belongs to a traceback, which its exception ends unless one is chained."""
+    """True if a line belongs to a traceback, which ends with its exception unless another one is chained."""
     body = text[trace.indent :] if len(text) > trace.indent else text.strip()
     if not body.strip() or _FRAME.search(body):
         return True

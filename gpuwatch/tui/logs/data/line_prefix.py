@@ -1,4 +1,7 @@
-"""Where the message of a line begins: behind the times, ranks, levels and source lines of loggers."""
+"""Finds where the message of a line begins.
+
+After the times, ranks, levels and source locations of loggers.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,13 @@ _PART = re.compile(
 _TIME = re.compile(_CLOCK)
 MAX_PARTS = 10
 PREFIX_CHARS = 240
-"""Characters of a line in which its prefix is looked for."""
+"""Number of characters of a line in which its prefix is searched."""
 MIN_MESSAGE_WIDTH = 16
-"""A shorter rest is no message: what stands in brackets is."""
+"""A shorter rest is no message; the text in brackets is."""
 
 
 def message_at(text: str) -> int:
-    """The index of the message in a line; 0 where the line has no prefix."""
+    """The index of the message in a line; 0 if the line has no prefix."""
     at = 0
     for _ in range(MAX_PARTS):
         found = _PART.match(text, at, PREFIX_CHARS)
@@ -32,6 +35,6 @@ def message_at(text: str) -> int:
 
 
 def short_prefix(prefix: str) -> str:
-    """The time of day in a prefix, which is what is kept of it where there is no room; else nothing."""
+    """The time of day in a prefix, which is kept if space is short; "" without one."""
     found = _TIME.search(prefix)
     return f"{found[0][:8]} " if found else ""

@@ -1,4 +1,4 @@
-"""Lines of one file that follow each other: the part of it that is loaded."""
+"""The loaded consecutive lines of one file."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ from gpuwatch.fleet.logs.log_stream import KEPT_CHARACTERS
 from gpuwatch.wire import LogLine
 
 SLACK_LINES = 2_000
-"""The oldest lines go so many at a time: shifting a list costs its whole length."""
+"""The oldest lines are dropped in groups of this size: shifting a list costs its whole length."""
 SLACK_CHARACTERS = KEPT_CHARACTERS // 10
 AHEAD_S = 60.0
-"""A line's own time that is so far after its arrival is not believed."""
+"""A line's own time is ignored if it is this many seconds after its arrival."""
 UNKNOWN = float("-inf")
-"""The time of lines before the first one that reports any."""
+"""The time of lines before the first line with a time."""
 
 
 def line_time(line: LogLine, before: float) -> float:
-    """When, on the node's clock: own time, else arrival, else the line's before; never earlier than that."""
+    """The line's time on the node's clock: its own, else its arrival, else the previous line's.
+
+    Never decreasing.
+    """
     own = line.t
     if own is not None and (line.arrived is None or own <= line.arrived + AHEAD_S):
         return max(before, own)
@@ -27,35 +30,35 @@ def line_time(line: LogLine, before: float) -> float:
 
 
 class Window:
-    """Lines that follow each other in one file, counted by numbers that stay theirs.
+    """Consecutive lines of one file, with fixed numbers.
 
-    `base` is the number of the first one loaded. `epoch` moves when other lines took their place.
+    `base` is the number of the first loaded line. `epoch` increases when other lines replace them.
     """
 
     def __init__(self, kept: int) -> None:
-        """Hold nothing yet.
+        """Create an empty window.
 
         Args:
-            kept: How many lines stay when more are added, and some slack.
+            kept: How many lines are kept when more are added (plus some slack).
         """
         self.lines: list[LogLine] = []
         self.times: list[float] = []
-        """On the node's clock, never falling."""
+        """On the node's clock, never decreasing."""
         self.base = 0
         self.epoch = 0
         self.touched = (0, 0)
-        """How often loaded lines changed in place, and from which number on the last time."""
+        """How often loaded lines changed in place, and the first number of the last change."""
         self.live = False
-        """Whether the file's end is loaded and grows."""
+        """True if the file's end is loaded and followed."""
         self.at_start = False
         self.at_end = False
         self.offset_s = 0.0
-        """The node's clock minus ours."""
+        """The node's clock minus ours in seconds."""
         self.seams: dict[int, str] = {}
-        """Number of the first line after it -> what happened."""
+        """Number of the first line after it -> what happened to the file."""
         self._kept = kept
         self._characters = 0
-        """Of the lines that are loaded."""
+        """Number of characters in the loaded lines."""
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -70,7 +73,7 @@ class Window:
         return self.lines[number - self.base]
 
     def time(self, number: int) -> float:
-        """When, on our clock; `UNKNOWN` where nothing reports."""
+        """The line's time on our clock; `UNKNOWN` without any."""
         return self.times[number - self.base] - self.offset_s
 
     def at_time(self, at: float) -> int:
@@ -78,14 +81,14 @@ class Window:
         return min(self.base + bisect_left(self.times, at + self.offset_s), max(self.base, self.end - 1))
 
     def at_offset(self, offset: int) -> int | None:
-        """The number of the loaded line that holds a byte, the newest one where a file began anew."""
+        """The number of the loaded line that contains a byte, the newest one if the file was restarted."""
         if not self.lines or offset < self.lines[0].offset:
             return None
         index = bisect_left(self.lines, offset + 1, key=lambda line: line.offset) - 1
         return self.base + index if offset < self.lines[index].end else None
 
     def covers(self, at: float) -> bool:
-        """Whether that time of our clock lies within what is loaded."""
+        """True if that time of our clock lies within the loaded lines."""
         if not self.lines:
             return False
         wanted = at + self.offset_s
@@ -95,12 +98,15 @@ class Window:
 
     @property
     def torn(self) -> bool:
-        """What is above a seam is in no file any more, so pages cannot be counted from its offsets."""
+        """True after a seam.
+
+        Lines above it are in no file any more, so pages cannot continue from their offsets.
+        """
         return bool(self.seams)
 
     @property
     def overfull(self) -> bool:
-        """Whether more is loaded than is kept."""
+        """True if more is loaded than is kept."""
         return (
             len(self.lines) > self._kept + SLACK_LINES
             or self._characters > KEPT_CHARACTERS + SLACK_CHARACTERS
@@ -109,13 +115,13 @@ class Window:
     # ---- changes
 
     def drop_last(self) -> None:
-        """Take the last line away: it is reported anew."""
+        """Remove the last line, which is received again."""
         self._characters -= len(self.lines.pop().text)
         self.times.pop()
         self.touched = (self.touched[0] + 1, self.end)
 
     def append(self, lines: Iterable[LogLine]) -> None:
-        """Add lines behind the last one."""
+        """Add lines after the last one."""
         last = self.times[-1] if self.times else UNKNOWN
         for line in lines:
             last = line_time(line, last)
@@ -124,7 +130,7 @@ class Window:
             self.times.append(last)
 
     def let_go(self) -> None:
-        """Forget the oldest lines, as many as are more than are kept."""
+        """Drop the oldest lines over the limit."""
         count = len(self.lines) - self._fitting(reversed(self.lines))
         self._characters -= sum(len(line.text) for line in self.lines[:count])
         del self.lines[:count]
@@ -135,7 +141,7 @@ class Window:
             del self.seams[number]
 
     def replace(self, lines: list[LogLine]) -> None:
-        """Hold other lines instead."""
+        """Replace all lines."""
         self.base = self.end
         self.epoch += 1
         self.lines, self.times, self._characters = [], [], 0
@@ -144,7 +150,7 @@ class Window:
         self.append(lines)
 
     def put_before(self, lines: list[LogLine]) -> None:
-        """Add a page before the first line; pages of long lines have fewer than were asked for."""
+        """Add a page before the first line; pages with long lines have fewer than requested."""
         first = self.lines[0].offset if self.lines else None
         lines = [line for line in lines if first is None or line.offset < first]
         self.at_start = not lines or lines[0].offset == 0
@@ -167,7 +173,7 @@ class Window:
             self.touched = (self.touched[0] + 1, self.end)
 
     def _fitting(self, lines: Iterable[LogLine]) -> int:
-        """How many of the lines, from the first one on, are kept: at least one."""
+        """The number of leading lines that are kept: at least one."""
         characters = 0
         for count, line in enumerate(islice(lines, self._kept)):
             characters += len(line.text)

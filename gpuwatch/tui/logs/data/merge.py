@@ -1,4 +1,4 @@
-"""Several files as one, in the order of time on our clock: each node's clock offset is taken off."""
+"""Several files as one, ordered by time on our clock: each node's clock offset is subtracted."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ from gpuwatch.wire import LogLine
 
 MAX_LINES = 40_000
 MOVED_S = 0.05
-"""All lines are sorted again when a new estimate of a clock offset differs by at least this much."""
+"""All lines are sorted again if a new estimate of a clock offset differs by at least this many seconds."""
 
 Entry: TypeAlias = "tuple[float, int, int, LogLine]"
-"""When, the buffer's index, the line's number there, the line. No two agree in the first three, so that
-sorting compares no lines."""
+"""(time, buffer index, the line's number there, the line).
+
+No two have the same first three, so that sorting compares no lines.
+"""
 
 
 class Merge:
-    """A feed over buffers. A second that one of them has not loaded is left out of all."""
+    """A feed over several buffers. Times that one of them has not loaded are left out of all."""
 
     def __init__(self, buffers: Sequence[Buffer], *, kept: int = MAX_LINES) -> None:
         self.buffers = list(buffers)
@@ -35,13 +37,13 @@ class Merge:
         self._kept = kept
         self._entries: list[Entry] = []
         self._known: list[tuple[int, int, int, float]] = []
-        """Of each buffer: epoch, base, end, clock offset, as they were merged."""
+        """For each buffer: epoch, base, end, clock offset, as they were merged."""
         self._touched: list[int] = []
         self._since = UNKNOWN
 
     @property
     def held(self) -> bool:
-        """The person has scrolled back: the oldest lines of no file may be dropped."""
+        """True if the user has scrolled back: the oldest lines of no file may be dropped."""
         return self._held
 
     @held.setter
@@ -57,17 +59,17 @@ class Merge:
 
     @property
     def live(self) -> bool:
-        """Whether any of its files still grows."""
+        """True if any of its files is followed."""
         return any(buffer.live for buffer in self.buffers)
 
     @property
     def reading(self) -> str:
-        """Which pages are on their way."""
+        """Which pages are being read."""
         return next((buffer.reading for buffer in self.buffers if buffer.reading), "")
 
     @property
     def waiting(self) -> int:
-        """Lines that came at the files' ends and are not loaded."""
+        """Number of lines received at the files' ends and not loaded."""
         return sum(buffer.waiting for buffer in self.buffers)
 
     def line(self, number: int) -> LogLine:
@@ -75,20 +77,20 @@ class Merge:
         return self._entries[number - self.base][3]
 
     def source_of(self, number: int) -> LogSource:
-        """Whose line it is."""
+        """The source of a line."""
         return self.buffers[self._entries[number - self.base][1]].source
 
     def time(self, number: int) -> float:
-        """When, on our clock."""
+        """The line's time on our clock."""
         return self._entries[number - self.base][0]
 
     def place(self, number: int) -> tuple[LogSource, int]:
-        """What distinguishes a line from all others."""
+        """Identifies a line among all others."""
         _, index, own, _ = self._entries[number - self.base]
         return self.buffers[index].source, own
 
     def find(self, place: tuple[LogSource, int]) -> int | None:
-        """The number of a line that `place` reported."""
+        """The number of a line by its `place`; None if it is not loaded."""
         for index, buffer in enumerate(self.buffers):
             if buffer.source == place[0] and buffer.base <= place[1] < buffer.end:
                 key = (buffer.time(place[1]), index, place[1])
@@ -98,7 +100,7 @@ class Merge:
         return None
 
     def number_of(self, source: LogSource, offset: int) -> int | None:
-        """The number of the line that holds a byte of a file; None: it is not loaded."""
+        """The number of the line that contains a byte of a file; None: it is not loaded."""
         own = next((buffer.at_offset(offset) for buffer in self.buffers if buffer.source == source), None)
         return None if own is None else self.find((source, own))
 
@@ -108,20 +110,20 @@ class Merge:
         return min(self.base + index, max(self.base, self.end - 1))
 
     def earlier(self) -> None:
-        """Read further back in the files whose first line hides the others' older ones."""
+        """Read earlier pages of the files whose first line hides older ones of the others."""
         for buffer in self.buffers:
             if buffer.lines and not buffer.at_start and buffer.time(buffer.base) >= self._since - 1.0:
                 buffer.earlier()
 
     def later(self) -> None:
-        """Read on in the files that end first."""
+        """Read later pages of the files that end first."""
         ends = [b.time(b.end - 1) for b in self.buffers if b.lines and not (b.live or b.at_end)]
         for buffer in self.buffers:
             if buffer.lines and ends and buffer.time(buffer.end - 1) <= min(ends) + 1.0:
                 buffer.later()
 
     def sync(self) -> None:
-        """Take in what the buffers got."""
+        """Merge what the buffers received."""
         known = [(b.epoch, b.base, b.end, b.offset_s) for b in self.buffers]
         touched = [b.touched[0] for b in self.buffers]
         if known == self._known and touched == self._touched:

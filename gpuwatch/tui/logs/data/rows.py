@@ -16,22 +16,22 @@ Floor: TypeAlias = Literal["warning", "error"]
 
 
 class Feed(Protocol):
-    """Lines in an order, counted by numbers that stay theirs: one file's, or several files' merged."""
+    """Ordered lines with fixed numbers: of one file, or of several files merged."""
 
     base: int
-    """The number of the first one loaded."""
+    """The number of the first loaded line."""
     epoch: int
-    """Moves when other lines took their place."""
+    """Increases when other lines replace them."""
     touched: tuple[int, int]
-    """How often loaded lines changed in place, and from which number on the last time."""
+    """How often loaded lines changed in place, and the first number of the last change."""
     seams: dict[int, str]
     """Number of the first line after it -> what happened to the file."""
     held: bool
-    """The person has scrolled back: the oldest lines may not go."""
+    """True if the user has scrolled back: the oldest lines must not be dropped."""
 
     @property
     def live(self) -> bool:
-        """Whether it grows at its end."""
+        """True if it grows at its end."""
         ...
 
     @property
@@ -41,12 +41,12 @@ class Feed(Protocol):
 
     @property
     def reading(self) -> str:
-        """Which page is on its way: earlier, later, there, or none."""
+        """Which page is being read: `earlier`, `later`, `there`, or "" for none."""
         ...
 
     @property
     def waiting(self) -> int:
-        """Lines that came at the end and are not loaded."""
+        """Number of lines received at the end and not loaded."""
         ...
 
     def line(self, number: int) -> LogLine:
@@ -54,19 +54,19 @@ class Feed(Protocol):
         ...
 
     def source_of(self, number: int) -> LogSource:
-        """Whose line it is."""
+        """The source of a line."""
         ...
 
     def time(self, number: int) -> float:
-        """When, on our clock; minus infinity where nothing reports."""
+        """The line's time on our clock; minus infinity if unknown."""
         ...
 
     def place(self, number: int) -> tuple[LogSource, int]:
-        """What distinguishes a line from all others."""
+        """Identifies a line among all others."""
         ...
 
     def find(self, place: tuple[LogSource, int]) -> int | None:
-        """The number of a line that `place` reported; None: it is not here."""
+        """The number of a line by its `place`; None if it is not loaded."""
         ...
 
     def at_time(self, at: float) -> int:
@@ -74,16 +74,16 @@ class Feed(Protocol):
         ...
 
     def earlier(self) -> None:
-        """Read what is before."""
+        """Read the page before."""
         ...
 
     def later(self) -> None:
-        """Read what is behind."""
+        """Read the page after."""
         ...
 
 
 class RowModel:
-    """The rows of a feed, kept up with it: only what is new is filtered and folded."""
+    """The rows of a feed, updated incrementally: only new lines are filtered and folded."""
 
     def __init__(self) -> None:
         self.rows: list[Fold] = []
@@ -91,13 +91,13 @@ class RowModel:
         self.keep: re.Pattern[str] | None = None
         self.without: re.Pattern[str] | None = None
         self.across = False
-        """The lines of several files alternate: equal ones fold over what stands between them."""
+        """True if lines of several files alternate: equal ones are folded over what is between them."""
         self.floor: Floor | None = None
-        """Lines below this severity are left out, by the rules or by their own word."""
+        """Lines below this severity are hidden, by the rules or by their own level."""
         self.found: Callable[[str, str, int], Severity | None] = lambda _node, _file, _offset: None
-        """What the rules found at a byte of a file."""
+        """Returns the severity of the finding at a byte of a file."""
         self.only_rank: int | None = None
-        """Lines that another rank's prefix begins are left out."""
+        """Lines whose prefix names another rank are hidden."""
         self.version = 0
         self._seen: tuple[int, int] = (-1, 0)
         self._from = 0
@@ -105,16 +105,16 @@ class RowModel:
         self._folder = Folder(self.rows)
         self._speaks = True
         self._kept = -1, 0
-        """The version for which lines were counted, and how many there were."""
+        """The version for which lines were counted, and their number."""
         self._homes: dict[int, int] = {}
-        """Number of a line -> first line of its row, where rows of others stand between the two."""
+        """Number of a line -> first line of its row, if other rows lie between them."""
 
     def forget(self) -> None:
-        """Make everything anew: the filter or the folding is another one."""
+        """Rebuild everything, because the filter or the folding changed."""
         self._seen = (-1, 0)
 
     def sync(self, feed: Feed) -> bool:
-        """Bring the rows up to date; True when they moved."""
+        """Update the rows; return True if they changed."""
         seen = (feed.epoch, feed.touched[0])
         if seen != self._seen:
             self._catch_up(feed, seen)
@@ -150,7 +150,7 @@ class RowModel:
         self._folder.resume(feed.line)
 
     def _clean_cut(self, cut: int) -> int:
-        """The last row up to `cut` that no row before it reaches into."""
+        """The last row up to `cut` that contains no line of an earlier row's range."""
         if not self.across:
             return cut
         found, reached = 0, -1
@@ -213,12 +213,12 @@ class RowModel:
 
     @property
     def narrowed(self) -> bool:
-        """Whether a filter leaves lines out."""
+        """True if a filter hides lines."""
         return self.floor is not None or self.keep is not None or self.without is not None
 
     @property
     def kept(self) -> int:
-        """Lines that the filters leave in."""
+        """The number of lines that pass the filters."""
         if self._kept[0] != self.version:
             self._kept = self.version, sum(row.count for row in self.rows)
         return self._kept[1]
@@ -226,12 +226,12 @@ class RowModel:
     # ---- rows by the numbers of their lines
 
     def row_of(self, number: int) -> int:
-        """The index of the row that holds a line, or of the last one before it."""
+        """The index of the row with a line, or of the last one before it."""
         number = self._homes.get(number, number)
         return max(0, bisect_right(self.rows, number, key=lambda row: row.first) - 1)
 
     def unfold(self, index: int) -> bool:
-        """Show every line of a row, or fold what was unfolded again; False: there is nothing to do."""
+        """Show every line of a row, or fold it again; False: there is nothing to unfold."""
         row = self.rows[index]
         if row.whole is not None:
             self._fold_again(row.whole)

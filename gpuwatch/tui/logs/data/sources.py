@@ -1,4 +1,4 @@
-"""Which log files there are, whose words they hold, and what `0-7`, `gpu-003` and `failed` mean."""
+"""The available log files, the ranks in each, and the meaning of `0-7`, `gpu-003` and `failed`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HOW: dict[RankSource, str] = {
 
 
 class ChoiceError(ValueError):
-    """What was typed names nothing that is known; the text states what is."""
+    """Raised if the typed text matches nothing; the message explains it."""
 
 
 @dataclass(frozen=True)
@@ -36,22 +36,22 @@ class LogSource:
     rank: int | None = None
     gpu: int | None = None
     how: RankSource | None = None
-    """How the rank is known."""
+    """The source of the rank number."""
     ranks: tuple[int, ...] = ()
-    """All whose words the file holds."""
+    """All ranks with lines in the file."""
     shared: bool = False
-    """Other ranks write to it too: only this rank's lines are shown."""
+    """True if other ranks write to it too: only this rank's lines are shown."""
 
     @property
     def name(self) -> str:
-        """A few cells that distinguish it from its neighbours: `r17`, `kernel`, `slurm-77.out`."""
+        """A short name that distinguishes it from its neighbours: `r17`, `kernel`, `slurm-77.out`."""
         if self.rank is not None:
             return f"r{self.rank}"
         return "kernel" if self.file == KERNEL_LOG else PurePosixPath(self.file).name
 
 
 def _gpu_of(node: Node, rank: int | None) -> int | None:
-    """The index of the GPU that a rank's process holds; None: not known, or several."""
+    """The index of the GPU that a rank's process uses; None: unknown, or several."""
     if rank is None:
         return None
     held = {part.uuid for process in node.processes if process.rank == rank for part in process.gpus}
@@ -89,13 +89,13 @@ def all_sources(fleet: Fleet) -> list[LogSource]:
 
 
 def file_of(fleet: Fleet, source: LogSource) -> LogFile | None:
-    """What the node's agent states about a source's file."""
+    """The node's LogFile for a source, or None."""
     node = fleet.nodes.get(source.node)
     return None if node is None else next((f for f in node.logs if f.path == source.file), None)
 
 
 def rank_sources(sources: Iterable[LogSource], rank: int) -> list[LogSource]:
-    """A rank's own files, else its lines in files that it shares."""
+    """A rank's own files, else its lines in shared files."""
     listed = list(sources)
     own = [source for source in listed if source.rank == rank]
     return own or [
@@ -106,13 +106,13 @@ def rank_sources(sources: Iterable[LogSource], rank: int) -> list[LogSource]:
 
 
 def every_rank(sources: Sequence[LogSource]) -> list[LogSource]:
-    """One source or more for every rank; files that several ranks write, unchanged, once."""
+    """At least one source for every rank; a file that several ranks write appears once."""
     spoken = [source for source in sources if source.ranks]
     return sorted(spoken, key=_rank_order) or [s for s in sources if s.file != KERNEL_LOG]
 
 
 def known_ranks(sources: Iterable[LogSource]) -> list[int]:
-    """All ranks that any file is known to hold words of."""
+    """All ranks with lines in any file."""
     return sorted({rank for source in sources for rank in source.ranks})
 
 
@@ -136,17 +136,17 @@ _RANGE = re.compile(r"(?:r|rank)?(\d{1,9})(?:-(\d{1,9}))?$")
 
 
 Special: TypeAlias = Callable[[str], "Sequence[LogSource]"]
-"""Gives the logs for `failed`, `slowest` and `incident-1`."""
+"""Returns the sources for `failed`, `slowest` and `incident-1`."""
 
 
 def choose(text: str, fleet: Fleet, special: Special) -> list[LogSource]:
-    """The files that a person means, in the order of the words, each once.
+    """The sources that the text selects, in the order of its words, each once.
 
     Args:
-        text: Words between commas or blanks: a rank, a range of ranks, a node (a shell pattern may stand for
-            several), a part of a path with a slash or a star in it, `incident-1`, `failed`, `slowest`, `all`.
-        fleet: What is known.
-        special: Gives the logs that are named by what happened.
+        text: Words separated by commas or spaces: a rank, a range of ranks, a node (a shell pattern may match
+            several), a part of a path with a slash or a star, `incident-1`, `failed`, `slowest`, `all`.
+        fleet: The current state.
+        special: Returns the sources that are named by an event.
 
     Raises:
         ChoiceError: A word names nothing that is known.

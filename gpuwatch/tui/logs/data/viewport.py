@@ -1,4 +1,4 @@
-"""What a log pane looks at: its cursor, its place in the feed, and what stands on which screen line."""
+"""The viewport of a log pane: its cursor, its position in the feed, and the layout of its screen lines."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class ScreenRow:
     piece: int
     text: str
     ruled: bool = False
-    """Not of the row: the rule above it."""
+    """True for the rule above a row, which is not part of it."""
 
 
 def pieces(text: str, width: int) -> list[str]:
-    """Cleaned text cut to screen lines."""
+    """Sanitized text, cut to screen lines."""
     text = clean(text)
     if width <= 0 or (len(text) <= width and text.isascii()):
         return [text]
@@ -37,7 +37,7 @@ def pieces(text: str, width: int) -> list[str]:
 
 
 class View:
-    """A pane's eyes; pure, so that it can be tested without a screen."""
+    """The viewport of a pane; pure, so that it can be tested without a screen."""
 
     def __init__(self, feed: Buffer | Merge) -> None:
         self.feed = feed
@@ -46,15 +46,15 @@ class View:
         self.following = True
         self.wrap = False
         self.left = 0
-        """Cells that are scrolled off to the left."""
+        """Number of cells scrolled off to the left."""
         self.cursor = 0
-        """Number of the first line of the row that the cursor is on."""
+        """Number of the first line of the row under the cursor."""
         self.marked: tuple[LogSource, int] | None = None
-        """The line that was gone to: stays highlighted."""
+        """The line that was jumped to, which stays highlighted."""
         self.aim: tuple[LogSource, int] | None = None
-        """File and offset of the line of a merged view that is gone to once it is loaded."""
+        """File and offset of the line that a merged view jumps to once it is loaded."""
         self.rule: tuple[int, str] | None = None
-        """The line above which a rule is drawn, and what the rule states."""
+        """The line above which a rule is drawn, and the rule's text."""
         self._top = 0
         """Number of the first line of the topmost row."""
         self._place: tuple[LogSource, int] | None = None
@@ -62,30 +62,30 @@ class View:
         self._epoch = -1
         self._aimed = False
         self._ruled = -1
-        """The row above which the rule stands, as it was laid out last."""
+        """The row with the rule above it in the last layout."""
         self._marking = self._leading = self._landed = False
         self.room = (80, 20)
 
     @property
     def merged(self) -> bool:
-        """Whether several files stand in it."""
+        """True if it shows several files."""
         return isinstance(self.feed, Merge)
 
     @property
     def buffers(self) -> list[Buffer]:
-        """The files in it."""
+        """The buffers of its files."""
         return self.feed.buffers if isinstance(self.feed, Merge) else [self.feed]
 
     # ---- keeping up
 
     def sync(self) -> bool:
-        """Bring rows and cursor up to date with the feed; True: a line that was gone to has been read."""
+        """Update rows and cursor from the feed; True: a line that was jumped to has been loaded."""
         self.catch_up()
         landed, self._landed = self._landed, False
         return landed
 
     def catch_up(self) -> None:
-        """Between two frames a feed may hold other lines already: rows are read only after this."""
+        """Update the rows before reading them: the feed may have changed between two frames."""
         feed = self.feed
         feed.held = not self.following
         if isinstance(feed, Merge):
@@ -109,7 +109,7 @@ class View:
         self._remember()
 
     def _find_again(self) -> None:
-        """Other lines took the old ones' place: the cursor goes to its own line, or to its second."""
+        """Find the cursor's line, or its time, after other lines replaced the old ones."""
         found = self.feed.find(self._place) if self._place else None
         if found is None and self._at != UNKNOWN:
             found = self.feed.at_time(self._at)
@@ -121,7 +121,7 @@ class View:
             self._place, self._at = self.feed.place(self.cursor), self.feed.time(self.cursor)
 
     def forget(self) -> None:
-        """Filter or folding is another one: rows are made anew around the cursor."""
+        """Rebuild the rows around the cursor, because the filter or the folding changed."""
         self.sheet.forget()
         self._aimed = True
 
@@ -129,7 +129,7 @@ class View:
 
     @property
     def index(self) -> int:
-        """The row that the cursor is on."""
+        """The index of the row under the cursor."""
         return min(self.sheet.row_of(self.cursor), max(0, len(self.sheet.rows) - 1))
 
     @property
@@ -138,12 +138,12 @@ class View:
         return None if self._at == UNKNOWN else self._at
 
     def line(self) -> LogLine | None:
-        """The line that the cursor is on: of a folded row the one that is shown."""
+        """The displayed line of the row under the cursor."""
         self.catch_up()
         return self.shown(self.index) if self.sheet.rows else None
 
     def shown(self, index: int) -> LogLine:
-        """The line that stands for a row: the newest of equal ones, the end of a traceback."""
+        """The displayed line of a row: the newest of equal ones, the end of a traceback."""
         return self.feed.line(self.sheet.rows[index].key)
 
     def land(self, number: int, *, mark: bool = True) -> None:
@@ -157,13 +157,13 @@ class View:
     def go(
         self, *, offset: int | None = None, at: float | None = None, mark: bool = True, lead: bool = True
     ) -> None:
-        """To a byte of the file, or a time of our clock, which may have to be read first.
+        """Jump to a byte of the file, or a time of our clock, which may have to be loaded first.
 
         Args:
             offset: The byte.
-            at: The time, where there is no offset.
+            at: The time, without an offset.
             mark: The line stays highlighted.
-            lead: The other panes go to its second.
+            lead: The other panes move to its time.
         """
         self.following, self._marking, self._leading = False, mark, lead
         if isinstance(self.feed, Buffer):
@@ -176,7 +176,7 @@ class View:
             self.to_time(at)
 
     def to_time(self, at: float) -> None:
-        """Move to the second where another pane's cursor is."""
+        """Move to the time of another pane's cursor."""
         self.following = False
         number = self.feed.at_time(at)
         if number != self.cursor:
@@ -185,7 +185,7 @@ class View:
         self._at = at
 
     def to_start(self) -> None:
-        """To the file's first line, or as far back as merged files are loaded."""
+        """Move to the file's first line, or to the first loaded line of merged files."""
         self.following = False
         if isinstance(self.feed, Buffer) and not self.feed.at_start:
             self.go(offset=0, mark=False)
@@ -200,7 +200,7 @@ class View:
         self.feed.held = False
 
     def move(self, rows: int) -> None:
-        """Walk over rows; asks for more lines before they are needed."""
+        """Move by rows; requests more lines before they are needed."""
         self.catch_up()
         count, self.aim = len(self.sheet.rows), None
         if not count:
@@ -220,19 +220,19 @@ class View:
             self.feed.later()
 
     def put_on(self, number: int) -> None:
-        """Put the cursor on the row that holds a line, which may have moved since it was painted."""
+        """Put the cursor on the row with a line, which may have moved since it was painted."""
         self.catch_up()
         self.move(self.sheet.row_of(number) - self.index)
 
     def unfold(self) -> bool:
-        """Open the row under the cursor, or close it again."""
+        """Unfold the row under the cursor, or fold it again."""
         self.catch_up()
         return bool(self.sheet.rows) and self.sheet.unfold(self.index)
 
     # ---- what stands where
 
     def layout(self, width: int, height: int) -> list[ScreenRow]:
-        """Which pieces of which rows stand on the screen's lines, for text of this width."""
+        """The pieces of rows on each screen line, for text of this width."""
         self.room = (width, height)
         rows = self.sheet.rows
         self._ruled = -1 if self.rule is None else self.sheet.row_of(self.rule[0])

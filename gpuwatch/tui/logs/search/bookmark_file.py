@@ -1,4 +1,4 @@
-"""Bookmarks survive a session: one JSON file in the person's state folder."""
+"""Bookmarks survive a session: one JSON file in the user's state folder."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ from gpuwatch.wire.limits import Count, Moment, Name, Rank, Text
 
 MAX_FILE_BYTES = 16 << 20
 MAX_BOOKMARKS = 500
-"""Of more, those that were set first are forgotten."""
+"""Above this number, the oldest bookmarks are dropped."""
 
 
 class KeptBookmark(msgspec.Struct, frozen=True):
-    """A bookmark as the file holds it."""
+    """A bookmark as stored in the file."""
 
     node: Name
     file: Name
     offset: Count
     text: Text
     at: Moment | None
-    """When the line was written, unix seconds on our clock; None: no line above it carries a time."""
+    """When the line was written, unix seconds on our clock; None: no line above it has a time."""
     rank: Rank | None = None
     level: Severity | None = None
 
     @property
     def source(self) -> LogSource:
-        """The file that holds the line."""
+        """The file that contains the line."""
         return LogSource(self.node, self.file, self.rank)
 
     @property
     def time(self) -> float:
-        """As `at`, `UNKNOWN` where there is none."""
+        """`at`, or `UNKNOWN` without one."""
         return UNKNOWN if self.at is None else self.at
 
     @property
     def line(self) -> LogLine:
-        """The line, as far as it is kept."""
+        """The line, as far as it is stored."""
         return LogLine(self.offset, self.offset + len(self.text) + 1, self.text, level=self.level)
 
 
@@ -52,24 +52,26 @@ _decoder = msgspec.json.Decoder(list[KeptBookmark])
 
 
 class DamagedBookmarksError(ValueError):
-    """The file holds no bookmarks."""
+    """Raised if the file contains no valid bookmarks."""
 
 
 class BookmarkFile:
-    """Read at the start, and read and written at every change: other cockpits of the person change it, too.
+    """Reads the file at the start, and reads and writes it at every change.
 
-    A file that may not be read is left as it is; one that holds something else is set aside.
+    Other sessions of the user change it, too.
+
+    An unreadable file is left as it is; an invalid one is set aside.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.trouble: str | None = None
-        """Why bookmarks are not kept, or what has become of those that were; one sentence."""
+        """Why bookmarks are not saved, or what happened to the saved ones; one sentence."""
         self._damage: str | None = None
         """The latter, until it is shown with a change."""
 
     def read(self) -> Sequence[KeptBookmark]:
-        """All that are kept, those that were set first before others; none where there is no file."""
+        """All saved bookmarks, the oldest first; empty without a file."""
         self.trouble = None
         try:
             return decode_strictly(read_own(self.path, MAX_FILE_BYTES), _decoder, DamagedBookmarksError)
@@ -82,7 +84,7 @@ class BookmarkFile:
         return []
 
     def change(self, edit: Callable[[list[KeptBookmark]], None]) -> None:
-        """Apply an edit to what is kept now."""
+        """Apply an edit to the saved bookmarks."""
         try:
             make_own(self.path.parent)
             with lock_beside(self.path):

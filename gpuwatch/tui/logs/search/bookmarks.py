@@ -1,4 +1,4 @@
-"""Bookmarks: lines that the person wants to come back to."""
+"""Bookmarks: lines to which the user wants to return."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from gpuwatch.tui.logs.search.bookmark_file import BookmarkFile, KeptBookmark
 from gpuwatch.wire import LogLine
 
 Key: TypeAlias = "tuple[str, str, int]"
-"""Node, file and byte: what stays a line's own however often it is read."""
+"""(node, file, byte): identifies a line however often it is read."""
 
 
 @dataclass(frozen=True)
 class Bookmark:
-    """A line that the person wants to come back to."""
+    """A bookmarked line."""
 
     source: LogSource
     line: LogLine
     at: float
     earlier: bool = False
-    """It was set in an earlier session: its file may have been replaced since."""
+    """True if it was set in an earlier session: its file may have been replaced since."""
 
     @property
     def key(self) -> Key:
-        """What it is known by."""
+        """The key of its line."""
         return self.source.node, self.source.file, self.line.offset
 
 
 class Bookmarks:
-    """All of them; `version` moves when one comes or goes."""
+    """All bookmarks; `version` increases with every change."""
 
     def __init__(self, file: BookmarkFile | None = None) -> None:
-        """Begin with those of earlier sessions.
+        """Load the bookmarks of earlier sessions.
 
         Args:
-            file: Where they are kept; None: nowhere.
+            file: Where they are saved; None: nowhere.
         """
         self.version = 0
         self._file = file
@@ -51,16 +51,16 @@ class Bookmarks:
 
     @property
     def trouble(self) -> str | None:
-        """Why they are not kept for later sessions."""
+        """Why they are not saved for later sessions."""
         return self._file.trouble if self._file else None
 
     def holds(self, key: Key, text: str) -> bool:
-        """Whether a line is marked; in a file that was replaced another line may be at the same byte."""
+        """True if a line is bookmarked; in a replaced file another line may be at the same byte."""
         mark = self._marks.get(key)
         return mark is not None and (not mark.earlier or mark.line.text == text)
 
     def toggle(self, view: View) -> None:
-        """Set one on the cursor's line, or take it away."""
+        """Set a bookmark on the cursor's line, or remove it."""
         line = view.line()
         if line is None:
             return
@@ -82,11 +82,11 @@ class Bookmarks:
             kept.append(KeptBookmark(*changed.key, line.text, at, rank=place.rank, level=line.level))
 
     def in_order(self) -> list[Bookmark]:
-        """All of them, in the order of time."""
+        """All bookmarks by time."""
         return sorted(self._marks.values(), key=lambda mark: (mark.at, mark.key))
 
     def beside(self, at: float, step: int) -> Bookmark | None:
-        """The next (1) or previous (-1) one by time; behind the last one comes the first."""
+        """The next (1) or previous (-1) bookmark by time, wrapping around."""
         marks = self.in_order()
         beyond = [mark for mark in marks if (mark.at > at if step > 0 else mark.at < at)]
         return (beyond or marks)[0 if step > 0 else -1] if marks else None

@@ -1,4 +1,7 @@
-"""The logs of an incident: where its cause stands, the culprit's own, and those of the first followers."""
+"""The logs of an incident.
+
+The file of its cause, the culprit's own, and those of the first affected ranks.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +16,19 @@ from gpuwatch.tui.logs.data.sources import LogSource, rank_sources
 from gpuwatch.tui.model.alert_snapshot import AlertSnapshot
 
 MAX_FOLLOWERS = 2
-"""Ranks that only follow whose logs are shown: the first to report, or the silent ones of a hang."""
+"""Number of affected ranks whose logs are shown: the first to report, or the silent ones of a hang."""
 MAX_FILES = 8
-"""Files of evidence that are shown."""
+"""Maximum number of files with evidence."""
 _NAME = "incident-"
 
 
 def name_of(incident: Incident) -> str:
-    """What is typed to choose its logs: `incident-1`."""
+    """The word that selects its logs: `incident-1`."""
     return f"{_NAME}{incident.number}"
 
 
 def incident_named(word: str, reported: AlertSnapshot) -> Incident | None:
-    """The incident that a word names; None: the word names none, or there is none of that number."""
+    """The incident that a word names; None if it names none, or no existing one."""
     number = word.removeprefix(_NAME)
     if not (word.startswith(_NAME) and number.isdecimal()):
         return None
@@ -33,10 +36,10 @@ def incident_named(word: str, reported: AlertSnapshot) -> Incident | None:
 
 
 def incident_logs(incident: Incident, sources: Sequence[LogSource]) -> list[LogSource]:
-    """The files to read first, each once: the cause's evidence, the culprit rank's own, the followers'.
+    """The files to read first, each once: the cause's evidence, the culprit rank's own, the affected ranks'.
 
-    Kernel and launcher logs are among them where the evidence stands there, also when their node does not
-    list them any more.
+    Kernel and launcher logs are included if they contain the evidence, even if their node does not list them
+    any more.
     """
     found: dict[LogSource, None] = {}
     for spot in islice(_evidence(incident), MAX_FILES):
@@ -49,7 +52,7 @@ def incident_logs(incident: Incident, sources: Sequence[LogSource]) -> list[LogS
 
 
 def _evidence(incident: Incident) -> Iterator[LogLocation]:
-    """The lines of the cause, and what its own rank or node reports beside it."""
+    """Yield the lines of the cause, and other reports of its rank or node."""
     for alert in incident.alerts:
         own = alert.rank in (None, incident.rank) and alert.role in ("root", "first")
         if (own or alert == incident.cause) and (spot := location_of(alert)):
@@ -61,7 +64,7 @@ def _suspects(incident: Incident) -> list[int]:
 
 
 def _followers(incident: Incident) -> list[Alert]:
-    """What other ranks report, the first one first."""
+    """The reports of other ranks, the earliest first."""
     others = [alert for alert in incident.alerts if alert.rank not in (None, incident.rank)]
     reports = [alert for alert in others if alert.role != "hint" and alert != incident.cause]
     return sorted(reports, key=lambda alert: alert.first)
@@ -69,15 +72,15 @@ def _followers(incident: Incident) -> list[Alert]:
 
 @dataclass(frozen=True)
 class Course:
-    """The two moments that a merged view of an incident measures times by."""
+    """The two times to which a merged view of an incident refers."""
 
     cause: LogLocation
     echo: LogLocation | None
-    """The first line that only follows; None: there is none yet."""
+    """The first line of an affected rank; None: there is none yet."""
 
 
 def course_of(incident: Incident) -> Course | None:
-    """Its cause's line and the first follower's; None where the cause has no line."""
+    """The line of the cause and of the first affected rank; None if the cause has no line."""
     cause = location_of(incident.cause) if incident.cause else None
     if cause is None:
         return None

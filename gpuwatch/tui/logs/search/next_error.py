@@ -1,4 +1,7 @@
-"""To the next error, warning or hit: among loaded lines, by what is known of the file, on the node."""
+"""Jumps to the next error, warning or hit.
+
+Among loaded lines, known findings, then by a search on the node.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +17,18 @@ from gpuwatch.wire import LogLine
 
 ERRORS = r"\b(error|exception|traceback|fatal|critical|panic|segmentation fault|killed)\b"
 WARNINGS = r"\b(warn|warning|error|exception|traceback|fatal|critical|panic)\b"
-"""For lines that no rule knows; the agent's own levels go first."""
+"""For lines without a finding; the agent's own levels take precedence."""
 
 
 def is_bad(row: Fold, line: LogLine, *, warnings: bool) -> bool:
-    """Whether a row is an error, or at least a warning."""
+    """True if a row is an error, or at least a warning."""
     if row.kind == "trace" or line.level in ("error", "critical"):
         return True
     return warnings and line.level == "warning"
 
 
 def seek(view: View, step: int, wanted: Callable[[Fold, LogLine], bool]) -> bool:
-    """Go to the next (1) or previous (-1) loaded row that is wanted; False: there is none."""
+    """Go to the next (1) or previous (-1) matching loaded row; False: there is none."""
     view.catch_up()
     rows = view.sheet.rows
     index = view.index + step
@@ -39,7 +42,7 @@ def seek(view: View, step: int, wanted: Callable[[Fold, LogLine], bool]) -> bool
 
 
 def nearest(offsets: Iterable[int], buffer: Buffer, step: int) -> int | None:
-    """The next offset behind what is loaded of a file, or the one before it."""
+    """The next offset after the loaded part of a file, or the previous one before it."""
     if not buffer.lines:
         return min(offsets, default=None) if step > 0 else max(offsets, default=None)
     if step > 0:
@@ -48,7 +51,7 @@ def nearest(offsets: Iterable[int], buffer: Buffer, step: int) -> int | None:
 
 
 def finding_offsets(fleet: Fleet, buffer: Buffer, *, warnings: bool) -> list[int]:
-    """Where the rules found something bad in a file."""
+    """The offsets of the rules' findings (errors, or also warnings) in a file."""
     bad = ("error", "critical", "warning") if warnings else ("error", "critical")
     place = (buffer.source.node, buffer.source.file)
     found = (reported.finding for reported in fleet.findings.values() if reported.node == place[0])
@@ -56,26 +59,26 @@ def finding_offsets(fleet: Fleet, buffer: Buffer, *, warnings: bool) -> list[int
 
 
 def none_left(step: int, what: str) -> str:
-    """That there is no such line any more."""
+    """The text that there is no such line any more."""
     return f"no {'more' if step > 0 else 'earlier'} {what}{'es' if what == 'match' else 's'}"
 
 
 def to_bad(
     view: View, step: int, fleet: Fleet, asker: Searcher, *, warnings: bool, offset_s: float
 ) -> PendingJump | str | bool:
-    """Go to the next (1) or previous (-1) error or warning.
+    """Jump to the next (1) or previous (-1) error or warning.
 
     Args:
         view: The pane.
-        step: Which way.
-        fleet: Knows what the rules found.
-        asker: For a search on the node, where neither the loaded lines nor the rules report.
-        warnings: Warnings count, too.
+        step: The direction.
+        fleet: Has the rules' findings.
+        asker: For a search on the node, if neither loaded lines nor findings have one.
+        warnings: Include warnings.
         offset_s: The node's clock minus ours.
 
     Returns:
-        True: the cursor is there. False: it will be, when the page is read. A quest: the node is looking.
-        Words: there is none.
+        True: the cursor is there. False: it will be, when the page is read. A PendingJump: the node is
+        searching. Text: there is none.
     """
     if seek(view, step, lambda row, line: is_bad(row, line, warnings=warnings)):
         return True
@@ -93,7 +96,7 @@ def to_bad(
 
 
 def to_hit(view: View, step: int, search: LogSearch) -> str | bool:
-    """Go to the next or previous line that a search found in this pane; what it returns is as of `to_bad`."""
+    """Jump to the next or previous search hit in this pane; returns the same as `to_bad`."""
     if seek(view, step, lambda _row, line: search.pattern.search(line.text) is not None):
         return True
     offset = None
@@ -108,7 +111,7 @@ def to_hit(view: View, step: int, search: LogSearch) -> str | bool:
 
 
 class PendingJump:
-    """A search in one file for the next bad line, which nothing that is loaded or known reported."""
+    """A search in one file for the next error or warning, which is neither loaded nor known."""
 
     def __init__(self, asker: Searcher, view: View, step: int, *, warnings: bool, offset_s: float) -> None:
         self.what = "warning" if warnings else "error"
@@ -121,11 +124,11 @@ class PendingJump:
 
     @property
     def progress(self) -> float:
-        """0 to 1."""
+        """Progress from 0 to 1."""
         return self._search.progress
 
     def pull(self) -> str | None:
-        """Go there once it is known; then what there is to state, which may be nothing."""
+        """Jump once the result is known; then return the text to show, possibly empty."""
         self._search.pull()
         found = nearest((hit.offset for hit in self._search.hits), self._buffer, self.step)
         if self._search.running and (found is None or self.step < 0):
@@ -140,10 +143,10 @@ class PendingJump:
         return none_left(self.step, self.what) + " in this file"
 
     def cancel(self) -> None:
-        """Stop looking."""
+        """Stop the search."""
         self._search.cancel()
 
 
 def hit_offsets(hits: Iterable[Hit], buffer: Buffer) -> list[int]:
-    """Where a search found something in a file."""
+    """The offsets of a search's hits in a file."""
     return [hit.offset for hit in hits if (hit.node, hit.file) == (buffer.source.node, buffer.source.file)]

@@ -1,4 +1,4 @@
-"""A search in files on the nodes: what it found so far, how far it has come, and its end."""
+"""A search in files on the nodes: its hits so far, its progress, and its end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_HITS = 20_000
 
 @dataclass(frozen=True, order=True)
 class Hit:
-    """A line that was found. In order of time on our clock; lines without a time come first."""
+    """A matching line. Ordered by time on our clock; lines without a time come first."""
 
     at: float
     node: str
@@ -28,7 +28,7 @@ class Hit:
 
 
 def compiled(pattern: str) -> tuple[re.Pattern[str], bool]:
-    """The pattern, and whether case is left aside: where nothing in it is a capital.
+    """Compile the pattern; True: case is ignored, because it contains no capital letter.
 
     Raises:
         re.error: It is not a regular expression.
@@ -43,12 +43,12 @@ class LogSearch:
     def __init__(
         self, asker: Searcher, pattern: str, nodes: Mapping[str, Sequence[str]], offsets: Mapping[str, float]
     ) -> None:
-        """Ask every node.
+        """Start the search on every node.
 
         Args:
             asker: The session.
             pattern: A regular expression.
-            nodes: Node -> its files; none: all that are followed there.
+            nodes: Node -> its files; empty: all that are followed there.
             offsets: Node -> its clock minus ours.
         """
         self.pattern, ignore = compiled(pattern)
@@ -62,35 +62,35 @@ class LogSearch:
         self._versions = [-1] * len(self._streams)
         self._found = 0
         self._characters = 0
-        """Of the lines of the hits."""
+        """Number of characters in the hits' lines."""
 
     @property
     def running(self) -> bool:
-        """Whether any node still looks."""
+        """True if any node still searches."""
         return not self.cancelled and any(not stream.done for stream in self._streams)
 
     @property
     def progress(self) -> float:
-        """0 to 1, over all nodes."""
+        """Progress from 0 to 1, over all nodes."""
         shares = [1.0 if stream.done else stream.progress or 0.0 for stream in self._streams]
         return sum(shares) / len(shares) if shares else 1.0
 
     @property
     def cut(self) -> bool:
-        """Whether there are more hits than are kept."""
+        """True if there are more hits than are kept."""
         return self._found > len(self.hits)
 
     @property
     def nodes(self) -> int:
-        """How many nodes were asked."""
+        """Number of nodes searched."""
         return len(self._streams)
 
     def errors(self) -> list[tuple[str, str]]:
-        """Nodes that could not look, and why."""
+        """Nodes that could not search, and why."""
         return [(stream.node, stream.error) for stream in self._streams if stream.error]
 
     def pull(self) -> bool:
-        """Take in what came; True when there is anything new."""
+        """Process what was received; True if anything is new."""
         versions = [stream.version for stream in self._streams]
         if versions == self._versions or self.cancelled:
             return False
@@ -118,7 +118,7 @@ class LogSearch:
                 insort(self.hits, Hit(at, stream.node, file, line.offset, line))
 
     def cancel(self) -> None:
-        """End it on every node; what was found stays."""
+        """Cancel it on every node; the hits stay."""
         if not self.cancelled:
             self.cancelled = True
             for stream in self._streams:

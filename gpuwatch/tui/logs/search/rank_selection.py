@@ -1,4 +1,4 @@
-"""Whose logs to show: what `failed` and `slowest` mean now, and what is shown before anybody chose."""
+"""Selects logs: the meaning of `failed` and `slowest` now, and the initial selection."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from gpuwatch.tui.logs.search.incident_logs import incident_logs, name_of
 from gpuwatch.tui.model.view_state import ViewState
 
 MAX_FIRST_LOGS = 4
-"""Logs that are shown before anybody chose."""
+"""Number of logs in the initial selection."""
 
 
 def failed_ranks(view_state: ViewState) -> list[int]:
-    """The ranks with errors in their logs, the first to fail first; those that only follow come last."""
+    """The ranks with errors in their logs, the first to fail first; affected ranks come last."""
     found: dict[int, tuple[bool, float]] = {}
     for reported in view_state.fleet.findings.values():
         finding = reported.finding
@@ -25,7 +25,7 @@ def failed_ranks(view_state: ViewState) -> list[int]:
 
 
 def silent_ranks(view_state: ViewState) -> list[int]:
-    """Ranks by how long their own logs have not grown, the longest first."""
+    """Ranks by the time since their own logs last grew, the longest first."""
     grown: dict[int, float] = {}
     for node in view_state.fleet.nodes.values():
         for file in node.logs:
@@ -36,13 +36,13 @@ def silent_ranks(view_state: ViewState) -> list[int]:
 
 
 def first_choice(view_state: ViewState) -> tuple[str, list[LogSource], bool]:
-    """What to show before anybody chose: a few logs that can be read at once, all ranks are one key away.
+    """The initial selection: a few logs that can be read at once; all ranks are one key away.
 
-    The logs of the incident, else of the ranks that failed, the first one first; where none did, all ranks
-    of a small job, of a large one the first and the last.
+    The logs of the incident, else of the failed ranks, the first one first; else all ranks of a small job, or
+    the first and the last of a large one.
 
     Returns:
-        The choice as a person would type it, the logs, and whether what happened led to them.
+        The selection as a user would type it, the sources, and True if an event led to them.
     """
     sources = all_sources(view_state.fleet)
     if incident := view_state.snapshot.leading:

@@ -1,4 +1,4 @@
-"""What the person looks for in the logs: a pattern in all files, or the next error, warning or hit."""
+"""The user's search: a pattern in all files, or the next error, warning or hit."""
 
 from __future__ import annotations
 
@@ -12,22 +12,25 @@ from gpuwatch.tui.model.view_state import ViewState
 
 
 class LogHunt:
-    """One search and one quest at a time; `version` moves when another pattern is to be painted."""
+    """One search and one pending jump at a time.
+
+    `version` increases when another pattern is to be painted.
+    """
 
     def __init__(
         self, view_state: ViewState, offset: Callable[[str], float], key_of: Callable[[str], str]
     ) -> None:
-        """Look for nothing yet.
+        """Create it without a search.
 
         Args:
             view_state: Where the logs are.
             offset: A node's clock minus ours.
-            key_of: The key in force of a binding, by its id.
+            key_of: The current key of a binding, by its id.
         """
         self.search: LogSearch | None = None
         self.quest: next_error.PendingJump | None = None
         self.note = ""
-        """What the last gesture came to, where that must be stated."""
+        """The result of the last input, if it must be shown."""
         self.version = 0
         self._scene = view_state
         self._offset = offset
@@ -35,18 +38,18 @@ class LogHunt:
 
     @property
     def patterns(self) -> tuple[re.Pattern[str], ...]:
-        """What is painted on a badge's ground wherever it stands."""
+        """The patterns that are highlighted wherever they occur."""
         return (self.search.pattern,) if self.search else ()
 
     def pull(self) -> None:
-        """Take in what came."""
+        """Process what was received."""
         if self.search is not None:
             self.search.pull()
         if self.quest is not None and (reported := self.quest.pull()) is not None:
             self.note, self.quest = reported, None
 
     def start_search(self, pattern: str) -> None:
-        """Look in every file that is followed on every node that is connected, or in the chosen job's files.
+        """Search every followed file on every connected node, or the selected job's files.
 
         Raises:
             re.error: Not a regular expression.
@@ -64,14 +67,14 @@ class LogHunt:
         self.version += 1
 
     def end_search(self) -> None:
-        """Forget the pattern and what it found."""
+        """Drop the pattern and its hits."""
         if self.search is not None:
             self.search.cancel()
             self.search = None
             self.version += 1
 
     def to_bad(self, view: View, step: int, *, warnings: bool) -> bool:
-        """To the next (1) or previous (-1) error or warning; whether the cursor is there already."""
+        """Jump to the next (1) or previous (-1) error or warning; True if the cursor is already there."""
         self.end_quest()
         view_state, offset_s = self._scene, self._offset(view.buffers[0].source.node)
         reported = next_error.to_bad(
@@ -83,7 +86,7 @@ class LogHunt:
         return self._received(reported)
 
     def to_hit(self, view: View, step: int) -> bool:
-        """To the next or previous line that the search found; whether the cursor is there already."""
+        """Jump to the next or previous search hit; True if the cursor is already there."""
         if self.search is None:
             return self._received(f"no search; press {self._key_of('app.find')} to search")
         return self._received(next_error.to_hit(view, step, self.search))
@@ -94,7 +97,7 @@ class LogHunt:
         return reported is True
 
     def end_quest(self) -> None:
-        """Stop looking for the next error."""
+        """Cancel the pending jump to the next error."""
         if self.quest is not None:
             self.quest.cancel()
             self.quest = None

@@ -1,4 +1,4 @@
-"""The panes of the log screen, in as many columns and rows as there is room for."""
+"""The panes of the log screen, in as many columns and rows as fit."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from gpuwatch.tui.logs.widgets.pane import LogPane
 from gpuwatch.tui.logs.workspace.workspace import MAX_PANES, LogWorkspace
 
 MIN_WIDTH, MIN_HEIGHT = 48, 7
-"""Of a pane, where there is more than one."""
+"""Minimum size of a pane, if there are several."""
 
 
 def grid_for(wanted: int, width: int, height: int) -> tuple[int, int]:
-    """Columns and rows for so many panes, as far as each keeps its least size; wide rather than high."""
+    """Columns and rows for this many panes, limited by the minimum size; wide rather than high."""
     most_columns, most_rows = max(1, width // MIN_WIDTH), max(1, height // MIN_HEIGHT)
     wanted = max(1, min(wanted, most_columns * most_rows, MAX_PANES))
     return min(
@@ -26,7 +26,7 @@ def grid_for(wanted: int, width: int, height: int) -> tuple[int, int]:
 
 
 class LogGrid(Grid):
-    """Every pane there can be; those that are not needed are hidden. One may be shown alone."""
+    """All possible panes; unused ones are hidden. One may be shown alone."""
 
     def __init__(self, workspace: LogWorkspace) -> None:
         self.panes = [LogPane(workspace, id=f"log-{n}") for n in range(MAX_PANES)]
@@ -34,12 +34,12 @@ class LogGrid(Grid):
         self.workspace = workspace
         self.zoomed = False
         self.shown = 0
-        """Logs that have a pane,"""
+        """Number of logs with a pane,"""
         self.room = 1
-        """and panes that there is room for."""
+        """and number of panes that fit."""
 
     def one_by_one(self, width: int, height: int, focused: object) -> None:
-        """Give every log its pane, as far as there is room."""
+        """Give every log a pane, as far as they fit."""
         columns, rows = grid_for(len(self.workspace.sources), width, height)
         self.room = columns * rows
         sources = self.workspace.panes(self.room)
@@ -51,7 +51,7 @@ class LogGrid(Grid):
         self._lay_out(max(1, len(sources)), columns, rows, focused)
 
     def merged(self) -> None:
-        """One pane with the lines of all."""
+        """Show one pane with the lines of all logs."""
         self.panes[0].view = self.workspace.opened.merged
         self._lay_out(1, 1, 1, None)
 

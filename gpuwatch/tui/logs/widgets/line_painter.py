@@ -1,4 +1,4 @@
-"""A log line as segments: its mark, its text with what was searched for in it. Nothing is markup."""
+"""Paints a log line as segments: its mark, and its text with highlighted matches. Nothing is markup."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ LOUD = ("warning", "error", "critical")
 GUTTER_CELLS = 2
 """Cells of the mark before a line."""
 CLOCK_CELLS = 14
-"""Cells of a time with milliseconds, and of the sign that it is the arrival's."""
+"""Cells of a time with milliseconds, and of the sign that it is the arrival time."""
 MAX_RANKS_WIDTH = 32
-"""Cells for the list of ranks that state the same."""
+"""Cells for the list of ranks with the same message."""
 
 
 @dataclass(frozen=True)
 class Ink:
-    """How one line is to be painted."""
+    """How one line is painted."""
 
     look: StyleSet
     patterns: tuple[re.Pattern[str], ...] = ()
-    """What was searched for."""
+    """Highlighted patterns."""
     left: int = 0
     severity: Severity | None = None
-    """What the line is painted as: what a rule states about it goes before the line's own words."""
+    """The severity by which the line is painted: a rule's finding takes precedence over the line's level."""
     first: bool = True
-    """The text begins the line: it may have a prefix."""
+    """True for the start of a line, which may have a prefix."""
     whole: bool = False
-    """The prefix stays as it is, whatever room there is."""
+    """True to keep the full prefix even if space is short."""
     message_only: bool = False
-    """The prefix is left out: the row is of several ranks."""
+    """True to hide the prefix: the row has several ranks."""
 
 
 def loudness(line: LogLine, found: Severity | None) -> Severity | None:
-    """How bad a line is: by the rule that matched it, else by its own level; None: nothing to report."""
+    """The severity of a line: by its finding, else by its level; None: nothing to mark."""
     if found is not None:
         return found
     return line.level if line.level in LOUD else None
@@ -54,7 +54,7 @@ def loudness(line: LogLine, found: Severity | None) -> Severity | None:
 def mark(
     severity: Severity | None, look: StyleSet, *, bookmarked: bool, wanted: bool = False
 ) -> list[Segment]:
-    """Two cells: a bookmark, else how bad the line is; then a bar where it is the line that was gone to."""
+    """Two cells: a bookmark or the severity sign; then a bar for the line that was jumped to."""
     if bookmarked:
         sign = Segment("*", look.title)
     else:
@@ -63,12 +63,12 @@ def mark(
 
 
 def of_ranks(row: Fold) -> bool:
-    """Whether a row holds what several ranks state alike."""
+    """True if a row contains the same message of several ranks."""
     return row.kind == "same" and len(row.ranks) > 1
 
 
 def fold_badge(row: Fold, look: StyleSet) -> list[Segment]:
-    """What a folded row holds: how many lines, of how many ranks."""
+    """The number of lines and ranks in a folded row."""
     if row.count < 2:
         return []
     words = f" {row.count} lines " if row.kind == "trace" else f" x{row.count} "
@@ -81,14 +81,14 @@ def fold_badge(row: Fold, look: StyleSet) -> list[Segment]:
 def fold_tail(
     row: Fold, everyone: Sequence[int], cause_at: float | None, look: StyleSet, room: int
 ) -> list[Segment]:
-    """Behind the message of a row of several ranks: who is missing, who stated it first and last, who did.
+    """The text after the message of a row of several ranks: missing ranks, first and last time and rank.
 
     Args:
         row: The row.
         everyone: All ranks of the view.
-        cause_at: When the cause happened, on our clock; None: no incident is shown.
+        cause_at: Time of the cause on our clock; None: no incident is shown.
         look: The styles.
-        room: Cells; what does not fit is left out, the last part first.
+        room: Cells; the last parts that do not fit are dropped.
     """
     if not of_ranks(row):
         return []
@@ -115,21 +115,21 @@ def since(at: float, cause_at: float) -> str:
 
 
 def fit_list(ranks: Iterable[int]) -> str:
-    """A few ranks in words: `rank 17`, `ranks 3,9-11`."""
+    """A few ranks as text: `rank 17`, `ranks 3,9-11`."""
     text = folded(ranks)
     text = text if len(text) <= MAX_RANKS_WIDTH else text[: MAX_RANKS_WIDTH - 1] + "+"
     return f"rank {text}" if text.isdigit() else f"ranks {text}"
 
 
 def text_style(severity: Severity | None, look: StyleSet) -> Style:
-    """Warnings and worse in their colour; the rest as it is."""
+    """The style of a severity: colours for warnings and worse."""
     return look.severity[severity] if severity in LOUD else look.text
 
 
 def text_segments(text: str, ink: Ink, width: int) -> list[Segment]:
-    """Cleaned text in at most `width` cells, its prefix dim, what was searched for on a badge's ground.
+    """Sanitized text in at most `width` cells, its prefix dim, matches highlighted.
 
-    Where not all fits, of the prefix only the time of day is kept, so that the message is in sight.
+    If it does not fit, only the time of day of the prefix is kept, so that the message is visible.
     """
     text = clean(text)
     begin = message_at(text) if ink.first else 0
@@ -151,7 +151,7 @@ def text_segments(text: str, ink: Ink, width: int) -> list[Segment]:
 
 
 def _parts(spans: Sequence[tuple[int, int]], begin: int, end: int) -> list[tuple[int, int, bool]]:
-    """Start, end and whether it was searched for, of every piece; one ends where the message begins."""
+    """(start, end, True if matched) of every piece; one piece ends where the message begins."""
     edges = sorted({0, begin, end, *(edge for span in spans for edge in span)})
     return [(left, right, any(a <= left < b for a, b in spans)) for left, right in pairwise(edges)]
 
@@ -171,7 +171,7 @@ def _spans(text: str, patterns: Iterable[re.Pattern[str]]) -> list[tuple[int, in
 
 
 def on_ground(row: Sequence[Segment], width: int, ground: Style) -> tuple[Segment, ...]:
-    """The line over the whole width on a ground, on which badges keep their own."""
+    """The line over the whole width on a background; badges keep their own."""
     used = sum(segment.cell_length for segment in row)
     padded = (*row, Segment(" " * max(0, width - used)))
     return tuple(Segment(s.text, ground + s.style if s.style else ground) for s in padded)

@@ -1,6 +1,6 @@
-"""One log on the screen: a header that states what it is and how old, and the lines.
+"""One log pane on the screen: a header with its name and age, and the lines.
 
-Or several logs merged.
+It may show several logs merged.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ from gpuwatch.tui.toolkit.styles import clean, fit
 
 WHEEL_LINES = 3
 SIDEWAYS_CELLS = 16
-"""Cells that an arrow key scrolls to the side."""
+"""Cells that an arrow key scrolls sideways."""
 MAX_NAME_WIDTH = 18
 MIN_MESSAGE_WIDTH = 32
-"""Cells that the message keeps before what stands behind it."""
+"""Cells that the message keeps before the text after it."""
 
 
 class LogPane(LineView, can_focus=True):
-    """Paints a view of the workspace; which one is decided anew whenever the choice changes."""
+    """Paints a view of the workspace; which one is decided again whenever the selection changes."""
 
     DEFAULT_CSS: ClassVar[str] = "LogPane { width: 1fr; height: 1fr; overflow: hidden; }"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.MOVES]
@@ -57,13 +57,13 @@ class LogPane(LineView, can_focus=True):
 
     @dataclass
     class Moved(Message):
-        """The cursor is on another line: the other panes go to its second."""
+        """Sent when the cursor is on another line: the other panes move to its time."""
 
         pane: LogPane
 
     @dataclass
     class Chosen(Message):
-        """Enter, or a double click, on a line that does not unfold."""
+        """Sent by Enter, or a double click, on a line that does not unfold."""
 
         pane: LogPane
 
@@ -72,7 +72,7 @@ class LogPane(LineView, can_focus=True):
         self.workspace = workspace
         self._view: View | None = None
         self.empty: Callable[[], list[str]] = list
-        """Sentences to show where there is no view."""
+        """Sentences to show without a view."""
         self._shown: list[ShownLine] = []
         self._empty_rows: list[Row] = []
         self._gutter_cells = 0
@@ -81,19 +81,18 @@ class LogPane(LineView, can_focus=True):
 
     @property
     def view(self) -> View | None:
-        """What the pane looks at."""
+        """The view of this pane."""
         return self._view
 
     @view.setter
     def view(self, view: View | None) -> None:
-        """Look at something else: what was laid out is of the view before."""
+        """Set another view, and drop the layout of the previous one."""
         if view is not self._view:
             self._view, self._shown = view, []
 
     # ---- lines
 
     def prepare(self) -> None:
-        """Bring the view up to date and lay it out."""
         view = self.view
         if view is None:
             self._empty_rows = self._why_empty()
@@ -117,7 +116,7 @@ class LogPane(LineView, can_focus=True):
         )
 
     def _names(self, view: View) -> int:
-        """Cells of the gutter that shows whose line it is; the widest name decides."""
+        """Cells of the column with the line's source; the widest name decides."""
         if not isinstance(view.feed, Merge):
             return 0
         nodes = len({buffer.source.node for buffer in view.feed.buffers}) > 1
@@ -130,14 +129,12 @@ class LogPane(LineView, can_focus=True):
         return source.name if source.rank is not None or not nodes else f"{source.node} {source.name}"
 
     def count(self) -> int:
-        """As many as the pane is high."""
         return self.size.height
 
     def _line_at(self, y: int) -> int:
         return y
 
     def key(self, line: int) -> Hashable:
-        """What a screen line depends on."""
         view = self.view
         if line == 0:
             return self._header(self.columns)
@@ -149,7 +146,6 @@ class LogPane(LineView, can_focus=True):
         return shown, shown.here and self.has_focus, self.workspace.ink, view.left, self._cause_at
 
     def row(self, line: int, width: int) -> Row:
-        """Paint one."""
         if line == 0:
             return self._header(width)
         view = self.view
@@ -217,7 +213,7 @@ class LogPane(LineView, can_focus=True):
     # ---- the header
 
     def _header(self, width: int) -> Row:
-        """The header that has the keys is bright, the others' are dim."""
+        """The header; bright with focus, dim without."""
         ground = self.look.cursor if self.has_focus else self.look.heat(0.0)
         if self.view is None:
             return on_ground((Segment(" no log yet"),), width, ground)
@@ -232,7 +228,7 @@ class LogPane(LineView, can_focus=True):
         self.post_message(self.Moved(self))
 
     def action_move(self, dx: int, dy: int) -> None:
-        """A row up or down, or the text to the side."""
+        """Move by rows, or scroll the text sideways."""
         view = self.view
         if view is None:
             return
@@ -244,13 +240,12 @@ class LogPane(LineView, can_focus=True):
         self._reported()
 
     def action_pages(self, pages: float) -> None:
-        """A page, or half of one."""
         if self.view is not None:
             self.view.move(int(pages * max(1, self.size.height - 2)))
             self._reported()
 
     def action_jump_to_end(self, item: int) -> None:
-        """The file's beginning, or its end, to stay there."""
+        """Move to the file's beginning, or follow its end."""
         view = self.view
         if view is None:
             return
@@ -263,19 +258,17 @@ class LogPane(LineView, can_focus=True):
         self._reported()
 
     def action_choose(self) -> None:
-        """Open what is folded; else go to the line's own file, or make the pane large."""
+        """Unfold the row; else open the line's own file, or enlarge the pane."""
         if self.view is not None and self.view.unfold():
             self.pull()
         else:
             self.post_message(self.Chosen(self))
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """The wheel."""
         event.stop()
         self._scroll(-WHEEL_LINES)
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """The wheel."""
         event.stop()
         self._scroll(WHEEL_LINES)
 
@@ -285,7 +278,6 @@ class LogPane(LineView, can_focus=True):
             self._reported()
 
     def on_click(self, event: events.Click) -> None:
-        """The cursor goes to the line; a second click opens it."""
         if self.view is None or event.y < 1 or not 0 < event.y <= len(self._shown):
             return
         if event.chain > 1:
@@ -296,14 +288,11 @@ class LogPane(LineView, can_focus=True):
         self._reported()
 
     def on_focus(self) -> None:
-        """The header brightens."""
         self.pull()
 
     def on_blur(self) -> None:
-        """The header dims."""
         self.pull()
 
     def copy_text(self) -> str:
-        """The line under the cursor, whole."""
         line = self.view.line() if self.view else None
         return "" if line is None else clean(line.text)

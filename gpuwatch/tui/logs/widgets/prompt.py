@@ -1,4 +1,4 @@
-"""The line in which the log screen asks for ranks, a pattern or a time; the panes stay in sight."""
+"""The text field of the log screen for ranks, a pattern or a time; the panes stay visible."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PROMPTS: dict[Purpose, tuple[str, str]] = {
 
 
 class LogPrompt(ErrorBoundary, Horizontal):
-    """What is asked for, the text, and beside it what is wrong with it."""
+    """A label, the text, and beside it an error."""
 
     DEFAULT_CSS: ClassVar[str] = "LogPrompt { height: 1; background: $surface; }"
 
@@ -33,7 +33,6 @@ class LogPrompt(ErrorBoundary, Horizontal):
         self._sign = Label("", id="log-sign")
 
     def compose(self) -> ComposeResult:
-        """Sign, text, note."""
         yield self._sign
         yield self.field
         yield self.reported
@@ -49,6 +48,6 @@ class LogPrompt(ErrorBoundary, Horizontal):
         self.field.focus()
 
     def report(self, error: str, fine: str = "") -> None:
-        """What is wrong with the text, or what it comes to."""
+        """Show what is wrong with the text, or its result."""
         self.reported.update(clean(error or fine).replace("[", "\\["))
         self.reported.set_class(bool(error), "-error")

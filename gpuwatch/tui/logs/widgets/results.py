@@ -1,4 +1,4 @@
-"""Lists under the log panes: what a search found, or the bookmarks; Enter goes to the line."""
+"""The list under the log panes: search hits or bookmarks; Enter jumps to the line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PLACE = 22
 
 
 class LogResults(SelectableLines):
-    """Hits of the search while there is one and it is asked for, else bookmarks."""
+    """Search hits while there is a search, else bookmarks."""
 
     DEFAULT_CSS: ClassVar[str] = "LogResults { height: 33%; min-height: 4; }"
     pinned = 1
@@ -35,13 +35,13 @@ class LogResults(SelectableLines):
         self._on: Hit | None = None
 
     def entries(self) -> Sequence[Hit | Bookmark]:
-        """What is listed."""
+        """The listed hits or bookmarks."""
         if self.of_bookmarks:
             return self.workspace.bookmarks.in_order()
         return self.workspace.hunt.search.hits if self.workspace.hunt.search else ()
 
     def prepare(self) -> None:
-        """The cursor stays on its hit while others come in before it."""
+        """Keep the cursor on its hit while others are inserted before it."""
         entries = self.entries()
         if self._on is not None and not self.of_bookmarks and self.workspace.hunt.search:
             hits = self.workspace.hunt.search.hits
@@ -50,18 +50,15 @@ class LogResults(SelectableLines):
         self.at = max(0, min(self.at, len(entries) - 1))
 
     def count(self) -> int:
-        """The heading and what is listed."""
         return len(self.entries()) + 1
 
     def key(self, line: int) -> Hashable:
-        """What a line depends on."""
         if line == 0:
             return self._title()
         entry = self.entries()[line - 1]
         return entry, line - 1 == self.at, self.has_focus
 
     def row(self, line: int, width: int) -> Row:
-        """Paint one."""
         if line == 0:
             return on_ground((Segment(self._title()),), width, self.look.heat(0.0))
         entry, look = self.entries()[line - 1], self.look
@@ -110,14 +107,14 @@ class LogResults(SelectableLines):
         return f"{found} on {search.nodes} nodes, {state}{reported}{more}"
 
     def go(self, item: int) -> None:
-        """Put the cursor on one and remember which."""
+        """Move the cursor to an entry and remember it."""
         super().go(item)
         entries = self.entries()
         entry = entries[self.at] if self.at < len(entries) else None
         self._on = entry if isinstance(entry, Hit) else None
 
     def chosen(self) -> tuple[LogSource, int] | None:
-        """The file and the byte of what the cursor is on."""
+        """The file and byte offset of the entry under the cursor."""
         entries = self.entries()
         if self.at >= len(entries):
             return None
@@ -127,5 +124,4 @@ class LogResults(SelectableLines):
         return LogSource(entry.node, entry.file), entry.offset
 
     def copy_text(self) -> str:
-        """The line under the cursor."""
         return text_of(self.row(self.at + 1, 4000)) if self.at + 1 < self.count() else ""

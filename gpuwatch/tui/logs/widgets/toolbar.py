@@ -1,4 +1,4 @@
-"""The line over the log panes: what was chosen, what narrows it, what the last gesture came to."""
+"""The line above the log panes: the selection, the filters, and the result of the last input."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class LogBar(RebuiltPage, can_focus=False):
         super().__init__(id="log-bar")
         self.workspace = workspace
         self.shown = 0
-        """Panes that there is room for."""
+        """Number of panes that fit."""
 
     def build(self, width: int) -> list[Row]:
-        """Choice, mode, time, filter, search, note; what does not fit is left out."""
+        """Selection, mode, time, filter, search, note; what does not fit is left out."""
         out: list[Segment] = [Segment(" logs ", self.look.brand)]
         room = width - 6
         for text, style in self._parts():

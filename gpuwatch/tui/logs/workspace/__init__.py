@@ -1,1 +1,1 @@
-"""What is open on the log screen, and the input that changes it."""
+"""The open logs of the log screen, and the input that changes them."""

@@ -1,4 +1,4 @@
-"""The log files that are open on the log screen: a page of each, all at one time and shown in one way."""
+"""The open log files of the log screen: a view of each, all at the same time and with the same settings."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from gpuwatch.tui.model.view_state import ViewState
 
 LEVELS: tuple[Floor | None, ...] = (None, "warning", "error")
 OPENED_AT_ONCE = 16
-"""Files that are asked for in one frame."""
+"""Number of files that are opened in one frame."""
 STILL_S = 0.25
-"""So long the cursor must rest before other files are read at its second."""
+"""The cursor must rest this many seconds before other files are read at its time."""
 UNSURE_S = 1.0
-"""A clock error over this is reported."""
+"""A clock error above this many seconds is reported."""
 
 
 class OpenLogs:
-    """Views of single files, made when they are first looked at, or one view of several merged."""
+    """Views of single files, created when they are first shown, or one view of several merged."""
 
     def __init__(self, view_state: ViewState, marked: Marked) -> None:
         self.views: dict[LogSource, View] = {}
         self.merged: View | None = None
         self.time: float | None = None
-        """Where all views are, on our clock; None: at the end."""
+        """The time of all views on our clock; None: at the end."""
         self.filter_text = ""
         self.level: Floor | None = None
-        """The least severity of the lines that are shown; None: all are."""
+        """The lowest severity of the lines that are shown; None: all are."""
         self.wrap = False
         self.folding = True
         self._scene = view_state
@@ -40,7 +40,7 @@ class OpenLogs:
         self._buffers: dict[LogSource, Buffer] = {}
         self._to_open: list[Buffer] = []
         self._opened_frozen: list[Buffer] = []
-        """Files of which the end as of the freeze is loaded: they are followed when the view goes on."""
+        """Files whose end was loaded during a freeze: they are followed when the view continues."""
         self._moved_at: float | None = None
         self._sent_to: dict[LogSource, float] = {}
 
@@ -52,11 +52,11 @@ class OpenLogs:
         self._close_others(sources)
 
     def merge(self, sources: Sequence[LogSource], lead: tuple[LogSource, int] | None = None) -> None:
-        """Show these files in the order of time, and close all others.
+        """Show these files merged by time, and close all others.
 
         Args:
             sources: The files.
-            lead: One of them and the offset of its line that the cursor goes to.
+            lead: One of them, and the offset of its line to jump to.
         """
         if not sources:
             self.keep(())
@@ -76,7 +76,7 @@ class OpenLogs:
         self._close_others(sources)
 
     def view_of(self, source: LogSource) -> View:
-        """The view of one file; opened when it is first looked at."""
+        """The view of one file, opened when it is first shown."""
         view = self.views.get(source)
         if view is None:
             view = self.views[source] = self._fresh_view(self._buffer(source, PAGE_LINES))
@@ -85,17 +85,17 @@ class OpenLogs:
         return view
 
     def lead(self, source: LogSource, offset: int) -> None:
-        """Go to a line of a file, where it stays while the others go to the time of all."""
+        """Jump to a line of a file, which stays there while the others move to the common time."""
         self.view_of(source).go(offset=offset)
         if self.time is not None:
             self._sent_to[source] = self.time
 
     def all_views(self) -> list[View]:
-        """Every view that is open."""
+        """Every open view."""
         return [*self.views.values(), *([self.merged] if self.merged else [])]
 
     def close(self) -> None:
-        """Nobody looks any more: every request on every node ends."""
+        """End every request on every node."""
         for buffer in self._buffers.values():
             buffer.close()
         self._buffers.clear()
@@ -137,12 +137,12 @@ class OpenLogs:
     # ---- clocks
 
     def offset(self, node: str) -> float:
-        """A node's clock minus ours."""
+        """A node's clock minus ours in seconds."""
         known = self._scene.fleet.nodes.get(node)
         return 0.0 if known is None else known.offset_s
 
     def unsure_clocks(self, view: View) -> list[str]:
-        """The nodes in a view whose clock is not known to a second."""
+        """The nodes in a view whose clock error may exceed a second."""
         names = dict.fromkeys(buffer.source.node for buffer in view.buffers)
         nodes = [self._scene.fleet.nodes[name] for name in names if name in self._scene.fleet.nodes]
         return [node.name for node in nodes if node.clock is None or node.clock.error_s > UNSURE_S]
@@ -150,7 +150,7 @@ class OpenLogs:
     # ---- once a frame
 
     def pull(self) -> None:
-        """Take in what came; ask for what is due."""
+        """Process what was received; request what is due."""
         frozen = self._scene.frozen
         for buffer in self._to_open[:OPENED_AT_ONCE]:
             self._begin(buffer)
@@ -169,7 +169,7 @@ class OpenLogs:
             self._send_all()
 
     def move_time(self, at: float | None, own: View | None) -> None:
-        """The cursor of one pane is at another second: the others go there, too."""
+        """Move the other panes to the time of one pane's cursor."""
         self.time = at
         for view in self.all_views():
             if view is own:
@@ -203,7 +203,7 @@ class OpenLogs:
             buffer.follow()
 
     def go_to_time(self, at: float) -> None:
-        """All panes to a time of our clock."""
+        """Move all panes to a time of our clock."""
         self.time = at
         self._sent_to.clear()
         for view in self.all_views():
@@ -212,7 +212,7 @@ class OpenLogs:
     # ---- filter, folding, wrapping
 
     def set_filter(self, text: str) -> None:
-        """Keep only lines in which a pattern is found, or with `!` in front those in which it is not.
+        """Keep only lines that match a pattern, or with a leading `!` those that do not.
 
         Raises:
             re.error: Not a regular expression.
@@ -247,7 +247,7 @@ class OpenLogs:
             view.forget()
 
     def set_wrap(self, *, on: bool) -> None:
-        """Long lines over several screen lines, or cut."""
+        """Wrap long lines, or cut them."""
         self.wrap = on
         for view in self.all_views():
             view.wrap, view.left = on, 0

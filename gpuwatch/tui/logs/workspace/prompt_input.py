@@ -1,4 +1,4 @@
-"""What is typed into the log screen's line: what it comes to while it is typed, and once it is entered."""
+"""Processes the text typed into the log screen's field, while it is typed and when it is entered."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from gpuwatch.tui.model.time_input import TimeError, time_typed
 
 Purpose: TypeAlias = Literal["choose", "search", "filter", "time"]
 WRONG = (re.error, ChoiceError, TimeError)
-"""What `try_out` and `enter` raise; the message states what is wrong with the text."""
+"""Raised by `try_out` and `enter`; the message explains what is wrong with the text."""
 
 
 def try_out(workspace: LogWorkspace, purpose: Purpose, text: str) -> str:
-    """Words about a text that is being typed, or none. A filter holds at once, all else when it is entered.
+    """Text about an input that is being typed, or "". A filter applies at once, everything else on Enter.
 
     Raises:
         WRONG: It cannot be entered as it is.
@@ -33,7 +33,7 @@ def try_out(workspace: LogWorkspace, purpose: Purpose, text: str) -> str:
 
 
 def enter(workspace: LogWorkspace, purpose: Purpose, text: str) -> None:
-    """Do what a text states; a search for nothing ends the one that runs.
+    """Execute an input; an empty search ends the running one.
 
     Raises:
         WRONG: It cannot be done.

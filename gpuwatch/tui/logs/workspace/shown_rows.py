@@ -1,4 +1,4 @@
-"""The lines of a log pane as they were laid out: complete in themselves, whatever the feed holds by now."""
+"""The laid-out lines of a log pane, with everything that painting needs, independent of the feed."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from gpuwatch.wire import LogLine, Severity
 class ShownLine:
     """One screen line with everything that its painting needs.
 
-    A pane keeps these instead of row and line numbers: pages arrive, files rotate and panes get other files
-    between two frames, and a number of the old rows means another line of the new ones, or none.
+    A pane stores these instead of row and line numbers: between two frames pages arrive, files rotate and
+    panes get other files, so an old number may mean another line, or none.
     """
 
     spot: ScreenRow
     fold: Fold
     line: LogLine
-    """The line that stands for the row."""
+    """The displayed line of the row."""
     at: float
     """When it was written, on our clock."""
     source: LogSource
     seam: str | None
     found: Severity | None
-    """What the rules found in the row."""
+    """The severity of the findings in the row."""
     bookmarked: bool
     wanted: bool
-    """The line that was gone to."""
+    """True for the line that was jumped to."""
     here: bool
-    """The cursor is on it."""
+    """True if the cursor is on it."""
 
 
 def shown_lines(view: View, workspace: LogWorkspace, width: int, height: int) -> Iterator[ShownLine]:
-    """Lay a view out that is up to date with its feed."""
+    """Lay out a view that is up to date with its feed."""
     feed, index = view.feed, view.index
     for spot in view.layout(width, height):
         fold = view.sheet.rows[spot.row]

@@ -1,4 +1,4 @@
-"""What the person has chosen on the log screen: which files, beside each other or merged."""
+"""The user's selection on the log screen: which files, side by side or merged."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SLOWEST_RANKS = 4
 
 @dataclass(frozen=True)
 class OpenRequest:
-    """What another screen wants to have opened."""
+    """What another screen requests to open."""
 
     node: str | None = None
     file: str | None = None
@@ -55,11 +55,11 @@ class OpenRequest:
     ranks: tuple[int, ...] = ()
     merged: bool = False
     incident: str | None = None
-    """The id of the incident that leads here: its logs are shown, too."""
+    """The id of the incident that led here: its logs are shown, too."""
 
 
 class LogWorkspace:
-    """Survives the screen: the choice and the bookmarks are there when it is opened again."""
+    """The selection and the bookmarks; it survives the screen."""
 
     def __init__(
         self,
@@ -67,41 +67,41 @@ class LogWorkspace:
         bookmarks: BookmarkFile | None = None,
         key_of: Callable[[str], str] = keys.key_of,
     ) -> None:
-        """Start without logs.
+        """Create a workspace without logs.
 
         Args:
             view_state: Where the logs are.
-            bookmarks: Where the bookmarks are kept; None: nowhere.
-            key_of: The key in force of a binding, by its id.
+            bookmarks: Where the bookmarks are saved; None: nowhere.
+            key_of: The current key of a binding, by its id.
         """
         self.view_state = view_state
         self.text = ""
-        """The choice, as it was typed."""
+        """The selection, as it was typed."""
         self.sources: list[LogSource] = []
         self.first = 0
-        """The first source that has a pane."""
+        """Index of the first source with a pane."""
         self.mode: Mode = "panes"
         self.led = False
-        """Another screen led here: what is merged next is all ranks, not the files of the one alert."""
+        """True if another screen opened it: "merged" then means all ranks, not the files of the one alert."""
         self.led_to: Key | None = None
-        """The line that it led to: highlighted wherever it is shown."""
+        """The line that it jumped to, highlighted wherever it is shown."""
         self.marked = Marked()
         self.opened = OpenLogs(view_state, self.marked)
         self.bookmarks = Bookmarks(bookmarks)
         self.hunt = LogHunt(view_state, self.opened.offset, key_of)
         self._key_of = key_of
         self.clocks = False
-        """A time stands before every line."""
+        """True to show a time before every line."""
         self.course: Course | None = None
-        """Of the incident whose logs are shown: what times are measured by in the merged view."""
+        """The times of the incident whose logs are shown, to which the merged view refers."""
         self._alerts_seen: AlertSnapshot | None = None
         self._chosen_for: str | None = None
-        """The incident that mattered most when the logs were chosen."""
+        """The most important incident when the logs were selected."""
 
     # ---- what is shown
 
     def choose(self, text: str) -> None:
-        """Show other files.
+        """Select other files.
 
         Raises:
             ChoiceError: The text names nothing; what is shown stays.
@@ -113,7 +113,7 @@ class LogWorkspace:
         self.show(found)
 
     def show(self, sources: Iterable[LogSource], lead: tuple[LogSource, int] | None = None) -> None:
-        """Show these files, in panes of their own or merged, and of one of them a line by its offset."""
+        """Show these files, in panes or merged, and jump to a line of one of them by its offset."""
         self.sources, self.first = list(sources)[:MAX_FILES], 0
         self._chosen_for, self._alerts_seen = self._leading_id, None
         if self.mode == "everyone":
@@ -121,7 +121,7 @@ class LogWorkspace:
         self._arrange(lead)
 
     def open(self, wanted: OpenRequest) -> None:
-        """Show what another screen leads to: a line, a second, some ranks."""
+        """Open what another screen requests: a line, a time, some ranks."""
         known = all_sources(self.view_state.fleet)
         own = [s for s in known if s.node == wanted.node and wanted.file in (None, s.file)]
         if wanted.node is not None and wanted.file is not None and not own:
@@ -140,16 +140,16 @@ class LogWorkspace:
         self.show(dict.fromkeys([*own, *about]), lead)
 
     def choose_for_them(self) -> None:
-        """Show what matters most, where nothing is chosen yet."""
+        """Select the most important logs, if nothing is selected yet."""
         self.text, found, self.led = first_choice(self.view_state)
         if found:
             self.show(found)
 
     def look_again(self, about: Incident | None = None) -> None:
-        """Show what was left; where another incident leads since, or is being looked at, its logs.
+        """Show the last selection; or the logs of a newer or currently shown incident.
 
         Args:
-            about: The incident on the screen before.
+            about: The incident on the previous screen.
         """
         incident = about or self.view_state.snapshot.leading
         if incident is not None and incident.id not in (self._chosen_for, self._about_id):
@@ -182,7 +182,7 @@ class LogWorkspace:
         return about.id if about else None
 
     def special(self, word: str) -> Sequence[LogSource]:
-        """The logs of an incident, of the ranks that failed, or of those that have been silent longest."""
+        """The logs of an incident, of the failed ranks, or of the ranks that have been silent longest."""
         known, reported = all_sources(self.view_state.fleet), self.view_state.snapshot
         incident = reported.leading if word == "failed" else incident_named(word, reported)
         if incident is not None:
@@ -193,23 +193,23 @@ class LogWorkspace:
         return [source for rank in ranks for source in rank_sources(known, rank)]
 
     def set_mode(self, mode: Mode) -> None:
-        """One pane a file, all of them merged, or every rank of the job merged."""
+        """Show one pane per file, all of them merged, or every rank of the job merged."""
         self.mode = mode
         self._arrange()
 
     def panes(self, room: int) -> list[LogSource]:
-        """The sources that have a pane, where so many fit."""
+        """The sources with a pane, if `room` panes fit."""
         room = max(1, min(room, MAX_PANES))
         self.first = max(0, min(self.first, len(self.sources) - 1))
         return self.sources[self.first : self.first + room]
 
     @property
     def ink(self) -> tuple[int, int, bool]:
-        """Moves when every line must be painted anew."""
+        """Changes when every line must be painted again."""
         return self.hunt.version, self.bookmarks.version, self.clocks
 
     def _arrange(self, lead: tuple[LogSource, int] | None = None) -> None:
-        """Open what the mode needs, close what is not shown, and go to a line by its offset."""
+        """Open what the mode needs, close what is not shown, and jump to a line by its offset."""
         if self.mode == "panes":
             self.opened.keep(self.sources)
             if lead is not None:
@@ -222,7 +222,7 @@ class LogWorkspace:
         self.opened.merge(wanted, lead)
 
     def pull(self) -> None:
-        """Once a frame: take in what came; ask for what is due."""
+        """Once per frame: process what was received; request what is due."""
         self.marked.refresh(self.view_state.fleet)
         self.opened.pull()
         self.hunt.pull()
@@ -233,7 +233,7 @@ class LogWorkspace:
             self.opened.merged.rule = self._rule(self.opened.merged)
 
     def _rule(self, view: View) -> tuple[int, str] | None:
-        """What stands above the first follower's line: how long after the cause it came."""
+        """The rule above the first affected rank's line: the time since the cause."""
         echo = self.course.echo if self.course else None
         if self.course is None or echo is None or not isinstance(view.feed, Merge):
             return None
@@ -245,16 +245,16 @@ class LogWorkspace:
         return None if number is None else (number, f"{echo.at - self.course.cause.at:+.1f} s")
 
     def everyone(self, view: View) -> list[int]:
-        """The ranks whose lines a view holds: who of them is missing is worth a word."""
+        """The ranks with lines in a view, from which missing ranks are determined."""
         return known_ranks(buffer.source for buffer in view.buffers if buffer.lines)
 
     def seek_bad(self, view: View, step: int, *, warnings: bool) -> None:
-        """To the next (1) or previous (-1) error or warning; the other panes go along."""
+        """Jump to the next (1) or previous (-1) error or warning; the other panes follow."""
         if self.hunt.to_bad(view, step, warnings=warnings):
             self._go_along(view)
 
     def seek_hit(self, view: View, step: int) -> None:
-        """To the next or previous line that the search found, in this pane."""
+        """Jump to the next or previous search hit in this pane."""
         if self.hunt.to_hit(view, step):
             self._go_along(view)
 
@@ -263,7 +263,7 @@ class LogWorkspace:
             self.opened.move_time(view.time, view)
 
     def add(self, source: LogSource) -> LogSource:
-        """Give one more file a pane, as its node knows it."""
+        """Give one more file a pane, as its node lists it."""
         known = [
             s for s in all_sources(self.view_state.fleet) if (s.node, s.file) == (source.node, source.file)
         ]
@@ -273,11 +273,11 @@ class LogWorkspace:
         return source
 
     def turn(self, step: int, room: int) -> None:
-        """To the page of the chosen logs after (1) or before (-1) the one shown; each undoes the other.
+        """Show the next (1) or previous (-1) page of the selected logs.
 
         Args:
-            step: Which way; behind the last page comes the first.
-            room: Panes on a page.
+            step: The direction, wrapping around.
+            room: Panes per page.
         """
         pages = -(-len(self.sources) // room)
         if self.mode != "panes" or pages < 2:
@@ -287,7 +287,7 @@ class LogWorkspace:
         self.opened.keep(self.panes(room))
 
     def leave(self) -> None:
-        """Nobody looks any more: every request on every node ends."""
+        """End every request on every node."""
         self.hunt.end_search()
         self.hunt.end_quest()
         self.opened.close()
