@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from gpuwatch.diagnose.actions.action import Action, ActionTarget
     from gpuwatch.session.actions.execution import ActionRun
 
+TAKE_CPU_S = 30.0
+"""CPU time for everything that a seek or step brings; the rest counts as unreadable."""
 SLICE_S = 0.05
 """Seconds of real time for which one poll processes records; a slower replay lags behind."""
 
@@ -168,11 +171,15 @@ class ReplaySession(Session):
             self.book.clear()
             self._histories.begin()
         moved = False
+        limit = time.thread_time() + (TAKE_CPU_S if until is None else math.inf)
         for one in self.player.due():
             self._take_record(one)
             moved = True
             if until is not None and time.perf_counter() > until:
                 self.player.hold(one.at)
+                break
+            if time.thread_time() > limit:
+                self.player.give_up()
                 break
         answers = self.inbox.drain()
         for answer in answers:
@@ -186,6 +193,8 @@ class ReplaySession(Session):
                 self.book.take(read_change(one.body))
             elif one.node in self.recording.nodes:
                 self.fleet.apply(Arrival(self.recording.nodes[one.node], one.at / MICRO, content(one)))
+            else:
+                self.refused += 1
         except (FrameError, TooManyError, ValueError, LookupError, ArithmeticError, TypeError):
             self.refused += 1  # shown in the timeline
 

@@ -64,6 +64,8 @@ def write_redacted(source: Source, path: Path | None) -> int:
             redact(recording, path)
         except RecordingError as error:
             raise Refusal([str(error)]) from error
+        parts = recording.damaged
+    tell_unreadable(parts)
     size = f"{path.stat().st_size / 1e6:.1f} MB"
     click.echo(f"{plain(str(path))}: {size}; look through it before you share it", err=True)
     return exit_codes.HEALTHY
@@ -82,9 +84,19 @@ def write_parquet(source: Source, folder: Path) -> int:
             counts = write_tables(recording, folder)
         except TablesError as error:
             raise Refusal([str(error)]) from error
+        parts = recording.damaged
+    tell_unreadable(parts)
     rows = ", ".join(f"{name}.parquet {count:,}" for name, count in counts.items())
     click.echo(f"{plain(str(folder))}: rows of {rows}", err=True)
     return exit_codes.HEALTHY
+
+
+def tell_unreadable(parts: int) -> None:
+    """State on stderr what of the recording is missing in a copy of it."""
+    if parts:
+        from gpuwatch.diagnose.model.text import unreadable_text
+
+        click.echo(f"gpuwatch: {unreadable_text(parts)}", err=True)
 
 
 @contextlib.contextmanager

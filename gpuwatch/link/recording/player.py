@@ -63,13 +63,27 @@ class Player:
         _, self._block, records = self.recording.key_frame(self.position)
         self._blocks = self.recording.blocks(self._block)
         behind: list[StreamRecord] = []
-        while (not behind or behind[-1].at <= self.position) and self._next_block():
+        budget = self.recording.budget()
+        while (not behind or behind[-1].at <= self.position) and not budget.is_spent and self._next_block():
             behind.extend(reversed(self._waiting))
+            budget.records += len(self._waiting)
+        if budget.is_spent:
+            self._give_up()
         later = next((n for n, one in enumerate(behind) if one.at > self.position), len(behind))
         self._waiting = [*records, *thinned(behind[:later], self.position), *behind[later:]][::-1]
         self._shift = self.recording.wall_shift(self.position)
         self._before = self._real()
         self.seeks += 1
+
+    def give_up(self) -> None:
+        """Take nothing more in up to the position; what is left out counts as damaged."""
+        later = [one for one in self._waiting if one.at > self.position]
+        self._give_up(dropped=len(later) < len(self._waiting))
+        self._waiting = later
+
+    def _give_up(self, *, dropped: bool = False) -> None:
+        self._block = self.recording.give_up(self._block, self.position, dropped=dropped)
+        self._blocks = self.recording.blocks(self._block)
 
     def play(self, speed: float | None = None) -> None:
         """Resume, at another speed if given."""

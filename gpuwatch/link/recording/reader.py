@@ -10,9 +10,15 @@ from pathlib import Path
 import msgspec
 
 from gpuwatch.hosts.plan import Plan
-from gpuwatch.link.recording.inflater import Inflater
 from gpuwatch.link.recording.lease import Holder, holder
-from gpuwatch.link.recording.records import StreamRecord, records_of
+from gpuwatch.link.recording.parts import (
+    MAX_SEEK_BYTES,
+    MAX_SEEK_CPU_S,
+    MAX_SEEK_RECORDS,
+    PartReader,
+    ReadBudget,
+)
+from gpuwatch.link.recording.records import StreamRecord
 from gpuwatch.link.recording.schema import MAX_NUMBER, RecordingError, Rows, open_for_reading
 from gpuwatch.link.recording.tee import (
     MICRO,
@@ -35,6 +41,10 @@ SELECT number, at, first, substr(severity, 1, ?1), substr(headline, 1, ?1), subs
 FROM incident ORDER BY at, number
 """
 KEY_FRAMES = "SELECT at, block, data FROM key_frame"
+PASSED_OVER = """
+SELECT (SELECT count(*) FROM block WHERE id = ?1 AND first > ?2), ifnull(max(id), ?1) FROM block
+"""
+"""Whether a key frame's block begins after it, and the last block."""
 MAX_REQUESTS = 500
 """Recorded requests of one kind and node that are compared with a new one."""
 
@@ -65,7 +75,7 @@ class Recording:
         self.path = path
         self._file = open_for_reading(path)
         self._rows = Rows(self._file)
-        self._inflater = Inflater(self._dictionary)
+        self._parts = PartReader(self._dictionary)
         self.facts: dict[str, str] = dict(self._rows.all("tt", "SELECT name, value FROM meta"))
         nodes = self._rows.all("it", "SELECT id, name FROM node ORDER BY id")
         self.nodes = {number: plain(name) for number, name in nodes}
@@ -78,11 +88,32 @@ class Recording:
             raise RecordingError(f"{path}: nothing is recorded in it yet")
         self.first = extent[0]
         """First time (microseconds of recorded time)."""
+        if self._lacks_blocks():
+            self._parts.note(("block", 0))
 
     @property
     def damaged(self) -> int:
-        """Number of unreadable blocks and rows so far."""
-        return self._rows.damaged + self._inflater.damaged
+        """Blocks, lines and rows that could not be read so far."""
+        return self._rows.damaged + self._parts.damaged
+
+    def _lacks_blocks(self) -> bool:
+        """Whether blocks are gone from the middle, or have numbers that no recorder gives."""
+        found = self._rows.one("iii", "SELECT count(*), ifnull(min(id), 1), ifnull(max(id), 0) FROM block")
+        return found is None or found[1] < 1 or found[2] - found[1] + 1 != found[0]
+
+    def budget(self, *, whole: bool = False) -> ReadBudget:
+        """For one walk: behind a key frame, or through the whole file."""
+        if not whole:
+            return ReadBudget(self._parts, MAX_SEEK_BYTES, MAX_SEEK_RECORDS, MAX_SEEK_CPU_S)
+        return ReadBudget.of_file(self._parts, self.path.stat().st_size)
+
+    def give_up(self, after: int, at: int, *, dropped: bool = False) -> int:
+        """Leave the blocks behind one that end by a moment unread, as damaged; the last of them."""
+        found = self._rows.one("i", "SELECT ifnull(max(id), 0) FROM block WHERE last <= ?", at)
+        last = after if found is None else max(after, int(found[0]))
+        if last > after or dropped:
+            self._parts.note(("unread", after))
+        return last
 
     def _plan(self) -> Plan:
         plan = decode_strictly(self.facts.get("plan", "{}").encode(), _plan_decoder, ValueError)
@@ -124,7 +155,14 @@ class Recording:
         row = self._rows.one("iib", f"{KEY_FRAMES} WHERE at <= ? ORDER BY at DESC LIMIT 1", at)
         if row is None:
             return self.first, 0, []
-        return row[0], row[1], list(records_of(self.inflated(row[2]), row[0]))
+        moment, before, data = row
+        records = list(self._parts.records(("key_frame", moment), data, moment, moment))
+        ends = self._rows.one("ii", PASSED_OVER, before, moment)
+        passed, last = ends or (0, before)
+        if passed or before > last:  # the blocks up to that one would be passed over
+            self._parts.note(("key_frame", moment))
+            before = self.give_up(0, moment)
+        return moment, before, records
 
     def blocks(self, after: int) -> Iterator[ReadBlock]:
         """The blocks after a given one, in order of writing, as far as they exist."""
@@ -139,7 +177,18 @@ class Recording:
 
     def records(self, block: ReadBlock) -> Iterator[StreamRecord]:
         """The records of a block; empty if damaged."""
-        return records_of(self.inflated(block.data), block.first)
+        return self._parts.records(("block", block.id), block.data, block.first, block.last)
+
+    def all_records(self) -> Iterator[tuple[ReadBlock, StreamRecord]]:
+        """All records and their blocks, as far as the budget for a whole file goes."""
+        budget = self.budget(whole=True)
+        for block in self.blocks(0):
+            for one in self.records(block):
+                budget.records += 1
+                yield block, one
+            if budget.is_spent:
+                self.give_up(block.id, self.last)
+                return
 
     def wall_shift(self, at: int) -> int:
         """Wall clock minus recorded time at a moment (microseconds)."""
@@ -159,9 +208,13 @@ class Recording:
         end = self._rows.one("i", later, node, number, since)  # a later session numbers anew
         until = MAX_NUMBER if end is None else end[0]
         sql = "SELECT at, data FROM answer WHERE node = ? AND number = ? AND at >= ? AND at < ? ORDER BY at"
-        return [
-            (at, self.inflated(data)) for at, data in self._rows.all("ib", sql, node, number, since, until)
-        ]
+        found, budget = [], self.budget()
+        for at, data in self._rows.all("ib", sql, node, number, since, until):
+            if budget.is_spent:
+                self._parts.note(("answer", number))
+                break
+            found.append((at, self.inflated(data)))
+        return found
 
     def incidents(self) -> list[IncidentMark]:
         """All incidents, in order of first sight."""
@@ -210,7 +263,7 @@ class Recording:
 
     def inflated(self, data: bytes) -> bytes:
         """The decompressed bytes; empty if damaged."""
-        return self._inflater.inflated(data)
+        return self._parts.inflated(data)
 
     def _dictionary(self, number: int) -> bytes | None:
         row = self._rows.one("b", "SELECT data FROM dictionary WHERE id = ?", number)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -47,9 +47,16 @@ MAX_RECORDS = 500_000
 """Most records per block; one of 1,000 nodes has about 10,000."""
 
 
-def records_of(data: bytes, since: int) -> Iterator[StreamRecord]:
-    """The records of a block that began at `since`; invalid lines are left out."""
-    start = 0
+MAX_ODD = 1_000
+"""Lines of a block that are no records; behind them nothing of it is read."""
+
+
+def records_of(data: bytes, since: int, skipped: Callable[[], None]) -> Iterator[StreamRecord]:
+    """The records of a block that began at `since`.
+
+    `skipped` is called for each line that is none, and once for what lies behind `MAX_RECORDS` or `MAX_ODD`.
+    """
+    start, odd = 0, 0
     for _ in range(MAX_RECORDS):
         if start >= len(data):
             return
@@ -58,7 +65,14 @@ def records_of(data: bytes, since: int) -> Iterator[StreamRecord]:
         if found := _LINE.fullmatch(data, start, end):
             at, node, kind, body = found.groups()
             yield StreamRecord(since + int(at), int(node), kind.decode("ascii"), body)
+        else:
+            skipped()
+            odd += 1
+            if odd >= MAX_ODD:
+                break
         start = end + 1
+    if start < len(data):
+        skipped()
 
 
 def record(at: int, node: int, what: Content, shift_s: float) -> StreamRecord:
@@ -83,6 +97,8 @@ def content(one: StreamRecord) -> Content:
     decoder = _decoders.get(one.kind)
     if decoder is None:
         frame: AnyFrame = decode(one.body)
+        if frame.__struct_config__.tag != one.kind:
+            raise FrameError(f"a {frame.__struct_config__.tag} called {one.kind}")
         return frame
     state: LinkStatus | ClockReading | Refused = decode_strictly(one.body, decoder, FrameError)
     return state

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -166,21 +167,20 @@ def check_tables(file: sqlite3.Connection, path: Path) -> None:
         expected = _objects(made)
     found = _objects(file)
     if found != expected:
-        odd = sorted({name for _, name, _ in found ^ expected})
+        odd = sorted({each[1] for each in (found - expected) + (expected - found)})
         names = plain(", ".join(odd)[:200])
         raise RecordingError(f"{path}: damaged, or not written by gpuwatch: unexpected definition of {names}")
 
 
-def _objects(file: sqlite3.Connection) -> set[tuple[str, str, str]]:
-    """Type, name and definition of all tables, indexes, views and triggers except SQLite's own."""
-    sql = (
-        "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL AND substr(name, 1, 7) != 'sqlite_'"
-    )
+def _objects(file: sqlite3.Connection) -> Counter[tuple[str, str, str, str]]:
+    """Type, name, table and definition of all that the schema holds, whatever its name; counted."""
     try:
-        rows = file.execute(sql).fetchall()
+        rows = file.execute("SELECT type, name, tbl_name, ifnull(sql, '') FROM sqlite_master").fetchall()
     except UnicodeDecodeError as error:
         raise sqlite3.DatabaseError(f"the definition of a table: {error}") from error
-    return {(str(kind), str(name), " ".join(str(text).split())) for kind, name, text in rows}
+    return Counter(
+        (str(kind), str(name), str(table), " ".join(str(sql).split())) for kind, name, table, sql in rows
+    )
 
 
 def _for_writing(file: sqlite3.Connection) -> None:

@@ -145,8 +145,8 @@ class StreamTee:
         """Compressed bytes since the last key frame."""
         self._key_bytes = 0
         self._key_at = 0
-        self._small = zstandard.ZstdCompressor(level=SMALL_LEVEL)
-        self._large = zstandard.ZstdCompressor(level=LARGE_LEVEL)
+        self._small = zstandard.ZstdCompressor(level=SMALL_LEVEL, write_checksum=True)
+        self._large = zstandard.ZstdCompressor(level=LARGE_LEVEL, write_checksum=True)
         self._trainer: DictionaryTrainer | None = DictionaryTrainer()
         self._dictionary: DictionaryItem | None = None
         self._ring: deque[Item] = deque()
@@ -229,7 +229,9 @@ class StreamTee:
         self._trainer = None
         if found.data and found.dictionary is not None:
             self._dictionary = DictionaryItem(found.dictionary.dict_id(), found.data)
-            self._small = zstandard.ZstdCompressor(level=SMALL_LEVEL, dict_data=found.dictionary)
+            self._small = zstandard.ZstdCompressor(
+                level=SMALL_LEVEL, dict_data=found.dictionary, write_checksum=True
+            )
             self._emit(self._dictionary)
 
     def _wall(self) -> int:

@@ -33,6 +33,8 @@ FIELDS = {
     "host": "host", "hostname": "host", "user": "user", "owner": "user", "path": "path", "logs": "path",
 }  # fmt: skip
 """Their fields with such names."""
+UNREADABLE = b"?\n"
+"""A line in the place of one that cannot be read: the copy is as damaged as its source."""
 _json = msgspec.json.Encoder()
 
 
@@ -78,8 +80,7 @@ def names_in(source: Recording) -> tuple[list[str], list[str], list[str]]:
 
 def _all_records(source: Recording) -> Iterator[StreamRecord]:
     yield from source.key_frame(source.first)[2]
-    for block in source.blocks(0):
-        yield from source.records(block)
+    yield from (record for _, record in source.all_records())
 
 
 def _note(value: object, found: dict[str, dict[str, None]], field: str = "") -> None:
@@ -107,8 +108,8 @@ class _Copy:
 
     def __init__(self, names: Redaction, source: Recording) -> None:
         self._names = names
-        self._unpacked = source.inflated
-        self._deflate = zstandard.ZstdCompressor(level=3)
+        self._unpacked, self._budget = source.inflated, source.budget(whole=True)
+        self._deflate = zstandard.ZstdCompressor(level=3, write_checksum=True)
 
     def items(self, items: Iterator[Item]) -> Iterator[Item]:
         """Yield each item with replaced names."""
@@ -129,12 +130,17 @@ class _Copy:
                     yield replace(item, id=text(item.id), headline=text(item.headline))
 
     def _lines(self, data: bytes, since: int) -> bytes:
-        records = records_of(self._unpacked(data), since)
-        return self._packed(b"".join(replace(one, body=self._body(one.body)).line(since) for one in records))
+        if self._budget.is_spent:
+            return self._packed(UNREADABLE)
+        odd: list[bytes] = []
+        records = records_of(self._unpacked(data), since, lambda: odd.append(UNREADABLE))
+        lines = [replace(one, body=self._body(one.body)).line(since) for one in records]
+        self._budget.records += len(lines)
+        return self._packed(b"".join([*lines, *odd]) or UNREADABLE)
 
     def _body(self, body: bytes) -> bytes:
         value = _decoded(body)
-        return b"{}" if value is None else _json.encode(self._names.value(value))
+        return UNREADABLE.rstrip() if value is None else _json.encode(self._names.value(value))
 
     def _packed(self, data: bytes) -> bytes:
         return self._deflate.compress(data)

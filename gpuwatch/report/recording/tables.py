@@ -161,8 +161,7 @@ def _records(recording: Recording) -> Iterator[tuple[int, StreamRecord]]:
     _, _, records = recording.key_frame(recording.first)
     shift = recording.wall_shift(recording.first)
     yield from ((shift, record) for record in records)
-    for block in recording.blocks(0):
-        yield from ((block.wall, record) for record in recording.records(block))
+    yield from ((block.wall, record) for block, record in recording.all_records())
 
 
 def _time(at: float) -> datetime:

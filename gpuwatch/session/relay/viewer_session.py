@@ -13,7 +13,7 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.node_limits import TooManyError
 from gpuwatch.hosts.plan import Plan
 from gpuwatch.link.opening import Links
-from gpuwatch.link.recording.inflater import Inflater
+from gpuwatch.link.recording.parts import Inflater
 from gpuwatch.link.recording.records import BOOK, StreamRecord, content, records_of
 from gpuwatch.link.recording.tee import MICRO
 from gpuwatch.link.relay.connection import RelayConnection, RelayLink
@@ -102,8 +102,11 @@ class ViewerSession(Session):
             return
         if part.what == "key":
             self._begin_again()
-        for one in records_of(self._inflater.inflated(part.data), part.at):
+        for one in records_of(self._inflater.inflated(part.data), part.at, self._refuse):
             self._take_record(one, is_new=part.what == "block")
+
+    def _refuse(self) -> None:
+        self.refused += 1
 
     def _begin_again(self) -> None:
         """Reset the state before a key frame; this viewer's own requests stay."""

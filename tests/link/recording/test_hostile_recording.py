@@ -16,7 +16,7 @@ import msgspec
 import pytest
 import zstandard
 
-from gpuwatch.link.recording.inflater import MAX_BLOCK_BYTES
+from gpuwatch.link.recording.parts import MAX_BLOCK_BYTES
 from gpuwatch.link.recording.reader import Recording
 from gpuwatch.link.recording.records import MAX_RECORDS, records_of
 from gpuwatch.link.recording.schema import RecordingError
@@ -151,8 +151,14 @@ def test_lines_that_no_recorder_writes_are_left_out() -> None:
     good = b"5 1 sample {}"
     digits = b"9" * 5_000
     lines = [b"--5 1 sample {}", digits + b" 1 sample {}", b"5 " + digits + b" sample {}", b"5 1", good]
-    assert [one.at for one in records_of(b"\n".join(lines), 100)] == [105]
-    assert sum(1 for _ in records_of(b"5 1 x {}\n" * (MAX_RECORDS + 9), 0)) == MAX_RECORDS
+    odd: list[int] = []
+    assert [one.at for one in records_of(b"\n".join(lines), 100, lambda: odd.append(1))] == [105]
+    assert len(odd) == len(lines) - 1
+    odd.clear()
+    assert (
+        sum(1 for _ in records_of(b"5 1 x {}\n" * (MAX_RECORDS + 9), 0, lambda: odd.append(1))) == MAX_RECORDS
+    )
+    assert len(odd) == 1
 
 
 def test_repeated_ids_in_the_order_are_one_incident(path: Path) -> None:

@@ -219,6 +219,6 @@ def test_a_damaged_block_costs_that_block(tmp_path: Path) -> None:
 
 def test_a_line_that_is_no_record_is_left_out() -> None:
     lines = b"5 1 sample {}\nx 1 sample {}\n\n7 a b c\n-3 2 link {}\n9 1 sample\n"
-    assert list(records_of(lines, 100)) == [
+    assert list(records_of(lines, 100, lambda: None)) == [
         StreamRecord(105, 1, "sample", b"{}"), StreamRecord(97, 2, "link", b"{}"),
     ]  # fmt: skip

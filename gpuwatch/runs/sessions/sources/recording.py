@@ -46,12 +46,11 @@ def read_recording(path: Path) -> TrainingSession:
         session.problems.append(str(error))
         return session
     reader = RecordingFrames(session, dict(recording.nodes))
-    for block in recording.blocks(0):
-        for record in recording.records(block):
-            if record.kind in KINDS:
-                reader.take(record, (record.at + block.wall) / MICRO)
+    for block, record in recording.all_records():
+        if record.kind in KINDS:
+            reader.take(record, (record.at + block.wall) / MICRO)
     if recording.damaged:
-        session.problems.append(f"{path.name}: {recording.damaged} damaged blocks were left out")
+        session.problems.append(f"{path.name}: {recording.damaged} parts cannot be read and were left out")
     recording.close()
     reader.finish()
     return session

@@ -1,0 +1,137 @@
+"""Reads the compressed parts of a recording, and counts each one that cannot be read once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import zstandard
+
+from gpuwatch.link.recording.records import StreamRecord, records_of
+
+MAX_BLOCK_BYTES = 64 << 20
+"""A block that claims to expand to more is damaged."""
+LATE_MICROS = 60_000_000
+"""A record may be so much newer than the end of its part; one that is newer would never be played."""
+MAX_SEEK_BYTES, MAX_SEEK_RECORDS, MAX_SEEK_CPU_S = 512 << 20, 1_000_000, 20.0
+"""Behind a key frame: 1,000 nodes make 10,000 records and 5 MB a second, a key frame about every minute."""
+BYTES_PER_BYTE, RECORDS_PER_BYTE = 100, 0.25
+"""Of a file that is read as a whole: blocks compress 10 to 40 fold, and a record takes 10 bytes at least."""
+
+
+class Inflater:
+    """Counts parts that it cannot decompress, and continues."""
+
+    def __init__(self, dictionary: Callable[[int], bytes | None]) -> None:
+        """`dictionary` finds one by id; None: unknown."""
+        self._dictionary = dictionary
+        self._known: dict[int, zstandard.ZstdDecompressor] = {0: zstandard.ZstdDecompressor()}
+        """By dictionary id; 0: without one."""
+        self.damaged = 0
+        """Number of parts that could not be decompressed."""
+
+    def inflated(self, data: bytes) -> bytes:
+        """The decompressed bytes; empty if damaged, which is counted."""
+        found = self.opened(data)
+        self.damaged += found is None
+        return found or b""
+
+    def opened(self, data: bytes) -> bytes | None:
+        """The decompressed bytes; None if damaged."""
+        try:
+            frame = zstandard.get_frame_parameters(data)
+            if 0 <= frame.content_size <= MAX_BLOCK_BYTES:
+                return self._with(frame.dict_id).decompress(data, allow_extra_data=False)
+        except (zstandard.ZstdError, LookupError):
+            return None
+        return None
+
+    def _with(self, number: int) -> zstandard.ZstdDecompressor:
+        if number not in self._known:
+            content = self._dictionary(number)
+            if content is None:
+                raise LookupError(number)
+            known = zstandard.ZstdCompressionDict(content)
+            self._known[number] = zstandard.ZstdDecompressor(dict_data=known)
+        return self._known[number]
+
+
+class PartReader:
+    """Blocks and key frames of one file."""
+
+    def __init__(self, dictionary: Callable[[int], bytes | None]) -> None:
+        """`dictionary` finds one by its id; None: there is none of that id."""
+        self._inflater = Inflater(dictionary)
+        self._odd: dict[tuple[str, int], int] = {}
+        """Table and key of a part -> lines of it that could not be read."""
+        self.read_bytes = 0
+        """Inflated so far."""
+
+    @property
+    def damaged(self) -> int:
+        """Lines and parts that could not be read so far."""
+        return self._inflater.damaged + sum(self._odd.values())
+
+    def note(self, part: tuple[str, int]) -> None:
+        """Count a part as unreadable."""
+        self._odd.setdefault(part, 1)
+
+    def inflated(self, data: bytes) -> bytes:
+        """The decompressed bytes; empty if damaged."""
+        found = self._inflater.inflated(data)
+        self.read_bytes += len(found)
+        return found
+
+    def records(self, part: tuple[str, int], data: bytes, since: int, last: int) -> Iterator[StreamRecord]:
+        """The records of a part that covers `since` to `last`; a part without any is damaged."""
+        odd, known = 0, 0
+
+        def skip() -> None:
+            nonlocal odd
+            odd += 1
+
+        inflated = self._inflater.opened(data) or b""
+        self.read_bytes += len(inflated)
+        try:
+            for one in records_of(inflated, since, skip):
+                if one.at > last + LATE_MICROS:
+                    odd += 1
+                    continue
+                known += 1
+                yield one
+        finally:
+            odd = odd or not known
+            if odd:
+                self._odd[part] = max(odd, self._odd.get(part, 0))
+
+
+class ReadBudget:
+    """What one walk through a recording may take."""
+
+    def __init__(self, parts: PartReader, most_bytes: float, most_records: float, cpu_s: float) -> None:
+        """Begin.
+
+        Args:
+            parts: What is read.
+            most_bytes: Inflated.
+            most_records: That the caller counts in `records`.
+            cpu_s: Of this thread.
+        """
+        self._parts, self._until_bytes = parts, parts.read_bytes + most_bytes
+        self._most_records, self._until = most_records, time.thread_time() + cpu_s
+        self.records = 0
+
+    @classmethod
+    def of_file(cls, parts: PartReader, size: int) -> ReadBudget:
+        """For all of a file of so many bytes."""
+        most_records = MAX_SEEK_RECORDS + size * RECORDS_PER_BYTE
+        return cls(parts, MAX_SEEK_BYTES / 2 + size * BYTES_PER_BYTE, most_records, float("inf"))
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether nothing more may be read."""
+        return (
+            self._parts.read_bytes > self._until_bytes
+            or self.records > self._most_records
+            or time.thread_time() > self._until
+        )
