@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from gpuwatch import wire
@@ -23,6 +25,8 @@ EPOCH = 1_800_000_000.0
 STAGGER_S = 0.9
 """Seconds over which the nodes' first ticks are spread, as for real nodes."""
 MAX_BEHIND_TICKS = 5
+LET_IN_S = 0.005
+"""How long the pump waits between two ticks where another thread wants something of it."""
 CLOCK = ClockReading(offset_s=0.0, error_s=0.0005)
 
 
@@ -114,11 +118,15 @@ class Pump:
         self._turn = 0
         """Index of the next node with a running search."""
         self._changed = threading.Condition()
+        self._asked: deque[tuple[DemoLink, wire.AnyRequest]] = deque()
+        self._counting = threading.Lock()
+        self._callers = 0
+        """Threads that wait to get in; a pump that is behind lets them in between two ticks."""
         self._thread: threading.Thread | None = None
 
     def add(self, link: DemoLink) -> None:
         """Add a link; the first starts the thread. Seconds before `start_s` are delivered at once."""
-        with self._changed:
+        with self._entered():
             self.play_backlog(link)
             self._links.append(link)
             if self._thread is None:
@@ -138,7 +146,7 @@ class Pump:
 
     def remove(self, link: DemoLink) -> None:
         """Remove a link; with the last one the thread ends before this returns."""
-        with self._changed:
+        with self._entered():
             if link not in self._links:
                 return
             self._links.remove(link)
@@ -150,41 +158,57 @@ class Pump:
             thread.join(2.0)
 
     def answer(self, link: DemoLink, request: wire.AnyRequest) -> bool:
-        """Answer a request outside of ticks."""
-        with self._changed:
+        """Have a request answered by the thread, out of the tick; False while the node is not live."""
+        with self._entered():
             if link not in self._links or link.before is None:
                 return False
-            now = self._now()
-            if isinstance(request, wire.SetInterval):
-                link.change_interval(request.seconds)
-            if isinstance(request, wire.Ping | wire.SetInterval | wire.LeaveFiles | wire.SearchFolders):
-                self._put(link, self._clock(), wire.Reply(t=self._epoch + now, seq=0, id=request.id))
-            if isinstance(request, wire.AskRankSettings):
-                script = link.script
-                reported = rank_settings.reply(
-                    request, script.number, list(script.processes(now)), self._epoch + now
-                )
-                self._put(link, self._clock(), through_the_wire(reported))
-            if isinstance(request, wire.AskSystemSettings):
-                reported = rank_settings.system_reply(request, link.script.number, self._epoch + now)
-                self._put(link, self._clock(), through_the_wire(reported))
-            if isinstance(request, wire.AskStacks | wire.AskRas):
-                ranks = list(link.script.processes(now))
-                reported = hang.reply(request, ranks, now, self._epoch + now)
-                self._put(link, self._clock(), through_the_wire(reported))
-            if isinstance(request, wire.AskProfile):
-                ranks = list(link.script.processes(now))
-                self._put(
-                    link, self._clock(), through_the_wire(profile.reply(request, ranks, self._epoch + now))
-                )
-            if isinstance(request, wire.AskDumpFiles | wire.AskDumpPiece | wire.AskDumps):
-                ranks = list(link.script.processes(now))
-                reported = link.dumps.answer(request, ranks, now, self._epoch + now)
-                self._put(link, self._clock(), through_the_wire(reported))
-            for frame in link.logs(now).answer(request, now):
-                self._put(link, self._clock(), through_the_wire(frame))
+            self._asked.append((link, request))
             self._changed.notify()
             return True
+
+    def _answer_next(self) -> None:
+        """Reply to the request that has waited longest, if any."""
+        if not self._asked:
+            return
+        link, request = self._asked.popleft()
+        if link not in self._links:
+            return
+        now = self._now()
+        if isinstance(request, wire.SetInterval):
+            link.change_interval(request.seconds)
+        if isinstance(request, wire.Ping | wire.SetInterval | wire.LeaveFiles | wire.SearchFolders):
+            self._put(link, self._clock(), wire.Reply(t=self._epoch + now, seq=0, id=request.id))
+        if isinstance(request, wire.AskRankSettings):
+            script = link.script
+            reported = rank_settings.reply(
+                request, script.number, list(script.processes(now)), self._epoch + now
+            )
+            self._put(link, self._clock(), through_the_wire(reported))
+        if isinstance(request, wire.AskSystemSettings):
+            reported = rank_settings.system_reply(request, link.script.number, self._epoch + now)
+            self._put(link, self._clock(), through_the_wire(reported))
+        if isinstance(request, wire.AskStacks | wire.AskRas):
+            ranks = list(link.script.processes(now))
+            reported = hang.reply(request, ranks, now, self._epoch + now)
+            self._put(link, self._clock(), through_the_wire(reported))
+        if isinstance(request, wire.AskProfile):
+            ranks = list(link.script.processes(now))
+            self._put(link, self._clock(), through_the_wire(profile.reply(request, ranks, self._epoch + now)))
+        if isinstance(request, wire.AskDumpFiles | wire.AskDumpPiece | wire.AskDumps):
+            ranks = list(link.script.processes(now))
+            reported = link.dumps.answer(request, ranks, now, self._epoch + now)
+            self._put(link, self._clock(), through_the_wire(reported))
+        for frame in link.logs(now).answer(request, now):
+            self._put(link, self._clock(), through_the_wire(frame))
+
+    @contextmanager
+    def _entered(self) -> Iterator[None]:
+        with self._counting:
+            self._callers += 1
+        with self._changed:
+            with self._counting:
+                self._callers -= 1
+            yield
 
     def _now(self) -> float:
         """The current second of the scenario."""
@@ -193,14 +217,18 @@ class Pump:
     def _run(self) -> None:
         with self._changed:
             while self._links and self._thread is threading.current_thread():
+                self._answer_next()
                 link = min(self._links, key=lambda each: each.next)
                 now = self._now()
                 if now < link.next:
                     left = (link.next - now) / self._speed
-                    self._changed.wait(0.0 if self._search() else left)
+                    pause = LET_IN_S if self._callers else 0.0
+                    self._changed.wait(pause if self._asked or self._search() else left)
                     continue
                 link.catch_up(now)
                 self._play(link, self._clock())
+                if self._callers:
+                    self._changed.wait(LET_IN_S)
 
     def _search(self) -> bool:
         """Search a few more lines on one of the nodes with a search; False if there is none."""

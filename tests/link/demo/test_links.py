@@ -151,6 +151,25 @@ def test_requests_are_answered() -> None:
     assert link.send(wire.Ping(id=9)) is False
 
 
+def test_a_pump_that_is_always_behind_answers() -> None:
+    links = demo_links(PLAN, Inbox(), speed=50_000.0)
+    for link in links:
+        link.start()
+    answered = threading.Event()
+
+    def ask() -> None:
+        while not links[0].send(wire.Ping(id=7)):
+            time.sleep(0.01)
+        answered.set()
+
+    threading.Thread(target=ask, daemon=True).start()
+    try:
+        assert answered.wait(30.0)
+    finally:
+        for link in links:
+            link.close()
+
+
 def test_no_load_is_negative_or_minus_zero() -> None:
     loads = [
         arrival.what.host.load_1m
