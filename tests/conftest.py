@@ -126,7 +126,7 @@ def pytest_collection_finish() -> None:
     """Keep the 7,000 tests out of garbage collections, and collect less often: a third of the CPU time."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000, 20, 20)
+    gc.set_threshold(200_000, 50, 50)
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses

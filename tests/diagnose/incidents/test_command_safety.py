@@ -90,6 +90,7 @@ def ended(text: str) -> tuple[Places, None]:
     return Places((RankPlace(3, text, text, 1, pid=50),), {text: text}), None
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("text", HOSTILE)
 @pytest.mark.parametrize("places", [live, ended])
 def test_no_field_of_a_finding_brings_a_command_of_its_own(text: str, places: object) -> None:

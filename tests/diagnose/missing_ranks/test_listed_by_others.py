@@ -70,6 +70,7 @@ def test_a_rank_that_another_node_lists_as_living_is_missed_on_its_own(
     assert (RANK, VICTIM) in cluster.named()
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("first", [False, True])
 @pytest.mark.parametrize("claimed", [[RANK], list(range(8, 16)), [RANK, *range(20, 40)]])
 @pytest.mark.parametrize("ended", [RANK, 3])

@@ -29,6 +29,7 @@ def known(cluster: Watched) -> tuple[str, int | None, str | None, str]:
     return incident.code, incident.rank, incident.node, incident.confidence
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("earlier", [True, False])
 @pytest.mark.parametrize("job", ["4711", None])
 @pytest.mark.parametrize("rule", JOB_WIDE)
@@ -82,6 +83,7 @@ def test_a_shared_log_counts_in_full_whoever_reads_it(cluster: Watched) -> None:
     assert not cluster.alert("slurm.time_limit").doubt
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("fact", ["reboot", "lost", "xid"])
 @pytest.mark.parametrize("claimed", [[9], list(range(8, 16)), list(range(16))])
 def test_what_happens_to_a_node_that_claims_ranks_leads_no_incident_of_their_job(

@@ -20,6 +20,7 @@ def identity(identities: SharedIdentities, node: str, files: list[LogFile]) -> s
     return identities.files(node, files)[0].identity
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("files", [SHARED, MOUNTED])
 @pytest.mark.parametrize("stated", [True, False], ids=["on a network file system", "on a local one"])
 def test_a_node_that_lists_ever_new_files_costs_no_other_node_its_knowledge(

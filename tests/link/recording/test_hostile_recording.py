@@ -120,6 +120,7 @@ COLUMNS = [
 ]
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(("table", "column"), COLUMNS)
 def test_a_value_of_any_type_in_any_column_is_counted_or_refused(path: Path, table: str, column: str) -> None:
     for value in ("abc", b"\x00\xff", "5" * 5_000, 2**63 - 1, -(2**63), 1e308):

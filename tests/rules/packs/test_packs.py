@@ -52,8 +52,9 @@ def test_wrapping_does_not_hide_an_example(rule_id: str) -> None:
             assert rule_id in found(wrapped), wrapped
 
 
-def test_no_example_takes_long() -> None:
-    for rule in PACKS.rules:
+@pytest.mark.parametrize("part", [0, *(pytest.param(n, marks=pytest.mark.long) for n in (1, 2, 3))])
+def test_no_example_takes_long(part: int) -> None:
+    for rule in PACKS.rules[part::4]:
         for example in rule.examples:
             scan_excerpt(built_in_rules(), (example.strip("\n") * 40)[:4096].split("\n"))
     assert built_in_rules().suspended == {}

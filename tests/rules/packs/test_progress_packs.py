@@ -111,7 +111,8 @@ def test_the_dialects_reach_their_goals_on_labelled_lines() -> None:
     assert facts["field_precision"] >= 0.98, facts["field_precision"]
 
 
-def test_no_example_takes_long() -> None:
-    for _, example in EXAMPLES:
+@pytest.mark.parametrize("part", [0, *(pytest.param(n, marks=pytest.mark.long) for n in (1, 2, 3))])
+def test_no_example_takes_long(part: int) -> None:
+    for _, example in EXAMPLES[part::4]:
         read_line(rules_and_dialects(), (example.line * 40)[:8192])
     assert rules_and_dialects().suspended == {}

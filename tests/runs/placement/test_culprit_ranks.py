@@ -291,6 +291,7 @@ TOLD: dict[str, Callable[[int], Job]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(len(TOLD) + 1)
 @pytest.mark.parametrize("number", [2, 5])
 @pytest.mark.parametrize("job", TOLD.values(), ids=TOLD.keys())
 def test_the_rank_that_the_lines_tell(job: Callable[[int], Job], number: int, tmp_path: Path) -> None:

@@ -30,10 +30,12 @@ print(json.dumps(found))
 """
 
 
-@pytest.mark.parametrize("version", ["3.6", pytest.param("3.13", marks=pytest.mark.long)])
-def test_every_example_gives_the_same_on(version: str) -> None:
+@pytest.mark.parametrize(
+    ("version", "step"), [("3.6", 4), *(pytest.param(v, 1, marks=pytest.mark.long) for v in ("3.6", "3.13"))]
+)
+def test_examples_give_the_same_on(version: str, step: int) -> None:
     packs = load_packs()
-    examples = [text.rstrip("\n") for rule in packs.rules for text in rule.examples]
+    examples = [text.rstrip("\n") for rule in packs.rules for text in rule.examples][::step]
     asked = json.dumps([compiled(packs.rules), examples])
     stated = [
         subprocess.run(
