@@ -1,1 +1,1 @@
-"""The link benchmark: what the ranks of a job would get from each other, and why it is little."""
+"""The link benchmark: measures the links between the ranks of a job, and finds why one is slow."""

@@ -1,4 +1,4 @@
-"""What a probe was asked to do."""
+"""The options of a probe."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COLLECTIVES: tuple[Collective, ...] = (
 )
 MIB = 1 << 20
 SIZES = (1 * MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB)
-"""Of the whole buffer, as nccl-tests counts: a rank's share x ranks where every rank has a share."""
+"""Sizes of the whole buffer, as in nccl-tests: a rank's share x ranks if every rank has a share."""
 
 
 @dataclass(frozen=True)
@@ -30,18 +30,18 @@ class ProbeRequest:
     collectives: tuple[Collective, ...] = COLLECTIVES
     sizes: tuple[int, ...] = SIZES
     pairs: PairMode = "full"
-    """full: every pair of nodes and, inside a node, of ranks; quick: two rounds, which find nodes only."""
+    """full: every pair of nodes and, within a node, of ranks; quick: two rounds, which find nodes only."""
     gpu_checks: bool = True
     """Matrix multiplication, device copy and host copies of every GPU (nothing on CPU ranks)."""
     ranks_per_node: int | None = None
-    """None: one a GPU; on a node without GPUs one for every core, 4 at most."""
+    """None: one per GPU; on a node without GPUs one per core, at most 4."""
     budget_s: float = 180.0
-    """When it is used up, the probe stops measuring and judges what it has."""
+    """Seconds after which the probe stops measuring and judges what it has."""
     iface: str | None = None
-    """The network interface on every node, over what the subnets state."""
+    """The network interface on every node; overrides the choice by subnets."""
     backend: Literal["nccl", "gloo"] | None = None
-    """None: nccl where every rank has a GPU and torch has it, gloo otherwise."""
+    """None: nccl if every rank has a GPU and torch has it, gloo otherwise."""
     busy_too: bool = False
-    """Run although processes hold the GPUs: it disturbs them."""
+    """True to run although processes use the GPUs, which it disturbs."""
     timeout_s: float = 30.0
-    """Of one collective or pair; a hang is reported after so long."""
+    """Seconds for one collective or pair; a hang is reported after this time."""

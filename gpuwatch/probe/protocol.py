@@ -1,9 +1,9 @@
-"""What the conductor and a node's launcher state to each other: one JSON object a line, both ways.
+"""The messages between the conductor and a node's launcher: one JSON object per line, in both directions.
 
-The launcher travels like the agent (`link.start.bundle`); after the mark it writes `NodeMessage` and gets
-`Order`. The end of its stdin ends every process it started. The ranks run in one more process, the worker,
-which it starts at `Prepare`; it hands `Prepare`, `Step` and `Stop` on as they are, and the worker's lines
-back. Times are seconds, sizes bytes, rates bytes per second unless a name states otherwise.
+The launcher is sent like the agent (`link.start.bundle`); after the mark it writes `NodeMessage` and receives
+`Order`. The end of its stdin ends every process that it started. The ranks run in one more process, the
+worker, which it starts at `Prepare`; it passes `Prepare`, `Step` and `Stop` on unchanged, and returns the
+worker's lines. Times are seconds, sizes bytes, rates bytes per second unless a name states otherwise.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gpuwatch.wire.limits import Few
 
 
 class GpuUser(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A process that holds a GPU before the probe has started anything."""
+    """A process that used a GPU before the probe started anything."""
 
     pid: int
     name: str | None = None
@@ -28,14 +28,14 @@ class GpuUser(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class InventoryGpu(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A GPU as NVML reports it; CUDA is not touched for this."""
+    """A GPU as NVML reports it; CUDA is not used for this."""
 
     index: int
     uuid: str
     name: str | None = None
     bus_id: str | None = None
     pci_path: str | None = None
-    """Its place under /sys/devices: the root complex, and every bridge down to it."""
+    """Its path under /sys/devices: the root complex, and every bridge down to it."""
     numa: int | None = None
     memory_total_bytes: int | None = None
     memory_used_bytes: int | None = None
@@ -52,7 +52,7 @@ class InventoryNic(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     prefix: int
     up: bool = True
     speed_bps: float | None = None
-    """Bytes per second, as `link.Nic` has it."""
+    """Bytes per second, as in `link.Nic`."""
 
 
 class InventoryPort(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -65,7 +65,7 @@ class InventoryPort(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
     rate_gbps: float | None = None
     """Giga*bits* per second, as the kernel prints it."""
     pci_path: str | None = None
-    """As of a GPU."""
+    """As for a GPU."""
     numa: int | None = None
 
 
@@ -77,28 +77,28 @@ class NodeMessage(msgspec.Struct, tag_field="kind", frozen=True, omit_defaults=T
 
 
 class NodeInventory(NodeMessage, tag="inventory", frozen=True, kw_only=True):
-    """The preflight: the first line of a launcher but for `Alive`, by itself."""
+    """The preflight: the first line of a launcher except for `Alive`, sent without an order."""
 
     host: str
     boot_id: str | None = None
-    """The same for two names of one machine; no other machine sees it."""
+    """Equal for two names of one machine; no other machine can see it."""
     pid: int
     python: str | None = None
-    """The interpreter that will run the ranks; None when none has torch."""
+    """The interpreter that will run the ranks; None if none has torch."""
     python_from: str | None = None
     """Why this one: "hosts file", "activate", "process 4711 (train.py)", "PATH"."""
     torch: str | None = None
     """Its version by the package's metadata; nothing was imported."""
     tried: list[str] = []
-    """Interpreters that were looked at and why they will not do, in words."""
+    """Interpreters that were rejected, and why."""
     cpus: int | None = None
     gpus: Few[InventoryGpu] = []
     nics: Few[InventoryNic] = []
     ports: Few[InventoryPort] = []
     nccl: dict[str, str] = {}
-    """NCCL's settings for the ranks that state which ports it uses: NCCL_IB_HCA and the like."""
+    """NCCL's settings for the ranks that select its ports, such as NCCL_IB_HCA."""
     notes: list[str] = []
-    """What could not be read, in words."""
+    """What could not be read."""
 
 
 class Listening(NodeMessage, tag="listening", frozen=True, kw_only=True):
@@ -110,7 +110,7 @@ class Listening(NodeMessage, tag="listening", frozen=True, kw_only=True):
 
 
 class Reach(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """One try to connect."""
+    """One connection attempt."""
 
     node: str
     ok: bool
@@ -126,14 +126,14 @@ class Reached(NodeMessage, tag="reached", frozen=True, kw_only=True):
 
 
 class Alive(NodeMessage, tag="alive", frozen=True, kw_only=True):
-    """Every few seconds from the launcher's start to its end, so that silence means something."""
+    """Sent every few seconds from the launcher's start to its end, so that silence means a failure."""
 
     worker: str | None = None
-    """The worker's state as /proc has it: R, S, D (waits for a disk or a file system), T (stopped)."""
+    """The worker's state in /proc: R, S, D (waits for a disk or a file system), T (stopped)."""
 
 
 class Arrived(NodeMessage, tag="arrived", frozen=True, kw_only=True):
-    """torch is imported, and the rank has reached the store: it waits for the others there."""
+    """torch is imported, and the rank has reached the store, where it waits for the others."""
 
     rank: int
 
@@ -144,11 +144,11 @@ class Ready(NodeMessage, tag="ready", frozen=True, kw_only=True):
     rank: int
     pid: int
     backend: str
-    """What runs: "nccl" or "gloo"."""
+    """The backend in use: "nccl" or "gloo"."""
     torch: str
     nccl: str | None = None
     nccl_backend: str | None = None
-    """Which implementation torch took for the name (torch 2.15 has three)."""
+    """The implementation that torch selected for the name (torch 2.15 has three)."""
     device: str = "cpu"
     """The GPU's name, or cpu."""
     gpu: str | None = None
@@ -156,44 +156,47 @@ class Ready(NodeMessage, tag="ready", frozen=True, kw_only=True):
     import_s: float | None = None
     init_s: float | None = None
     lacks: list[str] = []
-    """Collectives that this torch and backend cannot do."""
+    """Collectives that this torch and backend do not support."""
 
 
 class Done(NodeMessage, tag="done", frozen=True, kw_only=True):
-    """A rank has ended a step, well or not."""
+    """A rank has ended a step, successfully or not."""
 
     step: int
     rank: int
     peer: int | None = None
-    """Of a pair step: the other rank. Both ends answer."""
+    """For a pair step: the other rank. Both ends answer."""
     times_s: list[float] = []
-    """Of every timed iteration, as this rank saw it, warm-up not among them."""
+    """Times of the timed iterations, as this rank measured them, without warm-up."""
     correct: bool | None = None
-    """Whether the result was what the inputs make it; None when that was not checked."""
+    """True if the result was correct; None if it was not checked."""
     value: float | None = None
-    """Of a GPU check: FLOP/s of a matmul, bytes per second of a copy."""
+    """For a GPU check: FLOP/s of a matmul, bytes per second of a copy."""
     error: str | None = None
     absent: list[int] = []
-    """Of a collective: who did not come to the barrier before it. All ranks that came get the same list."""
+    """For a collective: ranks that did not reach the barrier before it.
+
+    All ranks that did get the same list.
+    """
 
 
 class Died(NodeMessage, tag="died", frozen=True, kw_only=True):
-    """A rank, or the worker itself (`rank` is None), ended without being ordered to."""
+    """A rank, or the worker itself (`rank` is None), ended unexpectedly."""
 
     rank: int | None = None
     reason: str
-    """exit code or signal in words, and its last words on stderr."""
+    """Exit code or signal in words, and its last lines on stderr."""
 
 
 class Transport(NodeMessage, tag="transport", frozen=True, kw_only=True):
-    """What NCCL stated that it runs over: "NET/IB", "NET/Socket", "P2P/CUMEM", ..."""
+    """The transport in NCCL's log: "NET/IB", "NET/Socket", "P2P/CUMEM", ..."""
 
     rank: int
     transports: list[str]
 
 
 class Counters(NodeMessage, tag="counters", frozen=True, kw_only=True):
-    """The answer to `Count`. Name -> a total since boot; a gauge where the name begins with `=`.
+    """The answer to `Count`. Name -> a total since boot; a gauge if the name begins with `=`.
 
     `ib:mlx5_0/1:symbol_error`, `tcp:retransmits`, `nic:eth0:rx_errors`, `nvlink:GPU-...:replay`,
     `=pcie:GPU-...:gen`, `=pcie:GPU-...:width`.
@@ -203,14 +206,14 @@ class Counters(NodeMessage, tag="counters", frozen=True, kw_only=True):
 
 
 class Note(NodeMessage, tag="note", frozen=True, kw_only=True):
-    """Something a person should know."""
+    """A note for the user."""
 
     text: str
     rank: int | None = None
 
 
 class Leaving(NodeMessage, tag="leaving", frozen=True, kw_only=True):
-    """The launcher ends; everything it started has ended."""
+    """The launcher exits; everything that it started has ended."""
 
     reason: str
 
@@ -238,7 +241,7 @@ class Order(msgspec.Struct, tag_field="do", frozen=True, omit_defaults=True, kw_
 
 
 class Listen(Order, tag="listen", frozen=True, kw_only=True):
-    """Listen on this address, port 0; the socket is what TCPStore is given where the store is."""
+    """Listen on this address, port 0; TCPStore uses the socket on the node of the store."""
 
     address: str
 
@@ -252,7 +255,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TryReach(Order, tag="reach", frozen=True, kw_only=True):
-    """Connect to all of them at once, from the address that was given to `Listen`."""
+    """Connect to all of them at once, from the address of `Listen`."""
 
     targets: list[Target]
     timeout_s: float = 5.0
@@ -269,7 +272,7 @@ class RankSeat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Prepare(Order, tag="prepare", frozen=True, kw_only=True):
-    """Import torch, fork the ranks, join the group. Answered by a `Ready` of every rank."""
+    """Import torch, fork the ranks, join the group. Every rank answers with a `Ready`."""
 
     backend: Literal["nccl", "gloo"]
     world_size: int
@@ -277,30 +280,33 @@ class Prepare(Order, tag="prepare", frozen=True, kw_only=True):
     store_address: str
     store_port: int
     store_here: bool = False
-    """The store is on this node: the first seat hosts it, on the socket of `Listen`."""
+    """True if the store is on this node: the first seat hosts it, on the socket of `Listen`."""
     iface: str | None = None
     """For NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME."""
     timeout_s: float = 30.0
     join_s: float = 30.0
-    """How long the ranks wait for each other to come at all: one node may import torch slowly."""
+    """Seconds that the ranks wait for each other to arrive: one node may import torch slowly."""
     pairs_only: bool = False
-    """Some pair of nodes cannot reach each other: make no group of all, only groups of two."""
+    """True if some pair of nodes cannot communicate: make groups of two only, none of all ranks."""
     secret: str = ""
-    """Of this probe: hides and signs what the ranks write to the store."""
+    """The secret of this probe: hides and signs what the ranks write to the store."""
 
 
 class Step(Order, tag="step", frozen=True, kw_only=True):
-    """One measurement. Every rank it concerns answers with `Done`; the others read on."""
+    """One measurement. Every rank in it answers with `Done`; the others continue to read."""
 
     id: int
     what: Literal["collective", "bandwidth", "latency", "matmul", "copy", "h2d", "d2h"]
     collective: Collective | None = None
     pairs: list[tuple[int, int]] = []
-    """Of bandwidth and latency: (source, destination), no rank in two of them. Data flows one way."""
+    """Of bandwidth and latency: (source, destination), no rank in two of them.
+
+    Data flows in one direction.
+    """
     ranks: list[int] = []
-    """Of GPU checks: who does it; empty is everyone."""
+    """The ranks of a GPU check; empty: all."""
     bytes: int = 0
-    """Of the whole buffer, as `probe_request.SIZES` counts it; of a pair: of one message."""
+    """Size of the whole buffer, as in `probe_request.SIZES`; for a pair: of one message."""
     warmup: int = 1
     iterations: int = 5
     check: bool = False
@@ -313,7 +319,7 @@ class Count(Order, tag="count", frozen=True, kw_only=True):
 
 
 class Stop(Order, tag="stop", frozen=True, kw_only=True):
-    """End the ranks in order and leave."""
+    """End the ranks in order and exit."""
 
 
 AnyOrder: TypeAlias = Listen | TryReach | Prepare | Step | Count | Stop

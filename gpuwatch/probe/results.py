@@ -1,4 +1,4 @@
-"""What a probe has measured so far: what screens and reports paint, and what the judge reads."""
+"""The measurements of a probe, which screens and reports show and the judge reads."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LinkClass: TypeAlias = Literal["same_node", "same_rail", "cross_rail"]
 
 @dataclass(frozen=True)
 class Seat:
-    """One rank and where it sits."""
+    """One rank and its place."""
 
     rank: int
     node: str
@@ -41,7 +41,7 @@ class Seat:
     gpu: int | None = None
     """The GPU's index on its node."""
     nic: str | None = None
-    """The interface or RDMA device that its traffic takes, where that is known."""
+    """The interface or RDMA device that its traffic uses, if known."""
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,11 @@ class CollectiveResult:
     min_s: float | None = None
     p99_s: float | None = None
     cv: float | None = None
-    """Standard deviation over mean of the iterations, each as slow as its slowest rank."""
+    """Standard deviation over mean of the iterations, each with the time of its slowest rank."""
     algbw_gb_per_s: float | None = None
     busbw_gb_per_s: float | None = None
     nic_gb_per_s: float | None = None
-    """busbw x (nodes - 1) / (ranks - 1): what one rank's NIC carried, comparable with its data sheet."""
+    """busbw x (nodes - 1) / (ranks - 1): the rate of one rank's NIC, comparable with its data sheet."""
     correct: bool | None = None
     least_waiting: int | None = None
     """The rank that waited least by a clear margin: the others waited for it."""
@@ -78,13 +78,13 @@ class PairResult:
     spread: float | None = None
     """(max - min) / median of its repeats."""
     retested: bool = False
-    """Measured once more, alone; this is that result."""
+    """True if this is the result of a second measurement, alone."""
     error: str | None = None
 
 
 @dataclass(frozen=True)
 class GpuResult:
-    """What one GPU does by itself. FLOP/s and bytes per second."""
+    """The work of one GPU alone. FLOP/s and bytes per second."""
 
     rank: int
     matmul_flops: float | None = None
@@ -95,7 +95,7 @@ class GpuResult:
 
 @dataclass(frozen=True)
 class Unreachable:
-    """A node could not connect to another one, before anything was measured."""
+    """A node that could not connect to another one, before anything was measured."""
 
     src: str
     dst: str
@@ -104,25 +104,25 @@ class Unreachable:
 
 @dataclass(frozen=True)
 class CounterChange:
-    """A counter of a node that moved during the probe, or a gauge as it was under load."""
+    """A counter of a node that increased during the probe, or a gauge under load."""
 
     node: str
     name: str
-    """As `protocol.Counters` names it."""
+    """The name in `protocol.Counters`."""
     before: float
     after: float
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What is going to happen, stated before it does."""
+    """The expected time and traffic, shown before the start."""
 
     nodes: int
     ranks: int
     backend: Literal["nccl", "gloo"]
     seconds: float
     traffic_bytes: int
-    """Between nodes, in all."""
+    """Between nodes, in total."""
     rounds: int
     pairs: int
     interface: str
@@ -131,7 +131,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class ProbedNode:
-    """What the preflight of one node came to."""
+    """The result of one node's preflight."""
 
     node: str
     inventory: NodeInventory | None = None
@@ -141,9 +141,9 @@ class ProbedNode:
 
 @dataclass
 class Results:
-    """Everything of one probe. Written by the conductor's thread alone; lists grow or have items replaced.
+    """All results of one probe. Written by the conductor's thread alone; lists grow or have items replaced.
 
-    `version` moves with every change: painters look at it, and copy what they need.
+    `version` increases with every change: painters check it, and copy what they need.
     """
 
     request: ProbeRequest
@@ -161,7 +161,7 @@ class Results:
     nccl: str | None = None
     seats: list[Seat] = field(default_factory=list)
     gone: dict[int, str] = field(default_factory=dict)
-    """Rank -> why it takes no further part: it crashed, did not come to a barrier, its node was lost."""
+    """Rank -> why it takes no further part: it crashed, missed a barrier, its node was lost."""
     unreachable: list[Unreachable] = field(default_factory=list)
     collectives: list[CollectiveResult] = field(default_factory=list)
     pairs: dict[tuple[int, int], PairResult] = field(default_factory=dict)
@@ -171,7 +171,7 @@ class Results:
     """Transport -> ranks that use it."""
     notes: list[str] = field(default_factory=list)
     verdict: Verdict | None = None
-    """A preliminary one while it runs, the last one when it has ended."""
+    """Preliminary while the probe runs, final after its end."""
     done_steps: int = 0
     all_steps: int = 0
     left_s: float | None = None
@@ -183,5 +183,5 @@ class Results:
 
     @property
     def over(self) -> bool:
-        """Whether nothing more will come (a retest excepted)."""
+        """True if nothing more will be received (except for a retest)."""
         return self.phase in ENDED

@@ -1,8 +1,7 @@
-"""RUNS ON THE NODES (Python 3.8 and later): imports torch once, forks a rank a seat, and passes lines on.
+"""RUNS ON THE NODES (Python 3.8 and later): imports torch once, forks one rank per seat, and passes lines on.
 
-The only file that imports torch. The launcher gives it the `PrepareFields`, `Step` and `Stop` lines; it
-answers with the lines of its ranks. It leaves when it is ordered to, or when its stdin ends; the ranks never
-outlive it.
+The only file that imports torch. The launcher sends it the `PrepareFields`, `Step` and `Stop` lines; it
+returns the lines of its ranks. It exits on order, or when its stdin ends; the ranks never outlive it.
 """
 
 from __future__ import annotations
@@ -24,21 +23,21 @@ from gpuwatch.probe.ranks.shared import words
 from gpuwatch.probe.ranks.shared.orders import PrepareFields, Raw, read
 
 _STOP_WITHIN_S = 1.5
-"""A rank that is stuck on its GPU does not end by itself."""
+"""Seconds until a rank is killed: one that is stuck on its GPU does not end by itself."""
 
 
 def run(config: Dict[str, Any], stdin: BinaryIO, stdout: BinaryIO) -> int:
-    """Conduct the ranks of this node until `Stop` or the end of stdin.
+    """Run the ranks of this node until `Stop` or the end of stdin.
 
     Args:
         config: `store_fd`, the listening socket for the store or None; `deadline_s`, after which this process
-            ends whatever happens, its ranks with it; `silence_s`, after which it ends its process group
-            where not even an empty line came (0 or missing: never).
-        stdin: Orders, a JSON object a line.
+            and its ranks are killed; `silence_s`, after which it kills its process group if not even an empty
+            line was received (0 or missing: never).
+        stdin: Orders, a JSON object per line.
         stdout: Where the lines go; see `protocol`.
 
     Returns:
-        0 after `Stop`, 1 where torch could not be had or the cockpit is gone.
+        0 after `Stop`, 1 if torch could not be imported or the conductor is gone.
     """
     began = time.monotonic()
     if config.get("deadline_s"):

@@ -1,1 +1,1 @@
-"""The verdict over what a probe has measured: pure functions over `results`."""
+"""The verdict on a probe's measurements: pure functions over `results`."""

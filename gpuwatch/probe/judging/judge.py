@@ -1,7 +1,7 @@
-"""The verdict over what a probe has measured: pure, and cheap enough to be asked after every round.
+"""The verdict on a probe's measurements: pure, and cheap enough to be computed after every round.
 
-Order: who dropped out, wrong results, links, GPUs, what holds for a whole class, the baseline, doubts.
-Symptoms are reported once: a part explains its links, and no collective is blamed for being slow.
+Order: missing ranks, wrong results, links, GPUs, whole classes of links, the baseline, doubts. Each symptom
+is reported once: a culprit explains its links, and no collective is blamed for being slow.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from gpuwatch.probe.results import Results
 from gpuwatch.probe.verdict import Status, Verdict
 
 MAX_SAMPLE_LINKS = 4
-"""Links of one culprit that are measured again alone: they stand for the others."""
+"""Number of a culprit's links that are measured again alone, as a sample."""
 MAX_SUSPECTS = 64
 MAX_STATEMENTS = 2
-"""Statements that the sentence takes in; the others are counted."""
+"""Number of statements in the sentence; the others are counted."""
 
 
 def judge(results: Results, baseline: Baseline | None = None) -> Verdict:
-    """What all of it comes to; preliminary while the probe runs, and its sentence states it.
+    """The verdict; preliminary while the probe runs, and its sentence says so.
 
     Args:
         results: Everything measured so far; it is only read.
@@ -86,7 +86,7 @@ def judge(results: Results, baseline: Baseline | None = None) -> Verdict:
 
 
 def _with_alerts(one: NamedCulprit, blame: Attribution, raised: Sequence[NodeAlert]) -> NamedCulprit:
-    """The counters of the culprit's own nodes are evidence against it."""
+    """Add the counters of the culprit's own nodes as evidence."""
     if blame.part.scope in {"rail", "groups"}:
         return one
     nodes = {blame.part.where[0]}
@@ -97,9 +97,10 @@ def _with_alerts(one: NamedCulprit, blame: Attribution, raised: Sequence[NodeAle
 
 
 def suspects(results: Results) -> list[tuple[int, int]]:
-    """The links to measure again alone, most distinctive first; those that have been are not among them.
+    """The links to measure again alone, the most distinctive first, without those already retested.
 
-    Of a culprit with many links a few stand for all. Rounds of many pairs can be slow by congestion alone.
+    Of a culprit with many links a few are a sample. Rounds of many pairs can be slow because of congestion
+    alone.
     """
     case = make_case(results)
     each = [_samples(blame) for blame in case.blamed]
@@ -109,7 +110,7 @@ def suspects(results: Results) -> list[tuple[int, int]]:
 
 
 def _samples(blame: Attribution) -> list[MeasuredLink]:
-    """Some bad links of a part, both ways and of different neighbours."""
+    """A sample of a culprit's bad links, in both directions and with different neighbours."""
     ways: dict[bool, list[MeasuredLink]] = {True: [], False: []}
     for link in blame.bad:
         ways[link.src.node == blame.part.where[0]].append(link)

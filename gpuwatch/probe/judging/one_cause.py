@@ -1,4 +1,7 @@
-"""Several signs of one fault become one culprit: a GPU with a bad PCIe link is slow alone and to others."""
+"""Merges several symptoms of one fault into one culprit.
+
+A GPU with a bad PCIe link is slow alone and to others.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,11 @@ from gpuwatch.probe.results import Seat
 
 
 def one_each(found: Iterable[NamedCulprit], seats: Iterable[Seat]) -> list[NamedCulprit]:
-    """Every culprit once with all its evidence; the NIC of a GPU that is a culprit itself is evidence too.
+    """Every culprit once with all its evidence; a NIC whose GPU is a culprit becomes evidence.
 
     Args:
-        found: Culprits, most distinctive first.
-        seats: Whose NIC is whose.
+        found: Culprits, the most distinctive first.
+        seats: Which NIC belongs to which GPU.
     """
     owners: defaultdict[str, list[str]] = defaultdict(list)
     for seat in seats:

@@ -1,4 +1,7 @@
-"""What holds for all links together: the healthy sentence, doubts, and what no single part explains."""
+"""Statements about all links together.
+
+The healthy sentence, doubts, and what no single component explains.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +17,18 @@ from gpuwatch.probe.judging.text.words import percent, plural, rate_of, rate_tex
 from gpuwatch.probe.results import LinkClass, Results
 
 TOO_FEW = 2
-"""The links of two ranks: nothing could be called their best tenth."""
+"""The links of two ranks: too few for a best tenth."""
 MAX_EVIDENCE = 3
-"""Blames of one kind that are evidence with their numbers; the others are counted."""
+"""Attributions of one kind that are shown with their numbers; the others are counted."""
 
 
 def class_name(link: LinkClass) -> str:
-    """`same-rail`."""
+    """The class with hyphens: `same-rail`."""
     return link.replace("_", "-")
 
 
 def all_bad(case: LinkAssessment) -> Iterator[str]:
-    """Classes that are bad as a whole: no node of them is to blame."""
+    """Yield classes that are bad as a whole, without a node to blame."""
     for name, bad in case.all_bad.items():
         every = sum(link.link == name for link in case.links)
         links = some(len(bad), every, f"{class_name(name)} link")
@@ -40,13 +43,13 @@ def all_bad(case: LinkAssessment) -> Iterator[str]:
 
 
 def failed_collectives(results: Results) -> Iterator[str]:
-    """Collectives that failed where no rank, node or link explains it."""
+    """Yield collectives whose failure no rank, node or link explains."""
     for each in failed(results)[:1]:
         yield f"{each.op} of {size_text(each.bytes)} failed although every measured link works: {each.error}"
 
 
 def doubts(case: LinkAssessment) -> Iterator[str]:
-    """Why nobody is named although not all is well."""
+    """Yield why nobody is blamed although not everything is good."""
     measured = sum(link.ratio is not None for link in case.links)
     if case.congested:
         yield (
@@ -70,7 +73,7 @@ def doubts(case: LinkAssessment) -> Iterator[str]:
 
 
 def fine(case: LinkAssessment, results: Results) -> str:
-    """The sentence of a healthy probe, or of one that had nothing to compare."""
+    """The sentence of a healthy probe, or of one without anything to compare."""
     links = [link for link in case.links if link.ratio is not None]
     if not links:
         return _no_links(results)
@@ -103,7 +106,7 @@ def fine(case: LinkAssessment, results: Results) -> str:
 
 
 def nothing_measured(results: Results) -> str | None:
-    """Why a probe that ran to its end has no number at all, with the remedy; None where it has one."""
+    """Why a completed probe has no measurement at all, with the remedy; None if it has one."""
     if results.phase != "done" or results.gpus or results.pairs or results.unreachable:
         return None
     if any(each.p50_s is not None or each.error is not None for each in results.collectives):
@@ -124,7 +127,7 @@ def _no_links(results: Results) -> str:
 
 
 def evidence(case: LinkAssessment) -> Iterator[str]:
-    """What holds for the whole, with numbers."""
+    """Yield statements about the whole, with numbers."""
     classes: defaultdict[LinkClass, list[MeasuredLink]] = defaultdict(list)
     for link in case.links:
         classes[link.link].append(link)

@@ -1,8 +1,10 @@
-"""What runs on each node of a probe: it looks, listens, knocks, and starts and ends the worker.
+"""Runs on each node of a probe.
 
-Standard library and pynvml only, Python 3.6 and later; torch is the worker's. One JSON line each way
+Takes the inventory, listens, tries connections, and starts and ends the worker.
+
+Standard library and pynvml only, Python 3.6 and later; torch belongs to the worker. One JSON line each way
 (`probe.protocol`). The main thread starts the worker, because the kernel ends that together with the thread
-that started it; whatever waits for something has a thread of its own.
+that started it; everything that blocks has a thread of its own.
 """
 
 import queue
@@ -25,16 +27,16 @@ if TYPE_CHECKING:
     from typing import Any, BinaryIO, Callable, NoReturn  # noqa: F401 - used in type comments
 
 DEADLINE_S = 3600.0
-"""Where the config does not state."""
+"""The default if the config has none."""
 STOP_S = 4.0
-"""For the ranks to end in order; then they are killed."""
+"""Seconds for the ranks to exit in order; then they are killed."""
 _LOOK_S = 0.5
 _BEAT_S = 5.0
-"""So often it states that it is alive, to the conductor and to the worker."""
+"""Interval of the heartbeats to the conductor and to the worker."""
 _STOPPED_BEATS = 4
-"""A worker that is found stopped so many times in a row does not go on by itself."""
+"""A worker that is found stopped in this many consecutive heartbeats is given up."""
 _WORKER_PATIENCE = 2
-"""The worker ends everything after a silence of ours that is so many times what we grant the conductor."""
+"""The worker kills everything after this many times the silence that the launcher allows the conductor."""
 
 
 def run(config, stdin, stdout):
@@ -42,10 +44,10 @@ def run(config, stdin, stdout):
     """Serve one conductor.
 
     Args:
-        config: nonce, version, python, activate, deadline_s, and silence_s: leave when nothing, not even an
-            empty line, has come for so long. For tests `proc`, where processes are looked for, and
-            `worker_silence_s`, after how long a silence of ours the worker ends us.
-        stdin: Where orders come from; its end ends everything.
+        config: nonce, version, python, activate, deadline_s, and silence_s: exit if nothing, not even an
+            empty line, was received for this long. For tests `proc`, the process file system, and
+            `worker_silence_s`, the silence after which the worker kills the launcher.
+        stdin: The orders; its end ends everything.
         stdout: Where lines go.
     """
     outlet = LineWriter(stdout.fileno())
@@ -80,7 +82,7 @@ class Launcher(object):
         self._counters = CounterReader(self._gpus)
         self._counting = threading.Lock()
         self._silence_s = float(config.get("silence_s") or 0.0)
-        """0: never leave for silence."""
+        """0: never exit because of silence."""
         self._worker_silence_s = float(config.get("worker_silence_s") or _WORKER_PATIENCE * self._silence_s)
         self._beat_s = min(_BEAT_S, self._worker_silence_s / 4 or _BEAT_S)
         self._listener = None  # type: Listener | None
@@ -88,7 +90,7 @@ class Launcher(object):
 
     def take_in(self, requests):
         # type: (Requests) -> NoReturn
-        """Queue what comes; end everything at the end of stdin, or when it is silent for too long."""
+        """Queue the received orders; end everything at the end of stdin, or after too long a silence."""
         try:
             self._queue_orders(requests)
         except Exception as error:  # without this thread nothing would end us
@@ -113,7 +115,7 @@ class Launcher(object):
 
     def serve(self):
         # type: () -> NoReturn
-        """Look, then do as reported.
+        """Take the inventory, then execute orders.
 
         Raises:
             OSError: nobody listens any more.
@@ -216,7 +218,7 @@ class Launcher(object):
 
     def _beat(self):
         # type: () -> None
-        """State that we are alive, and what the worker does: an import may keep it from stating anything."""
+        """Send a heartbeat, and the state of the worker: an import may keep it from sending anything."""
         stopped = 0
         while True:
             time.sleep(self._beat_s)
@@ -234,7 +236,7 @@ class Launcher(object):
 
     def _beside(self, work):
         # type: (Callable[[], None]) -> None
-        """Do it in a thread of its own; what goes wrong there is reported."""
+        """Run it in a separate thread; a failure is reported."""
 
         def attempt():
             # type: () -> None

@@ -1,4 +1,4 @@
-"""The socket that the others are to reach, on one address and never on all."""
+"""The socket that other nodes connect to, on one address and never on all."""
 
 import os
 import select
@@ -7,12 +7,12 @@ import threading
 import time
 
 _BACKLOG = 4096
-"""All nodes knock at once; the kernel cuts this to its own limit."""
+"""All nodes connect at once; the kernel cuts this to its own limit."""
 _PAUSE_S = 0.05
 
 
 class Listener(object):
-    """Listens, and answers every try to reach it by closing it, until the socket is given away."""
+    """Listens, and accepts and closes every connection, until the socket is handed over."""
 
     def __init__(self, address):
         # type: (str) -> None
@@ -39,7 +39,7 @@ class Listener(object):
 
     def take(self):
         # type: () -> socket.socket
-        """The socket, still listening, with nobody's try left in its queue; the caller closes it."""
+        """Return the socket, still listening, with an empty queue; the caller closes it."""
         self._stop()
         while self._accept():
             pass
@@ -48,7 +48,7 @@ class Listener(object):
 
     def close(self):
         # type: () -> None
-        """Listen no more."""
+        """Stop listening."""
         self._stop()
         self.socket.close()
 
@@ -69,7 +69,7 @@ class Listener(object):
 
     def _accept(self):
         # type: () -> bool
-        """Whether there was somebody."""
+        """True if there was a connection."""
         try:
             self.socket.accept()[0].close()
         except ConnectionError:

@@ -1,4 +1,4 @@
-"""Whether others can be reached from one address, all tried at once, and why not, in words."""
+"""Tests which nodes can be reached from one address, all at once, and why not."""
 
 import errno
 import os
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any  # noqa: F401 - used in type comments
 
 _RESERVED_DESCRIPTORS = 64
-"""Descriptors that are not used for tries."""
+"""Descriptors that are kept free."""
 
 _WORDS = {
     errno.ECONNREFUSED: "refused: nothing listens there any more, or a firewall rejects it",
@@ -38,9 +38,11 @@ class _Try(object):
 
 def reach_all(source, targets, timeout_s):
     # type: (str, list[dict[str, Any]], float) -> list[dict[str, Any]]
-    """Connect from `source` to every {node, address, port}; {node, ok, connect_s, error} in their order.
+    """Connect from `source` to every {node, address, port}.
 
-    Each try has `timeout_s`. As many run at once as there are descriptors.
+    Return {node, ok, connect_s, error} in this order.
+
+    Each attempt has `timeout_s`. As many run at once as there are descriptors.
     """
     tries = [_Try(target) for target in targets]
     waiting = list(reversed(tries))
@@ -64,7 +66,7 @@ def reach_all(source, targets, timeout_s):
 
 def _begin(one, source):
     # type: (_Try, str) -> bool
-    """Whether there is something to wait for."""
+    """Start a connection; True if it must be waited for."""
     address, port = str(one.target["address"]), int(one.target["port"])
     one.since = time.monotonic()
     try:
@@ -85,7 +87,7 @@ def _begin(one, source):
 
 def _wait(selector, running, source, timeout_s):
     # type: (selectors.BaseSelector, set[_Try], str, float) -> None
-    """Until something happens: settle the tries that connected, failed, or had their time."""
+    """Wait for an event; finish the attempts that connected, failed, or timed out."""
     if not running:
         return
     oldest = min(one.since for one in running)
@@ -120,7 +122,7 @@ def _close(one):
 
 def _room(wanted):
     # type: (int) -> int
-    """How many sockets may be open at once; the soft limit is raised for it as far as it may be."""
+    """The number of sockets that may be open at once; the soft limit is raised if necessary and possible."""
     try:
         import resource  # noqa: PLC0415 - not on every system
 

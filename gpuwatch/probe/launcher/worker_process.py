@@ -1,6 +1,6 @@
-"""The worker, seen from the launcher.
+"""The worker process, as the launcher controls it.
 
-It is started with its program on stdin, reported, received, and outlived.
+Its program is sent on stdin, followed by orders; its lines are passed on; the launcher outlives it.
 """
 
 import json
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 ENTRY = "gpuwatch.probe.worker"
 NEEDED = (ENTRY, "gpuwatch.probe.ranks")
-"""Prefixes of the modules that go along to the worker."""
+"""Prefixes of the modules that are sent to the worker."""
 LAST_LINES = 8
 _DRAIN_S = 1.0
-"""For what is left in its pipes when it has ended."""
+"""Seconds to read the rest of its pipes after its end."""
 
 # An entry of sys.path that is empty is the working folder, where a torch.py may lie.
 _LOADER = (
@@ -94,34 +94,34 @@ class WorkerProcess(object):
 
     def send(self, order):
         # type: (dict[str, Any]) -> None
-        """Hand an order on; returns at once."""
+        """Queue an order for it; returns at once."""
         self._orders.put(json.dumps(order).encode("ascii") + b"\n")
 
     def beat(self):
         # type: () -> None
-        """Let it know that we are still here."""
+        """Send a heartbeat."""
         self._orders.put(b"\n")
 
     def state(self):
         # type: () -> str | None
-        """As /proc has it: S, D, T, ...; None when it has ended."""
+        """The state in /proc: S, D, T, ...; None after its end."""
         found = read_stat("/proc", self.process.pid)
         return None if found is None else found.state
 
     def give_up(self, reason):
         # type: (str) -> None
-        """Kill it, for a reason that is reported as that of its end."""
+        """Kill it; `reason` is reported as the reason of its end."""
         self._given_up = reason
         self.process.kill()
 
     def wait(self, seconds):
         # type: (float) -> None
-        """Wait until it has ended, and all that it stated was passed on."""
+        """Wait until it has ended and all its lines were passed on."""
         self._end.join(seconds)
 
     def _feed(self, descriptor):
         # type: (int) -> None
-        """Write what it is reported; it may not read for long while it measures."""
+        """Write the queued orders; it may not read for long while it measures."""
         with os.fdopen(descriptor, "wb", 0) as pipe:
             while True:
                 data = self._orders.get()
@@ -143,7 +143,7 @@ class WorkerProcess(object):
 
     def _see_it_end(self):
         # type: () -> None
-        """Ranks that it leaves behind measure nothing any more; they would hold its pipes open."""
+        """Wait for its end; close the pipes that leftover ranks would keep open."""
         status = self.process.wait()
         end_others()
         self._lines.join(_DRAIN_S)
@@ -161,7 +161,7 @@ class WorkerProcess(object):
 
     def _listen(self):
         # type: () -> None
-        """Keep the last lines; a torch that complains must not block."""
+        """Keep its last lines on stderr; torch's warnings must not block it."""
         while True:
             line = self._stderr.readline(1 << 14)
             if not line:
@@ -181,7 +181,7 @@ def _in_background(work, name):
 
 def _program():
     # type: () -> bytes
-    """The sources that the worker needs, as its loader reads them."""
+    """The sources that the worker needs, in the format of its loader."""
     make = getattr(getattr(__spec__, "loader", None), "program", None)
     if make is None:
         raise RuntimeError("the worker is shipped by the launcher, and the launcher was not shipped")

@@ -1,1 +1,1 @@
-"""How a probe is run: the nodes, the plan, and the stages from the preflight to the verdict."""
+"""Runs a probe: the nodes, the plan, and the stages from the preflight to the verdict."""

@@ -1,4 +1,4 @@
-"""The conductor of a probe: one thread that goes through the stages, and what a person may ask of it."""
+"""The conductor of a probe: one thread that runs the stages, and the user's requests to it."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ Judge: TypeAlias = Callable[[Results, Baseline | None], Verdict]
 Suspects: TypeAlias = Callable[[Results], Sequence[Pair]]
 
 ASK_S = 600.0
-"""How long a person may think before they confirm."""
+"""Seconds that the user has to confirm."""
 IDLE_S = 60.0
-"""How long the ranks are kept for retests after the end."""
+"""Seconds that the ranks are kept for retests after the end."""
 STOP_S = 2.0
 CLOSE_S = 4.0
 RETEST_BUDGET_S = 120.0
 RETEST_ROUNDS = 3
-"""What is fine alone may put the blame on others, which are then measured alone as well."""
+"""A link that is fine alone may shift the blame to others, which are then measured alone as well."""
 MAX_LEFT_OUT = 8
 
 
 class Conductor:
-    """Start it, read `results` at any pace, close it. Nothing here ever blocks but `wait` and `close`."""
+    """Start it, read `results` at any time, close it. Only `wait` and `close` block."""
 
     results: Results
 
@@ -58,17 +58,17 @@ class Conductor:
         wall: Callable[[], float] = time.time,
         ended: Callable[[], None] | None = None,
     ) -> None:
-        """Prepare a probe; nothing is dialled before `start`.
+        """Prepare a probe; nothing is connected before `start`.
 
         Args:
-            nodes: The ways to the nodes, in the order of the plan.
+            nodes: The connections to the nodes, in the order of the plan.
             request: What to measure.
-            judge: What the results come to, against the baseline.
-            suspects: Which pairs to measure again, alone.
+            judge: Computes the verdict on the results, against the baseline.
+            suspects: Selects the pairs to measure again, alone.
             baseline: For the judge.
             clock: Monotonic seconds.
             wall: Unix seconds.
-            ended: Called once when all lines are closed.
+            ended: Called once when all connections are closed.
         """
         self.results = Results(request=request, started=wall())
         self._clock, self._wall = clock, wall
@@ -84,36 +84,36 @@ class Conductor:
 
     @property
     def keeps_ranks(self) -> bool:
-        """Whether the ranks are still there, so that `retest` can measure something."""
+        """True if the ranks still run, so that `retest` can measure something."""
         return self._keeps_ranks
 
     def start(self, before: Callable[[], None] | None = None) -> None:
-        """Connect and look; goes on to `asking`, or to `refused`. Returns at once.
+        """Connect and take the inventory; continues to `asking`, or to `refused`. Returns at once.
 
         Args:
-            before: Called in the conductor's thread before anything is dialled; it may take a while.
+            before: Called in the conductor's thread before anything is connected; it may take a while.
         """
         self._before = before
         self._thread.start()
 
     def confirm(self) -> None:
-        """The person agrees: measure."""
+        """Start measuring: the user has confirmed."""
         self._pool.ask(Confirmed())
 
     def cancel(self) -> None:
-        """End everything on all nodes within 2 s; what was measured stays. Returns at once."""
+        """Cancel everything on all nodes within 2 s; the measurements stay. Returns at once."""
         self._pool.cancel()
 
     def retest(self, pairs: Sequence[tuple[int, int]]) -> None:
-        """Measure these pairs again, alone: after the present phase, or while the ranks are kept."""
+        """Measure these pairs again, alone: after the current phase, or while the ranks are kept."""
         self._pool.ask(RetestAsked(tuple(pairs)))
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait for the end of the probe (not of the ranks that are kept); False when time is up."""
+        """Wait for the end of the probe (not of the ranks that are kept); False on timeout."""
         return self._over.wait(timeout_s)
 
     def close(self) -> None:
-        """End everything and wait for it, at most a few seconds."""
+        """Cancel everything and wait for its end, at most a few seconds."""
         self._pool.cancel()
         if self._thread.ident is not None:
             self._thread.join(CLOSE_S)
@@ -197,7 +197,7 @@ class Conductor:
         self._over.set()
 
     def _idle(self, pairs: Pairs) -> None:
-        """Keep the ranks for a while, because a person looks at the matrix and doubts a cell."""
+        """Keep the ranks for a while, in case the user requests a retest."""
         until = self._clock() + IDLE_S
         while (item := self._pool.wait_for_user(until)) is not None:
             if isinstance(item, RetestAsked):
@@ -219,7 +219,7 @@ class Conductor:
         self._finish()
 
     def _links(self, pairs: Iterable[Pair]) -> list[Pair]:
-        """Those that are two ranks of ours, each once."""
+        """The pairs of two existing ranks, each once."""
         return [pair for pair in dict.fromkeys(pairs) if self._run.is_link(pair)]
 
     def _judge_so_far(self) -> None:
@@ -244,7 +244,7 @@ class Conductor:
             self._settle("done", "")
 
     def _settle(self, phase: Phase, reason: str) -> None:
-        """Set the last word at once: nobody sees an end without its verdict."""
+        """Set the final phase and verdict together, so that no end is seen without its verdict."""
         ended = self._wall()
         last = replace(self.results, phase=phase, reason=reason, ended=ended, testing=(), left_s=None)
         measured = bool(last.pairs or last.collectives or last.gpus)

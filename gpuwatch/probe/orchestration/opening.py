@@ -1,4 +1,4 @@
-"""From a plan to a probe over it."""
+"""Opens a probe over a plan."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ if TYPE_CHECKING:
     from gpuwatch.probe.orchestration.nodes.simulated import Simulation
 
 SPARE_S = 300.0
-"""Beside the person's thinking and the budget: connecting, importing torch, retests."""
+"""Seconds beside the user's time to confirm and the budget: for connecting, importing torch, retests."""
 
 
 def open_probe(
     plan: Plan, options: LinkOptions, ask: Ask | None, request: ProbeRequest, baseline: Baseline | None = None
 ) -> Conductor:
-    """A probe over a plan without its agents, not yet started. Questions to the person come here.
+    """Create a probe over a plan without its agents; it is not yet started.
+
+    Questions to the user are asked here.
 
     Raises:
         CarrierError: something that was asked for cannot be used.
@@ -39,13 +41,13 @@ def open_probe(
 def node_lines(
     plan: Plan, dialer: Callable[[str], Dialer | None], request: ProbeRequest, connect_workers: int
 ) -> list[NodeLine]:
-    """The ways to the nodes of a plan, in its order.
+    """The connections to the nodes of a plan, in its order.
 
     Args:
         plan: The nodes.
-        dialer: What opens a carrier to one of them; None for a simulated one.
-        request: For how long it may take.
-        connect_workers: Logins under way at once.
+        dialer: Opens a carrier to one of them; None for a simulated one.
+        request: How long it may take.
+        connect_workers: Simultaneous logins.
     """
     simulation = _simulation(plan)
     slots = ConnectSlots(connect_workers)

@@ -1,4 +1,4 @@
-"""How a rank comes to its store, its GPU and its groups, and what it then is."""
+"""How a rank connects to its store, its GPU and its groups."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from gpuwatch.probe.ranks.shared.store_barrier import roll_call
 from gpuwatch.probe.ranks.shared.torch_types import Store, Torch
 
 _WATCHDOG_S = 15.0
-"""Later than our own time limits: NCCL's watchdog ends the process, which is the last resort."""
+"""Longer than the probe's own time limits: NCCL's watchdog ends the process, which is the last resort."""
 
 
 _GRACE_S = 5.0
-"""Longer than torch's own limit, whose message states more than ours."""
+"""Longer than torch's own limit, whose message has more detail."""
 
 
 class CannotJoinError(RuntimeError):
-    """This rank cannot take part; the message states why, in words."""
+    """Raised if this rank cannot take part; the message states why."""
 
 
 class JoinedRank(NamedTuple):
@@ -39,12 +39,12 @@ class JoinedRank(NamedTuple):
     store: SealedStore
     pairs: Union[GlooPairs, NcclPairs]
     collectives: Optional[CollectiveRunner]
-    """None where there is no group of all."""
+    """None without a group of all ranks."""
     notes: List[str]
 
 
 def host_store(torch: Torch, prepare: PrepareFields, fd: int) -> Store:
-    """The store of the probe, on a socket that listens already: torch's own would listen on every interface.
+    """The store of the probe, on a socket that already listens: torch's own would listen on every interface.
 
     Raises:
         RuntimeError: torch did not take it.
@@ -70,16 +70,16 @@ def host_store(torch: Torch, prepare: PrepareFields, fd: int) -> Store:
 
 
 def _store_limit(prepare: PrepareFields) -> timedelta:
-    """Whole seconds: torch 2.1 leaves out the rest, and zero fails at once."""
+    """Whole seconds: torch 2.1 ignores fractions, and zero fails at once."""
     return timedelta(seconds=math.ceil(prepare.timeout_s))
 
 
 def join(torch: Torch, prepare: PrepareFields, seat: SeatFields, arrived: Callable[[], None]) -> JoinedRank:
-    """Connect to the store, wait for all ranks, build the groups and try what they can.
+    """Connect to the store, wait for all ranks, create the groups and try their operations.
 
     Args:
         torch: The module.
-        prepare: What all ranks were reported.
+        prepare: The order to all ranks.
         seat: This rank's place.
         arrived: Called when the store is reached, before the others are waited for.
 
@@ -139,7 +139,10 @@ def _nccl_member(
 def _gloo_member(
     torch: Torch, prepare: PrepareFields, seat: SeatFields, store: SealedStore, new_store: Callable[[], Store]
 ) -> JoinedRank:
-    """Where the group of all cannot be built, pairs still can: their matrix shows which link it is."""
+    """Join over gloo.
+
+    If the group of all cannot be created, pairs still can: their matrix shows which link it is.
+    """
     buffers = Buffers(torch, torch.device("cpu"))
     pairs = GlooPairs(torch, new_store, SealedStore(new_store(), prepare.secret), seat.rank, buffers)
     member = JoinedRank(seat.rank, prepare.world_size, store, pairs, None, [])
@@ -163,7 +166,9 @@ def _gloo_member(
 def _build_group(
     torch: Torch, prepare: PrepareFields, seat: SeatFields, prefix: str, new_store: Callable[[], Store]
 ) -> None:
-    """The group of all. No `device_id`: eager set-up has hung on some versions and puts pairs into one line.
+    """Create the group of all ranks, without `device_id`.
+
+    Eager set-up hangs in some versions and serialises pairs.
 
     Raises:
         RuntimeError, TimeoutError: it could not be built.
@@ -187,7 +192,7 @@ def _build_group(
 
 
 def _able(member: JoinedRank, collectives: CollectiveRunner, prepare: PrepareFields) -> JoinedRank:
-    """The same member, with the collectives that its group can do."""
+    """The same member, with the collectives that its group supports."""
     try:
         within(prepare.timeout_s + _GRACE_S, lambda: collectives.learn(prepare.timeout_s))
     except words.TORCH_ERRORS as error:  # the pairs will show which link it was
@@ -202,10 +207,10 @@ def ready(
 
     Args:
         torch: The module.
-        member: What this rank is.
-        prepare: What it was reported.
+        member: The joined rank.
+        prepare: The order to all ranks.
         seat: Its place.
-        import_s: Of torch, once for all ranks of the node.
+        import_s: Seconds of importing torch, once for all ranks of the node.
         began: `time.perf_counter()` when this rank began to join.
     """
     message: Dict[str, Any] = {
@@ -227,7 +232,7 @@ def ready(
 
 
 def _implementation(torch: Torch) -> str:
-    """Which of its NCCL implementations torch took for the name: "nccl" where it has one only."""
+    """The NCCL implementation that torch selected for the name: "nccl" if it has only one."""
     dist = torch.distributed
     if not hasattr(dist, "get_backend_impl") or not dist.is_initialized():
         return "nccl"

@@ -1,4 +1,4 @@
-"""The life of one rank: it joins, does the steps it is reported, states how each went, and leaves."""
+"""Runs one rank: it joins, executes its steps, reports each result, and exits."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class ProbeRank:
     """One rank of the probe.
 
     Args:
-        torch: The module, as the worker imported it; CUDA not yet touched.
-        prepare: What all ranks were reported.
+        torch: The module, as the worker imported it; CUDA not yet used.
+        prepare: The order to all ranks.
         seat: This rank's place.
         orders_fd: Lines for this rank; their end is its end.
         message: Where its lines go.
@@ -39,10 +39,10 @@ class ProbeRank:
         self._torch, self._prepare, self._seat = torch, prepare, seat
         self._orders_fd, self._message = orders_fd, message
         self._stuck = ""
-        """Why the GPU does nothing more."""
+        """Why the GPU is stuck, or ""."""
 
     def live(self, import_s: float) -> int:
-        """Take part until instructed to stop; gives the exit status."""
+        """Take part until the stop order; return the exit status."""
         began = time.perf_counter()
         try:
             member = join(self._torch, self._prepare, self._seat, self._arrived)
@@ -67,7 +67,7 @@ class ProbeRank:
         self._emit({"kind": "arrived", "rank": self._seat.rank})
 
     def _obey(self) -> "Queue[Raw]":
-        """Read orders in a thread: when they end, the worker is gone, and this rank with it."""
+        """Read orders in a thread: when they end, the worker is gone, and this rank exits."""
         orders: "Queue[Raw]" = Queue()
 
         def read_on() -> None:
@@ -80,7 +80,10 @@ class ProbeRank:
         return orders
 
     def _answers(self, member: JoinedRank, step: StepFields) -> Iterator[Raw]:
-        """The lines about one step, `done` last: whatever happens in it, the rank answers and reads on."""
+        """Yield the lines for one step, `done` last.
+
+        Whatever happens, the rank answers and continues to read.
+        """
         try:
             done: Raw = {"error": self._stuck} if self._stuck else self._do(member, step)
         except GpuStuckError as error:
@@ -124,7 +127,7 @@ class ProbeRank:
 def enter(
     torch: Torch, prepare: PrepareFields, seat: SeatFields, orders_fd: int, output_fd: int, import_s: float
 ) -> int:
-    """Become a rank, in a process that was just forked; gives the exit status."""
+    """Become a rank, in a process that was just forked; return the exit status."""
     if seat.gpu is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = (
             seat.gpu

@@ -1,4 +1,7 @@
-"""The environment of the ranks, before torch is imported: interface, limits, no files, nothing foreign."""
+"""The environment of the ranks, set before torch is imported.
+
+Interface, limits, no files, nothing from another job.
+"""
 
 from __future__ import annotations
 
@@ -34,15 +37,15 @@ _FOREIGN = (
     "TORCH_FR_DUMP_TEMP_FILE",
     "TORCH_WORKER_SERVER_SOCKET",
 )
-"""Of a job whose environment was taken over; its other NCCL settings stay, they are what it trains with."""
+"""Settings of the job whose environment is used that must not be inherited; its other NCCL settings stay."""
 
 
 def settle(environ: MutableMapping[str, str], iface: Optional[str]) -> None:
-    """Change the environment for the ranks to come.
+    """Change the environment for the ranks.
 
     Args:
         environ: `os.environ`.
-        iface: The network interface for NCCL and gloo; None leaves them their choice.
+        iface: The network interface for NCCL and gloo; None: their own choice.
     """
     for name in _FOREIGN:
         environ.pop(name, None)

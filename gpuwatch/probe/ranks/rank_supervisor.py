@@ -1,4 +1,7 @@
-"""The ranks of one node as their parent sees them: forked, fed with orders, received, and mourned."""
+"""The ranks of one node, as their parent controls them.
+
+It forks them, passes orders and lines, and reports their end.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ _PR_SET_PDEATHSIG = 1
 _READ_BYTES = 1 << 16
 _KEPT_WORDS = 8
 _MAX_STDERR_LINE_BYTES = 1 << 16
-"""Bytes of a line on stderr that are kept."""
+"""Maximum number of bytes of a stderr line that are kept."""
 _MAX_WARNINGS = 5
 
 
@@ -40,19 +43,19 @@ class RankProcess:
         self.warned = 0
         self.tail: Deque[str] = deque(maxlen=_KEPT_WORDS)
         self.unread: Dict[int, bytes] = {self.message: b"", self.stderr: b""}
-        """Of every pipe from the rank that is still open: what of a line has come."""
+        """For every open pipe from the rank: the incomplete line."""
 
     def ours(self) -> List[int]:
-        """The ends that the parent keeps."""
+        """The ends of the parent."""
         return [self.orders, self.message, self.stderr]
 
     def theirs(self) -> List[int]:
-        """The ends that the rank keeps."""
+        """The ends of the rank."""
         return [self.orders_in, self.written_out, self.stderr_out]
 
 
 class RankSupervisor:
-    """Forks a rank a seat and passes lines on.
+    """Forks one rank per seat and passes lines on.
 
     Args:
         out: Where the lines of the ranks go, whole lines only.
@@ -71,7 +74,8 @@ class RankSupervisor:
 
         Args:
             seat: Its place.
-            enter: Called in the child with its ends of the orders and stated pipes; gives its exit status.
+            enter: Called in the child with its ends of the pipes for orders and messages; returns its exit
+                status.
         """
         place = RankProcess(seat)
         self._out.flush()
@@ -87,11 +91,11 @@ class RankSupervisor:
         self._places.append(place)
 
     def listen(self) -> None:
-        """Begin to pass on what the ranks state, and how they end."""
+        """Start to pass on the ranks' messages, and how they end."""
         self._funnel.start()
 
     def send(self, order: Raw) -> None:
-        """Give every rank its part of an order."""
+        """Send every rank its part of an order."""
         self._stopping = self._stopping or order.get("do") == "stop"
         for place in self._places:
             part = part_of(place.rank, order)
@@ -106,7 +110,7 @@ class RankSupervisor:
         self._write(json.dumps(message).encode() + b"\n")
 
     def leave(self, within_s: float) -> None:
-        """Wait for the ranks to end, then kill what is left."""
+        """Wait for the ranks to end, then kill the rest."""
         self._stopping = True
         self._funnel.join(within_s)
         left = [place for place in self._places if place.pid]
@@ -121,7 +125,7 @@ class RankSupervisor:
         self._funnel.join(1.0)
 
     def _become(self, place: RankProcess, parent: int, enter: Callable[[int, int], int]) -> None:
-        """In the child: keep only its own pipes, die with the parent, and never come back."""
+        """In the child: keep only its own pipes, die with the parent, and never return."""
         status = 1
         try:
             if sys.platform == "linux":
@@ -183,7 +187,7 @@ class RankSupervisor:
             self.emit({"kind": "transport", "rank": place.rank, "transports": sorted(place.transports)})
 
     def _reap(self, place: RankProcess) -> None:
-        """Take the status of a rank that has ended, and state why if nobody reported it to."""
+        """Read the status of a rank that has ended, and report why if the end is unexpected."""
         _, status = os.waitpid(place.pid, 0)
         place.pid = 0
         if self._stopping:

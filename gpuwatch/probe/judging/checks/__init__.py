@@ -1,1 +1,1 @@
-"""Checks besides the links: alerts, baseline, expected rates, missing ranks."""
+"""Checks other than links: alerts, baseline, expected rates, missing ranks."""

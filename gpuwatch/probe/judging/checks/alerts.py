@@ -1,4 +1,7 @@
-"""What to know before any number: the wrong transport, ports that are down or slow, counters that moved."""
+"""Alerts that come before any number.
+
+Wrong transport, ports that are down or slow, counters that increased.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,11 @@ from gpuwatch.probe.results import CounterChange, Results
 TCP = "NET/Socket"
 MIN_RETRANSMITS = 100.0
 RETRANSMITS_OF_OTHERS = 10.0
-"""TCP segments that a node sent again: at least so many, and so many times the median of the other nodes.
-Every full queue costs some, so that only a node that stands out is reported."""
+"""A node's TCP retransmits are reported from this number on.
+
+They must also be this many times the median of the other nodes: every full queue causes some, so only an
+outlier is reported.
+"""
 FROM = {
     "nvlink:replay": 1,
     "nvlink:recovery": 1,
@@ -26,11 +32,14 @@ FROM = {
     "nic:rx_dropped": 100,
     "nic:tx_dropped": 100,
 }
-"""Counter -> from how many on it is reported. NVLink by DCGM's limits (common/DcgmGPUHardwareLimits.h: one
-replay or recovery, 100 CRC errors), PCIe replays by its strictest limit (DcgmHealthWatch.cpp, x16 gen 3, a
-minute). Interfaces drop a few packets of protocols that nobody listens to."""
+"""Counter -> the smallest increase that is reported.
+
+NVLink by DCGM's limits (common/DcgmGPUHardwareLimits.h: one replay or recovery, 100 CRC errors), PCIe replays
+by its strictest limit (DcgmHealthWatch.cpp, x16 gen 3, a minute). Interfaces always drop a few packets of
+unused protocols.
+"""
 CONGESTION = ("np_cnp_sent", "rp_cnp_handled", "np_ecn_marked_roce_packets")
-"""RoCE's congestion control at work; no error."""
+"""Counters of RoCE's congestion control; not errors."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +51,7 @@ class NodeAlert:
 
 
 def tcp_instead_of_rdma(results: Results) -> list[str]:
-    """One sentence when ranks talk over TCP on nodes with an active RDMA port."""
+    """One sentence if ranks use TCP on nodes with an active RDMA port."""
     ranks = set(results.transports.get(TCP, ()))
     nodes = dict.fromkeys(seat.node for seat in results.seats if seat.rank in ranks)
     ports = {node: active[0] for node in nodes if (active := _active(node, results))}
@@ -56,7 +65,7 @@ def tcp_instead_of_rdma(results: Results) -> list[str]:
 
 
 def alerts(results: Results) -> list[NodeAlert]:
-    """Ports that are worse than their likes on other nodes, counters that moved, PCIe under load."""
+    """Ports worse than the same port of other nodes, increased counters, PCIe under load."""
     return [*_ports(results), *_counters(results), *_pcie(results)]
 
 
@@ -72,7 +81,7 @@ def _is_active(port: InventoryPort) -> bool:
 
 
 def _ports(results: Results) -> Iterator[NodeAlert]:
-    """A port that is down, or slower, where the same port of most other nodes is not."""
+    """Yield ports that are down or slower, while the same port of most other nodes is not."""
     alike: defaultdict[tuple[str, int], list[tuple[str, InventoryPort]]] = defaultdict(list)
     for each in results.nodes:
         for port in each.inventory.ports if each.inventory else ():
@@ -113,7 +122,7 @@ def _counters(results: Results) -> Iterator[NodeAlert]:
 
 
 def _pcie(results: Results) -> Iterator[NodeAlert]:
-    """A GPU's link under load that is narrower or slower than that of the same model's other GPUs."""
+    """Yield GPUs whose PCIe link under load is narrower or slower than that of others of the same model."""
     models = _gpu_models(results)
     gauges: defaultdict[tuple[str, str], list[tuple[CounterChange, str]]] = defaultdict(list)
     for each in results.counters:
@@ -132,7 +141,7 @@ def _pcie(results: Results) -> Iterator[NodeAlert]:
 
 
 def _usual(values: Iterable[float | None]) -> float | None:
-    """What more than half of them have."""
+    """The value that more than half of them have, or None."""
     every = list(values)
     value, count = Counter(every).most_common(1)[0]
     return value if count * 2 > len(every) else None

@@ -1,4 +1,4 @@
-"""What a healthy run reached, kept in a JSON file, and what a later run makes of it."""
+"""Stores what a healthy run reached in a JSON file, and compares a later run with it."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from gpuwatch.probe.results import LinkClass, Results
 from gpuwatch.whole_file import read_bounded, write_whole
 
 MAX_BASELINE_BYTES = 64 << 20
-"""Of a baseline of a thousand nodes."""
+"""Enough for a baseline of a thousand nodes."""
 FORMAT = "gpuwatch-probe-baseline"
 VERSION = 1
 REGRESSION_SHARE = 0.05
-"""SuperBench's rule: a node that varies by more than 5 % from its baseline is defective."""
+"""SuperBench's rule: a node that deviates by more than 5 % from its baseline is defective."""
 
 
 class BaselineError(Exception):
-    """A baseline cannot be read or written: the file, why, and what to do."""
+    """Raised if a baseline cannot be read or written; states the file, the reason, and the remedy."""
 
 
 class BaselineEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One rate of one kind of job."""
 
     what: str
-    """A collective, or the class of a link."""
+    """A collective, or a class of links."""
     bytes: int
-    """Of a collective's buffer; 0 for a class of links."""
+    """Size of a collective's buffer; 0 for a class of links."""
     nodes: int
     ranks: int
     backend: str
     torch: str | None
     nccl: str | None
     gb_per_s: float
-    """busbw of a collective; the best tenth of a class."""
+    """busbw of a collective; the 90th percentile of a class of links."""
     spread: float
-    """A share of `gb_per_s`: how far this varies by itself."""
+    """The variation of this rate, as a fraction of `gb_per_s`."""
     made: float
     """Unix seconds."""
 
@@ -53,7 +53,7 @@ class BaselineEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def versions(self) -> tuple[str | None, str | None]:
-        """What should be equal, and is reported where it is not."""
+        """What should be equal; a difference is reported."""
         return self.torch, self.nccl
 
 
@@ -71,13 +71,13 @@ class Baseline:
     entries: tuple[BaselineEntry, ...]
 
     def of(self, entry: BaselineEntry) -> BaselineEntry | None:
-        """The newest entry of the same shape, of the same torch and NCCL where there is one."""
+        """The newest entry of the same shape, preferably of the same torch and NCCL."""
         alike = [each for each in self.entries if each.shape == entry.shape]
         return max(alike, key=lambda each: (each.versions == entry.versions, each.made), default=None)
 
 
 def entries_of(results: Results) -> list[BaselineEntry]:
-    """What of a run is worth keeping: the rate of each collective and size, and of each class of links."""
+    """The entries of a run: the rate of each collective and size, and of each class of links."""
     found = [
         _entry(results, each.op, each.bytes, each.busbw_gb_per_s, 2 * (each.cv or 0.0))
         for each in results.collectives
@@ -133,7 +133,7 @@ def load(path: str | Path) -> Baseline:
 
 
 def save(path: str | Path, results: Results) -> None:
-    """Write what this run reached; entries of other shapes or versions that the file holds stay in it.
+    """Write what this run reached; the file's entries of other shapes or versions are kept.
 
     Raises:
         BaselineError: the run measured nothing to keep; the file holds something else or cannot be written.
@@ -148,7 +148,7 @@ def save(path: str | Path, results: Results) -> None:
 
 
 def _write(path: Path, content: _BaselineFile) -> None:
-    """Whole or not at all."""
+    """Write the file atomically."""
     text = msgspec.json.format(msgspec.json.encode(content), indent=2)
     try:
         write_whole(path, text + b"\n")
@@ -159,19 +159,19 @@ def _write(path: Path, content: _BaselineFile) -> None:
 
 @dataclass(frozen=True)
 class Change:
-    """One rate of this run beside the baseline's."""
+    """One rate of this run and the baseline's."""
 
     now: BaselineEntry
     before: BaselineEntry
 
     @property
     def delta(self) -> float:
-        """-0.12: 12 % slower."""
+        """The relative change; -0.12: 12 % slower."""
         return self.now.gb_per_s / self.before.gb_per_s - 1.0 if self.before.gb_per_s else 0.0
 
     @property
     def regressed(self) -> bool:
-        """Slower by more than 5 % and by more than either run varies by itself."""
+        """True if slower by more than 5 % and by more than the variation of either run."""
         return -self.delta > max(REGRESSION_SHARE, self.now.spread, self.before.spread)
 
     @property
@@ -186,20 +186,20 @@ class Change:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A run beside a baseline."""
+    """A run compared with a baseline."""
 
     changes: tuple[Change, ...] = ()
     remarks: tuple[str, ...] = ()
-    """Another torch or NCCL, or nothing to compare with."""
+    """A different torch or NCCL, or nothing to compare with."""
 
     @property
     def floors(self) -> dict[LinkClass, float]:
-        """Class -> what its links reached in the baseline."""
+        """Class -> the rate of its links in the baseline."""
         before = {change.now.what: change.before.gb_per_s for change in self.changes}
         return {each: before[each] for each in get_args(LinkClass) if each in before}
 
     def regressions(self, *, explained: bool = False) -> list[str]:
-        """What got slower, in words, the worst first; one sentence for all where a culprit explains it."""
+        """The regressions in words, the worst first; one sentence for all if a culprit explains them."""
         worse = sorted((change for change in self.changes if change.regressed), key=lambda each: each.delta)
         if not explained or len(worse) < 2:
             return [f"slower than the baseline: {change.text}" for change in worse]
@@ -208,7 +208,7 @@ class Comparison:
 
 
 def compare(results: Results, baseline: Baseline | None) -> Comparison:
-    """Every rate of this run that the baseline holds too."""
+    """Compare every rate of this run that the baseline contains too."""
     fresh = entries_of(results) if baseline is not None else []
     if baseline is None or not fresh:
         return Comparison()

@@ -1,7 +1,9 @@
-"""What collectives state: wrong results and failures at once; who is waited for where no link was measured.
+"""Evidence in collectives: wrong results and failures.
 
-Their rates are never judged against a data sheet or a link's: a healthy fabric reaches an eighth of its NICs'
-rate at 16 MB, and inside of one node a collective may exceed the wire (NVLS).
+And the rank that others wait for, if no link was measured.
+
+Their rates are never compared with a data sheet or a link: a healthy fabric reaches an eighth of its NICs'
+rate at 16 MB, and within one node a collective may exceed the wire rate (NVLS).
 """
 
 from __future__ import annotations
@@ -16,14 +18,14 @@ from gpuwatch.probe.results import CollectiveResult, Results
 from gpuwatch.probe.verdict import Culprit
 
 SYMMETRIC = frozenset(("all_reduce", "all_gather", "reduce_scatter", "all_to_all"))
-"""Where all ranks do the same; the root of a broadcast waits least by nature."""
+"""Collectives in which all ranks do the same; the root of a broadcast waits least by design."""
 MIN_SHARE = 0.75
 MIN_RESULTS = 4
-"""Results that name somebody, before this is more than chance."""
+"""Results that must name the same rank; fewer may be chance."""
 
 
 def wrong(results: Results) -> list[str]:
-    """Operations whose result was not what their inputs make it."""
+    """Collectives with an incorrect result."""
     return [
         f"{each.op} of {size_text(each.bytes)} gives a {each.error or 'wrong result'}"
         for each in results.collectives
@@ -32,7 +34,7 @@ def wrong(results: Results) -> list[str]:
 
 
 def failed(results: Results) -> list[CollectiveResult]:
-    """Operations that were tried and did not come to an end; what a back end lacks is no failure."""
+    """Collectives that were tried and failed; an operation that the backend lacks is no failure."""
     return [each for each in results.collectives if each.error is not None and not _lacking(each.error)]
 
 
@@ -41,7 +43,10 @@ def _lacking(error: str) -> bool:
 
 
 def waited_for(collectives: Sequence[CollectiveResult]) -> tuple[int, int, int] | None:
-    """The rank that nearly all symmetric collectives name as waiting least: rank, how often, of how many."""
+    """The rank that nearly all results name as waiting least.
+
+    (rank, number of results that name it, number of results).
+    """
     done = [each for each in collectives if each.op in SYMMETRIC and each.p50_s is not None]
     votes = Counter(each.least_waiting for each in done if each.least_waiting is not None)
     if not votes:
@@ -68,6 +73,6 @@ def waited_for_alerts(results: Results) -> NamedCulprit | None:
 
 
 def waiting_text(found: tuple[int, int, int], name: str) -> str:
-    """The vote as evidence."""
+    """The vote as a sentence of evidence."""
     rank, count, every = found
     return f"rank {rank} ({name}) waits least in {count} of {every} collectives: the others wait for it"

@@ -1,6 +1,8 @@
-"""What hardware reaches by data sheets and by others' measurements: advice beside a verdict, never a verdict.
+"""The rates that hardware reaches by data sheets and published measurements.
 
-Rates are 10^9 bytes per second in one direction, per GPU. Where a number comes from stands beside it, and in
+Advice beside a verdict, never a verdict.
+
+Rates are 10^9 bytes per second in one direction, per GPU. The source of each number is stated with it, and in
 docs/probe.md.
 """
 
@@ -16,7 +18,7 @@ from gpuwatch.probe.judging.text.words import percent, rate_text
 from gpuwatch.probe.results import LinkClass, Results, Seat
 
 FLOOR_SHARE = 0.8
-"""Of the data sheet, for pairs with large messages: under it something is worth a look."""
+"""Fraction of the data sheet that a pair with large messages should reach."""
 GBIT = 0.125
 """10^9 bytes in 10^9 bits."""
 
@@ -28,9 +30,9 @@ class Expected:
     name: str
     spec: float
     usual: float
-    """What healthy ones are known to reach."""
+    """The rate that healthy links are known to reach."""
     source: str
-    """Where `usual` comes from."""
+    """The source of `usual`."""
 
 
 NVLINK: tuple[tuple[str, Expected], ...] = (
@@ -46,7 +48,7 @@ PCIE: tuple[tuple[str, Expected], ...] = (
     (r"A100|A10\b|A40\b|RTX 30|\bL40", Expected("PCIe 4 x16", 31, 24, "NCCL's model; Azure accepts 21")),
     (r"H100|H200", Expected("PCIe 5 x16", 63, 55, "ml-engineering; Azure accepts 48")),
 )
-"""Pattern of a GPU's name -> its way to the host."""
+"""Pattern of a GPU's name -> its link to the host."""
 PORTS: tuple[tuple[float, Expected], ...] = (
     (100, Expected("EDR InfiniBand", 12.5, 12.0, "NCCL's model")),
     (200, Expected("HDR InfiniBand", 25, 22.5, "Azure accepts 180 Gb/s")),
@@ -58,10 +60,10 @@ ETHERNET = "one TCP connection rarely carries more than 30 to 50 Gb/s; advisory"
 
 
 def advice(results: Results, links: Sequence[MeasuredLink]) -> Iterator[str]:
-    """How what was measured compares with the tables, one sentence a class of links.
+    """Yield one sentence per class of links that compares the measurements with the tables.
 
     Args:
-        results: Where the hardware is named.
+        results: Names the hardware.
         links: Every link with its reference.
     """
     best: dict[LinkClass, float] = {}
@@ -85,7 +87,7 @@ def advice(results: Results, links: Sequence[MeasuredLink]) -> Iterator[str]:
 
 
 def matching(table: Sequence[tuple[str, Expected]], name: str) -> Expected | None:
-    """The first row whose pattern stands in a GPU's name."""
+    """The first row whose pattern matches a GPU's name."""
     return next((row for pattern, row in table if re.search(pattern, name)), None)
 
 
@@ -109,7 +111,7 @@ def _compared(what: str, rate: float, row: Expected) -> str:
 
 
 def _port(results: Results) -> Expected | None:
-    """The slowest active port that a rank uses, or any where that is not known."""
+    """The slowest active port that a rank uses, or any active port if that is unknown."""
     nics = {seat.nic for seat in results.seats}
     ports = [port for each in results.nodes if each.inventory for port in each.inventory.ports]
     active = [port for port in ports if (port.state or "").upper() == "ACTIVE" and port.rate_gbps]

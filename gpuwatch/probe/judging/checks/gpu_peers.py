@@ -1,4 +1,4 @@
-"""A GPU's own work beside that of the same model's other GPUs: matrix multiplication and copies."""
+"""Compares a GPU's own work with other GPUs of the same model: matrix multiplication and copies."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from gpuwatch.probe.results import Results, Seat
 from gpuwatch.probe.verdict import Culprit, CulpritKind
 
 MIN_GPUS = 4
-"""A GPU and three peers; fewer have no best tenth worth the name."""
+"""A GPU and three peers; with fewer, the best tenth means nothing."""
 CHECKS = (
     ("matmul_flops", "matrix multiplication", 1e12, "TFLOP/s", "its clock, power limit and temperature"),
     ("copy_bps", "copy in its own memory", 1e9, "GB/s", "its memory clock and ECC errors"),
     ("h2d_bps", "copy from the host", 1e9, "GB/s", "its PCIe link, NUMA binding and host memory"),
     ("d2h_bps", "copy to the host", 1e9, "GB/s", "its PCIe link, NUMA binding and host memory"),
 )
-"""Field of `GpuResult`, what it is, unit, and what to look at where it is slow."""
+"""Field of `GpuResult`, its name, unit, and what to check if it is slow."""
 
 
 @dataclass(frozen=True)
 class Slow:
-    """One check of one GPU that its peers do better."""
+    """A check that one GPU does worse than its peers."""
 
     seat: Seat
     field: str
@@ -36,12 +36,12 @@ class Slow:
 
     @property
     def sentence(self) -> str:
-        """As evidence: `GPU 4: copy from the host at 80 % of its peers' (...)`, with the node."""
+        """The evidence with the node: `GPU 4: copy from the host at 80 % of its peers' (...)`."""
         return f"{self.seat.node} {label(self.seat)}: {self.text}"
 
 
 def slow_checks(results: Results) -> list[Slow]:
-    """Every check under 0.9 of the best tenth of the same model's GPUs."""
+    """Every check below 0.9 of the best tenth of GPUs of the same model."""
     seats = {seat.rank: seat for seat in results.seats}
     found = []
     for field, what, unit, name, look in CHECKS:
@@ -61,7 +61,7 @@ def slow_checks(results: Results) -> list[Slow]:
 
 
 def gpu_alerts(slow: list[Slow], results: Results) -> list[NamedCulprit]:
-    """A culprit for each GPU with a check under 0.7; one for a node whose GPUs are all so."""
+    """A culprit for each GPU with a check below 0.7; one for a node if all its GPUs are."""
     of_node: defaultdict[str, dict[Seat, list[Slow]]] = defaultdict(dict)
     for each in slow:
         if each.ratio < BAD_RATIO:

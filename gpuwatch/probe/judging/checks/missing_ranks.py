@@ -1,4 +1,4 @@
-"""Ranks and nodes that took no part, or not to the end."""
+"""Ranks and nodes that did not take part, or not to the end."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def missing_alerts(results: Results) -> list[NamedCulprit]:
 def _of_node(
     node: str, lost: Sequence[Seat], every: Sequence[Seat], reasons: Mapping[int, str]
 ) -> list[NamedCulprit]:
-    """One culprit where a whole node went, else one a rank."""
+    """One culprit if all ranks of a node are gone, else one per rank."""
     if len(lost) == len(every):
         first = lost[0].rank
         who = f"rank {first} on {node}" if len(lost) == 1 else f"all {plural(len(lost), 'rank')} of {node}"
@@ -64,7 +64,7 @@ def _of_node(
 
 
 def _state(reason: str) -> str:
-    """The reason in two or three words; all of it is evidence."""
+    """The reason in two or three words; the full text is evidence."""
     words = {"died": "died", "did not start": "did not start", "did not join": "did not join"}
     reported = next((message for start, message in words.items() if reason.startswith(start)), None)
     if reported is None:
@@ -73,5 +73,8 @@ def _state(reason: str) -> str:
 
 
 def _what(reason: str) -> str:
-    """`died: killed by SIGKILL` goes on a sentence; the rest is put after a colon."""
+    """The reason as the end of a sentence: `died.
+
+    Killed by SIGKILL` directly, others after `took no part:`.
+    """
     return reason if reason.startswith(("died", "did not ")) else f"took no further part: {reason}"

@@ -1,1 +1,1 @@
-"""Grades of links, and which part explains the bad ones."""
+"""Grades links, and finds the component that explains the bad ones."""

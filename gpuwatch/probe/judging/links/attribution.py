@@ -1,7 +1,14 @@
-"""Which part explains the bad links: the one with most of them first, then what it leaves unexplained.
+"""Finds the component that explains the bad links.
 
-A node, a NIC or a direction is to blame when at least three quarters of its links are bad, and at least two
-others state it. What no such part explains lies between its two ends (`pair_faults.py`).
+The one with most of them first, then the next for the rest.
+
+A node, a NIC or a direction is blamed if at least 75 % of its links are bad, to at least two neighbours.
+Links that no such component explains are blamed on the connection of their two ends (`pair_faults.py`).
+
+Example: n1 to n4 with one rank each have 12 directed links. If all 6 links of n3 are bad, n3 is blamed: 6 of
+6 are bad, but only 2 of 6 at every other node. If only the 3 links out of n3 are bad, `n3 egress` is blamed:
+3 of 6 links of n3 are too few, but 3 of 3 in this direction are enough. If only n3 -> n1 is bad, no component
+qualifies, and the pair is blamed.
 """
 
 from __future__ import annotations
@@ -18,40 +25,41 @@ Scope: TypeAlias = Literal["rail", "node", "seat", "nic", "gpu", "groups", "node
 Direction: TypeAlias = Literal["both", "out", "in"]
 
 MIN_BAD_SHARE = 0.75
-"""The share of its links that must be bad before a node, NIC or direction is blamed for them."""
+"""Fraction of a component's links that must be bad before it is blamed."""
 MIN_NEIGHBOURS = 2
-"""One bad link to a single neighbour does not state which of the two ends it is."""
+"""One bad link to a single neighbour does not show which of its two ends is at fault."""
 BREADTH: tuple[Scope, ...] = ("rail", "node", "seat", "nic", "gpu")
-"""Broadest first: of parts that explain equally many links the broader one is blamed."""
+"""Broadest first: of components that explain equally many links the broader one is blamed."""
 
 
 class Component(NamedTuple):
-    """Something that links go through."""
+    """A component that links go through."""
 
     scope: Scope
     where: tuple[str, ...]
     """The rail; node; node and NIC; node and seat; or two groups, nodes or ranks.
 
-    Of a seat `seat` is all its links, `gpu` those inside of its node.
+    For a seat, scope `seat` is all its links, `gpu` those within its node.
     """
     way: Direction = "both"
-    """Seen from the node, NIC or GPU; of two ends, `out` is from the first to the second."""
+    """Seen from the node, NIC or GPU; for two ends, `out` is from the first to the second."""
 
 
 @dataclass(frozen=True)
 class Attribution:
-    """A part and the bad links that it would explain."""
+    """A component and the bad links that it explains."""
 
     part: Component
     links: tuple[MeasuredLink, ...]
-    """Everything that goes through it, bad or not."""
+    """All links that go through it, bad or not."""
     bad: tuple[MeasuredLink, ...]
 
 
 class FaultAttribution:
-    """One pass over links: `blamed` in the order found, `left` what no part explains.
+    """Attributes bad links: `blamed` in the order found, `left` without an explanation.
 
-    `congested` are links that are slow only while others talk: of their part's links most were fine alone.
+    `congested` are links that are slow only under load: most links of their component were fine when retested
+    alone.
     """
 
     def __init__(self, links: Sequence[MeasuredLink], fails: Callable[[MeasuredLink], bool]) -> None:
@@ -81,7 +89,10 @@ class FaultAttribution:
             self._take(found)
 
     def _counts(self, link: MeasuredLink) -> bool:
-        """Links that were bad among others and are fine alone count neither for a part nor against it yet."""
+        """False for links that were bad under load and are fine alone.
+
+        They count neither for nor against a component.
+        """
         return link in self._failing or not link.retested
 
     def _parts(self, link: MeasuredLink) -> tuple[Component, ...]:
@@ -92,7 +103,7 @@ class FaultAttribution:
         return parts
 
     def _of(self, seat: Seat, way: Direction, inside: bool) -> tuple[Component, ...]:
-        """What a link goes through at one end."""
+        """The components of a link at one end."""
         key = (seat.node, seat.rank, way, inside)
         if key not in self._known:
             here = (seat.node, label(seat))
@@ -107,7 +118,7 @@ class FaultAttribution:
         return self._known[key]
 
     def _best(self) -> list[Component]:
-        """The parts that explain most of what is left; several only where they are equally good."""
+        """The components that explain most of the remaining links; several only on a tie."""
         able = [part for part, bad in self._bad.items() if bad >= MIN_NEIGHBOURS and self._qualifies(part)]
         best = max(map(self._value, able), default=None)
         return [part for part in able if self._value(part) == best]
@@ -150,7 +161,10 @@ class FaultAttribution:
 
 
 def _others(part: Component, links: Iterable[MeasuredLink]) -> set[str]:
-    """Who states it: the other nodes, inside of a node the other ranks, of a rail all its nodes."""
+    """The neighbours that the links lead to.
+
+    Other nodes, within a node other ranks, for a rail all its nodes.
+    """
     ends = [seat for link in links for seat in (link.src, link.dst)]
     if part.scope in {"gpu", "seat"}:
         return {f"{seat.node} {label(seat)}" for seat in ends} - {" ".join(part.where)}
@@ -159,13 +173,13 @@ def _others(part: Component, links: Iterable[MeasuredLink]) -> set[str]:
 
 
 def _apart(links: Sequence[MeasuredLink]) -> tuple[list[MeasuredLink], list[MeasuredLink]]:
-    """Links inside of nodes, and between them."""
+    """Split links into those within nodes and those between nodes."""
     inside = [link for link in links if link.link == "same_node"]
     return inside, [link for link in links if link.link != "same_node"]
 
 
 def _nodes_with_nics(links: Iterable[MeasuredLink]) -> set[str]:
-    """Nodes whose traffic to others takes several NICs; for the rest the node states it all."""
+    """Nodes whose traffic to others uses several NICs; for other nodes the node itself is enough."""
     nics: defaultdict[str, set[str]] = defaultdict(set)
     for seat in _outward(links):
         nics[seat.node].add(nic(seat))
@@ -180,12 +194,12 @@ def _outward(links: Iterable[MeasuredLink]) -> Iterator[Seat]:
 
 
 def nic(seat: Seat) -> str:
-    """The NIC that a seat's traffic takes; where it is not known, every GPU is taken to have its own."""
+    """The NIC that a seat's traffic uses; if unknown, every GPU is assumed to have its own."""
     if seat.nic is not None:
         return seat.nic
     return "" if seat.gpu is None else f"NIC of GPU {seat.gpu}"
 
 
 def label(seat: Seat) -> str:
-    """A seat on its node: `GPU 4`, `rank 12`."""
+    """A seat's name on its node: `GPU 4`, `rank 12`."""
     return f"rank {seat.rank}" if seat.gpu is None else f"GPU {seat.gpu}"

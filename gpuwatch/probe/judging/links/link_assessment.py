@@ -1,4 +1,4 @@
-"""The case that the links make: who explains the bad ones, and what nobody explains."""
+"""The assessment of all links: which components explain the bad ones, and which links stay unexplained."""
 
 from __future__ import annotations
 
@@ -12,29 +12,32 @@ from gpuwatch.probe.judging.links.pair_faults import between
 from gpuwatch.probe.results import LinkClass, Results
 
 MAX_BAD_SHARE = 0.9
-"""When more of a class is bad than the best tenth can be good, no single part is to blame."""
+"""If a larger fraction of a class is bad, no single component is blamed."""
 ENOUGH_NODES = 3
 
 
 @dataclass(frozen=True)
 class LinkAssessment:
-    """What the links of a probe come to."""
+    """The assessment of a probe's links."""
 
     links: tuple[MeasuredLink, ...]
     blamed: tuple[Attribution, ...]
-    """Who explains the bad and dead links, most of them first."""
+    """Components that explain the bad and dead links, the largest number first."""
     low: tuple[Attribution, ...]
-    """Who explains those between `BAD_RATIO` and `OK`; nobody's fault yet."""
+    """Components that explain links between `BAD_RATIO` and `OK_RATIO`; not blamed yet."""
     noisy: tuple[MeasuredLink, ...]
-    """Those that would be bad if they varied less."""
+    """Links that would be bad if they varied less."""
     congested: tuple[MeasuredLink, ...]
-    """Slow only while others talked; the likes of them were fine alone."""
+    """Slow only under load; similar links were fine alone."""
     inside: tuple[Attribution, ...]
-    """Pairs of GPUs of one node that are slow both ways, which its layout may explain."""
+    """Pairs of GPUs of one node that are slow in both directions, which the node's layout may explain."""
     all_bad: Mapping[LinkClass, tuple[MeasuredLink, ...]]
-    """Classes of which nearly all links are bad: against a baseline, or nothing comes through at all."""
+    """Classes in which nearly all links are bad.
+
+    Compared with a baseline, or because nothing gets through.
+    """
     fast_outliers: Mapping[LinkClass, tuple[MeasuredLink, ...]]
-    """The few links that are so fast that all others would be bad beside them."""
+    """The few links that are so fast that all others would be bad in comparison."""
 
     @property
     def by_ends(self) -> dict[tuple[int, int], MeasuredLink]:
@@ -43,11 +46,11 @@ class LinkAssessment:
 
 
 def make_case(results: Results, floors: Mapping[LinkClass, float] | None = None) -> LinkAssessment:
-    """Grade the links and peel the bad ones.
+    """Grade the links and attribute the bad ones.
 
     Args:
-        results: What was measured.
-        floors: Class -> 10^9 bytes per second that a baseline had.
+        results: The measurements.
+        floors: Class -> 10^9 bytes per second in a baseline.
     """
     links = [link for link in graded(results, floors) if not _of_the_gone(link, results)]
     all_bad = _all_bad(links)
@@ -74,7 +77,7 @@ def _doubtful(link: MeasuredLink) -> bool:
 
 
 def _of_the_gone(link: MeasuredLink, results: Results) -> bool:
-    """Whether a link failed because one of its ends took no part any more, which is reported by itself."""
+    """True if a link failed because one of its ends no longer took part, which is reported separately."""
     out = {each.node for each in results.nodes if each.problem is not None}
     ends = (link.src, link.dst)
     return link.grade == "dead" and any(seat.rank in results.gone or seat.node in out for seat in ends)
@@ -101,7 +104,10 @@ def _low(links: list[MeasuredLink]) -> list[Attribution]:
 
 
 def _maybe_layout(blame: Attribution) -> bool:
-    """Two GPUs on different switches or sockets are slow to each other both ways, and nothing is wrong."""
+    """True for two GPUs that are slow to each other in both directions.
+
+    On different switches or sockets that is normal.
+    """
     return (
         blame.part.scope == "ranks"
         and blame.part.way == "both"

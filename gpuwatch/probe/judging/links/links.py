@@ -1,4 +1,4 @@
-"""Every measured link beside the best of its class: what part of that it reaches, and what to call this."""
+"""Compares every measured link with the best of its class, and grades it."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from gpuwatch.probe.results import LinkClass, PairResult, Results, Seat
 Grade: TypeAlias = Literal["ok", "low", "bad", "noisy", "dead"]
 
 OK_RATIO = 0.9
-"""From this part of the reference a link is ok: nccl-tests fails a run under 0.9 of NCCL_TESTS_MIN_BW."""
+"""From this fraction of the reference a link is ok: nccl-tests fails a run below 0.9 of NCCL_TESTS_MIN_BW."""
 BAD_RATIO = 0.7
-"""Under this it is bad: NVRx flags a rank under 0.75 (0.7 in its Lightning callback)."""
+"""Below this fraction it is bad: NVRx flags a rank below 0.75 (0.7 in its Lightning callback)."""
 NOISY_SPREAD = 0.2
-"""A link whose repeats lie further apart than this part of their median proves nothing by one median."""
+"""If a link's repeats vary by more than this fraction of their median, one median proves nothing."""
 ENOUGH_NODES = 3
-"""From so many nodes on, a link inside a node is compared with the same link of the other nodes."""
+"""From this number of nodes on, a link within a node is compared with the same link of the other nodes."""
 NO_RANK = -1
-"""The rank of a node that has no seat."""
+"""The rank of a node without a seat."""
 
 Peers: TypeAlias = tuple[LinkClass, frozenset[int]]
-"""What a link is compared with: its class, and inside of many nodes the two local ranks."""
+"""The group that a link is compared with: its class, and within many nodes the two local ranks."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeasuredLink:
-    """One directed link and what it is worth. Hashed by identity: a large job has 100,000 of them."""
+    """One directed link and its grade. Hashed by identity: a large job has 100,000 of them."""
 
     src: Seat
     dst: Seat
     link: LinkClass
     grade: Grade
     ratio: float | None
-    """Of the reference; None where nothing came through."""
+    """The rate as a fraction of the reference; None if nothing got through."""
     rate: float | None = None
-    """10^9 bytes per second, as `reference` is."""
+    """10^9 bytes per second, like `reference`."""
     reference: float | None = None
     retested: bool = False
     spread: float | None = None
@@ -46,17 +46,17 @@ class MeasuredLink:
 
     @property
     def key(self) -> tuple[int, int]:
-        """As `Results.pairs` has it."""
+        """The key in `Results.pairs`."""
         return self.src.rank, self.dst.rank
 
     @property
     def shares_cores(self) -> bool:
-        """Between two CPU ranks of one machine: no cable could be at fault, only the machine is busy."""
+        """True between two CPU ranks of one machine: no cable can be at fault, only CPU load."""
         return self.link == "same_node" and self.src.device == "cpu"
 
     @property
     def fails(self) -> bool:
-        """Bad or dead."""
+        """True if bad or dead."""
         return self.grade in {"bad", "dead"}
 
 
@@ -64,8 +64,8 @@ def graded(results: Results, floors: Mapping[LinkClass, float] | None = None) ->
     """Every directed link that was measured, or could not be because its nodes do not reach each other.
 
     Args:
-        results: What was measured.
-        floors: Class -> 10^9 bytes per second that its reference is at least (a baseline).
+        results: The measurements.
+        floors: Class -> the minimum of its reference in 10^9 bytes per second (a baseline).
     """
     seats = {seat.rank: seat for seat in results.seats}
     pairs = [pair for pair in results.pairs.values() if pair.src in seats and pair.dst in seats]
@@ -111,10 +111,10 @@ def _link(pair: PairResult, src: Seat, dst: Seat, reference: float | None) -> Me
 
 
 def grade_of(ratio: float, spread: float | None) -> Grade:
-    """What a ratio to the reference is called, given how far the link's own repeats lie apart.
+    """The grade of a ratio to the reference, given the variation of the link's own repeats.
 
-    A link that is under the line even by its best repeat is bad however much it varies: that repeat took
-    (1 - spread) of the median time or more.
+    A link below the limit even at its best repeat is bad however much it varies: that repeat took at least (1
+    - spread) of the median time.
     """
     if ratio >= OK_RATIO:
         return "ok"
@@ -128,7 +128,7 @@ def grade_of(ratio: float, spread: float | None) -> Grade:
 
 
 def _unreached(results: Results) -> list[MeasuredLink]:
-    """A dead link for every two nodes that could not connect, where no pair result states the same."""
+    """A dead link for every two nodes that could not connect, if no pair result shows the same."""
     first: dict[str, Seat] = {}
     for seat in results.seats:
         first.setdefault(seat.node, seat)

@@ -1,4 +1,4 @@
-"""Bad links that no node, NIC or direction explains: what lies between their two ends."""
+"""Attributes bad links that no node, NIC or direction explains to the connection of their two ends."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from gpuwatch.probe.judging.links.links import MeasuredLink
 
 
 def between(links: Collection[MeasuredLink], bad: Sequence[MeasuredLink]) -> list[Attribution]:
-    """One blame for two groups of nodes that are slow to each other, else for each two nodes or ranks.
+    """One attribution for two groups of nodes that are slow to each other, else one per pair.
 
     Args:
-        links: Everything that is not yet explained.
+        links: The links without an explanation.
         bad: Those of them that fail.
     """
     failing = dict.fromkeys(bad)
@@ -33,7 +33,7 @@ def between(links: Collection[MeasuredLink], bad: Sequence[MeasuredLink]) -> lis
 
 
 def _groups(outside: Sequence[MeasuredLink], failing: Collection[MeasuredLink]) -> list[Attribution]:
-    """Nodes fall into groups that are fine inside and bad to each other: what joins them is to blame."""
+    """Find groups of nodes that are fine within and bad to each other: their interconnection is blamed."""
     bad_pairs = {_nodes(link) for link in outside if link in failing}
     if len(bad_pairs) < 2:
         return []
@@ -67,9 +67,9 @@ def _crosses(link: MeasuredLink, one: Collection[str], other: Collection[str]) -
 
 
 def _two_nodes(through: Sequence[MeasuredLink], failing: Collection[MeasuredLink]) -> Iterator[Attribution]:
-    """Both ways between two nodes or one of them.
+    """Yield both directions between two nodes, or one of them.
 
-    Only some of several NICs' links are reported one by one.
+    If only some of several NICs' links are bad, these are reported separately.
     """
     ways: defaultdict[tuple[str, str], list[MeasuredLink]] = defaultdict(list)
     for link in through:

@@ -1,4 +1,4 @@
-"""What links and GPUs are compared with: the best tenth of their peers, on the figures of several nodes."""
+"""The reference of links and GPUs: the best tenth of their peers, confirmed by several nodes."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ if TYPE_CHECKING:
 
 BEST_TENTH = 0.9
 ENOUGH_NODES = 3
-"""From so many nodes on, the figures of one can be left out and the others still have peers."""
+"""From this number of nodes on, one node can be left out and the others still have peers."""
 
 
 def best_tenth(values: ArrayLike) -> float:
     """The 90th percentile by nearest rank: a rate that one of the links really has.
 
-    Half of all links touch one bad node of four, so a median would call the bad ones normal.
+    One bad node of four affects half of all links, so a median would make the bad ones look normal.
     """
     import numpy as np  # noqa: PLC0415 - the screens are there before numpy is
 
@@ -26,13 +26,13 @@ def best_tenth(values: ArrayLike) -> float:
 
 
 def confirmed_best_tenth(values: ArrayLike, nodes: ArrayLike) -> float:
-    """The best tenth that stands without the node which measured most of it.
+    """The best tenth without the node that measured most of it.
 
-    A node that claims more than is true would else make all honest ones look slow. A link is as fast as the
-    slower of its ends, so a rate that only one node receives is confirmed by nobody.
+    Otherwise a node that reports too much would make all honest ones look slow. A link is as fast as the
+    slower of its ends, so a rate that only one node reports is confirmed by no other.
 
     Args:
-        values: The figures, at least one.
+        values: The rates, at least one.
         nodes: For each of them the node that measured it.
     """
     import numpy as np  # noqa: PLC0415 - the screens are there before numpy is

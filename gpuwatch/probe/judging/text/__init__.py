@@ -1,1 +1,1 @@
-"""Verdicts and numbers in words, and the symbols of grades."""
+"""Verdicts and numbers as text, and the symbols of grades."""

@@ -1,4 +1,4 @@
-"""The mark of every grade of link that is not ok: one table for the screen, the text and their legends."""
+"""The symbol of every grade other than ok: one table for the screen, the text and their legends."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TypeAlias
 from gpuwatch.probe.judging.links.links import Grade
 
 Marks: TypeAlias = Mapping[Grade, str]
-"""Grade -> one character; a link that is ok has none."""
+"""Grade -> one character; an ok link has none."""
 
 UNICODE: Marks = {"low": "▲", "noisy": "≈", "bad": "✖", "dead": "∅"}
-"""Low and bad are the signs of a warning and of what is critical everywhere else, too."""
+"""Low and bad use the same signs as a warning and a critical problem elsewhere."""
 ASCII: Marks = {"low": "!", "noisy": "~", "bad": "x", "dead": "X"}

@@ -1,4 +1,4 @@
-"""A blame in words: the culprit's name, the sentence about it and its evidence with numbers."""
+"""An attribution as text: the culprit's name, the sentence and its evidence with numbers."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ DEAD = "a firewall, a route or the interface"
 
 @dataclass(frozen=True)
 class NamedCulprit:
-    """A culprit and the sentence that opens the verdict with it."""
+    """A culprit and the sentence that starts the verdict with it."""
 
     culprit: Culprit
     sentence: str
 
 
 def reported(blame: Attribution, links: Mapping[tuple[int, int], MeasuredLink]) -> NamedCulprit:
-    """A blame in words.
+    """The culprit of an attribution.
 
     Args:
-        blame: A part and its links.
-        links: All links by source and destination, to state how the other way is.
+        blame: A component and its links.
+        links: All links by source and destination, for the opposite direction.
     """
     part, ratio = blame.part, ratio_of(blame.bad)
     kind, name = named(part)
@@ -58,7 +58,7 @@ def reported(blame: Attribution, links: Mapping[tuple[int, int], MeasuredLink]) 
 
 
 def _reach(blame: Attribution, ratio: float, back: str, every: int) -> str:
-    """What its links reach; of two ranks' two links the other one is the only peer."""
+    """The rate of its links; for the only two links of two ranks, each is the other's only peer."""
     if len(blame.bad) == 1 and every == 2:
         return f"it reaches {percent(ratio)} of the other direction, with nothing else to compare"
     verb, peers = ("reaches", "its") if len(blame.bad) == 1 else ("reach", "their")
@@ -66,7 +66,7 @@ def _reach(blame: Attribution, ratio: float, back: str, every: int) -> str:
 
 
 def named(part: Component) -> tuple[CulpritKind, str]:
-    """The kind and the name of a part as a `Culprit` has them."""
+    """The kind and name of a component, as in `Culprit`."""
     joined = " ".join(part.where)
     if part.scope in TWO_ENDS:
         return "link", f" {'->' if part.way == 'out' else '<->'} ".join(part.where)
@@ -80,14 +80,14 @@ def named(part: Component) -> tuple[CulpritKind, str]:
 
 
 def ratio_of(bad: Iterable[MeasuredLink]) -> float | None:
-    """The median of their ratios; None where at least half of them let nothing through."""
+    """The median of their ratios; None if at least half of them let nothing through."""
     every = list(bad)
     ratios = [link.ratio for link in every if link.ratio is not None]
     return median_low(ratios) if len(ratios) * 2 > len(every) else None
 
 
 def _count(blame: Attribution) -> str:
-    """How many of the part's links are bad: `all 14 of its links`, `6 of 7 links out of h3`, `both ways`."""
+    """The number of bad links: `all 14 of its links`, `6 of 7 links out of h3`, `both ways`."""
     part, bad, every = blame.part, len(blame.bad), len(blame.links)
     if part.scope in TWO_ENDS:
         return {1: "it", 2: "both ways"}.get(every, some(bad, every, "link"))
@@ -97,7 +97,7 @@ def _count(blame: Attribution) -> str:
 
 
 def numbers(blame: Attribution) -> list[str]:
-    """What of a part's links is slow and what is dead, the more frequent first."""
+    """The slow and the dead links of a component, the more frequent first."""
     place, every = _through(blame.part), len(blame.links)
     slow = sorted((link for link in blame.bad if link.ratio is not None), key=lambda link: link.ratio or 0.0)
     dead = [link for link in blame.bad if link.grade == "dead"]
@@ -121,13 +121,13 @@ def _through(part: Component) -> str:
 
 
 def _why(links: Iterable[MeasuredLink]) -> str:
-    """The commonest error in brackets; empty where none is known."""
+    """The most frequent error in brackets; "" if none is known."""
     errors = Counter(link.error for link in links if link.error)
     return f" ({errors.most_common(1)[0][0]})" if errors else ""
 
 
 def _other_way(blame: Attribution, links: Mapping[tuple[int, int], MeasuredLink]) -> str:
-    """How the same ends do in the other direction, where only one is bad."""
+    """The state of the opposite direction, if only one is bad."""
     if blame.part.way == "both":
         return ""
     back = [links.get((link.dst.rank, link.src.rank)) for link in blame.bad]

@@ -1,18 +1,18 @@
-"""Numbers of a verdict in words: shares, rates and counts."""
+"""Numbers of a verdict as text: percentages, rates and counts."""
 
 from __future__ import annotations
 
 WORTH_GB = 0.1
-"""Rates under so many GB/s are reported in MB/s."""
+"""Rates below this many GB/s are given in MB/s."""
 
 
 def percent(ratio: float) -> str:
-    """`25 %`; under 10 % with a digit more."""
+    """`25 %`; below 10 % with one more digit."""
     return f"{ratio * 100:.2g} %" if ratio < 0.0995 else f"{ratio * 100:.0f} %"
 
 
 def rate_of(rate: float, reference: float) -> str:
-    """`0.6 of 2.4 GB/s`; both in MB/s where the reference is small."""
+    """`0.6 of 2.4 GB/s`; both in MB/s if the reference is small."""
     unit, factor = ("GB/s", 1.0) if reference >= WORTH_GB else ("MB/s", 1e3)
     return f"{digits(rate * factor)} of {digits(reference * factor)} {unit}"
 
@@ -23,12 +23,12 @@ def rate_text(gb_per_s: float) -> str:
 
 
 def digits(value: float) -> str:
-    """The digits that count: 0.6, 24.1, 392."""
+    """Three significant digits: 0.6, 24.1, 392."""
     return f"{value:.0f}" if value >= 99.95 else f"{value:.3g}"
 
 
 def three_digits(value: float) -> str:
-    """As many decimals as fill three digits: 1.23, 12.3, 123."""
+    """Decimals to fill three digits: 1.23, 12.3, 123."""
     for limit, places in ((9.995, 2), (99.95, 1)):
         if value < limit:
             return f"{value:.{places}f}"
@@ -58,7 +58,7 @@ def some(count: int, every: int, one: str) -> str:
 
 
 def size_text(size: int) -> str:
-    """A buffer's size as `--sizes` takes it, 2^20 bytes to an M: `64M`, `512K`, `1.5G`."""
+    """A buffer's size in the format of `--sizes`, M is 2^20 bytes: `64M`, `512K`, `1.5G`."""
     for limit, unit in ((1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")):
         if size >= limit:
             return f"{digits(size / limit)}{unit}"

@@ -1,1 +1,1 @@
-"""The line to the conductor, and the end of everything with it."""
+"""The connection to the conductor; when it ends, everything that was started ends."""

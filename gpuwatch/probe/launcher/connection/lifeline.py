@@ -1,4 +1,7 @@
-"""Nothing outlives the connection: whatever we start is in our process group, and the group ends with us."""
+"""Ensures that nothing outlives the connection.
+
+All started processes are in one process group, which is killed.
+"""
 
 import os
 import signal
@@ -29,15 +32,16 @@ _BIND = (
 
 def bound(argv):
     # type: (list[str]) -> list[str]
-    """An argv whose process the kernel kills when the thread that starts it ends.
+    """The argv for a process that the kernel kills when the thread that started it ends.
 
-    Set from inside, because code between fork and exec is not safe in a process with threads.
+    The setting is made by the process itself, because code between fork and exec is unsafe in a process with
+    threads.
     """
     return [sys.executable, "-ISc", _BIND, str(os.getpid())] + argv
 
 
 class Lifeline(object):
-    """Ends the whole group: at once, at the absolute deadline, or after too long a silence."""
+    """Kills the whole process group: on request, at the absolute deadline, or after too long a silence."""
 
     def __init__(self, outlet):
         # type: (LineWriter) -> None
@@ -45,7 +49,7 @@ class Lifeline(object):
 
     def take_group(self):
         # type: () -> None
-        """Be the leader of a group of our own, and let a signal end us without any code of ours."""
+        """Become the leader of a process group, and let signals end it without running any Python code."""
         try:
             os.setsid()
         except OSError:
@@ -54,7 +58,7 @@ class Lifeline(object):
 
     def end_at(self, deadline):
         # type: (float) -> None
-        """End everything at `deadline` (monotonic seconds), whatever hangs then."""
+        """Kill everything at `deadline` (monotonic seconds), whatever hangs then."""
 
         def wait():
             # type: () -> None
@@ -70,7 +74,7 @@ class Lifeline(object):
 
     def cut(self, reason):
         # type: (str) -> NoReturn
-        """SIGKILL for the group, ourselves with it."""
+        """Send SIGKILL to the group, including this process."""
         others = group_members()
         _remove_shared_memory(others)
         self._outlet.last_word(reason)
@@ -80,7 +84,7 @@ class Lifeline(object):
 
     def leave(self, reason):
         # type: (str) -> NoReturn
-        """In order: what is left of the group is killed, and we state goodbye and exit with 0."""
+        """Exit in order: kill the rest of the group, send the farewell line, and exit with 0."""
         end_others()
         self._outlet.last_word(reason)
         os._exit(0)
@@ -88,7 +92,7 @@ class Lifeline(object):
 
 def end_others():
     # type: () -> None
-    """SIGKILL for whatever is in our group beside ourselves."""
+    """Send SIGKILL to the other processes of the group."""
     for _ in range(3):  # a process that is being made while we look is met the next time
         others = group_members()
         if not others:
@@ -101,9 +105,9 @@ def end_others():
 
 def group_members():
     # type: () -> list[int]
-    """The other live processes of our group.
+    """The other running processes of the group.
 
-    Empty where /proc does not report, and where we lead no group.
+    Empty if /proc is unreadable, or if this process leads no group.
     """
     me = os.getpid()
     if os.getpgrp() != me:
@@ -135,7 +139,7 @@ def _wait_until_gone(members):
 
 def _remove_shared_memory(members):
     # type: (list[int]) -> None
-    """Segments that NCCL ranks have made for each other and not yet unlinked themselves."""
+    """Remove shared-memory segments that NCCL ranks made for each other and have not unlinked."""
 
     def remove():
         # type: () -> None

@@ -1,4 +1,4 @@
-"""Our side of the talk with the conductor: JSON lines out, and the last one even when nobody reads."""
+"""The launcher's output to the conductor: JSON lines; the last one is sent even if nobody reads."""
 
 import json
 import os
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 START_MARK = "GPUWATCHP"
 MAX_TEXT = 300
-"""Of a name or a sentence in a line of ours."""
+"""Maximum length of a name or a sentence in a line."""
 MAX_LINE = 1 << 20
-"""Of a line that the worker states."""
+"""Maximum length of a line from the worker."""
 _LAST_WORD_S = 0.2
 
 
@@ -27,22 +27,22 @@ class LineWriter(object):
 
     def begin(self, nonce):
         # type: (str) -> None
-        """Mark the end of whatever a login shell has printed."""
+        """Mark the end of what a login shell may have printed."""
         self.write("\n{} {}\n".format(START_MARK, nonce).encode("ascii"))
 
     def emit(self, kind, **facts):
         # type: (str, Any) -> None
-        """One line of `protocol`; facts that are None are left out."""
+        """Write one line of `protocol`; facts that are None are left out."""
         self.write(_line(kind, facts))
 
     def note(self, text):
         # type: (str) -> None
-        """Something a person should know."""
+        """Send a note for the user."""
         self.emit("note", text=text[: 4 * MAX_TEXT])
 
     def write(self, data):
         # type: (bytes) -> None
-        """Write all of it; waits while nobody reads.
+        """Write all of it; blocks while nobody reads.
 
         Raises:
             OSError: nobody listens any more.
@@ -54,7 +54,7 @@ class LineWriter(object):
 
     def last_word(self, reason):
         # type: (str) -> None
-        """State why we leave, if that can be written without waiting."""
+        """Send the reason for leaving, if that is possible without blocking."""
         line = _line("leaving", {"reason": reason[:MAX_TEXT]})
         if not self._lock.acquire(timeout=_LAST_WORD_S):
             return

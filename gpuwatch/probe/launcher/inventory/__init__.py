@@ -1,1 +1,1 @@
-"""What a node has: interpreters, GPUs, networks, ports, counters."""
+"""The inventory of a node: interpreters, GPUs, networks, ports, counters."""

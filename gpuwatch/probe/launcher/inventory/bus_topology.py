@@ -1,4 +1,4 @@
-"""Where GPUs and RDMA ports sit on this node's buses, and which ports NCCL is instructed to use."""
+"""The positions of GPUs and RDMA ports on the node's buses, and the ports that NCCL's settings select."""
 
 import os
 import re
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 NCCL_SETTINGS = ("NCCL_IB_HCA", "NCCL_IB_DISABLE", "NCCL_NET", "NCCL_TOPO_FILE")
 NCCL_FILES = ("/etc/nccl.conf", "~/.nccl.conf")
-"""Read by NCCL itself, the later one over the earlier; the environment is over both."""
+"""Files that NCCL reads, the later one over the earlier; the environment takes precedence over both."""
 _BUS_ID = re.compile(r"([0-9a-f]+):([0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f])$")
 
 
 def of_gpu(bus_id, sys="/sys"):
     # type: (str | None, str) -> dict[str, Any]
-    """`pci_path` and `numa` of a GPU by its bus id as NVML writes it (00000000:1B:00.0)."""
+    """Return `pci_path` and `numa` of a GPU by its bus id as NVML writes it (00000000:1B:00.0)."""
     match = _BUS_ID.match((bus_id or "").lower())
     if match is None:
         return {}
@@ -28,13 +28,13 @@ def of_gpu(bus_id, sys="/sys"):
 
 def of_port(device, sys="/sys"):
     # type: (str, str) -> dict[str, Any]
-    """The same of an RDMA device; empty where it is no PCI device (a software one)."""
+    """The same for an RDMA device; empty for one without PCI (a software device)."""
     return _place(os.path.join(sys, "class/infiniband", device, "device"), sys)
 
 
 def nccl_settings(environ, files=NCCL_FILES):
     # type: (dict[str, str], tuple[str, ...]) -> dict[str, str]
-    """What of NCCL's settings states over which ports it goes, for ranks with this environment."""
+    """NCCL's settings that select its ports, for ranks with this environment."""
     found = {}  # type: dict[str, str]
     for name in files:
         for line in (read_text(os.path.expanduser(name)) or "").splitlines():

@@ -1,4 +1,4 @@
-"""Counters of this node that indicate a bad link: read before and after a measurement."""
+"""Counters of this node that indicate a bad link; read before and after a measurement."""
 
 import os
 import time
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gpuwatch.probe.launcher.inventory.gpus import Gpus  # noqa: F401 - used in type comments
 
 PATIENCE_S = 3.0
-"""For the firmware of cards, which may hang."""
+"""Seconds to wait for the cards' firmware, which may hang."""
 MAX_NICS = 64
 _NIC = ("rx_errors", "tx_errors", "rx_dropped", "tx_dropped")
 _TCP = {
@@ -25,7 +25,7 @@ _TCP = {
 
 
 class CounterReader(object):
-    """Reads them again and again; what hung once is asked again when it has come back."""
+    """Reads them repeatedly; a query that hung is repeated after it has returned."""
 
     def __init__(self, gpus, proc="/proc", sys="/sys"):
         # type: (Gpus, str, str) -> None
@@ -36,7 +36,10 @@ class CounterReader(object):
 
     def read(self):
         # type: () -> dict[str, float]
-        """By the names of `protocol.Counters`; what cannot be had within the patience is left out."""
+        """Read the counters, by the names of `protocol.Counters`.
+
+        What is not available in time is left out.
+        """
         deadline = time.monotonic() + PATIENCE_S
         self._ports.start()
         values = tcp(self._proc)
@@ -49,7 +52,7 @@ class CounterReader(object):
 
 def tcp(proc):
     # type: (str) -> dict[str, float]
-    """`tcp:retransmits` and `tcp:timeouts` of this network namespace."""
+    """Read `tcp:retransmits` and `tcp:timeouts` of this network namespace."""
     values = {}  # type: dict[str, float]
     for head, (path, wanted) in _TCP.items():
         rows = [
@@ -67,7 +70,10 @@ def tcp(proc):
 
 def nics(sys):
     # type: (str) -> dict[str, float]
-    """`nic:eth0:rx_errors` and so on of every interface but loopback; of too many, those of containers go."""
+    """Read `nic:eth0:rx_errors` and so on of every interface except loopback.
+
+    If there are too many, not those of containers.
+    """
     root = os.path.join(sys, "class/net")
     found = sorted((name for name in names(root) if name != "lo"), key=is_plumbing)
     values = {}  # type: dict[str, float]

@@ -1,6 +1,8 @@
-"""What the ranks' interpreter is started with: the training job's environment where there is one, no traces.
+"""The environment of the ranks' interpreter.
 
-What torch and NCCL are to do is set by the worker itself (`work.rank_environment`).
+The training job's if there is one, without options that leave files.
+
+The settings for torch and NCCL are made by the worker itself (`ranks.rank_environment`).
 """
 
 import os
@@ -13,18 +15,18 @@ SETTINGS = {
     "PYTHONIOENCODING": "utf-8:replace",
 }
 REMOVED = ("PYTHONSTARTUP", "PYTHONINSPECT", "NCCL_TOPO_DUMP_FILE", "NCCL_GRAPH_DUMP_FILE")
-"""What writes files, or keeps an interpreter from ending."""
+"""Variables that write files, or keep an interpreter from ending."""
 
 _PLACES = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "CONDA_PREFIX")
 _FABRIC = ("NCCL_", "FI_", "UCX_", "SHARP_")
-"""How the job's ranks reach each other: that is what is to be measured."""
+"""Settings of how the job's ranks communicate, which the probe must measure."""
 
 
 def of_process(environ, folder):
     # type: (bytes, str | None) -> dict[str, str]
     """The part of a training process's environment that its torch and its fabric need.
 
-    `folder` is its working folder, from which relative entries of PYTHONPATH are seen.
+    `folder` is its working folder, which relative entries of PYTHONPATH refer to.
     """
     found = {}  # type: dict[str, str]
     for entry in environ.split(b"\0"):
@@ -40,7 +42,7 @@ def of_process(environ, folder):
 
 def like_process(found):
     # type: (dict[str, str]) -> dict[str, str]
-    """Our own environment with that of a training process in its place (`of_process`)."""
+    """This process's environment with the training process's variables over it (`of_process`)."""
     replaced = _PLACES[1:]
     own = {
         key: value for key, value in os.environ.items() if key not in replaced and not key.startswith(_FABRIC)
@@ -50,5 +52,5 @@ def like_process(found):
 
 def without_traces(environ):
     # type: (dict[str, str]) -> dict[str, str]
-    """The same without what a rank of ours must not inherit, and with our settings."""
+    """The same without variables that a rank must not inherit, and with the probe's settings."""
     return dict({key: value for key, value in environ.items() if key not in REMOVED}, **SETTINGS)

@@ -1,6 +1,6 @@
-"""The GPUs as NVML reports them, asked in threads: one that hangs is named, and delays nobody.
+"""The GPUs as NVML reports them, queried in threads: one that hangs is reported and delays nothing.
 
-CUDA is not touched, so that the ranks can be forked before anybody does.
+CUDA is not used, so that the ranks can be forked before anything initialises it.
 """
 
 import time
@@ -20,7 +20,7 @@ MAX_PROBED_GPUS = 64
 
 
 class Card(object):
-    """One GPU: what was learnt of it, and why it is no use."""
+    """One GPU: its values, and why it is unusable."""
 
     def __init__(self, nvml, index):
         # type: (Nvml, int) -> None
@@ -32,11 +32,11 @@ class Card(object):
         self.health = None  # type: SlowTier | None
         self.lost = None  # type: str | None
         self.busy = None  # type: Background | None
-        """The last question, which may never be answered."""
+        """The last query, which may never return."""
 
     def ask(self, question):
         # type: (Callable[[Card], dict[str, Any]]) -> bool
-        """Begin a question in a thread of its own; False while the one before still hangs."""
+        """Start a query in a thread of its own; False while the previous one hangs."""
 
         def answer():
             # type: () -> object
@@ -53,7 +53,7 @@ class Card(object):
 
     def answer(self, deadline):
         # type: (float) -> dict[str, Any] | None
-        """What the last question brought, waiting until `deadline` (monotonic); None when it did not."""
+        """The result of the last query, waiting until `deadline` (monotonic); None if it did not return."""
         if self.busy is None or not self.busy.wait(deadline):
             return None
         found = self.busy.answer()
@@ -61,7 +61,7 @@ class Card(object):
 
     def trouble(self):
         # type: () -> str
-        """In words why there is no answer."""
+        """Why there is no answer, in words."""
         if self.lost is not None:
             return "GPU {}: {}".format(self.index, self.lost)
         stuck = self.asker.slot.in_call_for(time.monotonic())
@@ -84,13 +84,16 @@ class Gpus(object):
 
     def inventory(self, deadline):
         # type: (float) -> tuple[list[dict[str, Any]], list[str]]
-        """Dicts with the keys of `protocol.InventoryGpu`, without user names; and what could not be read."""
+        """Return dicts with the keys of `protocol.InventoryGpu`, without user names.
+
+        And what could not be read.
+        """
         notes = self._opened(deadline)
         return self._all(self._describe, deadline, notes), notes
 
     def counters(self, deadline):
         # type: (float) -> dict[str, float]
-        """The part of `protocol.Counters` that the GPUs report; what does not answer in time is left out."""
+        """The GPUs' part of `protocol.Counters`; a GPU that does not answer in time is left out."""
         values = {}  # type: dict[str, float]
         for found in self._all(_counters, deadline, []):
             values.update(found)
@@ -109,7 +112,7 @@ class Gpus(object):
 
     def _opened(self, deadline):
         # type: (float) -> list[str]
-        """Load NVML and list the GPUs; the reason where that does not work."""
+        """Load NVML and list the GPUs; return the reason if that fails."""
         self._opening.start()
         if not self._opening.wait(deadline):
             stuck = self._slot.in_call_for(time.monotonic())

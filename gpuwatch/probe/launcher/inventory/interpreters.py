@@ -1,4 +1,4 @@
-"""The interpreter that will run the ranks: candidates are asked for their torch, which is not imported."""
+"""Selects the interpreter that will run the ranks: candidates report their torch, which is not imported."""
 
 import glob
 import json
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from typing import Any, Iterable, Iterator  # noqa: F401 - used in type comments
 
 OLDEST = (3, 8)
-"""Of the ranks' Python; the launcher itself runs on 3.6."""
+"""The oldest Python for the ranks; the launcher itself runs on 3.6."""
 ASK_S = 10.0
-"""For one interpreter: a cold network file system is slow."""
+"""Seconds per interpreter: a cold network file system is slow."""
 ASK_ALL_S = 25.0
 MAX_TRIED = 32
 _MARK = "GPUWATCHP torch "
@@ -60,7 +60,7 @@ _PLACES = (
 
 
 class Interpreter(object):
-    """One that could run the ranks: how it is started, and why it is looked at."""
+    """A candidate: how it is started, and why it is considered."""
 
     def __init__(self, why, python, activate=None, environ=None):
         # type: (str, str, str | None, dict[str, str] | None) -> None
@@ -70,13 +70,13 @@ class Interpreter(object):
         """A shell line to run before it, in a login shell."""
         self._environ = environ
         self.real = None  # type: str | None
-        """`sys.executable`, once it has been asked."""
+        """`sys.executable`, after it was queried."""
         self.torch = None  # type: str | None
 
     @property
     def name(self):
         # type: () -> str
-        """For a person."""
+        """The name for messages."""
         return "{} ({})".format(clean(self.python, MAX_TEXT), self.why)
 
     def environ(self):
@@ -86,10 +86,10 @@ class Interpreter(object):
 
     def argv(self, code, streams):
         # type: (str, tuple[int, int]) -> list[str]
-        """What runs a Python text with `streams` (inherited descriptors) as its stdin and stdout.
+        """The argv that runs a Python text with `streams` (inherited descriptors) as its stdin and stdout.
 
-        What the shell line prints goes to the shell's own stdout, and it reads the shell's own stdin. The
-        settings are made again after it, so that it cannot change them.
+        The shell line uses the shell's own stdin and stdout. The settings are made again after it, so that it
+        cannot change them.
         """
         if self.activate is None:
             return bound([self.python, "-u", "-c", code])
@@ -107,7 +107,7 @@ class Interpreter(object):
 
     def same(self):
         # type: () -> tuple[object, ...]
-        """Equal for two that would be started alike."""
+        """A key that is equal for two candidates that would be started in the same way."""
         environ = self._environ or {}
         # the names of one file in one folder; in another folder the same file may be that of a venv
         return (
@@ -122,7 +122,7 @@ class Interpreter(object):
 
 def configured(python, activate):
     # type: (str | None, str | None) -> list[Interpreter]
-    """Of the hosts file."""
+    """The candidates from the hosts file."""
     if activate:
         return [Interpreter("activate", python or "python3", activate)]
     return [Interpreter("hosts file", os.path.expanduser(python))] if python else []
@@ -130,7 +130,7 @@ def configured(python, activate):
 
 def installed():
     # type: () -> Iterator[Interpreter]
-    """On PATH, where such things are usually put, and what a login shell finds."""
+    """Candidates on PATH, in the usual places, and in a login shell."""
     yield Interpreter("the launcher's own", sys.executable)
     for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
         folder = os.environ.get(variable)
@@ -149,7 +149,7 @@ def installed():
 
 def choose(candidates):
     # type: (Iterable[Interpreter]) -> tuple[Interpreter | None, list[str]]
-    """The first that has torch, asked; and of those before it why they will not do."""
+    """The first candidate with torch; and why those before it were rejected."""
     tried = []  # type: list[str]
     seen = set()  # type: set[tuple[object, ...]]
     until = time.monotonic() + ASK_ALL_S
@@ -170,7 +170,7 @@ def choose(candidates):
 
 def ask(one, patience_s):
     # type: (Interpreter, float) -> str | None
-    """Learn its version and its torch; why it will not do, or None."""
+    """Query its version and its torch; return why it is rejected, or None."""
     if one.activate is None and shutil.which(one.python) is None:
         return "it is not there"
     answer, answering = os.pipe()

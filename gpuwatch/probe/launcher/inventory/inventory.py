@@ -1,4 +1,4 @@
-"""The preflight: what this node has, before anything is started on it."""
+"""The preflight: the inventory of this node, before anything is started on it."""
 
 import os
 import socket
@@ -19,14 +19,17 @@ if TYPE_CHECKING:
     from gpuwatch.probe.launcher.inventory.interpreters import Interpreter  # noqa: F401 - used in type comments
 
 NVML_S = 12.0
-"""For NVML and all GPUs together; without persistence mode the driver wakes each of them first."""
+"""Seconds for NVML and all GPUs together.
+
+Without persistence mode the driver initialises each of them first.
+"""
 PORTS_S = 3.0
 MAX_NOTES = 32
 _PORT = ("device", "port", "state", "link_layer", "rate_gbps")
 
 
 class InventoryReader(object):
-    """Looks once; afterwards `interpreter` is what runs the ranks, or None."""
+    """Takes one inventory; afterwards `interpreter` is the one for the ranks, or None."""
 
     def __init__(self, gpus, python, activate, proc="/proc"):
         # type: (Gpus, str | None, str | None, str) -> None
@@ -38,7 +41,7 @@ class InventoryReader(object):
 
     def look(self):
         # type: () -> dict[str, Any]
-        """A dict with the keys of `protocol.NodeInventory`."""
+        """Return a dict with the keys of `protocol.NodeInventory`."""
         now = time.monotonic()
         ports = Background(lambda: PortReader().read(), "infiniband")
         ports.start()
@@ -69,7 +72,7 @@ class InventoryReader(object):
 
     def _candidates(self, rows, refused):
         # type: (list[dict[str, Any]], list[str]) -> Iterator[Interpreter]
-        """In the order of preference; where the hosts file states how to activate, nothing else is right."""
+        """The candidates in order of preference; if the hosts file has an activation line, only that one."""
         for one in interpreters.configured(self._python, self._activate):
             yield one
         if self._activate:
@@ -92,7 +95,7 @@ def _processes(gpus, proc):
 
 def _name_users(gpus, rows, proc):
     # type: (list[dict[str, Any]], list[dict[str, Any]], str) -> None
-    """State who the users of the GPUs are, as far as they can be seen from here."""
+    """Add the names of the users of the GPUs, as far as they are visible from here."""
     by_pid = {row["pid"]: row for row in rows}
     for gpu in gpus:
         for user in gpu["users"]:
@@ -113,7 +116,7 @@ def _ports(found):
 
 def _cpus():
     # type: () -> int | None
-    """Those that we may use."""
+    """The number of CPUs that this process may use."""
     try:
         return len(os.sched_getaffinity(0))
     except (AttributeError, OSError):

@@ -1,4 +1,4 @@
-"""The interfaces of this node with their addresses, as the kernel's rtnetlink reports them (rtnetlink(7))."""
+"""The node's network interfaces with their addresses, from the kernel's rtnetlink (rtnetlink(7))."""
 
 import os
 import socket
@@ -23,9 +23,10 @@ _LOOPBACK = [{"name": "lo", "address": "127.0.0.1", "prefix": 8}]  # type: list[
 
 def read(sys="/sys"):
     # type: (str) -> list[dict[str, Any]]
-    """One dict an address with the keys of `protocol.InventoryNic`, loopback too, link-local IPv6 not.
+    """One dict per address with the keys of `protocol.InventoryNic`.
 
-    Where the kernel has no rtnetlink (macOS), loopback alone.
+    Loopback is included, link-local IPv6 is not. If the kernel has no rtnetlink (macOS), only loopback is
+    returned.
     """
     try:
         found = list(_addresses())

@@ -1,4 +1,4 @@
-"""The interpreters of the training processes that run here: theirs is the torch that matters."""
+"""The interpreters of the training processes on this node: the probe should use the same torch."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable, Iterator  # noqa: F401 - used in type comments
 
 MAX_INTERPRETERS = 4
-"""Different interpreters of training processes that are asked."""
+"""Maximum number of different interpreters that are queried."""
 _PATIENCE_S = 2.0
 _MAX_MAPS = 1 << 22
 _MAX_ENVIRON = 1 << 20
@@ -22,12 +22,12 @@ _MAX_ENVIRON = 1 << 20
 
 def interpreters(proc, rows, tried):
     # type: (str, list[dict[str, Any]], list[str]) -> Iterator[Interpreter]
-    """Of the processes on a GPU, then of other ranks, then of whatever has libtorch mapped.
+    """Candidates from processes on a GPU, then from other ranks, then from any with libtorch mapped.
 
     Args:
-        proc: Where processes are looked for, /proc.
+        proc: The process file system, /proc.
         rows: Processes with the keys of `wire.Process`, those on a GPU first.
-        tried: Gets the reason of each process whose interpreter cannot be used.
+        tried: Receives the reason for each process whose interpreter cannot be used.
     """
     known = [row["pid"] for row in rows if row.get("name") != "?"]
     found = set()  # type: set[tuple[object, ...]]
@@ -42,7 +42,7 @@ def interpreters(proc, rows, tried):
 
 def script(proc, pid):
     # type: (str, int) -> str
-    """`train.py` of `python -u train.py`, the module of `python -m`, else its first word or its name."""
+    """`train.py` of `python -u train.py`, the module of `python -m`, else the first word or process name."""
     words = (read_bytes(os.path.join(proc, str(pid), "cmdline"), 16384) or b"").split(b"\0")
     names = [word.decode("utf-8", "replace") for word in words]
     for before, name in zip(names, names[1:]):  # noqa: B905 - strict= needs 3.10
@@ -72,7 +72,7 @@ def _looked_into(proc, pid, tried):
 
 
 class _TrainerProcess(object):
-    """What one process states about its interpreter. Reading it may block."""
+    """What one process shows about its interpreter. Reading it may block."""
 
     def __init__(self, proc, pid):
         # type: (str, int) -> None
@@ -93,7 +93,7 @@ def _python(folder, exe, environ):
     # type: (str, str, dict[str, str]) -> str | None
     """The path that starts this interpreter in its own environment.
 
-    /proc/PID/exe leads past the links of a venv, so the other names of the same file come first.
+    /proc/PID/exe bypasses the links of a venv, so the other names of the same file are tried first.
     """
     first = (read_bytes(folder + "/cmdline", 4096) or b"").split(b"\0")[0].decode("utf-8", "surrogateescape")
     names = [first] if os.path.isabs(first) else []
@@ -123,7 +123,7 @@ def _same_file(one, other):
 
 def _with_torch(proc):
     # type: (str) -> list[int]
-    """Python processes that have libtorch mapped, as far as they let us look."""
+    """Python processes with libtorch mapped, as far as permissions allow."""
     names = {pid: read_stat(proc, pid) for pid in pids(proc) if pid != os.getpid()}
     asked = {
         pid: _maps_of(proc, pid)

@@ -1,1 +1,1 @@
-"""The nodes of a probe: what is shipped, the lines to them, a simulated one."""
+"""The nodes of a probe: what is sent to them, the connections, a simulated node."""

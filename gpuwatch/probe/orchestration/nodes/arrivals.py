@@ -1,4 +1,4 @@
-"""Who has imported torch, come to the store and joined, and how long the next of them is waited for. Pure."""
+"""Tracks which ranks have imported torch, reached the store and joined, and how long to wait. Pure."""
 
 from __future__ import annotations
 
@@ -7,27 +7,30 @@ from collections.abc import Iterable, Mapping
 from gpuwatch.probe.results import Seat
 
 IMPORT_S = 120.0
-"""Importing torch from a cold network file system takes a minute."""
+"""Seconds: importing torch from a cold network file system takes a minute."""
 MARGIN_S = 5.0
-"""Beyond the time that the ranks grant each other: they report better who is missing."""
+"""Seconds beyond the limit of the ranks themselves, which report better who is missing."""
 JOIN_S = 120.0
-"""For the group of all and its first collective, each within the time limit of a step."""
+"""Seconds for the group of all ranks and its first collective, each within the time limit of a step."""
 RANKS_WAIT_S = 2 * IMPORT_S
-"""What the ranks grant each other to come: longer than anybody here does, so that the late one is named."""
+"""Seconds that the ranks wait for each other.
+
+Longer than the conductor does, so that a late rank is named.
+"""
 WAITS_FOR_DISK = "D"
-"""A state of a process in /proc: what it reads does not come."""
+"""The process state in /proc of a worker that waits for a disk."""
 
 
 class Arrivals:
-    """The ranks on their way into the group."""
+    """The ranks that are joining the group."""
 
     def __init__(self, seats: Iterable[Seat], began: float, timeout_s: float) -> None:
-        """Nobody has come yet.
+        """Start without any arrival.
 
         Args:
             seats: All ranks.
-            began: Now, of the conductor's clock.
-            timeout_s: Of one collective or pair.
+            began: The current time of the conductor's clock.
+            timeout_s: For one collective or pair.
         """
         self._nodes = {seat.rank: seat.node for seat in seats}
         self._timeout_s = timeout_s
@@ -37,10 +40,10 @@ class Arrivals:
         self.waiting = set(self._nodes)
         """Ranks that have not joined."""
         self.until = began + IMPORT_S + timeout_s
-        """Of the clock: when those that are late are given up."""
+        """When late ranks are given up (conductor's clock)."""
 
     def arrived(self, rank: int, now: float) -> None:
-        """A rank is at the store: its node has imported torch."""
+        """Record that a rank is at the store: its node has imported torch."""
         self._on_the_way.discard(rank)
         self._importing.pop(self._nodes.get(rank, ""), None)
         if not self._on_the_way:
@@ -49,14 +52,14 @@ class Arrivals:
             self.until = min(self.until, now + self._timeout_s + MARGIN_S)
 
     def joined(self, rank: int) -> None:
-        """A rank is in the group."""
+        """Record that a rank is in the group."""
         self.waiting.discard(rank)
 
     def late(self, now: float, states: Mapping[str, str | None]) -> tuple[list[int], str]:
-        """Those that hold the others up, and what to state about them.
+        """The ranks that delay the others, and the text about them.
 
         Args:
-            now: Of the clock.
+            now: The current time.
             states: Node -> the state of its worker in /proc.
         """
         words = f"did not join within {now - self._began:.0f} s"

@@ -1,4 +1,4 @@
-"""The way to a real node: the launcher travels over one of the plan's own dialers."""
+"""The connection to a real node: the launcher is started over one of the plan's own dialers."""
 
 from __future__ import annotations
 
@@ -25,18 +25,20 @@ from gpuwatch.wire.codec import decode_strictly
 READ_BYTES = 64 * 1024
 LINES_PER_S = 2_000.0
 LINES_BURST = 20_000.0
-"""A node with 16 ranks states about 200 lines a second when every step takes 0.1 s."""
+"""Limit: a node with 16 ranks sends about 200 lines per second if every step takes 0.1 s."""
 BAD_LINES = 20
-"""So many lines that are none, and the node is given up."""
+"""A node is given up after this many invalid lines."""
 CLOSE_S = 2.0
 WHAT = "probe"
 BEAT_S = 5.0
-"""An empty line goes out so often, by which the launcher knows that we are still here."""
+"""Interval of the empty lines that show the launcher that the conductor is alive."""
 SILENCE_S = 30.0
-"""For the launcher: it ends everything when it has received nothing for so long (a cable was pulled)."""
+"""The launcher ends everything after this many seconds without any line (an unplugged cable)."""
 SILENT_BEATS = 9
-"""For us: a started launcher states something every 5 s. Counted in beats of ours, because a cockpit that
-slept has not listened."""
+"""A started launcher sends a line every 5 s.
+
+Counted in heartbeats, because a process that was suspended has not listened.
+"""
 MAX_LINE_BYTES = 1 << 20
 """A preflight of a node with 16 GPUs and their processes is about 10 kB."""
 SENTENCES = ("error", "reason", "text")
@@ -44,7 +46,7 @@ SENTENCES = ("error", "reason", "text")
 
 
 class TalkError(ValueError):
-    """A line that no worker writes; the message is safe to show."""
+    """Raised for an invalid line; the message is safe to show."""
 
 
 _decoder: msgspec.json.Decoder[AnyNodeMessage] = msgspec.json.Decoder(AnyNodeMessage)
@@ -52,7 +54,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def decode_message(line: bytes | None) -> AnyNodeMessage:
-    """Decode one line of a launcher; None is one that was too long to be kept.
+    """Decode one line of a launcher; None stands for a line that was too long.
 
     Raises:
         TalkError: too long, not JSON, of an unknown kind, or a field of the wrong type.
@@ -63,19 +65,22 @@ def decode_message(line: bytes | None) -> AnyNodeMessage:
 
 
 def without_secrets(message: AnyNodeMessage) -> AnyNodeMessage:
-    """A message whose sentences, which quote what processes print, have their secrets masked."""
+    """The message with secrets masked in its sentences, which quote the output of processes."""
     sentences = {name: getattr(message, name, None) for name in SENTENCES}
     quoted = {name: masked(text) for name, text in sentences.items() if isinstance(text, str)}
     return msgspec.structs.replace(message, **quoted) if quoted else message
 
 
 def encode_order(order: AnyOrder) -> bytes:
-    """Encode an order as one line, newline included."""
+    """Encode an order as one line, including the newline."""
     return _encoder.encode(order) + b"\n"
 
 
 class CarrierLine:
-    """Implements `line.NodeLine`: one thread reads, one writes, and nobody else ever waits for the node."""
+    """Implements `node_line.NodeLine`.
+
+    One thread reads, one writes, and no other thread blocks on the node.
+    """
 
     def __init__(
         self,
@@ -86,14 +91,14 @@ class CarrierLine:
         *,
         beat_s: float = BEAT_S,
     ) -> None:
-        """Hold what is needed; nothing is dialled before `open`.
+        """Create the connection without opening it.
 
         Args:
             spec: The node.
             dialer: Opens the carrier.
-            slots: Who may log in now; shared by the lines of a probe.
-            deadline_s: Everything on the node is killed so long after the start, whatever happens.
-            beat_s: An empty line goes out when nothing else did for so long.
+            slots: Limits simultaneous logins; shared by the connections of a probe.
+            deadline_s: Everything on the node is killed this long after the start.
+            beat_s: Interval of empty lines while nothing else is sent.
         """
         self.node = spec.name
         self.labels: Mapping[str, str] = spec.labels
@@ -109,11 +114,11 @@ class CarrierLine:
         self._started = False
         self._left: str | None = None
         self._silent_beats = 0
-        """Beats of ours since its last line."""
+        """Heartbeats since its last line."""
         self._reader: threading.Thread | None = None
 
     def open(self, receive: OnMessage) -> None:
-        """Dial, start the launcher and read until the end, in a thread of its own."""
+        """Connect, start the launcher and read until the end, in a separate thread."""
         self._reader = threading.Thread(
             target=self._run, args=(receive,), name=f"probe {self.node}", daemon=True
         )
@@ -221,7 +226,7 @@ class CarrierLine:
 
 
 class _Words:
-    """Bytes to what was stated, within bounds."""
+    """Decodes received bytes into messages, with limits."""
 
     def __init__(self) -> None:
         self._lines = LineSplitter(MAX_LINE_BYTES)
@@ -229,7 +234,7 @@ class _Words:
         self._bad = 0
 
     def of(self, data: bytes) -> Iterator[AnyNodeMessage]:
-        """What the next bytes state.
+        """Yield the messages in the next bytes.
 
         Raises:
             StreamError: too much, or too much of what is no line of a launcher.

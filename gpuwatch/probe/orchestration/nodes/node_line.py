@@ -1,4 +1,4 @@
-"""One node as the conductor sees it: orders go there, what is stated there comes back."""
+"""One node as the conductor sees it: it receives orders and sends messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuwatch.probe.protocol import AnyNodeMessage, AnyOrder
 
 @dataclass(frozen=True)
 class Lost:
-    """The last word of a line: this node states no more."""
+    """The last message of a connection: the node sends nothing more."""
 
     reason: str
     """One sentence, safe to show."""
@@ -19,23 +19,29 @@ class Lost:
 
 Received: TypeAlias = AnyNodeMessage | Lost
 OnMessage: TypeAlias = Callable[[str, Received], None]
-"""(node, what was stated), from any thread; must not block."""
+"""Called with (node, message), from any thread; must not block."""
 
 
 class NodeLine(Protocol):
-    """The way to one node's launcher."""
+    """The connection to one node's launcher."""
 
     node: str
     labels: Mapping[str, str]
 
     def open(self, receive: OnMessage) -> None:
-        """Connect and start the launcher; returns at once. `Lost` is the last word, also after a failure."""
+        """Connect and start the launcher; returns at once.
+
+        `Lost` is the last message, also after a failure.
+        """
         ...
 
     def send(self, order: AnyOrder) -> bool:
-        """Hand an order over without waiting; False when nobody is there to take it."""
+        """Send an order without waiting; False if there is no launcher."""
         ...
 
     def close(self) -> None:
-        """End the launcher and all that it started, within 2 s. Safe to call twice, from any thread."""
+        """End the launcher and everything that it started, within 2 s.
+
+        May be called twice, from any thread.
+        """
         ...

@@ -1,4 +1,4 @@
-"""The nodes of a probe together: they are opened, reported, received in one queue, and ended at once."""
+"""All nodes of a probe: they are opened together, feed one queue, and are ended together."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ CLOSE_S = 2.0
 
 
 class CancelledError(Exception):
-    """The person wants no more of it."""
+    """Raised after the user has cancelled."""
 
 
 @dataclass(frozen=True)
 class Confirmed:
-    """The person has agreed to what was announced."""
+    """The user has confirmed the plan."""
 
 
 @dataclass(frozen=True)
 class RetestAsked:
-    """The person wants these pairs measured again, alone."""
+    """The user wants these pairs measured again, alone."""
 
     pairs: tuple[tuple[int, int], ...]
 
@@ -35,7 +35,7 @@ UserAnswer: TypeAlias = Confirmed | RetestAsked
 
 
 class NodePool:
-    """Received and reported by the conductor's thread alone; `ask` and `cancel` come from any thread."""
+    """Used by the conductor's thread alone; only `ask` and `cancel` may be called from any thread."""
 
     def __init__(self, lines: Sequence[NodeLine], clock: Callable[[], float] = time.monotonic) -> None:
         self._lines = {line.node: line for line in lines}
@@ -52,12 +52,12 @@ class NodePool:
             line.open(lambda node, message: self._received.put((node, message)))
 
     def send(self, nodes: Iterable[str], order: AnyOrder) -> None:
-        """Give these nodes the same order; one that has gone yields `Lost`."""
+        """Send these nodes the same order; one that is gone yields `Lost`."""
         for node in nodes:
             self._lines[node].send(order)
 
     def receive(self, until: float) -> tuple[str, Received] | None:
-        """The next word of a node that takes part; None at `until` (of the clock).
+        """The next message of a node that takes part; None at `until` (conductor's clock).
 
         Raises:
             CancelledError: the person has cancelled.
@@ -74,7 +74,7 @@ class NodePool:
         return None
 
     def wait_for_user(self, until: float) -> UserAnswer | tuple[str, Received] | None:
-        """What the person asked for, or what a node states meanwhile; None at `until`.
+        """The user's request, or a node's message received before it; None at `until`.
 
         Raises:
             CancelledError: the person has cancelled.
@@ -92,27 +92,27 @@ class NodePool:
         return None
 
     def asked_retests(self) -> list[RetestAsked]:
-        """The retests that were asked for while something else was under way."""
+        """The retests that were requested during something else."""
         found = [each for each in self._asked if isinstance(each, RetestAsked)]
         self._asked = [each for each in self._asked if not isinstance(each, RetestAsked)]
         return found
 
     def await_end(self, until: float) -> None:
-        """Wait until every node that takes part has stated its last, or `until`."""
+        """Wait until every node that takes part has sent its last message, or `until`."""
         while self.present and self.receive(until) is not None:
             pass
 
     def ask(self, what: UserAnswer) -> None:
-        """Hand over what the person asks for."""
+        """Queue a request of the user."""
         self._received.put(what)
 
     def cancel(self) -> None:
-        """Wake whoever receives, with a CancelledError."""
+        """Make the receiver raise CancelledError."""
         self._cancelled.set()
         self._received.put(None)
 
     def dismiss(self, nodes: Iterable[str]) -> None:
-        """End these nodes; the others go on. Returns at once."""
+        """End these nodes; the others continue. Returns at once."""
         for node in list(nodes):
             self.present.pop(node, None)
             threading.Thread(target=self._lines[node].close, name="probe closing", daemon=True).start()

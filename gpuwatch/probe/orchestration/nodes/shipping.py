@@ -1,7 +1,7 @@
-"""How the launcher gets to a node and starts there: the loader's line, and what it reads first.
+"""Sends the launcher to a node and starts it: the loader's command line, and what it reads first.
 
-The modules travel under their own names, so that the launcher may import what the agent's modules know of a
-node. The worker's modules travel with them, and on from there to the interpreter that has torch.
+The modules keep their own names, so that the launcher can import the agent's modules. The worker's modules
+are sent along, for the interpreter that has torch.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LOG_READER = "gpuwatch.agent.logs"
 
 @dataclass(frozen=True)
 class ProbeWay:
-    """What is started on a node, and the nonce by which its start is known."""
+    """What is started on a node, and the nonce by which its start is recognised."""
 
     command: str
     first: bytes
@@ -44,14 +44,14 @@ def probe_way(
     silence_s: float | None = None,
     modules: Mapping[str, str] | None = None,
 ) -> ProbeWay:
-    """A launcher for one node.
+    """The launcher for one node.
 
     Args:
-        python: The node's interpreter by the hosts file; None: the first that is found.
-        activate: The shell line that makes torch's Python available, by the hosts file.
-        deadline_s: Everything on the node is killed after so long, whatever happens.
-        silence_s: The same when nothing, not even an empty line, was sent for so long; None: never.
-        modules: Module name -> source text that travels instead of or beside the installed one (tests).
+        python: The node's interpreter in the hosts file; None: the first that is found.
+        activate: The shell line in the hosts file that makes torch's Python available.
+        deadline_s: Everything on the node is killed after this time.
+        silence_s: The same after this time without any line, even an empty one; None: never.
+        modules: Module name -> source text that is sent instead of or beside the installed one (tests).
 
     Raises:
         CarrierError: `python` is no safe path.
@@ -74,10 +74,10 @@ def probe_way(
 
 
 def probe_bundle(config: Mapping[str, Any], modules: Mapping[str, str] | None = None) -> bytes:
-    """What the loader reads from stdin before the orders begin.
+    """What the loader reads from stdin before the orders.
 
     Args:
-        config: What `launcher.run` is given.
+        config: The config of `launcher.run`.
         modules: As for `probe_way`.
     """
     return framed(

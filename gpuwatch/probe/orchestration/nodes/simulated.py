@@ -1,8 +1,8 @@
-"""DEMO: simulated nodes that answer a probe as a cluster of H100 with NDR InfiniBand would, only sooner.
+"""DEMO: simulated nodes that answer a probe like a cluster of H100 with NDR InfiniBand, only faster.
 
-One node's port for one GPU runs at a quarter of its rate and counts symbol errors: a cable that wants to be
-seated anew. Everything follows from names and numbers, so two probes of one plan come alike. What the nodes
-*take* to answer is compressed; the times that they *report* are those of the model.
+One node's port for one GPU runs at a quarter of its rate and counts symbol errors, like a badly seated cable.
+Everything is derived from names and numbers, so two probes of one plan give the same results. The time that
+the nodes *take* is compressed; the times that they *report* are those of the model.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ from gpuwatch.probe.protocol import (
 SEED = 4
 GPU_NAME = "DEMO H100 80GB"
 BAD_GPU = 3
-"""The local rank whose InfiniBand port is bad, on the node three quarters down the plan."""
+"""The local rank with the bad InfiniBand port, on the node at three quarters of the plan."""
 BAD_SHARE = 0.26
 NVLINK, RAIL, ACROSS = 368e9, 48.6e9, 46.8e9
-"""Bytes per second of one pair: inside a node, over equal rails, over different ones."""
+"""Bytes per second of one pair: within a node, on the same rail, across rails."""
 NVLINK_US, IB_US = 6.2, 11.4
 HALF_BYTES = 12 << 20
-"""A collective of so many bytes reaches half of its peak."""
+"""A collective of this size reaches half of its peak."""
 HOP_S = 9e-6
 PEAK: dict[Collective, float] = {
     "all_reduce": 345e9, "all_gather": 331e9, "reduce_scatter": 327e9, "broadcast": 290e9, "all_to_all": 43e9,
@@ -66,22 +66,25 @@ CONNECT_S, REACH_S, START_S, STOP_S, COUNT_S = 0.9, 0.5, 1.6, 0.2, 0.05
 STEP_S = {"collective": 0.11, "bandwidth": 0.085, "latency": 0.05}
 CHECK_S = 0.4
 STAGGER_S = 0.9
-"""The nodes do not answer the first call together."""
+"""The nodes' first answers are spread over this many seconds."""
 
 
 class Simulation:
-    """The cluster: what is due, and one thread that states it. It ends with the last line."""
+    """The simulated cluster: a queue of due messages, and one thread that sends them.
+
+    It ends with the last connection.
+    """
 
     def __init__(self, names: Sequence[str], pace: float = 1.0) -> None:
-        """Make the nodes.
+        """Create the nodes.
 
         Args:
             names: The nodes, in the order of the plan.
-            pace: Seconds that a second of the simulation takes; 0: everything is answered at once.
+            pace: Real seconds per simulated second; 0: everything is answered at once.
         """
         self.names = list(names)
         self.bad = len(names) * 3 // 4 if len(names) > 1 else -1
-        """The node with the bad port, by its number."""
+        """The index of the node with the bad port."""
         self.pace = pace
         self.places: dict[int, tuple[int, int]] = {}
         """Rank -> (node, local rank)."""
@@ -92,18 +95,18 @@ class Simulation:
         self._partners: tuple[int, dict[int, tuple[int, int]]] = (-1, {})
 
     def line(self, node: str) -> SimulatedLine:
-        """The way to one of the nodes."""
+        """The connection to one of the nodes."""
         return SimulatedLine(self, self.names.index(node), node)
 
     def join(self) -> None:
-        """A line has opened; the first starts the thread."""
+        """Register an opened connection; the first starts the thread."""
         with self._changed:
             self._open += 1
             if self._open == 1 and self.pace:
                 threading.Thread(target=self._run, name="simulated probe", daemon=True).start()
 
     def leave(self, line: SimulatedLine) -> None:
-        """A line has closed: nothing of it is due any more."""
+        """Remove a closed connection and its due messages."""
         with self._changed:
             self._open -= 1
             self._due = [each for each in self._due if each[2] is not line]
@@ -111,7 +114,7 @@ class Simulation:
             self._changed.notify()
 
     def emit(self, line: SimulatedLine, message: Received, after_s: float) -> None:
-        """Let a node state something in a while."""
+        """Let a node send a message after a delay."""
         if not self.pace:
             line.speak(message)
             return
@@ -121,7 +124,7 @@ class Simulation:
             self._changed.notify()
 
     def partner(self, step: Step, rank: int) -> tuple[int, int] | None:
-        """The pair of a step that a rank is in."""
+        """The pair of a step that contains a rank."""
         if self._partners[0] != step.id:
             self._partners = step.id, {end: pair for pair in step.pairs for end in pair}
         return self._partners[1].get(rank)
@@ -139,7 +142,7 @@ class Simulation:
     # ---- the model
 
     def is_bad(self, rank: int) -> bool:
-        """Whether the rank's traffic takes the bad port."""
+        """True if the rank's traffic uses the bad port."""
         return self.places.get(rank) == (self.bad, BAD_GPU)
 
     def rate(self, src: int, dst: int) -> float:
@@ -150,12 +153,12 @@ class Simulation:
         return usual * share * (1.0 + 0.012 * noise(SEED, src, dst))
 
     def latency_s(self, src: int, dst: int) -> float:
-        """Seconds one way."""
+        """Seconds in one direction."""
         usual = NVLINK_US if self.places[src][0] == self.places[dst][0] else IB_US
         return usual * 1e-6 * (1.0 + 0.05 * noise(SEED, src, dst, 1))
 
     def collective_s(self, op: Collective, size: int) -> float:
-        """Seconds of one iteration: a start-up, and the bytes at a rate that grows with them."""
+        """Seconds of one iteration: a start-up time, and the bytes at a rate that grows with their number."""
         ranks = len(self.places)
         nodes = len({node for node, _ in self.places.values()})
         factor = {"all_reduce": 2 * (ranks - 1) / ranks, "broadcast": 1.0, "send_recv": 1.0}.get(
@@ -168,7 +171,7 @@ class Simulation:
 
 
 class SimulatedLine:
-    """One node of the simulation, as the conductor sees it."""
+    """One simulated node, as the conductor sees it."""
 
     labels: Mapping[str, str] = MappingProxyType({"demo": "simulated"})
 
@@ -181,20 +184,20 @@ class SimulatedLine:
         self._counted = 0
 
     def open(self, receive: OnMessage) -> None:
-        """Answer with the inventory, after as long as a login takes."""
+        """Answer with the inventory, after the usual time of a login."""
         self._receive = receive
         self._simulation.join()
         late = STAGGER_S * (noise(SEED, self.number, 9) + 1.0) / 2.0
         self._simulation.emit(self, self._inventory(), CONNECT_S + late)
 
     def speak(self, message: Received) -> None:
-        """State it, as long as somebody listens."""
+        """Send a message, if the connection is open."""
         receive = self._receive
         if receive is not None:
             receive(self.node, message)
 
     def send(self, order: AnyOrder) -> bool:
-        """Take an order; the answers come when they are due."""
+        """Process an order; the answers are sent when they are due."""
         if self._receive is None:
             return False
         for message, after_s in self._answers(order):
@@ -202,7 +205,7 @@ class SimulatedLine:
         return True
 
     def close(self) -> None:
-        """End at once; `Lost` is the last word."""
+        """End at once; `Lost` is the last message."""
         if self._receive is not None:
             self.speak(Lost("closed"))
             self._receive = None
@@ -301,7 +304,7 @@ class SimulatedLine:
         )
 
     def _counters(self) -> dict[str, float]:
-        """Totals since boot; the bad port's grow from reading to reading."""
+        """Totals since boot; those of the bad port grow with every reading."""
         self._counted += 1
         found = {}
         for gpu in range(GPUS_PER_NODE):
@@ -315,7 +318,7 @@ class SimulatedLine:
 
 
 def place(switch: int, slot: int) -> str:
-    """A device behind a PCIe switch of its GPU's own, under /sys/devices."""
+    """A device's path under /sys/devices, behind the PCIe switch of its GPU."""
     root, upstream, port, device = 16 * switch, 16 * switch + 1, 16 * switch + 2, 16 * switch + 3 + slot
     return (
         f"pci0000:{root:02x}/0000:{root:02x}:01.0/0000:{upstream:02x}:00.0/"

@@ -1,1 +1,1 @@
-"""Which ranks run where, over which addresses, and in which rounds. Pure."""
+"""Plans which ranks run where, over which addresses, and in which rounds. Pure."""

@@ -1,4 +1,4 @@
-"""Which address of each node the probe uses: the network that all of them share. Pure."""
+"""Selects the address of each node that the probe uses: the network that all of them share. Pure."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ Network: TypeAlias = IPv4Network | IPv6Network
 
 LOOPBACK = "lo"
 MAX_NAMED_INTERFACES = 12
-"""Interfaces that are named where the wanted one is missing; the most common first."""
+"""Interfaces that are named if the wanted one is missing; the most common first."""
 INWARD = re.compile(r"docker|br-|veth|cni|virbr|flannel|cali|cilium|lxc|tailscale|podman")
-"""Interfaces that seldom lead to another node; they are taken only where nothing else is common."""
+"""Interfaces that seldom lead to another node; they are used only if nothing else is common."""
 
 
 class NoNetworkError(Exception):
-    """The nodes have no network in common; the message states what each has and what to do."""
+    """Raised if the nodes have no network in common; the message states what each has and what to do."""
 
 
 @dataclass(frozen=True)
 class NodeAddress:
-    """Where a node listens, and what NCCL and gloo are reported."""
+    """Where a node listens, and the interface for NCCL and gloo."""
 
     interface: str
     address: str
@@ -36,7 +36,7 @@ class NodeAddress:
 
 @dataclass(frozen=True)
 class AddressChoice:
-    """The addresses, and how to state it."""
+    """The selected addresses, and their description."""
 
     of: dict[str, NodeAddress]
     words: str
@@ -47,13 +47,13 @@ class AddressChoice:
 
     @property
     def slowest_bps(self) -> float | None:
-        """The slowest interface's speed, where all are known."""
+        """The slowest interface's speed, if all are known."""
         speeds = [each.speed_bps for each in self.of.values()]
         return None if None in speeds or not speeds else min(speed for speed in speeds if speed)
 
 
 def choose(inventories: Mapping[str, NodeInventory], override: str | None = None) -> AddressChoice:
-    """Choose what was named, else loopback on one machine, else the subnet of all, a name of all, or of most.
+    """Select the named interface, else loopback on one machine, else a network of all nodes or of most.
 
     Raises:
         NoNetworkError: there is none.
@@ -114,7 +114,7 @@ def _by_name(inventories: Mapping[str, NodeInventory], name: str) -> AddressChoi
 
 
 def _one_machine(inventories: Mapping[str, NodeInventory]) -> bool:
-    """One node, or several names of one machine: network namespaces and containers have other addresses."""
+    """True for one node, or several names of one machine: namespaces and containers have other addresses."""
     seen = {
         (inventory.host, tuple(sorted((nic.name, nic.address) for nic in inventory.nics)))
         for inventory in inventories.values()
@@ -150,7 +150,10 @@ def _preference(nic: InventoryNic) -> tuple[bool, float, str]:
 def _shared(
     usable: Mapping[str, list[InventoryNic]], *, inward_too: bool
 ) -> tuple[Network, dict[str, InventoryNic]] | None:
-    """The network of the most nodes, then the fastest; a bridge with one address everywhere is none."""
+    """The network with the most nodes, then the fastest.
+
+    A bridge with the same address everywhere is ignored.
+    """
     by_network: dict[Network, dict[str, InventoryNic]] = {}
     for node, nics in usable.items():
         for nic in sorted(nics, key=_preference):
@@ -173,7 +176,7 @@ def _shared(
 
 
 def _same_name(usable: Mapping[str, list[InventoryNic]]) -> dict[str, InventoryNic] | None:
-    """An interface that every node has under one name, with an address of its own: routed networks."""
+    """An interface with the same name and different addresses on every node: routed networks."""
     names = [{nic.name for nic in nics if not INWARD.match(nic.name)} for nics in usable.values()]
     candidates = []
     for name in sorted(set.intersection(*names)) if names else ():

@@ -1,4 +1,4 @@
-"""How much a pair sends: long enough to be measured, short enough for many pairs. Pure."""
+"""The message size of a pair: long enough to be measured, short enough for many pairs. Pure."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 MIB = 1 << 20
 TRIAL_BYTES = 2 * MIB
-"""Eight times the burst of the usual token bucket (256 kb): a smaller message fits into it and looks fast."""
+"""Eight times the burst of the usual token bucket (256 kb): a message that fits into the burst looks fast."""
 LARGEST_BYTES = {"gloo": 32 * MIB, "nccl": 256 * MIB}
 MESSAGE_S = 0.06
-"""What one message should take at the rate of the trial."""
+"""Target duration of one message in seconds, at the rate of the trial."""
 WAY_S = (0.08, 0.25)
-"""The least and the most that one direction of a round should take, without connecting."""
+"""Minimum and maximum seconds for one direction of a round, without connecting."""
 ITERATIONS = (3, 12)
 
 
@@ -24,7 +24,7 @@ class PairLoad:
 
     @property
     def alone(self) -> PairLoad:
-        """For a pair that is measured by itself: its word counts more."""
+        """The load for a pair that is measured alone, whose result must be more precise."""
         return PairLoad(self.bytes, min(2 * self.iterations, ITERATIONS[1]))
 
 
@@ -32,8 +32,8 @@ def load_for(rate_bps: float | None, way_s: float, backend: str) -> PairLoad:
     """The load for links of this rate.
 
     Args:
-        rate_bps: Of the median link in the trial; None when the trial reported nothing.
-        way_s: What the budget allows for one direction of one round.
+        rate_bps: Of the median link in the trial; None if the trial has no result.
+        way_s: Seconds that the budget allows for one direction of one round.
         backend: nccl or gloo.
     """
     rate = rate_bps or TRIAL_BYTES / MESSAGE_S

@@ -1,8 +1,8 @@
-"""Which RDMA port a GPU's traffic takes: the nearest one on the buses, as NCCL chooses. Pure.
+"""Finds the RDMA port that a GPU's traffic uses: the nearest one on the buses, as NCCL chooses. Pure.
 
 NCCL (src/graph/topo.cc, paths.cc) prefers a NIC behind the same PCIe switch (PIX), then behind several
-switches of one root port (PXB), then on the same CPU (PHB), then anywhere (SYS). Where several are equally
-near it spreads over them by rules of its own, and nothing is stated here.
+switches of one root port (PXB), then on the same CPU (PHB), then anywhere (SYS). If several are equally near,
+NCCL distributes the traffic by its own rules, and the port is unknown here.
 """
 
 from __future__ import annotations
@@ -12,15 +12,18 @@ from typing import TypeAlias
 from gpuwatch.probe.protocol import InventoryGpu, InventoryPort, NodeInventory
 
 SOCKETS = "socket"
-"""NCCL_NET of a job that goes over TCP."""
+"""The NCCL_NET of a job that uses TCP."""
 ONE_SWITCH = 2
-"""Behind one switch, two devices are at most so many steps below what they share: a port of it, a device."""
+"""Behind one switch, two devices are at most this many steps below their common ancestor.
+
+A port of it, a device.
+"""
 Distance: TypeAlias = int
 PIX, PXB, PHB, SYS = range(4)
 
 
 def usable_ports(inventory: NodeInventory) -> list[InventoryPort]:
-    """The active ports that NCCL may use by its settings; none where it is instructed to use sockets."""
+    """The active ports that NCCL's settings allow; none if it is set to use sockets."""
     settings = inventory.nccl
     if settings.get("NCCL_IB_DISABLE") not in {None, "0"} or settings.get("NCCL_NET", "").lower() == SOCKETS:
         return []
@@ -31,7 +34,7 @@ def usable_ports(inventory: NodeInventory) -> list[InventoryPort]:
 
 
 def device_of(inventory: NodeInventory, gpu: InventoryGpu) -> str | None:
-    """The RDMA device that a GPU's traffic takes; None where several may be, or none is there."""
+    """The RDMA device that a GPU's traffic uses; None if it is ambiguous, or there is none."""
     ports = usable_ports(inventory)
     if len({port.device for port in ports}) == 1:
         return ports[0].device
@@ -46,7 +49,7 @@ def device_of(inventory: NodeInventory, gpu: InventoryGpu) -> str | None:
 
 
 def distance(gpu: InventoryGpu, port: InventoryPort) -> Distance:
-    """PIX, PXB, PHB or SYS, by their places under /sys/devices."""
+    """PIX, PXB, PHB or SYS, by the paths under /sys/devices."""
     here, there = (gpu.pci_path or "").split("/"), (port.pci_path or "").split("/")
     shared = 0
     while shared < min(len(here), len(there)) and here[shared] == there[shared]:
@@ -60,7 +63,7 @@ def distance(gpu: InventoryGpu, port: InventoryPort) -> Distance:
 
 
 def _chosen(port: InventoryPort, setting: str) -> bool:
-    """Whether NCCL_IB_HCA takes a port: names are prefixes, `=` wants whole ones, `^` leaves out."""
+    """True if NCCL_IB_HCA selects a port: names are prefixes, `=` requires whole ones, `^` excludes."""
     names = setting.lstrip("^=")
     if not names:
         return True

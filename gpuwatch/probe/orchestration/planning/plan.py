@@ -14,29 +14,32 @@ GpuCheck = Literal["matmul", "copy", "h2d", "d2h"]
 GPU_CHECKS: tuple[GpuCheck, ...] = ("matmul", "copy", "h2d", "d2h")
 
 ROW_S = 1.0
-"""What a row of the table may take: its iterations are chosen so."""
+"""Seconds for a row of the table; its iterations are chosen accordingly."""
 MAX_ITERATIONS = 50
 ROUND_S = {"gloo": 0.5, "nccl": 0.6}
-"""One round of pairs, both directions and the latency; with NCCL it sets a connection up as well."""
+"""Seconds of one round of pairs, both directions and the latency; NCCL also creates a connection."""
 START_S = {"gloo": 4.0, "nccl": 12.0}
-"""Importing torch and joining the group: the import took 1.2..3 s, more from a cold network file system."""
+"""Seconds for importing torch and joining the group.
+
+The import took 1.2..3 s, more from a cold network file system.
+"""
 CHECK_S = 0.3
 GPU_CHECK_S = 1.5
 RETEST_S = 5.0
 RATE_BPS = {"gloo": 1e9, "nccl": 20e9}
-"""Assumed of a link whose speed is not known; on loopback gloo comes to 1..4 GB/s."""
+"""Assumed rate of a link of unknown speed; on loopback gloo reaches 1..4 GB/s."""
 
 
 @dataclass(frozen=True)
 class ProbePlan:
-    """The work of a probe in its order."""
+    """The measurements of a probe in their order."""
 
     backend: Literal["nccl", "gloo"]
     checks: tuple[Collective, ...]
-    """Correctness first."""
+    """Correctness checks, which come first."""
     rows: tuple[tuple[Collective, int], ...]
     rounds: tuple[PairRound, ...]
-    """Of the quick mode only the first: the second follows from its result."""
+    """In quick mode only the first: the second depends on its result."""
     quick: bool
     gpu_checks: tuple[GpuCheck, ...]
     seconds: float
@@ -44,12 +47,12 @@ class ProbePlan:
 
     @property
     def round_count(self) -> int:
-        """Rounds in all, the second of the quick mode too."""
+        """Number of rounds, including the second one of quick mode."""
         return len(self.rounds) + (self.quick and bool(self.rounds))
 
     @property
     def step_count(self) -> int:
-        """What counts as one for progress: a row, a check, a round."""
+        """Number of steps for the progress: each row, check and round counts as one."""
         return len(self.checks) + len(self.rows) + self.round_count + len(self.gpu_checks)
 
 
@@ -63,9 +66,9 @@ def make_plan(
 
     Args:
         seats: All ranks.
-        request: What was asked for.
+        request: What to measure.
         backend: nccl or gloo.
-        slowest_bps: Bytes per second of the slowest interface, where known.
+        slowest_bps: Bytes per second of the slowest interface, if known.
     """
     several = len(seats) > 1
     nodes = len({seat.node for seat in seats})
@@ -103,13 +106,16 @@ def make_plan(
 
 
 def _row_s(size: int, rate: float) -> float:
-    """As many iterations as `ROW_S` allows, and five calls at least: checked, warmed up, three timed."""
+    """Seconds of a row: as many iterations as `ROW_S` allows, and at least five calls.
+
+    Checked, warmed up, three timed.
+    """
     one_s = 2 * size / rate  # an all_reduce moves everything about twice
     return max(min(ROW_S, 0.1 + MAX_ITERATIONS * one_s), 5 * one_s)
 
 
 def estimate(plan: ProbePlan, seats: Sequence[Seat], request: ProbeRequest, interface: str) -> Estimate:
-    """The plan as it is stated before it starts; the budget is the most that it can take."""
+    """The summary of the plan that is shown before the start; the budget is its upper limit."""
     return Estimate(
         nodes=len({seat.node for seat in seats}),
         ranks=len(seats),

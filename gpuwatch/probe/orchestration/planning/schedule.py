@@ -1,4 +1,4 @@
-"""Which pairs are measured when: rounds of disjoint pairs. Pure."""
+"""Schedules pairs in rounds, so that no rank is in two pairs of a round. Pure."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from gpuwatch.probe.results import LinkClass, Seat
 
 Pair: TypeAlias = tuple[int, int]
 Unit: TypeAlias = int | str
-"""What the quick mode compares: ranks of one node, else nodes."""
+"""The unit of quick mode: ranks within one node, else nodes."""
 
 FULL_RANK_ROUNDS = 64
-"""All pairs of ranks are measured while that takes no more rounds; beyond it nodes are paired by rails."""
+"""All pairs of ranks are measured if that takes at most this many rounds; else nodes are paired by rails."""
 
 
 @dataclass(frozen=True)
 class PairRound:
-    """Pairs that are measured at the same time, first one way, then the other; no rank is in two of them."""
+    """Pairs that are measured at the same time, first in one direction, then in the other."""
 
     link: LinkClass
     pairs: tuple[Pair, ...]
@@ -28,7 +28,7 @@ class PairRound:
 def circle(count: int) -> list[list[Pair]]:
     """A round-robin tournament of 0..count-1 by the circle method: every pair once.
 
-    It has count-1 rounds (count, if odd). Who stands first in a pair alternates with the rounds.
+    It has count-1 rounds (count, if odd). The first of a pair alternates with the rounds.
     """
     if count < 2:
         return []
@@ -49,16 +49,16 @@ def circle(count: int) -> list[list[Pair]]:
 
 
 def link_class(one: Seat, other: Seat) -> LinkClass:
-    """Which links may be compared with this one."""
+    """The class of a link; only links of one class are compared."""
     if one.node == other.node:
         return "same_node"
     return "same_rail" if one.local == other.local else "cross_rail"
 
 
 def full_rounds(seats: Sequence[Seat]) -> list[PairRound]:
-    """Inside all nodes at once, then between nodes: rail by rail, and across rails as far as time allows.
+    """Within all nodes at once, then between nodes: rail by rail, and across rails as far as time allows.
 
-    Up to `FULL_RANK_ROUNDS` rounds between nodes every pair of ranks is measured; beyond, every pair of nodes
+    Up to `FULL_RANK_ROUNDS` rounds between nodes every pair of ranks is measured; else every pair of nodes
     over all rails, and every distance of rails between one set of neighbours.
     """
     by_node = ranks_by_node(seats)
@@ -76,7 +76,10 @@ def full_rounds(seats: Sequence[Seat]) -> list[PairRound]:
 
 
 def neighbour_round(seats: Sequence[Seat]) -> PairRound:
-    """The first of two rounds: each node with its neighbour over all rails, or each rank with its own."""
+    """The first of two rounds.
+
+    Each node with its neighbour over all rails, or each rank with its neighbour.
+    """
     by_node = ranks_by_node(seats)
     nodes = list(by_node)
     if len(nodes) == 1:
@@ -86,9 +89,11 @@ def neighbour_round(seats: Sequence[Seat]) -> PairRound:
 
 
 def crossed_round(seats: Sequence[Seat], rates: Mapping[Pair, float | None]) -> PairRound:
-    """The second: the fastest of the first round with the slowest; whom the first left over is slowest.
+    """The second round: the fastest of the first round with the slowest.
 
-    What was slow with both partners is slow by itself; it finds nodes, never a single link.
+    A unit without a partner counts as slowest.
+
+    A unit that was slow with both partners is slow itself; this finds nodes, never a single link.
     """
     by_node = ranks_by_node(seats)
     one_node = len(by_node) == 1
@@ -117,7 +122,7 @@ def ranks_by_node(seats: Sequence[Seat]) -> dict[str, list[int]]:
 
 
 def _fast_with_slow(order: Sequence[Unit], met: set[frozenset[Unit]]) -> list[tuple[Unit, Unit]]:
-    """From both ends inwards; a partner of the first round is passed over while there is another."""
+    """Pair from both ends inwards; the partner of the first round is avoided if possible."""
     left = list(order)
     pairs = []
     while len(left) > 1:
@@ -134,7 +139,7 @@ def _neighbours(nodes: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _inside(by_node: Mapping[str, Sequence[int]]) -> list[PairRound]:
-    """Every node plays its own tournament; the rounds of all nodes run side by side."""
+    """Every node has its own tournament; the rounds of all nodes run at the same time."""
     tournaments = [
         [[(ranks[a], ranks[b]) for a, b in pairs] for pairs in circle(len(ranks))]
         for ranks in by_node.values()
@@ -146,7 +151,7 @@ def _inside(by_node: Mapping[str, Sequence[int]]) -> list[PairRound]:
 
 
 def _between(by_node: Mapping[str, Sequence[int]], nodes: Sequence[tuple[str, str]], shift: int) -> PairRound:
-    """Pair rank i of one node with rank i + shift of the other, around the smaller node's ranks."""
+    """Pair rank i of one node with rank i + shift of the other, modulo the smaller number of ranks."""
     pairs = []
     for one, other in nodes:
         mine, theirs = by_node[one], by_node[other]

@@ -1,4 +1,4 @@
-"""Which ranks run where, and over which back end. Pure."""
+"""Places the ranks on nodes and GPUs, and selects the backend. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpuwatch.probe.results import Seat
 
 MAX_CPU_RANKS = 4
 CPU_BUILD = "+cpu"
-"""How the versions of such wheels end."""
+"""The suffix of the version of CPU-only torch wheels."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Seating:
 
 
 def backend_of(inventories: Mapping[str, NodeInventory], request: ProbeRequest) -> Literal["nccl", "gloo"]:
-    """What was asked for; else nccl where every node has GPUs and a torch that is built for them."""
+    """The requested backend; else nccl if every node has GPUs and a torch built for them."""
     if request.backend is not None:
         return request.backend
     fits = all(
@@ -44,7 +44,7 @@ def backend_of(inventories: Mapping[str, NodeInventory], request: ProbeRequest) 
 def seat_ranks(
     inventories: Mapping[str, NodeInventory], request: ProbeRequest, choice: AddressChoice
 ) -> Seating:
-    """Seat a rank on each GPU, or on cores where the back end is gloo."""
+    """Place one rank on each GPU, or on CPU cores for gloo."""
     backend = backend_of(inventories, request)
     notes: list[str] = []
     without: dict[str, str] = {}
@@ -83,11 +83,11 @@ def _uuids(inventory: NodeInventory) -> frozenset[str]:
 
 
 def _disputed(inventories: Mapping[str, NodeInventory]) -> dict[str, str]:
-    """Nodes whose GPUs another machine lists as well -> that contradiction.
+    """Nodes whose GPUs another machine lists as well -> the contradiction.
 
-    Two names of one machine list the same GPUs and the same boot id, which is seen on that machine alone. Of
-    other nodes that share some, those in most contradictions are left out until none is left, and both where
-    they are in equally many: nothing tells which of two nodes lists the GPUs of the other one.
+    Two names of one machine list the same GPUs and the same boot id, which only that machine can see. Of
+    other nodes that share some, those with most contradictions are left out until none is left; on a tie
+    both, because nothing shows which of two nodes lists the GPUs of the other one.
     """
     lists = {node: _uuids(inventory) for node, inventory in inventories.items()}
     holders: defaultdict[str, list[str]] = defaultdict(list)
@@ -134,7 +134,7 @@ def _ranks(inventory: NodeInventory, request: ProbeRequest, backend: str, *, alo
 
 
 def _nic(inventory: NodeInventory, gpu: InventoryGpu | None, choice: AddressChoice, node: str) -> str | None:
-    """What the traffic takes: of a GPU an RDMA device where there are any, else the interface."""
+    """What the traffic uses: for a GPU an RDMA device if there is any, else the interface."""
     if gpu is not None and usable_ports(inventory):
         return device_of(inventory, gpu)
     address = choice.of.get(node)

@@ -1,4 +1,4 @@
-"""Times that ranks measured -> rows of the tables, by nccl-tests' formulas. Pure."""
+"""Computes rows of the tables from the times of the ranks, by nccl-tests' formulas. Pure."""
 
 from __future__ import annotations
 
@@ -11,26 +11,29 @@ from gpuwatch.probe.results import CollectiveResult
 
 GB = 1e9
 WAITS_ALIKE: frozenset[Collective] = frozenset({"all_reduce", "all_gather", "reduce_scatter", "all_to_all"})
-"""Where every rank waits for every other; the root of a broadcast rightly finishes first."""
+"""Collectives in which every rank waits for every other; the root of a broadcast finishes first by design."""
 MIN_RATIO = 0.5
-"""The one that is waited for spends less than this share of the others' median inside the collective."""
+"""The rank waited for spends less than this fraction of the others' median inside the collective."""
 MIN_GAP_S = 0.001
-"""The minimum difference in seconds: a smaller one is the scheduler's noise."""
+"""Minimum difference in seconds: a smaller one is scheduling noise."""
 ALIKE_RATIO = 0.7
-"""The next one must be at least this share of that median: two that wait little are no single suspect."""
+"""The next rank must spend at least this fraction of that median.
+
+Two that wait little give no single suspect.
+"""
 
 
 def collective_row(
     op: Collective, size: int, times_s: Mapping[int, Sequence[float]], nodes: int, correct: bool | None
 ) -> CollectiveResult:
-    """One row.
+    """Compute one row.
 
     Args:
         op: The collective.
         size: Bytes of the whole buffer.
         times_s: Rank -> its timed iterations.
-        nodes: Over how many nodes.
-        correct: Whether the result was checked and right.
+        nodes: Number of nodes.
+        correct: True if the result was checked and right.
     """
     ranks = len(times_s)
     slowest = slowest_of(list(times_s.values()))
@@ -56,7 +59,7 @@ def collective_row(
 
 
 def busbw_factor(op: Collective, ranks: int) -> float:
-    """The ratio of busbw to algbw, nccl-tests doc/PERFORMANCE.md; the size is the whole buffer."""
+    """The ratio of busbw to algbw by nccl-tests doc/PERFORMANCE.md; the size is the whole buffer."""
     if op == "all_reduce":
         return 2 * (ranks - 1) / ranks
     if op in {"all_gather", "reduce_scatter", "all_to_all"}:
@@ -65,9 +68,9 @@ def busbw_factor(op: Collective, ranks: int) -> float:
 
 
 def nic_share(op: Collective, ranks: int, nodes: int) -> float | None:
-    """The share of busbw that a rank's own NIC carries: (nodes - 1) / (ranks - 1) where nodes combine data.
+    """The fraction of busbw that a rank's own NIC carries: (nodes - 1) / (ranks - 1) if nodes combine data.
 
-    For all_to_all, the share sent to other nodes. None where it differs between ranks, and on one node.
+    For all_to_all, the fraction sent to other nodes. None if it differs between ranks, and on one node.
     """
     if nodes < 2 or ranks < 2 or op in {"broadcast", "send_recv"}:
         return None
@@ -77,7 +80,7 @@ def nic_share(op: Collective, ranks: int, nodes: int) -> float | None:
 
 
 def least_waiting(op: Collective, times_s: Mapping[int, Sequence[float]]) -> int | None:
-    """The rank for which the others waited, where one waits clearly less than all others."""
+    """The rank that the others waited for, if one waits clearly less than all others."""
     if op not in WAITS_ALIKE or len(times_s) < 3 or not all(times_s.values()):
         return None
     inside = {rank: median(times) for rank, times in times_s.items()}
@@ -89,13 +92,13 @@ def least_waiting(op: Collective, times_s: Mapping[int, Sequence[float]]) -> int
 
 
 def slowest_of(times_s: Sequence[Sequence[float]]) -> list[float]:
-    """Every iteration as slow as the slowest who took part; impossible times are dropped."""
+    """For every iteration the time of the slowest rank; impossible times are dropped."""
     count = min((len(each) for each in times_s), default=0)
     worst = [max(each[at] for each in times_s) for at in range(count)]
     return [time_s for time_s in worst if math.isfinite(time_s) and time_s > 0]
 
 
 def nearest_rank(values: Sequence[float], percent: float) -> float:
-    """The percentile by nearest rank: one of the values; p99 is the maximum under 100 of them."""
+    """The percentile by nearest rank: one of the values; p99 is the maximum of fewer than 100."""
     ordered = sorted(values)
     return ordered[max(0, math.ceil(percent / 100 * len(ordered)) - 1)]

@@ -1,4 +1,4 @@
-"""The stage that fills the table of collectives: correctness of every operation first, then the sweep."""
+"""The stage for the collectives: correctness of every operation first, then the sweep over sizes."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ CHECK_BYTES = 64 * 1024
 CHECK_ITERATIONS = 3
 MIN_ITERATIONS = 3
 LATENCY_SIZE_FACTOR = 16
-"""What a small message takes is latency mostly: it predicts only sizes up to this many times its own."""
+"""A small message is dominated by latency: it predicts only sizes up to this many times its own."""
 MAX_ROW_S = 15.0
-"""A row that would take longer is left out, and larger sizes with it."""
+"""A row that would take more seconds is left out, and so are larger sizes."""
 COLLECTIVES_SHARE = 0.45
-"""Of the budget, when pairs are to be measured too."""
+"""Fraction of the budget, if pairs are to be measured too."""
 BAD_OPS = 2
-"""So many operations in a row that end in errors, and the group is taken for broken."""
+"""After this many failed operations in a row, the group is considered broken."""
 
 
 class CollectiveStage:
@@ -36,7 +36,7 @@ class CollectiveStage:
         self._all = [seat.rank for seat in run.results.seats]
         self._nodes = len({seat.node for seat in run.results.seats})
         self._known: dict[Collective, tuple[int, float]] = {}
-        """The largest size so far, and what one iteration of it took, all that goes with it counted in."""
+        """The largest size so far, and the seconds of one iteration of it, including overhead."""
         self._given_up: set[Collective] = set()
         self._bad = 0
 
@@ -62,7 +62,7 @@ class CollectiveStage:
             run.step_done()
 
     def _lack(self, op: Collective) -> str:
-        """Why a collective is not measured: no torch can do it, or that of some nodes alone."""
+        """Why a collective is not measured: no torch supports it, or not that of some nodes."""
         nodes = self._run.lacks[op]
         if nodes == {seat.node for seat in self._run.results.seats}:
             return f"this torch's {self._run.results.backend} cannot do it"
@@ -109,7 +109,7 @@ class CollectiveStage:
         self._add(collective_row(op, size, times, self._nodes, _correct(outcome)))
 
     def _amount(self, op: Collective, size: int) -> tuple[int, int, float]:
-        """Iterations, warm-up, and the seconds all of it should take by what is known of the operation."""
+        """Iterations, warm-up, and the predicted seconds, by the known results of the operation."""
         known, took_s = self._known.get(op, (size, ROW_S / MAX_ITERATIONS))
         one_s = max(took_s * size / known, 1e-6)
         iterations = max(MIN_ITERATIONS, min(MAX_ITERATIONS, int(ROW_S / one_s)))
@@ -117,7 +117,7 @@ class CollectiveStage:
         return iterations, warmup, (warmup + iterations + 1) * one_s
 
     def _try(self, op: Collective, size: int) -> bool:
-        """See what a size takes that is no row; False when it did not come to a result."""
+        """Measure a size without a row, for the prediction; False if it failed."""
         outcome = self._step(op, size, 1, CHECK_ITERATIONS)
         if self._refuse(op, size, outcome):
             return False
@@ -140,7 +140,7 @@ class CollectiveStage:
         return self._ranks.step(step, self._all)
 
     def _refuse(self, op: Collective, size: int, outcome: StepOutcome) -> bool:
-        """Whether it did not come to a result: the row states why.
+        """True if it failed: the row then states why.
 
         Raises:
             FailedError: the ranks cannot go on together.
@@ -167,7 +167,7 @@ class CollectiveStage:
         return True
 
     def _blame(self, outcome: StepOutcome) -> str | None:
-        """Why no further collective can run, with the ranks to blame; None where all answered."""
+        """Why no further collective can run, with the ranks to blame; None if all answered."""
         timeout_s = self._run.results.request.timeout_s
         if outcome.blame is not None:
             return outcome.blame
@@ -182,7 +182,7 @@ class CollectiveStage:
         return f"{self._ranks.names(errors)}: {next(iter(errors.values()))}"
 
     def _add(self, row: CollectiveResult) -> None:
-        """Put a row where it belongs: the sizes of an operation stand together."""
+        """Insert a row so that the sizes of an operation are consecutive."""
         ops = self._run.results.request.collectives
         insort(self._run.results.collectives, row, key=lambda each: (ops.index(each.op), each.bytes))
         self._run.changed()

@@ -1,4 +1,4 @@
-"""Which nodes reach which, as far as it is known: what is dead is reported, and not waited for again."""
+"""Records which nodes can reach each other, so that a dead connection is not waited for again."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from gpuwatch.probe.orchestration.planning.schedule import Pair
 from gpuwatch.probe.orchestration.stages.run import ProbeRun
 
 DEAD_PEERS = 3
-"""A rank that reached none of so many others on other nodes, and nobody ever, is not waited for again."""
+"""A rank that has reached none of this many ranks on other nodes is not waited for again."""
 
 
 class Contacts:
-    """Learns from every first contact of two ranks."""
+    """Updated by every first contact of two ranks."""
 
     def __init__(self, run: ProbeRun) -> None:
         self._run = run
         self._met: set[frozenset[str]] = set()
-        """Pairs of nodes that have exchanged something."""
+        """Pairs of nodes that have exchanged data."""
         self._alive: set[int] = set()
-        """Ranks that have exchanged something with another node."""
+        """Ranks that have exchanged data with another node."""
         self._failures: Counter[int] = Counter()
-        """Rank -> how many ranks of other nodes it could not reach."""
+        """Rank -> number of ranks of other nodes that it could not reach."""
 
     def error(self, pair: Pair) -> str | None:
-        """Why there is no use in trying; None when there is."""
+        """Why a pair cannot work; None if it may."""
         run = self._run
         for rank in pair:
             if rank in run.stuck:
@@ -39,14 +39,14 @@ class Contacts:
         return None
 
     def worked(self, pair: Pair) -> None:
-        """These two have exchanged something."""
+        """Record that these two have exchanged data."""
         one, other = self._run.nodes_of(pair)
         if one != other:
             self._met.add(frozenset((one, other)))
             self._alive.update(pair)
 
     def failed(self, pair: Pair, error: str) -> None:
-        """These two could not; their nodes are given up unless other ranks of them could."""
+        """Record that these two could not; their nodes are given up unless other ranks of them could."""
         one, other = self._run.nodes_of(pair)
         if one != other:
             self._failures.update(pair)
@@ -54,7 +54,7 @@ class Contacts:
                 self._run.dead[one, other] = f"nothing came through between {one} and {other}: {error}"
 
     def forget(self, pair: Pair) -> None:
-        """What was dead may have been mended: try again."""
+        """Forget that a pair is dead, so that it is tried again."""
         here, there = self._run.nodes_of(pair)
         for nodes in ((here, there), (there, here)):
             self._run.dead.pop(nodes, None)

@@ -1,4 +1,4 @@
-"""Counters of the nodes before, under and after the load: what moved is evidence."""
+"""Reads the nodes' counters before, under and after the load: changes are evidence."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ GAUGE = "="
 
 
 def count(run: ProbeRun) -> None:
-    """Ask every node for its counters and wait for them, but not long.
+    """Request the counters of every node and wait a short time for them.
 
     Raises:
         FailedError: a node was lost.
@@ -26,12 +26,12 @@ def count(run: ProbeRun) -> None:
 
 
 def count_meanwhile(run: ProbeRun) -> None:
-    """Ask every node for its counters; the answers are kept whenever they come."""
+    """Request the counters of every node; the answers are stored whenever they arrive."""
     run.pool.send(run.inventories, Count())
 
 
 def compare(run: ProbeRun) -> None:
-    """Fill `results.counters`: totals that moved, and gauges as they were under load."""
+    """Fill `results.counters`: totals that increased, and gauges under load."""
     run.results.counters = [
         change
         for node, readings in run.counters.items()

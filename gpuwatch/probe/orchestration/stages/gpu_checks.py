@@ -1,4 +1,4 @@
-"""The stage that lets every GPU work by itself: a slow one among its peers needs no network to be slow."""
+"""The stage for single GPUs: a slow one needs no network to be slow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stage that fills the matrix: rounds of disjoint pairs, and suspects once more, alone."""
+"""The stage for the matrix: rounds of disjoint pairs, and suspects once more, alone."""
 
 from __future__ import annotations
 
@@ -20,34 +20,37 @@ from gpuwatch.probe.results import PairResult
 LATENCY_BYTES = 8
 LATENCY_ITERATIONS = 20
 CONTACT_S = 15.0
-"""The first contact of a pair carries 8 bytes: longer than this is dead."""
+"""Seconds for the first contact of a pair, which carries 8 bytes: longer means dead."""
 SLOW_S = 8.0
-"""One direction of a round over gloo: a very slow link holds the others up no longer; alone it has more."""
+"""Seconds for one direction of a round over gloo: a very slow link must not delay the others.
+
+Alone it has more.
+"""
 RESERVE_SHARE = 0.1
 RESERVE_S = 6.0
-"""Kept of the budget for suspects and GPU checks: this share of it, but no more than so many seconds."""
+"""Fraction of the budget for suspects and GPU checks, and its maximum in seconds."""
 JUDGE_EVERY_S = 3.0
 JUDGE_SHARE = 0.05
-"""Of the time, at most, goes into preliminary verdicts: 100,000 pairs take a second each."""
+"""Maximum fraction of the time for preliminary verdicts: for 100,000 pairs each takes a second."""
 
 
 class Pairs:
     """All pairs of one probe."""
 
     def __init__(self, run: ProbeRun, ranks: RankControl, judge: Callable[[], None]) -> None:
-        """Prepare.
+        """Prepare the stage.
 
         Args:
             run: The probe.
             ranks: Its ranks.
-            judge: Makes a preliminary verdict of what there is.
+            judge: Computes a preliminary verdict.
         """
         self._run = run
         self._ranks = ranks
         self._judge = judge
         self._judge_next = run.clock() + JUDGE_EVERY_S
         self._loads: dict[bool, PairLoad] = {}
-        """By whether it is inside a node."""
+        """Keyed by True for links within a node."""
         self._contacts = Contacts(run)
 
     def measure(self) -> None:
@@ -78,11 +81,11 @@ class Pairs:
         self._testing(())
 
     def retest(self, suspects: Sequence[Pair], *, anew: bool = False) -> None:
-        """Measure these again, one at a time, with nothing else under way.
+        """Measure these again, one at a time, with nothing else running.
 
         Args:
             suspects: (source, destination) of each.
-            anew: Try those that were dead as well, because a person asks for it.
+            anew: Also try dead ones, because the user requested it.
 
         Raises:
             FailedError: a rank died, or the ranks cannot go on.
@@ -107,7 +110,7 @@ class Pairs:
         self._one_way([pair], load.alone, before.latency_us if before else None, retested=True)
 
     def _revived(self, pair: Pair) -> bool:
-        """Whether a pair can talk now, whatever was found before."""
+        """True if a dead pair can communicate now."""
         self._contacts.forget(pair)
         met = bool(self._measurable([pair])) and pair in self._meet([pair])
         if not met:
@@ -135,7 +138,7 @@ class Pairs:
             self._judge_next = now + max(JUDGE_EVERY_S, (now - began) / JUDGE_SHARE)
 
     def _measurable(self, pairs: Sequence[Pair]) -> list[Pair]:
-        """Those that can talk; the others are reported, not waited for."""
+        """The pairs that can communicate; the others are reported, not waited for."""
         fit = []
         for pair in pairs:
             error = self._contacts.error(pair)
@@ -152,7 +155,10 @@ class Pairs:
         self._run.changed()
 
     def _meet(self, pairs: Sequence[Pair]) -> dict[Pair, float | None]:
-        """First contact, a few bytes back and forth: pair -> microseconds one way; dead ones are missing."""
+        """First contact with a few bytes in both directions: pair -> microseconds in one direction.
+
+        Dead ones are missing.
+        """
         outcome = self._step("latency", pairs, LATENCY_BYTES, LATENCY_ITERATIONS, self._contact_s())
         met: dict[Pair, float | None] = {}
         failed: dict[Pair, str] = {}
@@ -171,7 +177,7 @@ class Pairs:
         return met
 
     def _calibrate(self, pairs: Sequence[Pair], inside: bool, way_s: float) -> PairLoad:
-        """Find a message that takes long enough to be measured, and not longer than the budget allows."""
+        """Find a message size that takes long enough to be measured, within the budget."""
         outcome = self._step("bandwidth", pairs, TRIAL_BYTES, 2, self._run.results.request.timeout_s)
         self._stop_if_broken(outcome)
         rates = [
@@ -243,7 +249,7 @@ class Pairs:
         return self._ranks.step(step, [rank for pair in pairs for rank in pair])
 
     def _error(self, pair: Pair, outcome: StepOutcome) -> str | None:
-        """Why nothing came through, in the words of the end that knows more."""
+        """Why nothing got through, in the words of the end that knows more."""
         for rank in pair:
             if rank in outcome.died:
                 return outcome.died[rank]
@@ -263,7 +269,7 @@ class Pairs:
         return None
 
     def _stop_if_broken(self, outcome: StepOutcome) -> None:
-        """End when a rank died; with NCCL one hang is the end as well, because all pairs share a group."""
+        """End after a rank died; with NCCL also after one hang, because all pairs share a group."""
         if outcome.blame is not None:
             raise FailedError(outcome.blame)
         if outcome.missing and self._backend == "nccl":
@@ -289,5 +295,5 @@ class Pairs:
 
 
 def _times(outcome: StepOutcome, pair: Pair) -> list[list[float]]:
-    """The timed iterations: of the receiver, and of the sender where it measures too."""
+    """The timed iterations: of the receiver, and of the sender if it measures too."""
     return [done.times_s for rank in pair if (done := outcome.done.get(rank)) and done.times_s]

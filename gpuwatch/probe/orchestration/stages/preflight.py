@@ -1,4 +1,7 @@
-"""The first stage: what every node has, who cannot take part, whom it would disturb."""
+"""The first stage.
+
+The inventory of every node, which nodes cannot take part, and whom the probe would disturb.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +17,17 @@ from gpuwatch.probe.protocol import GpuUser, InventoryGpu, NodeInventory
 from gpuwatch.probe.results import ProbedNode
 
 CONNECT_S = 45.0
-"""A login through a jump host, and a look through interpreters on a cold network file system."""
+"""Seconds for a login through a jump host, and for checking interpreters on a cold network file system."""
 LATE_S = 20.0
-"""Once half of the nodes have answered: a sick one must not hold up the others for long."""
+"""Seconds once half of the nodes have answered: one slow node must not delay the others."""
 UNSEEN_UTIL_PCT = 10.0
 UNSEEN_MEMORY_BYTES = 3 << 30
-"""A container hides other people's processes; a driver alone holds less than 1 GiB."""
+"""A container hides other users' processes; a driver alone uses less than 1 GiB."""
 MAX_NAMED_NODES = 6
 
 
 def preflight(run: ProbeRun) -> None:
-    """Receive the inventory of every node, choose, seat and plan.
+    """Receive the inventory of every node, select addresses, place the ranks and plan.
 
     Raises:
         RefusedError: nothing may or can be measured.
@@ -78,13 +81,13 @@ def _chosen(run: ProbeRun) -> AddressChoice:
 
 
 def replan(run: ProbeRun, without: Mapping[str, str]) -> None:
-    """Leave nodes out after all, and seat and plan the others anew; they keep their addresses."""
+    """Leave nodes out, and place the ranks and plan again; the others keep their addresses."""
     _leave_out(run, without)
     _plan(run)
 
 
 def gpu_users(inventory: NodeInventory) -> list[GpuUser]:
-    """Processes on the GPUs; one that cannot be seen counts when a GPU works or its memory is taken."""
+    """Processes on the GPUs; an invisible one is assumed if a GPU is busy or its memory is used."""
     found = {user.pid: user for gpu in inventory.gpus for user in gpu.users}
     unseen = [gpu for gpu in inventory.gpus if not gpu.users and _worked(gpu)]
     if unseen and not found:

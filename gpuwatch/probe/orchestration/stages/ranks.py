@@ -1,4 +1,4 @@
-"""The ranks: started on all nodes at once, reported in steps, missed by name."""
+"""Controls the ranks: starts them on all nodes, sends steps, and names missing ones."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from gpuwatch.probe.protocol import Arrived, Died, Done, Prepare, RankSeat, Read
 from gpuwatch.probe.ranks.shared.sealed_store import TAMPERED
 
 STEP_MARGIN_S = 5.0
-"""Beyond a step's own timeout: ranks report a timeout themselves, and better."""
+"""Seconds beyond a step's own timeout: ranks report a timeout themselves, with more detail."""
 AFTER_DEATH_S = 1.0
-"""How long the others may still state what they saw."""
+"""Seconds during which the others may still report what they saw."""
 LOAD_BYTES = 1 << 20
-"""A step with so much to move lasts until the counters are read: PCIe slows down when a GPU rests."""
+"""A step with at least this much data lasts until the counters are read: PCIe slows down on an idle GPU."""
 RANKS_NAMED = 6
 
 
 class RankControl:
-    """Reports the ranks what to do and gathers what they answer."""
+    """Sends the ranks their steps and collects the answers."""
 
     def __init__(self, run: ProbeRun, rendezvous: Rendezvous) -> None:
         self._run = run
         self._rendezvous = rendezvous
         self._secret = secrets.token_hex(32)
-        """Of the store; it reaches the launchers over their links only."""
+        """The secret for the store; it reaches the launchers over their connections only."""
         self._steps = 0
         self._counted = False
-        """Whether counters were asked for under load."""
+        """True if counters were requested under load."""
 
     @property
     def together(self) -> bool:
-        """Whether there is a group of all ranks."""
+        """True if there is a group of all ranks."""
         return not self._rendezvous.pairs_only
 
     def start(self) -> None:
-        """Start them; returns when every one has joined.
+        """Start them; returns when all have joined.
 
         Raises:
             FailedError: a rank died or did not come.
@@ -72,7 +72,7 @@ class RankControl:
             raise FailedError(f"{self.names(late)} {words}")
 
     def _await_tampering(self) -> None:
-        """Wait a little for a rank that found the store changed: others only saw what was changed.
+        """Wait shortly for a rank that detected the tampering: others only saw its effects.
 
         Raises:
             FailedError: there is one.
@@ -84,7 +84,7 @@ class RankControl:
                 _refuse_tampering(node, message.reason)
 
     def _begin(self, step: Step, ranks: Collection[int]) -> Step:
-        """Order a step, under its id; the first large one is counted."""
+        """Send a step under its id; the first large one also requests counters."""
         run = self._run
         self._steps += 1
         order = msgspec.structs.replace(step, id=self._steps)
@@ -95,10 +95,10 @@ class RankControl:
         return order
 
     def step(self, step: Step, ranks: Collection[int]) -> StepOutcome:
-        """Let these ranks do one thing and wait for their answers.
+        """Run one step on these ranks and wait for their answers.
 
         Args:
-            step: What to do; its id is given here.
+            step: What to do; its id is set here.
             ranks: Who does it.
 
         Raises:
@@ -136,7 +136,7 @@ class RankControl:
         return outcome
 
     def _name_lost(self, step: Step, outcome: StepOutcome) -> None:
-        """Settle who was absent, and take the ranks that failed the step out of what follows."""
+        """Decide which ranks were absent, and exclude those that failed the step."""
         run = self._run
         outcome.absent = sorted(outcome.reported_absent(run.node_of))
         run.lose(outcome.absent, f"did not come to it within {step.timeout_s:.0f} s")
@@ -148,7 +148,7 @@ class RankControl:
         run.lose(outcome.silent(run.node_of), f"did not answer within {step.timeout_s:.0f} s")
 
     def names(self, ranks: Collection[int]) -> str:
-        """Ranks in words, the first few by name."""
+        """Ranks as text, the first few by name."""
         known = sorted(ranks)
         named = ", ".join(self._run.name(rank) for rank in known[:RANKS_NAMED])
         return named if len(known) <= RANKS_NAMED else f"{named} and {len(known) - RANKS_NAMED} more"
@@ -200,7 +200,7 @@ class RankControl:
 
 
 def _refuse_tampering(node: str, reason: str) -> None:
-    """End the probe without a word on any rank where one of a node's found the store changed by a stranger.
+    """End the probe, without blaming a rank, if a rank of this node reports that the store was changed.
 
     Raises:
         FailedError: it did.

@@ -18,17 +18,17 @@ TRY_MARGIN_S = 10.0
 
 @dataclass(frozen=True)
 class Rendezvous:
-    """Where the ranks find each other."""
+    """Where the ranks meet."""
 
     node: str
     address: str
     port: int
     pairs_only: bool
-    """Some pair of nodes cannot talk: a group of all would hang."""
+    """True if some pair of nodes cannot communicate: a group of all ranks would hang."""
 
 
 def reach(run: ProbeRun) -> Rendezvous:
-    """Let every node listen and try every other; settle where the store goes and who is left out.
+    """Let every node listen and try every other; decide where the store is and who is left out.
 
     Raises:
         FailedError: nobody can listen, a node was lost, or fewer than two are left of several.
@@ -61,10 +61,10 @@ def reach(run: ProbeRun) -> Rendezvous:
 
 
 def settle(nodes: list[str], failures: Mapping[tuple[str, str], str]) -> tuple[str, dict[str, str]]:
-    """Where the store goes, and who is left out with the reason.
+    """Return the node of the store, and node -> reason for those left out.
 
-    A node that nobody reaches, or that reaches nobody, is left out; then the store goes to whom most reach,
-    and those that do not reach it are left out too.
+    A node that nobody reaches, or that reaches nobody, is left out; then the store is on the node that most
+    reach, and nodes that do not reach it are left out too.
 
     Args:
         nodes: All that listen, in order.

@@ -1,4 +1,4 @@
-"""One probe under way: what its stages share."""
+"""The state of a running probe, which its stages share."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ NOTES_KEPT = 200
 
 
 class ProbeRefusedError(Exception):
-    """Nothing may be measured; the message is the reason with the remedy."""
+    """Raised if nothing may be measured; the message is the reason with the remedy."""
 
 
 class FailedError(Exception):
-    """The probe cannot go on; the message states who is to blame."""
+    """Raised if the probe cannot continue; the message states the culprit."""
 
 
 @dataclass
@@ -34,33 +34,33 @@ class ProbeRun:
     choice: AddressChoice | None = None
     plan: ProbePlan | None = None
     dead: dict[tuple[str, str], str] = field(default_factory=dict)
-    """Ordered pairs of nodes that cannot talk -> why."""
+    """Ordered pairs of nodes that cannot communicate -> why."""
     stuck: dict[int, str] = field(default_factory=dict)
-    """Ranks that are not asked any more -> why."""
+    """Ranks that get no more steps -> why."""
     lacks: dict[str, set[str]] = field(default_factory=dict)
-    """Collective -> the nodes whose torch cannot do it."""
+    """Collective -> the nodes whose torch does not support it."""
     counters: dict[str, list[dict[str, float]]] = field(default_factory=dict)
     """Node -> readings in order."""
     deadline: float = float("inf")
-    """Of the clock: when the budget is used up."""
+    """When the budget is used up (conductor's clock)."""
     states: dict[str, str | None] = field(default_factory=dict)
-    """Node -> the state of its worker as it was reported last (`Alive.worker`)."""
+    """Node -> the last reported state of its worker (`Alive.worker`)."""
     left_out: list[str] = field(default_factory=list)
     """What the budget did not allow."""
     began: float | None = None
-    """Of the clock: when measuring began."""
+    """When measuring began (conductor's clock)."""
 
     def enter(self, phase: Phase) -> None:
-        """Go on to a phase."""
+        """Enter a phase."""
         self.results.phase = phase
         self.changed()
 
     def changed(self) -> None:
-        """State to painters that something is new."""
+        """Notify painters of a change."""
         self.results.version += 1
 
     def note(self, text: str) -> None:
-        """Keep what a person should know; once is enough."""
+        """Store a note for the user, once."""
         if text not in self.results.notes and len(self.results.notes) < NOTES_KEPT:
             self.results.notes.append(text)
             self.changed()
@@ -70,11 +70,11 @@ class ProbeRun:
         return self.deadline - self.clock()
 
     def leave_out(self, what: str) -> None:
-        """Remember what was not measured for want of time."""
+        """Record what was not measured because of the time."""
         self.left_out.append(what)
 
     def step_done(self) -> None:
-        """One more step of the plan is done, or was left out."""
+        """Count one more step of the plan as done or left out."""
         results = self.results
         results.done_steps += 1
         if self.plan is not None and self.began is not None:
@@ -86,7 +86,7 @@ class ProbeRun:
         self.changed()
 
     def receive_aside(self, until: float) -> bool:
-        """Let one word come while the ranks rest; False at `until`.
+        """Process one message while the ranks are idle; False at `until`.
 
         Raises:
             CancelledError: the person has cancelled.
@@ -108,7 +108,7 @@ class ProbeRun:
         return received is not None
 
     def receive(self, until: float) -> tuple[str, AnyNodeMessage] | None:
-        """What a node states next, notes and counters apart; None at `until`.
+        """The next message of a node; notes and counters are handled here. None at `until`.
 
         Raises:
             CancelledError: the person has cancelled.
@@ -124,7 +124,7 @@ class ProbeRun:
         return None
 
     def _next(self, until: float) -> tuple[str, AnyNodeMessage | Lost] | None:
-        """The next message that its node may send: of a rank only the node on which it sits."""
+        """The next message that its node may send: messages of a rank only from the rank's own node."""
         while (received := self.pool.receive(until)) is not None:
             node, message = received
             rank = getattr(message, "rank", None)
@@ -134,26 +134,26 @@ class ProbeRun:
         return None
 
     def lose(self, ranks: Iterable[int], why: str) -> None:
-        """These ranks take no further part, which is the verdict's business; the first reason stays."""
+        """Mark ranks as gone, for the verdict; the first reason is kept."""
         for rank in ranks:
             self.results.gone.setdefault(rank, why)
         self.changed()
 
     def seat(self, rank: int) -> Seat | None:
-        """Where a rank sits; None when there is no such rank."""
+        """The seat of a rank; None if there is no such rank."""
         seats = self.results.seats
         return seats[rank] if 0 <= rank < len(seats) else None
 
     def node_of(self, rank: int) -> str:
-        """The node on which a rank of this probe sits."""
+        """The node of a rank."""
         return self.results.seats[rank].node
 
     def is_link(self, pair: tuple[int, int]) -> bool:
-        """Whether these are two ranks of ours."""
+        """True if these are two existing ranks."""
         return pair[0] != pair[1] and all(self.seat(rank) is not None for rank in pair)
 
     def nodes_of(self, pair: tuple[int, int]) -> tuple[str, str]:
-        """Where the two ranks of a pair sit."""
+        """The nodes of the two ranks of a pair."""
         return self.results.seats[pair[0]].node, self.results.seats[pair[1]].node
 
     def ranks_of(self, node: str) -> list[int]:
@@ -161,7 +161,7 @@ class ProbeRun:
         return [seat.rank for seat in self.results.seats if seat.node == node]
 
     def name(self, rank: int) -> str:
-        """A rank as people find it: `rank 3 (gpu-002 GPU 1)`."""
+        """The name of a rank: `rank 3 (gpu-002 GPU 1)`."""
         seat = self.seat(rank)
         if seat is None:
             return f"rank {rank}"
@@ -169,7 +169,7 @@ class ProbeRun:
         return f"rank {rank} ({where})"
 
     def _keep(self, node: str, message: AnyNodeMessage) -> bool:
-        """Whether it was something that is only kept."""
+        """True if the message only had to be stored."""
         if isinstance(message, Note):
             who = node if message.rank is None else self.name(message.rank)
             self.note(f"{who}: {message.text}")

@@ -1,7 +1,7 @@
-"""What became of one step, and whom the answers of its ranks blame.
+"""The result of one step, and which ranks its answers blame.
 
-Any node may answer falsely about the others. A rank that others report as absent, or that is silent, is named
-only where its own node or most other nodes agree. A rank's report on itself is taken as it is.
+A node may report wrongly about other nodes. A rank that others report as absent, or that is silent, is named
+only if its own node or most other nodes agree. A rank's report about itself is accepted.
 """
 
 from __future__ import annotations
@@ -18,18 +18,21 @@ from gpuwatch.probe.protocol import Done, Step
 NodeOf = Callable[[int], str]
 
 MIN_TIME_S = 1e-7
-"""A message or kernel takes a microsecond at least, on any hardware."""
+"""Seconds: a message or kernel takes at least a microsecond on any hardware."""
 MAX_BPS = 1e14
-"""Bytes per second: 50 times what one GPU's links carry together (NVLink 5: 1.8e12)."""
+"""Bytes per second: 50 times the rate of all links of one GPU together (NVLink 5: 1.8e12)."""
 MAX_TIMEOUTS = 100
 """A rank gives an iteration up after one time limit."""
 MAX_VALUE = 1e18
-"""FLOP/s or bytes per second of one GPU: a hundred times any of today's."""
+"""FLOP/s or bytes per second of one GPU: a hundred times any current one."""
 
 _LOCAL_FAULT = re.compile(
     r"out of memory|CUDA(?: driver)? error|cannot allocate memory|no GPU", re.IGNORECASE
 )
-"""Errors of torch that no other rank can cause; all others may come from a peer that hangs or has closed."""
+"""Errors of torch that no other rank can cause.
+
+All others may be caused by a peer that hangs or has closed.
+"""
 
 
 @dataclass
@@ -37,36 +40,36 @@ class StepOutcome:
     """The answers of one step."""
 
     ranks: frozenset[int]
-    """Who takes part."""
+    """The ranks that take part."""
     collective: bool
-    """Whether a rank can hold up all the others."""
+    """True if one rank can delay all the others."""
     done: dict[int, Done] = field(default_factory=dict)
     absent: list[int] = field(default_factory=list)
-    """Did not come to the barrier before it."""
+    """Ranks that did not reach the barrier before it."""
     died: dict[int | None, str] = field(default_factory=dict)
-    """Rank, or None for a node's worker, -> why, with the name."""
+    """Rank (None: a node's worker) -> why, with the name."""
     missing: list[int] = field(default_factory=list)
-    """Gave no answer until the end."""
+    """Ranks without an answer at the end."""
     excused: set[int] = field(default_factory=set)
-    """Those who had to do with a rank that failed: they may hang because of it."""
+    """Ranks that communicated with a failed rank: they may hang because of it."""
 
     @property
     def blame(self) -> str | None:
-        """Why the ranks cannot go on together, in no particular words about the step."""
+        """Why the ranks cannot continue together."""
         return next(iter(self.died.values()), None)
 
     @property
     def errors(self) -> dict[int, str]:
-        """Rank -> the error that it answered with."""
+        """Rank -> its error."""
         return {rank: done.error for rank, done in self.done.items() if done.error is not None}
 
     @property
     def local_faults(self) -> dict[int, str]:
-        """Rank -> its error, where no other rank can have caused it."""
+        """Rank -> its error, if no other rank can have caused it."""
         return {rank: error for rank, error in self.errors.items() if _LOCAL_FAULT.search(error)}
 
     def add(self, done: Done, step: Step) -> None:
-        """Keep an answer, and excuse those who wait for a rank that failed."""
+        """Add an answer, and excuse the ranks that wait for a failed rank."""
         self.done[done.rank] = done
         if done.error is None:
             return
@@ -76,7 +79,7 @@ class StepOutcome:
             self.excused.update(self.ranks)
 
     def reported_absent(self, node_of: NodeOf) -> dict[int, set[str]]:
-        """Ranks without an answer that their own node or most other nodes report as absent -> those nodes."""
+        """Rank without an answer -> the nodes that report it as absent: its own node, or most other nodes."""
         by: defaultdict[int, set[str]] = defaultdict(set)
         for rank, done in self.done.items():
             for absent in self.ranks.intersection(done.absent).difference(self.done):
@@ -85,15 +88,18 @@ class StepOutcome:
         return {rank: by[rank] for rank in by if node_of(rank) in by[rank] or 2 * len(by[rank]) > others}
 
     def confirmed_absent(self, node_of: NodeOf) -> set[int]:
-        """Of `reported_absent`, those whom their own node or two others report: no further answer is due."""
+        """Those of `reported_absent` that their own node or two others report.
+
+        No answer is expected from them.
+        """
         reported = self.reported_absent(node_of).items()
         return {rank for rank, by in reported if len(by) > 1 or node_of(rank) in by}
 
     def silent(self, node_of: NodeOf) -> list[int]:
         """The missing ranks that no failed rank excuses.
 
-        None of a collective where they sit on more nodes than those who answered: one node that answers at
-        once and holds all others up must not get them named.
+        For a collective, none if they are on more nodes than the answers: otherwise one node that answers at
+        once and delays all others could have them named.
         """
         unexcused = [rank for rank in self.missing if rank not in self.excused]
         answered = {node_of(rank) for rank in self.done}
@@ -102,9 +108,9 @@ class StepOutcome:
 
 
 def possible(done: Done, step: Step) -> Done:
-    """An answer as it came, or as a failure of its rank where its numbers cannot be true on any hardware.
+    """The answer, or a failure of its rank if its numbers are impossible on any hardware.
 
-    Impossibly fast ones would make every other link look slow.
+    Impossibly fast rates would make every other link look slow.
     """
     timed = step.what in ("collective", "bandwidth")
     least_s = max(MIN_TIME_S, step.bytes / MAX_BPS if timed else 0.0)

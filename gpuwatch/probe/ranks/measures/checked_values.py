@@ -1,8 +1,8 @@
-"""What is sent when a result is checked: small whole numbers that depend on the rank and on the position.
+"""The data of a checked collective: small whole numbers that depend on the rank and on the position.
 
-Position p of rank r holds (p + 13 r + 29 b) mod 251, b the block where every rank gets another one. 251 is
-prime: data that lands at a wrong place, by any power of two, is seen. Sums over ranks stay below 2^24 up to
-66,000 ranks, so float32 holds them exactly and results are compared for equality.
+Position p of rank r holds (p + 13 r + 29 b) mod 251, b the block if every rank gets a different one. 251 is
+prime: data that arrives at a wrong position, by any power of two, is detected. Sums over ranks stay below
+2^24 up to 66,000 ranks, so float32 represents them exactly and results are compared for equality.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from gpuwatch.probe.ranks.shared.torch_types import Device, Tensor, Torch
 PERIOD = 251
 _RANK, _BLOCK = 13, 29
 _ROWS = 4096
-"""Compared at a time, which bounds the memory that a check needs to some MB."""
+"""Rows compared at a time, which limits the memory of a check to some MB."""
 
 
 class DataPattern:
@@ -42,7 +42,7 @@ class DataPattern:
         tensor[whole:].copy_(wave[: tensor.numel() - whole])
 
     def wrong(self, tensor: Tensor, wave: Tensor) -> Tuple[int, Optional[int]]:
-        """How many elements are not what the wave states, and the position of the first."""
+        """The number of elements that differ from the wave, and the position of the first."""
         count, first = 0, None
         step = _ROWS * PERIOD
         for at in range(0, tensor.numel(), step):

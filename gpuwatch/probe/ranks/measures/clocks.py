@@ -1,4 +1,4 @@
-"""How long an operation takes, each iteration by itself: by the CPU's clock or by CUDA events."""
+"""Times each iteration of an operation, by the CPU's clock or by CUDA events."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _POLL_S = 0.0005
 
 
 class GpuStuckError(TimeoutError):
-    """The GPU did not come to the end in time; what it was given stays before it."""
+    """Raised if the GPU did not finish in time; later work queues behind it."""
 
 
 class Clock(Protocol):
-    """Either of the two."""
+    """The interface of both clocks."""
 
     def times(
         self, call: Callable[[], object], warmup: int, iterations: int, timeout_s: float, /
@@ -24,7 +24,7 @@ class Clock(Protocol):
         """Seconds of every timed iteration."""
 
     def settle(self, timeout_s: float, /) -> None:
-        """Wait until nothing is under way."""
+        """Wait until no work is pending."""
 
 
 class CpuClock:
@@ -36,7 +36,7 @@ class CpuClock:
     def times(
         self, call: Callable[[], object], warmup: int, iterations: int, _timeout_s: float
     ) -> List[float]:
-        """Seconds of every timed iteration; gloo raises when one takes longer than the group allows."""
+        """Seconds of every timed iteration; gloo raises if one takes longer than the group allows."""
         for _ in range(warmup):
             call()
         took = []
@@ -48,11 +48,11 @@ class CpuClock:
         return took
 
     def settle(self, _timeout_s: float) -> None:
-        """Nothing is under way when a call has returned."""
+        """No-op: nothing is pending after a call has returned."""
 
 
 class CudaClock:
-    """For NCCL and GPU work: events recorded back to back, one wait: the host's pace is not in it."""
+    """For NCCL and GPU work: events recorded back to back, one wait, so the host's speed has no influence."""
 
     def __init__(self, torch: Torch) -> None:
         self._torch = torch
@@ -76,7 +76,7 @@ class CudaClock:
         return [events[i].elapsed_time(events[i + 1]) / 1000 for i in range(iterations)]
 
     def settle(self, timeout_s: float) -> None:
-        """Wait until the GPU has done everything it was given.
+        """Wait until the GPU has done all its work.
 
         Raises:
             GpuStuckError: it did not in time.
@@ -87,7 +87,7 @@ class CudaClock:
 
     @staticmethod
     def _wait(event: Event, timeout_s: float) -> None:
-        """Ask again and again: `synchronize` has no time limit."""
+        """Poll the event: `synchronize` has no time limit."""
         deadline = time.monotonic() + timeout_s
         while not event.query():
             if time.monotonic() > deadline:

@@ -1,6 +1,6 @@
-"""The collectives: which this torch and backend can do, their buffers, their inputs and right results.
+"""The collectives: which ones this torch and backend support, their buffers, inputs and correct results.
 
-Sizes count as in nccl-tests: `bytes` is the whole buffer, a rank's share is a world-size-th of it for
+Sizes count as in nccl-tests: `bytes` is the whole buffer, a rank's share is 1 / world size of it for
 all_gather, reduce_scatter and all_to_all.
 """
 
@@ -20,7 +20,7 @@ _CANNOT = re.compile(
     r"not? (?:been )?(?:implement|support)|unsupported|n't support|only supports|invalid backend",
     re.IGNORECASE,
 )
-"""What torch states where a backend lacks an operation; anything else is a fault of this run."""
+"""torch's message if a backend lacks an operation; anything else is a fault of this run."""
 
 CALLS: Dict[str, Tuple[str, ...]] = {
     "all_reduce": ("all_reduce",),
@@ -30,7 +30,10 @@ CALLS: Dict[str, Tuple[str, ...]] = {
     "all_to_all": ("all_to_all_single",),
     "send_recv": ("batch_isend_irecv",),
 }
-"""Names in torch.distributed, best first: newer ones take single tensors, older ones warn or are missing."""
+"""Names in torch.distributed, best first.
+
+Newer ones accept single tensors, older ones warn or are missing.
+"""
 
 
 class CollectiveRun(NamedTuple):
@@ -38,9 +41,9 @@ class CollectiveRun(NamedTuple):
 
     call: Callable[[], object]
     fill: Callable[[], None]
-    """Write the inputs of a check."""
+    """Writes the inputs of a check."""
     wrong: Callable[[], Tuple[int, Optional[int]]]
-    """Compare the result: how many elements, and where the first, are not what the inputs make them."""
+    """Compares the result: the number of wrong elements, and the position of the first."""
 
 
 class Shares(NamedTuple):
@@ -58,7 +61,10 @@ class Buffers:
         self._flat = [torch.zeros(0, device=device), torch.zeros(0, device=device)]
 
     def shares(self, give: int, take: int) -> Shares:
-        """Views of so many elements, written before: pages that were never touched would be read for free."""
+        """Views of the given sizes that have been written.
+
+        Pages that were never touched would be read for free.
+        """
         counts = (give, take)
         for i in range(2):
             if self._flat[i].numel() < counts[i]:
@@ -71,7 +77,7 @@ class CollectiveRunner:
     """The collectives of one rank in the group of all.
 
     Args:
-        torch: The module, `torch.distributed` initialized.
+        torch: The module, with `torch.distributed` initialized.
         buffers: Shared with the pairs.
         clock: See `clocks`.
         rank: Of this process.
@@ -87,7 +93,9 @@ class CollectiveRunner:
         self.lacks: List[str] = []
 
     def learn(self, timeout_s: float) -> None:
-        """Find out what can be done by doing it once, tiny; the first one also connects the ranks.
+        """Find the supported collectives by running each one with a tiny size.
+
+        The first one also connects the ranks.
 
         Raises:
             RuntimeError: one failed for another reason than that it is not there.
@@ -145,7 +153,7 @@ class CollectiveRunner:
         return message
 
     def _counts(self, op: str, size: int) -> Tuple[int, int]:
-        """Elements given and taken."""
+        """Elements sent and received."""
         whole, share = max(1, size // _ELEMENT), max(1, size // _ELEMENT // self._world)
         total = share * self._world
         return {
@@ -211,7 +219,7 @@ class CollectiveRunner:
         return CollectiveRun(lambda: self._dist.all_to_all_single(shares.take, shares.give), fill, wrong)
 
     def _send_recv(self, shares: Shares, _name: str) -> CollectiveRun:
-        """A ring: every rank sends to the next one and receives from the one before."""
+        """A ring: every rank sends to the next one and receives from the previous one."""
         pattern, dist = self._pattern, self._dist
         after, before = (self._rank + 1) % self._world, (self._rank - 1) % self._world
 

@@ -1,4 +1,4 @@
-"""What one GPU does by itself: multiplying matrices, copies within its memory, to and from the host."""
+"""The work of one GPU alone: matrix multiplication, copies within its memory, to and from the host."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from gpuwatch.probe.ranks.shared.torch_types import Torch
 
 _SIDE = 8192
 _COPIED = 256 << 20
-"""Bytes, where the step names none."""
+"""Size in bytes if the step has none."""
 
 
 def measure(torch: Torch, step: StepFields) -> Dict[str, Any]:
     """The fields of `protocol.Done` for a matmul (FLOP/s) or a copy (bytes/s) on the current GPU.
 
-    A byte copied within the GPU is read and written: its memory moves twice that rate.
+    A byte copied within the GPU is read and written: its memory transfers twice that rate.
 
     Raises:
         RuntimeError, TimeoutError: it failed, for want of memory or by the GPU.
@@ -34,7 +34,7 @@ def measure(torch: Torch, step: StepFields) -> Dict[str, Any]:
 
 
 def _matmul(torch: Torch, _size: int) -> Tuple[Callable[[], object], float]:
-    """Random numbers: multiplying zeros draws less power and runs faster than training does."""
+    """Multiply random numbers: multiplying zeros draws less power and is faster than training."""
     kind = torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
     left, right = (torch.randn(_SIDE, _SIDE, dtype=kind, device="cuda") for _ in range(2))
     out = torch.empty_like(left)

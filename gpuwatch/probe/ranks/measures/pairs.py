@@ -1,9 +1,8 @@
 """One directed link between two ranks: bandwidth from source to destination, and latency.
 
-Both ends meet through the store first, so that a rank that does not come is distinguished from a link
-that is dead. Bandwidth is timed by the receiver, from the moment it states "go" to the last byte: what the
-sender's kernel buffers does not count. Times of a latency step are half round trips and come from the
-source.
+Both ends meet through the store first, so that an absent rank is distinguished from a dead link. The receiver
+times the bandwidth, from its "go" message to the last byte: data buffered in the sender's kernel does not
+count. Times of a latency step are half round trips, measured by the source.
 """
 
 from __future__ import annotations
@@ -24,28 +23,28 @@ from gpuwatch.probe.ranks.shared.torch_types import Group, Store, Tensor, Torch,
 Answer = Dict[str, Any]
 """Fields of `protocol.Done`."""
 MAX_GROUPS = 16
-"""Groups of two that stay connected; each costs three threads and some buffers."""
+"""Maximum number of groups of two that stay connected; each costs three threads and some buffers."""
 CONNECT_S = 10.0
 _GO, _DATA, _PING = 0, 1, 2
 _SIGNAL_MORE, _SIGNAL_DONE = 1.0, 0.0
 _SHARE_OF_TIME = 0.5
-"""A slow link stops after this part of its time, with the iterations that it has done."""
+"""A slow link stops after this fraction of its time, with the iterations completed so far."""
 _ELEMENT = 4
 
 
 class Deadline:
-    """The time that one pair has, whatever it is waiting for."""
+    """The time limit of one pair for everything that it waits for."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self._start = time.monotonic()
 
     def used(self) -> float:
-        """The part that is over, 1.0 at the end."""
+        """The fraction of the time that is over, 1.0 at the end."""
         return (time.monotonic() - self._start) / self.seconds
 
     def left(self) -> timedelta:
-        """What is left; a millisecond at least, since zero means for ever to torch."""
+        """The remaining time; at least a millisecond, because torch treats zero as infinite."""
         return timedelta(seconds=max(self._start + self.seconds - time.monotonic(), 0.001))
 
 
@@ -68,7 +67,7 @@ class GlooPairs:
         self._buffers = buffers
         self._pattern = DataPattern(torch, "cpu")
         self._groups: OrderedDict[int, Tuple[str, Any]] = OrderedDict()
-        """Other rank -> (name of the group, the group), the one used last at the end."""
+        """Other rank -> (name of the group, the group), the last used one at the end."""
 
     def measure(self, step: StepFields, source: int, destination: int) -> Answer:
         """The fields of `protocol.Done` for one end of a pair.
@@ -177,9 +176,9 @@ class End:
         self._group, self._other = group, other
 
     def send(self, tensor: Tensor, tag: int) -> Work:
-        """Begin to send; the answer can be waited for."""
+        """Start to send; the result can be waited for."""
         return self._group.send([tensor], self._other, tag)
 
     def receive(self, tensor: Tensor, tag: int) -> Work:
-        """Begin to receive; the answer can be waited for."""
+        """Start to receive; the result can be waited for."""
         return self._group.recv([tensor], self._other, tag)

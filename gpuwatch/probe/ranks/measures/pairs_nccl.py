@@ -1,8 +1,10 @@
-"""Pairs over NCCL: both directions of one exchange in every call, the tested one large, the other tiny.
+"""Pairs over NCCL.
 
-torch wants `batch_isend_irecv` with equal lists on both ends, inside the group of all and after a collective
-of all: unbatched sends would build a communicator a pair. Where there is no group of all, the two ranks
-make a world of two for themselves.
+Every call exchanges in both directions, a large message in the tested one, a tiny one in the other.
+
+torch requires `batch_isend_irecv` with equal lists on both ends, within the group of all ranks and after a
+collective of all: unbatched sends would create a communicator per pair. Without a group of all, the two ranks
+create a world of two.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ class NcclPairs:
         store: Where the ranks meet.
         rank: Of this process.
         buffers: On the GPU, shared with the collectives.
-        alone: There is no group of all.
+        alone: True if there is no group of all ranks.
     """
 
     def __init__(self, torch: Torch, store: SealedStore, rank: int, buffers: Buffers, alone: bool) -> None:

@@ -1,1 +1,1 @@
-"""Orders, texts, deadlines, torch's types and the store of the ranks."""
+"""Shared by the ranks: orders, texts, deadlines, torch's types and the store."""

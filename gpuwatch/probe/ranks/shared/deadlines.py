@@ -1,4 +1,4 @@
-"""A time limit for calls of torch that have none of their own, or do not keep it."""
+"""A time limit for torch calls that have none, or ignore it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def within(seconds: float, call: Callable[[], T]) -> T:
-    """Run a call in a thread and give its result; past the time the thread is left where it hangs.
+    """Run a call in a thread and return its result; on a timeout the thread is abandoned.
 
     Raises:
         TimeoutError: it did not return in time. What it holds (a store client, state) is not to be used

@@ -1,4 +1,4 @@
-"""What the worker is reported, as `protocol` writes it.
+"""The worker's orders, as `protocol` writes them.
 
 The same fields and defaults, read without msgspec.
 """
@@ -61,7 +61,7 @@ class StepFields:
 
 
 def read(kind: Type[Order], raw: Raw) -> Order:
-    """One order from its JSON object; keys of a later cockpit are left out.
+    """One order from its JSON object; unknown keys of a later version are ignored.
 
     Raises:
         TypeError: a field without a default is missing.
@@ -71,7 +71,7 @@ def read(kind: Type[Order], raw: Raw) -> Order:
 
 
 def part_of(rank: int, raw: Raw) -> Optional[Raw]:
-    """What of an order one rank has to do, or None: of pairs only its own, so that a line stays short."""
+    """The part of an order for one rank, or None: of the pairs only its own, so that a line stays short."""
     if raw.get("do") != "step":
         return raw
     if raw.get("what") in ("bandwidth", "latency"):

@@ -1,7 +1,7 @@
-"""The store of the probe, which anybody who reaches its port may write to: hidden keys and signed values.
+"""The store of the probe, to whose port anyone may connect: hidden keys and signed values.
 
-torch's TCPStore knows no password. A secret, which travels over the links to the launchers, makes the prefix
-of all keys, and every value that the ranks give each other carries a signature (HMAC-SHA256) over its key.
+torch's TCPStore has no password. A secret, which is sent over the connections to the launchers, is the prefix
+of all keys, and every value has a signature (HMAC-SHA256) over its key and text.
 """
 
 from __future__ import annotations
@@ -17,35 +17,35 @@ TAMPERED = "the store was tampered with"
 
 
 class StoreLostError(RuntimeError):
-    """The store does not answer: its node, or the way there, is gone."""
+    """Raised if the store does not answer: its node, or the connection to it, is gone."""
 
 
 class StoreTamperedError(StoreLostError):
-    """Somebody else wrote to the store: nothing in it is evidence about a rank or node."""
+    """Raised if someone else wrote to the store: nothing in it is evidence about a rank or node."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{TAMPERED}: {what}; nothing is known of any rank or node")
 
 
 class SealedStore:
-    """What the ranks use of a store to meet. Groups of torch get a prefix of their own from `group`."""
+    """The part of a store that the ranks use to meet. `group` gives torch's groups a prefix of their own."""
 
     def __init__(self, store: Store, secret: str) -> None:
         self.raw = store
-        """As torch's groups take it."""
+        """The store for torch's groups."""
         self._secret = secret.encode()
         self._prefix = self._sign("prefix", b"")[:32]
 
     def group(self, name: str) -> str:
-        """The prefix of the keys of a group of torch's."""
+        """The prefix of the keys of a torch group."""
         return f"{self._prefix}/group/{name}"
 
     def add(self, key: str, amount: int) -> int:
-        """Add to a counter; its new value."""
+        """Add to a counter; return its new value."""
         return int(self.raw.add(f"{self._prefix}/{key}", amount))
 
     def wait(self, keys: List[str], patience: timedelta) -> None:
-        """Wait until all keys are there, as the store does."""
+        """Wait until all keys exist; raises like the store."""
         self.raw.wait([f"{self._prefix}/{key}" for key in keys], patience)
 
     def set(self, key: str, text: str) -> None:
@@ -53,7 +53,7 @@ class SealedStore:
         self.raw.set(f"{self._prefix}/{key}", f"{self._sign(key, text.encode())} {text}")
 
     def get(self, key: str) -> str:
-        """The value of a key that is there.
+        """The value of an existing key.
 
         Raises:
             StoreTamperedError: no rank of this probe wrote it.

@@ -1,8 +1,8 @@
-"""Who is here: ranks meet through the store before they touch the fabric, so that an absent one is named.
+"""A barrier through the store: ranks meet before they use the fabric, so that an absent one is named.
 
-gloo's `monitored_barrier(wait_all_ranks=True)` names them too, but needs a mesh of connections of all ranks,
-also where NCCL runs; a connection that timed out in it never works again; and it cannot serve where some pair
-of nodes has no way to each other. The store needs none of that, and a late rank can still take part later.
+gloo's `monitored_barrier(wait_all_ranks=True)` names them too, but needs connections between all ranks, also
+with NCCL; a connection that timed out in it never works again; and it fails if some pair of nodes cannot
+communicate. The store needs none of that, and a late rank can still take part later.
 """
 
 from __future__ import annotations
@@ -16,17 +16,20 @@ from gpuwatch.probe.ranks.shared import words
 from gpuwatch.probe.ranks.shared.sealed_store import SealedStore, StoreLostError, StoreTamperedError
 
 _LATE_S = 1.0
-"""A rank that was counted so long before the answer is not absent: somebody removed it."""
+"""A rank that was counted at least this many seconds before the answer is not absent.
+
+Its count was removed.
+"""
 _READINGS, _READ_AGAIN_S = 20, 0.05
 GRACE_S = 5.0
-"""The first to arrive writes the list when its time is over; the others arrived later, and wait for it."""
+"""Seconds: the first to arrive writes the list at its timeout; the others arrived later, and wait for it."""
 
 
 def roll_call(store: SealedStore, name: str, rank: int, world_size: int, timeout_s: float) -> List[int]:
-    """Wait until every rank has come to `name`, and give the ranks that did not.
+    """Wait until every rank has reached `name`, and return the ranks that did not.
 
-    All get the same answer, which is written once: who comes after that learns that the others have
-    gone on without it.
+    All get the same answer, which is written once: a rank that arrives later learns that the others have
+    continued without it.
 
     Raises:
         StoreLostError: the store did not answer, or somebody else wrote to it.
@@ -49,7 +52,7 @@ def roll_call(store: SealedStore, name: str, rank: int, world_size: int, timeout
 
 
 def _counted(store: SealedStore, name: str, rank: int, world_size: int) -> int:
-    """Count this rank; as which of all it came."""
+    """Count this rank; return its position in the order of arrival."""
     own, place = store.add(f"{name}/{rank}", 1), store.add(f"{name}/here", 1)
     if own != 1 or not 1 <= place <= world_size:
         raise StoreTamperedError(f"rank {rank} was counted at {name} before it came")
@@ -57,7 +60,9 @@ def _counted(store: SealedStore, name: str, rank: int, world_size: int) -> int:
 
 
 def _absent(store: SealedStore, name: str, world_size: int) -> List[int]:
-    """Who was not counted. A rank that comes meanwhile adds to its own count first, so both are read twice.
+    """The ranks that were not counted.
+
+    A rank that arrives meanwhile adds to its own count first, so both are read twice.
 
     Raises:
         StoreTamperedError: the counts of the ranks are not that of all.
@@ -75,7 +80,10 @@ def _absent(store: SealedStore, name: str, world_size: int) -> List[int]:
 
 
 def _settle(store: SealedStore, name: str, absent: List[int]) -> None:
-    """Write the answer, if nobody has: torch 2.1 wakes no waiter for a key made by compare and set."""
+    """Write the answer unless another rank has.
+
+    Torch 2.1 wakes no waiter for a key made by compare and set.
+    """
     if store.add(f"{name}/settled", 1) == 1:
         store.set(f"{name}/answer", json.dumps(absent))
 
@@ -102,7 +110,7 @@ def meet(store: SealedStore, name: str, me: int, other: int, note: str, timeout_
 
 
 def _waited(store: SealedStore, key: str, timeout_s: float) -> bool:
-    """Whether the key came within this time.
+    """True if the key appeared within this time.
 
     Raises:
         RuntimeError: the store is gone.

@@ -1,4 +1,4 @@
-"""Names for what torch hands over. Their types are not imported: from torch 2.1 to 2.15 they differ."""
+"""Names for torch's types, which are not imported: they differ from torch 2.1 to 2.15."""
 
 from typing import Any
 
@@ -12,6 +12,6 @@ Store = Any
 Group = Any
 """A process group of one backend."""
 Work = Any
-"""A send or receive under way."""
+"""A pending send or receive."""
 Event = Any
 """A CUDA event."""

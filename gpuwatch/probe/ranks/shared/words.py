@@ -1,4 +1,4 @@
-"""Failures in words: an exception's first line, how a process ended, what NCCL logs of its transports."""
+"""Failures as text: an exception's first line, how a process ended, NCCL's log lines about its transports."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from typing import Iterable, List, Optional
 
 MAX_ERROR_CHARS = 300
 TORCH_ERRORS = (RuntimeError, OSError)
-"""What torch.distributed raises, over versions: time limits of the store are TimeoutError in torch 2.1."""
+"""The exceptions of torch.distributed in all versions.
+
+Time limits of the store are TimeoutError in torch 2.1.
+"""
 _UNSEEN = re.compile(r"[^\x20-\x7e\u00a1-\ufffd]+")
 _WHERE = re.compile(r"^(?:what\(\):\s*)?\[(?:/|\.\.|enforce fail at )[^\]]*\]\s*")
-"""gloo begins its messages with the file and line of its own source."""
+"""gloo prefixes its messages with the file and line of its own source."""
 _ADVICE = re.compile(r"\. (?:This is typically caused by|Is there a distributed collective mismatch).*")
 _TRANSPORT = re.compile(r"NCCL INFO .* via ([A-Z][A-Za-z0-9]+)(?:/([\w ]+))?(/\S*)?")
 _NOISE = (
@@ -28,7 +31,7 @@ def plain(text: str) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """What an exception states in its first line; its kind where it logs nothing."""
+    """The first line of an exception's message; its type if it has none."""
     lines = [line for line in str(error).splitlines() if line.strip()]
     return _message(lines[0]) if lines else type(error).__name__
 
@@ -51,7 +54,7 @@ def os_signal(status: int) -> Optional[int]:
 
 
 def last_words(lines: Iterable[str]) -> str:
-    """The end of a rank's stderr in one line, after what it means where that is known."""
+    """The end of a rank's stderr in one line, preceded by its meaning if known."""
     reported = [_message(line) for line in lines if line.strip() and not is_noise(line)]
     text = " | ".join(reported[-4:])
     if _SIZES_DIFFER in text:
@@ -64,12 +67,12 @@ def _message(line: str) -> str:
 
 
 def is_noise(line: str) -> bool:
-    """Whether a line of stderr shows nothing about an end."""
+    """True if a line of stderr says nothing about the end."""
     return any(noise in line for noise in _NOISE)
 
 
 def transport(line: str) -> Optional[str]:
-    """The transport that a line of NCCL_DEBUG=INFO reports: "NET/IB", "NET/IB/GDRDMA", "P2P/CUMEM", ..."""
+    """The transport in a line of NCCL_DEBUG=INFO: "NET/IB", "NET/IB/GDRDMA", "P2P/CUMEM", ..."""
     found = _TRANSPORT.search(line)
     if found is None:
         return None
@@ -78,12 +81,12 @@ def transport(line: str) -> Optional[str]:
 
 
 def seconds(count: float) -> str:
-    """State "30 s" or "0.5 s"."""
+    """`30 s` or `0.5 s`."""
     return f"{count:.3g} s"
 
 
 def ranks(numbers: List[int]) -> str:
-    """State "rank 3" or "ranks 3, 5 and 9", at most eight of them."""
+    """`rank 3` or `ranks 3, 5 and 9`, at most eight of them."""
     shown = [str(number) for number in numbers[:8]]
     if len(numbers) > 8:
         return f"ranks {', '.join(shown)} and {len(numbers) - 8} more"
