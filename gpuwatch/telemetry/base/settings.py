@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-LIBRARY_VERSION = "0.1.0"
+LIBRARY_VERSION = "0.2.0"
 """That of gpuwatch; the wheel of the library alone takes it from here."""
 STRATEGIES = ("steps", "epoch", "no")
 SECTIONS = ("training", "telemetry", "profiler")
