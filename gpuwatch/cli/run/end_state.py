@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gpuwatch.telemetry.base.json_files import mask_arguments
+from gpuwatch.telemetry.base.masks import mask_arguments
 from gpuwatch.telemetry.session.folder import SessionFolder
 from gpuwatch.telemetry.session.summary import empty_summary, write_part, write_summary
 

@@ -19,7 +19,7 @@ from gpuwatch.cli.run.samples import NodeSamples
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.runs.sessions.model.summary import SessionSummary
 from gpuwatch.runs.sessions.sources.rank_logs import read_rank_logs
-from gpuwatch.telemetry.base.json_files import mask_arguments
+from gpuwatch.telemetry.base.masks import mask_arguments
 from gpuwatch.telemetry.base.ranks import stated_environment
 from gpuwatch.telemetry.session.folder import SessionFolder
 

@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import math
 import os
-import re
+import stat
 import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+MAX_INTEGER = 10**300
+"""A greater one has no float, and one of over 4,300 digits no text."""
+MAX_AMOUNT = 1e18
 MAX_TEXT = 2000
 """Characters of a value that JSON has no form for."""
 MAX_DEPTH = 20
 """Of collections in collections: a configuration may hold itself."""
-MASK = "***"
-_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)  # not on Windows
-_SECRET_NAME = re.compile(
-    r"(?i)(?:^|[_.\-])(?:pass(?:word|wd|phrase)?|pwd|jwt|secret|credentials?|cookie|private[_\-]?key|dsn"
-    r"|(?:api|access|secret|account|storage)[_\-]?key"
-    r"|(?:hf|hub|api|auth|access|bearer|session|wandb|github)[_\-]?token)"
-    r"(?:$|[_.\-])|^(?:token|key|auth|authorization)$"
-)
-_SECRET_VALUE = re.compile(
-    r"\b(?:hf_|sk-|gh[pousr]_|github_pat_|xox[abp]-|AKIA|glpat-)[A-Za-z0-9_\-]{12,}"
-    r"|(?<=://)[^/\s:@]{1,200}:[^/\s@]{1,200}(?=@)"
-)
+_NO_FOLLOW, _NO_WAIT = getattr(os, "O_NOFOLLOW", 0), getattr(os, "O_NONBLOCK", 0)  # not on Windows
+
+
+def open_regular(path: str | os.PathLike[str], flags: int, mode: int = 0o600) -> int:
+    """Open a regular file that is no link; a FIFO or device in its place is not waited for.
+
+    Raises:
+        OSError: it cannot be opened, or is something else.
+    """
+    number = os.open(path, flags | _NO_FOLLOW | _NO_WAIT | getattr(os, "O_CLOEXEC", 0), mode)
+    if stat.S_ISREG(os.fstat(number).st_mode):
+        return number
+    os.close(number)
+    raise OSError(errno.EINVAL, "not a regular file", str(path))
 
 
 def write_text_whole(path: Path, text: str) -> None:
@@ -37,7 +43,9 @@ def write_text_whole(path: Path, text: str) -> None:
         OSError: it cannot be written; what was there stays.
     """
     name = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident():x}")
-    number = os.open(str(name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _NO_FOLLOW, 0o600)
+    with contextlib.suppress(OSError):
+        name.unlink()
+    number = open_regular(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     try:
         with os.fdopen(number, "w", encoding="utf-8", errors="replace") as file:
             file.write(text)
@@ -57,6 +65,8 @@ def write_json(path: Path, value: Any) -> None:
 
 def jsonable(value: Any, depth: int = 0) -> Any:
     """The value in JSON's types: NaN and Inf as "nan", "inf" and "-inf", a tensor of one number as it."""
+    if isinstance(value, int) and not -MAX_INTEGER <= value <= MAX_INTEGER:
+        return "inf" if value > 0 else "-inf"
     if value is None or isinstance(value, (bool, str, int)):
         return value
     if isinstance(value, float):
@@ -66,7 +76,15 @@ def jsonable(value: Any, depth: int = 0) -> Any:
     if depth < MAX_DEPTH and isinstance(value, (list, tuple, set, frozenset)):
         return [jsonable(each, depth + 1) for each in value]
     number = as_number(value)
-    return jsonable(number) if number is not None else str(value)[:MAX_TEXT]
+    return jsonable(number) if number is not None else as_text(value)
+
+
+def as_text(value: Any) -> str:
+    """The beginning of `str` of any object; its class where it has none."""
+    try:
+        return str(value)[:MAX_TEXT]
+    except Exception:
+        return f"<{type(value).__name__}>"
 
 
 def as_number(value: Any) -> float | None:
@@ -75,38 +93,25 @@ def as_number(value: Any) -> float | None:
         return None
     try:
         return float(value)
-    except (TypeError, ValueError, RuntimeError):  # torch raises RuntimeError for a tensor of several numbers
+    except (
+        TypeError,
+        ValueError,
+        RuntimeError,
+        OverflowError,
+    ):  # torch raises RuntimeError for a tensor of several numbers
         return None
 
 
-def mask_secrets(value: Any, name: str = "", depth: int = 0) -> Any:
-    """The value without secrets: of keys whose names say so, and of texts in the form of a token."""
-    if depth > MAX_DEPTH:
-        return "..."
-    if isinstance(value, Mapping):
-        return {str(key): mask_secrets(each, str(key), depth + 1) for key, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [mask_secrets(each, name, depth + 1) for each in value]
-    if isinstance(value, str) and value:
-        return MASK if _SECRET_NAME.search(name) else _SECRET_VALUE.sub(MASK, value)
-    return value
+def as_whole(value: Any) -> int | None:
+    """A whole number of 64 bits, or the one of a tensor; None of everything else."""
+    number = as_number(value)
+    return int(value) if number is not None and abs(number) < 2**63 else None
 
 
-def mask_arguments(arguments: list[str]) -> list[str]:
-    """A command line without secrets: `--hf-token X`, `--hf-token=X`, `API_KEY=X`."""
-    masked: list[str] = []
-    is_secret = False
-    for argument in arguments:
-        option, equals, value = argument.partition("=")
-        name = option.lstrip("-")
-        if is_secret:
-            masked.append(MASK)
-        elif equals:
-            masked.append(f"{option}={mask_secrets(value, name)}")
-        else:
-            masked.append(str(mask_secrets(argument)))
-        is_secret = not equals and argument.startswith("-") and bool(_SECRET_NAME.search(name))
-    return masked
+def as_amount(value: Any) -> float | None:
+    """A number from 0 to 1e18, of samples, bytes or seconds; None of everything else."""
+    number = as_number(value)
+    return number if number is not None and 0 <= number <= MAX_AMOUNT else None
 
 
 def as_mapping(value: Any) -> dict[str, Any]:

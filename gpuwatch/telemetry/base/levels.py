@@ -17,6 +17,8 @@ LEVELS = {
     "critical": logging.CRITICAL,
 }
 
+MAX_DIGITS = 9
+
 
 def level_of(value: str | int) -> int:
     """The level of a name, whatever its case, or of a number.
@@ -27,7 +29,7 @@ def level_of(value: str | int) -> int:
     text = str(value).strip().lower()
     if text in LEVELS:
         return LEVELS[text]
-    if text.isdecimal():
+    if text.isdecimal() and len(text) <= MAX_DIGITS:
         return int(text)
     raise ValueError(f"no log level {value!r}: it is one of {', '.join(LEVELS)}, or a number")
 

@@ -16,6 +16,9 @@ LOCAL_RANK_VARIABLES = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RA
 WORLD_SIZE_VARIABLES = ("WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 """torchrun's go first: under srun with one task a node, Slurm counts nodes."""
 
+MAX_DIGITS = 7
+"""A greater rank or world size is a mistake, and no loop or sum is to meet it."""
+
 
 @dataclass(frozen=True)
 class RankFacts:
@@ -60,10 +63,16 @@ def host_name() -> str:
 
 def _number(env: Mapping[str, str], names: tuple[str, ...], default: int) -> int:
     for name in names:
-        value = env.get(name, "").strip()
-        if value.isdecimal():
-            return int(value)
+        number = whole(env.get(name, ""))
+        if number is not None:
+            return number
     return default
+
+
+def whole(text: str) -> int | None:
+    """The number that a variable holds; None where it holds none, or a greater one than a rank can be."""
+    text = text.strip()
+    return int(text) if text.isdecimal() and text.isascii() and len(text) <= MAX_DIGITS else None
 
 
 def identify(env: Mapping[str, str] | None = None) -> RankFacts:

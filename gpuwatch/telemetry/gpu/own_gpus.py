@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..base.ranks import RankFacts, loaded_torch
+from ..base.ranks import RankFacts, loaded_torch, whole
 from .nvml import NvmlLibrary, open_nvml
 
 VISIBLE_VARIABLE = "CUDA_VISIBLE_DEVICES"
@@ -62,7 +62,7 @@ def watched_gpus(facts: RankFacts, env: Mapping[str, str] | None = None) -> list
     own = own_gpu(facts, env)
     if own is None:
         return []
-    local_ranks = int(env.get("LOCAL_WORLD_SIZE", "") or 1)
+    local_ranks = whole(env.get("LOCAL_WORLD_SIZE", "")) or 1
     visible = _visible(own.library, env)
     if len(visible) < local_ranks or facts.local_rank != 0:
         return [own]
@@ -83,7 +83,8 @@ def _handle_of_place(library: NvmlLibrary, place: int, env: Mapping[str, str]) -
     if not visible:
         return None
     token = visible[place] if place < len(visible) else visible[0]
-    return library.by_index(int(token)) if token.isdecimal() else library.by_uuid(token)
+    index = whole(token)
+    return library.by_uuid(token) if index is None else library.by_index(index)
 
 
 def _handle_of_torch(library: NvmlLibrary, torch: Any) -> Any:

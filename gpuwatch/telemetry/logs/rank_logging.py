@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import sys
@@ -10,8 +11,9 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import IO, Any
 
-from ..base.json_files import mask_secrets
+from ..base.json_files import open_regular
 from ..base.levels import MULTIGPU_VARIABLE, TRAINING_VARIABLE, level_of, variable_level
+from ..base.masks import mask_secrets
 from ..base.ranks import RankFacts, identify, loaded_torch, process_group, stated_environment
 from ..base.settings import TelemetrySettings
 from ..session.folder import RUN_VARIABLE, named_folder
@@ -21,6 +23,9 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
+_LOG = logging.getLogger("gpuwatch.telemetry")
+NO_FILE = frozenset((errno.ELOOP, errno.EINVAL, errno.ENXIO, errno.EISDIR))
+"""What opening something else than a regular file fails with."""
 RECORD_FORMAT = "%(asctime)s - Rank %(rank)s - %(name)s - %(levelname)s - %(message)s"
 MAX_FILE_BYTES, BACKUPS = 100 * 1024 * 1024, 5
 DEPENDENCIES = (
@@ -49,7 +54,8 @@ class RankFileHandler(RotatingFileHandler):
     """A rotated file that holds its lock, so that a second process of the same rank takes another one."""
 
     def _open(self) -> IO[str]:  # type: ignore[override]
-        stream = super()._open()
+        append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        stream = os.fdopen(open_regular(self.baseFilename, append, 0o666), "a", encoding=self.encoding)
         if fcntl is not None:
             try:
                 fcntl.flock(stream.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -166,12 +172,18 @@ def _file_handler(folder: Path, facts: RankFacts, max_bytes: int, backups: int) 
     name = folder / f"rank_{facts.rank}.log"
     try:
         return RankFileHandler(str(name), maxBytes=max_bytes, backupCount=backups, encoding="utf-8")
-    except BlockingIOError:  # another process says that it is this rank
+    except OSError as error:  # another process says that it is this rank, or it is a link or a FIFO
+        is_taken = isinstance(error, BlockingIOError)
+        if not is_taken and error.errno not in NO_FILE:
+            raise
         own = folder / f"rank_{facts.rank}.pid{facts.pid}.log"
         handler = RankFileHandler(str(own), maxBytes=max_bytes, backupCount=backups, encoding="utf-8")
+        if not is_taken:
+            _LOG.warning("%s is no regular file, this process writes %s", name, own.name)
+            return handler
         remedy = "call setup_rank_logging after init_process_group, or start the ranks with RANK set"
         text = "another process writes %s, this one writes %s: %s"
-        logging.getLogger("gpuwatch.telemetry").warning(text, name, own.name, remedy)
+        _LOG.warning(text, name, own.name, remedy)
         return handler
 
 

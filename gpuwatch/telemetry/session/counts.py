@@ -6,6 +6,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any, Callable
 
+from ..base.masks import mask_text
 from ..measures.distribution import Distribution
 
 MAX_EXAMPLE = 500
@@ -90,7 +91,7 @@ class WarningCounts:
                 "count": 1,
                 "first": now,
                 "last": now,
-                "example": " ".join(text.split())[:MAX_EXAMPLE],
+                "example": mask_text(" ".join(text.split())[:MAX_EXAMPLE]),
                 "rank": self._rank,
             }
             return True

@@ -7,7 +7,7 @@ import platform
 import sys
 from typing import Any
 
-from ..base.json_files import mask_arguments
+from ..base.masks import mask_arguments
 from ..base.ranks import host_name, loaded_torch
 from ..gpu.nvml import open_nvml
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
+from ..base.json_files import open_regular
 from ..base.levels import LogLevels
 from . import lines
 from .folder import SessionFolder
@@ -191,7 +192,7 @@ class SessionLogs:
 
 
 def _opened(path: Path, flags: int = 0) -> TextIO:
-    return os.fdopen(os.open(str(path), _APPEND | flags, 0o600), "a", encoding="utf-8", errors="replace")
+    return os.fdopen(open_regular(path, _APPEND | flags), "a", encoding="utf-8", errors="replace")
 
 
 def _locked(file: TextIO) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 from typing import Any
 
+from ..base.json_files import open_regular
 from .folder import SessionFolder
 from .summary import PART_FORMAT
 
@@ -43,7 +45,7 @@ def _bounded(digits: str) -> int | None:
 
 def _read(path: Path) -> dict[str, Any] | None:
     try:
-        with path.open("rb") as file:
+        with os.fdopen(open_regular(path, os.O_RDONLY), "rb") as file:
             part = json.loads(file.read(MAX_PART_BYTES), parse_int=_bounded)
     except (OSError, ValueError, RecursionError):
         return None

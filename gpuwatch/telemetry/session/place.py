@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Callable
 from zlib import crc32
 
-from ..base.json_files import write_text_whole
+from ..base.json_files import open_regular, write_text_whole
 from ..base.ranks import RankFacts
 from .folder import SessionFolder, create_session_folder, named_folder
 
@@ -19,6 +19,9 @@ JOB_VARIABLES = (
 )  # fmt: skip
 MAX_START_GAP_S = 600.0
 """Between the start of rank 0 and of another rank; an older pointer is of another run."""
+
+MAX_POINTER_BYTES = 255
+"""A pointer holds the name of a folder."""
 
 
 class SessionPlace:
@@ -65,8 +68,9 @@ class SessionPlace:
         """The folder if it is known by now."""
         if self._folder is None and self._pointer is not None and self._logs is not None:
             try:
-                is_of_this_run = self._pointer.stat().st_mtime > self._began - MAX_START_GAP_S
-                name = self._pointer.read_text(encoding="utf-8").strip()
+                with os.fdopen(open_regular(self._pointer, os.O_RDONLY), "rb") as file:
+                    is_of_this_run = os.fstat(file.fileno()).st_mtime > self._began - MAX_START_GAP_S
+                    name = file.read(MAX_POINTER_BYTES).decode().strip()
             except (OSError, UnicodeDecodeError):
                 return None
             path = self._logs / name

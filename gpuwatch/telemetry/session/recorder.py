@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Callable
 
-from ..base.json_files import mask_secrets
+from ..base.masks import mask_secrets, mask_text
 from ..base.ranks import RankFacts, stated_environment
 from .counts import CommunicationCounts, GpuCounts, WarningCounts
 from .environment import command, packages, system_facts
@@ -138,6 +138,7 @@ class SessionRecorder:
 
     def finish(self, status: str, known: Mapping[str, Any], error: str | None = None) -> None:
         """Write the last state, and close the logs."""
+        error = None if error is None else mask_text(error)
         self.write({**known, "status": status, "error": error}, is_final=True)
         if self.logs is not None:
             self.logs.ended(status)

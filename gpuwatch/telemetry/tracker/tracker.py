@@ -15,7 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Callable
 
-from ..base.json_files import as_number
+from ..base.faults import contained
+from ..base.json_files import as_amount, as_number, as_whole
 from ..base.ranks import identify, process_group
 from ..base.settings import TelemetrySettings
 from ..gpu.own_gpus import GpuSampler, watched_gpus
@@ -79,6 +80,7 @@ class TelemetryTracker(ModelChecks):
         """The id of the session, once it has started on this rank."""
         return self.recorder.id
 
+    @contained
     def start(self, model: Any = None, **facts: Any) -> None:
         """Open the session, after `init_process_group`; else the first `step` does it.
 
@@ -117,6 +119,7 @@ class TelemetryTracker(ModelChecks):
         self._write()
         self._step_began = self._microstep_began = self._clock()
 
+    @contained
     def step(
         self,
         step: int | None = None,
@@ -150,9 +153,11 @@ class TelemetryTracker(ModelChecks):
         self._step_began, self._microstep_began, self._paused_s = now, now, 0.0
         self._timers.add("steps", duration)
         last = self.totals.last
-        number = (last.step + 1 if last else 1) if step is None else step
+        stated = as_whole(step)
+        number = (last.step + 1 if last else 1) if stated is None else stated
         loss, grad_norm = _detached(loss), _detached(grad_norm)
-        values = StepValues(number, duration, loss, learning_rate, grad_norm, samples, tokens, epoch)
+        rate, amounts = as_number(learning_rate), [as_amount(each) for each in (samples, tokens, epoch)]
+        values = StepValues(number, duration, loss, rate, grad_norm, *amounts)
         self.totals.add(values)
         self._log.check(values)
         if metrics:
@@ -221,6 +226,7 @@ class TelemetryTracker(ModelChecks):
         """Write the metrics of logged steps there, too; see `TensorBoardWriter`."""
         self._outputs.add(writer)
 
+    @contained
     def log_parameters(self, model: Any) -> None:
         """Write the distributions of a model's parameters to the writers: `Params/<name>`."""
         self._outputs.parameters(self.totals.last.step if self.totals.last else 0, model)
@@ -234,6 +240,7 @@ class TelemetryTracker(ModelChecks):
         overall = self.totals.summary(self._clock() - self._began, self.flops)["mfu_overall"]
         return None if overall is None else float(overall)
 
+    @contained
     def evaluation(self, results: Mapping[str, Any], step: int | None = None) -> None:
         """Log the results of an evaluation."""
         numbers = {str(name): as_number(value) for name, value in results.items()}
@@ -248,15 +255,18 @@ class TelemetryTracker(ModelChecks):
             self._log.evaluation(known)
         self._outputs.evaluation(step or 0, known)
 
+    @contained
     def communication(
         self, operation: str, size_bytes: float | None = None, duration_s: float | None = None, count: int = 1
     ) -> None:
         """Count communication operations; the sums are logged with the next logged step."""
+        size_bytes, duration_s = as_amount(size_bytes), as_amount(duration_s)
         if self._log is not None:
             self._log.communication(operation, size_bytes, duration_s, count)
         else:
             self.recorder.communication.add(operation, size_bytes, duration_s, count)
 
+    @contained
     def warn(self, name: str, text: str) -> None:
         """Count a warning by its class, and log it: the first of a class, others at most once a minute."""
         if self._log is not None:
@@ -264,6 +274,7 @@ class TelemetryTracker(ModelChecks):
         else:
             self.recorder.warnings.add(name, text)
 
+    @contained
     def finish(self, status: str = "completed", error: str | None = None, *, is_alone: bool = False) -> None:
         """End the session; later calls do nothing.
 

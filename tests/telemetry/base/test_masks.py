@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
-from gpuwatch.telemetry.base.json_files import jsonable, mask_arguments, mask_secrets, write_json
+from gpuwatch.telemetry.base.json_files import jsonable, write_json
+from gpuwatch.telemetry.base.masks import mask_arguments, mask_secrets, mask_text
 
 
 @pytest.mark.parametrize(
@@ -20,6 +22,86 @@ from gpuwatch.telemetry.base.json_files import jsonable, mask_arguments, mask_se
 )  # fmt: skip
 def test_a_secret_is_masked(secret: dict[str, object]) -> None:
     assert "x1" not in json.dumps(mask_secrets(secret))
+
+
+SECRET = "SECRETabc1"  # noqa: S105 - plays one
+NAMES = (
+    "huggingface_token", "slack_token", "bot_token", "mlflow_tracking_token", "wandbApiKey", "clientSecret",
+    "dbPassword",
+    "sshkey", "accessToken", "refreshToken", "aws_secret_access_key", "encryption_passphrase", "smtp_pass",
+)  # fmt: skip
+TEXTS = (
+    "Authorization: Bearer {}", "curl -H 'Authorization: Basic {}' x", "mysql -u root -p{} db",
+    "train.py --api-key {}",
+    "--dbPassword={} --lr 1", "export SLACK_TOKEN={} X=1", "postgres://u:{}@h/db",
+    "https://x/y?sv=2020&sig={}%3D",
+    "https://hooks.slack.com/services/T000/B000/{}", "-----BEGIN OPENSSH PRIVATE KEY-----\n{}\n-----END",
+    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.{}abcdefghij", "ghp_{}abcdefghijklmnopqr",
+    "sk-proj-{}abcdefgh",
+    "{{'api_key': '{}', 'lr': 1}}", '{{"client_secret": "{}"}}', "Namespace(lr=1, db_password='{}')",
+)  # fmt: skip
+
+
+def styles(name: str) -> list[str]:
+    """`a_b`, `A_B`, `a-b`, `aB`, `AB`, `x.a_b`."""
+    words = re.findall("[A-Z]?[a-z0-9]+", name)
+    camel = "".join(word.capitalize() for word in words)
+    low = [word.lower() for word in words]
+    return [
+        "_".join(low),
+        "_".join(low).upper(),
+        "-".join(low),
+        camel,
+        camel[0].lower() + camel[1:],
+        f"x.{name}",
+    ]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_in_any_style_hides_its_value(name: str) -> None:
+    for each in styles(name):
+        configuration = {
+            "a": [{each: SECRET}],
+            "argv": ["train.py", f"--{each}", SECRET, f"--{each}={SECRET}"],
+        }
+        text = {
+            "note": f"{each}={SECRET}",
+            "object": Path(f"{each}='{SECRET}'"),
+            "cmd": f"x --{each} {SECRET}",
+        }
+        for one in (configuration, text, {each: SECRET.encode()}, {each: Path(SECRET)}):
+            assert SECRET not in json.dumps(jsonable(mask_secrets(one))), (each, one)
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_secret_in_a_text_is_masked(text: str) -> None:
+    assert SECRET not in mask_text(text.format(SECRET))
+    assert SECRET not in json.dumps(mask_secrets({"x": {"y": [text.format(SECRET), 1]}}))
+
+
+PLAIN = (
+    "| next token | accuracy |", "tokens per second: 4096", "--max-tokens 4096 --tokenizer meta/llama-3",
+    "pad_token='<pad>'",
+    "password: None", "PWD=/home/user", "key=value sort_key=length cache_key=fa0b1c2d3e4f",
+    "secret = $SECRET",
+    "tcp://10.0.0.1:29500/path@x and s3://bucket/path@v2", "add_bos_token=True, token=None",
+    "forward_pass=12.3ms",
+    "commit 0123456789abcdef0123456789abcdef01234567", "num_key_value_heads=8", "wandb login required",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", PLAIN)
+def test_a_text_without_a_secret_stays(text: str) -> None:
+    assert mask_text(text) == text
+
+
+def test_values_of_any_kind_have_a_form() -> None:
+    class Broken:
+        def __str__(self) -> str:
+            raise KeyError("x")
+
+    values = [10**400, -(10**6000), 1e308, float("inf"), Broken(), b"\xff", "\ud800"]
+    assert json.loads(json.dumps(jsonable(mask_secrets(values))))[:2] == ["inf", "-inf"]
 
 
 @pytest.mark.parametrize(

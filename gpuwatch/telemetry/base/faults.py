@@ -1,0 +1,36 @@
+"""Faults in what the library measures or writes: logged, and never the end of a training."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+_LOG = logging.getLogger("gpuwatch.telemetry")
+CONTAINED_ERRORS = (ArithmeticError, ValueError, OSError, RecursionError)
+"""What values and files of a training cause; a wrong name or type in a call is raised."""
+F = TypeVar("F", bound="Callable[..., Any]")
+_seen: dict[str, int] = {}
+
+
+def faults() -> dict[str, int]:
+    """Name of a method -> how many of its calls failed so far in this process."""
+    return dict(_seen)
+
+
+def contained(method: F) -> F:
+    """The method, which returns None where its call failed, and logs the first fault."""
+    name = method.__qualname__
+
+    @functools.wraps(method)
+    def call(*arguments: Any, **options: Any) -> Any:
+        try:
+            return method(*arguments, **options)
+        except CONTAINED_ERRORS as error:
+            if name not in _seen:
+                _LOG.warning("%s failed, the training goes on: %s", name, error, exc_info=True)
+            _seen[name] = _seen.get(name, 0) + 1
+            return None
+
+    return cast(F, call)
