@@ -298,7 +298,7 @@ class AlertBook:
             self._node_reports = node_reports(fleet, now, wall)
             self._disks = disks_of(fleet.nodes.values())
             self._outcomes.begin(fleet)
-            self.checkpoints = checkpoints(fleet, now, wall)
+            self.checkpoints = self._earlier.checkpoints | checkpoints(fleet, now, wall)
             self._judging = self._judge(len(fleet.nodes), wall)
         until = perf_counter() + SLICE_S
         for _ in self._judging:

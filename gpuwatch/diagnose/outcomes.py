@@ -28,7 +28,9 @@ from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint
 from gpuwatch.diagnose.past_jobs.ended_jobs_watch import EndedJobsWatch
+from gpuwatch.diagnose.training.reporting_ranks import with_reporting_ranks
 from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.logs.progress import RankProgress
 
 
 class Outcomes:
@@ -49,6 +51,8 @@ class Outcomes:
         self._undecided: frozenset[str] = frozenset()
         self._own_files: dict[str, frozenset[str]] = {}
         """Node -> its log files that belong to one rank alone, as of the judgement in progress."""
+        self._writers: list[RankProgress] = []
+        """What the ranks logged, as of the judgement in progress."""
 
     def look(
         self,
@@ -72,10 +76,11 @@ class Outcomes:
     def begin(self, fleet: Fleet) -> None:
         """Take from the fleet what the starting judgement needs."""
         self._own_files = own_files(fleet.nodes.values())
+        self._writers = list(fleet.progress.writers.values())
 
     def applied(self, known: Sequence[Alert], checkpoints: Iterable[Checkpoint], wall: float) -> list[Alert]:
         """Return the alerts with their outcomes."""
-        known = with_observed_ends(known)
+        known = with_reporting_ranks(with_observed_ends(known), self._writers, self._reported.where.sizes)
         self._settled = with_ends(known, self._with_lines(self._with_steps(known), checkpoints))
         self._undecided = self._not_decided(wall)
         return with_interruption(with_undecided(self._settled, self._undecided))

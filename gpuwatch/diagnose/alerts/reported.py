@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import islice
@@ -57,6 +58,8 @@ class ReportedAlerts:
         """(node, log of an ended job) -> the ranks whose lines it holds."""
         self._ended_versions = (-1, -1)
         self._tasks = SlurmTasks()
+        self._began: dict[tuple[str, str], float] = {}
+        """(node, log file of an ended job) -> when its first step was logged (unix seconds)."""
         self._tasks_version = 0
         self._placed_at: float | None = None
 
@@ -99,11 +102,11 @@ class ReportedAlerts:
         if not other_tasks and self._placed_at is not None and now - self._placed_at < PLACES_S:
             return False
         listed = {name: node.processes_at for name, node in fleet.nodes.items()}
-        if not self._take_ended_files(fleet) and not other_tasks and listed == self._processes:
+        if not self._take_ended_files(fleet, wall - now) and not other_tasks and listed == self._processes:
             return False
         self._processes, self._placed_at, self._tasks_version = listed, now, self._tasks.version
         nodes = list(fleet.nodes.values())
-        places = places_of(nodes, self.places, wall, self._ended_files, self._tasks.ranks())
+        places = places_of(nodes, self.places, wall, self._ended_files, self._tasks.ranks(), self._began)
         if places == self.places:
             return False
         self.places, self.where = places, RankIndex(places)
@@ -116,8 +119,11 @@ class ReportedAlerts:
                 self._take(source, fleet.nodes[source.node])
         return bool(self._sources)  # where the ranks run decides which node's word counts
 
-    def _take_ended_files(self, fleet: Fleet) -> bool:
-        """True if further logs of ended jobs, or further ranks in them, became known."""
+    def _take_ended_files(self, fleet: Fleet, offset_s: float) -> bool:
+        """True if further logs of ended jobs, or further ranks in them, became known.
+
+        `offset_s`: unix seconds minus the fleet's clock.
+        """
         versions = fleet.logs_version, fleet.progress.version
         if versions == self._ended_versions:
             return False
@@ -128,9 +134,17 @@ class ReportedAlerts:
             for file in node.logs
             if is_ended(file)
         }
+        began: dict[tuple[str, str], float] = {}
         for writer in fleet.progress.writers.values() if ended else ():
-            if writer.rank is not None and (writer.node, writer.file) in ended:
-                ended[writer.node, writer.file].add(writer.rank)
+            key = writer.node, writer.file
+            if key not in ended:
+                continue
+            if writer.rank is not None:
+                ended[key].add(writer.rank)
+            first = writer.first_step_at
+            if first is not None:
+                began[key] = min(first + offset_s, began.get(key, math.inf))
+        self._began = began
         self._ended_files = {file: frozenset(ranks) for file, ranks in ended.items()}
         return self._ended_files != before
 

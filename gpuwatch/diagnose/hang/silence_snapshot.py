@@ -18,6 +18,8 @@ SILENT_WINDOWS = 2
 """Silence in hang windows (`Thresholds.hang_s`); a training normally reports a step more often."""
 STALLED_GAPS = 20.0
 """A silence of this many usual gaps between logged steps is unusual: an evaluation, or a hang."""
+LONG_GAPS = 100.0
+"""A silence of this many usual gaps is reported after one window, as a possible hang only."""
 MIN_GAPS = 4
 """Gaps that are needed for a median."""
 
@@ -35,17 +37,23 @@ class SilentJob:
     """Seconds since the newest line of any of its ranks, or since their start where none has written."""
     usual_s: float | None = None
     """Usual seconds between two logged steps; None: unknown."""
+    is_short: bool = False
+    """True if it is below `SILENT_WINDOWS` windows: an evaluation may last as long."""
 
     @property
     def is_stalled(self) -> bool:
         """True if the job logged its steps much more often before."""
+        return not self.is_short and self._is_unusual
+
+    @property
+    def _is_unusual(self) -> bool:
         return self.usual_s is not None and self.seconds > STALLED_GAPS * self.usual_s
 
     @property
     def text(self) -> str:
         """`job 4711: 8 ranks, and no line in their logs for 3m 20s`."""
         silent = duration(self.seconds)
-        before = f"; before, a step every {self.usual_s:.2g} s" if self.usual_s and self.is_stalled else ""
+        before = f"; before, a step every {self.usual_s:.2g} s" if self.usual_s and self._is_unusual else ""
         ranks = f"{job_text(self.job)}: {plural(self.ranks, 'rank')}"
         return f"{ranks}, and no line in their logs for {silent}{before}"
 
@@ -54,6 +62,8 @@ def silent_jobs(
     nodes: Iterable[Node], hang_s: float, wall: float, progress: FleetProgress | None = None
 ) -> list[SilentJob]:
     """Return the jobs of several ranks whose known logs are all older than `SILENT_WINDOWS` windows.
+
+    One window is enough for a job that logged a step at least every hundredth of that time.
 
     Args:
         nodes: Where their ranks run.
@@ -74,9 +84,12 @@ def silent_jobs(
             places.setdefault(process.job, {})[node.name] = None
             ages.setdefault(process.job, []).extend(_silences(node, process, grown, wall))
     return [
-        SilentJob(job, count, tuple(places[job]), min(ages[job]), usual.get(job))
+        SilentJob(job, count, tuple(places[job]), seconds, usual.get(job), seconds <= SILENT_WINDOWS * hang_s)
         for job, count in ranks.items()
-        if count > 1 and ages[job] and min(ages[job]) > SILENT_WINDOWS * hang_s
+        if count > 1 and ages[job]
+        for seconds in (min(ages[job]),)
+        if seconds > SILENT_WINDOWS * hang_s
+        or (job in usual and seconds > max(hang_s, LONG_GAPS * usual[job]))
     ]
 
 

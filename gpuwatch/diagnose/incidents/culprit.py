@@ -14,7 +14,7 @@ from gpuwatch.diagnose.incidents.causes.explaining_error import raised_by
 from gpuwatch.diagnose.incidents.causes.root_cause import RootCause
 from gpuwatch.diagnose.incidents.culprit_rank import node_of_end, rank_of_cause
 from gpuwatch.diagnose.incidents.suspects import MAX_NAMED_SUSPECTS, Hang, blamed_nodes
-from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.alert import REPORTED_FOR_JOB, Alert
 from gpuwatch.diagnose.model.confidence import LEVELS, Confidence
 from gpuwatch.diagnose.model.failure_classes import (
     ABOUT_ANOTHER,
@@ -54,6 +54,10 @@ def chosen_culprit(
         blame = _by_address(cause, stuck, alerts, where, job)
     elif cause.code in ABOUT_ANOTHER and not found.named:
         blame = _away(cause, alerts, where, job)
+    elif REPORTED_FOR_JOB in cause.fields and not found.named:
+        who = "a rank" if cause.rank is None else f"rank {cause.rank}"
+        because = f"{who} reports it for the job: which rank was first is not known"
+        blame = CulpritChoice(confidence="medium", because=because)
     else:
         confidence, because = _confidence(cause, found.named, alerts)
         blame = CulpritChoice(cause.rank, cause.node, cause.gpu, confidence, because)

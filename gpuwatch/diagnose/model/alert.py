@@ -11,6 +11,9 @@ from gpuwatch.wire import RankSource, Role, Severity, TimeBound
 RANK_INFERRED = "rank_inferred"
 """Field that marks alerts of an earlier session whose rank was inferred."""
 
+REPORTED_FOR_JOB = "reported_for_job"
+"""Field that marks alerts whose rank only reports a condition of its job."""
+
 AlertState: TypeAlias = Literal["firing", "resolved"]
 
 

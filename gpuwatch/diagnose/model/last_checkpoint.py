@@ -31,18 +31,22 @@ class Checkpoint(msgspec.Struct, frozen=True):
     """The highest step of the job."""
     last_at: float | None = None
     """When that step was logged, or when the job failed (unix seconds on our clock)."""
+    read_pct: float | None = None
+    """How much of its logs is read (percent); None: all. Lines further down may report a later one."""
 
     @property
     def steps_lost(self) -> int | None:
         """Steps that a restart repeats."""
-        if self.step is None or self.last_step is None:
+        if self.step is None or self.last_step is None or self.read_pct is not None:
             return None
         return max(0, self.last_step - self.step)
 
     @property
     def seconds_lost(self) -> float | None:
         """Seconds of work that a restart repeats."""
-        return None if self.at is None or self.last_at is None else max(0.0, self.last_at - self.at)
+        if self.at is None or self.last_at is None or self.read_pct is not None:
+            return None
+        return max(0.0, self.last_at - self.at)
 
     @property
     def text(self) -> str:
@@ -55,6 +59,10 @@ class Checkpoint(msgspec.Struct, frozen=True):
         later = (
             "" if self.unfinished_step is None else f"; one of step {self.unfinished_step:,} is not complete"
         )
+        if self.read_pct is not None:
+            where = f" ({self.path})" if self.path else ""
+            read = f"its log is read to {self.read_pct:.0f} %"
+            return f"last checkpoint not known yet: {read}, so far {step}{where}"
         return f"last checkpoint {step}{before}{lost}" + (f" ({where})" if where else "") + later
 
 
@@ -98,12 +106,20 @@ def checkpoints(fleet: Fleet, now: float, wall: float) -> dict[str | None, Check
         by_job.setdefault(job, []).append(
             msgspec.structs.replace(each, at=at, step=step, good_at=_shifted(each, offset_s))
         )
+    unread = {
+        (node.name, file.path): file.backlog_pct
+        for node in fleet.nodes.values()
+        for file in node.logs
+        if file.backlog_pct is not None
+    }
     found: dict[str | None, Checkpoint] = {}
     for job, reported in by_job.items():
         last = last_checkpoint(reported)
         if last is not None:
-            furthest, when = _furthest(fleet, job, {(each.node, each.file) for each in reported}, wall - now)
-            found[job] = msgspec.structs.replace(last, last_step=furthest, last_at=when)
+            files = {(each.node, each.file) for each in reported}
+            furthest, when = _furthest(fleet, job, files, wall - now)
+            read_pct = min((pct for key in files if (pct := unread.get(key)) is not None), default=None)
+            found[job] = msgspec.structs.replace(last, last_step=furthest, last_at=when, read_pct=read_pct)
     return found
 
 

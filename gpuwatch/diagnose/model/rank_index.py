@@ -21,6 +21,11 @@ from gpuwatch.wire import SLURM_TASK
 
 STARTED_S = 5.0
 """A job's report may be stamped this much before its processes start, by another clock (seconds)."""
+UNKNOWN_START_S = 2400.0
+"""Seconds before its last line for which a rank counts of which only the end of its log is dated.
+
+Longer than the time-outs of collectives (600 to 1,800 s).
+"""
 LAST_WORDS_S = 120.0
 """Seconds after its ranks ended for which reports about a job still count; launchers wait 30 to 60 s."""
 
@@ -226,7 +231,10 @@ def lived(place: RankPlace, at: float | None) -> bool:
     """True if a rank ran at a time (unix seconds), or had ended shortly before."""
     if at is None:
         return True
-    begun = place.since is None or place.since - STARTED_S <= at
+    if place.since is not None:
+        begun = place.since - STARTED_S <= at
+    else:
+        begun = place.pid is not None or place.until is None or place.until - UNKNOWN_START_S <= at
     return begun and (place.until is None or at <= place.until + LAST_WORDS_S)
 
 

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import structs
 
 from gpuwatch.diagnose.model.alert import RANK_INFERRED, Alert
+from gpuwatch.diagnose.model.last_checkpoint import Checkpoint
 from gpuwatch.diagnose.past_jobs.jobs import ENDED_S, EndedJob
 from gpuwatch.fleet.fleet import Fleet
 
@@ -27,6 +28,10 @@ class EarlierJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """When the last of its ranks was no longer listed (unix seconds)."""
     alerts: tuple[Alert, ...]
     """Alerts of its incidents, without notes."""
+    checkpoint: Checkpoint | None = None
+    """Its last checkpoint, as far as that session knew one."""
+    logs: tuple[str, ...] = ()
+    """Log files of its ranks; an ended job that is found by them is the same one."""
 
 
 class EarlierJobsWatch:
@@ -37,6 +42,8 @@ class EarlierJobsWatch:
         self.alerts: dict[str, Alert] = {}
         self.names: frozenset[str] = frozenset()
         """Names of the jobs with such alerts."""
+        self.checkpoints: dict[str | None, Checkpoint] = {}
+        """Job -> the last checkpoint that the earlier session knew."""
         self._over: set[str] = set()
         """Jobs that ran again, or whose users started other jobs since."""
 
@@ -46,12 +53,14 @@ class EarlierJobsWatch:
             return False
         before = self.alerts
         self._over.update(each.job for each in self.jobs if _is_over(each, fleet, wall))
-        found = [
-            alert
-            for each in self.jobs
-            if each.job not in self._over and any(node in fleet.nodes for node in each.nodes)
-            for alert in _unread(each, fleet, ended)
-        ]
+        found: list[Alert] = []
+        self.checkpoints = {}
+        for each in self.jobs:
+            if each.job not in self._over and any(node in fleet.nodes for node in each.nodes):
+                alerts = list(_unread(each, fleet, ended))
+                found += alerts
+                if each.checkpoint is not None:
+                    self.checkpoints.update((alert.job, each.checkpoint) for alert in alerts)
         self.alerts = {alert.id: alert for alert in found}
         self.names = frozenset(alert.job for alert in found if alert.job is not None)
         return self.alerts != before
@@ -75,7 +84,8 @@ def _is_over(job: EarlierJob, fleet: Fleet, wall: float) -> bool:
 def _unread(job: EarlierJob, fleet: Fleet, ended: Iterable[EndedJob]) -> Iterator[Alert]:
     """Yield its alerts that this session cannot read from a log, under the ended job's current name."""
     files = {proof.file for alert in job.alerts for proof in alert.proof} - {None}
-    same = [each for each in ended if each.name == job.job or files & {path for _, path in each.files}]
+    logs = files | set(job.logs)
+    same = [each for each in ended if each.name == job.job or logs & {path for _, path in each.files}]
     if any(each.end.state == FINISHED for each in same):
         return
     name = same[0].name if same else job.job

@@ -29,7 +29,9 @@ from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import RulePacks
 from gpuwatch.diagnose.model.incident import Incident, outside
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint, of_lines
-from gpuwatch.diagnose.past_jobs.logged_numbers import progress_alerts, with_lasting
+from gpuwatch.diagnose.model.rank_index import RankIndex
+from gpuwatch.diagnose.past_jobs.logged_numbers import logged_writer, progress_alerts, with_lasting
+from gpuwatch.diagnose.training.reporting_ranks import with_reporting_ranks
 from gpuwatch.runs.files.around import Around, around
 from gpuwatch.runs.scan.result import LogScan, Scan
 
@@ -88,6 +90,8 @@ def judge(scan: Scan, packs: RulePacks, time: float) -> Judgement:
     alerts += of_progress(alerts, scan.files, end)
     alerts += stop_alerts(end, judged_tracks, alerts, closings)
     alerts += unfinished_alerts(scan.unfinished, end, alerts, scan.files)
+    writers = [logged_writer(file, series).writer for file in scan.files for series in file.series]
+    alerts = with_reporting_ranks(alerts, writers, RankIndex(scan.places).sizes)
     judgement = sorted(
         incidents(alerts, scan.places, packs, time, last_lines_of(scan.files)),
         key=lambda incident: incident.first,

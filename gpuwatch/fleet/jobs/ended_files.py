@@ -36,10 +36,14 @@ _GENERAL = re.compile(
 )
 """Folder names that say nothing about the job (`logs`, `output`)."""
 
+MAX_GENERAL = 3
+"""Most such folders below one that shows it."""
 RunEnd: TypeAlias = "tuple[float, str]"
 
 LAUNCHER_S = 120.0
 """A launcher may write its last line this many seconds before or after its ranks: it waits for hung ranks."""
+HANG_S = 2400.0
+"""So long after the ranks' last line a launcher of a job that hangs is ended (time-outs: 600 to 1,800 s)."""
 
 
 def is_ended(file: LogFile) -> bool:
@@ -73,7 +77,9 @@ def ended_job_names(files: Iterable[LogFile], home: Callable[[str], str]) -> dic
 
     A folder with files of ranks is one job. Elsewhere files belong to one job if they differ only in the part
     that names a rank or stream (`a.out` and `a.err`). A launcher's log above a folder belongs to the run in
-    the folder if only that run ended at about the same time.
+    the folder if only that run ended at about the same time. Logs of ranks beside it
+    (`job/logs` and `job/tr/none_x/attempt_0`) belong to that run too, and a launcher's log in `job` belongs
+    to the ranks in `job/logs`.
 
     Args:
         files: Of one node.
@@ -92,9 +98,13 @@ def ended_job_names(files: Iterable[LogFile], home: Callable[[str], str]) -> dic
     runs = _runs(folders)
     sorted_runs = sorted(runs)
     shown.update(_named_by_id(runs, folders))
+    ranked_folders = {folder for folder, members in folders.items() if _is_ranked(members)}
+    beside = _runs_beside(ranked_folders - runs.keys(), folders, runs, sorted_runs)
+    shown.update({folder: shown[run] for folder, run in beside.items()})
+    below_here = _ranks_below(ranked_folders - runs.keys(), folders)
     for folder, members in folders.items():
         stems = {file.path: _stem(file.path) for file in members}
-        ranked = any(file.ranks or file.local_rank is not None for file in members)
+        ranked = folder in ranked_folders
         one = ranked or len(set(stems.values())) == 1
         older = _older_starts(members) if ranked else {}
         ends = [] if folder in runs else _run_ends(folder, runs, sorted_runs)
@@ -103,8 +113,60 @@ def ended_job_names(files: Iterable[LogFile], home: Callable[[str], str]) -> dic
             if file.path in older:
                 own = f"{shown[folder]}/{older[file.path]}"
             run = _run_below(file, ends)
+            if run is None and not ranked and folder in below_here:
+                place, last = below_here[folder]
+                run = place if -LAUNCHER_S <= (file.last_at or 0.0) - last <= HANG_S else None
             found[file.path] = own if run is None else shown[run]
     return found
+
+
+def _is_ranked(files: Iterable[LogFile]) -> bool:
+    """Whether one of the files of a folder is known to be of a rank."""
+    return any(file.ranks or file.local_rank is not None for file in files)
+
+
+def _runs_beside(
+    ranked: Iterable[str],
+    folders: Mapping[str, Iterable[LogFile]],
+    runs: Mapping[str, tuple[str, float]],
+    sorted_runs: Sequence[str],
+) -> dict[str, str]:
+    """Folder with logs of ranks -> the only run of torchrun in the same project that ended when they did."""
+    found = {}
+    for folder in ranked:
+        last = _last_of(folders[folder])
+        ends = _run_ends(project_of(folder), runs, sorted_runs)
+        near = [run for end, run in ends if abs(end - last) <= LAUNCHER_S]
+        if len(near) == 1:
+            found[folder] = near[0]
+    return found
+
+
+def _ranks_below(
+    ranked: Iterable[str], folders: Mapping[str, Iterable[LogFile]]
+) -> dict[str, tuple[str, float]]:
+    """Folder of a project -> the only folder with logs of its ranks, and when they wrote last."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for folder in ranked:
+        found[project_of(folder)].append(folder)
+    return {
+        project: (places[0], _last_of(folders[places[0]]))
+        for project, places in found.items()
+        if len(places) == 1 and places[0] != project
+    }
+
+
+def _last_of(files: Iterable[LogFile]) -> float:
+    return max((file.last_at or 0.0 for file in files), default=0.0)
+
+
+def project_of(folder: str) -> str:
+    """The folder without the last parts that show nothing about the job: `/srv/a` of `/srv/a/logs`."""
+    parts = folder.split("/")
+    kept = len(parts)
+    while kept > 2 and len(parts) - kept < MAX_GENERAL and _GENERAL.fullmatch(parts[kept - 1]):
+        kept -= 1
+    return "/".join(parts[:kept])
 
 
 def _older_starts(files: Iterable[LogFile]) -> dict[str, str]:

@@ -17,11 +17,15 @@ Ranks: TypeAlias = dict[tuple[str | None, int], RankPlace]
 """(job, rank) -> its place."""
 Logged: TypeAlias = Mapping[tuple[str, str], Collection[int]]
 """(node, log file of an ended job) -> the ranks that wrote lines into it."""
+Began: TypeAlias = Mapping[tuple[str, str], float]
+"""(node, log file of an ended job) -> when its first step was logged, unix seconds on our clock."""
+STARTUP_S = 120.0
+"""Seconds before its first step within which a rank has started: imports, rendezvous, the first batch."""
 _STANDALONE = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """The random run id of `torchrun --standalone`: a job on one node, whose local ranks are its ranks."""
 
 
-def ended_ranks(nodes: Collection[Node], logged: Logged) -> Ranks:
+def ended_ranks(nodes: Collection[Node], logged: Logged, began: Began | None = None) -> Ranks:
     """The ranks whose logs were found after the end of their job.
 
     A log that several nodes see does not show on which of them its rank ran. Neither does a log of several
@@ -29,15 +33,22 @@ def ended_ranks(nodes: Collection[Node], logged: Logged) -> Ranks:
     """
     found: Ranks = {}
     for node in nodes:
-        for ended in _own_places(node, logged):
-            key = ended.job, ended.rank
+        for place in _own_places(node, logged):
+            key = place.job, place.rank
+            ended = _since(place, node, began or {})
             known = found.setdefault(key, ended)
             if known.node not in ("", node.name) and set(known.logs) & set(ended.logs):
                 found[key] = replace(known, node="")
     for node in nodes:
         for ended in _shared_places(node, logged):
-            found.setdefault((ended.job, ended.rank), ended)
+            found.setdefault((ended.job, ended.rank), _since(ended, node, began or {}))
     return found
+
+
+def _since(place: RankPlace, node: Node, began: Began) -> RankPlace:
+    """The place with the earliest time at which its rank has started, where its first step is dated."""
+    first = [began[node.name, file] for file in place.logs if (node.name, file) in began]
+    return replace(place, since=min(first) - STARTUP_S) if first else place
 
 
 def _own_places(node: Node, logged: Logged) -> Iterable[RankPlace]:

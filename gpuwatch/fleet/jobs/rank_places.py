@@ -14,7 +14,7 @@ from gpuwatch.fleet.jobs.contested_ranks import (
     still_contested,
 )
 from gpuwatch.fleet.jobs.ended_files import is_ended
-from gpuwatch.fleet.jobs.ended_places import Ranks, ended_ranks
+from gpuwatch.fleet.jobs.ended_places import Began, Ranks, ended_ranks
 from gpuwatch.fleet.jobs.places import Places, RankPlace, Reach
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.wire import Process
@@ -34,16 +34,18 @@ def places_of(
     wall: float | None = None,
     logged: Mapping[tuple[str, str], Collection[int]] | None = None,
     tasks: Tasks | None = None,
+    began: Began | None = None,
 ) -> Places:
     """Combine what all nodes report now with the ended ranks in `before`.
 
     A rank that two nodes claim has two places: `RankIndex` then returns neither. An ended rank keeps its
     place until a rank of another job uses its GPU. `wall`: unix seconds now. `logged`: (node, log file of an
     ended job) -> the ranks whose steps it contains. `tasks`: the Slurm tasks that are ranks, by the jobs'
-    logs.
+    logs. `began`: (node, log file of an ended job) ->
+    when its first step was logged (unix seconds).
     """
     earlier = () if before is None else before.ranks
-    ranks, rivals = _claims(nodes, earlier, logged or {}, wall)
+    ranks, rivals = _claims(nodes, earlier, logged or {}, wall, began or {})
     contested = contested_ranks(nodes) | still_contested(before, ranks)
     addresses = _addresses(nodes, ranks)
     for ended in _task_places(nodes, tasks or {}, addresses):
@@ -77,6 +79,7 @@ def _claims(
     before: Collection[RankPlace],
     logged: Mapping[tuple[str, str], Collection[int]],
     wall: float | None,
+    began: Began,
 ) -> tuple[Ranks, list[RankPlace]]:
     """Return each rank's place, and the places that other nodes claim for the same rank.
 
@@ -107,7 +110,7 @@ def _claims(
             continue
         ranks[key] = first if earlier is None else replace(first, since=earlier.since)
         rivals += [place for place in able if place.node != first.node]
-    for key, ended in ended_ranks(nodes, logged).items():
+    for key, ended in ended_ranks(nodes, logged, began).items():
         ranks.setdefault(key, ended)
     return ranks, rivals
 

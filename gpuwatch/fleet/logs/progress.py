@@ -123,6 +123,16 @@ class RankProgress:
         first = self.steps[0].step  # a link that was lost brings the past up to its return
         return [*(step for step in self.past if step.step < first), *self.steps]
 
+    @property
+    def first_step_at(self) -> float | None:
+        """When the first step was logged (our monotonic clock).
+
+        None: no step is dated, or more steps were logged than are kept.
+        """
+        if self.per_epoch or len(self.past) >= KEPT_PAST or len(self.steps) >= KEPT_STEPS:
+            return None
+        return next((step.at for step in self.curve()[:1] if math.isfinite(step.at)), None)
+
     def still(self) -> RankProgress:
         """A copy that does not change while this object does."""
         return replace(

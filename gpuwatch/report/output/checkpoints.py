@@ -23,6 +23,7 @@ def checkpoint_facts(last: Checkpoint | None) -> Facts | None:
         "files": last.files,
         "bytes": last.size,
         "unfinished_step": last.unfinished_step,
+        "read_pct": None if last.read_pct is None else round(last.read_pct, 1),
         "last_step": last.last_step,
         "steps_lost": last.steps_lost,
         "seconds_lost": None if last.seconds_lost is None else round(last.seconds_lost),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -16,6 +17,8 @@ from gpuwatch.own_folders import make_own
 from gpuwatch.whole_file import lock_beside, read_own, write_whole
 
 MAX_JOBS = 64
+MAX_LOGS = 64
+"""Most paths of log files per job."""
 MAX_ALERTS = 16
 """Most alerts per job."""
 MAX_FILE_BYTES = 8 << 20
@@ -30,13 +33,26 @@ def _inferred(incident: Incident) -> int | None:
     return incident.rank if f"~{incident.rank} " in incident.headline else None
 
 
+class RanJob(NamedTuple):
+    """A job that had ranks in this session."""
+
+    nodes: frozenset[str]
+    users: frozenset[str]
+    logs: frozenset[str]
+    """Log files of its ranks."""
+
+    def joined(self, other: RanJob) -> RanJob:
+        """Both together."""
+        return RanJob(self.nodes | other.nodes, self.users | other.users, self.logs | other.logs)
+
+
 class EarlierJobsFile:
     """Read at the start, written when a watched job has failed. Jobs of other sessions are preserved."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._ran: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
-        """Job that had ranks in this session -> its nodes and users."""
+        self._ran: dict[str, RanJob] = {}
+        """Jobs that had ranks in this session."""
         self._failed: dict[str, EarlierJob] = {}
         self._changed = False
         self._note_at = self._write_at = 0.0
@@ -57,9 +73,9 @@ class EarlierJobsFile:
             return
         self._note_at = now + NOTE_EVERY_S
         running = _running(fleet)
-        for job, (nodes, users) in running.items():
-            before = self._ran.get(job, (frozenset(), frozenset()))
-            self._ran[job] = before[0] | nodes, before[1] | users
+        for job, ran in running.items():
+            before = self._ran.get(job)
+            self._ran[job] = ran if before is None else before.joined(ran)
             self._changed |= self._failed.pop(job, None) is not None
         for incident in incidents:
             seen = incident.over or incident.acknowledged
@@ -74,10 +90,16 @@ class EarlierJobsFile:
         known = self._failed.get(job)
         alerts = {each.id: each for each in (known.alerts if known is not None else ())}
         alerts.update((each.id, each) for each in failures(incident.alerts, MAX_ALERTS, _inferred(incident)))
-        nodes, users = self._ran[job]
+        ran = self._ran[job]
         kept = tuple(list(alerts.values())[:MAX_ALERTS])
         new = EarlierJob(
-            job, tuple(sorted(nodes)), tuple(sorted(users)), wall if known is None else known.ended, kept
+            job,
+            tuple(sorted(ran.nodes)),
+            tuple(sorted(ran.users)),
+            wall if known is None else known.ended,
+            kept,
+            incident.checkpoint,
+            tuple(sorted(ran.logs)[:MAX_LOGS]),
         )
         if kept and new != known:
             self._failed[job], self._changed = new, True
@@ -95,13 +117,14 @@ class EarlierJobsFile:
                 write_whole(self._path, msgspec.json.encode(newest) + b"\n")
 
 
-def _running(fleet: Fleet) -> dict[str, tuple[frozenset[str], frozenset[str]]]:
-    """Job with a living rank -> its nodes and users."""
-    found: dict[str, tuple[set[str], set[str]]] = {}
+def _running(fleet: Fleet) -> dict[str, RanJob]:
+    """Job with a living rank -> what is known of its ranks."""
+    found: dict[str, tuple[set[str], set[str], set[str]]] = {}
     for node in fleet.nodes.values():
         for process in node.processes if node.spec.link != "demo" else ():
             if process.rank is not None and process.job is not None and process.state != "Z":
-                nodes, users = found.setdefault(process.job, (set(), set()))
+                nodes, users, logs = found.setdefault(process.job, (set(), set(), set()))
                 nodes.add(node.name)
                 users.update([process.user] if process.user else ())
-    return {job: (frozenset(nodes), frozenset(users)) for job, (nodes, users) in found.items()}
+                logs.update(process.logs)
+    return {job: RanJob(*map(frozenset, parts)) for job, parts in found.items()}

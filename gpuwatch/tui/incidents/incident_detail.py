@@ -118,6 +118,7 @@ class IncidentDetail(ItemPage):
             return
         yield from self._notes(incident, width)
         yield from self._waited_for(incident, width)
+        yield from self._checkpoint(incident, width)
         yield from self._steps(incident, width)
         if self.with_moments:
             yield heading("Timeline", width, self.look)
@@ -158,6 +159,16 @@ class IncidentDetail(ItemPage):
         yield PageItem("waited-for", rows, text=clean(sentence))
         if hang_check is not None:
             yield from command_things(hang_check.do, width, look, "waited-do")
+
+    def _checkpoint(self, incident: Incident, width: int) -> Iterator[Row | PageItem]:
+        last = incident.checkpoint
+        if last is None:
+            return
+        broken = last.complete is False or last.unfinished_step is not None or last.read_pct is not None
+        head = (Segment(" "), self.look.mark("warning" if broken else "info"), Segment(" "))
+        yield heading("Checkpoint", width, self.look)
+        rows = hanging(head, clean(last.text), width, self.look.text)
+        yield PageItem("checkpoint", tuple(rows), text=clean(last.path or last.text))
 
     def _steps(self, incident: Incident, width: int) -> Iterator[Row | PageItem]:
         if not incident.do:

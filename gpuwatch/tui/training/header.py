@@ -207,6 +207,7 @@ class TrainingHead(RebuiltPage, can_focus=False):
         last = self.view_state.snapshot.checkpoints.get(facts.job)
         if last is not None and last.step is not None:
             when = "" if last.at is None else f", {age_text(max(0.0, self.view_state.wall() - last.at))} ago"
+            when = " so far" if last.read_pct is not None else when
             broken = last.complete is False
             row.append(Segment("  checkpoint ", look.title))
             style = look.severity["warning"] if broken else look.text

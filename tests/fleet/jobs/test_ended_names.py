@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from gpuwatch.fleet.jobs.ended_files import ended_job_names
+from gpuwatch.fleet.jobs.job_files import home
 from gpuwatch.fleet.jobs.rank_places import places_of
 from gpuwatch.wire import LogFile
 from tests.fleet.jobs.two_jobs import Several
@@ -40,7 +43,7 @@ def run_log(agent: str, rank: int, last_at: float = 1000.0) -> LogFile:
 
 
 def names(*files: LogFile) -> set[str]:
-    return set(ended_job_names(files, lambda path: path.partition("/attempt_")[0]).values())
+    return set(ended_job_names(files, home).values())
 
 
 def test_agents_that_share_a_log_dir_are_of_one_job() -> None:
@@ -58,3 +61,35 @@ def test_a_log_that_several_nodes_see_names_no_node_of_its_rank() -> None:
     fleet.list_files("n1", shared, own)
     fleet.list_files("n2", shared)
     assert {each.rank: each.node for each in places_of(fleet.fleet.nodes.values()).ranks} == {0: "", 1: "n1"}
+
+
+def found(path: str, last_at: float, *ranks: int) -> LogFile:
+    return LogFile(
+        path, source="found", last_at=last_at, ranks=list(ranks), size=10, searched_to=10, fingerprint=path
+    )
+
+
+def test_a_launcher_above_the_logs_of_its_ranks_is_of_their_job_on_each_node() -> None:
+    """The ranks fell silent in a hang; their launchers were ended 25 minutes later."""
+    fleet = Several(2)
+    for rank in (0, 1):
+        files = (
+            found(f"/srv/jobs/hl/logs/rank{rank}.log", 1000.0, rank),
+            found("/srv/jobs/hl/launcher.log", 2500.0),
+        )
+        fleet.list_files(f"n{rank + 1}", *(structs.replace(each, fingerprint=f"{rank}") for each in files))
+    assert {job for node in ("n1", "n2") for job in fleet.files(node).values()} == {"hl/logs"}
+
+
+def test_logs_of_ranks_beside_those_of_torchrun_are_of_one_job() -> None:
+    own = found("/srv/jobs/la/logs/rank0.log", 990.0, 0)
+    torchrun = LogFile(
+        "/srv/jobs/la/tr/la_aaaaaaaa/attempt_0/0/stderr.log", source="found", last_at=1000.0, local_rank=0
+    )
+    assert names(own, torchrun) == {"la"}
+    assert len(names(structs.replace(own, last_at=10.0), torchrun)) == 2
+
+
+def test_a_launchers_log_of_another_day_is_of_another_job() -> None:
+    ranks, launcher = found("/srv/jobs/a/logs/rank0.log", 1000.0, 0), found("/srv/jobs/a/run.log", 90_000.0)
+    assert len(names(ranks, launcher)) == 2

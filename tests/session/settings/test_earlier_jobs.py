@@ -9,6 +9,7 @@ from msgspec import structs
 
 from gpuwatch import wire
 from gpuwatch.rules.load import load_packs
+from gpuwatch.rules.model.checkpoint_lines import SAVED
 from gpuwatch.session.settings.earlier_jobs_file import EarlierJobsFile
 from tests.diagnose.incidents.alert_cluster import Watched
 
@@ -49,6 +50,14 @@ def failed_before(folder: Path, *, inferred: bool = False) -> Path:
     path = folder / "failed_jobs.json"
     file = EarlierJobsFile(path)
     watched(file, first, 4)
+    line = "saved checkpoint step 120 in 0.2 s"
+    first.report(
+        NODE,
+        wire.Finding(
+            t=first.t, seq=7, id=90, rule=SAVED, severity="info", role="hint", file="/logs/rank_8.log",
+            offset=1, at=first.t, timed=True, rank=8, job=JOB, lines=[line],
+        ),
+    )  # fmt: skip
     killed(first)
     watched(file, first, 2)
     assert not path.exists()  # the job still runs
@@ -77,6 +86,8 @@ def test_a_later_session_names_the_rank_that_was_killed(tmp_path: Path) -> None:
     (named,) = cluster.book.incidents
     assert (named.code, named.rank, named.node, named.job) == ("rank.killed", RANK, NODE, JOB)
     assert not named.over
+    assert named.checkpoint is not None
+    assert named.checkpoint.step == 120
     assert cluster.book.renewed()._earlier.jobs
 
 
@@ -118,6 +129,26 @@ def test_lines_of_a_log_that_is_read_again_are_not_reported_twice(tmp_path: Path
     file = EarlierJobsFile(path)
     file.write(wall(cluster))
     assert file.read(wall(cluster)) == [job]
+
+
+def test_a_job_that_is_found_by_its_logs_is_not_told_twice(tmp_path: Path) -> None:
+    path = failed_before(tmp_path)
+    (job,) = EarlierJobsFile(path).read(wall(Watched()))
+    assert "/logs/rank_9.log" in job.logs
+    cluster = later(path)
+    for index, name in enumerate(cluster.names):
+        files = [
+            wire.LogFile(
+                f"/logs/rank_{index * 8 + gpu}.log", source="found", last_at=cluster.t - 70, size=1,
+                searched_to=1, ranks=[index * 8 + gpu],
+            )
+            for gpu in range(8)
+        ]  # fmt: skip
+        cluster.report(name, wire.Logs(t=cluster.t, seq=12, files=files, complete=True))
+    cluster.step(4)
+    assert len({incident.job for incident in cluster.book.incidents}) == 1
+    assert {RANK} == {incident.rank for incident in cluster.book.incidents if incident.code == "rank.killed"}
+    assert {each.name for each in cluster.book.ended_jobs} == {each.job for each in cluster.book.incidents}
 
 
 @pytest.mark.parametrize("content", [b"", b"[", b'[{"job":1}]', b"\xff", b"[" * 100_000])

@@ -11,6 +11,7 @@ from textual.pilot import Pilot
 
 from gpuwatch import wire
 from gpuwatch.diagnose.model.failure_classes import UNEXPLAINED
+from gpuwatch.diagnose.model.last_checkpoint import Checkpoint
 from gpuwatch.fleet.logs.log_coverage import ranks_without_log
 from gpuwatch.link.stream.inbox import Arrival
 from gpuwatch.tui.app import GpuwatchApp
@@ -379,3 +380,14 @@ def test_a_live_rank_whose_log_is_not_followed_is_not_called_free_of_errors() ->
         node.logs = [file for file in node.logs if not few.intersection(file.ranks)]
     assert ranks_without_log(fleet.nodes.values(), incident.job, 128) == few
     assert parts_of(structs.replace(incident, timeline=(), silent=()), 4, few) == ["quiet"] * 3 + ["unlogged"]
+
+
+async def test_the_page_of_an_incident_tells_the_checkpoint_to_restart_from() -> None:
+    last = Checkpoint(41_000, NOW, "/ckpt/step_41000", complete=True, last_step=41_344, last_at=NOW)
+    app = told_app(StillBook([structs.replace(demo_incident(), checkpoint=last)]))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("4")
+        await pilot.pause()
+        shown = flat(app)
+    assert "step 41,000" in shown
+    assert "344 steps lost" in shown

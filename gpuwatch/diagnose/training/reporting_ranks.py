@@ -1,0 +1,94 @@
+"""Marks training conditions that a rank reports for its job: the condition does not name the rank. Pure.
+
+A reduced loss and the norm of all gradients are the same on every rank, and with most frameworks one rank
+logs them. The number in such a line is that of the logger, not of the cause.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
+
+from msgspec import structs
+
+from gpuwatch.diagnose.model.alert import REPORTED_FOR_JOB, Alert
+from gpuwatch.diagnose.model.failure_classes import EXITS, GENERIC_EXCEPTIONS
+from gpuwatch.diagnose.training.first_nan import NAN_LOSS, first_nans
+from gpuwatch.fleet.logs.progress import RankProgress
+
+NAMES_RANKS = frozenset(("num.replicas_differ",))
+"""Conditions that compare ranks."""
+FOLLOWS = 2
+"""Weight in `EXITS` from which the end of a rank usually follows from another failure."""
+
+
+def with_reporting_ranks(
+    alerts: Sequence[Alert], writers: Iterable[RankProgress], sizes: Mapping[str | None, int]
+) -> list[Alert]:
+    """Return the alerts; those that a rank reports for its job are marked with `REPORTED_FOR_JOB`.
+
+    A rank is the cause of such a condition if other ranks log their losses and it was the first, if it then
+    raised an exception or ended by itself, or if it is the only rank.
+
+    Args:
+        alerts: Of running jobs, or of one ended job.
+        writers: What the ranks logged.
+        sizes: Job -> number of ranks, where it is known.
+    """
+    asked = [alert for alert in alerts if _is_condition(alert)]
+    if not asked:
+        return list(alerts)
+    jobs = {alert.job for alert in asked}
+    near = [each for each in writers if each.job in jobs or None in (each.job, *jobs)]
+    losses = [each for each in near if each.rank is not None and _logs_losses(each)]
+    first = {job: nan.writer.rank for job, nan in first_nans(near).items() if nan.alone}
+    ids = {
+        alert.id
+        for alert in asked
+        if sizes.get(alert.job) != 1 and not _is_cause(alert, alerts, losses, first)
+    }
+    return [
+        structs.replace(alert, fields={**alert.fields, REPORTED_FOR_JOB: 1}) if alert.id in ids else alert
+        for alert in alerts
+    ]
+
+
+def _is_condition(alert: Alert) -> bool:
+    """True for a condition of a loss, a gradient or a step time with the rank of its log.
+
+    A line that names a rank in its text ("rank 5: found NaN in local forward loss") is about that rank.
+    """
+    named = alert.rank is None or alert.rank_from == "field" or alert.code in NAMES_RANKS
+    return alert.code.startswith(("num.", "train.")) and not named
+
+
+def _logs_losses(writer: RankProgress) -> bool:
+    return any(
+        step.loss is not None and math.isfinite(step.loss) for step in chain(writer.steps, writer.past)
+    )
+
+
+def _is_cause(
+    alert: Alert,
+    alerts: Collection[Alert],
+    losses: Iterable[RankProgress],
+    first: Mapping[str | None, int | None],
+) -> bool:
+    same_job = (alert.job, None)
+    if any(_ended_by_itself(each) and each.rank == alert.rank and each.job in same_job for each in alerts):
+        return True
+    others = {each.rank for each in losses if None in (alert.job, each.job) or each.job == alert.job}
+    if not others - {alert.rank}:
+        return False
+    known = [first[job] for job in (alert.job, None) if job in first]
+    if alert.code == NAN_LOSS and known:
+        return known[0] == alert.rank
+    return not any(
+        each.code == alert.code and each.rank not in (None, alert.rank) and each.job == alert.job
+        for each in alerts
+    )
+
+
+def _ended_by_itself(alert: Alert) -> bool:
+    return alert.code in GENERIC_EXCEPTIONS or EXITS.get(alert.code, FOLLOWS) < FOLLOWS

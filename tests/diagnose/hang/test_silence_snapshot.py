@@ -1,0 +1,41 @@
+"""Silent jobs in one look: after two windows, or one where a step came every fraction of a second."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec import structs
+
+from gpuwatch import wire
+from gpuwatch.diagnose.hang.silence_snapshot import silent_jobs
+from tests.fleet.jobs.two_jobs import WALL, Several, rank
+from tests.fleet.logs.reporting import report
+
+
+@pytest.mark.parametrize(
+    ("gap_s", "silent_s", "listed", "stalled"),
+    [
+        (0.25, 85.0, True, False),  # longer than an evaluation in most jobs
+        (0.25, 50.0, False, False),
+        (2.0, 85.0, False, False),
+        (2.0, 130.0, True, True),
+        (None, 85.0, False, False),
+        (None, 130.0, True, False),
+    ],
+)
+def test_a_silence_is_told_by_how_often_steps_came(
+    gap_s: float | None, silent_s: float, *, listed: bool, stalled: bool
+) -> None:
+    reported = Several()
+    ranks = [rank(number, 900 + number, 2, start=WALL - 500.0) for number in range(2)]
+    ranks = [structs.replace(each, job="4711") for each in ranks]
+    reported.run("n1", *ranks)
+    grown = WALL + 100.0
+    files = [wire.LogFile(each.logs[0], grown_at=grown, pids=[each.pid]) for each in ranks]
+    reported.list_files("n1", *files)
+    (job,) = {each.job for each in reported.fleet.nodes["n1"].processes}
+    for step in range(20 if gap_s else 0):
+        report(reported.fleet.progress, {"step": step}, 50.0 + step * (gap_s or 0.0), rank=0, job=job)
+    found = silent_jobs(reported.fleet.nodes.values(), 60.0, grown + silent_s, reported.fleet.progress)
+    assert [each.is_stalled for each in found] == [stalled] * listed
+    if listed and gap_s:
+        assert f"{gap_s:.2g} s" in found[0].text

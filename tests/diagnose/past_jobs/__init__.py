@@ -1,0 +1,1 @@
+"""Tests of `gpuwatch/diagnose/past_jobs`."""

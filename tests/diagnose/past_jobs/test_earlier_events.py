@@ -1,0 +1,46 @@
+"""A fault of a GPU before an ended job began is not of that job, with logs alone as with processes."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuwatch import wire
+from gpuwatch.wire.progress import PastStep
+from tests.diagnose.watched_jobs import Watched, stated
+from tests.fleet.jobs.two_jobs import WALL
+
+LOG = "/runs/g2/logs/rank_1.log"
+
+
+def ended(reported: Watched, first_step_s: float | None, last_s: float = 980.0) -> None:
+    """A job whose processes are gone: rank 1's log, found by a search."""
+    file = wire.LogFile(LOG, source="found", ranks=[1], rank_from="path", last_at=WALL + last_s, size=900)
+    reported.list_files("n1", file)
+    if first_step_s is not None:
+        steps = [PastStep(1.0, WALL + first_step_s), PastStep(59.0, WALL + last_s)]
+        reported.report(
+            "n1",
+            wire.Progress(
+                t=WALL + 1000.0, seq=4, file=LOG, rank=1, offset=800, at=WALL + last_s, dialect="x",
+                backlog=True, timed=True, past=steps,
+            ),
+            at=1000.0,
+        )  # fmt: skip
+    reported.look(1000.0)
+    reported.find("n1", LOG, "oom.cuda", last_s, rank=1, rank_from="path", backlog=True)
+
+
+@pytest.mark.parametrize(
+    ("xid_s", "first_step_s", "its"),
+    [(400.0, 700.0, False), (650.0, 700.0, True), (800.0, 700.0, True), (-2000.0, None, False)],
+)
+def test_a_fault_is_of_an_ended_job_that_had_begun(
+    xid_s: float, first_step_s: float | None, *, its: bool
+) -> None:
+    reported = Watched()
+    ended(reported, first_step_s)
+    reported.find("n1", wire.KERNEL_LOG, "gpu.xid.fell_off", xid_s, backlog=True)
+    for second in range(4):
+        reported.look(1000.0 + 5 * second)
+    jobs = {each.job for each in reported.book.incidents for code, _ in stated(each) if "xid" in code}
+    assert (jobs == {"g2/logs"}) is its
