@@ -16,7 +16,7 @@ import click
 from gpuwatch.cli.shared import completed, exit_codes
 from gpuwatch.cli.shared.output import OutputError
 from gpuwatch.cli.shared.signals import leaving_politely
-from gpuwatch.cli.shared.source import Refusal, read_source
+from gpuwatch.cli.shared.source import Refusal, SourceOptions, read_source
 from gpuwatch.cli.shared.source_flags import LOGIN, NODES, PROMETHEUS, WATCHING, Decorator, at_option
 from gpuwatch.plain import plain
 
@@ -147,7 +147,7 @@ def bundle_session(
     from gpuwatch.report.evidence.run import EvidenceRun, recording_cut
     from gpuwatch.report.once.first_report import wait_for_first_report
 
-    source, began = read_source(**given), time.monotonic()
+    source, began = read_source(SourceOptions(**given)), time.monotonic()
     session = source.session()
     if not session.recorded:
         session.keep_stream()

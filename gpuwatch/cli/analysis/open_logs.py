@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpuwatch.cli.shared.screens import Beside, can_draw, show_session, why_not_drawn
+from gpuwatch.cli.shared.screens import Beside, ScreenOptions, can_draw, show_session, why_not_drawn
 from gpuwatch.cli.shared.source import Refusal
 
 if TYPE_CHECKING:
@@ -46,6 +46,6 @@ def open_logs(
     preferred = loaded().values
     session = FolderSession(paths, found, rules)
     try:
-        return show_session(session, preferred, Beside(), **look)
+        return show_session(session, preferred, Beside(), ScreenOptions(**look))
     finally:
         session.close()

@@ -11,7 +11,14 @@ import click
 
 from gpuwatch.cli.shared.history_option import history_option
 from gpuwatch.cli.shared.receivers import alertmanager_option, delivering
-from gpuwatch.cli.shared.screens import Beside, can_draw, screen_options, show_session, why_not_drawn
+from gpuwatch.cli.shared.screens import (
+    Beside,
+    ScreenOptions,
+    can_draw,
+    screen_options,
+    show_session,
+    why_not_drawn,
+)
 from gpuwatch.cli.shared.source import Source, source_options
 from gpuwatch.cli.shared.source_flags import lend_option
 
@@ -52,7 +59,7 @@ def show(source: Source, *, alertmanagers: tuple[str, ...] = (), **look: Any) ->
         with delivering(source, alertmanagers, preferred.alerts) as delivery:
             recording = None if session.recorded else SessionRecording(session)
             beside = Beside(partial(begin_evidence, session), delivery, recording)
-            return show_session(session, preferred, beside, **look)
+            return show_session(session, preferred, beside, ScreenOptions(**look))
     finally:
         session.close()
 

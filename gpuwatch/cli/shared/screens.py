@@ -66,24 +66,22 @@ class Beside:
     """Records the session; ended with the screens."""
 
 
-def show_session(  # noqa: PLR0913 - the options of the command line
-    session: Session | FolderSession, preferred: Preferences, beside: Beside, *, hz: float | None = None,
-    theme: str | None = None, ascii_only: bool | None = None, no_color: bool = False, no_mouse: bool = False,
-    bell: bool | None = None,
-) -> int:  # fmt: skip
-    """Show the screens of a session that is not started.
+@dataclass(frozen=True)
+class ScreenOptions:
+    """Values of `screen_options`; those that are left out are the usual ones."""
 
-    Args:
-        session: What is shown.
-        preferred: The person's settings.
-        beside: What goes on beside the screens.
-        hz: The value of the option of `screen_options`, as are all that follow.
-        theme: The same.
-        ascii_only: The same.
-        no_color: The same.
-        no_mouse: The same.
-        bell: The same.
-    """
+    hz: float | None = None
+    theme: str | None = None
+    ascii_only: bool | None = None
+    no_color: bool = False
+    no_mouse: bool = False
+    bell: bool | None = None
+
+
+def show_session(
+    session: Session | FolderSession, preferred: Preferences, beside: Beside, look: ScreenOptions
+) -> int:
+    """Show the screens of a session that is not started, with the person's settings under the options."""
     from gpuwatch.own_folders import state_folder
     from gpuwatch.tui.app import GpuwatchApp
     from gpuwatch.tui.preferences.file import keep, settings_file
@@ -92,18 +90,18 @@ def show_session(  # noqa: PLR0913 - the options of the command line
         session,
         clock=session.clock.monotonic,
         wall=session.clock.wall,
-        hz=hz,
-        ascii_only=ascii_only,
-        no_color=no_color,
-        preferences=preferred if bell is None else replace(preferred, bell=bell),
+        hz=look.hz,
+        ascii_only=look.ascii_only,
+        no_color=look.no_color,
+        preferences=preferred if look.bell is None else replace(preferred, bell=look.bell),
         keep=partial(keep, settings_file()),
     )
     app.state_folder = state_folder()
     app.evidence.begin, app.delivery = beside.evidence, beside.delivery
     app.recording = beside.recording
-    choose_theme(app, theme)
+    choose_theme(app, look.theme)
     try:
-        return run(app, session, mouse=not no_mouse)
+        return run(app, session, mouse=not look.no_mouse)
     finally:
         if beside.recording is not None:
             beside.recording.close()

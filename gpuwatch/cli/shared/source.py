@@ -110,23 +110,27 @@ def node_options(command: Callable[..., int]) -> Callable[..., int]:
     return _with_source(command, (*NODES, *LOGIN))
 
 
-SOURCE_PARAMETERS = (
-    "named",
-    "local",
-    "demo",
-    "slurm",
-    "kube",
-    "namespace",
-    "accept_new_host_keys",
-    "ask_password",
-    "interval",
-    "ssh_config",
-    "logs",
-    "at",
-    "prometheus",
-    "selector",
-)
-"""Parameters of `read_source`."""
+@dataclasses.dataclass(frozen=True)
+class SourceOptions:
+    """Values of the options that name nodes and how to reach them, as click parsed them."""
+
+    named: str | None = None
+    local: bool = False
+    demo: bool = False
+    slurm: str | None = None
+    kube: str | None = None
+    namespace: str | None = None
+    accept_new_host_keys: bool = False
+    ask_password: bool = False
+    ssh_config: Path | None = None
+    interval: float | None = None
+    logs: tuple[str, ...] = ()
+    at: str | None = None
+    prometheus: str | None = None
+    selector: str | None = None
+
+
+SOURCE_PARAMETERS = tuple(each.name for each in dataclasses.fields(SourceOptions))
 
 
 def _with_source(command: Callable[..., int], decorators: tuple[Decorator, ...]) -> Callable[..., int]:
@@ -134,7 +138,7 @@ def _with_source(command: Callable[..., int], decorators: tuple[Decorator, ...])
     def with_source(*args: object, **given: Any) -> int:  # noqa: ANN401  what click parsed, of any type
         chosen = {name: given.pop(name) for name in SOURCE_PARAMETERS if name in given}
         lent, history = program(given.pop("lend", None)), given.pop("history_from", None)
-        source = dataclasses.replace(read_source(**chosen), py_spy=lent)
+        source = dataclasses.replace(read_source(SourceOptions(**chosen)), py_spy=lent)
         options = with_history(source.options, history, recorded=source.recording is not None)
         source = dataclasses.replace(source, options=options)
         return command(*args, source=source, **given)
@@ -145,57 +149,54 @@ def _with_source(command: Callable[..., int], decorators: tuple[Decorator, ...])
     return made
 
 
-def read_source(  # noqa: PLR0913 - the options of the command line
-    *,
-    named: str | None,
-    local: bool,
-    demo: bool,
-    slurm: str | None,
-    kube: str | None,
-    namespace: str | None,
-    accept_new_host_keys: bool,
-    ask_password: bool,
-    ssh_config: Path | None,
-    interval: float | None = None,
-    logs: tuple[str, ...] = (),
-    at: str | None = None,
-    prometheus: str | None = None,
-    selector: str | None = None,
-) -> Source:
+def read_source(given: SourceOptions) -> Source:
     """Load the plan that was named, by exactly one of SOURCE and the options of `NODES` and `PROMETHEUS`.
 
     Raises:
         click.UsageError: none or several were named.
         Refusal: the source has problems.
     """
-    given = (named, local or None, demo or None, slurm, kube, prometheus)
-    if sum(each is not None for each in given) != 1:
+    named = (given.named, given.local or None, given.demo or None, given.slurm, given.kube, given.prometheus)
+    if sum(each is not None for each in named) != 1:
         raise click.UsageError(
             "give exactly one of SOURCE (a hosts file or node range), --local, --demo, --slurm, --kube, "
             "--prometheus."
         )
-    if prometheus is not None:
-        return prometheus_source(prometheus, selector or "", interval, past=at is not None or bool(logs))
-    if selector is not None or (namespace is not None and kube is None):
+    if given.prometheus is not None:
+        return prometheus_source(
+            given.prometheus,
+            given.selector or "",
+            given.interval,
+            past=given.at is not None or bool(given.logs),
+        )
+    if given.selector is not None or (given.namespace is not None and given.kube is None):
         raise click.UsageError("--selector needs --prometheus, --namespace needs --kube.")
-    if named is not None and is_file_of_recording(named):
-        return recorded_source(Path(named), at, live=interval is not None or bool(logs))
-    if at is not None:
+    if given.named is not None and is_file_of_recording(given.named):
+        return recorded_source(
+            Path(given.named), given.at, live=given.interval is not None or bool(given.logs)
+        )
+    if given.at is not None:
         raise click.UsageError("--at needs a recording as SOURCE.")
-    check_login(ssh_config, ask_password=ask_password)
-    scheduled = slurm is not None or kube is not None
-    plan = scheduled_plan(slurm, kube, namespace) if scheduled else load_plan(named, local=local)
-    if interval is not None:
-        plan = dataclasses.replace(plan, interval_s=interval)
-    if logs:
-        plan = dataclasses.replace(plan, log_options=tuple(log_glob(each, local) for each in logs))
+    check_login(given.ssh_config, ask_password=given.ask_password)
+    scheduled = given.slurm is not None or given.kube is not None
+    plan = (
+        scheduled_plan(given.slurm, given.kube, given.namespace)
+        if scheduled
+        else load_plan(given.named, local=given.local)
+    )
+    if given.interval is not None:
+        plan = dataclasses.replace(plan, interval_s=given.interval)
+    if given.logs:
+        plan = dataclasses.replace(
+            plan, log_options=tuple(log_glob(each, given.local) for each in given.logs)
+        )
     if plan.rules:
         check_rules(plan.rules)
     from gpuwatch.link.stream.options import LinkOptions
 
-    options = LinkOptions(accept_new_host_keys=accept_new_host_keys, ask_password=ask_password)
-    if ssh_config is not None:
-        options = dataclasses.replace(options, ssh_config=str(ssh_config))
+    options = LinkOptions(accept_new_host_keys=given.accept_new_host_keys, ask_password=given.ask_password)
+    if given.ssh_config is not None:
+        options = dataclasses.replace(options, ssh_config=str(given.ssh_config))
     return Source(plan, options, ask if sys.stdin.isatty() else None)
 
 
