@@ -1,3 +1,3 @@
-"""gpuwatch: a terminal cockpit for GPU training clusters."""
+"""gpuwatch: a terminal monitor for GPU training clusters."""
 
 __version__ = "0.2.0"

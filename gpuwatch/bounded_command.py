@@ -1,4 +1,4 @@
-"""Run a command of this machine to its end, within bounds of time and output."""
+"""Runs a local command with limits on time and output."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from functools import partial
 
 MAX_WORDS_BYTES = 65_536
-"""Kept of stderr: its end."""
+"""Bytes kept of the end of stderr."""
 _PIECE_BYTES = 65_536
 _LOOK_S = 0.2
 
 
 class OutputTooLongError(Exception):
-    """The command printed more than it may; it was killed."""
+    """Raised if the command printed more than allowed; it was killed."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class CommandEnd:
     """Exit status; negative: the signal that ended it."""
     stdout: bytes
     stderr: bytes
-    """The last `MAX_WORDS_BYTES`."""
+    """The last `MAX_WORDS_BYTES` bytes."""
 
 
 def run_bounded(
@@ -43,15 +43,15 @@ def run_bounded(
     env: Mapping[str, str] | None = None,
     new_session: bool = False,
 ) -> CommandEnd:
-    """Run a command; what it leaves in the background is not waited for.
+    """Run a command; processes that it leaves in the background are not waited for.
 
     Args:
-        argv: Its words.
-        seconds: It is killed after so long.
-        most: Bytes of stdout; 0: stdout is thrown away.
-        data: What it reads on stdin.
-        env: Its environment, where not ours.
-        new_session: Start it without our terminal, and kill what it started with it.
+        argv: The command.
+        seconds: It is killed after this time.
+        most: Maximum bytes of stdout; 0: stdout is discarded.
+        data: Its stdin.
+        env: Its environment; by default ours.
+        new_session: Start it without our terminal, and kill its children with it.
 
     Raises:
         OSError: it cannot be started.
@@ -109,7 +109,7 @@ def _exchange(process: subprocess.Popen[bytes], data: bytes, until: float, most:
 
 
 def _write(pipe: int, left: bytearray) -> bool:
-    """Write some of it; False: all is written, or the other end reads no more."""
+    """Write a part of it; False: all is written, or the other end no longer reads."""
     try:
         del left[: os.write(pipe, left[:_PIECE_BYTES])]
     except BlockingIOError:
@@ -120,7 +120,7 @@ def _write(pipe: int, left: bytearray) -> bool:
 
 
 def _read(pipe: int, output: bytearray, most: int) -> bool:
-    """Take in what is there; False: the stream is over."""
+    """Read what is available; False: the stream has ended."""
     piece = os.read(pipe, _PIECE_BYTES)
     output += piece
     if len(output) > most:
@@ -129,7 +129,7 @@ def _read(pipe: int, output: bytearray, most: int) -> bool:
 
 
 def _read_end(pipe: int, words: bytearray) -> bool:
-    """Take in what is there and keep the end; False: the stream is over."""
+    """Read what is available and keep its end; False: the stream has ended."""
     piece = os.read(pipe, _PIECE_BYTES)
     words += piece
     del words[: max(0, len(words) - MAX_WORDS_BYTES)]

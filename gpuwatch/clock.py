@@ -1,4 +1,4 @@
-"""The two clocks that everything is judged by; a replay has its own, which tells recorded time."""
+"""The two clocks of every judgement; a replay has its own, which return recorded time."""
 
 from __future__ import annotations
 
@@ -16,4 +16,4 @@ class SessionClock:
 
 
 SYSTEM = SessionClock()
-"""This machine's."""
+"""The clocks of this machine."""

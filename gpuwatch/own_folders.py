@@ -1,4 +1,4 @@
-"""Where a person's own files are, by the XDG base directory specification."""
+"""The folders of the user's own files, by the XDG base directory specification."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def cache_folder() -> Path:
 
 
 def state_folder() -> Path:
-    """`$XDG_STATE_HOME/gpuwatch`: the faults that the screens survived, and bookmarks."""
+    """`$XDG_STATE_HOME/gpuwatch`: faults that the screens survived, and bookmarks."""
     return _folder("XDG_STATE_HOME", ".local/state")
 
 
 def make_own(folder: Path) -> None:
-    """Make a folder and those above it that are missing, for the person alone, whatever the umask.
+    """Create a folder and its missing parents with mode 0700, whatever the umask.
 
     Raises:
         OSError: it cannot be made.
@@ -33,6 +33,6 @@ def make_own(folder: Path) -> None:
 
 
 def _folder(variable: str, default: str) -> Path:
-    """The specification has relative paths ignored."""
+    """The folder of a variable or its default; relative paths are ignored, as the specification requires."""
     base = os.environ.get(variable, "")
     return (Path(base) if base.startswith("/") else Path.home() / default) / "gpuwatch"

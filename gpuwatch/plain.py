@@ -1,6 +1,7 @@
-"""Remote text made harmless: nothing that a node states may steer the terminal it is shown on.
+"""Sanitizes remote text, so that nothing that a node sends can control the user's terminal.
 
-Every string of a frame, of a login shell's noise and of an ssh banner passes here once, at the edge.
+Every string of a frame, of a login shell's output and of an ssh banner is sanitized once, where it is
+received.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ MAY_STEER = re.compile(
     rb"\\[bfnrtu]|\x7f|\xc2[\x80-\x9f\xad]|\xd8\x9c|\xe1\xa0\x8e|\xe2\x80[\x8b-\x8f\xa8-\xae]|\xe2\x81[\xa0-\xaf]"
     rb"|\xef\xb8[\x80-\x8f]|\xef\xbb\xbf|\xef\xbf[\xb9-\xbb]|\xed[\xa0-\xbf]|\xf3\xa0"
 )
-"""Finds JSON text (UTF-8) that could hold a character to be replaced; most frames hold none."""
+"""Matches JSON text (UTF-8) that may contain a character to be replaced; most frames contain none."""
 
 
 def _picture(match: re.Match[str]) -> str:
@@ -35,24 +36,24 @@ def _picture(match: re.Match[str]) -> str:
 
 
 def plain(text: str) -> str:
-    """The text with every control, bidi and zero-width character replaced by a visible, inert one.
+    """Replace every control, bidi and zero-width character in the text with a visible, inert one.
 
-    Tabs and line ends become spaces; ESC becomes its picture (U+241B), so that an attack can be seen.
+    Tabs and line ends become spaces; ESC becomes its picture (U+241B), so that an attack is visible.
     """
     return _STEERING.sub(_picture, text)
 
 
 def plain_text(text: str) -> str:
-    """As `plain`, with the line feeds kept: of what a command prints a line is a line, whatever is in it."""
+    """Like `plain`, but keeps line feeds: the lines of a command's output stay lines."""
     return "\n".join(plain(line) for line in text.split("\n"))
 
 
 def plain_json(text: str) -> str:
-    """JSON text in which these characters are escapes: harmless to print, and the same document."""
+    """JSON text with these characters escaped: safe to print, and the same document."""
     return _STEERING.sub(lambda found: "\n" if found[0] == "\n" else json.dumps(found[0])[1:-1], text)
 
 
 def plain_lines(text: str, most: int) -> list[str]:
-    """The last `most` lines that are not blank, each made harmless."""
+    """The last `most` lines that are not blank, each sanitized."""
     lines = [plain(line).strip() for line in re.split(r"[\r\n]+", text)]
     return [line for line in lines if line][-most:]

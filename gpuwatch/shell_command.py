@@ -1,4 +1,4 @@
-"""Commands that a person copies into a shell: the one place that makes them, and the forms of values."""
+"""Builds the commands that a user copies into a shell, and validates the values in them."""
 
 from __future__ import annotations
 
@@ -17,15 +17,18 @@ FORMS: Final = {
     "object": re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?"),
     "log": re.compile(r"/[A-Za-z0-9_./@+=:,~-]{1,1000}"),
 }
-"""Kind of value -> its form: a host name or address, Slurm's id of a job or array task, an index, a process,
-an object of Kubernetes (RFC 1123), an absolute path without a character that a shell gives a meaning.
-1, 0 and negative numbers are no process to act on: `kill -- -1` ends everything of its user."""
+"""Kind of value -> its allowed form.
+
+A host name or address, Slurm's id of a job or array task, an index, a process, an object of Kubernetes (RFC
+1123), an absolute path without shell metacharacters. 1, 0 and negative numbers are not valid processes: `kill
+-- -1` ends all processes of its user.
+"""
 
 
 def value(kind: str, given: object) -> str | None:
-    """The value as a command may hold it; None where it has not the form of its kind.
+    """The value for use in a command; None if it does not have the form of its kind.
 
-    Values come from logs, environments and nodes: one of another form could bring a command of its own.
+    Values come from logs, environments and nodes: one of another form could inject a command.
     """
     text = "" if given is None else str(given)
     return text if FORMS[kind].fullmatch(text) else None
@@ -37,5 +40,8 @@ def command_line(argv: Sequence[str]) -> str:
 
 
 def over_ssh(options: Sequence[str], host: str, argv: Sequence[str]) -> str:
-    """The line that runs `argv` on a host: ssh hands one string to the shell there, which splits it again."""
+    """The line that runs `argv` on a host.
+
+    Ssh passes one string to the remote shell, which splits it again.
+    """
     return command_line(["ssh", *options, host, *map(shlex.quote, argv)])

@@ -1,4 +1,4 @@
-"""A file of a person's own: written whole or not at all, read only if no other user can have written it."""
+"""The user's own files: written atomically, and read only if no other user can have written them."""
 
 from __future__ import annotations
 
@@ -14,18 +14,20 @@ from pathlib import Path
 from typing import BinaryIO
 
 OF_SHELL = (("/", "dev", "fd"), ("/", "proc", "self"))
-"""Where the pipes of a shell have their names."""
+"""Paths of a shell's pipes."""
 LOCK_S = 1.0
-"""Waited at most for another cockpit, which holds the lock for milliseconds."""
+"""Maximum seconds to wait for another gpuwatch, which holds the lock for milliseconds."""
 
 
 OWN_MODE = 0o600
 MAX_LINKS = 40
-"""As many as the kernel follows in one path."""
+"""The kernel's limit of links in one path."""
 
 
 def write_whole(path: Path, data: bytes, mode: int = OWN_MODE) -> None:
-    """Replace a file of an existing folder; only its owner may read it, unless `mode` gives others rights.
+    """Replace a file of an existing folder atomically.
+
+    Only its owner may read it, unless `mode` gives others rights.
 
     Raises:
         OSError: it cannot be written, or a device or pipe is there; what was there stays.
@@ -36,10 +38,10 @@ def write_whole(path: Path, data: bytes, mode: int = OWN_MODE) -> None:
 
 @contextlib.contextmanager
 def replaced_whole(path: Path, mode: int = OWN_MODE) -> Iterator[BinaryIO]:
-    """The same of a file that is written piece by piece: it has its name when the block ends without a fault.
+    """Replace a file that is written in pieces: it gets its name if the block ends without an exception.
 
-    The new file is made under a name that nobody can foresee, and no link is followed: what another user has
-    put into the folder is never written to.
+    The new file has an unpredictable temporary name, and no link is followed: files that another user has put
+    into the folder are never written to.
 
     Raises:
         OSError: as of `write_whole`.
@@ -58,7 +60,7 @@ def replaced_whole(path: Path, mode: int = OWN_MODE) -> Iterator[BinaryIO]:
 
 
 def _give(number: int, folder: Path, mode: int) -> None:
-    """Give the folder's group its rights to an open file of ours."""
+    """Give the folder's group its rights to an open file."""
     if mode != OWN_MODE and os.fstat(number).st_uid == os.geteuid():
         with contextlib.suppress(OSError):
             os.fchown(number, -1, folder.stat().st_gid)
@@ -66,7 +68,7 @@ def _give(number: int, folder: Path, mode: int) -> None:
 
 
 def refuse_device(path: Path) -> None:
-    """See that no device is replaced, nor a link to one: root could replace /dev/null and /dev/stdout.
+    """Refuse a device, or a link to one: root could otherwise replace /dev/null and /dev/stdout.
 
     Raises:
         OSError: something else than a file is there.
@@ -76,7 +78,7 @@ def refuse_device(path: Path) -> None:
 
 
 def own_target(path: Path) -> Path:
-    """The file that a name leads to, behind links of the person and of root.
+    """The file that a name leads to, following links owned by the user and by root.
 
     Raises:
         OSError: another user's link is in its place; it would lead to a file of that user's choice.
@@ -96,9 +98,9 @@ def own_target(path: Path) -> Path:
 
 
 def open_in_place(path: Path, mode: int = OWN_MODE) -> int:
-    """A descriptor to write a file from its beginning where it lies, or a device or pipe.
+    """A descriptor to overwrite a file in place, or to write to a device or pipe.
 
-    A file is emptied after it is known that no other user's link has led to it.
+    A file is truncated only after it is known that no other user's link has led to it.
 
     Raises:
         OSError: it cannot be opened, or as of `own_target`.
@@ -125,7 +127,7 @@ def _empty(number: int, path: Path) -> None:
 def lock_beside(path: Path, mode: int = OWN_MODE) -> Iterator[None]:
     """Hold the lock beside a file; the file itself is replaced and cannot carry one.
 
-    `mode`: the rights of the lock, where others share the file.
+    `mode`: the rights of the lock, if others share the file.
 
     Raises:
         OSError: another process does not let go of it.
@@ -149,7 +151,7 @@ def lock_beside(path: Path, mode: int = OWN_MODE) -> Iterator[None]:
 
 
 def set_aside(path: Path) -> Path:
-    """Give a damaged file another name, so that a new one can be begun; the name that it has now.
+    """Rename a damaged file, so that a new one can be created; return the new name.
 
     Raises:
         OSError: it cannot be renamed.
@@ -160,9 +162,9 @@ def set_aside(path: Path) -> Path:
 
 
 def read_bounded(path: Path, most: int) -> bytes:
-    """At most `most` bytes of a file that a person names; a pipe of the shell (`<(...)`) is read, too.
+    """Read at most `most` bytes of a file that the user names, which may be a pipe of the shell (`<(...)`).
 
-    Nothing is waited for: neither the writer of a pipe, which may never come, nor the keys of a terminal.
+    It never blocks: neither on a pipe without a writer nor on a terminal.
 
     Raises:
         OSError: it cannot be read, or is a named pipe; `strerror` states which.
@@ -183,12 +185,12 @@ def read_bounded(path: Path, most: int) -> bytes:
 
 
 def read_own(path: Path, most: int, *, follow: bool = True) -> bytes:
-    """The bytes of a file that only its owner or root may write, and that is the owner's or root's.
+    """Read a file that only its owner or root may write, and that belongs to this user or root.
 
     Args:
         path: The file.
         most: Bytes; a larger file is refused.
-        follow: Whether it may be a link.
+        follow: True if it may be a link.
 
     Raises:
         FileNotFoundError: it is not there.

@@ -1,4 +1,4 @@
-"""From the entries of a hosts file to a plan: who is named, which settings win, and what contradicts what."""
+"""Builds a plan from the entries of a hosts file: resolves names and settings, and reports contradictions."""
 
 from __future__ import annotations
 
@@ -14,27 +14,30 @@ from gpuwatch.hosts.plan import Model, NodeSpec, Plan, ServingEndpoint, Threshol
 from gpuwatch.hosts.structures import ReadMapping
 
 Settings: TypeAlias = dict[str, Any]
-"""Fields of a `NodeSpec`, as one level of the file (defaults, a group, a host) gives them."""
+"""Fields of a `NodeSpec`, as one level of the file (defaults, a group, a host) sets them."""
 
 MEANINGLESS = {
     "local": ("address", "port", "user", "identity_file", "jump"),
     "command": ("port", "user", "identity_file", "jump"),
 }
-"""What logs nothing beside a link that does not use gpuwatch's own ssh."""
+"""Link -> settings without effect for it, because it does not use gpuwatch's own ssh."""
 
 MAX_HINTED_PROBLEMS = 20
-"""After so many problems no similar name is looked for: among 10,000 nodes that takes a tenth of a second."""
+"""After this many problems no similar name is suggested: among 10,000 nodes that takes 0.1 s."""
 
 
 def plan_from(top: ReadMapping | Sequence[Names | ReadMapping], problems: Problems) -> Plan:
-    """The plan of a file that has been read. What is wrong is noted, and the plan then not to be used."""
+    """The plan of a parsed file. Problems are added to `problems`, and the plan must then not be used."""
     if not isinstance(top, ReadMapping):
         return Assembly({"hosts": top}, problems).plan()
     return Assembly(top.values, problems).plan()
 
 
 class Assembly:
-    """Puts one plan together. A host's settings win over its groups', a later group's over an earlier's."""
+    """Builds one plan.
+
+    A host's settings override its groups', and a later group's override an earlier group's.
+    """
 
     def __init__(self, values: dict[str, Any], problems: Problems) -> None:
         self._values = values
@@ -46,7 +49,7 @@ class Assembly:
         self._groups: dict[str, tuple[str, ...]] = {}
 
     def plan(self) -> Plan:
-        """Go through the file once, from hosts to groups to nodes."""
+        """Process the file once, from hosts to groups to nodes."""
         defaults = self._settings(self._values.get("defaults"))
         for entry in self._values.get("hosts", ()):
             self._take_host(entry)
@@ -134,7 +137,10 @@ class Assembly:
             self._problems.add(entry.places["address"], text)
 
     def _settings(self, entry: ReadMapping | None) -> Settings:
-        """What one level states, as fields of a `NodeSpec`; contradictions within the level are noted."""
+        """The settings of one level, as fields of a `NodeSpec`.
+
+        Contradictions within the level are reported.
+        """
         if entry is None:
             return {}
         settings = {key.name: entry.values[key.name] for key in SETTINGS if key.name in entry.values}
@@ -154,7 +160,7 @@ class Assembly:
 
 
 def _beside(source: str, path: str) -> str:
-    """A path as it is seen from the hosts file."""
+    """A path relative to the folder of the hosts file."""
     return os.path.join(os.path.dirname(source), os.path.expanduser(path))  # noqa: PTH111, PTH118, PTH120 - never raises
 
 
@@ -184,7 +190,7 @@ def _spec(name: str, layers: Sequence[Settings]) -> NodeSpec:
 
 
 def _endpoints(values: Iterable[str | ReadMapping]) -> tuple[ServingEndpoint, ...]:
-    """The servers; of two with one name the first."""
+    """The servers; of two with the same name the first."""
     found: dict[str, ServingEndpoint] = {}
     for value in values:
         given = {"url": value} if isinstance(value, str) else value.values

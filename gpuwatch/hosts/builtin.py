@@ -1,4 +1,4 @@
-"""The plans that need no file: this machine, and the demo cluster."""
+"""The plans without a file: this machine, and the demo cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""YAML text as a tree of nodes with their places: bounded, every complaint at its line and column."""
+"""Parses YAML text into a tree of nodes with their positions.
+
+Limited in size, every problem with line and column.
+"""
 
 from __future__ import annotations
 
@@ -12,22 +15,22 @@ from gpuwatch.hosts.errors import Problems, TextPosition, escaped, shown
 
 MAX_DEPTH = 16
 MAX_NODES = 200_000
-"""Values in a document with every alias counted as often as it is used."""
+"""Maximum number of values in a document, with every alias counted at each use."""
 
 # libyaml is ten times faster, where it is built in
 STANDARD_TAG = re.compile(r"tag:yaml\.org,2002:(str|int|float|bool|null|timestamp|seq|map|merge|value)")
-"""Tags of plain YAML; any other one asks for an object of some program."""
+"""Tags of plain YAML; any other one requests an object of some program."""
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def place(node: yaml.Node) -> TextPosition:
-    """Where a value starts."""
+    """The position where a value starts."""
     return _place(node.start_mark)
 
 
 def compose(text: str, problems: Problems) -> yaml.Node | None:
-    """The root of the one document in `text`; None when empty or not readable (that is then noted)."""
+    """The root of the only document in `text`; None if it is empty or invalid (which is then reported)."""
     bad = Reader.NON_PRINTABLE.search(text)
     if bad is not None:
         line, column = text.count("\n", 0, bad.start()) + 1, bad.start() - text.rfind("\n", 0, bad.start())
@@ -63,7 +66,7 @@ def _complaint(error: yaml.MarkedYAMLError, text: str) -> str:
 
 
 def _bounded(text: str, problems: Problems) -> bool:
-    """Whether the document stays small with its aliases followed; judged from events, before composing."""
+    """True if the document stays small with all aliases expanded; judged from events, before composing."""
     sizes: dict[str, int] = {}
     opened: list[tuple[str | None, int]] = []
     total = 0

@@ -1,4 +1,4 @@
-"""What is wrong with a source of nodes: all at once, in the order of the file."""
+"""The problems of a source of nodes: all at once, in the order of the file."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ NAMES_IN_A_SOURCE = 200_000
 
 
 class HostsError(Exception):
-    """A source of nodes that cannot be used.
+    """Raised for a source of nodes that cannot be used.
 
-    `problems` are whole lines: `hosts.yaml:14:5: text` where a place is known, else `source: text`.
+    `problems` are whole lines: `hosts.yaml:14:5: text` if a position is known, else `source: text`.
     """
 
     def __init__(self, problems: Sequence[str]) -> None:
@@ -24,21 +24,21 @@ class HostsError(Exception):
 
 @dataclass(frozen=True, order=True)
 class TextPosition:
-    """A place in a text; line and column count from 1."""
+    """A position in a text; line and column count from 1."""
 
     line: int
     column: int
 
     def right(self, columns: int) -> TextPosition:
-        """The place so many columns further on the same line."""
+        """The position this many columns further on the same line."""
         return TextPosition(self.line, self.column + columns)
 
 
 class Problems:
-    """Collects what is wrong with one source, so that a person mends everything in one go.
+    """Collects all problems of one source, so that the user can fix them in one go.
 
-    It also knows how many node names the source may still name, repetitions and members of groups included:
-    many large ranges in a small file would otherwise take hours.
+    It also limits the number of node names that the source may contain, repetitions and members of groups
+    included: many large ranges in a small file would otherwise take hours.
     """
 
     def __init__(self, source: str) -> None:
@@ -50,16 +50,16 @@ class Problems:
         self.names_left = NAMES_IN_A_SOURCE
 
     def add(self, place: TextPosition, text: str) -> None:
-        """Note a problem; its text has passed every foreign string through `shown`."""
+        """Add a problem; foreign strings in its text must have passed through `shown`."""
         self._found[place, text] = None
 
     def refuse(self, place: TextPosition, text: str) -> None:
-        """Note that the value now being read `must be ...`; the message begins with its key."""
+        """Report that the value now being read `must be ...`; the message begins with its key."""
         self.add(place, f"{self._subject} {text}")
 
     @contextmanager
     def about(self, key: str) -> Iterator[None]:
-        """What is refused meanwhile is the value of `key`."""
+        """Within this block, refused values are reported as values of `key`."""
         before, self._subject = self._subject, shown(key)
         yield
         self._subject = before
@@ -68,7 +68,7 @@ class Problems:
         return len(self._found)
 
     def raise_any(self) -> None:
-        """Raise what was found, sorted by place.
+        """Raise the collected problems, sorted by position.
 
         Raises:
             HostsError: when there is at least one problem.
@@ -80,12 +80,12 @@ class Problems:
 
 
 def escaped(text: str) -> str:
-    """`text` with everything that could steer a terminal written as an escape."""
+    """`text` with every character that could control a terminal written as an escape."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def shown(text: str) -> str:
-    """A foreign string in quotes, harmless, without secrets and not too long, for use in a message."""
+    """A foreign string in quotes for a message: sanitized, secrets masked, and shortened."""
     from gpuwatch.agent.base.secret_masking import masked  # noqa: PLC0415 - messages alone need its patterns
 
     text = masked(text)
@@ -94,6 +94,6 @@ def shown(text: str) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """`, did you mean 'x'?` when a known word is close, else nothing."""
+    """`, did you mean 'x'?` if a known word is similar, else ""."""
     close = difflib.get_close_matches(word[:SHOWN_LENGTH], list(known), n=1)
     return f", did you mean '{escaped(close[0])}'?" if close else ""

@@ -1,4 +1,4 @@
-"""Commands of schedulers on this machine (scontrol, kubectl), within a time and a size."""
+"""Runs a scheduler's commands on this machine (scontrol, kubectl), with limits on time and size."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from gpuwatch.hosts.errors import HostsError
 ANSWER_S = 20.0
 MAX_BYTES = 64 << 20
 RunCommand: TypeAlias = Callable[[Sequence[str]], str]
-"""The output of a command; raises `HostsError` where it fails."""
+"""Returns the output of a command; raises `HostsError` if it fails."""
 
 
 def run_external(argv: Sequence[str]) -> str:
-    """What a command prints.
+    """The output of a command.
 
     Raises:
         HostsError: it is not installed, fails, prints too much, or does not answer in time.

@@ -1,4 +1,7 @@
-"""Plain lists of nodes: one name or range a line, as in an MPI or DeepSpeed hostfile (`worker-1 slots=8`)."""
+"""Plain lists of nodes.
+
+One name or range per line, as in an MPI or DeepSpeed hostfile (`worker-1 slots=8`).
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,11 @@ _YAML_START = re.compile(r"---|[-?](\s|$)|[%\[{\"'!&*|>@`]|[^#]*?:(\s|$)")
 _NAME_AND_SLOTS = re.compile(r"([^\s:]+):([0-9]+)")
 """MPICH's `node1:8`; an IPv6 address has more than one colon."""
 _IGNORED = ("max_slots", "max-slots")
-"""OpenMPI's upper limit of processes: it does not state how many GPUs there are."""
+"""OpenMPI's upper limit of processes, which is not the number of GPUs."""
 
 
 def is_hostfile(text: str) -> bool:
-    """Whether a text is a plain list and not YAML: shown by its first line that has content."""
+    """True if a text is a plain list and not YAML, by its first line with content."""
     for line in text.split("\n"):
         stated = line.split("#", 1)[0].strip()
         if stated:
@@ -26,7 +29,7 @@ def is_hostfile(text: str) -> bool:
 
 
 def read_hostfile(text: str, problems: Problems) -> Plan:
-    """The plan of a plain list; what is wrong with it is noted, and the plan then not to be used."""
+    """The plan of a plain list; problems are reported, and the plan must then not be used."""
     nodes: dict[str, NodeSpec] = {}
     places: dict[str, TextPosition] = {}
     for number, line in enumerate(text.split("\n"), 1):
@@ -50,7 +53,7 @@ def read_hostfile(text: str, problems: Problems) -> Plan:
 
 
 def _differs(spec: NodeSpec, known: NodeSpec | None) -> bool:
-    """Whether a repeated line is a mistake: the node files of PBS repeat a node for each of its cores."""
+    """True if a repeated line is an error: the node files of PBS repeat a node for each of its cores."""
     return known is not None and (known != spec or spec.slots is not None)
 
 

@@ -1,4 +1,4 @@
-"""Every key of a hosts file and what may stand there: the table of the parser and of the JSON Schema."""
+"""Every key of a hosts file and its allowed values, for the parser and the JSON Schema."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ _HOP = r"(?:[^\s@,-][^\s@,]*@)?(?:[^\s@,:\[\]-][^\s@,:\[\]]*|\[[0-9A-Fa-f:.%]+\]
 _NAME = r"[A-Za-z0-9_][A-Za-z0-9_.-]*"
 
 MAX_SLOTS = 1024
-"""More GPUs than any machine holds."""
+"""More GPUs than any machine has."""
 
 
 @dataclass(frozen=True)
 class Names:
-    """Nodes as one entry names them, and where."""
+    """The nodes that one entry names, and its position."""
 
     place: TextPosition
     names: tuple[str, ...]
-    """Empty when they could not be read."""
+    """Empty if they are invalid."""
     user: str | None = None
     """From `user@node`."""
     group: str | None = None
-    """From `@group`: the nodes of a group that stands above."""
+    """From `@group`: the nodes of a group that is defined above."""
 
 
 class NodeRange(Shape):
-    """A node name or range; `user@` before it, and for members of a group `@group`, where allowed."""
+    """A node name or range; with `user@`, and for members of a group `@group`, where allowed."""
 
     def __init__(self, *, user: bool = False, group: bool = False) -> None:
         self._user, self._group = user, group
@@ -42,7 +42,7 @@ class NodeRange(Shape):
         self.what = f"a node name or a range such as node[001-128]{extra}"
 
     def read(self, node: yaml.Node, problems: Problems) -> Names | None:
-        """The names, expanded."""
+        """The expanded names."""
         text = scalar(node)
         if text is None:
             self.refuse(node, problems)
@@ -62,16 +62,15 @@ class NodeRange(Shape):
         return Names(at, tuple(names), user=user)
 
     def schema(self) -> Schema:
-        """A string; what is inside the brackets is judged by the parser only."""
+        """A string; only the parser checks the text inside the brackets."""
         start = "(?:@?)" if self._group else r"(?:[^\s@-][^\s@]*@)?" if self._user else ""
         return {"type": ["string", "number", "boolean"], "pattern": rf"^\s*{start}[A-Za-z0-9_.:%/+~\[]"}
 
 
 class CommandWord(Text):
-    """A word of a command; `{name}` without quotes is a mapping to YAML, which needs its own message."""
+    """A word of a command; `{name}` without quotes is a YAML mapping, which gets its own message."""
 
     def refuse(self, node: yaml.Node, problems: Problems) -> None:
-        """State what is wrong with it."""
         if isinstance(node, yaml.MappingNode):
             problems.refuse(place(node), 'holds { } without quotes; a placeholder is written "{name}"')
         else:
@@ -301,10 +300,10 @@ FILE = OneOf(
 
 
 def json_schema() -> Schema:
-    """The JSON Schema (draft 2020-12) of a hosts file in YAML, for editors.
+    """The JSON Schema (draft 2020-12) of a YAML hosts file, for editors.
 
-    It takes everything that the parser takes. What lies between values (names given twice, members of groups,
-    the inside of ranges) only the parser judges.
+    It accepts everything that the parser accepts. Relations between values (duplicate names, members of
+    groups, the inside of ranges) are checked only by the parser.
     """
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -1,4 +1,4 @@
-"""From what a person names on the command line to a plan: a hosts file, a hostfile, or a node range."""
+"""Loads a plan from what the user names on the command line: a hosts file, a hostfile, or a node range."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.whole_file import read_bounded
 
 MAX_BYTES = 1 << 20
-"""10,000 nodes with settings of their own fit; anything larger is not a hosts file."""
+"""Enough for 10,000 nodes with settings of their own; a larger file is not a hosts file."""
 
 _BRACKETS = re.compile(r"\[[^\]]*\]")
-"""A step is written in them: `node[1-9/4]` is no path."""
+"""A bracket of a range, whose step contains a slash: `node[1-9/4]` is no path."""
 _FILE_ENDINGS = (".yaml", ".yml", ".json", ".txt", ".hosts", ".cfg", ".conf", ".ini", ".toml")
 
 
 def load_source(text: str) -> Plan:
-    """The plan of a file, if there is one of that name, else of a node range such as `gpu-[001-004]`.
+    """The plan of a file if one of that name exists, else of a node range such as `gpu-[001-004]`.
 
     Raises:
         HostsError: with every problem of the file, or what was tried.
@@ -68,7 +68,7 @@ def load_plan(path: Path) -> Plan:
 
 
 def parse_plan(text: str, source: str) -> Plan:
-    """The plan of the text of a hosts file; `source` names it in messages.
+    """The plan in the text of a hosts file; `source` names it in messages.
 
     Raises:
         HostsError: with every problem, in the order of the text.

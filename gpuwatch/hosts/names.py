@@ -1,8 +1,8 @@
 """Node names and node ranges: `node[001-128]`, `gpu-[1-2]-[01-03]`, `a[1-9/2],b5`, `node[1-9]!node[3,7]`.
 
-The notation is ClusterShell's, and so are the sets of numbers and the folding. Ranges are counted before they
-are expanded, and no group resolver is asked. The digits before a bracket stay as they are: ClusterShell's own
-parser reads `n1[9-10]` as `n[19-110]`, 92 nodes instead of two.
+The notation, the sets of numbers and the folding are ClusterShell's. Ranges are counted before they are
+expanded, and no group resolver is used. The digits before a bracket are kept: ClusterShell's own parser reads
+`n1[9-10]` as `n[19-110]`, 92 nodes instead of two.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from ClusterShell.RangeSet import RangeSet
 from gpuwatch.hosts.errors import shown
 
 MAX_NODES = 10_000
-"""More nodes than one cockpit streams from; a larger range is a slip of the keyboard."""
+"""More nodes than one gpuwatch can watch; a larger range is a typing error."""
 MAX_NAME = 253
-"""The longest name that DNS allows."""
+"""The maximum length of a DNS name."""
 
 USER = r"[^\s-]\S{0,255}"
-"""What a user name may look like; one that begins with `-` would be an option of ssh."""
+"""The form of a user name; a leading `-` would make it an option of ssh."""
 
 _OPERAND = re.compile(r"(?:[^\s,!&^\[\]]|\[[^\[\]]*\])+")
 _OPERATOR = re.compile(r"\s*([,!&^])\s*|\s+")
@@ -33,7 +33,7 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.:%/+~-]")
 
 
 class RangeError(ValueError):
-    """A node range that cannot be read; `offset` is the place in its text, counted from 0."""
+    """Raised for an invalid node range; `offset` is the position in its text, counted from 0."""
 
     def __init__(self, offset: int, message: str) -> None:
         super().__init__(message)
@@ -44,12 +44,12 @@ class RangeError(ValueError):
 class _Operand:
     operator: str
     pieces: tuple[str | tuple[str], ...]
-    """Literal text as a string, the inside of a bracket as a tuple of one."""
+    """Literal text as a string, the inside of a bracket as a tuple of one string."""
     count: int
 
 
 def expand(text: str, most: int = MAX_NODES) -> list[str]:
-    """The node names that a range stands for, without repetitions, in the order written.
+    """The node names in a range, without repetitions, in the order written.
 
     Raises:
         RangeError: not a node range, or one of no node or of more than `most` nodes.
@@ -67,7 +67,7 @@ def expand(text: str, most: int = MAX_NODES) -> list[str]:
 
 
 def expand_login(text: str, most: int = MAX_NODES) -> tuple[str | None, list[str]]:
-    """The user of `[user@]range`, None when there is none, and the node names.
+    """(user, node names) of `[user@]range`; the user is None if there is none.
 
     Raises:
         RangeError: as `expand` does, or the user cannot be one.
@@ -84,7 +84,7 @@ def expand_login(text: str, most: int = MAX_NODES) -> tuple[str | None, list[str
 
 
 def fold(names: Iterable[str]) -> str:
-    """Names as ranges: `node[001-003,007]`."""
+    """The names folded into ranges: `node[001-003,007]`."""
     listed = list(names)
     try:
         return str(NodeSet.fromlist(listed, resolver=RESOLVER_NOGROUP))
@@ -171,7 +171,7 @@ def _check_literal(text: str, at: int, *, first: bool) -> None:
 
 
 def _numbers(text: str, at: int) -> tuple[int, int]:
-    """How many numbers `1-10/2,15` stands for, and the digits of the longest; `at` is its offset."""
+    """The number of values in `1-10/2,15`, and the digits of the longest; `at` is its offset."""
     count, digits = 0, 0
     for part in text.split(","):
         match = _NUMBERS.fullmatch(part)

@@ -1,4 +1,4 @@
-"""Where incidents are delivered to: the key `alerts` of the settings file, and `--alertmanager`."""
+"""Receivers of incidents: the key `alerts` of the settings file, and `--alertmanager`."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ PLACEHOLDERS = (
     "status", "incident", "headline", "severity", "class", "node", "gpu", "rank", "job", "confidence",
     "first_seen", "resolved_at", "source", "steps", "markdown",
 )  # fmt: skip
-"""What `{...}` in a body may name."""
+"""The names allowed in `{...}` in a body."""
 PLACEHOLDER = re.compile(r"\{([a-z_]*)\}")
 
 
 class ReceiverError(ValueError):
-    """An address that is none; its text never holds the address."""
+    """Raised for an invalid address; its text never contains the address."""
 
 
 @dataclass(frozen=True, repr=False)
 class ReceiverSpec:
-    """One receiver. Its `repr` and `name` hold no secret: a URL of a chat is one as a whole."""
+    """One receiver. Its `repr` and `name` contain no secret: a chat's whole URL is one."""
 
     kind: ReceiverKind
     target: str | tuple[str, ...]
@@ -41,11 +41,11 @@ class ReceiverSpec:
     min_severity: LeastSeverity = "warning"
     headers: Mapping[str, str] = field(default_factory=dict)
     body: Mapping[str, str] | None = None
-    """Keys of the JSON that a webhook gets, and their texts with placeholders; None: everything."""
+    """Keys of a webhook's JSON, and their texts with placeholders; None: everything."""
 
     @property
     def name(self) -> str:
-        """What it is called on screens: the kind and the host, or the program."""
+        """The name on screens: the kind and the host, or the program."""
         if not isinstance(self.target, str):
             return f"command {self.target[0].rpartition('/')[2]}"
         parts = urlsplit(self.target)
@@ -54,7 +54,7 @@ class ReceiverSpec:
 
     @property
     def key(self) -> str:
-        """Tells receivers apart in the state file, which holds no secrets."""
+        """Identifies a receiver in the state file, which contains no secrets."""
         return sha256(repr((self.kind, self.target)).encode()).hexdigest()[:16]
 
     def __repr__(self) -> str:
@@ -62,7 +62,7 @@ class ReceiverSpec:
 
 
 def http_url(text: str) -> str:
-    """The text, where it is the URL of a receiver.
+    """The text, if it is a valid URL of a receiver; raises `ReceiverError` otherwise.
 
     Raises:
         ReceiverError: it is none.
@@ -78,25 +78,23 @@ def http_url(text: str) -> str:
 
 
 class UrlText(Text):
-    """A URL, which is never quoted in a message: it may hold a token."""
+    """A URL, which is never quoted in a message: it may contain a token."""
 
     def __init__(self) -> None:
         super().__init__("a URL that begins with http:// or https://", r"https?://.+", 2048)
 
     def fits(self, text: str) -> bool:
-        """Whether a text is taken."""
         try:
             return super().fits(text) and bool(http_url(text))
         except ReceiverError:
             return False
 
     def refuse(self, node: yaml.Node, problems: Problems) -> None:
-        """State what is wrong with it."""
         problems.refuse(place(node), f"must be {self.what} (what stands there is not shown)")
 
 
 class BodyText(Text):
-    """A text with placeholders that are known."""
+    """A text with known placeholders."""
 
     def read(self, node: yaml.Node, problems: Problems) -> str | None:
         """The text."""

@@ -1,4 +1,4 @@
-"""What a single value in a hosts file may look like: one description reads it and makes its JSON Schema."""
+"""The allowed forms of a single value in a hosts file: one description reads it and makes its JSON Schema."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ _NUMBER = re.compile(r"[+-]?([0-9]{1,15}(\.[0-9]{0,30})?|\.[0-9]{1,30})([eE][+-]
 
 
 class Shape(abc.ABC):
-    """A kind of value. `read` gives None when the value is wrong; what is wrong has then been noted.
+    """A kind of value. `read` returns None if the value is wrong, and reports the problem.
 
-    `what` is how a message names it: "a list of host names".
+    `what` is its description in a message: "a list of host names".
     """
 
     what: str
 
     @abc.abstractmethod
     def read(self, node: yaml.Node, problems: Problems) -> Any:  # noqa: ANN401 - every shape has its own value
-        """The value of a node."""
+        """Read the value of a node."""
 
     @abc.abstractmethod
     def schema(self) -> Schema:
-        """The JSON Schema of what `read` takes."""
+        """The JSON Schema of what `read` accepts."""
 
     def refuse(self, node: yaml.Node, problems: Problems) -> None:
-        """Note that the value is not of this shape."""
+        """Report that the value does not have this shape."""
         problems.refuse(place(node), f"must be {self.what}, not {described(node)}")
 
 
 def described(node: yaml.Node) -> str:
-    """How a message names a value that does not fit."""
+    """The description of a wrong value for a message."""
     if not STANDARD_TAG.fullmatch(node.tag):
         return f"a value tagged {shown(node.tag)}"
     if isinstance(node, yaml.SequenceNode):
@@ -63,12 +63,12 @@ def scalar(node: yaml.Node) -> str | None:
 
 
 def quoted(node: yaml.Node) -> bool:
-    """Whether a single value is written in quotes, or as a block."""
+    """True if a single value is written in quotes, or as a block."""
     return isinstance(node, yaml.ScalarNode) and bool(node.style)
 
 
 def unquoted(node: yaml.Node) -> str | None:
-    """The text of a single value that stands without quotes, as a number must."""
+    """The text of a single value without quotes, as required for a number."""
     return None if quoted(node) else scalar(node)
 
 
@@ -87,17 +87,17 @@ class Text(Shape):
         return text
 
     def fits(self, text: str) -> bool:
-        """Whether a text is taken."""
+        """True if a text is accepted."""
         return len(text) <= self.limit and text.isprintable() and bool(re.fullmatch(self.pattern, text))
 
     def schema(self) -> Schema:
-        """A string; also a number or boolean, which is what YAML makes of an unquoted `7` or `yes`."""
+        """A string; also a number or boolean, which is YAML's type of an unquoted `7` or `yes`."""
         kinds = ["string", "number", "boolean"]
         return {"type": kinds, "pattern": f"^(?:{self.pattern})$", "maxLength": self.limit}
 
 
 class Keyword(Shape):
-    """One of a few words; one that was renamed is read under its old name, too."""
+    """One of a few words; a renamed one is accepted under its old name, too."""
 
     def __init__(self, words: Sequence[str], renamed: Mapping[str, str] | None = None) -> None:
         """`renamed`: old words -> the new ones."""
@@ -121,7 +121,7 @@ class Keyword(Shape):
 
 
 class Switch(Shape):
-    """on or off, with or without quotes: YAML 1.1 takes both words for booleans."""
+    """on or off, with or without quotes: YAML 1.1 reads both words as booleans."""
 
     what = "on or off"
     _ON, _OFF = (
@@ -130,7 +130,7 @@ class Switch(Shape):
     )
 
     def read(self, node: yaml.Node, problems: Problems) -> bool | None:
-        """Whether it is on."""
+        """True if it is on."""
         text = scalar(node)
         if text in self._ON or text in self._OFF:
             return text in self._ON

@@ -15,7 +15,7 @@ from gpuwatch.hosts.shapes import Schema, Shape, Text, described, scalar
 
 
 class ListOf(Shape):
-    """A list of at least one value of a shape; `or_single` also takes the value alone."""
+    """A list of at least one value of a shape; `or_single` also accepts the value alone."""
 
     def __init__(self, item: Shape, what: str, *, or_single: bool = False) -> None:
         self.item, self.what, self.or_single = item, what, or_single
@@ -43,7 +43,7 @@ class ListOf(Shape):
 
 @dataclass(frozen=True)
 class Key:
-    """A key of a mapping: what may stand there and what it is for."""
+    """A key of a mapping: its allowed value and its description."""
 
     name: str
     shape: Shape
@@ -53,7 +53,7 @@ class Key:
 
 @dataclass
 class ReadMapping:
-    """A mapping as it was read: the good values, and the place of every value."""
+    """A parsed mapping: the valid values, and the position of every value."""
 
     place: TextPosition
     values: dict[str, Any] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class ReadMapping:
 
 
 def pairs(node: yaml.MappingNode, problems: Problems) -> Iterator[tuple[str, yaml.Node, yaml.Node]]:
-    """The keys of a mapping with their key and value nodes; one given twice is noted and comes once."""
+    """The keys of a mapping with their key and value nodes; a duplicate is reported and yielded once."""
     seen: dict[str, int] = {}
     for key_node, value in node.value:
         key = scalar(key_node)
@@ -75,7 +75,7 @@ def pairs(node: yaml.MappingNode, problems: Problems) -> Iterator[tuple[str, yam
 
 
 WORD = re.compile(r"[\w.<-][\w. <-]{0,60}")
-"""What may have been meant as a key; other lines may be of a file that holds passwords."""
+"""Text that may be a misspelt key; other lines may be from a file with passwords."""
 
 
 class Record(Shape):
@@ -122,7 +122,7 @@ class Record(Shape):
 
 
 class MapOf(Shape):
-    """A mapping with names of one's own choice."""
+    """A mapping with freely chosen names."""
 
     def __init__(self, what: str, name: Text, value: Shape) -> None:
         self.what, self.name, self.value = what, name, value
@@ -150,7 +150,7 @@ class MapOf(Shape):
 
 
 class OneOf(Shape):
-    """Different shapes for a single value, a list and a mapping; what is left out is refused."""
+    """Different shapes for a single value, a list and a mapping; kinds without a shape are refused."""
 
     def __init__(
         self,
@@ -164,7 +164,7 @@ class OneOf(Shape):
         self._single, self._many, self._mapping = single, many, mapping
 
     def read(self, node: yaml.Node, problems: Problems) -> Any:  # noqa: ANN401 - the value of the shape that fits
-        """The value of the shape that the kind of node picks."""
+        """The value by the shape for this kind of node."""
         if isinstance(node, yaml.MappingNode):
             shape = self._mapping
         elif isinstance(node, yaml.SequenceNode):

@@ -1,1 +1,1 @@
-"""Rules and progress dialects: packs are loaded here."""
+"""Loads rule packs and progress dialects."""

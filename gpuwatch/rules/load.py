@@ -1,4 +1,4 @@
-"""Rule packs from YAML: the built-in ones in `packs`, and those of the user."""
+"""Loads rule packs from YAML: the built-in ones in `packs`, and those of the user."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from gpuwatch.whole_file import read_own
 
 BUILT_IN = Path(__file__).parent / "packs"
 LISTS = ("match", "literals", "unless", "do", "examples", "links", "not", "needs", "programs")
-"""Keys of a rule that may be one text or a list of them."""
+"""Keys of a rule that may be one text or a list of texts."""
 MAX_PACK_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
 class Packs:
-    """The rules in force."""
+    """The loaded rules."""
 
     rules: tuple[Rule, ...]
     by_id: dict[str, Rule]
     packs: dict[str, str]
-    """Rule id -> the file it is from."""
+    """Rule id -> its file."""
     dialects: tuple[Dialect, ...] = ()
-    """Of progress lines, in the order in which a line is tried: the user's first."""
+    """Dialects of progress lines, in the order in which a line is tried: the user's first."""
 
     @property
     def all(self) -> tuple[Rule | Dialect, ...]:
-        """What an agent is sent."""
+        """Everything that is sent to an agent."""
         return (*self.rules, *self.dialects)
 
     @property
@@ -50,7 +50,7 @@ class Packs:
 
 
 def load_packs(extra: Sequence[Path] = ()) -> Packs:
-    """The built-in packs and the ones named; a rule of one of those replaces a built-in one with its id.
+    """Load the built-in packs and the given ones, whose rules replace built-in ones with the same id.
 
     Raises:
         RulesError: with every problem of every pack.
@@ -71,12 +71,12 @@ def load_packs(extra: Sequence[Path] = ()) -> Packs:
 
 
 def built_in_packs() -> list[Path]:
-    """Their files, in the order of the names without the folders: rules are tried in this order."""
+    """Their files, sorted by name without the folder: rules are tried in this order."""
     return sorted(BUILT_IN.rglob("*.yaml"), key=lambda file: file.name)
 
 
 def own_packs() -> list[Path]:
-    """The packs in the person's settings folder, by name.
+    """The packs in the user's settings folder, by name.
 
     Raises:
         RulesError: one of them cannot be read, or another user may have written it.
@@ -89,7 +89,7 @@ def own_packs() -> list[Path]:
 
 
 def _problem(pack: Path) -> str | None:
-    """Why a pack is not taken; None: it is."""
+    """Why a pack is not loaded; None: it is."""
     try:
         read_own(pack, MAX_PACK_BYTES)
     except OSError as error:
@@ -99,7 +99,7 @@ def _problem(pack: Path) -> str | None:
 
 @cache
 def _built_in() -> tuple[dict[str, Rule | Dialect], dict[str, str]]:
-    """As `read_packs`, ten times as fast: the packs that come with us were checked by our tests."""
+    """As `read_packs`, ten times as fast: the built-in packs were checked by the tests."""
     loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     by_id: dict[str, Rule | Dialect] = {}
     packs: dict[str, str] = {}

@@ -1,4 +1,7 @@
-"""What a training script imports: rank logs, timers, session folders; standard library, torch optional."""
+"""The library that a training script imports: rank logs, timers, session folders.
+
+Standard library, torch optional.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ _HOMES = {
     "setup_distributed_logging": "logs.rank_logging",
     "setup_rank_logging": "logs.rank_logging",
 }
-"""Name -> the module that has it, which is imported when the name is first used."""
+"""Name -> its module, which is imported when the name is first used."""
 __all__ = sorted(_HOMES)  # noqa: PLE0605 - the table above is the list
 
 

@@ -1,10 +1,10 @@
-"""The frames: the one contract between an agent on a node and the cockpit.
+"""The frames: the contract between an agent on a node and the session.
 
-An agent writes one JSON object a line; every object carries `v`, `t`, `seq` and `kind`. What the
-agent does not know it leaves out, so an absent field is None here and a dash on the screen, never 0.
+An agent writes one JSON object per line; every object has `v`, `t`, `seq` and `kind`. The agent leaves out
+what it does not know, so an absent field is None here and a dash on the screen, never 0.
 
-Units are in the names: `_pct` 0..100, `_bytes`, `_bps` bytes per second, `_w` watts, `_j` joules,
-`_c` degrees Celsius, `_mhz`, `_s` seconds. Every `t` is the node's own clock, unix seconds.
+Units are in the names: `_pct` 0..100, `_bytes`, `_bps` bytes per second, `_w` watts, `_j` joules, `_c`
+degrees Celsius, `_mhz`, `_s` seconds. Every `t` is the node's own clock, unix seconds.
 """
 
 from gpuwatch.wire.base import WIRE_VERSION, Frame, FramePart, Notice, Severity

@@ -1,4 +1,4 @@
-"""What all parts of a frame have in common."""
+"""The common parts of all frames."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Severity: TypeAlias = Literal["info", "warning", "error", "critical"]
 
 
 class FramePart(msgspec.Struct, omit_defaults=True, frozen=True, gc=False):
-    """A piece of a frame; compared by value, never changed after it was decoded."""
+    """A part of a frame; compared by value, immutable after decoding."""
 
 
 class Notice(FramePart, frozen=True):
-    """A sentence about the whole node: what is wrong or cannot be read, and the remedy."""
+    """A sentence about the whole node: a problem, or what cannot be read, and the remedy."""
 
     code: Name
     """Stable, for scripts: driver_not_loaded, driver_mismatch, library_missing, no_gpu, gpu_missing,
@@ -30,7 +30,7 @@ class Notice(FramePart, frozen=True):
 
 
 class Frame(msgspec.Struct, tag_field="kind", omit_defaults=True, frozen=True, kw_only=True, gc=False):
-    """What every frame carries."""
+    """The fields of every frame."""
 
     t: Moment
     seq: Whole

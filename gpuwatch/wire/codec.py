@@ -1,4 +1,4 @@
-"""Lines of JSON to frames and back: strict and bounded, and its strings come out harmless."""
+"""Decodes lines of JSON to frames and encodes them: strict, with limits, and with sanitized strings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_LINE_BYTES = 1 << 20
 
 
 class FrameError(ValueError):
-    """A line that is not a frame; the message is safe to show."""
+    """Raised for a line that is not a frame; the message is safe to show."""
 
 
 _decoder: msgspec.json.Decoder[AnyFrame] = msgspec.json.Decoder(AnyFrame)
@@ -25,7 +25,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def decode(line: bytes) -> AnyFrame:
-    """Decode one line; its strings come out harmless (see `gpuwatch.plain`).
+    """Decode one line; its strings are sanitized (see `gpuwatch.plain`).
 
     Raises:
         FrameError: too long, not JSON, of an unknown kind, or a field of the wrong type.
@@ -36,7 +36,7 @@ def decode(line: bytes) -> AnyFrame:
 
 
 def decode_strictly(line: bytes, decoder: msgspec.json.Decoder[T], refusal: type[ValueError]) -> T:
-    """Decode one line from a machine that may be hostile; its strings come out harmless.
+    """Decode one line from a possibly hostile machine; its strings are sanitized.
 
     Raises:
         ValueError: A `refusal`, safe to show: not JSON, of an unknown kind, or a field of the wrong type.
@@ -50,7 +50,7 @@ def decode_strictly(line: bytes, decoder: msgspec.json.Decoder[T], refusal: type
 
 
 def harmless_value(value: Any) -> Any:  # noqa: ANN401 - JSON is what it is
-    """A decoded JSON value with every string in it made harmless, keys included."""
+    """A decoded JSON value with every string sanitized, keys included."""
     if isinstance(value, str):
         return plain(value)
     if isinstance(value, list):

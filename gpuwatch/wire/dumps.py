@@ -1,4 +1,4 @@
-"""The dumps of flight recorders, as they lie on a node."""
+"""The dumps of flight recorders on a node."""
 
 from __future__ import annotations
 
@@ -7,51 +7,51 @@ from gpuwatch.wire.limits import Many, Moment, Name, Rank, Real, Text, Whole
 
 
 class DumpResult(FramePart, frozen=True):
-    """What became of asking one process for its flight recorder's dump."""
+    """The result of requesting the flight recorder's dump from one process."""
 
     pid: Whole
     pipe: Name | None = None
     dump: Name | None = None
-    """Where it goes, as far as its environment states."""
+    """Where the dump is written, by the process's environment."""
     error: Text | None = None
-    """Why it was not asked."""
+    """Why it was not requested."""
 
 
 class DumpResults(FramePart, frozen=True):
-    """One for each process."""
+    """One result per process."""
 
     processes: Many[DumpResult] = []
 
 
 class DumpFile(FramePart, frozen=True):
-    """A dump that is there."""
+    """An existing dump."""
 
     name: Name
-    """What stands behind the prefix: `3`, `3.json`."""
+    """The name after the prefix: `3`, `3.json`."""
     rank: Rank
     size_bytes: Whole
     age_s: Real
-    """On the node's clock, when it was listed."""
+    """Seconds on the node's clock, when it was listed."""
     mtime: Moment
 
 
 class DumpPlace(FramePart, frozen=True):
-    """Where processes put their dumps; on a shared file system those of other nodes lie there too."""
+    """Where processes write their dumps; on a shared file system those of other nodes are there too."""
 
     prefix: Name
     pids: Many[Whole] = []
     named: bool = False
-    """The job states it; else it is where torch puts them by itself."""
+    """True if the job sets it; else it is torch's default."""
     files: Many[DumpFile] = []
     """Written since the first of these processes was started."""
     left_out: Whole = 0
-    """How many more there are."""
+    """Number of further files."""
     older: Whole = 0
-    """Dumps from before; they are of another run."""
+    """Number of older dumps, which belong to another run."""
     older_age_s: Real | None = None
-    """Of the youngest of those."""
+    """Age of the youngest of those."""
     foreign: Whole = 0
-    """Files with such a name that are not the job's user's, or no regular files."""
+    """Files with such a name that do not belong to the job's user, or are no regular files."""
     error: Text | None = None
 
 
@@ -60,11 +60,11 @@ class DumpPipe(FramePart, frozen=True):
 
     pid: Whole
     there: bool = False
-    """The pipe lies where it should."""
+    """True if the pipe exists at its path."""
 
 
 class DumpPlaces(FramePart, frozen=True):
-    """All places of the processes that were asked for."""
+    """All places of the requested processes."""
 
     places: Many[DumpPlace] = []
     pipes: Many[DumpPipe] = []
@@ -78,7 +78,7 @@ class DumpPiece(FramePart, frozen=True):
     packed: str
     """gzip, then base64."""
     bytes: Whole
-    """Of the file; 0: it has no more."""
+    """Bytes of the file in this piece; 0: the end was reached."""
     size_bytes: Whole
-    """Of all of it, now."""
+    """The current size of the whole file."""
     mtime: Moment

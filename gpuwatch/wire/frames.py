@@ -13,9 +13,9 @@ from gpuwatch.wire.processes import Process
 from gpuwatch.wire.progress import Progress
 
 NO_PYTHON = "none"
-"""`Hello.python` of a node that is watched through nvidia-smi alone."""
+"""`Hello.python` of a node that is watched through nvidia-smi only."""
 NOT_RECORDED = "not in this recording"
-"""The error of an answer where a recording stands for the node, and the node was not asked then."""
+"""The error of an answer during a replay, if the node was not queried in the recording."""
 
 
 class Hello(Frame, tag="hello", frozen=True):
@@ -28,7 +28,10 @@ class Hello(Frame, tag="hello", frozen=True):
     interval_s: Real
     gpus: Few[GpuInfo] = []
     gpus_expected: Whole | None = None
-    """NVIDIA display devices on the PCI bus: more than `gpus` means that some are missing ("7 of 8")."""
+    """Number of NVIDIA display devices on the PCI bus.
+
+    More than `gpus` means that some are missing ("7 of 8").
+    """
     topology: Topology | None = None
     notices: Few[Notice] = []
     driver: Name | None = None
@@ -43,33 +46,33 @@ class Hello(Frame, tag="hello", frozen=True):
     booted_at: Moment | None = None
     """When its kernel started (node's clock)."""
     addresses: Few[Name] = []
-    """IPv4 and IPv6 addresses, without loopback, link-local ones and the bridges of containers."""
+    """IPv4 and IPv6 addresses, without loopback, link-local ones and container bridges."""
     kernel_log: Name | None = None
-    """Where the kernel log is read from (/dev/kmsg, journalctl), or None when it cannot be read."""
+    """The source of the kernel log (/dev/kmsg, journalctl), or None if it cannot be read."""
 
 
 class Sample(Frame, tag="sample", frozen=True):
-    """One tick."""
+    """The readings of one tick."""
 
     gpus: Few[GpuSample] = []
     host: HostSample | None = None
     agent: AgentCost | None = None
     events_held: Count = 0
-    """Xids that are known and wait for a moment for the kernel's line; they come with the next ticks."""
+    """Number of known Xids that wait for the kernel's line; they are sent with the next ticks."""
 
 
 class Ranks(Frame, tag="ranks", frozen=True):
-    """All processes of interest on this node; replaces the list before it."""
+    """All relevant processes on this node; replaces the previous list."""
 
     processes: Many[Process] = []
     truncated: Count = 0
-    """How many more there were than are listed."""
+    """Number of processes that are not listed."""
     partial: Name | None = None
     """Why some are missing ("stuck in nvmlDeviceGetComputeRunningProcesses on GPU 3")."""
 
 
 class Event(Frame, tag="event", frozen=True):
-    """Something happened at a moment: an Xid, a GPU lost or back, driver trouble."""
+    """An event at one moment: an Xid, a GPU lost or back, driver trouble."""
 
     event: Name
     """xid, sxid, gpu_lost, gpu_back, gpu_stuck, gpu_unstuck, ecc, recovery_action, agent, reboot,
@@ -77,7 +80,7 @@ class Event(Frame, tag="event", frozen=True):
     title: Name
     severity: Severity = "info"
     gpu: Name | None = None
-    """UUID, where one GPU is meant."""
+    """UUID, if the event is about one GPU."""
     code: Whole | None = None
     pid: Whole | None = None
     detail: Line | None = None
@@ -96,7 +99,7 @@ class Reply(Frame, tag="reply", frozen=True):
 
 
 class Bye(Frame, tag="bye", frozen=True):
-    """The agent leaves, and states why."""
+    """The agent exits, with its reason."""
 
     reason: Text
 

@@ -1,4 +1,4 @@
-"""GPUs: what does not change about one, and its three tiers of values."""
+"""GPUs: their constant properties, and their three tiers of values."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from gpuwatch.wire.base import FramePart
 from gpuwatch.wire.limits import Few, GpuIndex, Many, Moment, Name, Real, Table, Text, Whole
 
 GpuState: TypeAlias = Literal["ok", "unanswered", "stuck", "lost"]
-"""unanswered: no values have come since the agent started, and the call that runs may still return."""
+"""unanswered: no values were received since the agent started, and the pending call may still return."""
 
 
 class GpuInfo(FramePart, frozen=True):
-    """What does not change about a GPU while the agent runs; asked once. Keyed by `uuid`, never by index."""
+    """The constant properties of a GPU; read once. Keyed by `uuid`, never by index."""
 
     uuid: Name
     index: GpuIndex
@@ -20,7 +20,7 @@ class GpuInfo(FramePart, frozen=True):
     bus_id: Name | None = None
     memory_total_bytes: Whole | None = None
     unified_memory: bool = False
-    """The GPU shares the host's memory (GB10, some Grace parts); memory figures are the host's."""
+    """True if the GPU shares the host's memory (GB10, some Grace parts); memory figures are the host's."""
     power_limit_default_w: Real | None = None
     power_limit_max_w: Real | None = None
     temperature_slowdown_c: Whole | None = None
@@ -35,21 +35,21 @@ class GpuInfo(FramePart, frozen=True):
     persistence: bool | None = None
     mig_enabled: bool | None = None
     gpm: bool | None = None
-    """The GPU offers GPM activity counters (Hopper and later)."""
+    """True if the GPU has GPM activity counters (Hopper and later)."""
     numa_node: Whole | None = None
     cpu_affinity: Name | None = None
     vbios: Name | None = None
     serial: Name | None = None
     architecture: Name | None = None
     identified: bool = True
-    """False: the driver counts it, its UUID is not known, and `uuid` is a key of the agent's making."""
+    """False: the driver counts it, its UUID is unknown, and `uuid` is a key made by the agent."""
 
 
 class GpuFast(FramePart, frozen=True):
-    """The 1 s tier. Rates come from NVML's own counter time stamps.
+    """The 1 s tier. Rates are computed with NVML's own counter time stamps.
 
-    With ticks under 2 s `temperature_c`, `throttle` and the `_activity_pct` and `_occupancy_pct` values are
-    read at every second one (the budget of NVML calls), so there they may be one tick older than `t`.
+    With ticks below 2 s, `temperature_c`, `throttle` and the `_activity_pct` and `_occupancy_pct` values are
+    read at every second tick (to limit NVML calls), so they may be one tick older than `t`.
     """
 
     t: Moment
@@ -65,10 +65,13 @@ class GpuFast(FramePart, frozen=True):
     """Since the driver was loaded."""
     sm_clock_mhz: Whole | None = None
     throttle: Few[Name] | None = None
-    """Clock-event reasons that hold now: idle, app_clocks, power_cap, hw_slowdown, sync_boost, sw_thermal,
-    hw_thermal, power_brake, display. None: not known; []: none holds."""
+    """Current throttle reasons.
+
+    Idle, app_clocks, power_cap, hw_slowdown, sync_boost, sw_thermal, hw_thermal, power_brake, display. None:
+    unknown; []: none.
+    """
     throttle_pct: Table[Real] | None = None
-    """Share of the last interval in power_cap, thermal, sync_boost, sw_thermal, hw_thermal, power_brake."""
+    """Percent of the last interval in power_cap, thermal, sync_boost, sw_thermal, hw_thermal, power_brake."""
     pcie_rx_bps: Real | None = None
     pcie_tx_bps: Real | None = None
     nvlink_rx_bps: Real | None = None
@@ -86,7 +89,7 @@ class GpuMedium(FramePart, frozen=True):
     t: Moment
     memory_clock_mhz: Whole | None = None
     power_limit_w: Real | None = None
-    """The enforced limit, which may be under the configured one."""
+    """The enforced limit, which may be below the configured one."""
     pcie_gen: Whole | None = None
     pcie_width: Whole | None = None
     performance_state: Whole | None = None
@@ -126,19 +129,19 @@ class GpuSlow(FramePart, frozen=True):
     nvlink_errors: Table[Whole] | None = None
     """Totals over all links: crc, replay, recovery, ecc."""
     recovery_action: Name | None = None
-    """The GPU's own verdict: none, gpu_reset, node_reboot, drain_p2p, drain_and_reset."""
+    """The GPU's own recommendation: none, gpu_reset, node_reboot, drain_p2p, drain_and_reset."""
     mig: Few[MigInstance] | None = None
 
 
 class GpuSample(FramePart, frozen=True):
-    """One GPU in one tick. A tier is present only in the frame that first carries its new values."""
+    """One GPU in one tick. A tier is present only in the first frame with its new values."""
 
     uuid: Name
     state: GpuState = "ok"
     reason: Text | None = None
     """Why it is not ok, in NVML's words ("GPU is lost")."""
     stuck_in: Name | None = None
-    """The NVML call that has not come back, of a stuck or unanswered GPU."""
+    """The NVML call that has not returned, for a stuck or unanswered GPU."""
     stuck_s: Real | None = None
     fast: GpuFast | None = None
     medium: GpuMedium | None = None
@@ -148,7 +151,7 @@ class GpuSample(FramePart, frozen=True):
 
 
 class Topology(FramePart, frozen=True):
-    """How the GPUs reach each other, as `nvidia-smi topo -m` states it: NV18, PIX, PXB, PHB, NODE, SYS, X."""
+    """The links between the GPUs, as in `nvidia-smi topo -m`: NV18, PIX, PXB, PHB, NODE, SYS, X."""
 
     uuids: Few[Name]
     links: Many[Many[Name]]

@@ -1,4 +1,4 @@
-"""The node itself, and what watching it costs."""
+"""The node itself, and the cost of watching it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Disk(FramePart, frozen=True):
 
 
 class HostSample(FramePart, frozen=True):
-    """The node itself. `disks`, `nics` and `ib` are lists that come whole or not at all."""
+    """The node itself. `disks`, `nics` and `ib` are complete lists or absent."""
 
     t: Moment
     cpu_pct: Real | None = None
@@ -62,12 +62,12 @@ class HostSample(FramePart, frozen=True):
 
 
 class AgentCost(FramePart, frozen=True):
-    """What watching costs the node."""
+    """The agent's cost for the node."""
 
     cpu_pct: Real | None = None
-    """Of one core, over the last ticks."""
+    """Percent of one core, over the last ticks."""
     rss_bytes: Whole | None = None
     threads: Whole | None = None
     nvml_calls_per_gpu_s: Real | None = None
     dropped: Whole = 0
-    """Frames not sent because the pipe was full."""
+    """Number of frames not sent because the pipe was full."""

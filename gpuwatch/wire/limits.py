@@ -1,4 +1,4 @@
-"""Bounds of the values in a frame; a value outside of them is refused before anything computes with it."""
+"""Limits of the values in a frame; a value outside of them is refused before it is used."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_RANKS = 1_000_000
 Moment: TypeAlias = Annotated[float, Meta(ge=0.0, le=1.0e11)]
 """Unix seconds up to the year 5138, which every `datetime` can show."""
 Real: TypeAlias = Annotated[float, Meta(ge=-1.0e18, le=1.0e18)]
-"""A measured value; agents send no number of 1e18 or more (`agent/logs/progress/quantities.py`)."""
+"""A measured value; agents never send a number of 1e18 or more (`agent/logs/progress/quantities.py`)."""
 Whole: TypeAlias = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 """A counter or identifier of 64 bits."""
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
@@ -28,10 +28,10 @@ Text: TypeAlias = Annotated[str, Meta(max_length=64 * 1024)]
 """A sentence or a log line; agents cut lines at 16 KiB."""
 
 Line: TypeAlias = Annotated[str, Meta(max_length=16 * 1024)]
-"""A line of the kernel log or an explanation that is kept for long."""
+"""A line of the kernel log or an explanation that is stored for a long time."""
 
 Few: TypeAlias = Annotated[list[T], Meta(max_length=1024)]
-"""GPUs, network ports, disks and what else a node has some of."""
+"""GPUs, network ports, disks and other items of which a node has few."""
 Many: TypeAlias = Annotated[list[T], Meta(max_length=20_000)]
 """Processes, log files, lines."""
 Table: TypeAlias = Annotated[dict[Name, T], Meta(max_length=1024)]

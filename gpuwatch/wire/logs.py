@@ -1,4 +1,4 @@
-"""Log files, what the rules found in them, and lines that were asked for."""
+"""Log files, the rules' findings in them, and requested lines."""
 
 from __future__ import annotations
 
@@ -10,20 +10,25 @@ from gpuwatch.wire.base import Frame, FramePart, Severity
 from gpuwatch.wire.limits import Count, Few, Many, Moment, Name, Rank, Real, Table, Text, Whole
 
 Role: TypeAlias = Literal["root", "first", "echo", "hint"]
-"""root names a cause by itself; first is the cause only if nothing older explains it; echo is what a survivor
-states; hint only helps to look."""
+"""root names a cause by itself; first is the cause only if nothing older explains it.
+
+Echo is a consequence on a surviving rank; hint only helps the diagnosis.
+"""
 
 TimeBound: TypeAlias = Literal["before", "after", "undated"]
-"""What bounds a line that carries no time: a later stamp, an earlier one, or none."""
+"""What bounds the time of a line without its own: a later time stamp, an earlier one, or none."""
 RankSource: TypeAlias = Literal["process", "path", "line", "field", "index"]
-"""How a rank is known: the writing process's environment, the file's path, the line's prefix or its text, or
-the number of a worker or task, which the job's other lines show to be the rank."""
+"""The source of a rank.
+
+The writing process's environment, the file's path, the line's prefix or its text, or the number of a worker
+or task, which the job's other lines show to be the rank.
+"""
 
 MAX_LAST_LINES = 8
 SLURM_TASK = "task"
 """`index_of` of a number that `srun -l` puts before a line."""
 KERNEL_LOG = "kernel log"
-"""What `file` is for lines of the kernel log; their offsets count records."""
+"""`file` for lines of the kernel log; their offsets count records."""
 
 
 class LogFile(FramePart, frozen=True):
@@ -31,158 +36,177 @@ class LogFile(FramePart, frozen=True):
 
     path: Name
     state: Literal["following", "unreadable", "elsewhere", "gone"] = "following"
-    """elsewhere: another node's agent follows it; gone: deleted, and waited for."""
+    """elsewhere: another node's agent follows it; gone: deleted, the agent waits for it to reappear."""
     reason: Text | None = None
     """Why it is not followed."""
     source: Literal["process", "glob", "option", "slurm", "kernel", "found"] = "process"
     """How it was found; found: by a search for the logs of ended jobs."""
     size: Count | None = None
     lines: Count = 0
-    """Read since the agent came, the scan of what was there before not counted."""
+    """Number of lines read since the agent started, without the scan of older content."""
     grown_at: Moment | None = None
-    """When it last grew: as the agent saw it, else as the file system states (node's clock)."""
+    """When it last grew: as seen by the agent, else by the file system (node's clock)."""
     backlog_pct: Real | None = None
-    """How far what was there before has been scanned; None: done, or not begun (`searched_to` reports)."""
+    """How far the older content has been scanned; None: done, or not begun (see `searched_to`)."""
     searched_from: Count = 0
-    """Bytes before this one are not all searched yet; 0: what is searched now begins with the file."""
+    """Bytes before this one are not all searched yet; 0.
+
+    The current search begins at the start of the file.
+    """
     searched_to: Count | None = None
     """All bytes before this one have been searched; None: not yet."""
     seams: Count = 0
-    """How often it was truncated, rotated or made anew meanwhile."""
+    """Number of times that it was truncated, rotated or recreated."""
     ranks: Many[Rank] = []
-    """Whose words it holds, as far as is known."""
+    """The ranks with lines in it, as far as known."""
     rank_from: RankSource | None = None
     local_rank: Rank | None = None
-    """Where only that is known."""
+    """Set if only the local rank is known."""
     job: Name | None = None
     pids: Many[Whole] = []
-    """Processes of this node that have it open for writing; what started ranks only where no other does."""
+    """Processes on this node that have it open for writing.
+
+    Launchers of ranks only if no other process has.
+    """
     identity: Name | None = None
-    """The same on every node that sees this file of a shared file system; None on a local one. In a fleet
-    the same on the nodes that reported the same `fingerprint`, of files on local file systems as well."""
+    """Equal on every node that sees this file of a shared file system; None on a local one.
+
+    In a fleet equal on the nodes that reported the same `fingerprint`, also for files on local file systems.
+    """
     fingerprint: Name | None = None
-    """Inode, size, last write and checksums of both ends; of a file with an `identity` inode and checksum of
-    the first bytes, while it is empty the last write. None where the file is not open."""
+    """Inode, size, last write and checksums of both ends.
+
+    For a file with an `identity` inode and checksum of the first bytes, while it is empty the last write.
+    None if the file is not open.
+    """
     last_at: Moment | None = None
-    """Of a file that a search found: when its last line was written (node's clock), by its own time, else the
-    file's; None as soon as it grows."""
+    """For a file found by a search.
+
+    When its last line was written (node's clock), by its own time, else the file's; None as soon as it grows.
+    """
     last_lines: Annotated[list[Text], Meta(max_length=MAX_LAST_LINES)] = []
-    """The last ones of such a file, as to be shown."""
+    """The last lines of such a file, as displayed."""
     owner: Name | None = None
-    """The user whose such a file is."""
+    """The user who owns such a file."""
 
 
 class SharedFolder(FramePart, frozen=True):
-    """A folder on a network file system in which the logs of ended jobs may be: one node looks through it."""
+    """A folder on a network file system that may contain the logs of ended jobs: one node searches it."""
 
     path: Name
     identity: Name
-    """The same on every node that sees it."""
+    """Equal on every node that sees it."""
     fingerprint: Name | None = None
-    """Inode and the times of its last changes (ns), which only who sees it knows."""
+    """Inode and the times of its last changes (ns), which are visible only on a node that sees it."""
 
 
 class Logs(Frame, tag="logs", frozen=True):
-    """All log files of this node; replaces the list before it."""
+    """All log files of this node; replaces the previous list."""
 
     files: Many[LogFile] = []
     truncated: Count = 0
-    """How many more there were than are followed."""
+    """Number of files that are not followed."""
     complete: bool = False
-    """The processes and patterns that lead to files have been gone through, so that none is due besides."""
+    """True after all processes and patterns were checked for files, so that none is pending."""
     misses: Table[Text] = {}
-    """Option (`--log`) -> why it leads to no file on this node; meant once `complete`."""
+    """Value of the `--log` option -> why it matches no file on this node; valid once `complete`."""
     shared: Few[SharedFolder] = []
-    """What the agent looks through for ended jobs when it is asked to."""
+    """The folders in which the agent searches for ended jobs on request."""
     search_cut: bool = False
-    """A bound ended the search for ended jobs before it was through."""
+    """True if a limit stopped the search for ended jobs early."""
 
 
 class Finding(Frame, tag="finding", frozen=True, kw_only=True):
     """A rule matched. Sent again with the same `id` when its count grew or it was closed."""
 
     id: Whole
-    """Of this agent's life."""
+    """Unique for one run of the agent."""
     rule: Name
     severity: Severity
-    """The rule's, or what its fields make of it."""
+    """The rule's severity, or the one that its fields determine."""
     role: Role = "root"
     file: Name
     offset: Count
-    """Of the first byte of the key line."""
+    """Offset of the first byte of the key line."""
     at: Moment
-    """When: the line's own time, else when it was first seen (node's clock)."""
+    """The line's own time, else when it was first seen (node's clock)."""
     timed: bool = False
-    """Whether `at` is the line's own time. False, and `backlog` set: it only bounds the time from above."""
+    """True if `at` is the line's own time. False with `backlog`: `at` is only an upper bound."""
     backlog: bool = False
-    """It was there before the agent came."""
+    """True if the line was written before the agent started."""
     bound: TimeBound = "before"
-    """What `at` is worth where `timed` is false: a later stamp bounds it, an earlier one does, or none."""
+    """What `at` means if `timed` is False: bounded by a later time stamp, by an earlier one, or by none."""
     not_before: Moment | None = None
-    """The earlier stamp."""
+    """The earlier time stamp."""
     lines: Many[Text]
-    """The block with a little context, as to be shown."""
+    """The block with a little context, as displayed."""
     key: Count = 0
-    """Which of `lines` matched."""
+    """Index in `lines` of the line that matched."""
     rank: Rank | None = None
-    """The rank that speaks, or that the line states has failed."""
+    """The rank that writes the line, or that the line reports as failed."""
     rank_from: RankSource | None = None
     index: Rank | None = None
-    """A number in the line that may be the rank's: of a worker, a task. It is where the job's lines agree."""
+    """A number in the line that may be the rank's: of a worker, a task.
+
+    It is if the job's lines consistently show it.
+    """
     index_of: Name | None = None
-    """The word that `index` stands after."""
+    """The word before `index`."""
     local_rank: Rank | None = None
     job: Name | None = None
     host: Name | None = None
-    """The host that the line's prefix names, where one file holds several."""
+    """The host in the line's prefix, if one file has lines of several."""
     pid: Whole | None = None
     gpu: Name | None = None
-    """UUID, where the agent can report (a kernel line's bus id)."""
+    """UUID, if the agent can determine it (a kernel line's bus id)."""
     fields: Table[Text | Whole | Real] = {}
-    """What the rule's named groups took out of the line."""
+    """The values of the rule's named groups in the line."""
     count: Count = 1
-    """How often; over 1 for rules that gather floods, and for repeated equal lines."""
+    """Number of occurrences; more than 1 for rules that aggregate floods, and for repeated equal lines."""
     last_at: Moment | None = None
-    """Of the newest one."""
+    """When the newest one was written."""
     last_offset: int | None = None
-    """Of the first byte of the newest one's key line."""
+    """Offset of the first byte of the newest one's key line."""
     closed: bool = False
-    """A recovery line ended it."""
+    """True after a recovery line."""
 
 
 class LogLine(FramePart, frozen=True, array_like=True):
-    """One line as to be shown: no escapes, of a bar its last state, cut at 16 KiB."""
+    """One line as displayed: no escapes, the last state of a progress bar, cut at 16 KiB."""
 
     offset: Count
-    """Of its first byte in the file."""
+    """Offset of its first byte in the file."""
     end: Count
-    """Of the byte after its line end."""
+    """Offset of the byte after its line end."""
     text: Text
     t: Moment | None = None
     """Its own time (node's clock)."""
     arrived: Moment | None = None
-    """When the agent first saw it; None: it was there before."""
+    """When the agent first saw it; None: it is older than the agent."""
     rank: Rank | None = None
-    """By its prefix."""
+    """The rank in its prefix."""
     level: Severity | None = None
     rule: Name | None = None
-    """The rule that it matches; asked of lines in reads and tails only."""
+    """The rule that it matches; only set for reads and tails."""
 
 
 class Lines(Frame, tag="lines", frozen=True):
-    """Lines that were asked for, in the order of the file."""
+    """Requested lines, in the order of the file."""
 
     id: Whole
-    """Of the request."""
+    """The id of the request."""
     file: Name = ""
     lines: Many[LogLine] = []
     seam: Name | None = None
-    """What happened to the file before these lines: truncated, rotated, made anew."""
+    """What happened to the file before these lines: truncated, rotated, recreated."""
     size: Count | None = None
-    """Of the file now."""
+    """The current size of the file."""
     progress: Real | None = None
-    """Of a search, 0 to 1, over all files."""
+    """Progress of a search, 0 to 1, over all files."""
     done: bool = False
     again: bool = False
-    """It ended (`done`) because whoever read is gone; another one is there, who may be asked the same."""
+    """True if it ended (`done`) because its reader on the node is gone.
+
+    The request can be repeated to the new one.
+    """
     error: Text | None = None

@@ -1,4 +1,4 @@
-"""Processes and the ranks they carry."""
+"""Processes and their ranks."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from gpuwatch.wire.base import FramePart
 from gpuwatch.wire.limits import Few, Moment, Name, Rank, Real, Table, Text, Whole, WorldSize
 
 LOOPBACK = ("localhost", "127.", "[::1]", "::1")
-"""How a rendezvous on the loopback begins."""
+"""Prefixes of a rendezvous address on the loopback interface."""
 
 
 class ProcessGpu(FramePart, frozen=True):
-    """A process's hold on one GPU."""
+    """A process's use of one GPU."""
 
     uuid: Name
     memory_bytes: Whole | None = None
@@ -20,7 +20,7 @@ class ProcessGpu(FramePart, frozen=True):
 
 
 class Process(FramePart, frozen=True):
-    """A process that holds a GPU or carries a rank."""
+    """A process that uses a GPU or is a rank."""
 
     pid: Whole
     name: Name
@@ -28,41 +28,46 @@ class Process(FramePart, frozen=True):
     user: Name | None = None
     command: Text | None = None
     state: Name | None = None
-    """R, S, D, Z, T: as /proc states it."""
+    """R, S, D, Z, T: the state in /proc."""
     exit_status: Whole | None = None
-    """Of one in state Z: its exit code, or minus the signal that ended it; None also where it is 0."""
+    """For a process in state Z: its exit code, or minus the signal that ended it; None also for 0."""
     gpus: Few[ProcessGpu] = []
     cpu_pct: Real | None = None
     rss_bytes: Whole | None = None
     rank: Rank | None = None
     rank_source: Literal["path", "command", "order"] | None = None
-    """Of a rank that its program numbers itself, what reports its number: the path of its log, an
-    argument, or only the order in which the processes were started. None: its environment."""
+    """For a rank that its program numbers itself, the source of its number.
+
+    The path of its log, an argument, or only the order in which the processes were started. None: its
+    environment.
+    """
     local_rank: Rank | None = None
     world_size: WorldSize | None = None
     master: Name | None = None
     """`addr:port` of the rendezvous."""
     job: Name | None = None
-    """As an agent reports it: Slurm job id, the launcher's run id, or PMIx's namespace. In a fleet: what
-    `fleet.jobs.jobs` calls its job."""
+    """From an agent: Slurm job id, the launcher's run id, or PMIx's namespace.
+
+    In a fleet: the job name of `fleet.jobs.jobs`.
+    """
     launcher: Whole | None = None
-    """The nearest process above a rank that is no rank itself: what started it."""
+    """The nearest ancestor process that is no rank itself: its launcher."""
     container: Name | None = None
     inner_pid: Whole | None = None
-    """Its pid in the pid namespace of a container, as its own lines name it; None: the same."""
+    """Its pid in the pid namespace of a container, as its own log lines use it; None: the same."""
     variables: Table[Text] = {}
     """Only whitelisted environment variables."""
     piped: bool = False
-    """Its output goes into a pipe: what reads that, such as its launcher, has it."""
+    """True if its output goes into a pipe, so that the reader, such as its launcher, writes the log."""
     logs: Few[Name] = []
     """Regular files behind its write-only descriptors."""
 
     @property
     def on_loopback(self) -> bool:
-        """Whether its rendezvous is reached from its own node alone."""
+        """True if its rendezvous can be reached only from its own node."""
         return (self.master or "").startswith(LOOPBACK)
 
     @property
     def inferred(self) -> bool:
-        """Whether its rank is a guess: written `~3`, and never a culprit with more than low confidence."""
+        """True if its rank is inferred: written `~3`, and a culprit with low confidence at most."""
         return self.rank_source == "order"

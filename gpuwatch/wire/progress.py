@@ -1,4 +1,4 @@
-"""How far a training run is, read from a log."""
+"""The progress of a training run, read from a log."""
 
 from __future__ import annotations
 
@@ -11,62 +11,69 @@ from gpuwatch.wire.limits import Count, Moment, Name, Rank, Real, Table, Whole
 from gpuwatch.wire.logs import RankSource
 
 Odd: TypeAlias = Literal["nan", "inf", "-inf"]
-"""What JSON has no number for."""
+"""Values that JSON has no number for."""
 MAX_PAST_STEPS = 200
 
 
 class PastStep(FramePart, array_like=True, frozen=True):
-    """A step that stood in the file before the agent came."""
+    """A step that was in the file before the agent started."""
 
     step: Real
     at: Moment | None = None
-    """The line's own time (node's clock), where it has one."""
+    """The line's own time (node's clock), if it has one."""
     loss: Real | Odd | None = None
     grad_norm: Real | Odd | None = None
     tokens_per_s: Real | Odd | None = None
     samples_per_s: Real | Odd | None = None
     step_time_s: Real | Odd | None = None
     offset: Count | None = None
-    """Of its first line in the file (bytes)."""
+    """Offset of its first line in the file (bytes)."""
 
 
 class Progress(Frame, tag="progress", frozen=True, kw_only=True):
-    """The newest values that one writer of one file has written since its last such frame.
+    """The newest values of one writer of one file since its last such frame.
 
-    At most one a tick, file and writer; what lies between two of them is seen by their steps and times.
+    At most one per tick, file and writer; skipped steps can be inferred from step numbers and times.
     """
 
     file: Name
     offset: Count
-    """Of the first byte of the newest line."""
+    """Offset of the first byte of the newest line."""
     at: Moment
-    """When: that line's own time, else when it was first seen, of a backlog when the file was last written
-    (node's clock)."""
+    """That line's own time, else when it was first seen (node's clock).
+
+    For a backlog: when the file was last written.
+    """
     timed: bool = False
-    """Whether `at` is the line's own time. False, and `backlog` set: it only bounds the time from above."""
+    """True if `at` is the line's own time. False with `backlog`: `at` is only an upper bound."""
     backlog: bool = False
-    """It was there before the agent came."""
+    """True if it was written before the agent started."""
     dialect: Name
-    """The id of the dialect that the newest line with a step is of."""
+    """The id of the dialect of the newest line with a step."""
     per_epoch: bool = False
-    """Steps begin anew with every epoch."""
+    """True if step numbers restart with every epoch."""
     fields: Table[Real | Odd] = {}
-    """step, total_steps, epoch, loss, lr, grad_norm, loss_scale, skipped, step_time_s, samples_per_s,
-    tokens_per_s, tflops, mfu (0 to 1), mem_gib, eta_s; of inference servers requests_running,
-    requests_waiting, cache_share (0 to 1): those that were written."""
+    """The values that were written.
+
+    step, total_steps, epoch, loss, lr, grad_norm, loss_scale, skipped, step_time_s, samples_per_s,
+    tokens_per_s, tflops, mfu (0 to 1), mem_gib, eta_s; for inference servers requests_running,
+    requests_waiting, cache_share (0 to 1).
+    """
     phases_s: Table[Real] = {}
     """Seconds of each timer (forward, backward, allreduce, ...)."""
     past: Annotated[list[PastStep], msgspec.Meta(max_length=MAX_PAST_STEPS)] = []
-    """Reported once, when what was there before the agent came has been read, by a frame that reports
-    nothing else: its steps in the order of the file, thinned evenly."""
+    """Sent once, after the older content has been read, in a frame without other values.
+
+    Its steps in the order of the file, thinned evenly.
+    """
     rank: Rank | None = None
-    """The rank that logs: with most frameworks only one does, rank 0 or the last."""
+    """The rank that logs: in most frameworks only one does, rank 0 or the last."""
     rank_from: RankSource | None = None
     local_rank: Rank | None = None
     index: Rank | None = None
-    """A number that may be the rank, where nothing else is: as `Finding.index`."""
+    """A number that may be the rank, if nothing else is known: see `Finding.index`."""
     index_of: Name | None = None
     job: Name | None = None
     host: Name | None = None
-    """The host that the line's prefix names, where one file holds several."""
+    """The host in the line's prefix, if one file has lines of several."""
     pid: Whole | None = None

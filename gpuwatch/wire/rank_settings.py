@@ -1,4 +1,4 @@
-"""What a node reports only when it is asked: the settings under which the ranks on it run."""
+"""What a node reports only on request: the settings of the ranks on it."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from gpuwatch.wire.base import FramePart
 from gpuwatch.wire.limits import Many, Name, Rank, Table, Text, Whole
 
 UNLIMITED = -1
-"""Of a resource limit."""
+"""The value of an unlimited resource limit."""
 
 
 class RankSettings(FramePart, frozen=True):
-    """One rank's process."""
+    """The settings of one rank's process."""
 
     pid: Whole
     rank: Rank | None = None
     parent: Whole | None = None
-    """The process that started it: a launcher, where there is one."""
+    """The process that started it, usually a launcher."""
     python: Name | None = None
     """Its interpreter."""
     torch: Name | None = None
-    """By the package's metadata on its disk; nothing is imported."""
+    """By the package's metadata on disk; nothing is imported."""
     nccl: Name | None = None
-    """Of the library that is mapped into it, else of the package beside its torch."""
+    """The version of the library that is mapped into it, else of the package beside its torch."""
     variables: Table[Text] = {}
-    """NCCL's, CUDA's, gloo's and Slurm's, as `agent/processes/settings_report.py` lists them."""
+    """Variables of NCCL, CUDA, gloo and Slurm, as listed in `agent/processes/settings_report.py`."""
     memlock_bytes: Whole | None = None
     nofile: Whole | None = None
 
@@ -34,18 +34,18 @@ class NodeSettings(FramePart, frozen=True):
     shm_total_bytes: Whole | None = None
     shm_used_bytes: Whole | None = None
     fabric_manager: bool | None = None
-    """Whether NVIDIA's fabric manager runs; None: this node has no NVSwitch to manage."""
+    """True if NVIDIA's fabric manager runs; None: this node has no NVSwitch."""
     reached: Table[Text] = {}
-    """Address that was asked for -> why it could not be connected to; empty: it could."""
+    """Requested address -> why the connection failed; "": it succeeded."""
     listens: Table[Whole | None] = {}
-    """Port that was asked for -> pid that listens on it here, 0: somebody's; None: nobody."""
+    """Requested port -> pid that listens on it here, 0: an unknown process; None: none."""
     ranks: Many[RankSettings] = []
 
 
 class SystemSettings(FramePart, frozen=True):
-    """One machine: firmware, kernel, network and driver options.
+    """The settings of one machine: firmware, kernel, network and driver options.
 
-    `agent/host/system_settings.py` names them.
+    `agent/host/system_settings.py` lists them.
     """
 
     values: Table[Text] = {}

@@ -1,4 +1,4 @@
-"""What the processes of a node do at one moment or over some seconds, reported when it is asked for."""
+"""Stacks and profiles of a node's processes, sent on request."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from gpuwatch.wire.limits import Count, Few, Many, Name, Real, Text, Whole
 
 
 class StackFrame(FramePart, frozen=True):
-    """One frame of Python."""
+    """One Python frame."""
 
     function: Name
     file: Name
@@ -15,28 +15,28 @@ class StackFrame(FramePart, frozen=True):
 
 
 class PythonThread(FramePart, frozen=True):
-    """A thread of the interpreter, its innermost frame first."""
+    """A Python thread, its innermost frame first."""
 
     name: Name = ""
     main: bool = False
     active: bool = False
-    """Not waiting, as py-spy sees it."""
+    """True if py-spy considers it as not waiting."""
     gil: bool = False
-    """It holds the interpreter's lock."""
+    """True if it holds the global interpreter lock."""
     frames: Many[StackFrame] = []
 
 
 class KernelThread(FramePart, frozen=True):
-    """A thread as the kernel sees it."""
+    """A thread of a process, as listed in /proc."""
 
     tid: Whole
     name: Name = ""
     state: Name = "?"
     """R, S, D, Z, T."""
     cpu_pct: Real | None = None
-    """Of one core, over `Stacks.seconds`."""
+    """Percent of one core, over `Stacks.seconds`."""
     wchan: Name | None = None
-    """The kernel's function that it waits in; None: it runs, or this user may not know."""
+    """The kernel function in which it waits; None: it runs, or this user may not read it."""
     syscall: Name | None = None
     """futex, clock_nanosleep, poll; `running`."""
 
@@ -48,33 +48,33 @@ class ProcessStack(FramePart, frozen=True):
     cpu_pct: Real | None = None
     """All its threads together."""
     threads: Many[KernelThread] = []
-    """The main one first, then those that used the CPU most."""
+    """The main thread first, then those that used most CPU."""
     threads_total: Whole = 0
     children: Many[KernelThread] = []
-    """Processes that it has started (a data loader's workers), those in the states D and T first."""
+    """Its child processes (a data loader's workers), those in the states D and T first."""
     python: Many[PythonThread] = []
     why: Text | None = None
     """Why there are no Python stacks."""
 
 
 class Stacks(FramePart, frozen=True):
-    """All that were asked for and are there."""
+    """All requested processes that exist."""
 
     processes: Many[ProcessStack] = []
     seconds: Real = 0.0
-    """Between the two readings of the CPU time."""
+    """Seconds between the two readings of the CPU time."""
     lacks_py_spy: bool = False
-    """Of some process nothing is known in Python, because the node has no py-spy."""
+    """True if Python stacks are missing because the node has no py-spy."""
 
 
 class ProcessProfile(FramePart, frozen=True):
-    """One process, and what sampling it cost."""
+    """One process, and the cost of sampling it."""
 
     pid: Whole
     packed: str = ""
-    """py-spy's raw format, a stack and its count a line, the most frequent first: zlib, then base64."""
+    """py-spy's raw format, a stack and its count per line, the most frequent first: zlib, then base64."""
     left_out: Count = 0
-    """Samples of rare stacks that the reply had no room for."""
+    """Number of samples of rare stacks that did not fit into the reply."""
     errors: Count = 0
     """Samples that could not be read; without pausing, a stack may change while it is read."""
     seconds: Real | None = None
@@ -85,36 +85,36 @@ class ProcessProfile(FramePart, frozen=True):
 
 
 class Profiles(FramePart, frozen=True):
-    """All that were asked for."""
+    """All requested processes."""
 
     processes: Few[ProcessProfile] = []
     lacks_py_spy: bool = False
-    """Some process could not be sampled, because the node has no py-spy."""
+    """True if some process could not be sampled because the node has no py-spy."""
 
 
 class UploadResult(FramePart, frozen=True):
-    """What became of a piece of a lent program."""
+    """The result of receiving a piece of a program."""
 
     ready: bool = False
-    """It is whole, and used from now on."""
+    """True if it is complete, and used from now on."""
 
 
 class RasAnswer(FramePart, frozen=True):
-    """What NCCL answered on one address."""
+    """NCCL's answer on one address."""
 
     address: Name
     packed: str = ""
-    """Its words as they came: zlib, then base64."""
+    """The answer unchanged: zlib, then base64."""
     format: Name = "text"
     """json (NCCL 2.28.7 and later) or text."""
     protocol: Name | None = None
     pids: Many[Whole] = []
-    """Processes whose environment names this address; of the usual one all that name none."""
+    """Processes whose environment contains this address; for the default address all without one."""
     seconds: Real = 0.0
     error: Text | None = None
 
 
 class RasAnswers(FramePart, frozen=True):
-    """One for each address that the asked processes use."""
+    """One answer for each address that the requested processes use."""
 
     answers: Many[RasAnswer] = []

@@ -1,1 +1,1 @@
-"""Kubernetes pods as sources: what kubectl reports, and the plan of the pods of a job."""
+"""Kubernetes pods as sources: what kubectl reports, and the plan of a job's pods."""

@@ -1,4 +1,7 @@
-"""The lists that `kubectl get -o json` prints. Whoever may make a pod writes labels and messages in them."""
+"""Parses the lists that `kubectl get -o json` prints.
+
+Labels and messages are untrusted, as any creator of pods writes them.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,11 @@ from gpuwatch.wire.codec import decode_strictly
 
 MAX_COUNT = 1_000_000_000
 MAX_TEXT_CHARS = 253
-"""As the longest name; a label is at most 63 (RFC 1123)."""
+"""The length of the longest name; a label is at most 63 (RFC 1123)."""
 
 
 class NoListError(ValueError):
-    """It is no list of objects; the text is harmless."""
+    """Raised if the text is no list of objects; the message is sanitized."""
 
 
 class _ObjectList(msgspec.Struct):
@@ -25,7 +28,7 @@ _decoder = msgspec.json.Decoder(_ObjectList)
 
 
 def items_of(text: str) -> list[dict[str, Any]]:
-    """The objects of a list, every text in them made harmless.
+    """The objects of a list, with all texts sanitized.
 
     Raises:
         NoListError: it is none.
@@ -34,10 +37,10 @@ def items_of(text: str) -> list[dict[str, Any]]:
 
 
 def short(value: object) -> str:
-    """A value as a text of at most `MAX_TEXT_CHARS`; empty for one that is neither text nor number."""
+    """A value as a text of at most `MAX_TEXT_CHARS`; "" if it is neither text nor number."""
     return str(value)[:MAX_TEXT_CHARS] if isinstance(value, (str, int)) else ""
 
 
 def count(value: object) -> int:
-    """A number of things; 0 for what is none."""
+    """A count; 0 if the value is not one."""
     return value if isinstance(value, int) and 0 <= value <= MAX_COUNT else 0

@@ -1,4 +1,4 @@
-"""What Kubernetes reports of pods and machines that fail: its events, and how containers ended.
+"""Failures of pods and machines that Kubernetes reports: its events, and how containers ended.
 
 Example, an item of `kubectl get events -o json`: `{"type": "Warning", "reason": "Evicted", "involvedObject":
 {"kind": "Pod", "name": "run7-worker-1"}, "message": "The node was low on resource: memory.", ...}`.
@@ -25,43 +25,45 @@ RULES: Final = {
     "Preempted": ("k8s.preempted", "error"),
     "SystemOOM": ("k8s.pod_error", "error"),
 }
-"""Reason -> the rule that explains it, and how grave it is; the reasons of the kubelet, the scheduler and the
-node controller (kubernetes/pkg/kubelet/events/event.go)."""
+"""Reason -> (rule that explains it, severity).
+
+The reasons of the kubelet, the scheduler and the node controller (kubernetes/pkg/kubelet/events/event.go).
+"""
 MAX_EVENTS = 2000
 MAX_MESSAGE_CHARS = 1000
 
 
 @dataclass(frozen=True)
 class KubeEvent:
-    """One thing that went wrong."""
+    """One failure."""
 
     uid: str
-    """The same when it is reported again with a higher count."""
+    """Equal when the same event is reported again with a higher count."""
     reason: str
     """A key of `RULES`."""
     kind: str
     """Pod or Node."""
     name: str
-    """Of the pod or the machine."""
+    """The name of the pod or the machine."""
     at: float
-    """When it was seen last (unix seconds)."""
+    """When it was last seen (unix seconds)."""
     message: str = ""
     count: int = 1
 
     @property
     def line(self) -> str:
-        """As `kubectl get events` prints it."""
+        """The line that `kubectl get events` prints."""
         return f"Warning   {self.reason}   {self.kind.lower()}/{self.name}   {self.message}".rstrip()
 
 
 def read_events(text: str) -> list[KubeEvent]:
-    """The events of a list that a rule explains; none of what is no list. The newest `MAX_EVENTS`."""
+    """The events in a list that a rule explains, the newest `MAX_EVENTS`; empty if the text is no list."""
     found = [event for item in _items(text) if (event := _event(item)) is not None]
     return sorted(found, key=lambda event: event.at)[-MAX_EVENTS:]
 
 
 def read_ends(text: str) -> list[KubeEvent]:
-    """The containers of a list of pods that the kernel killed for their memory: no event reports that."""
+    """The containers in a list of pods that the kernel killed because of memory: no event reports that."""
     return [event for item in _items(text) for event in _ends(item)][:MAX_EVENTS]
 
 

@@ -1,4 +1,4 @@
-"""The plan of the pods that a selector names: each pod is a node, reached by `kubectl exec`."""
+"""The plan of the pods that match a selector: each pod is a node, reached by `kubectl exec`."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ JOB_LABELS = {
     "raycluster": "ray.io/cluster",
     "rayjob": "ray.io/originated-from-cr-name",
 }
-"""Kind of job -> the label that its operator puts on its pods (their API references)."""
+"""Kind of job -> the label that its operator sets on its pods (from their API references)."""
 _SELECTOR = re.compile(r"[\w./()!=, -]{1,500}")
 
 
 def label_selector(selector: str) -> str:
-    """The labels of `pytorchjob/NAME` and the like; a label selector is its own.
+    """The label selector of `pytorchjob/NAME` and the like; a label selector is returned unchanged.
 
     Raises:
         HostsError: it is neither.
@@ -38,7 +38,7 @@ def label_selector(selector: str) -> str:
 
 
 def kube_plan(selector: str, namespace: str | None, run: RunCommand = run_external) -> Plan:
-    """The plan of the pods that kubectl finds, in its current context.
+    """The plan of the pods that kubectl finds in its current context.
 
     Raises:
         HostsError: kubectl fails, or finds no pod.
@@ -61,7 +61,7 @@ def kube_plan(selector: str, namespace: str | None, run: RunCommand = run_extern
 
 
 def pod_node(pod: Pod) -> NodeSpec:
-    """A pod as a node."""
+    """The node of a pod."""
     labels = {
         "kube_node": pod.node,
         "kube_namespace": pod.namespace,
@@ -81,6 +81,6 @@ def pod_node(pod: Pod) -> NodeSpec:
 
 
 def exec_command(pod: Pod) -> tuple[str, ...]:
-    """What runs a command in the pod's container."""
+    """The argv that runs a command in the pod's container."""
     argv: Sequence[str] = ["kubectl", "exec", "-i", "--namespace", pod.namespace, pod.name]
     return (*argv, "--container", pod.container, "--")

@@ -1,4 +1,4 @@
-"""The pods that `kubectl get pods -o json` reports, as far as they matter here."""
+"""Parses the pods that `kubectl get pods -o json` reports."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from gpuwatch.hosts.kube.answers import count, items_of, short
 from gpuwatch.whole_number import MAX_DIGITS, whole_number
 
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
-"""A DNS subdomain (RFC 1123), as names of pods, containers and namespaces are."""
+"""A DNS subdomain (RFC 1123): the form of names of pods, containers and namespaces."""
 GPU_RESOURCES = ("nvidia.com/gpu", "nvidia.com/gpu.shared")
 DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
-"""The annotation that names the container kubectl takes."""
+"""The annotation that names kubectl's default container."""
 REPLICA_LABELS = (
     "training.kubeflow.org/replica-index",
     "jobset.sigs.k8s.io/job-index",
@@ -36,23 +36,23 @@ class Pod:
     name: str
     namespace: str
     container: str
-    """The one that holds the GPUs, else the default of kubectl, else the first."""
+    """The container with the GPUs, else kubectl's default, else the first."""
     gpus: int | None
-    """Of that container; None: it asks for none."""
+    """Number of GPUs that this container requests; None: it requests none."""
     node: str
-    """Where it runs; empty while it waits."""
+    """The machine on which it runs; "" while it waits."""
     phase: str
     """Running, Pending, Failed, ..."""
     reason: str
-    """Why its container does not run: CrashLoopBackOff, OOMKilled, Unschedulable, ...; else empty."""
+    """Why its container does not run: CrashLoopBackOff, OOMKilled, Unschedulable, ...; else ""."""
     restarts: int
     role: str
     index: str
-    """Among the pods of its role, as the operator numbers them; empty where it does not."""
+    """Its index within its role, as the operator numbers the pods; "" without one."""
 
 
 def read_pods(text: str) -> list[Pod]:
-    """The pods of a list, by role and index.
+    """The pods in a list, sorted by role and index.
 
     Raises:
         HostsError: it is no list of pods.
@@ -95,7 +95,10 @@ def _gpus(container: Mapping[str, Any]) -> int:
 
 
 def _reason(status: Mapping[str, Any], container: Mapping[str, Any]) -> str:
-    """Why the container does not run: its own state, else that of the pod, else why it cannot be placed."""
+    """Why the container does not run.
+
+    Its own state, else that of the pod, else why it cannot be scheduled.
+    """
     state = container.get("state") or {}
     for kind in ("waiting", "terminated"):
         if kind in state:
@@ -110,6 +113,6 @@ def _reason(status: Mapping[str, Any], container: Mapping[str, Any]) -> str:
 
 
 def _order(pod: Pod) -> tuple[str, int, str, str]:
-    """By role, then by index; what has no number as an index comes last."""
+    """Sort key: by role, then by index; pods without a numeric index last."""
     number = whole_number(pod.index)
     return pod.role, 10**MAX_DIGITS if number is None else number, pod.index, pod.name

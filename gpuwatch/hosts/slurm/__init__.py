@@ -1,1 +1,1 @@
-"""Slurm's jobs as sources: what its commands report, and the plan of a job."""
+"""Slurm jobs as sources: what Slurm's commands report, and the plan of a job."""

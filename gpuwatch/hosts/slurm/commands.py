@@ -1,4 +1,4 @@
-"""Jobs and nodes by Slurm's commands on this machine."""
+"""Reads jobs and nodes with Slurm's commands on this machine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gpuwatch.hosts.slurm.scheduler_facts import NodeStanding, SchedulerFacts
 
 
 def known_job(job: str, run: RunCommand = run_external) -> SlurmJob:
-    """A job that Slurm's controller still knows, else one of its accounting.
+    """A job that Slurm's controller still knows, else from its accounting.
 
     Raises:
         HostsError: `job` is no job id, or neither knows it.
@@ -41,7 +41,7 @@ def known_job(job: str, run: RunCommand = run_external) -> SlurmJob:
 
 
 def _accounted(job: str, refused: HostsError, run: RunCommand) -> SlurmJob:
-    """The job by `sacct`, which a cluster without accounting refuses."""
+    """The job by `sacct`, which fails on a cluster without accounting."""
     try:
         fields = ",".join(ACCOUNT_FIELDS)
         found = read_account(run(["sacct", "-D", "-X", "-P", "-n", "-j", job, "-o", fields]))
@@ -53,7 +53,7 @@ def _accounted(job: str, refused: HostsError, run: RunCommand) -> SlurmJob:
 
 
 def own_jobs(run: RunCommand = run_external) -> list[QueuedJob]:
-    """The jobs of this user that run, then those that wait.
+    """This user's running jobs, followed by the waiting ones.
 
     Raises:
         HostsError: squeue fails.
@@ -65,7 +65,7 @@ def own_jobs(run: RunCommand = run_external) -> list[QueuedJob]:
 def scheduler_facts(
     nodes: Sequence[str], jobs: Sequence[str], run: RunCommand = run_external
 ) -> SchedulerFacts:
-    """What Slurm reports now of nodes, by name, and of jobs, by id; what it does not know is left out."""
+    """Slurm's current report of nodes, by name, and of jobs, by id; unknown ones are left out."""
     reports = node_reports(nodes, run) or node_reports((), run)  # one unknown name fails the question for all
     found = {}
     for name in nodes:
@@ -85,7 +85,7 @@ def scheduler_facts(
 
 
 def node_reports(nodes: Sequence[str], run: RunCommand = run_external) -> dict[str, SlurmNode]:
-    """The states of nodes, of all without a name; none where Slurm does not report them."""
+    """The states of nodes (of all, without names); empty if Slurm does not report them."""
     try:
         names = [",".join(nodes)] if nodes else []
         return read_nodes(run(["scontrol", "show", "node", "-o", *names]))

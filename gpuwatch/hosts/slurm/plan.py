@@ -20,8 +20,8 @@ def job_plan(job: SlurmJob, reports: Mapping[str, SlurmNode]) -> Plan:
 
     Args:
         job: As Slurm reports it.
-        reports: By node; empty where Slurm reports nothing. A node that only the job's text names, which its
-            user can write, is left out.
+        reports: By node; empty if Slurm reports nothing. A node that appears only in the job's text, which
+            its user can write, is left out.
 
     Raises:
         HostsError: it has no nodes: it waits, or never started.
@@ -43,12 +43,12 @@ def job_plan(job: SlurmJob, reports: Mapping[str, SlurmNode]) -> Plan:
 
 
 def allocation_of(job: SlurmJob) -> Allocation:
-    """A job, as the screens and reports show it."""
+    """The allocation of a job for the screens and reports."""
     return Allocation(job.id, job.name, job.user, job.state, job.ends, job.restarts)
 
 
 def labels(job: SlurmJob, node: str, report: SlurmNode | None) -> dict[str, str]:
-    """What Slurm reports of a node of the job."""
+    """The labels with what Slurm reports about a node of the job."""
     found = {"slurm_job": job.id}
     if job.gpus.get(node):
         found["slurm_gpus"] = job.gpus[node]
@@ -60,16 +60,16 @@ def labels(job: SlurmJob, node: str, report: SlurmNode | None) -> dict[str, str]
 
 
 def output_files(job: SlurmJob) -> list[Path]:
-    """The files of a job's output; where only its folder is known, those of sbatch's own name."""
+    """The output files of a job; if only its folder is known, those with sbatch's default name."""
     named = [Path(path) for path in dict.fromkeys((job.stdout, job.stderr)) if is_log(path)]
     return named or ([Path(job.folder) / f"slurm-{job.id}.out"] if job.folder else [])
 
 
 def is_log(path: str) -> bool:
-    """Whether a path of a job's output is a file that can be followed."""
+    """True if the path of a job's output is a file that can be followed."""
     return PurePosixPath(path).is_absolute() and path != "/dev/null"
 
 
 def as_glob(path: str) -> str:
-    """A pattern that fits the path: any character where one of its own would be read as a placeholder."""
+    """A pattern that matches the path: characters that would be read as a placeholder become `?`."""
     return _SPECIAL.sub("?", path)

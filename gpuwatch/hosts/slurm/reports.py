@@ -1,4 +1,4 @@
-"""What `scontrol`, `squeue` and `sacct` report on jobs and nodes, read from their text.
+"""Parses the output of `scontrol`, `squeue` and `sacct` about jobs and nodes.
 
 Example, of `scontrol show job -d 41`: `JobId=41 JobName=my run` ... `NodeList=node[001-002]` ...
 `Nodes=node[001-002] CPU_IDs=6-7 Mem=4000 GRES=gpu:h100:4(IDX:0-3)` gives a `SlurmJob` of two nodes, each with
@@ -19,7 +19,7 @@ from gpuwatch.whole_number import whole_number
 JOB_ID = re.compile(r"[1-9]\d{0,9}(?:[_+]\d{1,7})?")
 """A job, a task of an array (`41_3`) or a part of a heterogeneous job (`41+1`)."""
 WHOLE_LINE = ("JobName", "Command", "WorkDir", "StdErr", "StdIn", "StdOut", "Comment", "AdminComment")
-"""Keys whose value may hold blanks: it is the rest of its line."""
+"""Keys whose value may contain spaces: it is the rest of its line."""
 UNKNOWN = frozenset({"", "(null)", "Unknown", "None", "N/A", "None assigned"})
 
 _PAIR = re.compile(r"(?<!\S)([A-Za-z][\w/:.]*)=(\S*)")
@@ -42,7 +42,7 @@ class SlurmJob:
     """`CODE:SIGNAL`."""
     nodes: tuple[str, ...] = ()
     gpus: Mapping[str, str] = field(default_factory=dict)
-    """Node -> indices of the job's GPUs there: `0-3`; empty where only their number is known."""
+    """Node -> indices of the job's GPUs there: `0-3`; empty if only their number is known."""
     gpu_counts: Mapping[str, int] = field(default_factory=dict)
     """Node -> the number of the job's GPUs there."""
     stdout: str = ""
@@ -55,7 +55,7 @@ class SlurmJob:
 
 
 def read_jobs(text: str) -> list[SlurmJob]:
-    """The jobs of `scontrol show job -d`."""
+    """The jobs in the output of `scontrol show job -d`."""
     text = plain_text(text)
     starts = [match.start() for match in re.finditer(r"^JobId=", text, re.MULTILINE)]
     pieces = [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=False)]
@@ -105,7 +105,7 @@ def _gpus(text: str) -> tuple[dict[str, str], dict[str, int]]:
 
 
 def nodes_of(text: str) -> tuple[str, ...]:
-    """The names of a node list; none of one that cannot be read."""
+    """The names in a node list; empty if it is invalid."""
     try:
         return tuple(expand(text)) if text not in UNKNOWN else ()
     except RangeError:
@@ -113,7 +113,7 @@ def nodes_of(text: str) -> tuple[str, ...]:
 
 
 def moment(text: str) -> float | None:
-    """Unix seconds of Slurm's `2026-11-26T14:26:50`, in the time zone of this machine."""
+    """Unix seconds of Slurm's `2026-11-26T14:26:50`, in this machine's time zone."""
     try:
         return datetime.fromisoformat(text).timestamp()
     except (ValueError, OverflowError, OSError):
@@ -131,7 +131,7 @@ class SlurmNode:
 
 
 def read_nodes(text: str) -> dict[str, SlurmNode]:
-    """The nodes of `scontrol show node -o`, by name."""
+    """The nodes in the output of `scontrol show node -o`, by name."""
     found = {}
     for line in plain_text(text).splitlines():
         pairs = dict(_PAIR.findall(line))
@@ -156,14 +156,14 @@ class QueuedJob:
     elapsed: str
     left: str
     gpus: str
-    """Of a node, as it was asked for: `gres:gpu:h100:4`."""
+    """GPUs per node, as requested: `gres:gpu:h100:4`."""
     where: str
-    """Its nodes; of one that waits the reason."""
+    """Its nodes; for a waiting job the reason."""
     name: str
 
 
 def read_queue(text: str) -> list[QueuedJob]:
-    """The lines of `squeue -h -o QUEUE_FORMAT`; a name may hold anything."""
+    """The lines of `squeue -h -o QUEUE_FORMAT`; a job name may contain anything."""
     rows = [line.split("|", QUEUE_FIELDS - 1) for line in plain_text(text).splitlines()]
     return [QueuedJob(*row) for row in rows if len(row) == QUEUE_FIELDS]
 
@@ -172,7 +172,7 @@ ACCOUNT_FIELDS = ("JobIDRaw", "JobName", "User", "State", "ExitCode", "NodeList"
 
 
 def read_account(text: str) -> SlurmJob | None:
-    """The job of `sacct -X -P -n -o ACCOUNT_FIELDS`; the last attempt where it was requeued."""
+    """The job in the output of `sacct -X -P -n -o ACCOUNT_FIELDS`; the last attempt if it was requeued."""
     lines = plain_text(text).splitlines()
     rows = [line.split("|") for line in lines if line.count("|") == len(ACCOUNT_FIELDS) - 1]
     if not rows:

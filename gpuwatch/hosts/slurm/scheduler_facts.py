@@ -1,4 +1,7 @@
-"""What a scheduler reports of nodes and jobs: their states, why a node is out, what time a job has left."""
+"""What a scheduler reports about nodes and jobs.
+
+States, why a node is out of service, a job's remaining time.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from gpuwatch.hosts.plan import Allocation, NodeSpec, Plan
 OUT = re.compile(r"DRAIN|DOWN|FAIL|MAINT|NOT?_RESPOND|REBOOT|\*$|SchedulingDisabled|NotReady")
 """Parts of a node's state that keep new jobs away (scontrol(1), sinfo(1), kubectl get nodes)."""
 BROKEN = re.compile(r"DOWN|FAIL|NOT?_RESPOND|\*$|NotReady")
-"""Those that nobody chose; `*` is Slurm's mark of a node that does not answer."""
+"""Those that no administrator sets; `*` is Slurm's mark of a node that does not answer."""
 
 
 @dataclass(frozen=True)
@@ -23,22 +26,22 @@ class NodeStanding:
     state: str
     """`MIXED+DRAIN`, `DOWN*`, `NotReady`."""
     reason: str = ""
-    """Why it is out, by whom and when, in the scheduler's words."""
+    """Why it is out of service, by whom and when, in the scheduler's words."""
 
     @property
     def is_out(self) -> bool:
-        """Whether it gets no new jobs."""
+        """True if it gets no new jobs."""
         return OUT.search(self.state) is not None
 
     @property
     def is_broken(self) -> bool:
-        """Whether it is out by itself: no person took it out."""
+        """True if it failed by itself: no administrator took it out."""
         return BROKEN.search(self.state) is not None
 
 
 @dataclass(frozen=True)
 class SchedulerFacts:
-    """What one look at a scheduler brought."""
+    """The result of one query of a scheduler."""
 
     nodes: Mapping[str, NodeStanding] = field(default_factory=dict)
     """By the node's name in the plan."""
@@ -46,7 +49,10 @@ class SchedulerFacts:
     """By the scheduler's id."""
 
     def allocation(self, job: str | None) -> Allocation | None:
-        """The word on a job, as the fleet names it (`41@gpu-003`); without a name on the only one."""
+        """The allocation of a job by the fleet's name for it (`41@gpu-003`).
+
+        Without a name, of the only one.
+        """
         if job is None:
             return next(iter(self.jobs.values())) if len(self.jobs) == 1 else None
         return self.jobs.get(job.partition("@")[0])
@@ -59,7 +65,7 @@ def standing_at_start(spec: NodeSpec) -> NodeStanding | None:
 
 
 def facts_at_start(plan: Plan) -> SchedulerFacts:
-    """What a plan holds of its scheduler."""
+    """The scheduler facts in a plan."""
     found = {spec.name: standing_at_start(spec) for spec in plan.nodes}
     known = {name: standing for name, standing in found.items() if standing is not None}
     return SchedulerFacts(known, {} if plan.allocation is None else {plan.allocation.job: plan.allocation})

@@ -1,1 +1,1 @@
-"""Rules made ready for the agent: literals, checks, the cache of compiled packs."""
+"""Prepares rules for the agent: literals, checks, the cache of compiled packs."""

@@ -1,4 +1,7 @@
-"""A pattern as `re` parses it: valid on every Python of a node, and which characters its parts can match."""
+"""Parses a pattern as `re` does.
+
+Checks that it is valid on every Python of a node, and what its parts can match.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,9 @@ parser = importlib.import_module("re._parser" if _HAS_RE_PARSER else "sre_parse"
 op = importlib.import_module("re._constants" if _HAS_RE_PARSER else "sre_constants")
 
 ANY_OTHER = 256
-"""Stands for all characters from 256 on."""
+"""Represents all characters from 256 on."""
 UNBOUNDED_REPEAT = 10
-"""A quantifier that may repeat so often counts as unbounded."""
+"""A quantifier that may repeat at least this often counts as unbounded."""
 
 _ALL_CHARACTERS = frozenset(range(257))
 _DIGITS = frozenset(range(48, 58))
@@ -30,7 +33,7 @@ _NEGATED = {
 
 
 class RulePatternError(ValueError):
-    """A pattern that is refused; `position` is the character it is wrong at, where that is known."""
+    """Raised for a refused pattern; `position` is the offending character, if known."""
 
     def __init__(self, why: str, position: int | None = None) -> None:
         super().__init__(why)
@@ -57,7 +60,7 @@ def parsed(pattern: str) -> Any:
 
 
 def treats_digits_alike(pattern: str) -> bool:
-    """Whether a match stays one when digits of the line become other digits."""
+    """True if a match remains one when digits of the line become other digits."""
     return _alike(parsed(pattern))
 
 
@@ -103,7 +106,7 @@ def _characters(tree: Any) -> frozenset[int]:
 
 
 def characters_of(code: Any, argument: Any) -> frozenset[int]:
-    """The characters that an element can match, all of a sequence's together."""
+    """The characters that an element can match; for a sequence, all of them together."""
     if code is op.LITERAL:
         return frozenset({min(argument, ANY_OTHER)})
     if code is op.NOT_LITERAL:

@@ -1,4 +1,4 @@
-"""Rules as they travel to a node: plain data, with the literals that the agent's prefilter needs."""
+"""Converts rules to the plain data sent to a node, with the literals that the agent's prefilter needs."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from gpuwatch.rules.model.dialect import Dialect
 from gpuwatch.rules.model.rule import Rule
 
 GLOG_FILES = (".py:", ".cc:", ".cpp:", ".cu:", ".go:")
-"""Stand in the head of glog's records: `E0302 10:00:00.123456 4242 loop.cc:12] `."""
+"""Source file suffixes in the head of glog's records: `E0302 10:00:00.123456 4242 loop.cc:12] `."""
 GLOG_LETTERS = "EFC"
 
 
 def compiled(rules: Iterable[Rule | Dialect]) -> list[dict[str, Any]]:
-    """One dict a rule, as `gpuwatch.agent.logs.matching.ruleset.RuleSet` takes them."""
+    """One dict per rule, in the format of `gpuwatch.agent.logs.matching.ruleset.RuleSet`."""
     return [_plain_dialect(rule) if isinstance(rule, Dialect) else _plain(rule) for rule in rules]
 
 
 def literals_for(rule: Rule | Dialect) -> tuple[Literal, ...]:
-    """For each pattern the ones derived from it, or those that the rule states where they report more.
+    """For each pattern the derived literals, or the rule's own if those are more distinctive.
 
-    Empty where a pattern has neither.
+    Empty if a pattern has neither.
     """
     patterns = _leading(rule)
     fold = any("(?i" in pattern for pattern in patterns)
@@ -39,12 +39,12 @@ def literals_for(rule: Rule | Dialect) -> tuple[Literal, ...]:
 
 
 def _leading(rule: Rule | Dialect) -> tuple[str, ...]:
-    """The patterns one of which stands in every line that the rule finds."""
+    """The patterns of which one occurs in every line that the rule finds."""
     return (*rule.match, *rule.general.match) if isinstance(rule, Rule) and rule.general else rule.match
 
 
 def _led(literal: Literal, rule: Rule) -> list[dict[str, Any]]:
-    """A literal with the word that leads to it; a source file's ending counts behind a level letter only."""
+    """A literal with the word that selects it; a source file's suffix counts only after a level letter."""
     if rule.fallback and literal.text in GLOG_FILES:
         return [{"text": literal.text, "lead": letter, "whole": True} for letter in GLOG_LETTERS]
     return [literal.plain()]

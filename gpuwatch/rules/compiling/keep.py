@@ -1,4 +1,4 @@
-"""Compiled rules kept in the cache folder: finding the literals of all patterns takes half a second."""
+"""Caches compiled rules in the cache folder: finding the literals of all patterns takes half a second."""
 
 from __future__ import annotations
 
@@ -19,17 +19,19 @@ from gpuwatch.whole_file import read_own, write_whole
 
 MAX_CACHE_BYTES = 64 << 20
 MAX_CACHE_FILES = 4
-"""Files that stay, those used last: the packs of this version with and without one's own, and those of the
-version before."""
+"""Number of files kept, the last used ones.
+
+The packs of this version with and without the user's own, and of the previous version.
+"""
 _CODE = ("check.py", "compile.py", "literals.py", "../model/dialect.py")
 
 
 def compiled_or_kept(rules: Sequence[Rule | Dialect]) -> list[dict[str, Any]]:
-    """As `compile.compiled`, from the cache folder where the same was made before.
+    """As `compile.compiled`, from the cache folder if the same rules were compiled before.
 
     The file's name is a digest of the rules and of the code that compiles them, so it can never be stale; its
-    first line is one of what stands below it. A folder that cannot be written, a file that others may write
-    or one whose content is not what was kept only costs the time.
+    first line is a digest of the rest. If the folder cannot be written, others may write the file, or its
+    content is wrong, the rules are compiled again.
     """
     folder = cache_folder()
     name = _digest(rules)
@@ -57,7 +59,7 @@ def _digest(rules: Sequence[Rule | Dialect]) -> str:
 
 
 def _seal(name: str, data: bytes) -> bytes:
-    """A digest of rules as they were compiled, for the rules of this name."""
+    """A digest of compiled rules, bound to their name."""
     return hashlib.sha256(name.encode() + b"\n" + data).hexdigest().encode()
 
 

@@ -1,4 +1,4 @@
-"""The words that a pattern cannot match without, taken from its parse tree: what the prefilter looks for."""
+"""Finds the words without which a pattern cannot match, from its parse tree, for the prefilter."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from gpuwatch.rules.compiling.check import characters_of, op, parsed
 
 MAX_VARIANTS = 24
 MIN_WORD = 3
-"""Letters that a word needs to report anything."""
+"""Minimum letters of a distinctive word."""
 
 MAX_NEEDS = 2
-"""Groups of words that are kept of a literal; the rarest ones."""
+"""Number of groups of words kept per literal; the rarest ones."""
 
 _WORD = re.compile(r"[A-Za-z]+")
 _DIGITS = re.compile(r"[0-9]")
@@ -23,9 +23,9 @@ Words = tuple[str, ...]
 
 _LETTERS = frozenset(c for c in range(256) if chr(c).isalpha() and c < 128)
 _BROKEN = ("WorkNCCL", "collective operation", "ran for", "cpp")
-"""Patterns with one of them may match a record that is broken into several physical lines."""
+"""Patterns with one of these may match a record that is split into several physical lines."""
 _IN_HEADS = frozenset(("rank", "nccl", "processgroupnccl", "watchdog", "pg"))
-"""Stand at the head of such a record, which may be a line of its own."""
+"""Words at the head of such a record, which may be a separate line."""
 _FLAT = re.compile(
     r"(?i)(?:the|and|for|from|with|was|not|has|have|this|that|are|but|could|can|cannot|due|been|before|after|while|"
     r"errors?|failed|fail|failure|warning|warn|info|exception|traceback|rank|ranks|cuda|gpu|nccl|torch|python|"
@@ -38,28 +38,31 @@ _FLAT = re.compile(
 
 @dataclass(frozen=True)
 class Literal:
-    """Text that stands in every line (of one branch), and what of its words is sure."""
+    """Text that occurs in every matching line (of one branch), and its certain words."""
 
     text: str
     words: tuple[str, ...]
-    """Reporting words that stand there whole."""
+    """Distinctive words that occur as whole words."""
     parts: tuple[str, ...] = ()
-    """Reporting words at an edge, which may go on beyond it; in small letters."""
+    """Distinctive words at an edge, which may continue beyond it; in lower case."""
     also: tuple[str, ...] = ()
-    """Common words that stand there whole."""
+    """Common words that occur as whole words."""
     fold: bool = False
     needs: tuple[Words, ...] = ()
-    """Words in small letters: of each group one stands in the same line, in any case, perhaps in a word."""
+    """Lower-case words.
+
+    Of each group one occurs in the same line, in any case, possibly within a longer word.
+    """
 
     @property
     def weight(self) -> float:
-        """How distinctive it is."""
+        """How distinctive it is; larger is rarer."""
         whole = max((_weight(word) for word in self.words), default=0.0)
         part = max((_weight(word) for word in self.parts), default=0.0)
         return max(whole, 0.6 * part) + 0.1 * len(self.also) + 0.02 * min(len(self.text), 40)
 
     def plain(self) -> dict[str, Any]:
-        """As it travels: the text, and the word that leads to it in a line whose digits are gone."""
+        """The data sent to a node: the text, and the word that selects it in a line without digits."""
         bare = _DIGITS.sub("", self.text.lower() if self.fold else self.text)
         ranked: list[tuple[float, str, bool]] = []
         for found in _WORD.finditer(bare):
@@ -80,14 +83,17 @@ class _Run:
 
     texts: frozenset[str]
     left: bool
-    """Whether no letter can stand before it."""
+    """True if no letter can precede it."""
     right: bool = False
     needs: tuple[Words, ...] = ()
 
 
 @lru_cache(maxsize=4096)
 def literals_of(pattern: str) -> tuple[Literal, ...]:
-    """One of these stands in every line that the pattern matches; empty where no distinctive word is sure."""
+    """Literals of which one occurs in every line that the pattern matches.
+
+    Empty if no distinctive word is certain.
+    """
     fold = _folds(pattern)
     best = _best(list(parsed(pattern)))
     found = tuple(
@@ -103,7 +109,7 @@ def _folds(pattern: str) -> bool:
 
 
 def _sure(groups: tuple[Words, ...], pattern: str, fold: bool) -> tuple[Words, ...]:
-    """The groups that stand in one physical line with the literal, found as bytes in small ASCII letters."""
+    """The groups that occur in the same physical line as the literal, in lower-case ASCII."""
     if any(word in pattern for word in _BROKEN):
         return ()
     return tuple(each for each in groups if not fold or all(map(_has_one_case, each)))
@@ -114,7 +120,7 @@ def _has_one_case(word: str) -> bool:
 
 
 def declared(text: str, fold: bool, pattern: str) -> Literal:
-    """A literal that a pack states itself, for a pattern."""
+    """The literal for a pattern that a pack declares itself."""
     groups = _rarest(_groups(_options(list(parsed(pattern)))), frozenset({text}))
     return replace(_literal(text, False, False, fold), needs=_sure(groups, pattern, _folds(pattern)))
 
@@ -150,7 +156,7 @@ def _ranked(words: set[str]) -> tuple[str, ...]:
 
 
 def _options(items: list[tuple[Any, Any]]) -> list[tuple[_Run, ...]]:
-    """Runs of which one is in every match of the sequence: all such sets that are known."""
+    """All known sets of runs of which one occurs in every match of the sequence."""
     options: list[tuple[_Run, ...]] = []
     stretches = [_Stretch(False)]
     flat = _opened(items)
@@ -182,7 +188,7 @@ def _options(items: list[tuple[Any, Any]]) -> list[tuple[_Run, ...]]:
 
 
 def _best(items: list[tuple[Any, Any]]) -> tuple[_Run, ...]:
-    """The most distinctive runs, of which one is in every match of the sequence."""
+    """The most distinctive runs, of which one occurs in every match of the sequence."""
     options = _options(items)
     chosen = max(options, key=_value, default=())
     others = _groups([each for each in options if each is not chosen])
@@ -190,7 +196,7 @@ def _best(items: list[tuple[Any, Any]]) -> tuple[_Run, ...]:
 
 
 def _groups(options: list[tuple[_Run, ...]]) -> set[Words]:
-    """Of each option its words, where all its texts have one."""
+    """The words of each option, if all its texts have one."""
     found = {tuple(sorted({_longest_word(text) for run in each for text in run.texts})) for each in options}
     return {
         words
@@ -200,19 +206,19 @@ def _groups(options: list[tuple[_Run, ...]]) -> set[Words]:
 
 
 def _rarest(groups: set[Words], texts: frozenset[str]) -> tuple[Words, ...]:
-    """The rarest groups, without those of which a word stands in the texts themselves."""
+    """The rarest groups, without those of which a word occurs in the texts themselves."""
     apart = [each for each in groups if not all(_holds(text, each) for text in texts)]
     return tuple(sorted(apart, key=lambda each: (len(each) - min(map(_weight, each)), each))[:MAX_NEEDS])
 
 
 def _longest_word(text: str) -> str:
-    """In small letters where it is ASCII; of a text without such letters what stands between its blanks."""
+    """The longest word, lower-case if ASCII; for a text without letters the part between its spaces."""
     word = max(_WORD.findall(text) or text.split(), key=len, default="")
     return word.lower() if word.isascii() else word
 
 
 def _is_word(word: str) -> bool:
-    """Whether it can be looked for in a line whose digits are gone."""
+    """True if it can be searched in a line without digits."""
     plain = word.isalpha() and len(word) >= MIN_WORD
     return plain if word.isascii() else not any(map(str.isdigit, word))
 
@@ -223,7 +229,7 @@ def _holds(text: str, words: Words) -> bool:
 
 @dataclass(frozen=True)
 class _Stretch:
-    """A run that is still going on."""
+    """A run under construction."""
 
     left: bool
     texts: frozenset[str] = frozenset({""})
@@ -257,7 +263,7 @@ def _inner_of(code: Any, argument: Any) -> list[Any]:
 
 
 def _exact(code: Any, argument: Any) -> frozenset[str] | None:
-    """All texts that an element can match, where they are few."""
+    """All texts that an element can match, if they are few; else None."""
     if code is op.LITERAL:
         return frozenset({chr(argument)})
     if code is op.IN and len(argument) <= 3 and all(kind is op.LITERAL for kind, _ in argument):

@@ -22,7 +22,7 @@ REPEATS = tuple(
 
 
 def is_folded(argument: Any, *, folded: bool) -> bool:
-    """Whether a group ignores case: `argument` of the group, `folded` of what is around it."""
+    """True if a group ignores case: `argument` of the group, `folded` of what encloses it."""
     add, remove = argument[1], argument[2]
     return (folded or bool(add & re.IGNORECASE)) and not remove & re.IGNORECASE
 

@@ -1,4 +1,4 @@
-"""Whether a repeated part matches one text in several ways: its position automaton."""
+"""Detects repeated parts that match one text in several ways, by their position automaton."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_POSITIONS = 600
 
 @dataclass
 class Automaton:
-    """Positions of a part: what each can read, which may come first, last and next."""
+    """The positions of a part: what each can read, and which may be first, last and next."""
 
     reads: list[frozenset[int]]
     first: list[int] = field(default_factory=list)
@@ -28,14 +28,14 @@ class Automaton:
 
 
 class _Builder:
-    """Builds the automaton of one repeated part; an edge that arises twice is an ambiguity of its own."""
+    """Builds the automaton of one repeated part; an edge that appears twice is an ambiguity."""
 
     def __init__(self, *, folded: bool) -> None:
         self.reads: list[frozenset[int]] = []
         self.next: list[set[int]] = []
         self.twice: list[tuple[int, int]] = []
         self.empty_twice = False
-        """Several alternatives match no text at all."""
+        """True if several alternatives match the empty text."""
         self._folded = folded
 
     def sequence(self, tree: Any) -> Automaton:
@@ -66,7 +66,7 @@ class _Builder:
         return self._position(readable(code, argument, folded=self._folded), nullable=False)
 
     def _within(self, argument: Any) -> Automaton:
-        """A group, which may fold case by flags of its own: `(?i:a)`."""
+        """The automaton of a group, which may have its own case flags: `(?i:a)`."""
         before, self._folded = self._folded, is_folded(argument, folded=self._folded)
         try:
             return self.sequence(argument[3])
@@ -132,12 +132,12 @@ def check_repeats(tree: Any, *, folded: bool) -> None:
 
 
 def _is_one(body: Any) -> bool:
-    """Whether a body is one character, the usual case."""
+    """True if a body is one character, the usual case."""
     return len(body) == 1 and body[0][0] in (op.LITERAL, op.NOT_LITERAL, op.ANY, op.IN)
 
 
 def _is_ambiguous(builder: _Builder) -> bool:
-    """Whether two different ways lead from a position back to it over the same text."""
+    """True if two different paths lead from a position back to it over the same text."""
     reach = _reachable(builder.next)
     if builder.empty_twice or any(one in reach[other] for one, other in builder.twice):
         return True

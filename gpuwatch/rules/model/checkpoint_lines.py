@@ -1,4 +1,4 @@
-"""Rules of the lines that state that a checkpoint was written or begun: no findings, but facts."""
+"""Rules for lines that report a written or begun checkpoint: facts and no problems."""
 
 from __future__ import annotations
 

@@ -24,30 +24,30 @@ class Dialect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     id: str
     title: str
-    """Whose lines these are."""
+    """The framework that writes these lines."""
     match: tuple[str, ...]
-    """What reports them: any of these. Named groups are quantities."""
+    """Patterns, any of which identifies the dialect. Named groups are quantities."""
     examples: tuple[Example, ...]
     kind: Literal["progress"] = "progress"
     literals: tuple[str, ...] = ()
-    """Texts, one of which stands in every line; derived from `match` where left out."""
+    """Texts, one of which occurs in every line; derived from `match` if left out."""
     unless: tuple[str, ...] = ()
-    """Not where one of these is in the line."""
+    """A line that contains one of these does not match."""
     words: dict[str, str] = {}
-    """What stands before a number (or its rate, such as `tok/s`, behind it) -> the quantity, `-` for none."""
+    """The word before a number (or its rate, such as `tok/s`, after it) -> the quantity, `-` for none."""
     like: str = COMMON
-    """The dialect whose words hold too."""
+    """The dialect whose words apply too."""
     plain: bool = False
-    """Only the named groups are read."""
+    """True if only the named groups are read."""
     needs: tuple[str, ...] = ()
-    """Fields without which a line reports nothing."""
+    """Fields without which a line is ignored."""
     least: int = 1
-    """Fewer fields report nothing."""
+    """A line with fewer fields is ignored."""
     phases: Literal["ms", "s"] | None = None
-    """Every word with a number is a timer, in this unit."""
+    """If set, every word with a number is a timer, in this unit."""
     per_epoch: bool = False
-    """Steps begin anew with every epoch."""
+    """True if step numbers restart with every epoch."""
     fallback: bool = False
-    """Asked only where no other dialect fits."""
+    """True if it is tried only after all other dialects."""
     negatives: tuple[str, ...] = msgspec.field(default=(), name="not")
-    """Lines that must give nothing in this dialect."""
+    """Lines that must not match this dialect."""

@@ -1,4 +1,4 @@
-"""What is wrong with rule packs."""
+"""Errors of rule packs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from collections.abc import Sequence
 
 
 class RulesError(Exception):
-    """Packs that cannot be used; `problems` are whole lines: `pack.yaml:14:5: rule nccl.x: text`."""
+    """Raised for packs that cannot be used; `problems` are whole lines: `pack.yaml:14:5: rule nccl.x.
+
+    Text`.
+    """
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("\n".join(problems))

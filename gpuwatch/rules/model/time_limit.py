@@ -1,4 +1,4 @@
-"""Ends a scan that does not come to an end by itself, and states for which rule it was searching then."""
+"""Stops a scan that does not end by itself, and reports the rule that was searched."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from gpuwatch.agent.logs.scanning.scanner import Scanner
 
 T = TypeVar("T")
 EXCERPT_S = 2.0
-"""Of CPU time for a few lines; they take milliseconds."""
+"""CPU seconds for a few lines, which normally take milliseconds."""
 IN_RULE_SHARE = 0.25
-"""Of the CPU time allowed; a rule searched for less long than that is not what has no end."""
+"""Fraction of the allowed CPU time; a rule searched for less time is not the endless one."""
 ENDLESS = "did not come to an end on a line of {}"
 
 
 class EndlessError(Exception):
-    """It took more CPU time than it may; `rule` is the id of the rule that was searched for, else empty."""
+    """Raised if a scan took too much CPU time; `rule` is the id of the rule that was searched, else ""."""
 
     def __init__(self, rule: str) -> None:
         super().__init__(f"no end in searching for {rule}" if rule else "no end in scanning")
@@ -30,7 +30,7 @@ class EndlessError(Exception):
 
 
 class TimeLimit:
-    """Bounds the CPU time of what is done with one set of rules; without effect outside of a main thread."""
+    """Limits the CPU time of work with one set of rules; no effect outside of the main thread."""
 
     def __init__(self, ruleset: RuleSet) -> None:
         self._rule, self._entered_at, self._least_s = "", 0.0, 0.0
@@ -38,7 +38,7 @@ class TimeLimit:
 
     @contextmanager
     def of(self, seconds: float) -> Iterator[None]:
-        """Raise `EndlessError` when what is inside takes more CPU time; a search of `re` minds signals."""
+        """Raise `EndlessError` if the block takes more CPU time; signals interrupt a search of `re`."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -64,7 +64,7 @@ class TimeLimit:
 def scanned(
     ruleset: RuleSet, file: str, new: Callable[[], Scanner], scan: Callable[[Scanner], T], tries: int = 20
 ) -> T | None:
-    """What a scan of a few lines gives, without the rules that it hangs on; None where it hangs besides."""
+    """The result of scanning a few lines without the rules that hang; None if it still hangs."""
     try:
         with TimeLimit(ruleset).of(EXCERPT_S):
             return scan(new())

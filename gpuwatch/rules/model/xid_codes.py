@@ -1,4 +1,4 @@
-"""The Xid rules completed from the table of codes: their patterns, and the severities that differ by code."""
+"""Completes the Xid rules from the table of codes: their patterns, and the severities that differ by code."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpuwatch.rules.model.rule import Rule
 from gpuwatch.wire import Severity
 
 PLACEHOLDER = "XID_LINE"
-"""Stands in a pattern of `xid.yaml` for an Xid line with a code of the rule's own class."""
+"""The placeholder in a pattern of `xid.yaml` for an Xid line with a code of the rule's own class."""
 _HEAD = r"(?:\bXid \((?:PCI:)?(?P<bus_id>[^)\s]{0,40})[^)]{0,30}\)|NVRM: Xid|XidCriticalError: Xid)[:=] ?"
 _TAIL = r"\b(?:, pid='?(?P<pid>\d+))?(?:, name=(?P<process>[^,<]{1,64}))?"
 
@@ -30,7 +30,7 @@ def with_codes(rule: Rule) -> Rule:
 
 
 def _code_pattern(name: str) -> str:
-    """The codes of a class; of `gpu.xid.unknown` every code that no other class has."""
+    """The pattern of a class's codes; for `gpu.xid.unknown` every code without a class."""
     if name != UNKNOWN[0]:
         return f"(?P<xid>{_either(name)})"
     return rf"(?! |(?:{_either(*{entry[0] for entry in CATALOGUE.values()} - {name})})\b)(?P<xid>\d{{1,6}})"

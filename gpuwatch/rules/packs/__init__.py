@@ -1,1 +1,1 @@
-"""The built-in rule packs (YAML), one folder a subject; they are read in the order of their file names."""
+"""The built-in rule packs (YAML), one folder per subject; read in the order of their file names."""

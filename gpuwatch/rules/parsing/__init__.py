@@ -1,1 +1,1 @@
-"""Packs as people write them: shapes, checks, problems with their lines."""
+"""Parses packs: shapes, checks, problems with their lines."""

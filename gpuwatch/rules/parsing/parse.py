@@ -1,4 +1,4 @@
-"""Rule packs of users: every mistake reported with its place."""
+"""Parses users' rule packs; every mistake is reported with its position."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_BYTES = 4 << 20
 def parse_pack(
     text: str, source: str, known: AbstractSet[str] = frozenset({COMMON})
 ) -> list[tuple[Rule | Dialect, TextPosition]]:
-    """The rules of a pack's text, each with its place; `known` are ids of other packs.
+    """The rules in a pack's text, each with its position; `known` are ids of other packs.
 
     Raises:
         RulesError: with every problem, in the order of the text.
@@ -48,7 +48,7 @@ def parse_pack(
 def read_packs(
     files: Sequence[Path], known: AbstractSet[str] = frozenset({COMMON})
 ) -> tuple[dict[str, Rule | Dialect], dict[str, str]]:
-    """Rules by their ids, and the file that each is from; `known` are the ids of other packs.
+    """Rules by their ids, and the file of each; `known` are the ids of other packs.
 
     Raises:
         RulesError: with every problem of every pack.

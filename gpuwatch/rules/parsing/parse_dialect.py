@@ -1,4 +1,4 @@
-"""Dialects of users' packs: every mistake reported with its place."""
+"""Parses dialects in users' packs; every mistake is reported with its position."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpuwatch.rules.model.errors import NO_WORD
 
 
 def dialect_of(entry: ReadMapping, known: AbstractSet[str], problems: Problems) -> Dialect | None:
-    """The dialect of an entry; None where a key is missing, which has been noted; `known` are ids."""
+    """The dialect of an entry; None if a key is missing, which is reported; `known` are ids."""
     values = dict(entry.values)
     if any(name not in values for name in ("kind", "id", "title", "match", "examples")):
         return None

@@ -1,4 +1,4 @@
-"""What may stand in a rule pack, key by key: the table that the loader reads with."""
+"""The keys of a rule pack and their allowed values, for the loader."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 
 
 class PatternShape(Shape):
-    """A regular expression; what is wrong with it is reported with the column inside it."""
+    """A regular expression; problems are reported with the column inside it."""
 
     what = "a regular expression"
 
@@ -45,12 +45,12 @@ class PatternShape(Shape):
 
 
 class PackProblems(Problems):
-    """Problems of a pack; each names the rule that it is in."""
+    """Problems of a pack; each names its rule."""
 
     rule: str | None = None
 
     def add(self, place: TextPosition, text: str) -> None:
-        """Note a problem."""
+        """Add a problem."""
         super().add(place, text if self.rule is None else f"rule {escaped(self.rule)}: {text}")
 
 
@@ -73,12 +73,12 @@ class RuleOrDialect(Shape):
     what = "a rule"
 
     def read(self, node: yaml.Node, problems: Problems) -> ReadMapping | None:
-        """The entry of the one that it is."""
+        """The parsed entry, as a rule or dialect."""
         is_rule = not isinstance(node, yaml.MappingNode) or _stated(node, "kind") is None
         return (RULE if is_rule else DIALECT).read(node, problems)
 
     def schema(self) -> Schema:
-        """Either."""
+        """Either of the two schemas."""
         return {"anyOf": [RULE.schema(), DIALECT.schema()]}
 
 
@@ -91,12 +91,12 @@ class Passage(Text):
     """Text that may have several lines."""
 
     def refuse(self, node: yaml.Node, problems: Problems) -> None:
-        """State what is wrong with it; `key: value` without quotes is a mapping to YAML."""
+        """Report the problem; `key: value` without quotes is a YAML mapping."""
         hint = "; text with ': ' in it needs quotes" if isinstance(node, yaml.MappingNode) else ""
         problems.refuse(place(node), f"must be {self.what}, not {described(node)}{hint}")
 
     def fits(self, text: str) -> bool:
-        """Whether a text is taken."""
+        """True if a text is accepted."""
         return len(text.strip()) > 0 and len(text) <= self.limit
 
 

@@ -1,1 +1,1 @@
-"""`gpuwatch rules test`: how well packs do on labelled excerpts."""
+"""`gpuwatch rules test`: the accuracy of packs on labelled excerpts."""

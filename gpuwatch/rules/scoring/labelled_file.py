@@ -1,4 +1,4 @@
-"""A file of labelled lines: one JSON object a line, read once and within bounds."""
+"""A file of labelled lines: one JSON object per line, read once and with size limits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class LabelledFile:
-    """The text of a file; a pipe of the shell (`<(...)`), which can be read only once, is one, too."""
+    """The text of a file, which may be a pipe of the shell (`<(...)`) that can be read only once."""
 
     name: str
     text: str
@@ -45,7 +45,7 @@ class LabelledFile:
 
     @cached_property
     def is_progress(self) -> bool:
-        """Whether its first line is a labelled progress line (it has the key `expect`)."""
+        """True if its first line is a labelled progress line (it has the key `expect`)."""
         _, first = next(self.rows(), (0, ""))
         try:
             row: Any = json.loads(first)

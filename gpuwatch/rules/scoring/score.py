@@ -1,4 +1,4 @@
-"""How well packs do on labelled excerpts: detected, of the right class, false alarms."""
+"""The accuracy of packs on labelled excerpts: detected, correct class, false alarms."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from gpuwatch.rules.scoring.labelled_file import LabelledFile
 BENIGN = "benign"
 ALARMING = frozenset({"warning", "error", "critical"})
 ARRIVAL_TIME = 1_750_000_000.0
-"""When the lines of an excerpt arrive; only lines without a time of their own are reported so."""
+"""The arrival time of the lines of an excerpt (unix seconds); used only for lines without their own time."""
 
 
 @dataclass(frozen=True)
 class Excerpt:
-    """Some lines of a log, labelled by a person."""
+    """Some lines of a log, labelled by hand."""
 
     id: str
     label: str
@@ -34,7 +34,7 @@ class Excerpt:
 
 @dataclass(frozen=True)
 class ScoredExcerpt:
-    """What the rules made of one excerpt."""
+    """The result of the rules on one excerpt."""
 
     excerpt: Excerpt
     findings: tuple[dict[str, Any], ...]
@@ -44,7 +44,7 @@ class ScoredExcerpt:
 
 @dataclass
 class ClassScore:
-    """Of one class."""
+    """The result for one class."""
 
     positives: int = 0
     detected: int = 0
@@ -53,7 +53,7 @@ class ClassScore:
 
 @dataclass
 class Score:
-    """Of all excerpts."""
+    """The result for all excerpts."""
 
     positives: int = 0
     negatives: int = 0
@@ -64,7 +64,7 @@ class Score:
     judged: list[ScoredExcerpt] = field(default_factory=list)
 
     def facts(self) -> dict[str, Any]:
-        """As JSON reports it."""
+        """The data of the JSON output."""
         return {
             "positives": self.positives,
             "negatives": self.negatives,
@@ -112,7 +112,7 @@ def _excerpt(file: LabelledFile, number: int, line: str) -> Excerpt:
 
 
 def scan_excerpt(ruleset: RuleSet, lines: Sequence[str]) -> list[dict[str, Any]]:
-    """What an agent finds in a file with these lines and nothing else."""
+    """The findings of an agent in a file with only these lines."""
     data = "\n".join(lines).encode("utf-8", "replace") + b"\n"
 
     def new() -> Scanner:
@@ -128,11 +128,11 @@ def scan_excerpt(ruleset: RuleSet, lines: Sequence[str]) -> list[dict[str, Any]]
 
 
 def score(ruleset: RuleSet, excerpts: Iterable[Excerpt]) -> Score:
-    """Judge every excerpt.
+    """Score every excerpt.
 
-    One is detected if a finding of severity warning or higher lies in it (any finding where it is labelled
-    info), and class-correct if one of those is of its class. A benign one with a finding of severity
-    warning or higher is a false alarm.
+    It is detected if it has a finding of severity warning or higher (any finding if it is labelled info), and
+    class-correct if one of those has its class. A benign one with a finding of severity warning or higher is
+    a false alarm.
     """
     total = Score()
     for excerpt in excerpts:

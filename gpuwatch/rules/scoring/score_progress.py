@@ -1,4 +1,4 @@
-"""How well dialects do on labelled progress lines: which fields they find, and which they make up."""
+"""The accuracy of dialects on labelled progress lines: which fields they find, and which are wrong."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from gpuwatch.rules.scoring.score import ARRIVAL_TIME
 
 FIELDS = tuple(dict.fromkeys(name for name, _, _ in QUANTITIES.values()))
 EXACT = frozenset({"step", "total_steps", "skipped", "rank"})
-"""Counted, not measured."""
+"""Fields that are counts, compared exactly."""
 TOLERANCE = 1e-3
-"""Relative, of measured numbers: labels and lines round differently."""
+"""Relative tolerance for measured numbers: labels and lines round differently."""
 
 
 @dataclass(frozen=True)
 class Labelled:
-    """A line of a log, and what a person reads in it."""
+    """A line of a log with the correct values, labelled by hand."""
 
     id: str
     dialect: str
@@ -34,12 +34,12 @@ class Labelled:
     ignore: frozenset[str] = frozenset()
     """Fields that cannot be decided from the line alone."""
     absent: frozenset[str] = frozenset()
-    """Fields that must not be given, though the line seems to."""
+    """Fields that must not be found, although the line seems to have them."""
 
 
 @dataclass
 class FieldScore:
-    """Fields of some lines."""
+    """The result for the fields of some lines."""
 
     lines: int = 0
     expected: int = 0
@@ -48,16 +48,16 @@ class FieldScore:
 
     @property
     def recall(self) -> float | None:
-        """The share of the expected fields that were given with the right number."""
+        """Fraction of the expected fields that were found with the right number."""
         return self.right / self.expected if self.expected else None
 
     @property
     def precision(self) -> float | None:
-        """The share of the given fields that were expected, with this number."""
+        """Fraction of the found fields that were expected, with this number."""
         return self.right / self.given if self.given else None
 
     def facts(self) -> dict[str, Any]:
-        """As JSON reports it."""
+        """The data of the JSON output."""
         return {
             "lines": self.lines,
             "expected": self.expected,
@@ -70,15 +70,15 @@ class FieldScore:
 
 @dataclass
 class ProgressScore:
-    """Of all lines, and of each dialect."""
+    """The result for all lines, and for each dialect."""
 
     total: FieldScore = field(default_factory=FieldScore)
     dialects: dict[str, FieldScore] = field(default_factory=dict)
     failures: list[tuple[Labelled, dict[str, Any]]] = field(default_factory=list)
-    """Lines with a field missed, wrong or made up, and what was read."""
+    """Lines with a missing, wrong or additional field, and what was read."""
 
     def facts(self) -> dict[str, Any]:
-        """As JSON reports it."""
+        """The data of the JSON output."""
         dialects = {name: each.facts() for name, each in sorted(self.dialects.items())}
         return {**self.total.facts(), "dialects": dialects}
 
@@ -111,9 +111,9 @@ def _labelled(file: LabelledFile, number: int, text: str) -> Labelled:
 
 
 def read_line(ruleset: RuleSet, line: str) -> dict[str, Any]:
-    """The fields that an agent reads in a file with this line alone; `phases_s` where there are timers.
+    """The fields that an agent reads in a file with only this line; `phases_s` if there are timers.
 
-    Of two writers the one that comes first on the line counts.
+    Of two writers the first one on the line counts.
     """
 
     def new() -> Scanner:
@@ -137,7 +137,7 @@ def read_line(ruleset: RuleSet, line: str) -> dict[str, Any]:
 
 
 def score_progress(ruleset: RuleSet, lines: Iterable[Labelled]) -> ProgressScore:
-    """Judge every line: each field of `expect` counts once, and so does each one that was given."""
+    """Score every line: each field of `expect` counts once, and so does each found one."""
     score = ProgressScore()
     for line in lines:
         given = read_line(ruleset, line.line)
@@ -157,7 +157,7 @@ def score_progress(ruleset: RuleSet, lines: Iterable[Labelled]) -> ProgressScore
 
 
 def same(name: str, given: object, expected: object) -> bool:
-    """Whether two values of a field are the same number."""
+    """True if two values of a field are the same number."""
     try:
         one, other = float(str(given)), float(str(expected))
     except ValueError:

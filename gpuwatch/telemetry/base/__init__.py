@@ -1,1 +1,1 @@
-"""What every part of the library uses: the rank, log levels, files written whole, statistics."""
+"""Shared by all parts of the library: the rank, log levels, atomic file writes, statistics."""

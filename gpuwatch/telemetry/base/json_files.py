@@ -1,4 +1,4 @@
-"""JSON files written whole: a reader sees the old text or the new one, never half of it."""
+"""JSON files written atomically: a reader sees the old text or the new one, never half of it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_INTEGER = 10**300
 """A greater one has no float, and one of over 4,300 digits no text."""
 MAX_AMOUNT = 1e18
 MAX_TEXT = 2000
-"""Characters of a value that JSON has no form for."""
+"""Maximum characters of a value that JSON has no type for."""
 MAX_DEPTH = 20
 """Of collections in collections: a configuration may hold itself."""
 _NO_FOLLOW, _NO_WAIT = getattr(os, "O_NOFOLLOW", 0), getattr(os, "O_NONBLOCK", 0)  # not on Windows
@@ -37,7 +37,7 @@ def open_regular(path: str | os.PathLike[str], flags: int, mode: int = 0o600) ->
 
 
 def write_text_whole(path: Path, text: str) -> None:
-    """Replace a file; mode 0600.
+    """Replace a file atomically; mode 0600.
 
     Raises:
         OSError: it cannot be written; what was there stays.
@@ -88,7 +88,7 @@ def as_text(value: Any) -> str:
 
 
 def as_number(value: Any) -> float | None:
-    """A number, or the one number of a tensor or array; None of everything else."""
+    """A number, or the one number of a tensor or array; None for everything else."""
     if isinstance(value, (bool, str, bytes)) or value is None:
         return None
     try:
@@ -115,7 +115,7 @@ def as_amount(value: Any) -> float | None:
 
 
 def as_mapping(value: Any) -> dict[str, Any]:
-    """A mapping, or an object with `to_dict` or attributes, as a dict; empty of everything else."""
+    """A mapping, or an object with `to_dict` or attributes, as a dict; empty for everything else."""
     if isinstance(value, Mapping):
         return dict(value)
     to_dict = getattr(value, "to_dict", None)

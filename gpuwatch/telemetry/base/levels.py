@@ -21,7 +21,7 @@ MAX_DIGITS = 9
 
 
 def level_of(value: str | int) -> int:
-    """The level of a name, whatever its case, or of a number.
+    """The level of a name, in any case, or of a number.
 
     Raises:
         ValueError: there is no such level; the message names those there are.
@@ -35,7 +35,7 @@ def level_of(value: str | int) -> int:
 
 
 def variable_level(name: str, env: Mapping[str, str] | None = None) -> int | None:
-    """The level that a variable sets; None where it is not set or names none, which is logged."""
+    """The level in an environment variable; None if it is unset or invalid, which is logged."""
     value = (os.environ if env is None else env).get(name, "")
     if not value:
         return None
@@ -48,14 +48,14 @@ def variable_level(name: str, env: Mapping[str, str] | None = None) -> int | Non
 
 @dataclass(frozen=True)
 class LogLevels:
-    """The least level of a session's records: of the multi-GPU log, and of the two others."""
+    """The lowest level of a session's records: of the multi-GPU log, and of the two others."""
 
     training: int = logging.INFO
     multigpu: int = logging.INFO
 
     @classmethod
     def from_environment(cls, env: Mapping[str, str] | None = None) -> LogLevels:
-        """As `TRAINING_LOG_LEVEL` and `MULTIGPU_LOG_LEVEL` say; INFO without them."""
+        """Read `TRAINING_LOG_LEVEL` and `MULTIGPU_LOG_LEVEL`; INFO if unset."""
         training = variable_level(TRAINING_VARIABLE, env)
         multigpu = variable_level(MULTIGPU_VARIABLE, env)
         return cls(
@@ -63,6 +63,6 @@ class LogLevels:
         )
 
     def is_enabled(self, log: str, level: str) -> bool:
-        """Whether a record of this level name goes to this log."""
+        """True if a record of this level is written to this log."""
         least = self.multigpu if log == "multigpu" else self.training
         return level_of(level) >= least

@@ -1,4 +1,4 @@
-"""Which rank this process is: from torch.distributed once it runs, else from the launcher's variables.
+"""The rank of this process: from torch.distributed if initialised, else from the launcher's variables.
 
 torch is never imported here: a script that uses it has done so.
 """
@@ -14,7 +14,7 @@ from typing import Any
 RANK_VARIABLES = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")
 LOCAL_RANK_VARIABLES = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID")
 WORLD_SIZE_VARIABLES = ("WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
-"""torchrun's go first: under srun with one task a node, Slurm counts nodes."""
+"""torchrun's come first: under srun with one task per node, Slurm counts nodes."""
 
 MAX_DIGITS = 7
 """A greater rank or world size is a mistake, and no loop or sum is to meet it."""
@@ -39,7 +39,7 @@ class ProcessGroupFacts:
     rank: int
     world_size: int
     master: str | None
-    """Address and port of the rendezvous; None: the environment does not name it."""
+    """Address and port of the rendezvous; None: the environment does not contain it."""
 
 
 def loaded_torch() -> Any:
@@ -49,7 +49,7 @@ def loaded_torch() -> Any:
 
 
 def distributed() -> Any:
-    """torch.distributed with a default process group, else None."""
+    """torch.distributed if it has a default process group, else None."""
     dist = getattr(loaded_torch(), "distributed", None)
     if dist is None or not dist.is_available() or not dist.is_initialized():
         return None
@@ -76,7 +76,7 @@ def whole(text: str) -> int | None:
 
 
 def identify(env: Mapping[str, str] | None = None) -> RankFacts:
-    """The rank of this process; 0 of 1 where neither torch nor a launcher names one."""
+    """The rank of this process; rank 0 of 1 if neither torch nor a launcher names one."""
     env = os.environ if env is None else env
     dist = distributed()
     rank = dist.get_rank() if dist else _number(env, RANK_VARIABLES, 0)
@@ -97,9 +97,9 @@ def process_group(env: Mapping[str, str] | None = None) -> ProcessGroupFacts | N
 
 
 def all_gather(value: Any) -> list[Any]:
-    """The value of every rank, by rank; a list of one without a process group.
+    """The values of all ranks, by rank; a list of one without a process group.
 
-    A collective: all ranks call it, or none.
+    This is a collective: all ranks must call it.
     """
     dist = distributed()
     if dist is None or dist.get_world_size() == 1:
@@ -119,11 +119,11 @@ STATED_VARIABLES = frozenset((
     "TRAINING_LOG_LEVEL",
     "MULTIGPU_LOG_LEVEL",
 ))  # fmt: skip
-"""Variables that logs and summaries state; all others stay in the process."""
+"""Variables that logs and summaries contain; all others are left out."""
 
 
 def stated_environment(env: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The variables that steer a training, sorted; by an allow-list."""
+    """The variables that control a training, sorted; by an allow-list."""
     env = os.environ if env is None else env
     return {
         name: env[name]

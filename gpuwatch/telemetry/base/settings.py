@@ -10,7 +10,7 @@ LIBRARY_VERSION = "0.2.0"
 """That of gpuwatch; the wheel of the library alone takes it from here."""
 STRATEGIES = ("steps", "epoch", "no")
 SECTIONS = ("training", "telemetry", "profiler")
-"""Of a configuration file, whose keys are looked for below them, too."""
+"""Sections of a configuration file in which settings are also searched."""
 
 
 @dataclass
@@ -22,7 +22,7 @@ class TelemetrySettings:
     """
 
     logging_steps: int | None = None
-    """As `log_interval_steps`, and goes before it."""
+    """Same as `log_interval_steps`, and takes precedence over it."""
     logging_strategy: str = "steps"
     """`steps`; `epoch`: at the end of an epoch; `no`."""
     logging_first_step: bool = False
@@ -34,18 +34,18 @@ class TelemetrySettings:
     """Seconds between two readings of the GPUs; 0: none."""
     detailed_communication_logs: bool = True
     include_performance_metrics: bool = False
-    """Add throughput and MFU to the metrics of callbacks."""
+    """True to add throughput and MFU to the metrics of callbacks."""
     include_timer_metrics: bool = False
-    """Add the timers to the metrics of callbacks: `rank000_steps_mean`."""
+    """True to add the timers to the metrics of callbacks: `rank000_steps_mean`."""
     log_model_summary: bool = False
     collect_telemetry_for_all_ranks: bool = False
     track_gpu_temperature: bool = False
     world_process_zero_only: bool | None = None
-    """Collect on rank 0 only; by default the opposite of `collect_telemetry_for_all_ranks`."""
+    """True to collect on rank 0 only; by default the opposite of `collect_telemetry_for_all_ranks`."""
     skip_first_steps: int = 1
-    """First steps left out of the timers of callbacks: they compile and warm up."""
+    """Number of first steps left out of the timers of callbacks: they compile and warm up."""
     output_dir: str | None = None
-    """Where the `telemetry_callback_*` files go; None: nowhere."""
+    """The folder of the `telemetry_callback_*` files; None: they are not written."""
     run_name: str | None = None
     enable_wandb: bool = False
     enable_tensorboard: bool = False
@@ -66,7 +66,7 @@ class TelemetrySettings:
 
     @classmethod
     def from_mapping(cls, configuration: Mapping[str, Any]) -> TelemetrySettings:
-        """Take the known names out of a training configuration and its sections."""
+        """Read the known names from a training configuration and its sections."""
         names = {field.name for field in fields(cls)}
         found: dict[str, Any] = {name: configuration[name] for name in names & set(configuration)}
         for section in SECTIONS:
@@ -77,18 +77,18 @@ class TelemetrySettings:
 
     @property
     def interval(self) -> int:
-        """Steps between two logged ones."""
+        """Number of steps from one logged step to the next."""
         return self.logging_steps or self.log_interval_steps
 
     @property
     def is_rank_0_only(self) -> bool:
-        """Whether other ranks collect nothing."""
+        """True if other ranks collect nothing."""
         if self.world_process_zero_only is not None:
             return self.world_process_zero_only
         return not self.collect_telemetry_for_all_ranks
 
     def is_logged(self, step: int) -> bool:
-        """Whether a step is logged by its number."""
+        """True if a step with this number is logged."""
         if self.logging_strategy != "steps":
             return False
         return step % self.interval == 0 or (step == 1 and self.logging_first_step)

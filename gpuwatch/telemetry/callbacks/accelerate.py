@@ -16,7 +16,7 @@ STEP_VALUES: Mapping[str, str] = {
     "learning_rate": "learning_rate", "train/learning_rate": "learning_rate", "grad_norm": "grad_norm",
     "samples": "samples", "tokens": "tokens", "epoch": "epoch",
 }  # fmt: skip
-"""Names in `accelerator.log(...)` that a step has; others are of an evaluation."""
+"""Names in `accelerator.log(...)` that belong to a training step; others belong to an evaluation."""
 
 
 class AccelerateTelemetry(GeneralTracker):  # type: ignore[misc]
@@ -38,13 +38,13 @@ class AccelerateTelemetry(GeneralTracker):  # type: ignore[misc]
         logs_dir: str | None = "logs",
         **facts: Any,
     ) -> None:
-        """Make a tracker.
+        """Create a tracker.
 
         Args:
             settings: What is collected.
-            output_dir: Where the `telemetry_callback_*` files go.
-            logs_dir: Where session folders are made; None: none.
-            facts: The fields of `RunFacts`: `total_steps`, `model_name`, ...
+            output_dir: The folder of the `telemetry_callback_*` files.
+            logs_dir: Where session folders are created; None: none.
+            **facts: The fields of `RunFacts`: `total_steps`, `model_name`, ...
         """
         super().__init__()
         self._telemetry = TelemetryTracker(settings, output_dir=output_dir, logs_dir=logs_dir)
@@ -60,7 +60,7 @@ class AccelerateTelemetry(GeneralTracker):  # type: ignore[misc]
         self._telemetry.start(**self._facts)
 
     def store_init_configuration(self, values: dict[str, Any]) -> None:
-        """Keep the configuration."""
+        """Store the configuration."""
         self._telemetry.recorder.update({"configuration": values})
 
     def log(self, values: dict[str, Any], step: int | None = None, **kwargs: Any) -> None:

@@ -14,7 +14,7 @@ from ..tracker.tracker import TelemetryTracker
 
 
 class TelemetryCallback(TrainerCallback):  # type: ignore[misc]
-    """Times steps, micro-steps and epochs, and keeps the training in a session folder.
+    """Times steps, micro-steps and epochs, and records the training in a session folder.
 
     `trainer.add_callback(TelemetryCallback())` is enough; `add_telemetry(trainer)` puts it before the
     reporters of the Trainer, so that TensorBoard and W&B get its metrics, too.
@@ -28,13 +28,13 @@ class TelemetryCallback(TrainerCallback):  # type: ignore[misc]
         logs_dir: str | None = "logs",
         **options: Any,
     ) -> None:
-        """Make a callback.
+        """Create a callback.
 
         Args:
             settings: What is collected.
-            output_dir: Where the `telemetry_callback_*` files go.
-            logs_dir: Where session folders are made; None: none.
-            options: Fields of `TelemetrySettings`, in its place: `track_gpu_temperature=True`.
+            output_dir: The folder of the `telemetry_callback_*` files.
+            logs_dir: Where session folders are created; None: none.
+            **options: Fields of `TelemetrySettings`, instead of `settings`: `track_gpu_temperature=True`.
         """
         chosen = settings or TelemetrySettings(**options)
         chosen.logging_strategy = "no"  # the Trainer says when a step is logged
@@ -64,12 +64,12 @@ class TelemetryCallback(TrainerCallback):  # type: ignore[misc]
         self._mark = time.perf_counter()
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Time an epoch."""
+        """Start the timer of an epoch."""
         self._epoch = self.tracker.timer("epochs")
         self._epoch.__enter__()
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """End the time of an epoch."""
+        """Stop the timer of an epoch."""
         if self._epoch is not None:
             self._epoch.__exit__(None, None, None)
             self._epoch = None
@@ -93,7 +93,7 @@ class TelemetryCallback(TrainerCallback):  # type: ignore[misc]
     def on_log(
         self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any
     ) -> None:
-        """Log the newest step with what the Trainer tells of it, and add to its metrics."""
+        """Log the newest step with the Trainer's values, and add to its metrics."""
         if logs is None or "loss" not in logs:
             return
         line = self.tracker.log_step(
@@ -107,17 +107,17 @@ class TelemetryCallback(TrainerCallback):  # type: ignore[misc]
     def on_evaluate(
         self, args: Any, state: Any, control: Any, metrics: Mapping[str, Any] | None = None, **kwargs: Any
     ) -> None:
-        """Log the results, and leave the evaluation out of the step time."""
+        """Log the results, and exclude the evaluation from the step time."""
         self._leave_out("evaluation")
         if metrics:
             self.tracker.evaluation(metrics, state.global_step)
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Leave the checkpoint out of the step time."""
+        """Exclude the checkpoint from the step time."""
         self._leave_out("checkpoint")
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """End the session; with `collect_telemetry_for_all_ranks` the ranks gather here."""
+        """End the session; with `collect_telemetry_for_all_ranks` the ranks gather their summaries here."""
         self.tracker.finish()
 
     def _leave_out(self, name: str) -> None:
@@ -145,7 +145,7 @@ class TelemetryCallback(TrainerCallback):  # type: ignore[misc]
 def add_telemetry(
     trainer: Any, callback: TelemetryCallback | None = None, **options: Any
 ) -> TelemetryCallback:
-    """Put a callback before all others of a Trainer: its reporters see the metrics that it adds."""
+    """Add a callback before all others of a Trainer, so that its reporters see the added metrics."""
     callback = callback or TelemetryCallback(**options)
     trainer.callback_handler.callbacks.insert(0, callback)
     return callback

@@ -1,4 +1,4 @@
-"""`LightningTelemetry`: a callback of PyTorch Lightning, by either name of its package."""
+"""`LightningTelemetry`: a callback of PyTorch Lightning, for both names of its package."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ except ImportError:  # the older package of the same library
 
 
 class LightningTelemetry(Callback):  # type: ignore[misc]
-    """`Trainer(callbacks=[LightningTelemetry()])`; the loss is that which `training_step` returns."""
+    """`Trainer(callbacks=[LightningTelemetry()])`; the loss is the one that `training_step` returns."""
 
     def __init__(
         self,
@@ -28,14 +28,14 @@ class LightningTelemetry(Callback):  # type: ignore[misc]
         batch_size: int | None = None,
         **options: Any,
     ) -> None:
-        """Make a callback.
+        """Create a callback.
 
         Args:
             settings: What is collected.
-            output_dir: Where the `telemetry_callback_*` files go.
-            logs_dir: Where session folders are made; None: none.
+            output_dir: The folder of the `telemetry_callback_*` files.
+            logs_dir: Where session folders are created; None: none.
             batch_size: Samples of one batch of this rank, for the throughput.
-            options: Fields of `TelemetrySettings`, in its place.
+            **options: Fields of `TelemetrySettings`, instead of `settings`.
         """
         super().__init__()
         self.tracker = TelemetryTracker(
@@ -61,12 +61,12 @@ class LightningTelemetry(Callback):  # type: ignore[misc]
         self._step = trainer.global_step
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
-        """Time an epoch."""
+        """Start the timer of an epoch."""
         self._epoch = self.tracker.timer("epochs")
         self._epoch.__enter__()
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
-        """End the time of an epoch."""
+        """Stop the timer of an epoch."""
         if self._epoch is not None:
             self._epoch.__exit__(None, None, None)
             self._epoch = None
@@ -74,7 +74,7 @@ class LightningTelemetry(Callback):  # type: ignore[misc]
     def on_train_batch_end(
         self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """End a micro-step, and a step where the optimizer has stepped."""
+        """End a micro-step, and a step if the optimizer has stepped."""
         self.tracker.microstep()
         self._batches += 1
         if trainer.global_step == self._step:
@@ -92,7 +92,7 @@ class LightningTelemetry(Callback):  # type: ignore[misc]
         )
 
     def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
-        """Begin what is no part of a step."""
+        """Start the time that is excluded from the step."""
         self._pause_began = time.perf_counter()
 
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:

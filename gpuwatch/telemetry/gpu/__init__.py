@@ -1,1 +1,1 @@
-"""GPUs as the driver sees them: NVML through ctypes, the GPUs of this rank, a thread that reads them."""
+"""GPU readings from the driver: NVML through ctypes, the GPUs of this rank, a sampling thread."""

@@ -1,4 +1,4 @@
-"""NVML through ctypes: what a rank reads of its GPUs without any package. What the driver refuses is None."""
+"""NVML through ctypes: reads a rank's GPUs without any package. What the driver refuses is None."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _Memory(ctypes.Structure):
 
 
 class _MemoryV2(ctypes.Structure):
-    """Counts what the driver keeps for itself apart from what is used."""
+    """The memory struct that lists the driver's own reserve separately from the used memory."""
 
     _fields_ = (
         ("version", ctypes.c_uint),
@@ -50,7 +50,7 @@ class NvmlLibrary:
         return self._handle("nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(index))
 
     def count(self) -> int:
-        """GPUs that the driver lists."""
+        """Number of GPUs that the driver lists."""
         number = ctypes.c_uint()
         return number.value if self._call("nvmlDeviceGetCount_v2", ctypes.byref(number)) else 0
 
@@ -69,7 +69,10 @@ class NvmlLibrary:
         }
 
     def reading(self, handle: Any) -> dict[str, float | None]:
-        """What changes: utilization (%), memory (bytes and %), temperature (C), power (W), energy (J)."""
+        """The changing values.
+
+        Utilization (%), memory (bytes and %), temperature (C), power (W), energy (J).
+        """
         load, celsius = _Utilization(), ctypes.c_uint()
         has_load = self._call("nvmlDeviceGetUtilizationRates", handle, ctypes.byref(load))
         used, total = self._memory(handle)
@@ -87,7 +90,7 @@ class NvmlLibrary:
         }
 
     def _memory(self, handle: Any) -> tuple[int | None, int | None]:
-        """Bytes used and in total; drivers before 510 count their own reserve as used."""
+        """Bytes used and in total; drivers before 510 include their own reserve in the used bytes."""
         newer, older = _MemoryV2(version=_MEMORY_V2), _Memory()
         if self._call("nvmlDeviceGetMemoryInfo_v2", handle, ctypes.byref(newer)) and newer.total:
             return int(newer.used), int(newer.total)
@@ -121,7 +124,7 @@ _opened: list[NvmlLibrary | None] = []
 
 
 def open_nvml() -> NvmlLibrary | None:
-    """The driver's library, opened once a process; None where there is none or it refuses."""
+    """The driver's library, opened once per process; None if it is missing or refuses."""
     with _LOCK:
         if not _opened:
             _opened.append(_open())

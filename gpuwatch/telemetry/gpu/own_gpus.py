@@ -1,4 +1,4 @@
-"""The GPUs of this rank, and what is read of them; a thread reads them while the training runs."""
+"""The GPUs of this rank and their readings; a thread reads them while the training runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class OwnGpu:
     """`index` (the driver's), `uuid`, `name`."""
 
     def reading(self) -> dict[str, Any]:
-        """Identity and values of now."""
+        """The identity and the current values."""
         return {**self.identity, **self.library.reading(self.handle)}
 
 
@@ -46,7 +46,7 @@ _own_index: dict[RankFacts, int | None] = {}
 
 
 def own_gpu_index(facts: RankFacts) -> int | None:
-    """The driver's index of this rank's GPU, asked once."""
+    """The driver's index of this rank's GPU, determined once."""
     if facts not in _own_index:
         gpu = own_gpu(facts)
         _own_index[facts] = None if gpu is None else gpu.identity.get("index")
@@ -54,9 +54,9 @@ def own_gpu_index(facts: RankFacts) -> int | None:
 
 
 def watched_gpus(facts: RankFacts, env: Mapping[str, str] | None = None) -> list[OwnGpu]:
-    """The GPUs that this rank reads: its own, and as local rank 0 those of all ranks of its node.
+    """The GPUs that this rank reads: its own, and on local rank 0 those of all ranks of its node.
 
-    Where each rank sees its own alone (Slurm, one CUDA_VISIBLE_DEVICES each), local rank 0 sees no others.
+    If each rank sees only its own (Slurm, one CUDA_VISIBLE_DEVICES each), local rank 0 sees no others.
     """
     env = os.environ if env is None else env
     own = own_gpu(facts, env)
@@ -78,7 +78,7 @@ def _visible(library: NvmlLibrary, env: Mapping[str, str]) -> list[str]:
 
 
 def _handle_of_place(library: NvmlLibrary, place: int, env: Mapping[str, str]) -> Any:
-    """The GPU at a place of CUDA_VISIBLE_DEVICES; of a single visible one each rank's is that."""
+    """The GPU at an index of CUDA_VISIBLE_DEVICES; if only one is visible, that one."""
     visible = _visible(library, env)
     if not visible:
         return None
@@ -88,7 +88,7 @@ def _handle_of_place(library: NvmlLibrary, place: int, env: Mapping[str, str]) -
 
 
 def _handle_of_torch(library: NvmlLibrary, torch: Any) -> Any:
-    """The device that torch uses now, by the UUID that torch states (2.3 and later)."""
+    """The device that torch uses now, by the UUID that torch reports (2.3 and later)."""
     if torch is None or not torch.cuda.is_initialized():
         return None
     uuid = getattr(torch.cuda.get_device_properties(torch.cuda.current_device()), "uuid", None)
@@ -96,7 +96,7 @@ def _handle_of_torch(library: NvmlLibrary, torch: Any) -> Any:
 
 
 class GpuSampler:
-    """Reads GPUs at an interval in a thread of its own: a driver that hangs never delays the training."""
+    """Reads GPUs at an interval in a separate thread: a driver that hangs never delays the training."""
 
     def __init__(
         self, gpus: Sequence[OwnGpu], interval_s: float, take: Callable[[dict[str, Any]], None]
@@ -114,7 +114,7 @@ class GpuSampler:
             self._thread.start()
 
     def stop(self) -> None:
-        """Read no more; a thread that hangs in the driver is left behind."""
+        """Stop reading; a thread that hangs in the driver is abandoned."""
         self._ended.set()
 
     def _run(self) -> None:

@@ -1,1 +1,1 @@
-"""Log files of ranks: one a rank, rotated, with the facts of the rank at its start."""
+"""Log files of ranks: one per rank, rotated, with a header about the rank."""

@@ -1,4 +1,4 @@
-"""`setup_rank_logging`: a log file for this rank, the console for rank 0, the facts of the rank."""
+"""`setup_rank_logging`: a log file for this rank, the console for rank 0, and a header about the rank."""
 
 from __future__ import annotations
 
@@ -32,26 +32,26 @@ DEPENDENCIES = (
     "accelerate", "datasets", "deepspeed", "filelock", "fsspec", "huggingface_hub", "lightning", "peft",
     "pytorch_lightning", "tokenizers", "torch", "transformers", "trl", "urllib3", "wandb",
 )  # fmt: skip
-"""Loggers whose records go to the rank's file from `dep_log_level` on."""
+"""Loggers whose records from `dep_log_level` on are written to the rank's file."""
 MULTIGPU_CHILD = "multigpu"
 """The child logger of process groups and communication; `MULTIGPU_LOG_LEVEL` is its level."""
 
 
 class RankFilter(logging.Filter):
-    """Give each record the rank that the format names."""
+    """Adds the rank to each record for the format."""
 
     def __init__(self, rank: int) -> None:
         super().__init__()
         self.rank = rank
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Pass every record."""
+        """Set the rank, and accept every record."""
         record.rank = self.rank
         return True
 
 
 class RankFileHandler(RotatingFileHandler):
-    """A rotated file that holds its lock, so that a second process of the same rank takes another one."""
+    """A rotated file with a lock, so that a second process of the same rank uses another file."""
 
     def _open(self) -> IO[str]:  # type: ignore[override]
         append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
@@ -77,18 +77,18 @@ def setup_rank_logging(
     backups: int = BACKUPS,
     env: Mapping[str, str] | None = None,
 ) -> logging.Logger:
-    """The logger `rank_N`, with a file of its own and, on rank 0, the console.
+    """Set up the logger `rank_N`, with a file of its own and, on rank 0, the console.
 
-    The file takes DEBUG and above, the console INFO and above; `TRAINING_LOG_LEVEL` or `log_level` sets both,
-    `MULTIGPU_LOG_LEVEL` the level of the child logger `multigpu`. A second call replaces the first.
+    The file receives DEBUG and above, the console INFO and above; `TRAINING_LOG_LEVEL` or `log_level` sets
+    both, `MULTIGPU_LOG_LEVEL` the level of the child logger `multigpu`. A second call replaces the first.
 
     Args:
         log_dir: Where `rank_N.log` is; by default the folder of `gpuwatch run`, else `logs`.
-        log_level: Where the variable is not set.
+        log_level: Used if the variable is not set.
         dep_log_level: Of transformers, tokenizers, torch and other dependencies; `warning` by default.
-        settings: Both levels, where they are not given by themselves.
+        settings: Both levels, if they are not given separately.
         max_bytes: Of one file, before it becomes `rank_N.log.1`.
-        backups: Older files that are kept.
+        backups: Number of older files that are kept.
         env: The environment; that of the process by default.
 
     Raises:
@@ -134,7 +134,7 @@ setup_distributed_logging = setup_rank_logging
 
 
 def init_process_group(logger: logging.Logger, *arguments: Any, **options: Any) -> None:
-    """`torch.distributed.init_process_group`, which logs the group, or that its initialization failed.
+    """Call `torch.distributed.init_process_group`, and log the group, or that its initialization failed.
 
     Raises:
         Exception: as torch raises it.
@@ -188,7 +188,7 @@ def _file_handler(folder: Path, facts: RankFacts, max_bytes: int, backups: int) 
 
 
 def _release(logger: logging.Logger) -> None:
-    """Take the handlers of an earlier call away, also from the dependencies."""
+    """Remove the handlers of an earlier call, also from the dependencies' loggers."""
     for handler in [each for each in logger.handlers if any(isinstance(f, RankFilter) for f in each.filters)]:
         for each in (logger, *map(logging.getLogger, DEPENDENCIES)):
             each.removeHandler(handler)

@@ -1,1 +1,1 @@
-"""What is measured in a rank: distributions of numbers, timers on the host and on the GPU."""
+"""Measurements of a rank: distributions of numbers, timers on the host and on the GPU."""

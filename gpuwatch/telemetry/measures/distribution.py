@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping, Sequence
 
 RESERVOIR_SIZE = 1024
-"""Numbers kept for the median and the percentiles: exact up to so many, else of a uniform sample of all."""
+"""Numbers kept for the median and the percentiles: exact up to this number, else from a uniform sample."""
 
 
 class Distribution:
@@ -30,7 +30,7 @@ class Distribution:
         self._lock = threading.Lock()
 
     def add(self, value: float) -> None:
-        """Take a number in."""
+        """Add a number."""
         with self._lock:
             self.count += 1
             self.total += value
@@ -50,18 +50,18 @@ class Distribution:
 
     @property
     def mean(self) -> float | None:
-        """None: nothing was added."""
+        """The mean; None without numbers."""
         return self._mean if self.count else None
 
     @property
     def std_dev(self) -> float | None:
-        """Of a sample (n - 1); 0 for one number, None for none."""
+        """The sample standard deviation (n - 1); 0 for one number, None without numbers."""
         if not self.count:
             return None
         return math.sqrt(max(self._squares, 0.0) / (self.count - 1)) if self.count > 1 else 0.0
 
     def percentile(self, share: float) -> float | None:
-        """The number below which this share (0 to 1) lies, interpolated; None: nothing was added."""
+        """The number below which this fraction (0 to 1) lies, interpolated; None without numbers."""
         with self._lock:
             return percentile(sorted(self._sample), share)
 
@@ -75,7 +75,7 @@ class Distribution:
 
 
 def percentile(ordered: Sequence[float], share: float) -> float | None:
-    """Of sorted numbers, interpolated between neighbours."""
+    """A percentile of sorted numbers, interpolated between neighbours."""
     if not ordered:
         return None
     place = share * (len(ordered) - 1)
@@ -85,7 +85,7 @@ def percentile(ordered: Sequence[float], share: float) -> float | None:
 
 
 def statistics_over_ranks(values: Mapping[int, float]) -> dict[str, float]:
-    """Of one number a rank: its statistics, and `min_index`, `max_index`: the ranks of the extremes."""
+    """Statistics of one number per rank; `min_index` and `max_index` are the ranks of the extremes."""
     numbers = Distribution(len(values) or 1)
     for value in values.values():
         numbers.add(value)

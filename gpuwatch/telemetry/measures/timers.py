@@ -1,4 +1,4 @@
-"""Timers by name: of the host's clock, and of the GPU's own events where there is one."""
+"""Timers by name: on the host's clock, or on GPU events if the script uses a GPU."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .distribution import Distribution
 
 _LOG = logging.getLogger("gpuwatch.telemetry")
 MAX_PENDING_EVENTS = 512
-"""Pairs of events that the GPU has not reached; for more the oldest is waited for."""
+"""Maximum pairs of events that the GPU has not reached; beyond it the oldest is waited for."""
 
 
 class Timer(ContextDecorator):
-    """Times a block, or each call of a function, on the host; also when it raises."""
+    """Times a block, or each call of a function, on the host; also if it raises."""
 
     __slots__ = ("_add", "_start")
 
@@ -39,7 +39,7 @@ class Timer(ContextDecorator):
 
 
 class NoTimer(ContextDecorator):
-    """Stands in on a rank that collects nothing."""
+    """A no-op timer for a rank that collects nothing."""
 
     def __enter__(self) -> NoTimer:
         return self
@@ -71,7 +71,7 @@ class DeviceTimer(ContextDecorator):
 
 
 class DeviceEvents:
-    """Pairs of timing events whose time is read once the GPU has passed them."""
+    """Pairs of timing events whose time is read after the GPU has passed them."""
 
     def __init__(self, new_event: Callable[[], Any], max_pending: int = MAX_PENDING_EVENTS) -> None:
         self._new_event = new_event
@@ -80,18 +80,21 @@ class DeviceEvents:
         self._max_pending = max_pending
 
     def mark(self) -> Any:
-        """An event recorded on the current stream."""
+        """Record an event on the current stream."""
         event = self._free.pop() if self._free else self._new_event()
         event.record()
         return event
 
     def pair(self, start: Any, end: Any, take: Callable[[float], object]) -> None:
-        """Give `take` the seconds between two events later, and read what is due now."""
+        """Register two events, whose difference in seconds is passed to `take` later.
+
+        Read the pairs that are ready.
+        """
         self._pending.append((start, end, take))
         self.drain(wait=len(self._pending) > self._max_pending, most=2)
 
     def drain(self, *, wait: bool = False, most: int | None = None) -> None:
-        """Read the pairs that the GPU has passed; `wait` for the oldest, or for all where `most` is None."""
+        """Read the pairs that the GPU has passed; `wait` for the oldest, or for all if `most` is None."""
         while self._pending and (most is None or most > 0):
             start, end, take = self._pending[0]
             try:
@@ -121,14 +124,14 @@ class Timers:
         self._events: DeviceEvents | None = None
 
     def timer(self, name: str) -> Timer:
-        """Time a block on the host."""
+        """A timer for a block on the host."""
         numbers = self.host.get(name)
         if numbers is None:
             numbers = self.host.setdefault(name, Distribution())
         return Timer(numbers.add)
 
     def device_timer(self, name: str) -> Timer | DeviceTimer:
-        """Time a block on the GPU; on the host where the script has none."""
+        """A timer for a block on the GPU; on the host if the script uses none."""
         if self._events is None:
             new_event = self._new_event or device_event()
             if new_event is None:
@@ -140,26 +143,26 @@ class Timers:
         return DeviceTimer(self._events, numbers)
 
     def add(self, name: str, seconds: float) -> None:
-        """Take in a time that was measured elsewhere."""
+        """Add a time that was measured elsewhere."""
         numbers = self.host.get(name)
         if numbers is None:
             numbers = self.host.setdefault(name, Distribution())
         numbers.add(seconds)
 
     def clear(self) -> None:
-        """Forget all times, for example those of warm-up steps."""
+        """Drop all times, for example those of warm-up steps."""
         self.settle()
         self.host.clear()
         self.device.clear()
 
     def settle(self) -> None:
-        """Wait for the GPU times that are still open."""
+        """Wait for the pending GPU times."""
         if self._events is not None:
             self._events.drain(wait=True)
 
 
 def device_event() -> Callable[[], Any] | None:
-    """What makes a timing event of the script's GPU (CUDA, ROCm, MPS); None: it has none."""
+    """The function that creates a timing event of the script's GPU (CUDA, ROCm, MPS); None without one."""
     torch = loaded_torch()
     if torch is None:
         return None

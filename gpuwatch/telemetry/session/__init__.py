@@ -1,1 +1,1 @@
-"""The session folder of a run: its five files, what other ranks add, and how both become one summary."""
+"""The session folder of a run: its five files, the parts of other ranks, and their merge into one summary."""

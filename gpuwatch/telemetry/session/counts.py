@@ -1,4 +1,4 @@
-"""What a rank counts for the summary: communication, warnings by class, readings of GPUs. Thread-safe."""
+"""A rank's counts for the summary: communication, warnings by class, readings of GPUs. Thread-safe."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ..base.masks import mask_text
 from ..measures.distribution import Distribution
 
 MAX_EXAMPLE = 500
-"""Characters of an example."""
+"""Maximum characters of an example."""
 MAX_OPERATIONS = 200
 SEVERITIES: Mapping[str, str] = {
     "num.nan_loss": "error", "num.nan_grad": "error", "ranks.params_differ": "error", "comm.timeout": "error",
     "ranks.grads_differ": "error", "comm.init_failed": "critical",
 }  # fmt: skip
-"""Of the library's classes of warnings; the others are warnings."""
+"""Severity of the library's classes of warnings; unlisted ones are warnings."""
 
 
 class CommunicationCounts:
@@ -30,7 +30,7 @@ class CommunicationCounts:
     def add(
         self, operation: str, size_bytes: float | None = None, duration_s: float | None = None, count: int = 1
     ) -> None:
-        """Take operations in; beyond so many names they count as `other`."""
+        """Add operations; new names beyond the limit count as `other`."""
         with self._lock:
             if operation not in self._found and len(self._found) >= MAX_OPERATIONS:
                 operation = "other"
@@ -42,7 +42,7 @@ class CommunicationCounts:
                 sums[2] = (sums[2] or 0.0) + duration_s
 
     def seconds(self) -> float:
-        """The time of all operations so far, as far as it is known."""
+        """The known time of all operations so far."""
         with self._lock:
             return float(sum(sums[2] or 0.0 for sums in self._found.values()))
 
@@ -78,7 +78,7 @@ class WarningCounts:
         self._found: dict[str, dict[str, Any]] = {}
 
     def add(self, name: str, text: str) -> bool:
-        """Take a warning in; whether it is the first of its class."""
+        """Add a warning; return True if it is the first of its class."""
         now = self._wall()
         with self._lock:
             if name in self._found:
@@ -115,10 +115,10 @@ class GpuCounts:
         self._recent: dict[Any, Distribution] = {}
         self._energy: dict[Any, tuple[float, float]] = {}
         self.newest: dict[Any, Mapping[str, Any]] = {}
-        """The newest reading by UUID, or by index where the driver states none."""
+        """The newest reading by UUID, or by index if the driver reports no UUID."""
 
     def add(self, reading: Mapping[str, Any]) -> None:
-        """Take a reading in; see `NvmlLibrary.reading` for its keys."""
+        """Add a reading; see `NvmlLibrary.reading` for its keys."""
         key = reading.get("uuid") or reading.get("index")
         with self._lock:
             self.newest[key] = reading

@@ -1,4 +1,4 @@
-"""What a session's summary keeps of its surroundings: packages, system, the command."""
+"""The environment in a session's summary: packages, system, the command."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def packages() -> dict[str, str]:
 
 
 def system_facts() -> dict[str, Any]:
-    """The `system` object of a summary; what cannot be found out is None."""
+    """The `system` object of a summary; unknown values are None."""
     torch = loaded_torch()
     uses_cuda = torch is not None and torch.cuda.is_available()
     library = open_nvml() if torch is None or uses_cuda else None
@@ -55,7 +55,7 @@ def command() -> list[str]:
 
 
 def _line_of(path: str, key: str) -> str | None:
-    """The value behind `key` in a file of `key: value` or `key=value` lines."""
+    """The value of `key` in a file of `key: value` or `key=value` lines."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - /proc
             for line in file:

@@ -1,4 +1,4 @@
-"""The session folder of document `docs/sessions.md`: its id, its files, how it is made."""
+"""The session folder described in `docs/sessions.md`: its id, its files, its creation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class SessionFolder:
 
     @classmethod
     def existing(cls, path: Path) -> SessionFolder:
-        """A folder that is there.
+        """The paths in an existing folder.
 
         Raises:
             NotADirectoryError: it is not.
@@ -41,17 +41,17 @@ class SessionFolder:
 
     @property
     def main_log(self) -> Path:
-        """Progress for people."""
+        """The progress log for users."""
         return self.file("main.log")
 
     @property
     def multigpu_log(self) -> Path:
-        """Process group and communication."""
+        """The log of process group and communication."""
         return self.file("multigpu.log")
 
     @property
     def performance_log(self) -> Path:
-        """Throughput, GPU samples, performance warnings."""
+        """The log of throughput, GPU samples, performance warnings."""
         return self.file("performance.log")
 
     @property
@@ -61,17 +61,17 @@ class SessionFolder:
 
     @property
     def summary_txt(self) -> Path:
-        """The summary for people."""
+        """The summary for users."""
         return self.file("summary.txt")
 
     @property
     def parts(self) -> Path:
-        """What other ranks and nodes add to the summary; made when it is used."""
+        """The folder of what other ranks and nodes add to the summary; created when used."""
         return self.path / "parts"
 
     @property
     def ranks(self) -> Path:
-        """One log per rank; made when it is used."""
+        """The folder of one log per rank; created when used."""
         return self.path / "ranks"
 
     def rank_part(self, rank: int) -> Path:
@@ -80,11 +80,11 @@ class SessionFolder:
 
 
 def create_session_folder(logs: Path, start: float) -> SessionFolder:
-    """Make a folder for a new session, mode 0700, under a name that no other session has.
+    """Create a folder for a new session, mode 0700, with a unique name.
 
     Args:
-        logs: The folder of all sessions; made where it is missing.
-        start: Unix seconds; the id states it in local time.
+        logs: The folder of all sessions; created if missing.
+        start: Unix seconds; the id contains it in local time.
 
     Raises:
         OSError: it cannot be made.
@@ -102,6 +102,9 @@ def create_session_folder(logs: Path, start: float) -> SessionFolder:
 
 
 def named_folder(env: Mapping[str, str] | None = None) -> SessionFolder | None:
-    """The folder that `gpuwatch run` has made for this run; None: it runs alone, or the folder is gone."""
+    """The folder that `gpuwatch run` created for this run.
+
+    None without `gpuwatch run`, or if the folder is gone.
+    """
     path = (os.environ if env is None else env).get(DIRECTORY_VARIABLE, "")
     return SessionFolder.existing(Path(path)) if path and Path(path).is_dir() else None

@@ -39,7 +39,7 @@ def header(facts: Mapping[str, Any]) -> list[str]:
 
 
 def configuration_block(facts: Mapping[str, Any], rank: int) -> list[str]:
-    """The list of a run of several ranks; empty for one."""
+    """The configuration list of a run of several ranks; empty for one rank."""
     if facts.get("mode") != "multi":
         return []
     lines = ["", "📡 MULTI-GPU CONFIGURATION:", f"  • Accelerator processes: {facts.get('world_size')}"]
@@ -54,7 +54,7 @@ def configuration_block(facts: Mapping[str, Any], rank: int) -> list[str]:
 
 
 def step_line(values: Mapping[str, Any]) -> str:
-    """A step: what is not known is left out with its bar.
+    """The line of a step, without unknown values.
 
     Args:
         values: Any of `step`, `total_steps`, `loss`, `learning_rate`, `steps_per_s`, `eta_s`.
@@ -82,7 +82,7 @@ RANK_PARTS = (
 
 
 def rank_line(values: Mapping[str, Any]) -> str:
-    """A step with all its numbers on one line, as the log of a rank has it."""
+    """A step with all its numbers on one line, for the log of a rank."""
     found = [form.format(values[name]) for name, form in RANK_PARTS if values.get(name) is not None]
     return " | ".join([step_line(values), *found])
 
@@ -94,7 +94,7 @@ PRECISION = {
 
 
 def metrics_line(metrics: Mapping[str, float | None]) -> str:
-    """The numbers below a step; unknown ones are left out, and the line is empty without any."""
+    """The numbers below a step, without unknown ones; empty if there is none."""
     known = [
         f"{name}: {format(value, PRECISION[name]) if name in PRECISION else repr(value)}"
         for name, value in metrics.items()
@@ -122,7 +122,7 @@ def communication_line(
     count: int = 1,
     extra: str = "",
 ) -> str:
-    """A communication; of several operations size and duration are sums."""
+    """A communication; for several operations size and duration are sums."""
     parts = [f"Communication | {operation} | Rank {rank}"]
     if count != 1:
         parts.append(f"Count: {count}")
@@ -156,14 +156,14 @@ GPU_VALUES = (
 
 
 def gpu_line(sample: Mapping[str, Any], node: str = "") -> str:
-    """One reading of a GPU; what the driver does not tell is left out."""
+    """One reading of a GPU, without values that the driver does not report."""
     parts = [f"GPU {sample['index']}"]
     parts += [form.format(sample[key]) for key, form in GPU_VALUES if sample.get(key) is not None]
     return " | ".join([*parts, f"Node: {node}"] if node else parts)
 
 
 def step_metrics(values: Mapping[str, Any], elapsed_s: float | None) -> dict[str, float | None]:
-    """The names of the metrics line from the values of a step."""
+    """The values of a step under the names of the metrics line."""
     return {
         "step_duration": values.get("step_time_s"),
         "samples_per_second": values.get("samples_per_s"),

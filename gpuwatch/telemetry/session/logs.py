@@ -1,4 +1,4 @@
-"""The writer of a session's three logs: one process owns them, and every call ends with its line written."""
+"""The writer of a session's three logs: one process owns them, and every call writes its line at once."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 class SessionLogs:
     """The main, multi-GPU and performance logs of a session.
 
-    A full disk or a folder that is gone never ends the training: the failure is logged once, and `failed`
-    counts the lines that are missing.
+    A full disk or a missing folder never ends the training: the failure is logged once, and `failed` counts
+    the missing lines.
     """
 
     def __init__(
@@ -49,14 +49,14 @@ class SessionLogs:
 
     @property
     def is_owner(self) -> bool:
-        """Whether this process writes the three logs."""
+        """True if this process writes the three logs."""
         return bool(self._files)
 
     def claim(self, *, is_restart: bool = False) -> bool:
-        """Become the writer, unless another process is: who creates the main log owns all three.
+        """Become the writer, unless another process is: the process that creates the main log owns all three.
 
         Args:
-            is_restart: The launcher has started the ranks again: go on where a writer has ended.
+            is_restart: The launcher has restarted the ranks: continue the files of an ended writer.
 
         Raises:
             OSError: the folder cannot be written.
@@ -95,7 +95,7 @@ class SessionLogs:
     def step(self, values: Mapping[str, Any]) -> None:
         """Write a step and its numbers; see `lines.step_line` and `lines.step_metrics` for the keys.
 
-        `elapsed_s` among them: seconds since the session's start of a step that is not of now.
+        `elapsed_s` is one of them: seconds since the session's start, for a step that did not just end.
         """
         elapsed = values["elapsed_s"] if "elapsed_s" in values else self._clock() - self._began
         metrics = lines.step_metrics(values, elapsed)
@@ -126,7 +126,7 @@ class SessionLogs:
         extra: str = "",
         level: str = "INFO",
     ) -> None:
-        """Write a communication, or `count` of them with their sums."""
+        """Write one communication, or `count` of them with their sums."""
         rank = self._rank if rank is None else rank
         text = lines.communication_line(
             operation, rank, size_bytes=size_bytes, duration_s=duration_s, count=count, extra=extra
@@ -136,7 +136,7 @@ class SessionLogs:
     def performance(
         self, step: int, step_time_s: float, samples_per_s: float | None = None, batch: int | None = None
     ) -> None:
-        """Write the mean step time and throughput since the line before."""
+        """Write the mean step time and throughput since the last such line."""
         self._worker("performance", "INFO", lines.performance_line(step, step_time_s, samples_per_s, batch))
 
     def gpu(self, sample: Mapping[str, Any], node: str = "") -> None:
@@ -151,12 +151,12 @@ class SessionLogs:
             self._worker(log, level, text)
 
     def ended(self, status: str) -> None:
-        """Write how the session ended, and let go of the files."""
+        """Write how the session ended, and close the files."""
         self._main("INFO" if status == "completed" else "ERROR", f"TRAINING SESSION ENDED: {status}")
         self.close()
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         while self._files:
             with contextlib.suppress(OSError):  # every line was flushed, or its failure reported
                 self._files.popitem()[1].close()
@@ -196,7 +196,7 @@ def _opened(path: Path, flags: int = 0) -> TextIO:
 
 
 def _locked(file: TextIO) -> bool:
-    """Hold the file's lock as long as it is open; True too where the file system has no locks."""
+    """Lock the file as long as it is open; True also if the file system has no locks."""
     if fcntl is None:
         return True
     try:

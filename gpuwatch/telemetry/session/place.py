@@ -1,4 +1,4 @@
-"""The folder that a rank writes into: that of `gpuwatch run`, a new one, or the one that rank 0 has made."""
+"""The folder that a rank writes into: that of `gpuwatch run`, a new one, or the one that rank 0 created."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ JOB_VARIABLES = (
     "TORCHELASTIC_RESTART_COUNT",
 )  # fmt: skip
 MAX_START_GAP_S = 600.0
-"""Between the start of rank 0 and of another rank; an older pointer is of another run."""
+"""Maximum seconds from the start of rank 0 to that of another rank.
+
+An older pointer belongs to another run.
+"""
 
 MAX_POINTER_BYTES = 255
 """A pointer holds the name of a folder."""
@@ -27,8 +30,8 @@ MAX_POINTER_BYTES = 255
 class SessionPlace:
     """The session folder of this rank.
 
-    Without `gpuwatch run` rank 0 makes the folder and leaves a pointer beside it. The other ranks of the job
-    look for it when they have something to write; no rank waits.
+    Without `gpuwatch run`, rank 0 creates the folder and a pointer to it. The other ranks of the job look for
+    it when they have something to write; no rank waits.
     """
 
     def __init__(
@@ -49,11 +52,11 @@ class SessionPlace:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether this rank writes into a session folder at all."""
+        """True if this rank writes into a session folder."""
         return self.is_of_gpuwatch_run or self._logs is not None
 
     def make(self) -> SessionFolder | None:
-        """The folder, made where this is rank 0 and none was given.
+        """The folder, created if this is rank 0 and none was given.
 
         Raises:
             OSError: it cannot be made.
@@ -65,7 +68,7 @@ class SessionPlace:
         return self._folder
 
     def find(self) -> SessionFolder | None:
-        """The folder if it is known by now."""
+        """The folder if it is known by now, else None."""
         if self._folder is None and self._pointer is not None and self._logs is not None:
             try:
                 with os.fdopen(open_regular(self._pointer, os.O_RDONLY), "rb") as file:
@@ -80,5 +83,8 @@ class SessionPlace:
 
 
 def _is_own_folder(path: Path, logs: Path) -> bool:
-    """A folder right below `logs` and no link: others may write in a shared folder of logs."""
+    """True for a folder directly below `logs` that is no link.
+
+    Other users may write in a shared folder of logs.
+    """
     return path.parent == logs and path.is_dir() and not path.is_symlink()

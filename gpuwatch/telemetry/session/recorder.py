@@ -1,4 +1,4 @@
-"""What one rank keeps of a session: its logs, and its share of the summary, renewed while it runs."""
+"""A rank's records of a session: its logs, and its part of the summary, updated while it runs."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from .summary import merge_parts, write_part, write_summary
 
 _LOG = logging.getLogger("gpuwatch.telemetry")
 MAX_ERROR = 2000
-"""Characters of the error in a summary."""
+"""Maximum characters of the error in a summary."""
 WRITE_EVERY_S, WRITE_AT_LINE_S = 15.0, 5.0
-"""Between two writes of the summary or the part while steps arrive, and where a performance line is due."""
+"""Seconds between writes of the summary or part: while steps arrive, and at a performance line."""
 
 
 class SessionRecorder:
     """The session of one rank.
 
-    Rank 0 writes the three logs, and the summary unless `gpuwatch run` does; every other rank a part.
+    Rank 0 writes the three logs, and the summary unless `gpuwatch run` does; every other rank writes a part.
     A folder that cannot be written is logged once and never ends the training.
     """
 
@@ -40,13 +40,13 @@ class SessionRecorder:
         wall: Callable[[], float] = time.time,
         before: SessionRecorder | None = None,
     ) -> None:
-        """Make a recorder; nothing is written before `start`.
+        """Create a recorder; nothing is written before `start`.
 
         Args:
             place: Where the folder is.
             facts: The rank.
             wall: Unix seconds.
-            before: A recorder whose counts go on in this one.
+            before: A recorder whose counts are continued.
         """
         self.logs: SessionLogs | None = None
         self.communication: CommunicationCounts = (
@@ -75,7 +75,7 @@ class SessionRecorder:
         return folder.id if folder else None
 
     def start(self, known: Mapping[str, Any]) -> None:
-        """Open the session with what is known: keys of the summary."""
+        """Open the session with the known keys of the summary."""
         run_id = os.environ.get(RUN_VARIABLE) or None
         self._known = {
             "run_id": run_id,
@@ -103,17 +103,17 @@ class SessionRecorder:
             self._report(error)
 
     def update(self, known: Mapping[str, Any]) -> None:
-        """Add what became known: keys of the summary; of a configuration secrets are masked."""
+        """Add known keys of the summary; secrets in a configuration are masked."""
         self._known.update(known)
         self._known["configuration"] = mask_secrets(self._known.get("configuration") or {})
 
     def is_due(self, *, at_line: bool = False) -> bool:
-        """Whether the summary or part is to be written again; at a performance line sooner."""
+        """True if the summary or part must be written again; at a performance line sooner."""
         every_s = WRITE_AT_LINE_S if at_line and self._writes > 1 else 0.0 if at_line else WRITE_EVERY_S
         return self._wall() - self._written >= every_s
 
     def write(self, known: Mapping[str, Any], *, is_final: bool = False) -> None:
-        """Write the summary or this rank's part, with what is known now."""
+        """Write the summary or this rank's part, with the current values."""
         self._written = self._wall()
         self._writes += 1
         self._known.update(known)

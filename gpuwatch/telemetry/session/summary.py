@@ -1,4 +1,4 @@
-"""The summary of a session: its keys, how it is written, and how parts of ranks are merged into it."""
+"""The summary of a session: its keys, its writing, and the merging of ranks' parts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OBJECTS: Mapping[str, tuple[str, ...]] = {
     ),
     "evaluation": (), "timers": (), "configuration": (), "environment": (), "packages": (),
 }  # fmt: skip
-"""Objects, with the keys that are always there."""
+"""Objects, with the keys that are always present."""
 LISTS: Mapping[str, tuple[str, ...]] = {
     "evaluations": (),
     "gpus": ("node", "index"),
@@ -39,7 +39,7 @@ LISTS: Mapping[str, tuple[str, ...]] = {
     "warnings": ("class",),
     "parts": (),
 }
-"""Lists, with the keys that name one entry."""
+"""Lists, with the keys that identify an entry."""
 
 
 OF_A_PEER = re.compile(
@@ -47,9 +47,12 @@ OF_A_PEER = re.compile(
     r"|broken pipe|\bgloo\b|nccl|time[d ]?-?out|Dist(?:Backend|Network|Store)Error|ChildFailedError",
     re.IGNORECASE,
 )
-"""An error of this form follows from the end of another rank, or of a rank that the launcher started."""
+"""An error of this form is a consequence of the end of another rank, or of a launched rank."""
 LOSS = ("final_loss", "non_finite_loss_step")
-"""One rank states one of them: a loss that is NaN is not replaced by that of another rank."""
+"""Keys that are always taken from the same rank.
+
+A loss that is NaN is not replaced by another rank's loss.
+"""
 COMMUNICATION_SUMS = ("count", "bytes_total", "time_total_s")
 
 
@@ -63,7 +66,7 @@ def empty_summary() -> dict[str, Any]:
 
 
 def write_summary(folder: SessionFolder, summary: Mapping[str, Any]) -> None:
-    """Write the JSON file and, unless the session runs, the text; whole or not at all.
+    """Write the JSON file and, unless the session runs, the text; atomically.
 
     Raises:
         OSError: a file cannot be written; what was there stays.
@@ -74,7 +77,7 @@ def write_summary(folder: SessionFolder, summary: Mapping[str, Any]) -> None:
 
 
 def write_part(path: Path, part: Mapping[str, Any]) -> None:
-    """Write what one rank or node adds.
+    """Write the part of a rank or node.
 
     Raises:
         OSError: it cannot be written; what was there stays.
@@ -84,11 +87,11 @@ def write_part(path: Path, part: Mapping[str, Any]) -> None:
 
 
 def merge_parts(summary: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """A summary with what ranks and nodes add to it.
+    """A summary with the parts of ranks and nodes.
 
-    Of scalars and objects the summary's own value counts, else that of the lowest rank, but the error is the
-    first that is not about a peer; entries of lists are joined by what names them; communication is summed by
-    operation and warnings by class. Values of a wrong type are left out: parts come from other machines.
+    Scalars and objects come from the summary itself, else from the lowest rank, but the error is the first
+    that is not about a peer; entries of lists are joined by their identifying keys; communication is summed
+    by operation and warnings by class. Values of a wrong type are left out: parts come from other machines.
     """
     ordered = sorted((part for part in parts if isinstance(part, Mapping)), key=_rank_of)
     merged = {**empty_summary(), **summary}
@@ -114,7 +117,7 @@ def merge_parts(summary: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) 
 
 
 def first_error(sources: Sequence[Mapping[str, Any]]) -> str | None:
-    """The error that ended a run: the earliest; one about a peer only where there is no other."""
+    """The error that ended a run: the earliest; one about a peer only if there is no other."""
     found = [source for source in sources if isinstance(source.get("error"), str) and source["error"]]
     return min(found, key=_error_order)["error"] if found else None
 
@@ -128,7 +131,7 @@ def _error_order(source: Mapping[str, Any]) -> tuple[bool, float]:
 
 
 def _rank_of(part: Mapping[str, Any]) -> tuple[bool, int]:
-    """By rank; parts of nodes, which have none, last."""
+    """Sort key: by rank; parts of nodes, which have none, last."""
     rank = part.get("rank")
     return (not isinstance(rank, int), rank if isinstance(rank, int) else _whole(part.get("node_rank")))
 
@@ -147,7 +150,7 @@ def _entries(name: str, *sources: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _joined(keys: tuple[str, ...], entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """One entry a name; of its values the first that is known."""
+    """One entry per identity, each value from the first entry that has it."""
     found: dict[tuple[str, ...], dict[str, Any]] = {}
     for entry in entries:
         kept = found.setdefault(tuple(str(entry.get(key)) for key in keys), {})
@@ -160,7 +163,7 @@ def _sortable(value: Any) -> tuple[str, float]:
 
 
 def sum_communication(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """One entry an operation, with the means of all; bytes and times of those that state them."""
+    """One entry per operation, with the overall means; bytes and times of the entries that have them."""
     found: dict[str, dict[str, Any]] = {}
     for entry in entries:
         name = str(entry.get("operation"))
@@ -185,7 +188,7 @@ def sum_communication(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, An
 
 
 def sum_warnings(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """One entry a class: the counts summed, the first and last times, the first example."""
+    """One entry per class: the sum of the counts, the first and last times, the first example."""
     found: dict[str, dict[str, Any]] = {}
     for entry in entries:
         name = str(entry.get("class"))

@@ -1,4 +1,4 @@
-"""The summary of a session as text: what a person reads in `_summary.txt`."""
+"""The summary of a session as the text of `_summary.txt`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 RULE = "=" * 60
 LARGEST_NUMBER = 1e30
-"""JSON has numbers that no float holds."""
+"""JSON has numbers that no float can hold."""
 
 
 def summary_text(summary: Mapping[str, Any]) -> str:
-    """The text; what is unknown is a dash or left out."""
+    """The text; unknown values are a dash or left out."""
     lines = ["TRAINING SESSION SUMMARY", RULE, *_facts(summary)]
     for heading, section in (
         ("GPUs", _gpus(summary)),
@@ -27,7 +27,7 @@ def summary_text(summary: Mapping[str, Any]) -> str:
 
 
 def shown(value: Any, form: str = "{}", scale: float = 1.0) -> str:
-    """A number in its form, or a dash."""
+    """A number in its format, or a dash."""
     if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < LARGEST_NUMBER:
         return form.format(value * scale if scale != 1.0 else value)
     return str(value) if isinstance(value, str) and value else "-"

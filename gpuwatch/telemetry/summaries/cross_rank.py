@@ -1,4 +1,4 @@
-"""Statistics across ranks of the statistics of each rank: who is the slowest, the hottest, the fullest."""
+"""Statistics across ranks of each rank's statistics: the slowest, the hottest, the fullest rank."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PARTS = ("timers", "cuda_timers")
 
 
 def default_names(summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The temperature, and the mean and the longest time of every timer that a rank has."""
+    """The temperature, and the mean and the maximum time of every timer that any rank has."""
     names: dict[str, Any] = {"gpu_temperature": TEMPERATURE_NAMES}
     for part in PARTS:
         timers = {name: TIMER_NAMES for summary in summaries for name in summary.get(part) or ()}
@@ -25,12 +25,12 @@ def default_names(summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def cross_rank_statistics(
     summaries: Sequence[Mapping[str, Any]], names: Mapping[str, Any] | Iterable[str]
 ) -> dict[str, Any]:
-    """The numbers under `names`, aggregated over the ranks.
+    """Aggregate the numbers under `names` over the ranks.
 
     Args:
-        summaries: By rank; a rank that lacks a number does not shift the others' indices.
-        names: The tree of what is wanted, as it stands in the summaries, with sets, lists or tuples of
-            names as its leaves: `{"timers": {"forward": {"mean"}}}`.
+        summaries: By rank; a rank without a number does not shift the others' indices.
+        names: The tree of wanted numbers, as in the summaries, with sets, lists or tuples of names as its
+            leaves: `{"timers": {"forward": {"mean"}}}`.
 
     Returns:
         The same tree; each leaf has `count`, `mean`, `median`, `std_dev`, `min`, `max`, `min_index`,

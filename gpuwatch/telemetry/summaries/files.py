@@ -1,4 +1,4 @@
-"""The files of `TelemetryTracker` and the callbacks, each written whole."""
+"""The files of `TelemetryTracker` and the callbacks, each written atomically."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ PREFIX = "telemetry_callback"
 
 
 class TelemetryFiles:
-    """The four kinds of files in an output folder, which is made when the first is written."""
+    """The four kinds of files in an output folder, which is created when the first is written."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def write_metrics(self, rank: int, metrics: Mapping[str, Any]) -> None:
-        """The newest training metrics: `telemetry_callback_metrics_rank0000.json`."""
+        """Write the newest training metrics: `telemetry_callback_metrics_rank0000.json`."""
         self._write(f"metrics_rank{rank:04d}", metrics)
 
     def write_summary(self, rank: int, summary: Mapping[str, Any]) -> None:
-        """The timing statistics of a rank: `telemetry_callback_rank0000.json`."""
+        """Write the timing statistics of a rank: `telemetry_callback_rank0000.json`."""
         self._write(f"rank{rank:04d}", summary)
 
     def write_all_ranks(self, summaries: Sequence[Mapping[str, Any]]) -> None:
-        """The summaries by rank, and the temperatures across ranks."""
+        """Write the summaries by rank, and the temperatures across ranks."""
         self._write("all_ranks", {f"rank{rank:04d}": summary for rank, summary in enumerate(summaries)})
         names = {"gpu_temperature": TEMPERATURE_NAMES}
         self._write("gpu_temperature_summary", cross_rank_statistics(summaries, names))

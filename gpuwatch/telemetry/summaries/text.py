@@ -53,7 +53,7 @@ def rank_summary(summary: Mapping[str, Any]) -> str:
 
 
 def cross_rank_summary(statistics: Mapping[str, Any], ranks: int) -> str:
-    """Statistics across ranks; behind the least and the largest stands the rank that has it."""
+    """Statistics across ranks; the minimum and the maximum are followed by their rank."""
     lines = ["Cross-Rank Statistics:"]
     heat = statistics.get("gpu_temperature")
     if heat:

@@ -1,1 +1,1 @@
-"""Where the time goes: traces of code sections, communication, torch's profiler."""
+"""Where the time is spent: traces of code sections, communication, torch's profiler."""

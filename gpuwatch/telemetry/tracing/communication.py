@@ -1,4 +1,4 @@
-"""`CommunicationProfiler`: how much the ranks send, how long it takes, and at which bandwidth."""
+"""`CommunicationProfiler`: the size, time and bandwidth of the ranks' communication."""
 
 from __future__ import annotations
 
@@ -24,15 +24,18 @@ OPERATIONS = (
 
 @dataclass(frozen=True)
 class CommunicationStats:
-    """What was measured on this rank."""
+    """The measurements of this rank."""
 
     rank: int
     operations: list[dict[str, Any]]
-    """One an operation: `operation`, `count`, `bytes_total`, `bytes_avg`, `time_total_s`, `time_avg_s`,
-    `bandwidth_avg_bps`; None where nothing states it."""
+    """One entry per operation.
+
+    `operation`, `count`, `bytes_total`, `bytes_avg`, `time_total_s`, `time_avg_s`, `bandwidth_avg_bps`; None
+    if unknown.
+    """
 
     def to_dict(self) -> dict[str, Any]:
-        """The statistics as JSON types, with the sums of all operations."""
+        """The statistics in JSON types, with the sums of all operations."""
         sums = {
             key: sum(each[key] for each in self.operations if each[key] is not None)
             for key in ("count", "bytes_total", "time_total_s")
@@ -48,15 +51,15 @@ class CommunicationProfiler:
     """Measures communication in a block: `with CommunicationProfiler(tracker) as profiler:`.
 
     In the block the functions of `torch.distributed` are measured; the gradient synchronization of DDP, which
-    does not go through them, after `watch(ddp_model)`. On GPUs events of the stream measure the time, and the
-    host does not wait. Operations with `async_op=True` are counted without a time.
+    does not use them, after `watch(ddp_model)`. On GPUs events of the stream measure the time, and the host
+    does not wait. Operations with `async_op=True` are counted without a time.
     """
 
     def __init__(self, tracker: Any = None, *, enabled: bool = True, announce: bool = False) -> None:
-        """Make a profiler.
+        """Create a profiler.
 
         Args:
-            tracker: A `TelemetryTracker`, which logs what is measured and keeps it in the session.
+            tracker: A `TelemetryTracker`, which logs the measurements and stores them in the session.
             enabled: False: measure nothing, at no cost.
             announce: Log each operation's begin and end at DEBUG, so that a rank that hangs in one is found.
         """
@@ -71,7 +74,7 @@ class CommunicationProfiler:
     def add(
         self, operation: str, size_bytes: float | None = None, duration_s: float | None = None, count: int = 1
     ) -> None:
-        """Take an operation in that was measured elsewhere."""
+        """Add an operation that was measured elsewhere."""
         self._counts.add(operation, size_bytes, duration_s, count)
         if self._tracker is not None:
             self._tracker.communication(operation, size_bytes, duration_s, count)
@@ -94,9 +97,9 @@ class CommunicationProfiler:
         self._announce("%s complete", operation)
 
     def watch(self, ddp_model: Any) -> None:
-        """Measure the gradient synchronization of a DistributedDataParallel module; it averages as without.
+        """Measure the gradient synchronization of a DistributedDataParallel module; its result is unchanged.
 
-        It takes the place of the module's communication hook, of which there is one.
+        It replaces the module's only communication hook.
         """
         if self.enabled:
             state = (self, ddp_model.process_group)
@@ -116,19 +119,19 @@ class CommunicationProfiler:
                 setattr(dist, name, self._measured(name, function))
 
     def detach(self) -> None:
-        """Put the functions of torch.distributed back."""
+        """Restore the functions of torch.distributed."""
         dist = getattr(loaded_torch(), "distributed", None)
         while self._replaced:
             name, function = self._replaced.popitem()
             setattr(dist, name, function)
 
     def unmeasured(self, name: str) -> Callable[..., Any]:
-        """The function of torch.distributed itself."""
+        """The original function of torch.distributed."""
         function: Callable[..., Any] = self._replaced.get(name) or getattr(loaded_torch().distributed, name)
         return function
 
     def get_stats(self) -> CommunicationStats:
-        """What was measured so far."""
+        """The measurements so far."""
         if self._events is not None:
             self._events.drain(wait=True)
         return CommunicationStats(self._facts.rank, self._counts.entries())
@@ -153,11 +156,11 @@ class CommunicationProfiler:
         return call
 
     def begin_device_time(self) -> Any:
-        """An event on the current stream where the ranks communicate on GPUs, else the host's clock."""
+        """An event on the current stream if the ranks communicate on GPUs, else the host's clock."""
         return self._device_events().mark() if self._uses_cuda() else time.perf_counter()
 
     def end_device_time(self, begun: Any, operation: str, size_bytes: float | None) -> None:
-        """Take an operation in that began with `begin_device_time`."""
+        """Add an operation that began with `begin_device_time`."""
         if isinstance(begun, float):
             self.add(operation, size_bytes, time.perf_counter() - begun)
         else:
@@ -183,7 +186,10 @@ class CommunicationProfiler:
 
 
 def gradient_hook(state: tuple[CommunicationProfiler, Any], bucket: Any) -> Any:
-    """DDP's own averaging of one bucket of gradients, measured; `state` has the profiler and the group."""
+    """DDP's default averaging of one bucket of gradients, with measurement.
+
+    `state` has the profiler and the group.
+    """
     profiler, group = state
     gradients = bucket.buffer()
     size = float(gradients.numel() * gradients.element_size())
@@ -199,7 +205,7 @@ def gradient_hook(state: tuple[CommunicationProfiler, Any], bucket: Any) -> Any:
 
 
 def bytes_of(values: Any) -> float | None:
-    """Bytes of the first tensor, or list of tensors, among the arguments of a call; None: there is none."""
+    """Bytes of the first tensor, or list of tensors, among the arguments of a call; None without one."""
     for value in values:
         tensors = value if isinstance(value, (list, tuple)) else [value]
         if tensors and all(hasattr(each, "element_size") for each in tensors):

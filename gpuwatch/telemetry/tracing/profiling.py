@@ -22,12 +22,12 @@ ANNOTATION = re.compile(r"^ProfilerStep|^Optimizer\.|^DistributedDataParallel\."
 """Ranges around operations: their time is that of the operations inside."""
 TABLE_ROWS = 20
 HIGH_OVERHEAD = 0.3
-"""Communication over computation, above which the training waits for the network."""
+"""Ratio of communication to computation above which the training waits for the network."""
 
 
 @dataclass
 class ProfilerSettings:
-    """The switches of torch.profiler and its schedule, under the names of training configurations."""
+    """The options of torch.profiler and its schedule, under the names of training configurations."""
 
     enable_cpu_profiling: bool = True
     enable_cuda_profiling: bool = True
@@ -37,7 +37,7 @@ class ProfilerSettings:
     with_flops: bool = False
     with_modules: bool = False
     save_dir: str = "log"
-    """Below it each rank has its folder: `log/rank_0`."""
+    """The parent of each rank's folder: `log/rank_0`."""
     enable_schedule: bool = True
     """False: all steps of the block are recorded."""
     skip_first: int = 5
@@ -48,7 +48,7 @@ class ProfilerSettings:
 
     @classmethod
     def from_mapping(cls, configuration: Mapping[str, Any]) -> ProfilerSettings:
-        """Take the known names out of a configuration and its sections."""
+        """Read the known names from a configuration and its sections."""
         names = {field.name for field in fields(cls)}
         found: dict[str, Any] = {}
         waiting = [configuration]
@@ -62,7 +62,7 @@ class ProfilerSettings:
 
 @dataclass(frozen=True)
 class TimeBreakdown:
-    """Device time, or where no device was used CPU time, of the profiled steps, in ms."""
+    """Device time (or CPU time, if no device was used) of the profiled steps, in ms."""
 
     computation_ms: float
     communication_ms: float
@@ -70,13 +70,13 @@ class TimeBreakdown:
 
     @property
     def communication_share(self) -> float | None:
-        """Of all of it, 0 to 1."""
+        """Communication as a fraction of the total, 0 to 1."""
         total = self.computation_ms + self.communication_ms + self.other_ms
         return self.communication_ms / total if total else None
 
     @property
     def overhead(self) -> float | None:
-        """Communication over computation."""
+        """Ratio of communication to computation."""
         return self.communication_ms / self.computation_ms if self.computation_ms else None
 
     def line(self, step: int) -> str:
@@ -87,7 +87,7 @@ class TimeBreakdown:
 
 
 def time_breakdown(events: Iterable[Any]) -> TimeBreakdown:
-    """Sort the averages of a profile by the names of its operations."""
+    """Classify the averages of a profile by the names of its operations."""
     listed = [event for event in events if not ANNOTATION.search(event.key)]
     times = [_device_us(event) for event in listed]
     if not any(times):
@@ -104,7 +104,7 @@ def time_breakdown(events: Iterable[Any]) -> TimeBreakdown:
 
 
 def _device_us(event: Any) -> float:
-    """Named after CUDA before torch 2.4."""
+    """The device time in microseconds; the attribute was named after CUDA before torch 2.4."""
     value = getattr(event, "self_device_time_total", None)
     return float(getattr(event, "self_cuda_time_total", 0.0) if value is None else value)
 
@@ -127,16 +127,16 @@ class TrainingProfiler:
         self.rank = identify().rank
         self.steps = 0
         self.breakdown: TimeBreakdown | None = None
-        """Of the newest cycle."""
+        """The breakdown of the newest cycle."""
         self.traces: list[Path] = []
-        """Files of this rank."""
+        """The trace files of this rank."""
         self._logger = logger or logging.getLogger(f"rank_{self.rank}")
         self._profile: Any = None
         self._table = ""
 
     @property
     def folder(self) -> Path:
-        """Where the traces of this rank are."""
+        """The folder of this rank's traces."""
         return Path(self.settings.save_dir) / f"rank_{self.rank}"
 
     def step(self) -> None:
@@ -146,7 +146,7 @@ class TrainingProfiler:
             self._profile.step()
 
     def table(self) -> str:
-        """`key_averages().table` of the newest cycle, by the time on the device, else on the CPU."""
+        """`key_averages().table` of the newest cycle, sorted by device time, else by CPU time."""
         return self._table
 
     def __enter__(self) -> TrainingProfiler:
@@ -181,7 +181,7 @@ class TrainingProfiler:
         )
 
     def _ready(self, profile: Any) -> None:
-        """Write the trace of a cycle; a full disk costs the trace only."""
+        """Write the trace of a cycle; on a full disk only the trace is lost."""
         events = profile.key_averages()
         self.breakdown = time_breakdown(events)
         on_device = any(_device_us(event) for event in events)

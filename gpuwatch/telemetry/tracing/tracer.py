@@ -1,4 +1,4 @@
-"""`DistributedTracer`: named sections of code of all ranks in one file for chrome://tracing or Perfetto."""
+"""`DistributedTracer`: named code sections of all ranks in one file for chrome://tracing or Perfetto."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..base.json_files import write_json
 from ..base.ranks import all_gather, identify
 
 MAX_SECTIONS = 200_000
-"""Of one rank; later ones are counted in `dropped`."""
+"""Maximum sections per rank; later ones are counted in `dropped`."""
 
 
 class DistributedTracer:
@@ -30,7 +30,7 @@ class DistributedTracer:
 
     @contextlib.contextmanager
     def trace(self, name: str) -> Iterator[None]:
-        """Trace a section of code, also one that raises."""
+        """Trace a section of code, also if it raises."""
         if not self.enabled:
             yield
             return
@@ -71,8 +71,8 @@ class DistributedTracer:
 
         Args:
             filename: The file.
-            all_ranks: One file of all ranks, written by rank 0: a collective. Else each rank
-                writes its own: `traces_rank0001.json` beside the one of rank 0.
+            all_ranks: True: one file of all ranks, written by rank 0 (a collective). Else each rank writes
+                its own: `traces_rank0001.json` beside the one of rank 0.
 
         Returns:
             The file that this rank has written, or None.

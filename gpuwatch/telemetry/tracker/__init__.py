@@ -1,1 +1,1 @@
-"""`TelemetryTracker`: what a training loop calls."""
+"""`TelemetryTracker`: the interface for a training loop."""

@@ -1,4 +1,4 @@
-"""The metric writers of a tracker: opened by its settings, and dropped when they fail."""
+"""The metric writers of a tracker: opened by its settings, and dropped if they fail."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _LOG = logging.getLogger("gpuwatch.telemetry")
 
 
 class MetricOutputs:
-    """Passes the numbers of logged steps to TensorBoard, W&B and whatever a script adds.
+    """Passes the numbers of logged steps to TensorBoard, W&B and writers that a script adds.
 
-    A writer that raises is closed and left out from then on: the training goes on.
+    A writer that raises is closed and no longer used: the training continues.
     """
 
     def __init__(self) -> None:
@@ -26,13 +26,16 @@ class MetricOutputs:
         self._communication_s = 0.0
 
     def add(self, writer: MetricWriter) -> None:
-        """Write to it, too."""
+        """Add a writer."""
         self._writers.append(writer)
 
     def open(
         self, settings: TelemetrySettings, output_dir: Path | None, configuration: Mapping[str, Any]
     ) -> None:
-        """Open what the settings ask for: below the output folder, else in `runs` and `wandb` here."""
+        """Open the writers that the settings request.
+
+        Below the output folder, else in `runs` and `wandb` of the working folder.
+        """
         if settings.enable_tensorboard:
             self._open("TensorBoard", lambda: _tensorboard(output_dir))
         if settings.enable_wandb:

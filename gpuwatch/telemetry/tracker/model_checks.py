@@ -1,4 +1,4 @@
-"""Checks on demand: gradients, equality across ranks, data sharding, the model. Findings become warnings."""
+"""Checks on demand: gradients, equality across ranks, data sharding, the model. Problems become warnings."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ..training.model_facts import model_summary
 from .rank_tracker import RankTracker
 
 MAX_NAMES = 5
-"""In the text of a warning; the result has all."""
+"""Maximum names in the text of a warning; the result has all."""
 
 
 class ModelChecks(RankTracker):
-    """What a training loop asks now and then; each waits for the GPU."""
+    """Checks that a training loop may run occasionally; each waits for the GPU."""
 
     _gradients: GradientHistory | None = None
 
@@ -29,11 +29,11 @@ class ModelChecks(RankTracker):
     def check_gradients(
         self, model: Any, *, per_layer: bool = False, is_sharded: bool = False
     ) -> GradientReport:
-        """The gradient norm, and what is wrong with the gradients; between `backward` and `zero_grad`.
+        """The gradient norm and problems of the gradients; call it after `backward` and before `zero_grad`.
 
         Args:
             model: The module.
-            per_layer: Give the norm of every parameter.
+            per_layer: Include the norm of every parameter.
             is_sharded: Sum the squares over the ranks (FSDP, ZeRO): a collective.
         """
         report = gradient_report(model, per_layer=per_layer, is_sharded=is_sharded)
@@ -75,7 +75,10 @@ class ModelChecks(RankTracker):
         return found
 
     def check_data_sharding(self, sample_ids: Iterable[Any]) -> ShardingReport:
-        """Samples that several ranks have read. A collective: every rank calls it with the ids of its own."""
+        """Samples that several ranks have read.
+
+        A collective: every rank calls it with the ids of its own samples.
+        """
         report = check_sharding(sample_ids)
         if not report.is_disjoint:
             first, ranks = next(iter(report.overlaps.items()))
@@ -85,7 +88,7 @@ class ModelChecks(RankTracker):
         return report
 
     def log_model_summary(self, model: Any) -> str:
-        """Print architecture, parameter table and memory on rank 0; the text."""
+        """Print architecture, parameter table and memory on rank 0; return the text."""
         text = model_summary(model)
         if self.facts.rank == 0:
             self._say(text)

@@ -22,11 +22,11 @@ from ..summaries.text import MIB, cross_rank_summary, rank_summary
 
 _LOG = logging.getLogger("gpuwatch.telemetry")
 MAX_MEMORY_ENTRIES = 1000
-"""Of the newest calls of `log_gpu_memory` in a summary; the peak counts all."""
+"""Newest calls of `log_gpu_memory` in a summary; the peak includes all."""
 
 
 class RankTracker:
-    """Measures of one rank under the names that training code uses."""
+    """Measurements of one rank under the names that training code uses."""
 
     def __init__(
         self,
@@ -52,15 +52,15 @@ class RankTracker:
 
     @property
     def is_collecting(self) -> bool:
-        """Whether this rank measures: all do, unless `world_process_zero_only` says otherwise."""
+        """True if this rank measures: all do, unless `world_process_zero_only` is set."""
         return self.facts.rank == 0 or not self.settings.world_process_zero_only
 
     def timer(self, name: str) -> Timer | NoTimer:
-        """Time a block, or as a decorator each call of a function, by the host's clock."""
+        """A timer for a block, or as a decorator for each call of a function, on the host's clock."""
         return self._timers.timer(name) if self.is_collecting else NoTimer()
 
     def cuda_timer(self, name: str) -> Timer | DeviceTimer | NoTimer:
-        """Time what a block computes on the GPU; without a GPU a `timer` of that name.
+        """A timer for what a block computes on the GPU; without a GPU a `timer` of that name.
 
         Two events on the stream measure it; the host does not wait for the GPU, the time is read later.
         """
@@ -72,7 +72,7 @@ class RankTracker:
         """Record what torch's allocator has `allocated` and `reserved`, in MiB; None without a GPU.
 
         Args:
-            custom_logger: Takes the numbers instead of the summary.
+            custom_logger: Receives the numbers instead of the summary.
         """
         used = allocator_memory() if self.is_collecting else None
         if used is None:
@@ -100,11 +100,11 @@ class RankTracker:
         return celsius  # type: ignore[no-any-return]
 
     def get_summary(self) -> dict[str, Any]:
-        """What this rank has measured.
+        """The measurements of this rank.
 
         Returns:
-            `hostname`, `rank`, `total_time` (s), `timers` and `cuda_timers` (name: `count`, and if it is
-            not 0 `mean`, `median`, `std_dev`, `min`, `max`, `total` in s, `percentage` of the total time),
+            `hostname`, `rank`, `total_time` (s), `timers` and `cuda_timers` (name: `count`, and if it is not
+            0 `mean`, `median`, `std_dev`, `min`, `max`, `total` in s, `percentage` of the total time),
             `gpu_memory` (list of `allocated`, `reserved` in MiB), `gpu_memory_peak`, `gpu_temperature` (C).
         """
         self._timers.settle()
@@ -140,15 +140,15 @@ class RankTracker:
         """Statistics across ranks; see `cross_rank_statistics`.
 
         Args:
-            summaries: By rank; None asks all ranks, which is a collective.
-            measurement_names: What is wanted; by default the temperature and all timers.
+            summaries: By rank; None gathers them from all ranks, which is a collective.
+            measurement_names: The wanted numbers; by default the temperature and all timers.
         """
         summaries = self.get_summaries_from_all_ranks() if summaries is None else summaries
         names = default_names(summaries) if measurement_names is None else measurement_names
         return cross_rank_statistics(summaries, names)
 
     def print_cross_rank_summary(self, summaries: Sequence[Mapping[str, Any]] | None = None) -> None:
-        """Print the statistics across ranks on rank 0. A collective where no summaries are given."""
+        """Print the statistics across ranks on rank 0. A collective if no summaries are given."""
         summaries = self.get_summaries_from_all_ranks() if summaries is None else summaries
         if self.facts.rank == 0:
             statistics = self.compute_cross_rank_summaries(summaries)
@@ -196,7 +196,7 @@ def timer_statistics(numbers: Distribution, total_s: float) -> dict[str, float]:
 
 
 def allocator_memory() -> tuple[dict[str, float], dict[str, float]] | None:
-    """What torch's allocator holds now and held at most, in MiB; None: no GPU is used."""
+    """The memory that torch has allocated and reserved, now and at most, in MiB; None: no GPU is used."""
     torch = loaded_torch()
     if torch is None:
         return None

@@ -1,4 +1,4 @@
-"""What a script tells of its run at the start, as keys of the session's summary."""
+"""The facts that a script gives about its run at the start, as keys of the session's summary."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class RunFacts:
     """The torch module; its parameters are counted."""
     total_steps: int | None = None
     configuration: Any = None
-    """A mapping or an object with attributes: kept in the summary, secrets masked."""
+    """A mapping or an object with attributes: stored in the summary, secrets masked."""
     model_name: str | None = None
     mixed_precision: str | None = None
     """`bf16`, `fp16` or `no`."""
@@ -40,15 +40,15 @@ class RunFacts:
     gradient_accumulation_steps: int | None = None
     sequence_length: int | None = None
     parameters: int | None = None
-    """Parameters that work on a token, where the module does not show them (sharded, mixture of experts)."""
+    """Parameters that are used per token, if the module does not show them (sharded, mixture of experts)."""
     layers: int | None = None
     hidden_size: int | None = None
     flops_per_token: float | None = None
-    """Of forward and backward; by default from the parameters and the shape."""
+    """Floating point operations of forward and backward; by default from the parameters and the shape."""
     peak_flops: float | None = None
     """Dense FLOP/s of one GPU; by default from its name."""
     data_parallel_size: int | None = None
-    """Ranks that read different samples; the world size by default."""
+    """Number of ranks that read different samples; the world size by default."""
     forced_single_gpu: bool | None = None
 
     def known(self, facts: RankFacts, run_name: str | None) -> dict[str, Any]:
@@ -80,7 +80,10 @@ class RunFacts:
         }
 
     def _model_facts(self) -> dict[str, Any]:
-        """Of a model that cannot be counted (lazy parameters, another library's) nothing."""
+        """The facts of the model.
+
+        Empty if it cannot be counted (lazy parameters, another library's model).
+        """
         if self.model is None:
             return {}
         try:
@@ -90,7 +93,7 @@ class RunFacts:
             return {}
 
     def flops(self, facts: RankFacts) -> Flops:
-        """What MFU is computed from."""
+        """The inputs of the MFU."""
         parameters: float | None = self.parameters
         if parameters is None:
             parameters = self._model_facts().get("parameters")
@@ -129,7 +132,7 @@ def rank_state(facts: RankFacts, totals: StepTotals, summary: Mapping[str, Any])
 
 
 def uses_cuda(model: Any) -> bool:
-    """Whether the script computes on CUDA or ROCm: its model lies there, or it has begun to use a device."""
+    """True if the script computes on CUDA or ROCm: its model is there, or it has started to use a device."""
     torch = loaded_torch()
     if torch is None or not torch.cuda.is_available():
         return False
@@ -140,12 +143,12 @@ def uses_cuda(model: Any) -> bool:
 
 
 def is_forced_single_gpu() -> bool | None:
-    """True where the command line says so (`--force-single-gpu`); None: it does not say."""
+    """True if the command line contains `--force-single-gpu`; None: unknown."""
     return True if any(re.match(r"--force[-_]single[-_]gpu\b", each) for each in sys.argv[1:]) else None
 
 
 def own_peak_flops() -> float | None:
-    """The peak of this rank's GPU by its name; None: no GPU, or one that the table does not have."""
+    """The peak of this rank's GPU by its name; None: no GPU, or not in the table."""
     torch = loaded_torch()
     if torch is None or not torch.cuda.is_available():
         return None

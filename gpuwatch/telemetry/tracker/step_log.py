@@ -1,4 +1,4 @@
-"""The lines of a training: steps, performance, communication and warnings, to the logs and the session."""
+"""Writes the lines of a training (steps, performance, communication, warnings) to logs and session."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..training.model_facts import model_summary
 from ..training.steps import Flops, StepTotals, StepValues
 
 LOW_UTILIZATION_PCT = 50.0
-"""Mean of a GPU between two performance lines."""
+"""Mean utilization (%) of a GPU between two performance lines."""
 SLOW_STEP_S = 10.0
 REPEAT_WARNING_S = 60.0
 LOG_OF_CLASS = {"comm": "multigpu", "ranks": "multigpu", "perf": "performance"}
@@ -26,7 +26,7 @@ LOG_OF_CLASS = {"comm": "multigpu", "ranks": "multigpu", "perf": "performance"}
 
 
 class StepLog:
-    """Writes the lines of one rank; the session logs are there on rank 0 only."""
+    """Writes the lines of one rank; only rank 0 has session logs."""
 
     def __init__(
         self,
@@ -54,12 +54,12 @@ class StepLog:
         self._recorder.communication.add("training_start")
 
     def check(self, values: StepValues) -> None:
-        """Warn of a NaN or Inf that costs no wait for the GPU to see."""
+        """Warn of a NaN or Inf that can be seen without waiting for the GPU."""
         if isinstance(values.loss, float) and not math.isfinite(values.loss):
             self.warn("num.nan_loss", f"the loss of step {values.step} is {values.loss}")
 
     def step(self, totals: StepTotals, flops: Flops, total_steps: int | None) -> dict[str, float | None]:
-        """Write the newest step; the numbers of its line."""
+        """Write the newest step; return the numbers of its line."""
         values = totals.last
         if values is None:
             return {}
@@ -137,7 +137,7 @@ class StepLog:
                 sums[2] = (sums[2] or 0.0) + duration_s
 
     def flush_communication(self) -> None:
-        """Write one line an operation, with the sums since the last one."""
+        """Write one line per operation, with the sums since the last one."""
         with self._lock:
             found, self._communication = self._communication, {}
         if not self._settings.detailed_communication_logs:
@@ -153,7 +153,7 @@ class StepLog:
                 self._logger.getChild("multigpu").info("%s", text)
 
     def gpu(self, reading: Mapping[str, Any]) -> None:
-        """Take a reading of a GPU in; called by the thread that reads."""
+        """Add a reading of a GPU; called by the sampling thread."""
         self._recorder.gpus.add(reading)
         if self._recorder.logs is not None:
             self._recorder.logs.gpu(reading, self._facts.host)
@@ -167,7 +167,7 @@ class StepLog:
                 self._recorder.logs.note(line)
 
     def warn(self, name: str, text: str) -> None:
-        """Count a warning; write the first of its class, and later ones once a minute."""
+        """Count a warning; write the first of its class, and later ones at most once a minute."""
         is_first = self._recorder.warnings.add(name, text)
         now = time.monotonic()
         with self._lock:

@@ -36,10 +36,10 @@ TIMED_OUT = re.compile(
 
 
 class TelemetryTracker(ModelChecks):
-    """Timers, memory and temperature of a rank; with `step` also its training, kept in a session folder.
+    """Timers, memory and temperature of a rank; with `step` also its training, recorded in a session folder.
 
-    Use it as a context manager, or call `finish` at the end: an exception then ends the session as failed.
-    What cannot be measured or written never ends the training.
+    Use it as a context manager, or call `finish` at the end: an exception then ends the session as failed. A
+    failure to measure or write never ends the training.
     """
 
     def __init__(
@@ -51,13 +51,14 @@ class TelemetryTracker(ModelChecks):
         logger: logging.Logger | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """Make a tracker; nothing is written before `start` or the first `step`.
+        """Create a tracker; nothing is written before `start` or the first `step`.
 
         Args:
             settings: What is collected and logged, and how often.
-            logs_dir: Where session folders are made; None: none, except in a run of `gpuwatch run`.
-            output_dir: Where the `telemetry_callback_*` files go.
-            logger: Takes the steps and summaries; by default that of `setup_rank_logging`, if it was called.
+            logs_dir: Where session folders are created; None: none, except in a run of `gpuwatch run`.
+            output_dir: The folder of the `telemetry_callback_*` files.
+            logger: Receives the steps and summaries; by default that of `setup_rank_logging`, if it was
+                called.
             clock: Seconds.
         """
         super().__init__(settings, output_dir=output_dir, logger=logger, clock=clock)
@@ -86,7 +87,7 @@ class TelemetryTracker(ModelChecks):
 
         Args:
             model: The torch module that is trained.
-            facts: The fields of `RunFacts`: `total_steps`, `configuration`, `model_name`, ...
+            **facts: The fields of `RunFacts`: `total_steps`, `configuration`, `model_name`, ...
 
         Raises:
             TypeError: a fact has no such name.
@@ -132,17 +133,17 @@ class TelemetryTracker(ModelChecks):
         epoch: float | None = None,
         **metrics: Any,
     ) -> None:
-        """End an optimizer step, and log it where it is due.
+        """End an optimizer step, and log it if due.
 
         Args:
-            step: Its number; counted from 1 where it is left out.
-            loss: A number, or a tensor, which is read only where the step is logged.
+            step: Its number; counted from 1 if left out.
+            loss: A number, or a tensor, which is read only if the step is logged.
             learning_rate: Of the step.
-            grad_norm: As the loss.
-            samples: That this rank has read for the step, of all its micro-steps.
-            tokens: As the samples.
+            grad_norm: Like the loss.
+            samples: Number that this rank has read for the step, of all its micro-steps.
+            tokens: Like the samples.
             epoch: Epochs done, with a fraction.
-            metrics: Further numbers, kept with the newest metrics.
+            **metrics: Further numbers, kept with the newest metrics.
         """
         if self._log is None:
             self.start()
@@ -171,10 +172,10 @@ class TelemetryTracker(ModelChecks):
             self._write()
 
     def log_step(self, **values: Any) -> dict[str, float | None]:
-        """Log the newest step now, whatever the interval says; the numbers of its line.
+        """Log the newest step now, independent of the interval; return the numbers of its line.
 
         Args:
-            values: What became known since: `loss`, `learning_rate`, `grad_norm`, `epoch`.
+            **values: Later values of the step: `loss`, `learning_rate`, `grad_norm`, `epoch`.
 
         Raises:
             AttributeError: a step has no such value.
@@ -202,7 +203,7 @@ class TelemetryTracker(ModelChecks):
 
     @contextlib.contextmanager
     def epoch(self) -> Iterator[None]:
-        """Time an epoch, and log its last step where `logging_strategy` is `epoch`."""
+        """Time an epoch, and log its last step if `logging_strategy` is `epoch`."""
         with self.timer("epochs"):
             yield
         if self.settings.logging_strategy == "epoch":
@@ -210,7 +211,7 @@ class TelemetryTracker(ModelChecks):
 
     @contextlib.contextmanager
     def pause(self, name: str = "pause") -> Iterator[None]:
-        """Time what is no part of a step (`evaluation`, `checkpoint`): the step time does not count it."""
+        """Time a block that is no part of a step (`evaluation`, `checkpoint`): the step time excludes it."""
         began = self._clock()
         try:
             yield
@@ -218,12 +219,12 @@ class TelemetryTracker(ModelChecks):
             self.leave_out(name, self._clock() - began)
 
     def leave_out(self, name: str, seconds: float) -> None:
-        """Take so many of the seconds since the last step out of the time of the next one."""
+        """Exclude this many seconds since the last step from the time of the next one."""
         self._paused_s += seconds
         self._timers.add(name, seconds)
 
     def add_writer(self, writer: MetricWriter) -> None:
-        """Write the metrics of logged steps there, too; see `TensorBoardWriter`."""
+        """Write the metrics of logged steps to this writer, too; see `TensorBoardWriter`."""
         self._outputs.add(writer)
 
     @contained
@@ -232,11 +233,11 @@ class TelemetryTracker(ModelChecks):
         self._outputs.parameters(self.totals.last.step if self.totals.last else 0, model)
 
     def reset_timers(self) -> None:
-        """Forget the times of all timers, for example those of warm-up steps."""
+        """Drop the times of all timers, for example those of warm-up steps."""
         self._timers.clear()
 
     def overall_mfu(self) -> float | None:
-        """MFU over all the time since the start (0 to 1), evaluation and checkpoints included."""
+        """MFU over all the time since the start (0 to 1), including evaluation and checkpoints."""
         overall = self.totals.summary(self._clock() - self._began, self.flops)["mfu_overall"]
         return None if overall is None else float(overall)
 
@@ -280,7 +281,7 @@ class TelemetryTracker(ModelChecks):
 
         Args:
             status: `completed`, `failed` or `interrupted`.
-            error: What the session failed of.
+            error: Why the session failed.
             is_alone: Other ranks may be gone: no collective for `collect_telemetry_for_all_ranks`.
         """
         if self._is_finished:
@@ -319,7 +320,7 @@ class TelemetryTracker(ModelChecks):
             self.save(self._metrics)
 
     def _known(self) -> dict[str, Any]:
-        """What the summary gets of this rank as of now."""
+        """The current values of this rank for the summary."""
         elapsed = self._clock() - self._began
         known = self.totals.summary(elapsed, self.flops)
         known.update(rank_state(self.facts, self.totals, self.get_summary()))
@@ -327,13 +328,13 @@ class TelemetryTracker(ModelChecks):
 
 
 def _detached(value: Any) -> Any:
-    """A tensor without its graph, which would hold the activations."""
+    """A tensor without its graph, which would keep the activations in memory."""
     detach = getattr(value, "detach", None)
     return detach() if callable(detach) else value
 
 
 def _finish_at_exit(tracker: Any) -> None:
-    """Have a tracker end its session with the interpreter, unless it has or is gone by then."""
+    """End a tracker's session when the interpreter exits, unless it has ended or the tracker is gone."""
     atexit.register(_finish, weakref.ref(tracker))
 
 

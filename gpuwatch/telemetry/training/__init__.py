@@ -1,1 +1,1 @@
-"""What a training loop tells: steps, gradients, model, data, and what is wrong with them."""
+"""What a training loop reports: steps, gradients, model, data, and their problems."""

@@ -1,4 +1,7 @@
-"""What must be equal on all ranks, and what must not: parameters, gradients, samples. All are collectives."""
+"""Checks what must be equal on all ranks (parameters, gradients) and what must differ (samples).
+
+All are collectives.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from ..base.ranks import all_gather, loaded_torch
 
 MAX_NAMED_SAMPLES = 100
 CHUNK_NUMBERS = 1 << 22
-"""Of a tensor that are hashed at a time: 32 MB of weights beside it."""
+"""Numbers of a tensor that are hashed at a time: 32 MB beside the weights."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +23,7 @@ class RankDifference:
 
     name: str
     ranks: list[int]
-    """Those that differ from most; where no value is the most frequent, all but rank 0."""
+    """Ranks that differ from the most frequent value; if there is none, all but rank 0."""
 
 
 @dataclass(frozen=True)
@@ -30,19 +33,22 @@ class ShardingReport:
     counts: list[int]
     """Samples by rank, repetitions included."""
     distinct: int
-    """Different samples of all ranks."""
+    """Number of different samples of all ranks."""
     overlaps: dict[str, list[int]]
-    """Samples that several ranks have read, and those ranks; at most 100 are named."""
+    """Samples that several ranks have read -> those ranks; at most 100 are listed."""
     overlap_count: int
 
     @property
     def is_disjoint(self) -> bool:
-        """No sample on two ranks. A sampler that pads the last batch repeats up to world size - 1."""
+        """True if no sample is on two ranks.
+
+        A sampler that pads the last batch repeats up to world size - 1.
+        """
         return self.overlap_count == 0
 
 
 def tensor_checksum(tensor: Any) -> int:
-    """A checksum of a tensor's bits, computed where it lies: equal bits give equal sums, also of NaN."""
+    """A checksum of a tensor's bits, computed on its device: equal bits give equal sums, also for NaN."""
     torch = loaded_torch()
     flat = tensor.detach().contiguous().view(-1)
     flat = flat.to(torch.uint8) if flat.dtype == torch.bool else flat.view(torch.uint8)
@@ -60,7 +66,7 @@ def differences_across_ranks(
 ) -> list[RankDifference]:
     """Parameters or gradients whose bits are not equal on all ranks, in the model's order.
 
-    Of replicas (DDP) none may differ after a step; sharded ones (FSDP, ZeRO-3, tensor parallel) always do.
+    Replicas (DDP) must be equal after a step; sharded ones (FSDP, ZeRO-3, tensor parallel) always differ.
     """
     tensors = ((name, each if kind == "parameters" else each.grad) for name, each in model.named_parameters())
     own = {name: None if each is None else tensor_checksum(each) for name, each in tensors}
@@ -68,7 +74,7 @@ def differences_across_ranks(
 
 
 def different_sums(by_rank: list[dict[str, int | None]]) -> list[RankDifference]:
-    """Names whose sums differ, and the ranks that differ from most."""
+    """Names whose sums differ, and the ranks that differ from the most frequent sum."""
     found = []
     names = list(dict.fromkeys(name for sums in by_rank for name in sums))
     for name in names:

@@ -1,8 +1,8 @@
-"""What a token costs, and what a GPU could compute at most: dense bf16 FLOP/s by name, as NVIDIA states it.
+"""The cost of a token, and the peak of a GPU: dense bf16 FLOP/s by name, as NVIDIA states it.
 
-Data sheets often print the figure with 2:4 sparsity, which training does not use: that one is halved. Where a
-number comes from stands beside it, and in docs/training.md. What no public data sheet reports (H20, A10G) is
-left out: `model: peak_tflops:` of the hosts file gives it.
+Data sheets often print the figure with 2:4 sparsity, which training does not use: that one is halved. The
+source of each number is stated with it, and in docs/training.md. GPUs without a public data sheet (H20, A10G)
+are left out: `model: peak_tflops:` in the hosts file sets them.
 """
 
 from __future__ import annotations
@@ -32,13 +32,15 @@ PEAKS: tuple[tuple[str, float, str], ...] = (
     (r"\bRTX 4090$", 165.2, "Ada whitepaper, bf16 with fp32 accumulation"),
     (r"\bRTX 3090$", 71, "GA102 whitepaper, bf16 with fp32 accumulation"),
 )
-"""Pattern of a GPU's name, TFLOP/s, source; the first that fits counts. V100 and T4 have no bf16; laptop and
-D models of a GeForce are other GPUs."""
+"""Pattern of a GPU's name, TFLOP/s, source; the first match counts.
+
+V100 and T4 have no bf16; laptop and D models of a GeForce are other GPUs.
+"""
 
 
 @lru_cache(maxsize=64)
 def peak_flops(name: str) -> float | None:
-    """Dense bf16 FLOP/s of a GPU by its name as the driver gives it; None: not in the table."""
+    """Dense bf16 FLOP/s of a GPU by the driver's name; None: not in the table."""
     return next((tera * TERA for pattern, tera, _ in PEAKS if re.search(pattern, name)), None)
 
 
@@ -50,8 +52,8 @@ def transformer_flops_per_token(
 ) -> float:
     """Floating point operations of forward and backward for one token of a dense transformer.
 
-    6 a parameter, and where the shape is known 12 x layers x hidden x sequence length for attention
-    (Chowdhery et al., PaLM, appendix B).
+    6 per parameter, and if the shape is known 12 x layers x hidden x sequence length for attention (Chowdhery
+    et al., PaLM, appendix B).
     """
     attention = 12.0 * layers * hidden * sequence_length if layers and hidden and sequence_length else 0.0
     return 6.0 * parameters + attention

@@ -1,4 +1,4 @@
-"""Gradient norms of a model and what is wrong with them, against their own history."""
+"""Gradient norms of a model, and their problems, compared with their own history."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from ..base.ranks import distributed, loaded_torch
 from ..measures.distribution import percentile
 
 EXPLOSION_FACTOR = 10.0
-"""Times the running median; far over what healthy public runs show from step to step."""
+"""Multiple of the running median; far more than healthy public runs show from step to step."""
 VANISHED_GRADIENT = 1e-7
 WINDOW_NORMS, MIN_NORMS = 64, 16
-"""Of the running median, and before it means anything."""
+"""Number of norms in the running median, and the minimum before it is used."""
 
 
 @dataclass(frozen=True)
 class GradientReport:
-    """The gradients of one moment."""
+    """The gradients at one moment."""
 
     norm: float | None
-    """Of all gradients together (L2); None: no parameter has one."""
+    """L2 norm of all gradients together; None: no parameter has one."""
     per_layer: dict[str, float]
-    """By parameter; empty unless it was asked for."""
+    """Norm by parameter; empty unless requested."""
     non_finite: list[str]
-    """Parameters whose gradient holds a NaN or Inf."""
+    """Parameters whose gradient contains a NaN or Inf."""
     without_gradient: list[str]
     """Trainable parameters without a gradient: the loss does not depend on them."""
     is_exploding: bool = False
@@ -40,11 +40,11 @@ def parameters_without_gradient(model: Any) -> list[str]:
 
 
 def gradient_report(model: Any, *, per_layer: bool = False, is_sharded: bool = False) -> GradientReport:
-    """Norms of the gradients; one wait for the GPU.
+    """Norms of the gradients; waits once for the GPU.
 
     Args:
         model: After `backward`, before `zero_grad`; unscale gradients of a GradScaler first.
-        per_layer: Name the norm of every parameter.
+        per_layer: Include the norm of every parameter.
         is_sharded: Each rank holds a part of every gradient (FSDP, ZeRO): the squares are summed over the
             ranks, which is a collective.
     """
@@ -72,7 +72,7 @@ def gradient_report(model: Any, *, per_layer: bool = False, is_sharded: bool = F
 
 
 def _together(norms: Sequence[float]) -> float | None:
-    """The norm of all: NaN before Inf, as their sum of squares would be."""
+    """The norm of all norms; NaN takes precedence over Inf, as in the sum of squares."""
     if not norms:
         return None
     if any(math.isnan(norm) for norm in norms):
@@ -81,13 +81,13 @@ def _together(norms: Sequence[float]) -> float | None:
 
 
 class GradientHistory:
-    """Tells whether a norm explodes or vanishes against the norms before it."""
+    """Detects a norm that explodes or vanishes in comparison with the norms before it."""
 
     def __init__(self) -> None:
         self._norms: deque[float] = deque(maxlen=WINDOW_NORMS)
 
     def judge(self, norm: float) -> tuple[bool, bool]:
-        """Take a norm in; whether it explodes, and whether it vanishes."""
+        """Add a norm; return (True if it explodes, True if it vanishes)."""
         if not math.isfinite(norm):
             return False, False  # told as NaN or Inf
         usual = percentile(sorted(self._norms), 0.5) if len(self._norms) >= MIN_NORMS else None

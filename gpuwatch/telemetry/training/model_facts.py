@@ -1,4 +1,4 @@
-"""The parameters of a model: table, counts, memory, summary. Needs a torch module, or what looks like one."""
+"""The parameters of a model: table, counts, memory, summary. Needs a torch module, or a similar object."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def parameter_table(model: Any) -> list[ParameterRow]:
 
 
 def parameter_table_text(model: Any, most: int = MAX_TABLE_ROWS) -> str:
-    """The table as aligned text with its totals; at most so many rows."""
+    """The table as aligned text with its totals; at most `most` rows."""
     rows = parameter_table(model)
     shown = [
         (
@@ -77,7 +77,7 @@ def parameter_table_text(model: Any, most: int = MAX_TABLE_ROWS) -> str:
 
 
 def dtype_bytes(dtype: Any) -> float:
-    """Bytes of one number of a data type, by its name (`float32`, `bf16`) or as torch's.
+    """Bytes per number of a data type, by its name (`float32`, `bf16`) or torch's type.
 
     Raises:
         ValueError: it is not known.
@@ -90,7 +90,7 @@ def dtype_bytes(dtype: Any) -> float:
 
 
 def model_memory_mb(model: Any, dtype: Any = None) -> float:
-    """Memory of the parameters in MB (10^6 bytes): as stored, or as all would be in one data type.
+    """Memory of the parameters in MB (10^6 bytes): as stored, or as if all had one data type.
 
     Raises:
         ValueError: the data type is not known.

@@ -1,4 +1,4 @@
-"""The steps of a training added up: times, rates, losses, MFU. Pure; the clock is the caller's."""
+"""Sums over the steps of a training: times, rates, losses, MFU. Pure; the caller passes the clock."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ STEP_SAMPLE = 8192
 
 @dataclass
 class StepValues:
-    """What a training loop tells of one optimizer step; samples and tokens are those of this rank."""
+    """The values that a training loop reports for one optimizer step.
+
+    Samples and tokens are those of this rank.
+    """
 
     step: int
     duration_s: float
     loss: Any = None
-    """A number or a tensor, which is read only where the step is logged."""
+    """A number or a tensor, which is read only if the step is logged."""
     learning_rate: float | None = None
     grad_norm: Any = None
     samples: float | None = None
@@ -37,28 +40,31 @@ class StepWindow:
     tokens: float = 0.0
 
     def add(self, values: StepValues) -> None:
-        """Take a step in."""
+        """Add a step."""
         self.steps += 1
         self.seconds += values.duration_s
         self.samples += values.samples or 0.0
         self.tokens += values.tokens or 0.0
 
     def rate(self, amount: float) -> float | None:
-        """Per second of step time; None where nothing was told."""
+        """`amount` per second of step time; None if nothing was reported."""
         return amount / self.seconds if amount and self.seconds > 0 else None
 
 
 @dataclass
 class Flops:
-    """What MFU needs: the model's arithmetic and the GPUs' peak."""
+    """The inputs of the MFU: the model's arithmetic and the GPUs' peak."""
 
     per_token: float | None = None
     peak_per_gpu: float | None = None
     ranks: int = 1
-    """GPUs that share the tokens of all data-parallel ranks: the world size."""
+    """Number of GPUs that share the tokens of all data-parallel ranks: the world size."""
 
     def mfu(self, tokens_per_s: float | None) -> float | None:
-        """Share of the peak, 0 to 1, at so many tokens a second of the whole job; None: unknown."""
+        """Fraction of the peak, 0 to 1, at this number of tokens per second of the whole job; None.
+
+        Unknown.
+        """
         if not tokens_per_s or not self.per_token or not self.peak_per_gpu:
             return None
         return tokens_per_s * self.per_token / (self.ranks * self.peak_per_gpu)
@@ -69,7 +75,7 @@ class StepTotals:
 
     def __init__(self, data_parallel: int = 1) -> None:
         self.data_parallel = data_parallel
-        """Ranks that read different samples: what one tells is multiplied by it."""
+        """Number of ranks that read different samples, by which one rank's values are multiplied."""
         self.steps = 0
         self.first_step: int | None = None
         self.last: StepValues | None = None
@@ -79,12 +85,12 @@ class StepTotals:
         self.since_performance = StepWindow()
         self.final_loss: float | None = None
         self.non_finite_loss_step: int | None = None
-        """The step since which every loss that was read is NaN or Inf."""
+        """The first step since which every loss that was read is NaN or Inf."""
         self.best_loss: float | None = None
         self.final_grad_norm: float | None = None
 
     def add(self, values: StepValues) -> None:
-        """Take a step in."""
+        """Add a step."""
         self.steps += 1
         if self.first_step is None:
             self.first_step = values.step
@@ -94,7 +100,7 @@ class StepTotals:
             window.add(values)
 
     def take_loss(self, loss: float | None) -> None:
-        """A loss that was read; NaN and Inf are no final and no best loss."""
+        """Add a loss that was read; NaN and Inf are never the final or best loss."""
         if loss is None:
             return
         if not math.isfinite(loss):
@@ -106,19 +112,22 @@ class StepTotals:
             self.best_loss = loss if self.best_loss is None else min(loss, self.best_loss)
 
     def job_rate(self, window: StepWindow, amount: float) -> float | None:
-        """Per second, of all data-parallel ranks."""
+        """Per second, for all data-parallel ranks."""
         rate = window.rate(amount)
         return None if rate is None else rate * self.data_parallel
 
     def eta_s(self, total_steps: int | None) -> float | None:
-        """Seconds until the last step at the pace of the window; None: the total is not known."""
+        """Seconds until the last step at the speed of the window; None: the total is unknown."""
         if total_steps is None or self.last is None or not self.since_line.steps:
             return None
         left = max(0, total_steps - self.last.step)
         return left * self.since_line.seconds / self.since_line.steps
 
     def summary(self, elapsed_s: float, flops: Flops) -> dict[str, Any]:
-        """The keys of a summary that follow from steps; `elapsed_s` counts everything, also evaluation."""
+        """The keys of a summary that are computed from steps.
+
+        `elapsed_s` includes everything, also evaluation.
+        """
         last, times = self.last, self.times
         statistics = times.statistics()
         percentiles = {f"p{number}": times.percentile(number / 100) for number in (50, 95, 99)}

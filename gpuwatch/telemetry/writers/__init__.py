@@ -1,1 +1,1 @@
-"""Metrics of a tracker to TensorBoard and W&B, through their own libraries, imported when they are used."""
+"""Writes a tracker's metrics to TensorBoard and W&B, through their own libraries, imported on use."""

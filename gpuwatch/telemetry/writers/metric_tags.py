@@ -1,4 +1,4 @@
-"""The names of metrics in TensorBoard and W&B, and what a writer of them has to offer."""
+"""The names of metrics in TensorBoard and W&B, and the interface of a writer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TAGS: Mapping[str, str] = {
 
 
 class MetricWriter(Protocol):
-    """Where a tracker writes the metrics of its logged steps."""
+    """The interface of a metric writer."""
 
     def scalars(self, step: int, values: Mapping[str, float]) -> None:
         """Write numbers by tag."""
@@ -34,7 +34,7 @@ class MetricWriter(Protocol):
         """Write the distributions of a model's parameters under `Params/<name>`."""
 
     def close(self) -> None:
-        """Write what is left."""
+        """Flush and close."""
 
 
 def tagged(values: Mapping[str, Any]) -> dict[str, float]:

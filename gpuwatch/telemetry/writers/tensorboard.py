@@ -1,4 +1,4 @@
-"""TensorBoard: one folder a rank, `runs/rank_0`; `tensorboard --logdir runs` shows them side by side."""
+"""TensorBoard: one folder per rank, `runs/rank_0`; `tensorboard --logdir runs` shows them side by side."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class TensorBoardWriter:
             self._writer.add_scalar(tag, value, step)
 
     def parameters(self, step: int, model: Any) -> None:
-        """Write a histogram of each parameter that has finite numbers only: TensorBoard refuses others."""
+        """Write a histogram of each parameter with only finite numbers: TensorBoard refuses others."""
         for name, each in model.named_parameters():
             if bool(each.detach().isfinite().all()):
                 self._writer.add_histogram(f"Params/{name}", each.detach().float().cpu(), step)
 
     def close(self) -> None:
-        """Write what is left."""
+        """Flush and close."""
         self._writer.close()

@@ -1,4 +1,4 @@
-"""Weights & Biases: one run a rank, all of a job in one group; offline without network."""
+"""Weights & Biases: one run per rank, all of a job in one group; offline without network."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ GROUP_VARIABLES = ("WANDB_RUN_GROUP", "GPUWATCH_RUN_ID", "SLURM_JOB_ID", "TORCHE
 
 
 def job_name(run_name: str | None = None) -> str | None:
-    """What the ranks of a job have in common: the run's name, else the id that the launcher gave."""
+    """The name that the ranks of a job share: the run's name, else the launcher's id."""
     return run_name or next((os.environ[name] for name in GROUP_VARIABLES if os.environ.get(name)), None)
 
 
@@ -28,13 +28,13 @@ class WandbWriter:
         folder: str | None = None,
         mode: str | None = None,
     ) -> None:
-        """Begin a run.
+        """Start a run.
 
         Args:
             run_name: The group of all ranks; the run of a rank is `<name>-rank<N>`.
             project: By default `WANDB_PROJECT`.
-            configuration: Kept with the run.
-            folder: Where the `wandb` folder is made.
+            configuration: Stored with the run.
+            folder: Where the `wandb` folder is created.
             mode: `online` or `offline`; by default `WANDB_MODE`.
 
         Raises:

@@ -4,7 +4,7 @@ A list of possible causes, a prompt, a setting or the name of a test may contain
 are recognised by their form, for all rules alike.
 
 Example: `  - NCCL timeout` three lines below `Possible causes:` is advice; `test_nccl_timeout PASSED` is test
-output; `step detected slow: False` is a flag that denies its words.
+output; `slow step detected: False` is a flag that denies its words.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Which nodes can connect to which, before any rank starts: a firewall is reported, not found by a hang."""
+"""Tests which nodes can connect to which before any rank starts, so that a firewall causes no hang."""
 
 from __future__ import annotations
 
