@@ -14,17 +14,17 @@ from pathlib import Path
 from typing import Any
 
 MAX_INTEGER = 10**300
-"""A greater one has no float, and one of over 4,300 digits no text."""
+"""A larger number has no float, and one of over 4,300 digits no text."""
 MAX_AMOUNT = 1e18
 MAX_TEXT = 2000
 """Maximum characters of a value that JSON has no type for."""
 MAX_DEPTH = 20
-"""Of collections in collections: a configuration may hold itself."""
+"""Maximum depth of nested collections: a configuration may contain itself."""
 _NO_FOLLOW, _NO_WAIT = getattr(os, "O_NOFOLLOW", 0), getattr(os, "O_NONBLOCK", 0)  # not on Windows
 
 
 def open_regular(path: str | os.PathLike[str], flags: int, mode: int = 0o600) -> int:
-    """Open a regular file that is no link; a FIFO or device in its place is not waited for.
+    """Open a regular file that is no link, without blocking on a FIFO or device.
 
     Raises:
         OSError: it cannot be opened, or is something else.
@@ -64,7 +64,10 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def jsonable(value: Any, depth: int = 0) -> Any:
-    """The value in JSON's types: NaN and Inf as "nan", "inf" and "-inf", a tensor of one number as it."""
+    """Convert a value to JSON's types.
+
+    NaN and Inf become "nan", "inf" and "-inf", a tensor of one number becomes the number.
+    """
     if isinstance(value, int) and not -MAX_INTEGER <= value <= MAX_INTEGER:
         return "inf" if value > 0 else "-inf"
     if value is None or isinstance(value, (bool, str, int)):
@@ -103,13 +106,13 @@ def as_number(value: Any) -> float | None:
 
 
 def as_whole(value: Any) -> int | None:
-    """A whole number of 64 bits, or the one of a tensor; None of everything else."""
+    """A whole number of 64 bits, or the one in a tensor; None for everything else."""
     number = as_number(value)
     return int(value) if number is not None and abs(number) < 2**63 else None
 
 
 def as_amount(value: Any) -> float | None:
-    """A number from 0 to 1e18, of samples, bytes or seconds; None of everything else."""
+    """A number from 0 to 1e18 (samples, bytes or seconds); None for everything else."""
     number = as_number(value)
     return number if number is not None and 0 <= number <= MAX_AMOUNT else None
 

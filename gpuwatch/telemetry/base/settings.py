@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 LIBRARY_VERSION = "0.2.0"
-"""That of gpuwatch; the wheel of the library alone takes it from here."""
+"""The version of gpuwatch; the separate wheel of this library uses it too."""
 STRATEGIES = ("steps", "epoch", "no")
 SECTIONS = ("training", "telemetry", "profiler")
 """Sections of a configuration file in which settings are also searched."""

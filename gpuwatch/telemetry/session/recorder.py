@@ -137,7 +137,7 @@ class SessionRecorder:
             self._report(error)
 
     def finish(self, status: str, known: Mapping[str, Any], error: str | None = None) -> None:
-        """Write the last state, and close the logs."""
+        """Write the final state, and close the logs."""
         error = None if error is None else mask_text(error)
         self.write({**known, "status": status, "error": error}, is_final=True)
         if self.logs is not None:
