@@ -38,6 +38,8 @@ _READ_BUNDLE = "import sys,zlib;r=sys.stdin.buffer;n=int(r.readline());exec(zlib
 _START = Path(__file__).with_name("node_start.py")
 _AGENT = Path(__file__).parents[2] / "agent"
 _COMMENT = re.compile(r"(?m)^[ \t]*#[^\n]*$|[ \t]+# (?:type|noqa):[^\n\"']*$")
+_TRAILING = re.compile(r"(?m)^([^\n\"'#]+?)[ \t]+#[^\n]*$")
+"""A comment behind code without quotes, of which `pynvml.py` has hundreds."""
 _TYPES_ONLY = re.compile(r"(?m)^TYPE_CHECKING = False\nif TYPE_CHECKING:\n(?:[ \t]+[^\n]*\n|\n(?=[ \t]+\S))+")
 """Imports for type comments, which never run."""
 _DOCSTRING = re.compile(r'(?m)^([ \t]*)"""(?:[^"\\]|"(?!""))*"""$')
@@ -109,7 +111,7 @@ def without_prose(source: str) -> str:
     would send. Tabs indent, because they compress better.
     """
     untyped = _TYPES_ONLY.sub(lambda found: "\n" * found[0].count("\n"), source)
-    bare = _DOCSTRING.sub(_emptied, _COMMENT.sub("", untyped))
+    bare = _DOCSTRING.sub(_emptied, _TRAILING.sub(r"\1", _COMMENT.sub("", untyped)))
     return _INDENT.sub(lambda found: found[1] or "\t" * (len(found[0]) // 4), bare)
 
 
