@@ -65,14 +65,14 @@ def _bracket(items: Any, fold: bool) -> str:
             negated = "^"
         elif code is op.LITERAL and chr(argument) in "]^-":
             last += chr(argument)
-        elif code is op.LITERAL:
+        elif code is op.LITERAL and chr(argument) != "\n":  # which ends a pattern of grep's file
             char = chr(argument)
             inside += char.lower() + char.upper() if fold and char.isalpha() else char
         elif code is op.RANGE:
             inside += f"{chr(argument[0])}-{chr(argument[1])}"
-        elif argument in _NOT:  # exact alone, which is how it is mostly used
+        elif code is not op.LITERAL and argument in _NOT:  # exact alone, which is how it is mostly used
             negated, inside = "^", inside + _CATEGORIES[_NOT[argument]]
-        else:
+        elif code is not op.LITERAL:
             inside += _CATEGORIES[argument]
     last = ("]" if "]" in last else "") + inside + ("^" if "^" in last else "") + ("-" if "-" in last else "")
     return f"[{negated}{last}]" if last != "^" or negated else r"\^"
