@@ -51,6 +51,11 @@ _FROM_IT = re.compile(
     r"|(?:failure|crash|loss|death|panic|reboot|eviction) (?:of|on|at)"
     r"|(?:evicted|lost|losing|dead|failed|unreachable)) (?:the |a )?" + _LABEL + _IS
 )
+_LOST_ON = re.compile(
+    r"(?i)\b(?:lost|removing|removed|failed|failing) (?:executor|worker|container|actor) [\w.-]{1,40} on "
+    + _NAME
+)
+"""The process that was lost on a node, as Spark and YARN report it."""
 _ON_IT = re.compile(r"(?i)\b(?:on|at) (?:the )?" + _LABEL + _IS)
 """Wording in which the fault is on the node; its reporter may run there."""
 _FIELD = re.compile(r"(?i)" + _LABEL + r"[\"']?[=:] ?" + _NAME)
@@ -78,7 +83,7 @@ def named_node(line: str) -> NamedNode | None:
     A name counts if it looks like a host name (`gpu-b03`), not like a rank, a file, a device or a plain word.
     """
     text = line[:MAX_READ_CHARACTERS]
-    for pattern in (_OF_IT, _FROM_IT, _ON_IT, _FIELD):
+    for pattern in (_OF_IT, _FROM_IT, _LOST_ON, _ON_IT, _FIELD):
         for found in pattern.finditer(text):
             name = found["name"].rstrip(".-")
             is_reporter = pattern in (_ON_IT, _FIELD) or (pattern is _OF_IT and found["on"] is not None)

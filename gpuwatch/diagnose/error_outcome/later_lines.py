@@ -78,6 +78,8 @@ _FINISHED = re.compile(
     r"|\bwrote \d[\d,.]*\W{1,2}[a-z]|\b\d[\d,]* [a-z]{3,20} (?:written|exported|converted|processed)\b"
     r"|\b(?:export|upload|written|sav)(?:ed)? .{0,80}\bfinal\b|\btotal (?:run ?time|wall)|\bfailed[=:] ?0\b"
 )
+_FINAL_SCORES = re.compile(r"(?i)\bfinal (?:validation|test|eval\w*) (?:metrics|results?|scores?|accuracy)\b")
+"""What a training reports of its end, and of nothing else."""
 FINAL_REPORT = re.compile(
     r"(?i)\b(?:report|results?|scores?|metrics|predictions|summary) "
     r"(?:(?:is|are|was|were|has been|have been) )?"
@@ -102,13 +104,14 @@ _TRIAL_DONE = re.compile(r"(?i)\btrial #?([\w.:-]{1,60}) (?:has )?(?:finished|co
 """The report of a finished trial in a hyperparameter search (Optuna, Ray Tune, Keras Tuner); its name."""
 _HANDLER = re.compile(
     r"(?i)\bException (?:in ASGI application|on \S{1,200} \[[A-Z]{3,7}\]|calling application|while serving)"
-    r"|\bError (?:handling|processing|in) (?:the )?request\b|\bInternal Server Error: /"
+    r"|\bError (?:handling|processing|in) (?:the |preprocessing |generating |parsing )?"
+    r"(?:request|prompt|inputs?|response)\b|\bInternal Server Error: /"
     r"|\b(?:unhandled|uncaught) exception (?:in (?:the )?(?:request|handler)|[A-Z]{3,7} /|while handling)"
 )
 """A server's record of a failed request handler."""
 _SERVED = re.compile(
     r"\"(?:GET|POST|PUT|HEAD|DELETE|PATCH|OPTIONS) (?!/(?:health|ping|ready|live|metrics))\S{1,300}"
-    r"(?: HTTP/[\d.]{1,3})?\" (?:- )?[23]\d\d\b"
+    r"(?: HTTP/[\d.]{1,3})?\" (?:- )?[23]\d\d\b|\bgeneration throughput: [1-9]"
 )
 """A request that the server answered."""
 _SUCCEEDED = re.compile(
@@ -253,7 +256,7 @@ def finishes(around: Around) -> bool:
 
 def reports_end(around: Around) -> bool:
     """True if a line near an error states that the work is done: the failure is then in the teardown."""
-    return any(has_finished(line) for line in (*around.above, *around.below))
+    return any(has_finished(line) or _FINAL_SCORES.search(line) for line in (*around.above, *around.below))
 
 
 def has_finished(line: str) -> bool:

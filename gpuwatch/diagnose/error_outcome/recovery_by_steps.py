@@ -199,7 +199,8 @@ def _follows(alert: Alert, end: Alert) -> bool:
     if not _same_file_or_rank(alert, end) and not _may_be_one_job(alert, end):
         return False
     proof, other = alert.proof[0], end.proof[0]
-    later_s = end.first - alert.last if alert.timed and end.timed else None
+    known = alert.timed or alert.bound == "before"
+    later_s = end.first - alert.last if known and end.timed else None
     if (proof.file, proof.node) == (other.file, other.node) and None not in (proof.offset, other.offset):
         below = (other.offset or 0) - max(proof.offset or 0, alert.last_offset or 0)
         return below > 0 if not ends_process(alert) else below > BUFFER_BYTES or (later_s or 0.0) > LEAVING_S

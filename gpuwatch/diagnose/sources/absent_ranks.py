@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from gpuwatch.agent.logs.lines.normalise import messages
 from gpuwatch.diagnose.model.alert import Alert
 
 NAMED_RANKS = ("culprit_ranks", "missing_ranks", "lagging_ranks")
@@ -20,7 +21,7 @@ _INLINE = re.compile(
 _HEAD = re.compile(
     r"(?i)\b(?:missing ranks|stalled ranks|ranks missing|ranks? that (?:did not join|have not joined)):?\s*$"
 )
-_ENTRY = re.compile(r"(?:^|[>\]:] ?)(\d{1,6}): ?\[")
+_ENTRY = re.compile(r"(?:^|[>\]:] ?|[\s\"])(\d{1,6}): ?\[")
 """Horovod since 0.19, below the line `Missing ranks:`: `1: [tensor, tensor]`."""
 _TASKS = re.compile(
     r"(?i)(?:\btimed[ -]out task names|\bstopped sending heartbeats\)"
@@ -64,7 +65,7 @@ def _in_lines(lines: Iterable[str]) -> set[int]:
         entry = _ENTRY.search(line) if below_head else None
         if entry is not None:
             found.add(int(entry[1]))
-        below_head = entry is not None or _HEAD.search(line) is not None
+        below_head = entry is not None or _HEAD.search(messages(line.encode())[0][-1][0]) is not None
         named = _TASK.findall(tasks[1] if tasks is not None else line if below_tasks else "")
         found.update(map(int, named))
         below_tasks = tasks is not None or (below_tasks and bool(named))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 
+from gpuwatch.runs.files.encodings import as_utf8
 from gpuwatch.runs.files.log_path import LogPath
 from gpuwatch.runs.files.opening import open_file
-from gpuwatch.runs.files.packing import DECODERS, Contents, is_section
+from gpuwatch.runs.files.packing import DECODERS, UTF_16, Contents, is_section
 
 MAX_LINES = 40_000
 """Lines over all files; about a second of work."""
@@ -16,6 +17,8 @@ LAST_LINES = 200
 MIN_LINES = 20
 SAMPLE_BYTES = 1 << 16
 """Bytes read at each end of a file."""
+CHARACTER_BYTES = 2
+"""Bytes of a character of UTF-16; the byte order mark is one character."""
 
 
 def sampled(logs: Sequence[LogPath]) -> Iterator[tuple[str, list[bytes]]]:
@@ -41,16 +44,22 @@ def sample(log: LogPath, first: int, last: int) -> list[bytes]:
     if is_section(log.packing):
         lines = b"".join(Contents(log.path, log.packing).pieces()).lstrip(b"\n").splitlines()
         return lines if len(lines) <= first + last else lines[:first] + lines[-last:]
-    if log.packing is not None:
+    if log.packing is not None and log.packing != UTF_16:
         if log.packing not in DECODERS:
             return []
         head = next(Contents(log.path, log.packing).pieces(), b"")
         return head[:SAMPLE_BYTES].splitlines()[:first]
     with open_file(log.path) as file:
         head = file.read(SAMPLE_BYTES)
-        lines = head.splitlines()
+        lines = _text(head).splitlines()
         if log.size <= SAMPLE_BYTES:
             return lines if len(lines) <= first + last else lines[:first] + lines[-last:]
-        file.seek(max(SAMPLE_BYTES, log.size - SAMPLE_BYTES))
-        tail = file.read(SAMPLE_BYTES).splitlines()
-    return lines[:-1][:first] + tail[1:][-last:]
+        file.seek(max(SAMPLE_BYTES, log.size - SAMPLE_BYTES) & -CHARACTER_BYTES)
+        tail = file.read(SAMPLE_BYTES)
+    wide = head[:CHARACTER_BYTES] if log.packing == UTF_16 else b""
+    return lines[:-1][:first] + _text(wide + tail).splitlines()[1:][-last:]
+
+
+def _text(data: bytes) -> bytes:
+    """Bytes that begin with the mark of UTF-16 as UTF-8, others as they are."""
+    return b"".join(as_utf8(iter([data])))

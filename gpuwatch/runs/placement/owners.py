@@ -84,6 +84,12 @@ NOT_HOSTS = re.compile(
     re.IGNORECASE,
 )
 """Words with a number that are no hosts; `gpu-003` is one, because indexes have no leading zero."""
+MODELS = re.compile(
+    r"(?:m?t5|(?:gpt|llama|qwen|phi|gemma|mi[sx]tral|bert|vit|resnet|unet|yolo|whisper|wav2vec|sd|sdxl|flux|deepseek"
+    r"|pythia|(?:chat)?glm|internlm|swin|bf|fp|int|zero|fsdp|ddp|lora)[-_.]?v?\d{1,3})(?:[-.][\w.-]{0,40})?",
+    re.IGNORECASE,
+)
+"""Names of models, number formats and methods with a number: no hosts."""
 WEAK = re.compile(r"[A-Za-z]\d|[abhv][1-9]00|[alpt][1-9]\d?s?|g[bh][1-9]00|mi\d{3}x?", re.IGNORECASE)
 """A letter with a digit, or an accelerator model; such a name alone identifies no host."""
 RUN_LEVELS = {"r1", "r2", "r3", "r4"}
@@ -193,7 +199,7 @@ def may_be_host(name: str) -> bool:
     """True if a word may be a host name; numbered words for other things are excluded."""
     if LETTERED.fullmatch(name):
         return True
-    counted = NOT_HOSTS.fullmatch(name) or NUMBERED_WORK.fullmatch(name)
+    counted = NOT_HOSTS.fullmatch(name) or NUMBERED_WORK.fullmatch(name) or MODELS.fullmatch(name)
     return bool(HOST.fullmatch(name) and (PADDED.fullmatch(name) or not counted))
 
 

@@ -136,8 +136,8 @@ def census(samples: Iterable[tuple[str, Sequence[bytes]]]) -> Census:
     found = Census()
     for file, lines in samples:
         last: dict[str, int] = {}
-        for number, raw in enumerate(lines):
-            text, by = messages(raw)[0][-1]
+        stated = ((number, raw, *said) for number, raw in enumerate(lines) for said in messages(raw)[0])
+        for number, raw, text, by in stated:
             reading = read_message(text, by, raw)
             _count(found, file, text, by, reading)
             if reading.word is not None and reading.index is not None:

@@ -67,7 +67,8 @@ OWN_HOST = re.compile(
 LOG_HOST = re.compile(
     r"^(?:Running on machine: |Job was executed on host\(s\) <(?:\d{1,5}\*)?(?![^,]{0,400}<)"
     r"|\d{3} \(\S{1,40}\) .{0,40}Job executing on host: <[^>]{0,160}?alias="
-    r"|[Ee]xec(?:ution)?[ _]host *[=:] ?)"
+    r"|[Ee]xec(?:ution)?[ _]host *[=:] ?|\s{0,8}SlotName: slot\w{1,20}@"
+    r"|\s{0,8}Host {2,20}= )"
     r"([A-Za-z0-9][\w.-]{0,80}\w)(?=\s*$|[>&/,])"
 )
 """Header of a glog file (one process), and of the reports of batch systems (LSF, HTCondor, PBS)."""

@@ -25,10 +25,11 @@ _MESSAGES = ("message", "msg", "log", "MESSAGE", "@message", "textPayload", "bod
 _STREAMS = ("stdout", "stderr")
 _OUTPUTS = ("log", "data", "line", "output", "text", "content", "chunk")
 """Fields with a process's output, in a record that names its stream."""
-_EXCEPTIONS = (
-    "exc_info", "exc_text", "exception", "error", "err", "traceback", "stack_trace", "stacktrace", "stack",
-    "error.stack_trace", "exception.stacktrace", "reason", "py_callstack",
-)  # fmt: skip
+_EXCEPTION = re.compile(
+    r"(?i)(?:(?:error|exception)\.)?(?:exc|err|error|exc_?(?:info|text)|exception|traceback|tb|backtrace|stack_?trace|stack"
+    r"|(?:error|exception)_?(?:message|msg|detail)s?|failure|reason|cause|py_callstack)$"
+)
+"""Names of fields that hold an exception or a reason."""
 _OUTCOMES = (
     "exit_code", "exitCode", "exitcode", "exit_status", "returncode", "return_code", "wait_status", "signal",
     "oom_killed", "OOMKilled", "cgroup_oom_kill",
@@ -103,7 +104,7 @@ def texts_of(text, speaker):
     for part in parts:
         _name_speaker(part, speaker)
     texts = [message + _outcome(parts)]
-    texts.extend(_text(part[name]) for part in parts for name in _EXCEPTIONS if name in part)
+    texts.extend(_text(value) for part in parts for name, value in part.items() if _EXCEPTION.match(name))
     lines = [line for each in texts for line in _LINES.split(each) if line.strip()]
     return lines[:MAX_TEXTS]
 

@@ -77,7 +77,8 @@ _FORMS = (
         re.compile(
             r"Traceback \(most|" + _NAME + r"(?:Error|Exception|Fault)(?::|$)"
             r"|(?:[\w./ -]{1,60}: ){0,2}[Ee]rror:(?!" + _VALUE + r") \S|\W{0,2}┌ Error: "
-            r"|Error in .{1,80}:|Uncaught \w"
+            r"|Error in .{1,80}:|Uncaught \w|Error using \S|Error in \S{1,80} \(line \d|Execution halted$"
+            r"|\S{1,200}\.rb:\d{1,6}:in |.{1,200} at \S{1,120}\.p[lm] line \d{1,6}\.$"
             r"|(?:错误|錯誤|エラー|오류|Fehler|Erreur|Ошибка) ?[:：](?!" + _VALUE + r") ?\S"
             r"|[Rr]ank \d{1,6}: [Ee]rror\b|(?:lua[\d.jit]{0,6}|th): \S{1,200}:\d+: "
             r"|(?:[\w./-]{1,80}: )(?:line )?\d{1,6}: .{1,120}: (?:command not found|not found"

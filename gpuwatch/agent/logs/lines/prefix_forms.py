@@ -88,7 +88,7 @@ KERNEL_STAMPS = _forms(
 )
 PARENTHESISED = _forms(
     r"\([A-Za-z]{1,40}_TP(?P<task>\d{1,4})(?: pid=(?P<pid>\d{1,10}))?\) ?",  # vLLM
-    r"\((?:[\w.:-]{1,80} )?(?:(?:global_)?rank=(?P<caps>\d{1,6}),? )?(?:[\w.]{1,30}=[\w.]{1,30},? ){0,3}"
+    r"\((?:[\w.:-]{1,80},? )?(?:(?:global_)?rank=(?P<caps>\d{1,6}),? )?(?:[\w.]{1,30}=[\w.]{1,30},? ){0,3}"
     r"pid=(?P<pid>\d{1,10})(?:, ip=(?P<host>[\d.]{7,15}))?\) ?",
     r"\([\w-]{1,40}, ip=(?P<host>[\d.]{7,15})\) ?",
 )
@@ -98,7 +98,7 @@ PRIORITIES = _forms(
 )
 NUMBERED = _forms(
     r"(?P<task>\d{1,6}): (?=\S)(?![\d.nan-]{1,40}, [\d.nan-]{1,40} avg\b)",  # not the step of Darknet
-    r"(?P<host>\d{1,3}(?:\.\d{1,3}){3}): (?=\S)",
+    r"(?P<host>\d{1,3}(?:\.\d{1,3}){3})(?:: | \[(?P<task>\d{1,4})\] )(?=\S)",
 )
 NUMBERED_STAMPS = _forms(
     r"\d{4}-[A-Z][a-z]{2}-\d\d "

@@ -36,7 +36,7 @@ _ADVICE = re.compile(
     r"|explanations?|problems?)\b"
     r"|(?:such as|for example|for instance|including|in case of|in the event of)\b"
     r"|if (?:you|it|this|the|there|a|an|your|any|we|training|memory)\b"
-    r"|whenever\b|when you\b"
+    r"|whenever\b|when you\b|(?:TODO|FIXME)\b"
     r"|(?:to|will|can|should|helps?|help to|in order to) (?:avoid|prevent|reduce|mitigate|fix|handle"
     r"|debug|resolve"
     r"|troubleshoot|recover from|work around|protect against)\b"
@@ -103,7 +103,7 @@ _GOES_ON = re.compile(
 """Wording of an error whose line says that the program goes on."""
 _GAVE_UP = re.compile(
     r"(?i)\b(?:bail(?:ed|ing|s) out|(?:gave|giv(?:es|ing|en)) up|(?:has |have )?died|is dead"
-    r"|went away|crashed|abort(?:ed|ing)|cannot continue"
+    r"|went away|(?:worker|rank|process|peer|node) #?\d{1,6} is gone|crashed|abort(?:ed|ing)|cannot continue"
     r"|(?:exited|ended|left|leaving|quit) with (?:exit )?(?:code|status) [1-9])\b"
 )
 """Wording of the end of a process, whatever the line's level: launchers log at their own."""
@@ -124,6 +124,7 @@ _NUMBERED_THING = re.compile(
 )
 """Words after which 0 is an index."""
 _EXCEPTION = re.compile(r"(?:Error|Exception)$")
+_RAISED = re.compile(r"\s{0,8}(?:\w{1,40}\.){0,8}\w{1,80}(?:Error|Exception)\b")
 _TEXT_LABEL = re.compile(
     r"(?i)<\|?(?:user|assistant|system|human)\|?>"
     r"|(?:^|[\s\]|:])(?:<{2,3}|>{2,3}|[-=]{1,3}>|<[-=]{1,3}|[\u00bb\u2192\u2190\u25b6\u276f])\s?"
@@ -144,10 +145,14 @@ _TEXT_LABEL = re.compile(
 _SAMPLE_HEADING = re.compile(
     r"(?i)(?:^|[\]|>:-] |, )\W{0,8}(?:(?:generated|sampled?|example|model) )?(?:prompt|completion|generation"
     r"|generated"
-    r"|sample|question|answer|instruction|prediction|story|(?:sample|model|generated) (?:text|output"
+    r"|sample|question|answer|response|reply|instruction|prediction|story"
+    r"|(?:sample|model|generated) (?:text|output"
     r"|response)"
     r"|user|assistant|human)s?(?: \(\d{1,9} \w{1,12}\))?(?: (?:at|for|after|from|of) .{1,40}"
     r"| ?#?\[?\d{1,9}\]?(?: ?/ ?\d{1,9})?)?\s?\W{0,6}(?::|={2,}|-{3,}|$)"
+)
+_SAMPLE_END = re.compile(
+    r"(?i)\W{2,40}end(?: of)?(?: the)? (?:sample|prompt|completion|generation|response|output|text)"
 )
 _LIST_OF_TEXTS = re.compile(
     r"(?P<name>\w{1,60})[\"']?\s?[=:]\s?(?:frozenset|set|tuple"
@@ -228,10 +233,11 @@ def _as_above(line):
     # type: (bytes) -> tuple[str, bool]
     """A line as text, and whether it is a record of its own.
 
-    Cached, since lines are above several findings.
+    The last line of a traceback is none: samples quote such lines. Cached, since lines are above several
+    findings.
     """
     text = line_text(line)
-    return text, has_stamp(text) or own_level(text) is not None
+    return text, has_stamp(text) or (own_level(text) is not None and _RAISED.match(text) is None)
 
 
 def is_quoted_above(chunk, start, text, raw):
@@ -259,6 +265,6 @@ def is_quoted_above(chunk, start, text, raw):
         fences += _FENCE.match(above) is not None
         if _SAMPLE_HEADING.search(above):
             return True
-        if is_record:
+        if is_record or _SAMPLE_END.match(above):
             break
     return not raised and fences % 2 == 1

@@ -3,9 +3,9 @@
 import re
 import time
 
-from ..lines.levels import GRAVE, own_level
+from ..lines.levels import GRAVE, has_stamp, own_level
 from ..lines.normalise import messages
-from .event_form import is_absent, is_event, is_quoted_above
+from .event_form import has_given_up, is_absent, is_event, is_quoted_above
 from .ruleset import typed
 
 TYPE_CHECKING = False
@@ -71,12 +71,16 @@ class LineMatcher(object):
         # type: (CompiledRule, str, Chunk, CandidateLine, bool) -> bool
         """True if a message is logged as an error, and is no advice, data or test output.
 
+        So does a logged sentence without a level that states that a process gave up or died.
+
         `raised`: it ends a traceback, and is an error at any level.
         """
         raw = line.raw(chunk)
         if self._is_off(rule):
             return False
-        if not raised and own_level(text[:SEARCHED_CHARS], raw[:SEARCHED_CHARS]) not in GRAVE:
+        level = None if raised else own_level(text[:SEARCHED_CHARS], raw[:SEARCHED_CHARS])
+        ended = level is None and has_stamp(raw) and has_given_up(text[:SEARCHED_CHARS])
+        if not raised and level not in GRAVE and not ended:
             return False
         self.matched.append((rule, ""))
         return (

@@ -1,6 +1,7 @@
 """Findings that wait for the lines below them."""
 
 from ...base.secret_phrases import masked_lines
+from ..lines.normalise import messages
 from .dedup import report
 
 TYPE_CHECKING = False
@@ -60,7 +61,7 @@ class OpenBlocks(object):
             for text in chunk.texts_below(end, left, by):
                 known.finding["lines"].append(masked_lines([known.finding["lines"][-1], text])[-1])
                 left -= 1
-                if self._search.ends_block(rule, text):
+                if self._search.ends_block(rule, messages(text.encode("utf-8", "replace"))[0][-1][0]):
                     done = True
                     break
             if done or not left:
