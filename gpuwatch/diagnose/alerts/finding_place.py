@@ -21,10 +21,7 @@ _TABLE_RANK = re.compile(r"^\W*rank\s*: (\d+) \(local_rank: \d+\)", re.MULTILINE
 _TABLE_HOST = re.compile(r"^\W*host\s*: (\S+)", re.MULTILINE)
 _RAY_TASK = re.compile(r"ray::[^\s(]{1,200}\(\)? ?\(?pid=\d{1,10}, ip=([\d.]{7,15})")
 """The `ray::task()` line in a Ray driver's traceback; the last one is the task that raised."""
-_NCCL_DEVICE = re.compile(
-    r"(?<![\w.:-])(?!\d{4}-)(?=[\d.]{0,15}[A-Za-z-]|\d{1,3}\.\d)[A-Za-z0-9][\w.-]{0,80}"
-    r":\d{1,10}:\d{1,10} \[(\d{1,3})\] "
-)
+_NCCL_DEVICE = re.compile(r"(?<![\w.:-])(?!\d{4}-|\d\d?:)[A-Za-z0-9][\w.-]{0,80}:\d+:\d+ \[(\d{1,3})\] ")
 """The `host:pid:tid [device]` head of an NCCL line; the device is the number of the rank on its node."""
 _RAY_ACTOR = re.compile(r"^\s+ip: ([\d.]{7,15})\s*$", re.MULTILINE)
 """The node of an actor (`ip:`), in the lines below a Ray actor error."""

@@ -94,7 +94,8 @@ class SmiQuery:
 
     def gpus(self) -> dict[str, int]:
         """Bus id -> index: the position if all GPUs of the machine are listed, else the minor number."""
-        if self._attached == len(self._gpus):
+        hidden = any(gpu.minor is not None and gpu.minor >= len(self._gpus) for gpu in self._gpus)
+        if self._attached == len(self._gpus) and not hidden:
             return {gpu.bus_id: place for place, gpu in enumerate(self._gpus)}
         return {gpu.bus_id: gpu.minor for gpu in self._gpus if gpu.minor is not None}
 

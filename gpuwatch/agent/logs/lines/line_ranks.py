@@ -69,11 +69,13 @@ _STAMPED = re.compile(
 _PAIRS = re.compile(r"(?:^|\s)[A-Za-z_][\w.]{0,40}=(?:\"|[^\s=])")
 _OBJECT = re.compile(r"\{['\"]")
 _NUMBER = re.compile(r"\[(?P<n>\d{1,4})(?:/(?P<world>\d{1,5}))?\]:?(?= \S)(?! (?:\S{1,80} )?NCCL)")
+_ENGINE = re.compile(r"(?:^|[ _])TP(\d{1,4})(?: EP\d{1,4})?$")
+"""The tag of a tensor-parallel rank at the end of a bracket, as SGLang and vLLM write it."""
 _PATH = re.compile(r"^[/\\]|[/\\].?$|\.\w$")
 """Surroundings of a name within a path: `/ckpt/rank3.pt`."""
 _WORD = re.compile(
     r"ran[kg]|worker|task|proc|replica|trainer|\u8fdb\u7a0b|\bpe[ :=#_-]?\d|device=|\brk?[_:=#-]?\d"
-    r"|\[\d{1,4}(?:/\d{1,5})?\]|xla:\d|\[gpu|[\[(]p\d|prozess|[\[(]global|\u043f\u0440\u043e\u0446|\u30d7\u30ed\u30bb\u30b9|\ud504\ub85c\uc138\uc2a4"
+    r"|\[\d{1,4}(?:/\d{1,5})?\]|xla:\d|\[gpu|\btp\d|[\[(]p\d|prozess|[\[(]global|\u043f\u0440\u043e\u0446|\u30d7\u30ed\u30bb\u30b9|\ud504\ub85c\uc138\uc2a4"
     r"|\u0440\u0430\u043d[\u0433\u043a]|\u30e9\u30f3\u30af|\ub7ad\ud06c|\u79e9",
     re.IGNORECASE,
 )
@@ -169,9 +171,12 @@ def _read_head(text, reading):
         group = _GROUP.match(text, at)
         if group is not None:
             named = RANK_NAMED.search(group.group())
+            engine = _ENGINE.search(group.group("in"))
             number = _NUMBER.match(text, at) if at else None
             if named is not None:
                 _take(named, group.group(), reading)
+            elif engine is not None:
+                reading.take("task", int(engine.group(1)))
             elif number is not None:
                 reading.take("inner", int(number.group("n")), number.group("world"))
             at = group.end()

@@ -20,34 +20,51 @@ MAX_ABOVE = 60
 _DATED = re.compile(rb".{0,40}?(?:\d{4}[-/]\d\d[-/]\d\d|\d\d:\d\d:\d\d)")
 """A line that begins with a time of its own."""
 _BEGIN = re.compile(r"Traceback \(most recent call last\)")
+_LEAD = re.compile(
+    r"(?:[\w.-]{1,80}: ){1,2}(?=\s)|[IWEF]\d{4} [\d:.]{8,15} {1,7}\d{1,10} \S{1,120}:\d{1,6}\] "
+    r"|.{0,120}? - [A-Z]{4,8} - "
+)
+"""What stands before the lines of a traceback that a launcher or logger took for single records."""
 _LOGGED = re.compile(r"\b(?:ERROR|CRITICAL|FATAL|EXCEPTION|WARNING)\b|exception|failed", re.IGNORECASE)
 
 
 def read_around(chunk, line, text, by):
     # type: (Chunk, CandidateLine, str, Speaker) -> LineRanks
     """Read a message of a line; one below a traceback belongs to the rank that began it."""
-    reading = read_message(text, by, chunk.clean[line.start : line.end])
+    reading = _stated(text, by, chunk.clean[line.start : line.end])
     known = by.rank is not None or by.local_rank is not None or by.task is not None
-    if known or not reading.empty or text[:1] in (" ", "\t"):
-        return reading
-    lines = chunk.above(line.start, 1)
-    if not lines:
-        return reading
-    if messages(lines[0])[0][-1][0][:1] not in (" ", "\t"):
-        return _of_record(lines[0], chunk.clean[line.start : line.end], by) or reading
-    return _of_traceback(chunk.above(line.start, MAX_ABOVE), by) or reading
+    lines = [] if known or not reading.empty or text[:1] in (" ", "\t") else chunk.above(line.start, 1)
+    found = None
+    if lines and _indented(messages(lines[0])[0][-1][0]):
+        found = _of_traceback(chunk.above(line.start, MAX_ABOVE), by)
+    elif lines:
+        found = _of_record(lines[0], chunk.clean[line.start : line.end], by)
+    if found is None and reading.empty and by.host is not None:
+        return line_ranks("[" + by.host + "] ")
+    return found or reading
+
+
+def _indented(text):
+    # type: (str) -> bool
+    """True for a frame of a traceback, also behind what a launcher or logger put before it."""
+    lead = _LEAD.match(text)
+    return text[lead.end() if lead else 0 :][:1] in (" ", "\t")
 
 
 def read_message(text, by, raw):
     # type: (str, Speaker, bytes) -> LineRanks
     """Read a message, else the fields of its JSON record `raw`, else the name of its host."""
+    reading = _stated(text, by, raw)
+    return line_ranks("[" + by.host + "] ") if reading.empty and by.host is not None else reading
+
+
+def _stated(text, by, raw):
+    # type: (str, Speaker, bytes) -> LineRanks
     reading = line_ranks(text)
     if reading.empty and b'{"' in raw:
         reading = record_ranks(line_text(raw))
     if reading.empty and by.task is not None:
         reading.take("task", by.task)
-    if reading.empty and by.host is not None:
-        reading = line_ranks("[" + by.host + "] ")
     return reading
 
 
@@ -78,7 +95,7 @@ def _of_traceback(lines, by):
             if not reading.empty:
                 return reading
             begun = True
-        elif text[:1] not in (" ", "\t"):
+        elif not _indented(text):
             return None
     return None
 
