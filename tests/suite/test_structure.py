@@ -6,6 +6,7 @@ import ast
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib.util import resolve_name
 from pathlib import Path
@@ -23,21 +24,68 @@ def module_of(file: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+@dataclass(frozen=True)
+class Source:
+    """What the tests ask of one file."""
+
+    file: Path
+    lines: int
+    documented: bool
+    imports: tuple[ast.Import | ast.ImportFrom, ...]
+    """At whatever place of its text."""
+    classes: tuple[str, ...]
+    """Those at the top of the module, as the names that are assigned there."""
+    assigned: tuple[str, ...]
+    functions: tuple[tuple[str, int], ...]
+    """Name and lines of code."""
+
+
+@cache
+def sources() -> dict[str, Source]:
+    """Every module of gpuwatch, parsed once."""
+    return {module_of(file): source_of(file) for file in (ROOT / "gpuwatch").rglob("*.py")}
+
+
+def source_of(file: Path) -> Source:
+    text = file.read_text()
+    tree = ast.parse(text)
+    nodes = list(ast.walk(tree))
+    targets = [
+        target
+        for node in tree.body
+        for target in getattr(node, "targets", None) or [getattr(node, "target", None)]
+        if target
+    ]
+    return Source(
+        file,
+        text.count("\n"),
+        ast.get_docstring(tree) is not None,
+        tuple(node for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom))),
+        tuple(node.name for node in tree.body if isinstance(node, ast.ClassDef)),
+        tuple(node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)),
+        tuple(
+            (node.name, code_lines(node))
+            for node in nodes
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        ),
+    )
+
+
 @cache
 def imports() -> dict[str, frozenset[str]]:
-    """Module of gpuwatch -> the modules of gpuwatch that it imports, at whatever place of its text."""
-    files = {module_of(file): file for file in (ROOT / "gpuwatch").rglob("*.py")}
+    """Module of gpuwatch -> the modules of gpuwatch that it imports."""
+    files = sources()
     found = {}
-    for module, file in files.items():
-        package = module if file.name == "__init__.py" else module.rpartition(".")[0]
+    for module, source in files.items():
+        package = module if source.file.name == "__init__.py" else module.rpartition(".")[0]
         names: set[str] = set()
-        for node in ast.walk(ast.parse(file.read_text())):
+        for node in source.imports:
             if isinstance(node, ast.Import):
                 names |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom):
-                source = resolve_name("." * node.level + (node.module or ""), package)
-                inner = {f"{source}.{alias.name}" for alias in node.names}
-                names |= inner & set(files) or {source}
+                origin = resolve_name("." * node.level + (node.module or ""), package)
+                inner = {f"{origin}.{alias.name}" for alias in node.names}
+                names |= inner & set(files) or {origin}
         found[module] = frozenset(names & set(files) - {module})
     return found
 
@@ -99,19 +147,16 @@ def test_no_folder_is_a_heap(top: str, most: int) -> None:
 
 
 def test_every_folder_says_in_one_line_what_lives_there() -> None:
-    for file in (ROOT / "gpuwatch").rglob("*.py"):
-        text = ast.get_docstring(ast.parse((file.parent / "__init__.py").read_text()))
-        if file.parent != ROOT / "gpuwatch":
-            assert text, file.parent
+    packages = {file.parent for file in (ROOT / "gpuwatch").rglob("*.py")} - {ROOT / "gpuwatch"}
+    assert [each for each in packages if not sources()[module_of(each / "__init__.py")].documented] == []
 
 
 def test_no_class_name_has_two_meanings() -> None:
     """Classes at the top of their module; a message nested in a widget is named by its widget."""
     homes: dict[str, list[str]] = defaultdict(list)
-    for file in (ROOT / "gpuwatch").rglob("*.py"):
-        for node in ast.parse(file.read_text()).body:
-            if isinstance(node, ast.ClassDef):
-                homes[node.name].append(module_of(file))
+    for module, source in sources().items():
+        for name in source.classes:
+            homes[name].append(module)
     assert {name: modules for name, modules in homes.items() if len(modules) > 1} == {}
 
 
@@ -130,11 +175,9 @@ ALONE = {
 def test_no_small_file_serves_one_other_file_alone() -> None:
     importers = Counter(other for others in imports().values() for other in others)
     small = {
-        module_of(file)
-        for file in (ROOT / "gpuwatch").rglob("*.py")
-        if file.name != "__init__.py"
-        and len(file.read_text().splitlines()) < MIN_LINES
-        and importers[module_of(file)] <= 1
+        module
+        for module, source in sources().items()
+        if source.file.name != "__init__.py" and source.lines < MIN_LINES and importers[module] <= 1
     }
     assert small == ALONE.keys()
 
@@ -148,18 +191,12 @@ WITHOUT_NOUN = re.compile(
 
 
 def test_constants_say_of_what_they_are() -> None:
-    bare = []
-    for file in (ROOT / "gpuwatch").rglob("*.py"):
-        for node in ast.parse(file.read_text()).body:
-            targets = getattr(node, "targets", None) or [getattr(node, "target", None)]
-            names = {
-                name.id
-                for target in targets
-                if target
-                for name in ast.walk(target)
-                if isinstance(name, ast.Name)
-            }
-            bare += [f"{module_of(file)}.{name}" for name in names if WITHOUT_NOUN.fullmatch(name)]
+    bare = {
+        f"{module}.{name}"
+        for module, source in sources().items()
+        for name in source.assigned
+        if WITHOUT_NOUN.fullmatch(name)
+    }
     assert sorted(bare) == []
 
 
@@ -209,17 +246,13 @@ def code_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 
 def test_no_file_and_no_function_is_too_long_to_read() -> None:
-    long = []
-    for file in (ROOT / "gpuwatch").rglob("*.py"):
-        source = file.read_text()
-        if source.count("\n") > MAX_LINES:
-            long.append(module_of(file))
-        functions = [
-            node
-            for node in ast.walk(ast.parse(source))
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-        ]
-        long += [f"{module_of(file)}.{each.name}" for each in functions if code_lines(each) > MAX_CODE_LINES]
+    long = [module for module, source in sources().items() if source.lines > MAX_LINES]
+    long += [
+        f"{module}.{name}"
+        for module, source in sources().items()
+        for name, lines in source.functions
+        if lines > MAX_CODE_LINES
+    ]
     assert long == []
 
 
