@@ -135,7 +135,7 @@ SLURM: dict[str, tuple[str, Callable[[str], object]]] = {
     "job": (JOB, read_jobs),
     "nodes": (NODES, read_nodes),
     "queue": (QUEUE, read_queue),
-    "account": (ACCOUNT, read_account),
+    "account": (ACCOUNT, lambda text: read_account(text, "40")),
 }
 
 

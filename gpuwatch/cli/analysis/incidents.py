@@ -35,15 +35,19 @@ def incidents(since: str, node: str | None, as_json: bool) -> int:
 
     Exit status: 0 done (also where there is none), 2 wrong usage, or the history cannot be read.
     """
+    from gpuwatch.diagnose.model.text import plural
     from gpuwatch.own_folders import state_folder
     from gpuwatch.report.incidents.history import history_json, print_history
     from gpuwatch.session.history.incident_file import NAME, HistoryError, IncidentFile
 
     now = time.time()
     try:
-        kept = IncidentFile(state_folder() / NAME).read(now - span_s(since))
+        file = IncidentFile(state_folder() / NAME)
+        kept = file.read(now - span_s(since))
     except HistoryError as error:
         raise Refusal([str(error)]) from error
+    if file.damaged:
+        click.echo(f"gpuwatch: {plural(file.damaged, 'row')} of {file.path} cannot be read", err=True)
     found: list[SeenIncident] = [each for each in kept if node in (None, each.node)]
     with writing():
         if as_json:

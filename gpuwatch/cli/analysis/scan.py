@@ -90,13 +90,21 @@ def job_outputs(job: str) -> list[Path]:
     except HostsError as error:
         raise Refusal(list(error.problems)) from error
     files = output_files(found)
-    present = [path for path in files if path.exists()]
+    present = [path for path in files if is_regular(path)]
     if not present:
         listed = ", ".join(map(str, files)) or "none is known"
         raise Refusal([f"--slurm {job}: no output file of the job is on this machine ({listed})"])
     state = f"{found.state} {found.exit_code}".strip()
     click.echo(f"gpuwatch: job {found.id} ({harmless(found.name)}): {harmless(state)}", err=True)
     return present
+
+
+def is_regular(path: Path) -> bool:
+    """Whether a path that a job's user chose is a file: a folder is not scanned for it."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # too long
+        return False
 
 
 def check_engine(engine: Engine | None) -> None:

@@ -77,7 +77,7 @@ def as_markdown(incident: Incident, *, recorded: bool = False) -> str:
     `recorded`: the incident comes from a recording, whose content is untrusted.
     """
     facts = [*_facts(incident), *([f"- source: {RECORDED}"] if recorded else [])]
-    lines = [f"## {_escaped(incident.headline)}", "", *facts, *_sections(incident)]
+    lines = [f"## {_escaped(incident.headline)}", "", *facts, *_sections(incident, recorded=recorded)]
     return "\n".join(lines) + "\n"
 
 
@@ -108,12 +108,11 @@ def _facts(incident: Incident) -> Iterator[str]:
         yield f"- checkpoint: {_escaped(incident.checkpoint.text)}"
 
 
-def _sections(incident: Incident) -> Iterator[str]:
+def _sections(incident: Incident, *, recorded: bool) -> Iterator[str]:
     if incident.do:
         yield from ("", "### What to do", "")
-        yield from (
-            f"{number}. {' '.join(plain(step).split())}" for number, step in enumerate(incident.do, 1)
-        )
+        steps = (_escaped(step) if recorded else " ".join(plain(step).split()) for step in incident.do)
+        yield from (f"{number}. {step}" for number, step in enumerate(steps, 1))
     found = proofs(incident)
     if found:
         yield from ("", "### Evidence")

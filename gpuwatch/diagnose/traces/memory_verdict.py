@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import mean
+from statistics import fmean
 
 from gpuwatch.diagnose.playbook.topics import steps_of
 from gpuwatch.runs.memory.rank_memory import RankMemory
@@ -48,7 +48,7 @@ def judge_memory(ranks: Sequence[RankMemory]) -> MemoryVerdict:
     flags = [flag for each in ranks for flag in _of_one(each)]
     peaks = [each for each in ranks if each.peak is not None]
     values = [each.peak or 0 for each in peaks]
-    middle = mean(values) if len(values) > 1 else 0.0
+    middle = fmean(values) if len(values) > 1 else 0.0
     imbalance = (max(values) - min(values)) / middle if middle else None
     if imbalance is not None and imbalance > MAX_PEAK_IMBALANCE:
         most = max(peaks, key=lambda each: each.peak or 0)

@@ -31,20 +31,42 @@ def known_job(job: str, run: RunCommand = run_external) -> SlurmJob:
     if not JOB_ID.fullmatch(job):
         raise HostsError([f"--slurm {job}: not a job id such as 41, 41_3 or me"])
     try:
-        jobs = read_jobs(run(["scontrol", "show", "job", "-d", job]))
+        found = _asked(job, run)
     except HostsError as error:
         return _accounted(job, error, run)
-    if not jobs:
+    if found is None:
         raise HostsError([f"--slurm {job}: scontrol reports no such job"])
-    running = [one for one in jobs if one.state == "RUNNING"]
-    return (running or jobs)[0]
+    return found
+
+
+def _asked(job: str, run: RunCommand) -> SlurmJob | None:
+    """The job of this id, of an array the task that runs; None: the answer is about others.
+
+    A job's name can hold what looks like another job's record. The first record of an answer is Slurm's own
+    beyond doubt, and a later one is asked for by its own id.
+    """
+    jobs = _shown(job, run)
+    own = [one for one in jobs if job in one.names]
+    if not own:
+        return None
+    chosen = next((one for one in own if one.state == "RUNNING"), own[0])
+    if chosen is jobs[0]:
+        return chosen
+    again = _shown(chosen.id, run)[:1]
+    if again and again[0].id == chosen.id and job in again[0].names:
+        return again[0]
+    return jobs[0] if job in jobs[0].names else None
+
+
+def _shown(job: str, run: RunCommand) -> list[SlurmJob]:
+    return read_jobs(run(["scontrol", "show", "job", "-d", job])) if JOB_ID.fullmatch(job) else []
 
 
 def _accounted(job: str, refused: HostsError, run: RunCommand) -> SlurmJob:
     """The job by `sacct`, which fails on a cluster without accounting."""
     try:
         fields = ",".join(ACCOUNT_FIELDS)
-        found = read_account(run(["sacct", "-D", "-X", "-P", "-n", "-j", job, "-o", fields]))
+        found = read_account(run(["sacct", "-D", "-X", "-P", "-n", "-j", job, "-o", fields]), job)
     except HostsError as error:
         raise HostsError([*refused.problems, *error.problems]) from None
     if found is None:
@@ -75,11 +97,10 @@ def scheduler_facts(
     allocations = {}
     for ident in jobs:
         try:
-            known = read_jobs(run(["scontrol", "show", "job", "-d", ident]))
+            job = _asked(ident, run)
         except HostsError:
             continue
-        running = [one for one in known if one.state == "RUNNING"]
-        for job in (running or known)[:1]:
+        if job is not None:
             allocations[ident] = allocation_of(job)
     return SchedulerFacts(found, allocations)
 

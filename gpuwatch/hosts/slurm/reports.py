@@ -52,6 +52,8 @@ class SlurmJob:
     ends: float | None = None
     """Unix seconds: the end, or the time limit of a running job."""
     restarts: int = 0
+    names: frozenset[str] = frozenset()
+    """The ids that stand for it: `41`, of a task of an array also `41_3`, of a part `41+1`."""
 
 
 def read_jobs(text: str) -> list[SlurmJob]:
@@ -63,16 +65,19 @@ def read_jobs(text: str) -> list[SlurmJob]:
 
 
 def _job(text: str) -> SlurmJob:
-    given: dict[str, str] = {}
+    stated: dict[str, set[str]] = {}
     for line in text.splitlines():
         rest = _REST.search(line)  # what its user chose: no pair in it counts
-        given.update(_PAIR.findall(line if rest is None else line[: rest.start()]))
-        if rest is not None:
-            given[rest[1]] = rest[2].strip()
+        pairs = _PAIR.findall(line if rest is None else line[: rest.start()])
+        for key, value in [*pairs, *([] if rest is None else [(rest[1], rest[2].strip())])]:
+            stated.setdefault(key, set()).add(value)
+    # A name of several lines can hold what looks like pairs: what is stated in two ways is unknown.
+    given = {key: next(iter(values)) for key, values in stated.items() if len(values) == 1}
     given = {key: value for key, value in given.items() if value not in UNKNOWN}
+    head = _head(text)
     gpus, counts = _gpus(text)
     return SlurmJob(
-        id=given.get("JobId", ""),
+        id=head.get("JobId", ""),
         name=given.get("JobName", ""),
         user=given.get("UserId", "").partition("(")[0],
         state=given.get("JobState", ""),
@@ -86,7 +91,22 @@ def _job(text: str) -> SlurmJob:
         folder=given.get("WorkDir", ""),
         ends=moment(given.get("EndTime", "")),
         restarts=whole_number(given.get("Restarts", "")) or 0,
+        names=_names(head),
     )
+
+
+def _head(text: str) -> dict[str, str]:
+    """The pairs before the job's name, which its user has no say in."""
+    line = text.partition("\n")[0]
+    rest = _REST.search(line)
+    return dict(_PAIR.findall(line if rest is None else line[: rest.start()]))
+
+
+def _names(head: Mapping[str, str]) -> frozenset[str]:
+    array, part = head.get("ArrayJobId", ""), head.get("HetJobId", "")
+    names = {head.get("JobId", ""), array, part}
+    names |= {f"{array}_{head.get('ArrayTaskId', '')}", f"{part}+{head.get('HetJobOffset', '')}"}
+    return frozenset(name for name in names if JOB_ID.fullmatch(name))
 
 
 def _gpus(text: str) -> tuple[dict[str, str], dict[str, int]]:
@@ -171,12 +191,17 @@ def read_queue(text: str) -> list[QueuedJob]:
 ACCOUNT_FIELDS = ("JobIDRaw", "JobName", "User", "State", "ExitCode", "NodeList", "WorkDir", "End")
 
 
-def read_account(text: str) -> SlurmJob | None:
-    """The job in the output of `sacct -X -P -n -o ACCOUNT_FIELDS`; the last attempt if it was requeued."""
+def read_account(text: str, asked: str) -> SlurmJob | None:
+    """The job of `sacct -X -P -n -o ACCOUNT_FIELDS`; the last attempt where it was requeued.
+
+    A name can hold a line that looks like another job's: only rows of the id that was asked for count, and of
+    a task of an array, whose own id is another one, the first row.
+    """
     lines = plain_text(text).splitlines()
     rows = [line.split("|") for line in lines if line.count("|") == len(ACCOUNT_FIELDS) - 1]
     if not rows:
         return None
+    rows = [row for row in rows if row[0] == asked] or rows[:1]
     row = dict(zip(ACCOUNT_FIELDS, rows[-1], strict=True))
     return SlurmJob(
         id=row["JobIDRaw"],

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import hmac
 import json
+import logging
 import secrets
 import socket
 from collections.abc import Awaitable, Callable
@@ -22,6 +23,9 @@ from gpuwatch.report.output.listen_address import is_loopback, parse_listen, sho
 TOKEN_BYTES = 24
 MAX_MESSAGE_BYTES = 256 << 10
 """Largest message from a browser; pastes are the longest."""
+QUIET_LOG = logging.getLogger("gpuwatch.browser")
+"""Takes what aiohttp says of requests that are no HTTP: strangers would fill the terminal with it."""
+QUIET_LOG.setLevel(logging.CRITICAL + 1)
 HEARTBEAT_S = 40.0
 """Seconds between pings; a browser must answer within half of that, which leaves room on a busy machine."""
 REFUSED = "refused: the address lacks the token that gpuwatch serve has printed\n"
@@ -85,7 +89,9 @@ class BrowserServer:
         app.router.add_get("/{token}/focus.js", self._script)
         app.router.add_get("/{token}/ws", self._websocket)
         app.router.add_get("/{token}/static/{folder:js|css|fonts}/{name:[A-Za-z0-9_.-]+}", self._file)
-        self._runner = web.AppRunner(app, handle_signals=False, access_log=None, shutdown_timeout=CLOSE_S)
+        self._runner = web.AppRunner(
+            app, handle_signals=False, access_log=None, logger=QUIET_LOG, shutdown_timeout=CLOSE_S
+        )
         await self._runner.setup()
         await web.SockSite(self._runner, self._socket).start()
 
@@ -101,7 +107,7 @@ class BrowserServer:
 
     async def _guard(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
         """Refuse requests without the token before anything else is checked."""
-        given = request.path.split("/", 2)[1]
+        given = request.path.removeprefix("/").partition("/")[0]  # `*` and `a:1` have no slash
         if not hmac.compare_digest(given.encode("utf-8", "replace"), self.token.encode()):
             response = web.Response(status=403, text=REFUSED)
         else:
@@ -109,6 +115,9 @@ class BrowserServer:
                 response = await handler(request)
             except web.HTTPException as error:
                 response = web.Response(status=error.status, text=f"{error.reason}\n")
+            except (ArithmeticError, LookupError, OSError, TypeError, ValueError) as error:
+                self._report(f"a request failed: {type(error).__name__}")
+                response = web.Response(status=500, text="internal error\n")
         if not response.prepared:
             response.headers.update(HEADERS)
         return response

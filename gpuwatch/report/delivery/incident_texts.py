@@ -16,7 +16,12 @@ MAX_TEXT_CHARS, MAX_STEPS = 600, 6
 MAX_MARKDOWN_CHARS = 3_500
 """ntfy turns messages above 4,096 bytes into attachments."""
 SIGNS = {"firing": "FIRING", "resolved": "RESOLVED"}
-_SPECIAL = re.compile(r"([\\`*_\[\]<>#|~@])")
+_SPECIAL = re.compile(r"([\\`*_\[\]<>#|~$])")
+_LINKED = re.compile(
+    r"(?<=:)(?=//)|(?<=\bwww)(?=\.)|(?<=@)|(?<=\bmailto)(?=:)|(?<=:)(?=[\w+-]{1,40}:)", re.IGNORECASE
+)
+"""Places where a chat would see a link, a mention or an emoji."""
+NOTHING = "\N{ZERO WIDTH SPACE}"
 
 
 class IncidentTexts(msgspec.Struct, frozen=True):
@@ -107,17 +112,17 @@ def markdown(texts: IncidentTexts, found: dict[str, str]) -> str:
 
 
 def escaped_markdown(text: str) -> str:
-    """Escape markup, mentions and links."""
-    return _SPECIAL.sub(r"\\\1", text).replace("://", ":\N{ZERO WIDTH SPACE}//")
+    """Escape markup, mentions, links, formulas and emoji; a backslash alone stops no mention in Discord."""
+    return _SPECIAL.sub(r"\\\1", _LINKED.sub(NOTHING, text)).replace(f"@{NOTHING}", f"\\@{NOTHING}")
 
 
 def slack_text(texts: IncidentTexts, found: dict[str, str]) -> str:
-    """The incident in Slack's markup, in which only `<`, `>` and `&` are special."""
+    """The incident in Slack's markup; what logs and nodes say is code, in which no markup counts."""
 
     def safe(text: str) -> str:
         return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("`", "'")
 
-    lines = [f"*{SIGNS[found['status']]} {found['severity']}*: {safe(texts.headline)}"]
+    lines = [f"*{SIGNS[found['status']]} {found['severity']}*: `{safe(texts.headline)}`"]
     if found["status"] == "firing":
         lines += [f"{number}. `{safe(step)}`" for number, step in enumerate(texts.steps, 1)]
     return "\n".join(lines)[:MAX_MARKDOWN_CHARS]

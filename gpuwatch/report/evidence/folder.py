@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +26,8 @@ from gpuwatch.session.evidence.artifacts import Artifact, chosen_artifacts
 
 MAX_PLACES = 24
 """Most blocks per file."""
+MAX_WALKED_FILES = 200_000
+"""Of a folder, that are looked at for artifacts."""
 Piece: TypeAlias = str | bytes
 
 
@@ -159,5 +164,19 @@ def folder_artifacts(folder: Path) -> tuple[list[Artifact], list[tuple[str, str]
     Raises:
         OSError: the folder cannot be read.
     """
-    files = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
-    return chosen_artifacts((str(path.relative_to(folder)), path.stat().st_size) for path in files)
+    files = []
+    for parent, folders, names in os.walk(folder):  # follows no link
+        folders.sort()
+        for name in sorted(names):
+            path = Path(parent, name)
+            with contextlib.suppress(FileNotFoundError):  # gone meanwhile
+                facts = path.lstat()
+                if stat.S_ISREG(facts.st_mode):
+                    files.append((str(path.relative_to(folder)), facts.st_size))
+        if len(files) > MAX_WALKED_FILES:
+            chosen, left_out = chosen_artifacts(files)
+            return chosen, [
+                *left_out,
+                (".", f"more than {MAX_WALKED_FILES:,} files: the others were not looked at"),
+            ]
+    return chosen_artifacts(files)

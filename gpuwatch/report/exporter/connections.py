@@ -9,6 +9,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+SLOW_S = 2.0
+"""A client that has not taken its answer after so long may lose its place; Prometheus takes milliseconds."""
+
 
 @dataclass
 class _RequestPhase:
@@ -17,6 +20,8 @@ class _RequestPhase:
     is_answered: bool
     """True if its request is complete and being answered; False: the request is awaited."""
     since: float
+    is_sent: bool = False
+    """True if the client has not taken the whole answer yet."""
 
 
 class Connections:
@@ -37,14 +42,18 @@ class Connections:
     def add(self, line: socket.socket) -> bool:
         """Add a connection; if there are too many, it replaces the longest idle one.
 
-        False: all connections are being answered.
+        Else it replaces one that does not take its answer. False: all connections are being answered.
         """
         with self._lock:
             if len(self._open) >= self._most:
                 idle = [(phase.since, each) for each, phase in self._open.items() if not phase.is_answered]
-                if not idle:
+                late = self._clock() - SLOW_S
+                slow = [
+                    (one.since, each) for each, one in self._open.items() if one.is_sent and one.since < late
+                ]
+                if not idle and not slow:
                     return False
-                self._drop(min(idle, key=lambda pair: pair[0])[1])
+                self._drop(min(idle or slow, key=lambda pair: pair[0])[1])
             self._open[line] = _RequestPhase(is_answered=False, since=self._clock())
             return True
 
@@ -56,11 +65,11 @@ class Connections:
             if phase is None:  # it was dropped meanwhile
                 self._drop(secured)
 
-    def note(self, line: socket.socket, *, is_answered: bool) -> None:
-        """Record that its request is complete, or that the next one is awaited."""
+    def note(self, line: socket.socket, *, is_answered: bool, is_sent: bool = False) -> None:
+        """Record that its request is complete, its answer is being sent, or the next one is awaited."""
         with self._lock:
             if line in self._open:
-                self._open[line] = _RequestPhase(is_answered, self._clock())
+                self._open[line] = _RequestPhase(is_answered, self._clock(), is_sent)
 
     def remove(self, line: socket.socket) -> None:
         """Remove a closed connection."""

@@ -211,6 +211,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         for name, value in {"Content-Type": kind, "Content-Length": str(len(body)), **headers}.items():
             self.send_header(name, value)
+        self.server.connections.note(self.connection, is_answered=True, is_sent=True)
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)

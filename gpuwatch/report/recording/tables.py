@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 from gpuwatch.link.recording.reader import Recording
 from gpuwatch.link.recording.records import BOOK, StreamRecord, content
 from gpuwatch.link.recording.tee import MICRO
-from gpuwatch.whole_file import replaced_whole
+from gpuwatch.whole_file import own_target, replaced_whole
 from gpuwatch.wire import Event, Finding, FrameError, GpuInfo, Hello, Process, Progress, Ranks, Sample
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ def write_tables(recording: Recording, folder: Path) -> dict[str, int]:
     del pyarrow
     counts = dict.fromkeys(TABLES, 0)
     try:
+        folder = own_target(folder)
         folder.mkdir(parents=True, exist_ok=True)
         with contextlib.ExitStack() as stack:
             writers = {name: stack.enter_context(_table(folder, name)) for name in TABLES}

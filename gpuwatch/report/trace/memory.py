@@ -126,9 +126,11 @@ def _lines(found: FoundMemory, verdict: MemoryVerdict) -> Iterator[ReportLine]:
             yield ReportLine(
                 "The recorded history begins later: the peak may have been higher before.", "old"
             )
-    for each in found.ranks:
-        if each.peak_at is not None and not each.holders:
-            yield ReportLine(plain(f"peak of {label_of(each)}: {each.peak_at}"), "old")
+    stated = [each for each in found.ranks if each.peak_at is not None and not each.holders]
+    for each in stated[:MAX_SHOWN_RANKS]:
+        yield ReportLine(plain(f"peak of {label_of(each)}: {each.peak_at}"), "old")
+    if len(found.ranks) > MAX_SHOWN_RANKS:
+        yield ReportLine(f"{len(found.ranks) - MAX_SHOWN_RANKS} more ranks: see --json", "old")
     for text in dict.fromkeys(line for each in found.ranks for line in each.zero):
         yield ReportLine(plain(f"ZeRO: {text}"), hang=6)
     for skipped in found.skipped:

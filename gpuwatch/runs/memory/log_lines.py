@@ -12,11 +12,13 @@ MIB, GIB, GB = 1 << 20, 1 << 30, 1_000_000_000
 MAX_LINE_CHARACTERS = 16_384
 MAX_ZERO_LINES = 12
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": MIB, "GiB": GIB, "TiB": 1 << 40, "PiB": 1 << 50}
+MAX_BYTES = 1 << 60
+"""No machine has as much; a greater number is damage."""
 NUMBER = r"([\d.]{1,20})"
 RANK_PREFIX = re.compile(r"\[(?:default\d+:)?\[?rank ?(\d{1,7})\]|\[Rank (\d{1,7})\]", re.IGNORECASE)
 SUMMARY = re.compile(r"PyTorch CUDA memory summary, device ID (\d{1,4})")
-SUMMARY_ROW = re.compile(r"\| {1,3}([A-Z][\w -]{3,24}?) *\| *(\d+) (\w+) *\| *(\d+) (\w+) *\|")
-SUMMARY_COUNTS = re.compile(r"CUDA OOMs: (\d+) *\| *cudaMalloc retries: (\d+)")
+SUMMARY_ROW = re.compile(r"\| {1,3}([A-Z][\w -]{3,24}?) *\| *(\d{1,15}) (\w+) *\| *(\d{1,15}) (\w+) *\|")
+SUMMARY_COUNTS = re.compile(r"CUDA OOMs: (\d{1,15}) *\| *cudaMalloc retries: (\d{1,15})")
 DEEPSPEED = re.compile(rf"\bMA {NUMBER} GB\s+Max_MA {NUMBER} GB\s+CA {NUMBER} GB\s+Max_CA {NUMBER} GB")
 DEEPSPEED_HOST = re.compile(rf"CPU Virtual Memory:\s+used = {NUMBER} GB")
 SEE_MEMORY = re.compile(r"see_memory_usage\] (.{1,200})")
@@ -130,7 +132,7 @@ class MemoryLines:
         row = SUMMARY_ROW.search(line)
         if row is None or row[3] not in UNITS or row[5] not in UNITS:
             return
-        now, most = int(row[2]) * UNITS[row[3]], int(row[4]) * UNITS[row[5]]
+        now, most = _scaled(row[2], UNITS[row[3]]), _scaled(row[4], UNITS[row[5]])
         if row[1] == "Allocated memory":
             memory.allocated, memory.peak = now, most
         elif row[1] == "GPU reserved memory":
@@ -153,6 +155,7 @@ class MemoryLines:
 
 def _scaled(text: str, unit: int) -> int | None:
     try:
-        return round(float(text) * unit)
+        found = round(float(text) * unit)
     except ValueError:
         return None
+    return found if found <= MAX_BYTES else None

@@ -30,6 +30,11 @@ COPY_KINDS = {1: "HtoD", 2: "DtoH", 8: "DtoD", 10: "PtoP"}
 """CUPTI's copy kinds that a training uses."""
 KERNELS, COPIES = "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY"
 FILLS, CALLS, RANGES = "CUPTI_ACTIVITY_KIND_MEMSET", "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS"
+READ_TABLES = frozenset((KERNELS, COPIES, FILLS, CALLS, RANGES, "StringIds"))
+MAX_TRACES = 4_096
+"""Processes and GPUs of one report; a node has 16 at most."""
+MAX_VALUE_BYTES = 16 << 20
+"""Of one value; a name of a kernel has a few kilobytes."""
 NVTX_RANGES = (59, 60)
 """NVTX push-pop and start-end ranges."""
 
@@ -41,6 +46,7 @@ class _Export:
         self._database = database
         rows = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
         self._tables = {str(name) for (name,) in rows}
+        self._refuse_computed()
         self.names = TextNumbers()
         self._strings: dict[int, int] = {}
         if "StringIds" in self._tables:
@@ -48,6 +54,12 @@ class _Export:
                 if count >= MAX_STRINGS:
                     raise NoTraceError(f"more than {MAX_STRINGS:,} names")
                 self._strings[number] = self.names.number(plain(str(text))[:300])
+
+    def _refuse_computed(self) -> None:
+        """Refuse a table whose values are computed when they are read: such a column is a program."""
+        for table in self._tables & READ_TABLES:
+            if any(row[6] > 1 for row in self._database.execute(f'PRAGMA table_xinfo("{table}")')):
+                raise NoTraceError(f"not written by nsys: a column of {table} is computed")
 
     def has(self, table: str) -> bool:
         return table in self._tables
@@ -76,7 +88,11 @@ def read_nsight(path: Path, name: str, rank: int | None) -> list[RankTrace]:
     try:
         with closing(sqlite3.connect(uri, uri=True)) as database:
             database.execute("PRAGMA trusted_schema = OFF")
+            if hasattr(database, "setlimit"):  # from Python 3.11 on
+                database.setlimit(getattr(sqlite3, "SQLITE_LIMIT_LENGTH", 0), MAX_VALUE_BYTES)
             return _read(_Export(database), name, rank)
+    except NoTraceError:
+        raise
     except (sqlite3.Error, OverflowError) as error:
         raise NoTraceError(f"not readable as SQLite: {plain(str(error))[:120]}") from error
     except (TypeError, ValueError) as error:  # SQLite keeps text, bytes and nothing in any column
@@ -99,6 +115,8 @@ def _read(export: _Export, file: str, rank: int | None) -> list[RankTrace]:
         total += 1
         on_cpu.setdefault(process if process in callers else NO_VALUE, EventColumns()).add(*call)
         _refuse_more(total)
+    if len(of_device) > MAX_TRACES:
+        raise NoTraceError(f"more than {MAX_TRACES:,} processes with a GPU")
     if not of_device:
         raise NoTraceError("no kernel and no copy in it: export a report that was taken with --trace=cuda")
     traces = []

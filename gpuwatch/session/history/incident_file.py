@@ -10,6 +10,9 @@ from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
+
+from gpuwatch.diagnose.model.condition import ORDER
 from gpuwatch.own_folders import make_own
 from gpuwatch.session.history.seen_incident import SeenIncident, is_same
 
@@ -26,6 +29,11 @@ _NAMES = ", ".join(_COLUMNS)
 _MARKS = ", ".join("?" * len(_COLUMNS))
 
 
+MAX_TEXT_CHARS = 4_096
+MAX_TIME, MAX_GPU = 1e11, 1_024
+"""Unix seconds up to the year 5138, as the wire's; indices of GPUs as the wire's."""
+
+
 class HistoryError(Exception):
     """The history cannot be read or written; the message is one sentence with the remedy."""
 
@@ -35,6 +43,8 @@ class IncidentFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.damaged = 0
+        """Rows of the last `read` that no gpuwatch wrote; they are left out."""
 
     def read(self, since: float = 0.0) -> list[SeenIncident]:
         """Return the incidents seen after a time (unix seconds), newest first; empty if there is no file.
@@ -46,7 +56,9 @@ class IncidentFile:
             return []
         try:
             with closing(self._open()) as file:
-                return _rows(file, "last >= ? ORDER BY first DESC", since)
+                found = [_incident(row) for row in _rows(file, since)]
+                self.damaged = found.count(None)
+                return [one for one in found if one is not None]
         except (OSError, sqlite3.Error) as error:
             raise self._error("read", error) from error
 
@@ -81,6 +93,7 @@ class IncidentFile:
         if found.st_mode & 0o022:
             raise PermissionError(errno.EPERM, "other users may write it (chmod go-w)")
         file = sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None)
+        file.text_factory = lambda text: text.decode("utf-8", "replace")
         try:
             (version,) = file.execute("PRAGMA user_version").fetchone()
             _check(version)
@@ -103,15 +116,27 @@ def _check(version: int) -> None:
         raise PermissionError(errno.EPERM, "a newer gpuwatch has written it")
 
 
-def _rows(file: sqlite3.Connection, where: str, *values: object) -> list[SeenIncident]:
-    found = file.execute(f"SELECT {_NAMES} FROM incidents WHERE {where}", values)  # noqa: S608 - our own words
-    return [_incident(row) for row in found]
+def _rows(file: sqlite3.Connection, since: float) -> list[tuple[object, ...]]:
+    newest = f"SELECT {_NAMES} FROM incidents WHERE last >= ? ORDER BY first DESC LIMIT ?"  # noqa: S608 - our own words
+    return file.execute(newest, (since, MAX_ROWS)).fetchall()
 
 
-def _incident(row: tuple[object, ...]) -> SeenIncident:
+def _incident(row: tuple[object, ...]) -> SeenIncident | None:
+    """The record of a row; None: no gpuwatch wrote it. SQLite stores any type in any column."""
     fields = dict(zip(_COLUMNS, row, strict=True))
     fields["timed"] = bool(fields["timed"])
-    return SeenIncident(**fields)  # type: ignore[arg-type]
+    try:
+        one = msgspec.convert(fields, SeenIncident)
+    except msgspec.ValidationError:
+        return None
+    texts = (each for each in fields.values() if isinstance(each, str))
+    is_sound = (
+        one.severity in ORDER
+        and all(0 <= at <= MAX_TIME for at in (one.first, one.last))
+        and 0 <= (one.gpu or 0) <= MAX_GPU
+        and all(len(text) <= MAX_TEXT_CHARS for text in texts)
+    )
+    return one if is_sound else None
 
 
 def _values(one: SeenIncident) -> tuple[object, ...]:
@@ -122,7 +147,7 @@ def _put(file: sqlite3.Connection, one: SeenIncident) -> None:
     known = file.execute(f"SELECT id, {_NAMES} FROM incidents WHERE code = ?", (one.code,))  # noqa: S608 - names of our own
     for number, *row in known.fetchall():
         before = _incident(tuple(row))
-        if is_same(before, one):
+        if before is not None and is_same(before, one):
             changes = (
                 one.severity,
                 one.headline,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from gpuwatch.hosts.errors import HostsError
-from gpuwatch.hosts.slurm.commands import known_job, own_jobs
+from gpuwatch.hosts.slurm.commands import known_job, own_jobs, scheduler_facts
 from gpuwatch.hosts.slurm.plan import job_plan, output_files
 from gpuwatch.hosts.slurm.reports import SlurmNode, read_account, read_jobs, read_nodes
 from tests.hosts.slurm.printed import JOB, NODES
@@ -46,6 +46,52 @@ def test_a_node_that_slurm_does_not_have_is_left_out() -> None:
         assert "evil.example" not in names
 
 
+FORGED = (
+    "evil\nNodeList=x\nJobId=99 ArrayJobId=41 ArrayTaskId=3 JobName=b\n"
+    "   JobState=RUNNING UserId=bob(2) NodeList=node001"
+)
+REAL_99 = JOB.replace("JobId=41", "JobId=99").replace("ann", "bob")
+
+
+def answers(text: str, other: str = REAL_99) -> Callable[[Sequence[str]], str]:
+    return lambda argv: other if argv[-1] == "99" else text
+
+
+@pytest.mark.parametrize(
+    "place", ["my run NodeList=evil.example", "/home/ann/job.sh", "/dev/null", "/home/ann/out my"]
+)
+@pytest.mark.parametrize("state", ["RUNNING", "PENDING"])
+def test_a_name_that_looks_like_another_job_gives_no_other_job(place: str, state: str) -> None:
+    text = JOB.replace("JobState=RUNNING", f"JobState={state}").replace(place, FORGED, 1)
+    for asked in ("41", "41_3"):
+        try:
+            assert known_job(asked, answers(text)).id == "41"
+        except HostsError:
+            continue
+        assert {each.job for each in scheduler_facts([], [asked], answers(text)).jobs.values()} <= {"41"}
+    with pytest.raises(HostsError):
+        known_job("7", answers(text))
+
+
+def test_of_an_array_the_task_that_runs_is_chosen_and_asked_for_by_its_own_id() -> None:
+    first = JOB.replace("JobId=41", "JobId=41 ArrayJobId=41 ArrayTaskId=9").replace("=RUNNING", "=PENDING")
+    task = JOB.replace("JobId=41", "JobId=99 ArrayJobId=41 ArrayTaskId=3")
+    found = known_job("41", answers(f"{first}\n{task}", task))
+    assert (found.id, found.state) == ("99", "RUNNING")
+    assert known_job("41_3", answers(task, task)).id == "99"
+
+
+def test_a_row_of_accounting_that_a_name_made_is_no_job() -> None:
+    def run(argv: Sequence[str]) -> str:
+        if argv[0] == "scontrol":
+            raise HostsError(["Invalid job id specified"])
+        row = "|old|ann|FAILED|1:0|node001|/home/ann|2026-11-26T01:00:00"
+        return f"40{row}\n99{row}\n"
+
+    assert known_job("40", run).id == "40"
+    assert known_job("40_1", run).id == "40"
+
+
 def test_a_job_that_waits_or_is_unknown_is_refused() -> None:
     pending = "JobId=42 JobName=x\n   JobState=PENDING Reason=Resources Dependency=(null)\n   NodeList=\n"
     with pytest.raises(HostsError, match="Resources"):
@@ -67,7 +113,7 @@ def test_an_old_job_is_found_by_accounting() -> None:
     assert (job.state, job.exit_code, job.restarts) == ("CANCELLED", "0:9", 1)
     assert job.nodes == ("node001", "node002")
     assert [str(path) for path in output_files(job)] == ["/home/ann/slurm-40.out"]
-    assert read_account("nonsense\n") is None
+    assert read_account("nonsense\n", "40") is None
 
 
 def test_running_jobs_come_first_and_a_name_may_hold_anything() -> None:

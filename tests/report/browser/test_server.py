@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -164,3 +165,31 @@ async def test_screens_that_do_not_leave_are_killed_at_the_end(monkeypatch: pyte
             channel = await client.ws_connect(server.url + "ws")
             pid, *_ = await first_bytes(channel)
         await gone(pid)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "OPTIONS * HTTP/1.1",
+        "CONNECT a:1 HTTP/1.1",
+        "GET a HTTP/1.1",
+        "GET",
+        "\x00\xff x",
+        "GET /\x01 HTTP/9.9",
+    ],
+)
+def test_a_strangers_request_leaves_no_word_on_the_terminal(
+    head: str, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def ask() -> bytes:
+        async with serving() as server:
+            reader, writer = await asyncio.open_connection("127.0.0.1", urlsplit(server.url).port)
+            writer.write(head.encode("latin-1") + b"\r\nHost: x\r\nConnection: close\r\n\r\n")
+            answer = await asyncio.wait_for(reader.read(), WAIT_S)
+            writer.close()
+            return answer
+
+    answer = asyncio.run(ask())
+    assert answer[9:12] in (b"400", b"403", b"404", b"405", b"")
+    assert capfd.readouterr() == ("", "")
+    assert not caplog.records

@@ -39,12 +39,33 @@ def test_slack_and_ntfy_texts_hold_no_markup_of_the_logs() -> None:
     assert "&lt;!channel&gt;" in text
     assert text.startswith("*FIRING critical*: ")
     ntfy = incident_post(ReceiverSpec("ntfy", "http://h/t"), entry(HOSTILE + "ü"), "hosts.yaml")
-    assert b"\\@everyone" in ntfy.body
+    assert b"@everyone" not in ntfy.body
     assert b"http://" not in ntfy.body
     assert b"\x1b" not in ntfy.body
     assert ntfy.headers["Priority"] == "5"
     assert ntfy.headers["Title"].isascii()
     assert "\n" not in ntfy.headers["Title"]
+
+
+LINKS = (
+    "https://evil.example", "www.evil.example", "WWW.evil.example", "@everyone", "@here", ":tada:", "$x^2$",
+    "mailto:a@b.c",
+    "*b*", "_i_", "~s~", "**x**", "[a](b)", "||x||", "`c`",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("word", LINKS)
+def test_no_word_of_a_log_is_markup_a_mention_or_a_link(word: str) -> None:
+    one = entry(f"ValueError: {word} at 5")
+    spec = ReceiverSpec("webhook", "http://h/", body={"content": "{markdown}"})
+    content = msgspec.json.decode(incident_post(spec, one, "hosts.yaml").body)["content"]
+    assert word not in content
+    slack = msgspec.json.decode(incident_post(ReceiverSpec("slack", "http://h/"), one, "hosts.yaml").body)[
+        "text"
+    ]
+    first = slack.splitlines()[0]
+    assert first.count("`") == 2
+    assert first.partition("`")[2].endswith("`"), "all of it is code"
 
 
 def test_long_texts_are_cut() -> None:

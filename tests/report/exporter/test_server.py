@@ -22,6 +22,7 @@ from cryptography.x509.oid import NameOID
 
 from gpuwatch.hosts.errors import HostsError
 from gpuwatch.link.prometheus.series.tier_series import MetricFamily
+from gpuwatch.report.exporter import connections as connections_module
 from gpuwatch.report.exporter import server as server_module
 from gpuwatch.report.exporter.page import MetricsPage
 from gpuwatch.report.exporter.server import MetricsServer
@@ -34,7 +35,7 @@ WAIT_S = 0.05
 
 @contextlib.contextmanager
 def serving(
-    config: WebConfig | None = None, *, answers: bool = True, faults: int = 0
+    config: WebConfig | None = None, *, answers: bool = True, faults: int = 0, labelled: str = ""
 ) -> Iterator[MetricsServer]:
     """A server whose owner answers, in a thread; the first pages raise an exception."""
     server, stop, made = MetricsServer("127.0.0.1:0", config), threading.Event(), 0
@@ -45,7 +46,7 @@ def serving(
         if made <= faults:
             raise KeyError("gpu-003")
         page = MetricsPage()
-        page.put(FAMILY, "", made)
+        page.put(FAMILY, labelled, made)
         return page
 
     def own() -> None:
@@ -154,6 +155,24 @@ def test_scrapes_that_are_answered_are_not_dropped_for_others(monkeypatch: pytes
         assert server.refused == 1
         server.answer(MetricsPage)
         assert b" 200 " in scrape.recv(1000)
+
+
+def test_clients_that_take_no_answer_lose_their_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections_module, "SLOW_S", 0.3)
+    monkeypatch.setattr(server_module, "MAX_CONNECTIONS", 3)
+    with serving(labelled=f'{{x="{"b" * 4_000_000}"}}') as server, contextlib.ExitStack() as lines:
+        port = int(server.url.rpartition(":")[2].partition("/")[0])
+        for _ in range(3):
+            line = lines.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20))
+            line.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 20)
+        pause = threading.Event()
+        for _ in range(300):  # at most 30 s
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                assert get(server)[0] == 200
+                break
+            pause.wait(0.1)
+        else:
+            pytest.fail("no scrape is answered")
 
 
 @pytest.mark.parametrize("with_a_handshake", [False, True])

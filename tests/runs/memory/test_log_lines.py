@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import io
 from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
 from gpuwatch.diagnose.traces.memory_verdict import judge_memory
+from gpuwatch.report.trace.memory import print_memory
 from gpuwatch.runs.memory.log_lines import GIB, MIB, MemoryLines
-from gpuwatch.runs.memory.memory_files import gather_memory
+from gpuwatch.runs.memory.memory_files import FoundMemory, gather_memory
 from gpuwatch.runs.memory.rank_memory import RankMemory
 
 DEEPSPEED = """\
@@ -43,6 +45,26 @@ def test_deepspeed_lines_give_the_last_sizes_the_peak_and_zero() -> None:
     assert memory.peak_reserved == 27 * GIB
     assert memory.host_used == round(322.57 * GIB)
     assert len(memory.zero) == 3
+
+
+@pytest.mark.parametrize("digits", [5_000, 4_200, 16, 15])
+def test_numbers_beyond_any_machine_are_unknown(digits: int) -> None:
+    number = "9" * digits
+    head = "|                  PyTorch CUDA memory summary, device ID 0                 |"
+    rows = [f"| Allocated memory      | {number} {unit} | {number} {unit} |" for unit in ("KiB", "PiB")]
+    counts = f"|            CUDA OOMs: {number}            |        cudaMalloc retries: {number}         |"
+    for each in read("\n".join([head, *rows, counts]), 0):
+        assert each.allocated is None or each.allocated < 1 << 61
+        assert each.out_of_memory is None or each.out_of_memory < 10**15
+    assert read(DEEPSPEED.replace("26.38", "9" * 20), 0)[0].peak in (None, round(0.58 * GIB))
+
+
+def test_many_ranks_are_reported_in_a_bounded_text() -> None:
+    found = FoundMemory(read("\n".join(MEGATRON.format(rank=rank, peak=5000) for rank in range(1_000))))
+    out = io.StringIO()
+    print_memory(found, judge_memory(found.ranks), out)
+    assert len(found.ranks) == 1_000
+    assert len(out.getvalue().splitlines()) < 600
 
 
 def test_megatron_lines_name_their_ranks_and_unequal_peaks_are_flagged() -> None:

@@ -48,6 +48,20 @@ def test_another_database_and_a_damaged_one_are_refused(tmp_path: Path) -> None:
             read_nsight(path, path.name, None)
 
 
+@pytest.mark.parametrize("kind", ["VIRTUAL", "STORED"])
+@pytest.mark.parametrize("table", ["StringIds", "CUPTI_ACTIVITY_KIND_KERNEL"])
+def test_a_column_that_is_computed_is_refused(tmp_path: Path, table: str, kind: str) -> None:
+    path = write_export(tmp_path / "rank0.sqlite")
+    column = {"StringIds": "value", "CUPTI_ACTIVITY_KIND_KERNEL": "start"}[table]
+    with closing(sqlite3.connect(path)) as database, database:
+        names = [row[1] for row in database.execute(f"PRAGMA table_info({table})")]
+        columns = [f'"{name}" {f"AS (hex(zeroblob(9))) {kind}" if name == column else ""}' for name in names]
+        database.execute(f"DROP TABLE {table}")
+        database.execute(f"CREATE TABLE {table} ({', '.join(columns)})")
+    with pytest.raises(NoTraceError, match="computed"):
+        read_nsight(path, path.name, None)
+
+
 COLUMNS = ("start", "end", "deviceId", "globalPid", "correlationId", "demangledName", "bytes")
 
 

@@ -16,6 +16,7 @@ import pytest
 
 from gpuwatch.link.recording.reader import Recording
 from gpuwatch.report.evidence.bundle_file import log_name, safe_name
+from gpuwatch.report.evidence.folder import folder_artifacts
 from gpuwatch.report.evidence.gpu_values import GPU_VALUES
 from gpuwatch.report.evidence.run import RECORDING, EvidenceRun, begin_bundle, recording_cut
 from gpuwatch.session import Session
@@ -201,3 +202,23 @@ def test_no_name_leads_out_of_the_bundle(path: str) -> None:
         assert name.count("/") == 2
         assert not {"..", "."} & set(name.split("/"))
         assert re.fullmatch(r"[A-Za-z0-9._=@+,/-]{1,400}", name)
+
+
+def test_links_of_a_folder_are_not_walked_for_artifacts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large, folder = tmp_path / "large", tmp_path / "run"
+    for number in range(5):
+        (large / str(number)).mkdir(parents=True)
+        (large / str(number) / "events.out.tfevents.1").write_bytes(b"x")
+    folder.mkdir()
+    (folder / "traces").symlink_to(large)
+    (folder / "loop").symlink_to(folder)
+    (folder / "events.out.tfevents.1").write_bytes(b"x")
+    chosen, left_out = folder_artifacts(folder)
+    assert [each.path for each in chosen] == ["events.out.tfevents.1"]
+    assert left_out == []
+    monkeypatch.setattr("gpuwatch.report.evidence.folder.MAX_WALKED_FILES", 3)
+    chosen, left_out = folder_artifacts(large)
+    assert 3 < len(chosen) + len(left_out) <= 5
+    assert left_out[-1][0] == "."

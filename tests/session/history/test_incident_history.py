@@ -37,6 +37,27 @@ def days_ago(days: float, **changes: object) -> SeenIncident:
     return structs.replace(XID, first=at, last=at + 30, **changes)
 
 
+ODD: list[dict[str, object]] = [
+    {"first": "abc"}, {"gpu": "z"}, {"gpu": 2**62}, {"first": 1e308}, {"first": -1e18},
+    {"severity": "\x1b[2J"}, {"source": None}, {"headline": b"\xff\xfe"}, {"headline": "A" * 3_000_000},
+    {"timed": None, "source": 5, "first": b"x"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("changes", ODD, ids="-".join)
+def test_an_odd_row_hides_no_other(tmp_path: Path, changes: dict[str, object]) -> None:
+    file = IncidentFile(tmp_path / NAME)
+    file.keep([days_ago(1), days_ago(2, code="gpu.other")], NOW)
+    with sqlite3.connect(file.path) as database:
+        for name, value in changes.items():
+            database.execute(f"UPDATE incidents SET {name} = ? WHERE code = 'gpu.other'", (value,))  # noqa: S608 - names of our own
+    database.close()
+    assert [one.code for one in file.read()] == [XID.code]
+    assert file.damaged == 1
+    file.keep([days_ago(1), days_ago(2, code="gpu.other")], NOW)
+    assert len(file.read()) == 2
+
+
 def test_the_same_class_on_the_same_gpu_is_counted_wherever_it_is_built_in() -> None:
     before = [
         days_ago(1, node="gpu-012", gpu=0),
