@@ -21,6 +21,7 @@ from gpuwatch.diagnose.incidents.resolution import (
     with_closing,
     with_ends,
 )
+from gpuwatch.diagnose.incidents.restarts import RestartCounts
 from gpuwatch.diagnose.job_end.fleet_tracks import tracks_for
 from gpuwatch.diagnose.job_end.observed_ends import with_observed_ends
 from gpuwatch.diagnose.job_end.planned_end import with_interruption
@@ -48,6 +49,7 @@ class Outcomes:
         """Incident id -> why it is closed."""
         self._settled: list[Alert] = []
         """The alerts of the last judgement, with the outcomes known then."""
+        self._restarts = RestartCounts()
         self._undecided: frozenset[str] = frozenset()
         self._own_files: dict[str, frozenset[str]] = {}
         """Node -> its log files that belong to one rank alone, as of the judgement in progress."""
@@ -65,6 +67,7 @@ class Outcomes:
         """Take in the newest steps of the ranks that logged errors; True if one of them went on since."""
         errors = [alert for alert in alerts if alert.recovered or may_recover(alert)]
         self._tracks = tracks_for(errors, fleet, now, wall) if errors else []
+        self._restarts.take(fleet)
         self._running = attempts(fleet, self._reported.places, now, wall)
         if self._undecided != self._not_decided(wall):
             return True
@@ -88,7 +91,8 @@ class Outcomes:
     def closed(self, incidents: Sequence[Incident], wall: float) -> list[Incident]:
         """Return the incidents; those that a later attempt of their job ended are closed."""
         self._closings = self._closed(incidents, wall)
-        return [with_closing(each, self._closings.get(each.id)) for each in incidents]
+        told = self._restarts.told(incidents, self._running, wall)
+        return [with_closing(each, self._closings.get(each.id)) for each in told]
 
     def _not_decided(self, wall: float) -> frozenset[str]:
         return undecided(self._settled, self._reported.places.ranks, self._tracks, self.lines.read, wall)

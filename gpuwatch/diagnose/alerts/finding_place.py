@@ -14,11 +14,10 @@ from gpuwatch.diagnose.model.failure_classes import (
     TIMEOUTS,
 )
 from gpuwatch.diagnose.model.rank_index import STARTED_S, RankIndex, bus_key
+from gpuwatch.diagnose.sources.failure_table import table_entry, table_place
 from gpuwatch.fleet.jobs.places import RankPlace
 from gpuwatch.wire import KERNEL_LOG, SLURM_TASK, Finding, RankSource
 
-_TABLE_RANK = re.compile(r"^\W*rank\s*: (\d+) \(local_rank: \d+\)", re.MULTILINE)
-_TABLE_HOST = re.compile(r"^\W*host\s*: (\S+)", re.MULTILINE)
 _RAY_TASK = re.compile(r"ray::[^\s(]{1,200}\(\)? ?\(?pid=\d{1,10}, ip=([\d.]{7,15})")
 """The `ray::task()` line in a Ray driver's traceback; the last one is the task that raised."""
 _NCCL_DEVICE = re.compile(r"(?<![\w.:-])(?!\d{4}-|\d\d?:)[A-Za-z0-9][\w.-]{0,80}:\d+:\d+ \[(\d{1,3})\] ")
@@ -34,8 +33,6 @@ MAX_READ_CHARACTERS = 2000
 """Characters of a line that are searched."""
 _SLURM = re.compile(r"\b(?:slurm(?:stepd|d|ctld)|srun)(?:-[\w.-]{1,80})?(?:\[\d{1,10}\])?: ")
 """The beginning of a line from a Slurm daemon or from srun."""
-LOCALHOST = ("localhost", "localhost.localdomain", "127.0.0.1")
-"""Host names that identify no node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +61,9 @@ def place_of(
     if finding.file == KERNEL_LOG and found.node is not None:  # whatever host the finding names
         return _kernel_place(finding, found.node, where, _dated(finding, at))
     node = found.writer if found.foreign else found.node
-    named = _table_entry(finding)
+    named = table_entry(finding)
     if named is not None:
-        rank, host = named
-        place = where.of(rank, finding.job, at)
-        if place is None and (by_pid := where.by(node, "pid", finding.fields.get("pid"), finding.job)):
-            place = by_pid if by_pid.rank == rank else None
-        node = node if host is None else where.node_named(host)
-        return (
-            (node, RankPlace(rank, node or "", finding.job), "field")
-            if place is None
-            else (place.node or node, place, "field")
-        )
+        return (*table_place(finding, found.node, named, node, where, at), "field")
     host = finding.host or _ray_host(finding)
     if host is not None:
         node = where.node_named(host)
@@ -201,21 +189,9 @@ def _kernel_place(
     return node, None, None
 
 
-def _table_entry(finding: Finding) -> tuple[int, str | None] | None:
-    """Rank and host of an entry in torchrun's failure table (they stand above its exit code), or None."""
-    if not finding.rule.startswith("rank."):
-        return None
-    above = "\n".join(finding.lines[: finding.key + 1][-4:])
-    rank = _TABLE_RANK.findall(above)
-    if not rank or finding.rank not in (None, int(rank[-1])):
-        return None
-    host = _TABLE_HOST.findall(above)
-    return int(rank[-1]), host[-1] if host and host[-1] not in LOCALHOST else None
-
-
 def stated_host(finding: Finding) -> str | None:
     """The host that a finding's lines name as their own; None: the host of the file."""
-    entry = _table_entry(finding)
+    entry = table_entry(finding)
     blamed = finding.fields.get("node") if finding.rule in NODE_NAMING else None
     return (
         (entry and entry[1])

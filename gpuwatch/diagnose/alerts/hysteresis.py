@@ -33,6 +33,8 @@ AT_ONCE = frozenset(
 """Conditions without a hold time: facts, not values that fluctuate."""
 HALF_HOLD = frozenset(("gpu_stuck", "node_lost", "node_stale", "ib_down", "nvlink_down", "gpu_stale"))
 """Conditions with half the hold time: a link that reconnects at once is no lost node."""
+CLEAR_SOON, CLEAR_SOON_S = frozenset(("node_lost", "node_stale")), 10.0
+"""Conditions of a link, which end this soon (seconds) after the node answers again."""
 NEVER_ALERTED = frozenset(
     ("xid", "frames_refused", "processes_partial", "agent_behind", "clock_unsure", "gpu_unanswered")
 )
@@ -72,6 +74,11 @@ def hold_s(code: str, thresholds: Thresholds) -> float:
     if code == "idle_held":
         return thresholds.idle_held_s
     return 0.0 if code in AT_ONCE else thresholds.hold_s / 2 if code in HALF_HOLD else thresholds.hold_s
+
+
+def clear_s(code: str, thresholds: Thresholds) -> float:
+    """Seconds that a condition must be gone before its alert ends."""
+    return min(thresholds.clear_s, CLEAR_SOON_S) if code in CLEAR_SOON else thresholds.clear_s
 
 
 def eased(thresholds: Thresholds) -> Thresholds:
@@ -142,7 +149,7 @@ class Hysteresis:
             node = held.node
             alert = self.alerts.get(name)
             firing = alert is not None and alert.state == "firing"
-            if now - held.seen > self._thresholds.clear_s:
+            if now - held.seen > clear_s(held.condition.code, self._thresholds):
                 del self._held[name]
                 self._by_node[node].discard(name)
                 if firing and alert is not None:

@@ -15,7 +15,7 @@ from gpuwatch.diagnose.alerts.from_events import alert_of_event
 from gpuwatch.diagnose.alerts.from_findings import alert_of, merge_repeat
 from gpuwatch.diagnose.error_outcome.observed_end import RANK_ENDED
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.model.failure_classes import RulePacks
+from gpuwatch.diagnose.model.failure_classes import HARMLESS, RulePacks
 from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.diagnose.sources.log_writers import LogWriters, ReadFile
 from gpuwatch.fleet.fleet import Fleet, NodeEvent, NodeFinding
@@ -205,6 +205,8 @@ class ReportedAlerts:
                     self._unplaced.append(source)
                 return
         else:
+            if source.finding.rule in HARMLESS:
+                return
             file = source.finding.file
             foreign = self._writers.is_foreign(node.name, file)
             writer = self._writers.writer(node.name, file, self.where) if foreign else None

@@ -22,7 +22,7 @@ from gpuwatch.diagnose.hang.hang_threshold import (
     look_of,
     trained,
 )
-from gpuwatch.diagnose.hang.rank_signs import RankSigns, jobs_of
+from gpuwatch.diagnose.hang.rank_signs import STOPPED_S, RankSigns, jobs_of, some_are_stopped
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.check_interval import CheckInterval
 from gpuwatch.fleet.fleet import Fleet
@@ -153,7 +153,8 @@ class HangWatch:
         job = self._jobs.setdefault(name, JobState(moved=at, seen=now))
         job.seen = now
         job.trains |= any(rank.stepped_s is not None for rank in ranks)
-        limit = max(self._thresholds.hang_s, SILENT_GAPS * (job.usual_s or 0.0))
+        window_s = STOPPED_S if some_are_stopped(rank.state for rank in ranks) else self._thresholds.hang_s
+        limit = max(min(window_s, self._thresholds.hang_s), SILENT_GAPS * (job.usual_s or 0.0))
         if min((age for age, reachable in stated if reachable), default=inf) > youngest + limit:
             job.deaf, job.since = True, None
             return False

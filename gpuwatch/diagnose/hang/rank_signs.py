@@ -5,8 +5,10 @@ Time of its last log line, state of its process and GPU.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from gpuwatch.diagnose.hang.stacks.kernel_waits import STOPPED
 from gpuwatch.diagnose.missing_ranks.missing import missing_ranks
 from gpuwatch.diagnose.model.text import place
 from gpuwatch.fleet.fleet import Fleet
@@ -17,6 +19,13 @@ ENDED = "Z"
 """Process state of a rank that has ended, also where the process is gone."""
 SERVERS = ("vllm", "sglang", "tritonserver", "text-generation", "trtllm", "lmdeploy")
 """Inference engines: without requests they spin in collectives although healthy."""
+STOPPED_S = 15.0
+"""The window (seconds) where a rank is stopped by SIGSTOP or a debugger and others are not: a known cause."""
+
+
+def some_are_stopped(states: Iterable[str | None]) -> bool:
+    """True if a part of the ranks is stopped; a job that is suspended as a whole is no hang."""
+    return {state in STOPPED for state in states} == {True, False}
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,10 @@ from itertools import pairwise
 from math import inf, isfinite
 from statistics import median
 
+from gpuwatch.diagnose.hang.rank_signs import STOPPED_S
+from gpuwatch.diagnose.hang.stacks.kernel_waits import STOPPED
 from gpuwatch.diagnose.model.condition import duration
-from gpuwatch.diagnose.model.text import job_text, plural
+from gpuwatch.diagnose.model.text import job_text, place, plural
 from gpuwatch.fleet.logs.progress import FleetProgress
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.wire import Process
@@ -20,6 +22,7 @@ STALLED_GAPS = 20.0
 """A silence of this many usual gaps between logged steps is unusual: an evaluation, or a hang."""
 LONG_GAPS = 100.0
 """A silence of this many usual gaps is reported after one window, as a possible hang only."""
+MAX_NAMED = 8
 MIN_GAPS = 4
 """Gaps that are needed for a median."""
 
@@ -39,11 +42,13 @@ class SilentJob:
     """Usual seconds between two logged steps; None: unknown."""
     is_short: bool = False
     """True if it is below `SILENT_WINDOWS` windows: an evaluation may last as long."""
+    stopped: tuple[str, ...] = ()
+    """The ranks that SIGSTOP or a debugger has stopped, where others are not."""
 
     @property
     def is_stalled(self) -> bool:
         """True if the job logged its steps much more often before."""
-        return not self.is_short and self._is_unusual
+        return bool(self.stopped) or (not self.is_short and self._is_unusual)
 
     @property
     def _is_unusual(self) -> bool:
@@ -54,8 +59,9 @@ class SilentJob:
         """`job 4711: 8 ranks, and no line in their logs for 3m 20s`."""
         silent = duration(self.seconds)
         before = f"; before, a step every {self.usual_s:.2g} s" if self.usual_s and self._is_unusual else ""
+        stopped = f"; stopped (a debugger or SIGSTOP): {', '.join(self.stopped)}" if self.stopped else ""
         ranks = f"{job_text(self.job)}: {plural(self.ranks, 'rank')}"
-        return f"{ranks}, and no line in their logs for {silent}{before}"
+        return f"{ranks}, and no line in their logs for {silent}{before}{stopped}"
 
 
 def silent_jobs(
@@ -63,7 +69,8 @@ def silent_jobs(
 ) -> list[SilentJob]:
     """Return the jobs of several ranks whose known logs are all older than `SILENT_WINDOWS` windows.
 
-    One window is enough for a job that logged a step at least every hundredth of that time.
+    One window is enough for a job that logged a step at least every hundredth of that time, and `STOPPED_S`
+    for one of which some ranks are stopped.
 
     Args:
         nodes: Where their ranks run.
@@ -75,6 +82,7 @@ def silent_jobs(
     ranks: dict[str | None, int] = {}
     places: dict[str | None, dict[str, None]] = {}
     ages: dict[str | None, list[float]] = {}
+    stopped: dict[str | None, list[str]] = {}
     for node in nodes:
         grown = {file.path: node.silent_s(file, wall) for file in node.logs if file.source != "kernel"}
         for process in node.processes:
@@ -82,14 +90,25 @@ def silent_jobs(
                 continue
             ranks[process.job] = ranks.get(process.job, 0) + 1
             places.setdefault(process.job, {})[node.name] = None
+            if process.state in STOPPED:
+                stopped.setdefault(process.job, []).append(place(process.rank, node.name, None))
             ages.setdefault(process.job, []).extend(_silences(node, process, grown, wall))
     return [
-        SilentJob(job, count, tuple(places[job]), seconds, usual.get(job), seconds <= SILENT_WINDOWS * hang_s)
+        SilentJob(
+            job,
+            count,
+            tuple(places[job]),
+            seconds,
+            usual.get(job),
+            seconds <= SILENT_WINDOWS * hang_s,
+            tuple(stopped.get(job, ())[:MAX_NAMED]) if len(stopped.get(job, ())) < count else (),
+        )
         for job, count in ranks.items()
         if count > 1 and ages[job]
         for seconds in (min(ages[job]),)
         if seconds > SILENT_WINDOWS * hang_s
         or (job in usual and seconds > max(hang_s, LONG_GAPS * usual[job]))
+        or (0 < len(stopped.get(job, ())) < count and seconds > STOPPED_S)
     ]
 
 

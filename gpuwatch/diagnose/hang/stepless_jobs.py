@@ -12,6 +12,7 @@ from gpuwatch.fleet.logs.progress import RankProgress
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.wire import Process
 
+MAX_DIGITS = 6
 STARTING_S = 600.0
 """A younger job without a step may still be loading.
 
@@ -32,12 +33,18 @@ class SteplessJob:
     """Seconds since its youngest process started."""
     line_s: float | None
     """Seconds since the newest line of its processes; None: they have written none."""
+    restarts: int = 0
+    """How often torchrun restarted its ranks."""
 
     @property
     def text(self) -> str:
         """`job run7: 2 ranks, started 14 s ago, no step seen yet, and no line in their logs`."""
         last = "" if self.line_s is not None else ", and no line in their logs"
         started = f"started {duration(self.started_s)} ago"
+        if self.restarts:
+            started = (
+                f"restarted {plural(self.restarts, 'time')}, the last time {duration(self.started_s)} ago"
+            )
         return f"{job_text(self.job)}: {plural(self.ranks, 'rank')}, {started}, no step seen yet{last}"
 
 
@@ -65,8 +72,15 @@ def stepless_jobs(fleet: Fleet, now: float, wall: float) -> list[SteplessJob]:
         line_s = _line_s(ranks, wall, max(ages))
         if line_s is None or started_s < STARTING_S:
             places = tuple(dict.fromkeys(node.name for node, _ in ranks))
-            found.append(SteplessJob(job, len(ranks), places, started_s, line_s))
+            restarts = max(restarts_of(each) for _, each in ranks)
+            found.append(SteplessJob(job, len(ranks), places, started_s, line_s, restarts))
     return found
+
+
+def restarts_of(process: Process) -> int:
+    """How often torchrun started the ranks of this process's job again."""
+    count = process.variables.get("TORCHELASTIC_RESTART_COUNT", "")
+    return int(count) if count.isdecimal() and len(count) <= MAX_DIGITS else 0
 
 
 def _has_stepped(fleet: Fleet, job: str | None, since: float) -> bool:

@@ -113,7 +113,7 @@ def incident_of(
         do=do,
         links=links,
         last_activity=facts.did,
-        over=all(alert.state != "firing" for alert in alerts),
+        over=_is_over(alerts),
         acknowledged=taken is not None,
         acknowledged_at=None if taken is None else taken[0],
         acknowledged_by=None if taken is None else taken[1],
@@ -190,6 +190,12 @@ def _playbook(
         and code.startswith(KERNEL_RULES),
     )
     return for_device(explain, kind), steps_for(do, kind), links
+
+
+def _is_over(alerts: Sequence[Alert]) -> bool:
+    """True if no alert fires any more; hints that still fire keep no incident open."""
+    weighed = [alert for alert in alerts if not alert.is_remark] or alerts
+    return all(alert.state != "firing" for alert in weighed)
 
 
 def _inferred(rank: int | None, cause: Alert | None, places: Iterable[RankPlace]) -> bool:

@@ -98,6 +98,8 @@ def _joined(
     """The rank that other lines name for the cause; at most medium confidence."""
     rank, because = joined
     there = _at(rank, where, job)
+    if job is None and blame.node is not None and there.node not in (None, "", blame.node):
+        there = CulpritChoice(rank, blame.node, blame.gpu)  # the known rank of that number is of another job
     confidence = LEVELS[min(LEVELS.index(blame.confidence), LEVELS.index("medium"))]
     because = f"{blame.because}; the rank: {because}"
     return replace(there, node=there.node or blame.node, confidence=confidence, because=because)

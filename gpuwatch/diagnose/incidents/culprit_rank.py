@@ -91,8 +91,8 @@ def _lost(cause: Alert, alerts: Sequence[Alert], where: RankIndex, job: str | No
 
 
 def first_to_end(cause: Alert, alerts: Sequence[Alert]) -> int | None:
-    """Return the only rank that ended by itself; ranks that timed out do not count."""
-    waited = {alert.rank for alert in alerts if alert.code in TIMEOUTS}
+    """Return the only rank that ended by itself; ranks that timed out or lost a peer do not count."""
+    waited = {alert.rank for alert in alerts if alert.code in TIMEOUTS | PEER_CONNECTION_ERRORS}
     ended: dict[int, set[int]] = {}
     for alert in alerts:
         weight = EXITS.get(alert.code, TERMINATED_WEIGHT)
@@ -194,5 +194,6 @@ def _may_be_on(rank: int, cause: Alert, alerts: Sequence[Alert], where: RankInde
     """True if a rank may run where a cause happened, by its placement and by lines about it."""
     place = where.of(rank, job)
     nodes = {alert.node for alert in alerts if alert.rank == rank and alert.code in EXITS}
-    nodes |= {place.node or None} if place is not None else set()
+    if place is not None and (job is not None or not nodes):  # without a job it may be another job's rank
+        nodes |= {place.node or None}
     return cause.node is None or nodes <= {None, cause.node}

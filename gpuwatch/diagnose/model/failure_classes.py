@@ -80,6 +80,8 @@ GENERIC_EXCEPTIONS = frozenset(("python.exception",))
 
 KERNEL_RULES = ("gpu.xid.", "gpu.nvswitch.", "pcie.", "kernel.", "amd.", "net.nic.", "oom.host.kernel")
 """Prefixes of rules for lines that the kernel or the driver writes."""
+HARMLESS = frozenset(("c10d.client_hostname",))
+"""Lines that healthy jobs print at every start; running jobs have no alert of them."""
 UNEXPLAINED = "rank.error_unexplained"
 """An error line that no rule knows: a cause only where there is no other."""
 

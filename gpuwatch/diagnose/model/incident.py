@@ -128,6 +128,8 @@ class Incident(msgspec.Struct, frozen=True):
     """True if all alerts are resolved or the incident was closed; acknowledged alerts count as active."""
     closed: str | None = None
     """Why it was closed although lines still stand: the job runs again, or no rank is left to hang."""
+    restarted: str = ""
+    """How often torchrun restarted the job, and what came of it; empty: not known to be restarted."""
     recurrence: Recurrence | None = None
     """None: earlier incidents are not known yet, or none are stored (demo)."""
     notes: tuple[IncidentNote, ...] = ()

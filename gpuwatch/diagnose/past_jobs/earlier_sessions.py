@@ -83,13 +83,14 @@ def _is_over(job: EarlierJob, fleet: Fleet, wall: float) -> bool:
 
 def _unread(job: EarlierJob, fleet: Fleet, ended: Iterable[EndedJob]) -> Iterator[Alert]:
     """Yield its alerts that this session cannot read from a log, under the ended job's current name."""
-    files = {proof.file for alert in job.alerts for proof in alert.proof} - {None}
+    files = {proof.file for alert in job.alerts for proof in alert.proof if proof.file is not None}
     logs = files | set(job.logs)
     same = [each for each in ended if each.name == job.job or logs & {path for _, path in each.files}]
     if any(each.end.state == FINISHED for each in same):
         return
-    name = same[0].name if same else job.job
-    read = {file.path for node in fleet.nodes.values() for file in node.logs}
+    read = {file.path: file.job for node in fleet.nodes.values() for file in node.logs}
+    now = next((read[path] for path in sorted(logs) if read.get(path) is not None), None)
+    name = same[0].name if same else now or job.job
     for alert in job.alerts:
         if alert.proof[0].file not in read:
             yield structs.replace(alert, job=name)

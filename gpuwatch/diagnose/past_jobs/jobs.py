@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from msgspec import structs
@@ -16,7 +16,8 @@ from gpuwatch.diagnose.job_end.stop_alerts import stop_alerts
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.timing import attempt_of_path
 from gpuwatch.fleet.fleet import Fleet
-from gpuwatch.fleet.jobs.ended_files import is_ended
+from gpuwatch.fleet.jobs.ended_files import is_ended, project_of
+from gpuwatch.fleet.jobs.job_files import home
 from gpuwatch.fleet.jobs.places import Places, RankPlace
 from gpuwatch.fleet.jobs.slurm_tasks import OF_LAUNCHERS, are_whole
 from gpuwatch.fleet.logs.progress import RankProgress
@@ -45,7 +46,7 @@ class EndedJob:
     attempt: int | None = None
     """Number of the last attempt that logged steps, where log folders show it."""
     superseded: bool = False
-    """True if its user later started a job on one of its nodes, and thus knows of the end."""
+    """True if its user later started a job of the same project on one of its nodes, and thus knows of it."""
 
 
 def ended_jobs(
@@ -114,7 +115,7 @@ def _ended(
         end,
         searched,
         max((number for number in numbers if number is not None), default=None),
-        any(_started_later(node, {file.owner for _, file in files}, last) for node, _ in files),
+        any(_started_later(node, [file for _, file in files], last) for node, _ in files),
     )
     return job, [structs.replace(alert, id=f"{_MARK}{alert.id}", job=name) for alert in stops]
 
@@ -171,12 +172,23 @@ def _may_be_written(node: Node, file: LogFile, fleet: Fleet) -> bool:
     )
 
 
-def _started_later(node: Node, owners: Container[str | None], last: float) -> bool:
-    """True if a rank of the same user was started on the node since."""
+def _started_later(node: Node, files: Sequence[LogFile], last: float) -> bool:
+    """True if a rank of the same user and project was started on the node since.
+
+    A job in another folder does not show that its user knows of the end.
+    """
+    owners = {file.owner for file in files}
     return any(
         process.rank is not None
         and process.user in owners
+        and (not process.logs or any(_share_project(new, old.path) for new in process.logs for old in files))
         and process.start is not None
         and process.start - node.offset_s > last
         for process in node.processes
     )
+
+
+def _share_project(one: str, other: str) -> bool:
+    """True if one of two log files lies below the project folder of the other."""
+    places = [project_of(home(path)) for path in (one, other)]
+    return f"{one}/".startswith(f"{places[1]}/") or f"{other}/".startswith(f"{places[0]}/")

@@ -89,6 +89,11 @@ def contradiction(
 ) -> Doubt:
     """Return the doubt on a line about another node's rank, or about a rank that still runs."""
     place = None if alert.rank is None else where.of(alert.rank, alert.job)
+    own = (
+        alert.job is None and alert.rank_from == "field" and alert.node in {each.node for each in alert.proof}
+    )
+    if own and place is not None and place.node and not where.on(alert.node, place.job):
+        place = None  # of no known job and about its own node: the rank of that number is of another job
     if place is not None and alert.rank_from in ("line", "field", "index") and _lives(alert, place, reports):
         text = f"rank {alert.rank} still runs on {place.node}, as process {place.pid}"
         return Doubt(text, refuted=True)

@@ -40,7 +40,7 @@ def pace(writer: RankProgress, busy_pct: Sequence[float], slow_step_s: float = 0
     yield from list(slower(writer.step_times(RECENT_STEPS + PAST_STEPS))) or over_limit(writer, slow_step_s)
     yield from waits(writer)
     if busy_pct and median(busy_pct) < LOW_UTILISATION_PCT:
-        text = f"half of the job's {len(busy_pct)} GPUs are under {median(busy_pct):.0f} % utilization"
+        text = f"the median utilization of the job's {len(busy_pct)} GPUs is {median(busy_pct):.0f} %"
         yield Sign("train.low_utilisation", "info", text, 300.0)
 
 

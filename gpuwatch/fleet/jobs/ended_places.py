@@ -19,7 +19,7 @@ Logged: TypeAlias = Mapping[tuple[str, str], Collection[int]]
 """(node, log file of an ended job) -> the ranks that wrote lines into it."""
 Began: TypeAlias = Mapping[tuple[str, str], float]
 """(node, log file of an ended job) -> when its first step was logged, unix seconds on our clock."""
-STARTUP_S = 120.0
+STARTUP_S = 30.0
 """Seconds before its first step within which a rank has started: imports, rendezvous, the first batch."""
 _STANDALONE = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """The random run id of `torchrun --standalone`: a job on one node, whose local ranks are its ranks."""

@@ -50,6 +50,7 @@ def incident_facts(incident: Incident) -> Facts:
             "confidence": incident.confidence,
             "because": plain(incident.because),
             "closed": incident.closed,
+            "restarted": plain(incident.restarted) or None,
             "settle": [plain(step) for step in incident.settle],
             "followers": incident.followers,
             "silent": list(incident.silent),

@@ -38,6 +38,8 @@ def incident_lines(incident: Incident, place: Place) -> list[ReportLine]:
     because = f": {incident.because}" if incident.because else ""
     lines.append(fact("confidence", f"{incident.confidence}{because}"))
     lines.append(fact("followers", followers(incident)))
+    if incident.restarted:
+        lines.append(fact("restarts", incident.restarted))
     if incident.checkpoint is not None:
         lines.append(fact("checkpoint", incident.checkpoint.text))
     lines += remembered_lines(incident)

@@ -80,6 +80,8 @@ def incident_sentences(stands: Standing) -> list[ReportLine]:
     lines = []
     for each in stands.incidents:
         lines.append(labelled(each.severity, plain(f"incident: {each.headline}")))
+        if each.restarted:
+            lines.append(ReportLine(plain(f"{'':8}  {each.restarted}"), "plain"))
         if each.checkpoint is not None:
             lines.append(ReportLine(plain(f"{'':8}  {each.checkpoint.text}"), "plain"))
         if each.recurrence is not None and each.recurrence.text:

@@ -26,10 +26,11 @@ WIDE_COLUMNS = 100
 
 
 def place_of(alert: Alert) -> str:
-    """The place of an alert as far as known: `gpu-011 GPU 5  rank 85`."""
+    """The place of an alert as far as known: `gpu-011 GPU 5  rank 85`, else its job."""
     gpu = "" if alert.gpu is None else f" GPU {alert.gpu}"
     rank = "" if alert.rank is None else f"rank {alert.rank}"
-    return "  ".join(part for part in (f"{alert.node or ''}{gpu}".strip(), rank) if part) or "-"
+    known = "  ".join(part for part in (f"{alert.node or ''}{gpu}".strip(), rank) if part)
+    return known or (f"job {alert.job}" if alert.job else "-")
 
 
 @dataclass(frozen=True)

@@ -71,6 +71,7 @@ class IncidentHead(ItemPage):
         age = age_text(max(0.0, self.view_state.wall() - incident.first))
         facts = (
             standing_of(incident, named=True),
+            incident.closed or incident.restarted,
             f"{clock(incident.first, self.view_state.wall())}, {age} ago",
             f"job {incident.job}" if incident.job else "",
             "" if incident.code == UNKNOWN else incident.code,

@@ -12,6 +12,7 @@ from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.diagnose.model.text import clock
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.log_coverage import ranks_without_log
+from gpuwatch.tui.incidents.evidence_location import ranks_of
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.item_page import ItemPage, PageItem, hanging
 from gpuwatch.tui.toolkit.rows import Row, heading, text_of, wrapped
@@ -92,6 +93,8 @@ def world_of(incident: Incident, fleet: Fleet) -> int:
 
 def rank_rows(incident: Incident, fleet: Fleet, width: int, look: StyleSet) -> Iterator[Row]:
     """The ranks as a strip of signs; in a large job a cell stands for several and shows the most severe."""
+    if incident.job is None and not ranks_of(incident):
+        return  # of a node: which job it hit is not known
     world = world_of(incident, fleet)
     parts = parts_of(incident, world, ranks_without_log(fleet.nodes.values(), incident.job, world))
     if len(parts) < 2:

@@ -22,3 +22,16 @@ def test_an_alert_of_any_node_ends(node: str) -> None:
     book.see(node, [], over, over)
     book.turn(over, over)
     assert [each.state for each in book.alerts.values()] == ["resolved"]
+
+
+def test_a_lost_node_is_over_soon_after_it_answers() -> None:
+    limits = Thresholds()
+    book = Hysteresis(limits)
+    lost = Condition("node_lost", "critical", "lost", Evidence("last frame", 20.0, " s"))
+    for at in (0.0, limits.hold_s + 1):
+        book.see("n4", [lost], at, at)
+        book.turn(at, at)
+    over = limits.hold_s + 1 + 11.0
+    book.see("n4", [], over, over)
+    book.turn(over, over)
+    assert [each.state for each in book.alerts.values()] == ["resolved"]

@@ -39,3 +39,16 @@ def test_a_silence_is_told_by_how_often_steps_came(
     assert [each.is_stalled for each in found] == [stalled] * listed
     if listed and gap_s:
         assert f"{gap_s:.2g} s" in found[0].text
+
+
+@pytest.mark.parametrize(("states", "listed"), [("RT", True), ("TT", False), ("RR", False)])
+def test_a_rank_that_is_stopped_alone_is_told_before_the_window_ends(states: str, *, listed: bool) -> None:
+    reported = Several()
+    ranks = [
+        structs.replace(rank(number, 900 + number, 2, start=WALL - 500.0), job="4711", state=state)
+        for number, state in enumerate(states)
+    ]
+    reported.run("n1", *ranks)
+    reported.list_files("n1", *(wire.LogFile(each.logs[0], grown_at=WALL, pids=[each.pid]) for each in ranks))
+    found = silent_jobs(reported.fleet.nodes.values(), 60.0, WALL + 30.0, reported.fleet.progress)
+    assert [(each.is_stalled, each.stopped) for each in found] == [(True, ("rank 1 (n1)",))] * listed

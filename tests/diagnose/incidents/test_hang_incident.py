@@ -61,8 +61,12 @@ def test_the_incident_names_the_rank_that_the_others_wait_for(sentences: Sentenc
     assert incident.headline.count("rank 17") == 1
     assert incident.do
     assert any("py-spy dump --pid 101 on gpu-003" in step for step in incident.settle)
+    cluster.find("data.loader_timeout", 3, role="hint", severity="warning")
     cluster.train(10)
     assert [a.state for a in cluster.book.alerts.values() if a.code == "job.hang"] == ["resolved"]
+    (incident,) = cluster.book.incidents
+    assert {alert.state for alert in incident.alerts} == {"firing", "resolved"}
+    assert incident.over
 
 
 def test_where_nobody_stood_out_from_outside_the_timeouts_name_the_rank_that_says_nothing(

@@ -92,3 +92,29 @@ def test_a_report_that_is_due_takes_the_newest_steps_into_account() -> None:
     cluster.book.judge_now()
     cluster.book.update(cluster.fleet, cluster.now, cluster.t)  # at the same moment as the look before
     assert [incident.over for incident in cluster.book.incidents] == [True]
+
+
+def test_a_job_that_was_restarted_says_how_often_and_what_came_of_it() -> None:
+    cluster = Cluster(1)
+    cluster.find("rank.exit_error", 3)
+    cluster.step(4)
+    assert cluster.book.incidents[0].restarted == ""
+    again = [
+        structs.replace(
+            each, pid=each.pid + 50, start=cluster.t, variables={"TORCHELASTIC_RESTART_COUNT": "2"}
+        )
+        for each in cluster.fleet.nodes["gpu-001"].processes
+    ]
+    cluster.report("gpu-001", wire.Ranks(t=cluster.t, seq=3, processes=again))
+    cluster.step(4)
+    cluster.book.judge_now()
+    cluster.step(4)
+    (incident,) = cluster.book.incidents
+    assert "2 times" in incident.restarted
+    assert "no step" in incident.restarted
+    cluster.report("gpu-001", wire.Ranks(t=cluster.t, seq=4))
+    cluster.step(4)
+    cluster.book.judge_now()
+    cluster.step(4)
+    (incident,) = cluster.book.incidents
+    assert "no rank" in incident.restarted

@@ -7,7 +7,7 @@ import pytest
 from gpuwatch import wire
 from gpuwatch.wire.progress import PastStep
 from tests.diagnose.watched_jobs import Watched, stated
-from tests.fleet.jobs.two_jobs import WALL
+from tests.fleet.jobs.two_jobs import WALL, rank
 
 LOG = "/runs/g2/logs/rank_1.log"
 
@@ -32,7 +32,7 @@ def ended(reported: Watched, first_step_s: float | None, last_s: float = 980.0) 
 
 @pytest.mark.parametrize(
     ("xid_s", "first_step_s", "its"),
-    [(400.0, 700.0, False), (650.0, 700.0, True), (800.0, 700.0, True), (-2000.0, None, False)],
+    [(400.0, 700.0, False), (680.0, 700.0, True), (800.0, 700.0, True), (-2000.0, None, False)],
 )
 def test_a_fault_is_of_an_ended_job_that_had_begun(
     xid_s: float, first_step_s: float | None, *, its: bool
@@ -44,3 +44,17 @@ def test_a_fault_is_of_an_ended_job_that_had_begun(
         reported.look(1000.0 + 5 * second)
     jobs = {each.job for each in reported.book.incidents for code, _ in stated(each) if "xid" in code}
     assert (jobs == {"g2/logs"}) is its
+
+
+@pytest.mark.parametrize(
+    ("log", "superseded"), [("/runs/g2/logs/again.log", True), ("/runs/ut/r.log", False)]
+)
+def test_a_job_of_another_folder_is_no_restart_of_an_ended_one(log: str, *, superseded: bool) -> None:
+    reported = Watched()
+    ended(reported, 700.0)
+    reported.run("n1", rank(0, 4000, 1, start=WALL + 990.0, logs=[log]), at=1001.0)
+    for second in range(4):
+        reported.look(1001.0 + 5 * second)
+    (job,) = reported.book.ended_jobs
+    assert job.superseded is superseded
+    assert [each.over for each in reported.book.incidents if each.job == job.name] == [superseded]

@@ -14,7 +14,7 @@ from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import PRECURSORS, REBOOTED
 from gpuwatch.diagnose.model.rank_index import RankIndex, lived
 from gpuwatch.diagnose.model.timing import attempt_of, attempt_of_path, attempts_end, bounds, onset, sure
-from gpuwatch.fleet.jobs.places import Reach
+from gpuwatch.fleet.jobs.places import RankPlace, Reach
 
 GAP_S = 120.0
 """Longer than any delay within a causal chain (fabric retries 30 s, launchers' kill wait 30 to 60 s)."""
@@ -123,7 +123,7 @@ def _job(alert: Alert, where: RankIndex) -> str | None:
         return None
     if alert.rank is not None and not alert.kernel:
         place = where.of(alert.rank, None, alert.first)
-        return None if place is None else place.job
+        return None if place is None or _is_apart(alert, place, where) else place.job
     if line and _reach(alert, where) == "fleet" and len(where.running(alert.first)) > 1:
         return None  # whoever follows the file: it may be that of any job
     jobs = {
@@ -133,6 +133,12 @@ def _job(alert: Alert, where: RankIndex) -> str | None:
         if line or not where.claimants.is_doubtful(place.node, place.job)
     }
     return next(iter(jobs)) if len(jobs) == 1 else None
+
+
+def _is_apart(alert: Alert, place: RankPlace, where: RankIndex) -> bool:
+    """True for an alert about a rank on a node of a live fleet that has no ranks of that job."""
+    named = where.places.live and alert.rank_from == "field" and alert.node is not None
+    return named and bool(place.node) and not where.on(alert.node, place.job)
 
 
 def _when(alert: Alert) -> float | None:
@@ -185,8 +191,11 @@ def _near(moments: Sequence[float], moment: float) -> bool:
 
 def _may_be_of(alert: Alert, job: str, where: RankIndex) -> bool:
     """True if an alert without a job may belong to the only known job."""
-    if alert.node is None or alert.rank is not None:
+    if alert.node is None:
         return True
+    if alert.rank is not None:
+        own = where.of(alert.rank, job)
+        return own is None or not _is_apart(alert, own, where)
     at = _when(alert)
     if at is not None and not any(lived(place, at) for place in where.ranks(job)):
         return not where.ranks(job)

@@ -1,0 +1,51 @@
+"""How often torchrun started the ranks of a job again, and what came of it, for the job's incidents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import structs
+
+from gpuwatch.diagnose.hang.stepless_jobs import restarts_of
+from gpuwatch.diagnose.incidents.resolution import Attempt
+from gpuwatch.diagnose.model.incident import Incident
+from gpuwatch.diagnose.model.text import clock, plural
+from gpuwatch.fleet.fleet import Fleet
+
+MAX_JOBS = 4096
+"""Most jobs whose restarts are kept; the first one known goes first."""
+
+
+class RestartCounts:
+    """Keeps the number of restarts of each job, also after its ranks ended."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+
+    def take(self, fleet: Fleet) -> None:
+        """Read the counts that torchrun gives to its ranks."""
+        for node in fleet.nodes.values():
+            for process in node.processes:
+                count = restarts_of(process) if process.rank is not None else 0
+                if count and process.job is not None:
+                    self._counts[process.job] = max(count, self._counts.get(process.job, 0))
+        while len(self._counts) > MAX_JOBS:
+            del self._counts[next(iter(self._counts))]
+
+    def told(
+        self, incidents: Sequence[Incident], running: Mapping[str, Attempt], wall: float
+    ) -> list[Incident]:
+        """Return the incidents, those of restarted jobs with a sentence about the restarts."""
+        return [
+            structs.replace(each, restarted=self._text(each.job, running.get(each.job), wall))
+            if each.job is not None and each.job in self._counts
+            else each
+            for each in incidents
+        ]
+
+    def _text(self, job: str, attempt: Attempt | None, wall: float) -> str:
+        times = f"restarted {plural(self._counts[job], 'time')}"
+        if attempt is None:
+            return f"{times}, no rank runs any more"
+        began = clock(attempt.began, wall)
+        return f"{times}, the last time {began}" + ("" if attempt.steps else ": no step since")

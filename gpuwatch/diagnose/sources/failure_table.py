@@ -1,0 +1,60 @@
+"""The failure table of torchrun: which rank an entry is about, and where that rank ran. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from gpuwatch.diagnose.model.rank_index import RankIndex
+from gpuwatch.fleet.jobs.places import RankPlace
+from gpuwatch.wire import Finding
+
+_TABLE_RANK = re.compile(r"^\W*rank\s*: (\d+) \(local_rank: \d+\)", re.MULTILINE)
+_TABLE_HOST = re.compile(r"^\W*host\s*: (\S+)", re.MULTILINE)
+LOCALHOST = ("localhost", "localhost.localdomain", "127.0.0.1")
+"""Host names that identify no node."""
+
+
+def table_entry(finding: Finding) -> tuple[int, str | None] | None:
+    """Rank and host of an entry in torchrun's failure table (they stand above its exit code), or None."""
+    if not finding.rule.startswith("rank."):
+        return None
+    above = "\n".join(finding.lines[: finding.key + 1][-4:])
+    rank = _TABLE_RANK.findall(above)
+    if not rank or finding.rank not in (None, int(rank[-1])):
+        return None
+    host = _TABLE_HOST.findall(above)
+    return int(rank[-1]), host[-1] if host and host[-1] not in LOCALHOST else None
+
+
+def table_place(
+    finding: Finding,
+    file_node: str | None,
+    named: tuple[int, str | None],
+    node: str | None,
+    where: RankIndex,
+    at: float,
+) -> tuple[str | None, RankPlace]:
+    """The node and the rank of an entry in torchrun's failure table."""
+    rank, host = named
+    place = where.of(rank, finding.job, at)
+    if place is None and (by_pid := where.by(node, "pid", finding.fields.get("pid"), finding.job)):
+        place = by_pid if by_pid.rank == rank else None
+    node = node if host is None else where.node_named(host)
+    if place is not None and _is_elsewhere(finding, file_node, place, node or file_node, where):
+        place, node = None, node or file_node
+    if place is None:
+        return node, RankPlace(rank, node or "", finding.job)
+    return place.node or node, place
+
+
+def _is_elsewhere(
+    finding: Finding, file_node: str | None, place: RankPlace, node: str | None, where: RankIndex
+) -> bool:
+    """True for a launcher's line of no known job about a process of its own host, where the rank never ran.
+
+    Torchrun lists the ranks that it started itself. Where a job has no ranks on that node, its rank of that
+    number on another node is not the one in the table.
+    """
+    apart = node is not None and place.node not in ("", node) and not where.on(node, place.job)
+    private = where.reach(file_node, finding.file) != "fleet"
+    return where.places.live and finding.job is None and apart and private

@@ -1,0 +1,64 @@
+"""The table of a launcher that failed is about its own host, and not about a job that runs on others."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuwatch import wire
+from tests.diagnose.watched_jobs import Watched
+from tests.fleet.jobs.two_jobs import WALL, rank
+
+LOG = "/srv/jobs/im/train.log"
+TABLE = ["Root Cause (first observed failure):", "  host      : n1", "  rank      : 1 (local_rank: 1)"]
+
+
+@pytest.mark.parametrize("host", ["n1", "localhost", "3c1f8a"])
+def test_no_rank_of_a_running_job_is_blamed_for_a_job_that_nobody_saw(host: str) -> None:
+    """Torchrun on n1 failed within seconds, before its ranks were listed; another job trains on n2 and n3."""
+    reported = Watched(3)
+    for number in range(4):
+        node = f"n{2 + number // 2}"
+        each = [rank(each, 900 + each, 4, master="n2:29500", start=WALL - 90) for each in (0, 1, 2, 3)]
+        reported.run(node, *(each[:2] if node == "n2" else each[2:]))
+    reported.list_files("n1", wire.LogFile(LOG, source="glob"))
+    reported.look(2.0)
+    lines = [TABLE[0], TABLE[1].replace("n1", host), TABLE[2], "  exitcode  : 1 (pid: 3899)"]
+    reported.find("n1", LOG, "oom.cuda", 99.0)
+    reported.find(
+        "n1", LOG, "rank.exit_error", 100.0, lines=lines, key=3, fields={"exitcode": 1, "pid": 3899}
+    )
+    for second in range(4):
+        reported.look(102.0 + second)
+    (incident,) = reported.book.incidents
+    assert (incident.job, incident.node) == (None, "n1")
+    assert incident.rank in (None, 1)
+    ends = [alert for alert in incident.alerts if alert.code == "rank.exit_error"]
+    assert [(alert.node, alert.job, alert.doubt) for alert in ends] == [("n1", None, "")]
+
+
+def test_a_rank_that_lost_a_peer_does_not_hide_the_one_that_ended_first() -> None:
+    """A cause without a rank in the launcher's log; both ranks ended with exit code 1, rank 0 followed."""
+    reported = Watched()
+    ranks = [rank(number, 900 + number, 2, start=WALL - 90) for number in range(2)]
+    reported.run("n1", *ranks)
+    launcher = wire.LogFile("/runs/9/launcher.log", pids=[900])
+    reported.list_files("n1", launcher, *(wire.LogFile(each.logs[0], pids=[each.pid]) for each in ranks))
+    reported.look(2.0)
+    reported.find("n1", launcher.path, "storage.full", 100.0, lines=["OSError: [Errno 28] No space left"])
+    reported.find("n1", launcher.path, "rank.exit_error", 100.5, rank=1, rank_from="field")
+    reported.find("n1", ranks[0].logs[0], "peer.connection_lost", 100.6, rank=0, rank_from="process")
+    reported.find("n1", launcher.path, "rank.exit_error", 101.0, rank=0, rank_from="field")
+    for second in range(4):
+        reported.look(102.0 + 5 * second)
+    (incident,) = reported.book.incidents
+    assert (incident.code, incident.rank) == ("storage.full", 1)
+    assert incident.confidence != "high"
+
+
+def test_a_line_of_healthy_starts_makes_no_alert() -> None:
+    reported = Watched()
+    reported.run("n1", rank(0, 900, 1, start=WALL - 90))
+    reported.find("n1", "/runs/9/rank_0.log", "c10d.client_hostname", 1.0, severity="info", role="hint")
+    for second in range(3):
+        reported.look(2.0 + 5 * second)
+    assert not reported.book.alerts
