@@ -19,7 +19,7 @@ from gpuwatch.link.recording.reader import Recording
 from gpuwatch.report.evidence.bundle_file import BundleFile
 from gpuwatch.report.evidence.folder import FolderBundle, folder_artifacts
 from gpuwatch.report.evidence.log_files import binary_pieces, masked_text
-from gpuwatch.report.recording.tables import TABLES, write_tables
+from gpuwatch.report.recording.tables import TABLES, TablesError, write_tables
 from gpuwatch.whole_file import open_in_place, own_target, write_whole
 from tests.cli.running import gpuwatch
 from tests.recordings import recorded_demo
@@ -117,6 +117,20 @@ def test_no_table_is_written_through_a_link(shared: Path) -> None:
         write_tables(recording, shared)
     assert {each.read_text() for each in victims} == {"own"}
     assert not any((shared / f"{table}.parquet").is_symlink() for table in TABLES)
+
+
+def test_no_table_is_written_into_a_folder_behind_a_link(shared: Path) -> None:
+    pytest.importorskip("pyarrow", reason="needs pyarrow: pip install pyarrow")
+    own = shared.parent / "own"
+    own.mkdir()
+    (shared / "tables").symlink_to(own)
+    os.lchown(shared / "tables", OTHER_USER, OTHER_USER)
+    with (
+        closing(Recording(recorded_demo().path)) as recording,
+        pytest.raises(TablesError, match="another user"),
+    ):
+        write_tables(recording, shared / "tables")
+    assert not list(own.iterdir())
 
 
 def test_no_command_writes_through_a_link(

@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
+from gpuwatch.cli.analysis.scan import is_regular
 from tests.cli.running import gpuwatch, on_a_terminal, start
 from tests.runs import jobs
 from tests.sentences import Sentences, line_of
@@ -31,6 +32,21 @@ def scanned(rules: str, *paths: Path, status: int = 1) -> dict[str, Any]:
     assert done.returncode == status, done.stderr
     facts: dict[str, Any] = json.loads(done.stdout)
     return facts
+
+
+def test_an_output_that_a_job_names_is_a_file_and_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "slurm-41.out").write_text("x")
+    os.mkfifo(tmp_path / "fifo")
+    paths = (
+        Path("/"),
+        tmp_path,
+        Path("/dev/zero"),
+        tmp_path / "fifo",
+        Path("/" + "a" * 6_000),
+        Path("/a\0b"),
+    )
+    assert not any(map(is_regular, paths))
+    assert is_regular(tmp_path / "slurm-41.out")
 
 
 def test_the_json_of_a_jobs_folder(tmp_path: Path, rules: str, sentences: Sentences) -> None:

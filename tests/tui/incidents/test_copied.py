@@ -83,6 +83,12 @@ def test_no_word_of_a_log_becomes_a_mention_or_a_link(word: str) -> None:
     for line in as_markdown(made).splitlines():
         outside = "".join(line.split("`")[::2])
         assert bare not in outside
+    (step,) = [
+        line
+        for line in as_markdown(structs.replace(made, do=(f"see {word} now",)), recorded=True).splitlines()
+        if line.startswith("1. ")
+    ]
+    assert bare not in "".join(step.split("`")[::2])
 
 
 async def test_a_note_is_written_from_the_palette_and_stands_on_the_screen() -> None:
