@@ -52,7 +52,7 @@ def initialised(case: PreflightData) -> Check:
     """Check that the job has as many ranks as it announces."""
     id_ = "ranks.initialised"
     if not case.ranks:
-        return skipped(id_, NO_RANK_SEEN)
+        return skipped(id_, no_rank(case, NO_RANK_SEEN))
     reported: list[str] = []
     missing: list[str] = []
     for job, ranks in by_job(case.ranks).items():
@@ -71,6 +71,12 @@ def initialised(case: PreflightData) -> Check:
         "Check the logs of the missing ranks (gpuwatch SOURCE, screen Logs); they may run on other nodes."
     )
     return Check(id_, "FAIL", listed(missing), (), remedy)
+
+
+def no_rank(case: PreflightData, text: str) -> str:
+    """The text where no rank is seen; nodes that have not reported their processes prove nothing."""
+    waited = [*case.silent, *(node.name for node in case.nodes if node.processes_at is None)]
+    return f"not known: {fold(waited)} did not report processes yet (wait longer: --wait)" if waited else text
 
 
 def missing_from(there: Collection[int], size: int) -> str:
@@ -130,7 +136,7 @@ def in_step(case: PreflightData) -> Check:
     """Check that no incident shows ranks waiting for each other in different collectives."""
     id_ = "ranks.in_step"
     if not case.ranks:
-        return skipped(id_, NO_RANK_SEEN)
+        return skipped(id_, no_rank(case, NO_RANK_SEEN))
     reported = [
         one for one in case.incidents if not one.over and any(word in one.code for word in OUT_OF_STEP)
     ]
@@ -179,7 +185,7 @@ def spread(case: PreflightData) -> Check:
         return Check(id_, "WARN", by_sentence(alone), tuple(node for node, _ in alone), remedy)
     working = {(each.node, hold.uuid) for each in case.ranks for hold in each.process.gpus}
     if not working:
-        return skipped(id_, "no rank holds a GPU")
+        return skipped(id_, no_rank(case, "no rank holds a GPU"))
     return passed(id_, f"{count(len(working), 'GPU')} work for {count(len(case.ranks), 'rank')}")
 
 

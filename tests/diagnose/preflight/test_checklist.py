@@ -279,3 +279,13 @@ def test_the_step_times_of_the_ranks_are_compared(slow_s: float, status: str) ->
             cluster.report(name, told)
     found = cluster.check({})["ranks.balanced"]
     assert (found.status, set(found.nodes)) == (status, set(cluster.names if status == "WARN" else ()))
+
+
+def test_nodes_that_have_not_listed_processes_prove_no_absence_of_ranks() -> None:
+    cluster = Cluster(2)
+    cluster.report("gpu-001", wire.Ranks(t=EPOCH, seq=2, processes=[]))
+    for waits in (True, False):
+        found = cluster.check({})
+        told = [found[name].detail for name in ("ranks.initialised", "ranks.multi_gpu")]
+        assert [("gpu-002" in each, "not known" in each) for each in told] == [(waits, waits)] * 2
+        cluster.report("gpu-002", wire.Ranks(t=EPOCH, seq=2, processes=[]))
