@@ -164,11 +164,15 @@ REWRITINGS = (
     each_line("[1,3]<stderr>:", "[1,RANK]<stderr>:{}", names_rank=True),
     each_line("Ray worker", "(RayTrainWorker pid=7, ip=10.0.0.3) {}"),
     each_line("0: gpu-003:", "0: gpu-003: {}"),
+    each_line("pdsh", "gpu-003: {}"),
     each_line("docker logs -t", "2025-06-15T12:00:31.123456789Z {}"),
     each_line("docker compose", "trainer-1  | {}"),
     each_record("docker json-file", log="{}\n", stream="stderr", time="2025-06-15T12:00:31.123456789Z"),
     each_line("containerd", "2025-06-15T12:00:31.123456789+00:00 stderr F {}"),
     each_line("kubectl logs --prefix", "[pod/trainer-0/pytorch] {}"),
+    each_line("stern", "trainer-1 pytorch {}"),
+    each_line("stern --timestamps", "trainer-1 pytorch 2025-06-15T12:00:31.123456789Z {}"),
+    each_line("RFC 5424", "<14>1 2025-06-15T12:00:31.123Z gpu-003 python3 4711 - - {}", kernel=False),
     each_line("journald", "Jun 15 12:00:31 gpu-003 python3[4711]: {}", kernel=False),
     each_line("journald short-iso", "2025-06-15T12:00:31+0200 gpu-003 train.sh[4711]: {}", kernel=False),
     each_line("journald short-precise", "Jun 15 12:00:31.123456 gpu-003 python3[4711]: {}", kernel=False),
@@ -253,7 +257,8 @@ class Judge:
         found = self.findings(data)
         if way.any_class:
             return bool(found) or any(marked(line) for line in data.splitlines())
-        ranks = [each.get("rank") for each in found if each["rule"] == excerpt.label]
+        own = [each for each in found if each["rule"] == excerpt.label]
+        ranks = [each.get("index") if each.get("rank") is None else each["rank"] for each in own]
         wanted = 3 if way.names_rank and excerpt.rank is None else excerpt.rank
         return bool(ranks) and (wanted is None or wanted in ranks)
 

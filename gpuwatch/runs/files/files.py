@@ -19,7 +19,13 @@ from gpuwatch.runs.files.file_kinds import (
     may_be_log,
     unpacked_name,
 )
-from gpuwatch.runs.files.json_documents import document_of, training_folder
+from gpuwatch.runs.files.json_documents import (
+    NOTEBOOK,
+    NOTEBOOK_ENDING,
+    document_of,
+    is_notebook,
+    training_folder,
+)
 from gpuwatch.runs.files.log_path import LogPath
 from gpuwatch.runs.files.pasted_sections import sections_of
 from gpuwatch.wire import KERNEL_LOG
@@ -72,12 +78,21 @@ def gather(
             take(path, root, gathered, seen)
     for path, root in links:
         take(path, root, gathered, seen)
+    if not gathered.files:  # beside logs, a notebook is the person's own work
+        take_notebooks(gathered, seen)
     leave_out_older_states(gathered)
     if whole_files:
         gathered.files = [part for log in gathered.files for part in sections_of(log)]
     job = max((log.dated for log in gathered.files if log.dated is not None), default=None)
     gathered.files = [replace(log, until=until(log, job)) for log in gathered.files]
     return gathered
+
+
+def take_notebooks(gathered: Gathered, seen: set[tuple[int, int]]) -> None:
+    """Read the notebooks of folders without a log."""
+    for left_out in [each for each in gathered.skipped if each.name.lower().endswith(NOTEBOOK_ENDING)]:
+        gathered.skipped.remove(left_out)
+        take(Path(left_out.name), None, gathered, seen)
 
 
 def leave_out_older_states(gathered: Gathered) -> None:
@@ -168,7 +183,9 @@ def take(path: Path, root: Path | None, gathered: Gathered, seen: set[tuple[int,
         gathered.skipped.append(Skipped(name, "binary", unreadable=log))
         return
     saved_step = None
-    if packing is None:
+    if packing is None and is_notebook(path, sample):
+        packing = NOTEBOOK
+    elif packing is None:
         packing, saved_step = document_of(path, sample, gathered.columns)
     dated = last_year_time(sample, status.st_mtime)
     inner = inner_name(path, root)

@@ -17,6 +17,10 @@ from gpuwatch.agent.logs.progress.metrics_table import METRICS
 from gpuwatch.agent.logs.progress.quantities import QUANTITIES
 
 DOCUMENT = "json-document"
+NOTEBOOK = "notebook"
+NOTEBOOK_ENDING = ".ipynb"
+MAX_NOTEBOOK_BYTES = 64 << 20
+"""Bytes of a Jupyter notebook that are read; pictures in it make most of them."""
 HEAD_BYTES = 32_768
 MAX_RECORD = 1 << 20
 """Largest record or string in bytes."""
@@ -241,3 +245,36 @@ class RecordSplitter:
         if self._total is not None and _STEP_AT_END.search(line):
             line = line[:-1].rstrip() + self._total
         return line + b"\n" * max(1, record.count(b"\n"))
+
+
+def is_notebook(path: PurePath, head: bytes) -> bool:
+    """True if a file is a notebook, by its name and its first bytes."""
+    return path.name.lower().endswith(NOTEBOOK_ENDING) and head.lstrip()[:1] == b"{" and b'"cell' in head
+
+
+def outputs_of(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """The lines that the cells of a notebook printed, and the exceptions that ended them.
+
+    Raises:
+        ValueError: the file is no JSON, or is longer than `MAX_NOTEBOOK_BYTES`.
+    """
+    data = b""
+    for piece in pieces:
+        data += piece
+        if len(data) > MAX_NOTEBOOK_BYTES:
+            raise ValueError("the notebook is too long")
+    document: Any = json.loads(data)
+    cells = document.get("cells") if isinstance(document, dict) else None
+    for cell in cells if isinstance(cells, list) else ():
+        outputs = cell.get("outputs") if isinstance(cell, dict) else None
+        for output in outputs if isinstance(outputs, list) else ():
+            text = _printed(output) if isinstance(output, dict) else ""
+            if text:
+                yield (text.rstrip("\n") + "\n").encode("utf-8", "replace")
+
+
+def _printed(output: dict[str, Any]) -> str:
+    if output.get("output_type") == "error":
+        return f"Traceback (most recent call last):\n{output.get('ename')}: {output.get('evalue')}"
+    text = output.get("text") if output.get("output_type") == "stream" else None
+    return "".join(str(line) for line in text) if isinstance(text, list) else str(text or "")

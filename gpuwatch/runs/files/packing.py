@@ -16,7 +16,7 @@ import zstandard
 from gpuwatch.agent.logs.files import packing_magic
 from gpuwatch.agent.logs.files.holes import data_from
 from gpuwatch.runs.files.encodings import as_utf8, encoding_of
-from gpuwatch.runs.files.json_documents import TooLongError, as_records, is_document
+from gpuwatch.runs.files.json_documents import NOTEBOOK, TooLongError, as_records, is_document, outputs_of
 from gpuwatch.runs.files.opening import open_file
 
 UTF_16 = "utf-16"
@@ -140,6 +140,8 @@ class Contents:
                 yield from self._section(file, *map(int, self.packing.split()[1:]))
             elif is_document(self.packing):
                 yield from self._records(file, self.packing)
+            elif self.packing == NOTEBOOK:
+                yield from self._outputs(file)
             elif self.packing == UTF_16:
                 yield from as_utf8(self._raw(file, READ_BYTES))
             else:
@@ -175,6 +177,12 @@ class Contents:
             yield from as_records(self._raw(file, READ_BYTES), packing)
         except TooLongError:
             self.damage = "a record is too long or too deep; the rest is not read"
+
+    def _outputs(self, file: BinaryIO) -> Iterator[bytes]:
+        try:
+            yield from outputs_of(self._raw(file, READ_BYTES))
+        except (ValueError, RecursionError) as error:
+            self.damage = f"no notebook: {error}"
 
     def _bounded(self, pieces: Iterator[bytes], stored: int) -> Iterator[bytes]:
         size = 0

@@ -118,7 +118,7 @@ HOST_NAMED = _forms(
     r"(?P<host>" + HOST + r") \[std(?:err|out)\] ",
     r"std(?:err|out): ",
     r"(?P<host>workerpool\d-\d{1,5})(?:[ :|]{1,3})(?=\S)",  # Vertex AI
-    r"(?P<host>(?:[a-z0-9]{1,40}-){0,6}(?:worker|master|chief)-\d{1,4}(?:-[a-z0-9]{5})?) "
+    r"(?P<host>(?:[a-z0-9]{1,40}-){0,6}(?:worker|master|chief|trainer|launcher)-\d{1,4}(?:-[a-z0-9]{5})?) "
     r"(?:\u203a|[a-z][a-z0-9-]{1,40}) (?=\S)",  # stern
     r"[A-Za-z][\w.-]{0,60}/\d{1,5} (?=[\[(])",
     r"(?P<host>[a-z][a-z0-9.-]{0,60}[-_]\d{1,5}) {1,20}\| (?=\S)",  # docker compose

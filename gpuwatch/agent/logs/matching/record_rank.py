@@ -1,6 +1,7 @@
 """Finds the rank of a line from its surroundings: its record, or the logger's line above a traceback."""
 
 import re
+from itertools import chain
 
 from ..lines.levels import GRAVE, own_level
 from ..lines.line_ranks import line_ranks, record_ranks
@@ -10,6 +11,8 @@ from ..lines.splitter import line_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Iterator  # noqa: F401 - used in type comments
+
     from ..lines.line_ranks import LineRanks  # noqa: F401 - used in type comments
     from ..lines.prefixes import Speaker  # noqa: F401 - used in type comments
     from .candidate import CandidateLine  # noqa: F401 - used in type comments
@@ -21,8 +24,9 @@ _DATED = re.compile(rb".{0,40}?(?:\d{4}[-/]\d\d[-/]\d\d|\d\d:\d\d:\d\d)")
 """A line that begins with a time of its own."""
 _BEGIN = re.compile(r"Traceback \(most recent call last\)")
 _LEAD = re.compile(
-    r"(?:[\w.-]{1,80}: ){1,2}(?=\s)|[IWEF]\d{4} [\d:.]{8,15} {1,7}\d{1,10} \S{1,120}:\d{1,6}\] "
-    r"|.{0,120}? - [A-Z]{4,8} - "
+    r"(?:[\w.-]{1,80}(?: {1,20}\||:) ){1,2}(?=\s)|[a-z][\w.-]{1,80} [a-z][\w-]{1,40} (?=\s{2})"
+    r"|[IWEF]\d{4} [\d:.]{8,15} {1,7}\d{1,10} \S{1,120}:\d{1,6}\] |\[[A-Z]{4,8}\] "
+    r"|(?:.{0,120}? |)- [A-Z]{4,8} - (?:[\w.]{1,60} - )?"
 )
 """What stands before the lines of a traceback that a launcher or logger took for single records."""
 _LOGGED = re.compile(r"\b(?:ERROR|CRITICAL|FATAL|EXCEPTION|WARNING)\b|exception|failed", re.IGNORECASE)
@@ -33,22 +37,37 @@ def read_around(chunk, line, text, by):
     """Read a message of a line; one below a traceback belongs to the rank that began it."""
     reading = _stated(text, by, chunk.clean[line.start : line.end])
     known = by.rank is not None or by.local_rank is not None or by.task is not None
-    lines = [] if known or not reading.empty or text[:1] in (" ", "\t") else chunk.above(line.start, 1)
+    if known or not reading.empty:
+        return reading
+    inside = line.stated[: next((n for n, (_, who) in enumerate(line.stated) if who is by), 0)]
+    near = next(_upwards(chunk.above(line.start, 2), inside), None)
     found = None
-    if lines and _indented(messages(lines[0])[0][-1][0]):
-        found = _of_traceback(chunk.above(line.start, MAX_ABOVE), by)
-    elif lines:
-        found = _of_record(lines[0], chunk.clean[line.start : line.end], by)
-    if found is None and reading.empty and by.host is not None:
+    if near is not None and _depth(near[0]) > _depth(text):
+        found = _of_traceback(_upwards(chunk.above(line.start, MAX_ABOVE), inside), by, _depth(text))
+    elif near is not None and text[:1] not in (" ", "\t"):
+        found = _of_record(chunk.above(line.start, 1), chunk.clean[line.start : line.end], by)
+    if found is None and by.host is not None:
         return line_ranks("[" + by.host + "] ")
     return found or reading
 
 
-def _indented(text):
-    # type: (str) -> bool
-    """True for a frame of a traceback, also behind what a launcher or logger put before it."""
+def _upwards(lines, inside):
+    # type: (list[bytes], list[tuple[str, Speaker]]) -> Iterator[tuple[str, Speaker]]
+    """The messages of the record itself and of the lines above, the nearest first.
+
+    Regular lines of a rank that its prefix names are left out.
+    """
+    for text, who in chain(reversed(inside), (messages(raw)[0][-1] for raw in reversed(lines))):
+        if who.rank is None or _BEGIN.search(text) or _LOGGED.search(text):
+            yield text, who
+
+
+def _depth(text):
+    # type: (str) -> int
+    """The indentation of a frame, also behind what a launcher or logger put before it."""
     lead = _LEAD.match(text)
-    return text[lead.end() if lead else 0 :][:1] in (" ", "\t")
+    text = text[lead.end() if lead else 0 :]
+    return len(text) - len(text.lstrip())
 
 
 def read_message(text, by, raw):
@@ -68,9 +87,10 @@ def _stated(text, by, raw):
     return reading
 
 
-def _of_record(above, raw, by):
-    # type: (bytes, bytes, Speaker) -> LineRanks | None
+def _of_record(lines, raw, by):
+    # type: (list[bytes], bytes, Speaker) -> LineRanks | None
     """The writer of the error record that a line without a time continues."""
+    above = lines[-1] if lines else b""
     if _DATED.match(above) is None or _DATED.match(raw) is not None:
         return None
     text, who = messages(above)[0][-1]
@@ -80,12 +100,11 @@ def _of_record(above, raw, by):
     return None if reading.rank is None or reading.phrase else reading
 
 
-def _of_traceback(lines, by):
-    # type: (list[bytes], Speaker) -> LineRanks | None
-    """The writer of the traceback that these lines end: from its first line, or the logger's line above."""
+def _of_traceback(lines, by, depth):
+    # type: (Iterator[tuple[str, Speaker]], Speaker, int) -> LineRanks | None
+    """Who began the traceback that these lines end with: its first line, or the logger's line above that."""
     begun = False
-    for raw in reversed(lines):
-        text, who = messages(raw)[0][-1]
+    for text, who in lines:
         if differ(who, by):
             continue
         if begun:
@@ -95,7 +114,7 @@ def _of_traceback(lines, by):
             if not reading.empty:
                 return reading
             begun = True
-        elif not _indented(text):
+        elif _depth(text) <= depth:
             return None
     return None
 
