@@ -1,1 +1,1 @@
-"""The command line: `main` parses, then imports the one command that was asked for."""
+"""The command line: `main` parses, then imports only the requested command."""

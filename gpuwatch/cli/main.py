@@ -1,4 +1,4 @@
-"""The `gpuwatch` command: parse, then import the one command that was asked for, and nothing else."""
+"""The `gpuwatch` command: parses, then imports only the requested command."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "Print the completion script of a shell.",
     ),
 }
-"""Command -> module, attribute and the line in --help: help is printed without importing any of them."""
+"""Command -> module, attribute and the line in --help, so that help imports none of them."""
 
 ALIASES = {"replay": "open"}
 """Other names of commands, which help does not list."""
@@ -134,10 +134,9 @@ Examples:
 
 
 class CommandLine(click.Group):
-    """Commands by name, imported when used; anything else that comes first belongs to `watch`."""
+    """Commands by name, imported when used; any other first word is an argument of `watch`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
-        """In the order of the table."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  click's
@@ -150,7 +149,7 @@ class CommandLine(click.Group):
         return command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put the default command in front where none is named; without arguments it is this machine."""
+        """Insert the default command if none is named; without arguments watch this machine."""
         if ctx.resilient_parsing and (not args or args[0].startswith("-")):
             return super().parse_args(ctx, args)  # a shell asks what may come next
         if not args:
@@ -172,20 +171,20 @@ class CommandLine(click.Group):
         return [*found, CompletionItem(incomplete, type="file")]
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  click's
-        """Both ways to call it."""
+        """Write both forms of the call."""
         formatter.write_usage("gpuwatch", "SOURCE | --local | --demo | --prometheus URL  [OPTIONS]")
         formatter.write_usage(
             "gpuwatch", "COMMAND SOURCE | --local | --demo | ...  [OPTIONS]", prefix=" " * 7
         )
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  click's
-        """From the table, so that help needs no import."""
+        """Write the commands from the table, so that help needs no import."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, _, line) in COMMANDS.items()])
 
 
 def refuse_misspelt_command(ctx: click.Context, word: str) -> None:
-    """`gpuwatch onec hosts.yaml` means a command, unless a file of that name is there."""
+    """Refuse `gpuwatch onec hosts.yaml`, which misspells a command, unless a file of that name exists."""
     if word.startswith("-") or Path(word).suffix or Path(word).exists():
         return
     close = difflib.get_close_matches(word, COMMANDS, n=1, cutoff=0.7)
@@ -211,13 +210,16 @@ def gpuwatch() -> None:
     """
 
 
-def harmless(message: str) -> str:
-    """A message without what steers a terminal: it may quote the name of a stranger's file (`scan *`)."""
+def sanitized(message: str) -> str:
+    """A sanitized message: it may quote the name of a stranger's file (`scan *`)."""
     return "\n".join(map(plain, message.split("\n")))
 
 
 def main() -> None:
-    """Run the command line; a wrong one, Ctrl-C and our own faults end in one sentence and a known status."""
+    """Run the command line.
+
+    A usage error, Ctrl-C and an internal fault end in one sentence and a documented status.
+    """
     open_closed_streams()
     write_any_character()
     try:
@@ -226,7 +228,7 @@ def main() -> None:
         drop_unwritable_output()
         raise
     except click.ClickException as error:
-        vars(error)["message"] = harmless(error.message)
+        vars(error)["message"] = sanitized(error.message)
         error.show()
         sys.exit(error.exit_code)
     except click.Abort:
@@ -236,7 +238,7 @@ def main() -> None:
         if os.environ.get("GPUWATCH_DEBUG"):
             raise
         click.echo(
-            f"gpuwatch: internal error: {type(error).__name__}: {harmless(str(error))}\n"
+            f"gpuwatch: internal error: {type(error).__name__}: {sanitized(str(error))}\n"
             "Run it again with GPUWATCH_DEBUG=1 for a traceback, and report it.",
             err=True,
         )

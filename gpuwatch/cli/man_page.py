@@ -1,4 +1,4 @@
-"""docs/gpuwatch.1, made from the help of all commands: `python -m gpuwatch.cli.man_page`."""
+"""Generates docs/gpuwatch.1 from the help of all commands: `python -m gpuwatch.cli.man_page`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from gpuwatch.cli.main import COMMANDS, DEFAULT_COMMAND, EXAMPLES, gpuwatch
 from gpuwatch.cli.shared import exit_codes
 
 COMMON_FROM = 8
-"""An option with one meaning in so many commands is described once."""
+"""An option with the same meaning in at least this many commands is described once."""
 NUMBER = re.compile(r"(?:FLOAT|INTEGER)(?: RANGE)?")
-"""How click writes that an option takes a number."""
+"""click's text for an option with a number."""
 PREFORMATTED = "\b"
-"""Click's mark in front of a paragraph that keeps its lines."""
+"""click's mark before a paragraph whose line breaks are kept."""
 CODES = (
     (exit_codes.HEALTHY, "All is well, or the command did what it was asked."),
     (exit_codes.UNHEALTHY, "Something that was looked at is not well, or the answer is bad news."),
@@ -48,7 +48,7 @@ FILES = (
     ),
 )
 ROFF = str.maketrans({"\\": r"\e", "-": r"\-", "^": r"\(ha", "~": r"\(ti", "'": r"\(aq"})
-"""Characters that roff would take for others: a copied command must stay the same."""
+"""Characters that roff would replace: a copied command must stay unchanged."""
 Options = Sequence[click.Option]
 
 
@@ -93,7 +93,7 @@ def page() -> str:
 
 
 def all_commands(context: click.Context) -> Iterator[tuple[str, click.Command]]:
-    """Each command with its full name, subcommands behind their group, in the order of the help."""
+    """Yield each command with its full name, subcommands after their group, in the order of the help."""
     for name in COMMANDS:
         command = gpuwatch.get_command(context, name)
         if command is not None:
@@ -103,17 +103,17 @@ def all_commands(context: click.Context) -> Iterator[tuple[str, click.Command]]:
 
 
 def shown_options(command: click.Command) -> list[click.Option]:
-    """The options that the help of a command lists."""
+    """The options in a command's help."""
     return [each for each in command.params if isinstance(each, click.Option) and not each.hidden]
 
 
 def meaning(option: click.Option) -> tuple[str, str]:
-    """What makes two options of different commands one: names and help."""
+    """What identifies an option across commands: its names and help."""
     return "/".join(option.opts), option.help or ""
 
 
 def common_options(commands: Sequence[click.Command]) -> list[click.Option]:
-    """One of each option that many commands have with the same meaning, in the order of their first use."""
+    """The options that many commands have with the same meaning, in the order of their first use."""
     options = [option for command in commands for option in shown_options(command)]
     counts = Counter(map(meaning, options))
     found: dict[tuple[str, str], click.Option] = {}
@@ -124,7 +124,7 @@ def common_options(commands: Sequence[click.Command]) -> list[click.Option]:
 
 
 def described(name: str, command: click.Command, context: click.Context, common: Options) -> Iterator[str]:
-    """A command: its usage, what it does, its own options, and which of the common ones it takes."""
+    """Yield the text of a command: its usage, description, own options, and which common ones it accepts."""
     shared = set(map(meaning, common))
     options = shown_options(command)
     yield f'.SS "gpuwatch {escaped(name)}"'
@@ -142,7 +142,7 @@ def described(name: str, command: click.Command, context: click.Context, common:
 
 
 def option_lines(option: click.Option) -> Iterator[str]:
-    """An option with its value and its help."""
+    """Yield the text of an option with its value and help."""
     record = option.get_help_record(click.Context(gpuwatch))
     if record is not None:
         words = NUMBER.sub("NUMBER", record[0]).split(" ")
@@ -156,7 +156,7 @@ def tagged(term: str, text: str) -> list[str]:
 
 
 def paragraphs(text: str) -> Iterator[str]:
-    """The paragraphs of a docstring; what click keeps as it stands stays so."""
+    """Yield the paragraphs of a docstring; those that click keeps unchanged are unchanged."""
     for paragraph in re.split(r"\n\s*\n", inspect.cleandoc(text)):
         lines = paragraph.split("\n")
         if lines[0].strip() == PREFORMATTED:
@@ -166,12 +166,12 @@ def paragraphs(text: str) -> Iterator[str]:
 
 
 def filled(text: str) -> list[str]:
-    """Running text, a line a sentence, so that roff spaces and a reader of a diff see sentences."""
+    """Running text, one sentence per line, for roff's spacing and readable diffs."""
     return [escaped(line) for line in re.split(r"(?<=[.;:?]) ", " ".join(text.split())) if line]
 
 
 def escaped(text: str) -> str:
-    """Text without what roff takes for a request; what stands in backticks is bold."""
+    """Text with roff's requests escaped; text in backticks is bold."""
     plain = text.translate(ROFF)
     plain = re.sub(r"`([^`]+)`", r"\\fB\1\\fP", plain)
     return rf"\&{plain}" if plain.startswith(".") else plain

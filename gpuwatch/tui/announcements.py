@@ -51,16 +51,16 @@ def _notification(text: str) -> str:
 
     OSC 9 (iTerm2, kitty, Windows) and OSC 777 (urxvt, foot, VTE).
     """
-    shown = _harmless(text)
+    shown = _sanitized(text)
     return f"{_ESC}]9;{shown}{_END}{_ESC}]777;notify;gpuwatch;{shown}{_END}"
 
 
 def _title(text: str) -> str:
     """The escape code that sets the terminal title."""
-    return f"{_ESC}]2;{_harmless(text)}{_END}"
+    return f"{_ESC}]2;{_sanitized(text)}{_END}"
 
 
-def _harmless(text: str) -> str:
+def _sanitized(text: str) -> str:
     """Remove control characters and field separators and limit the length.
 
     Log lines are part of an incident's sentence.

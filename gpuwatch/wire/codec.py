@@ -44,19 +44,19 @@ def decode_strictly(line: bytes, decoder: msgspec.json.Decoder[T], refusal: type
     try:
         if MAY_STEER.search(line) is None:
             return decoder.decode(line)
-        return msgspec.convert(harmless_value(msgspec.json.decode(line)), decoder.type)
+        return msgspec.convert(sanitized_value(msgspec.json.decode(line)), decoder.type)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise refusal(plain(str(error))) from error
 
 
-def harmless_value(value: Any) -> Any:  # noqa: ANN401 - JSON is what it is
+def sanitized_value(value: Any) -> Any:  # noqa: ANN401 - JSON is what it is
     """A decoded JSON value with every string sanitized, keys included."""
     if isinstance(value, str):
         return plain(value)
     if isinstance(value, list):
-        return [harmless_value(item) for item in value]
+        return [sanitized_value(item) for item in value]
     if isinstance(value, dict):
-        return {plain(key): harmless_value(item) for key, item in value.items()}
+        return {plain(key): sanitized_value(item) for key, item in value.items()}
     return value
 
 

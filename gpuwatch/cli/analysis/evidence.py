@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 POLL_S = 0.02
 OTHER_SOURCES = ("local", "demo", "slurm", "prometheus")
-"""Options that name what is watched instead of SOURCE."""
+"""Options that name the source instead of SOURCE."""
 HANG_S = 20.0
-"""The ranks are asked for their stacks for so long at most."""
+"""Maximum seconds for querying the ranks' stacks."""
 DEMO_S = 60.0
-"""The demo's GPU falls off the bus in its 45th second."""
+"""Seconds: the demo's GPU falls off the bus after 45 s."""
 
 
 def _node_options(command: Callable[..., int]) -> Callable[..., int]:
@@ -120,7 +120,7 @@ def evidence(
 
 
 def split_words(words: tuple[str, ...], *, with_source: bool) -> tuple[str | None, str | None]:
-    """The source and the incident.
+    """(source, incident) from the words of the command line.
 
     Raises:
         click.UsageError: there is a word too many.
@@ -142,7 +142,7 @@ def bundle_session(
     *,
     stacks: bool,
 ) -> int:
-    """Connect, wait for the first reports, and write the bundle; the exit status."""
+    """Connect, wait for the first reports, and write the bundle; return the exit status."""
     from gpuwatch.cli.monitor.once import default_wait_s, waiting_line
     from gpuwatch.report.evidence.run import EvidenceRun, recording_cut
     from gpuwatch.report.once.first_report import wait_for_first_report
@@ -180,7 +180,7 @@ def bundle_session(
 
 
 def wait_for_incident(session: Session, longest_s: float, began: float) -> None:
-    """Until there is an incident, at most until `longest_s` after `began` (monotonic seconds)."""
+    """Wait for an incident, at most until `longest_s` after `began` (monotonic seconds)."""
     with words() as report:
         while not session.book.incidents and (left_s := began + longest_s - time.monotonic()) > 0:
             session.poll()
@@ -189,7 +189,7 @@ def wait_for_incident(session: Session, longest_s: float, began: float) -> None:
 
 
 def chosen_subject(session: Session, incident: str | None, job: str | None) -> EvidenceSubject | None:
-    """What the bundle is about; None: there is no incident.
+    """The subject of the bundle; None: there is no incident.
 
     Raises:
         Refusal: there is no such incident or job.
@@ -207,7 +207,7 @@ def chosen_subject(session: Session, incident: str | None, job: str | None) -> E
 
 
 def sampled(session: Session, subject: EvidenceSubject) -> HangReport | None:
-    """What the ranks of the subject's nodes answer to a hang query; None: no rank runs there."""
+    """The result of a hang query on the subject's nodes; None: no rank runs there."""
     from gpuwatch.session.hang.hang_query import HangQuery
 
     nodes = [session.fleet.nodes[name] for name in subject.nodes]
@@ -224,7 +224,7 @@ def sampled(session: Session, subject: EvidenceSubject) -> HangReport | None:
 
 
 def follow(session: Session, run: EvidenceRun, out: Path) -> None:
-    """Go on until the bundle is whole.
+    """Continue until the bundle is complete.
 
     Raises:
         OutputError: it cannot be written; what was fetched stays beside.
@@ -251,19 +251,19 @@ def follow(session: Session, run: EvidenceRun, out: Path) -> None:
     finally:
         run.close(keep=not whole)
         if not whole:
-            click.echo(plain(f"gpuwatch: not finished; the same command goes on with {out}.part"), err=True)
+            click.echo(plain(f"gpuwatch: not finished; the same command continues with {out}.part"), err=True)
     for what, why in run.troubles:
         click.echo(plain(f"gpuwatch: not in the bundle: {what}: {why}"), err=True)
     click.echo(plain(f"{out}: {size_text(out.stat().st_size)}, begin with its index.md"))
 
 
 def unwritable(out: Path, error: OSError) -> OutputError:
-    """That the disk is full, or the folder not ours."""
+    """The error for a full disk or an unwritable folder."""
     return OutputError(f"cannot write {out}: {error.strerror or error}")
 
 
 def words() -> AbstractContextManager[Callable[[str], None]]:
-    """Progress in words, on stderr, only if that is a terminal."""
+    """Progress as text on stderr, only if that is a terminal."""
     from gpuwatch.cli.analysis.stacks import reporting
 
     return reporting()

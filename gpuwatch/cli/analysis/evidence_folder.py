@@ -1,4 +1,4 @@
-"""`gpuwatch evidence FOLDER`: the bundle of a job that has ended, from the logs that it left."""
+"""`gpuwatch evidence FOLDER`: the bundle of an ended job, from its logs."""
 
 # ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def bundle_folder(folder: Path, out: Path, incident: str | None, *, whole_logs: bool, artifacts: bool) -> int:
-    """Scan the folder, and write the bundle; the exit status."""
+    """Scan the folder, and write the bundle; return the exit status."""
     from gpuwatch.diagnose.model.text import plural
     from gpuwatch.report.evidence.bundle_file import BundleFile
     from gpuwatch.report.evidence.folder import FolderBundle, folder_artifacts
@@ -56,7 +56,7 @@ def bundle_folder(folder: Path, out: Path, incident: str | None, *, whole_logs: 
 
 
 def scanned(folder: Path) -> ScanReport:
-    """The judgement of `scan` over a folder.
+    """The report of `scan` on a folder.
 
     Raises:
         Refusal: no log is there.
@@ -76,7 +76,7 @@ def scanned(folder: Path) -> ScanReport:
 
 
 def chosen(report: ScanReport, incident: str | None) -> Sequence[Incident]:
-    """The incident with a number or id; nothing asked: all.
+    """The incident with a number or id; without one all incidents.
 
     Raises:
         Refusal: there is none of that number.

@@ -1,4 +1,4 @@
-"""`gpuwatch flight`: which rank a job waited for, from the dumps of torch's flight recorder."""
+"""`gpuwatch flight`: finds the rank that a job waited for, from torch's flight recorder dumps."""
 
 # ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
 

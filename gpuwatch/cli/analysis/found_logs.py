@@ -1,4 +1,4 @@
-"""The logs under the paths of a command line, and the rules that they are read with."""
+"""The logs under the paths of a command line, and the rules to read them with."""
 
 # ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 def gathered(
     paths: tuple[Path, ...], packs: tuple[Path, ...] = (), *, whole_files: bool = True
 ) -> tuple[Gathered, Packs]:
-    """The logs under the paths, and the rules; what is left out although it may be one is reported.
+    """The logs under the paths, and the rules; files that may be logs but are left out are reported.
 
-    `whole_files`: as of `gather`.
+    `whole_files`: as in `gather`.
 
     Raises:
         Refusal: a path is not there, a pack has problems, or no log can be read.
@@ -47,7 +47,7 @@ def gathered(
 
 
 def nothing_read(paths: tuple[Path, ...], found: Gathered) -> str:
-    """That no log was there, and what was: silence of an empty folder is no good news."""
+    """The message that no log was found, and what was found instead: an empty folder proves nothing."""
     from gpuwatch.report.scan.text import skipped_text
 
     where = plain(", ".join(str(path) for path in paths))
@@ -55,7 +55,7 @@ def nothing_read(paths: tuple[Path, ...], found: Gathered) -> str:
 
 
 def load_rules(extra: tuple[Path, ...]) -> Packs:
-    """The built-in packs and the person's own.
+    """The built-in packs and the user's own.
 
     Raises:
         Refusal: a pack has problems.

@@ -1,4 +1,4 @@
-"""`gpuwatch incidents`: the incidents that were seen before, from the history on this machine."""
+"""`gpuwatch incidents`: earlier incidents, from the history on this machine."""
 
 # ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
 

@@ -1,4 +1,4 @@
-"""`gpuwatch memory`: what the ranks of a job hold in GPU memory, from torch's snapshots and from logs."""
+"""`gpuwatch memory`: the ranks' GPU memory, from torch's snapshots and from logs."""
 
 # ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
 
@@ -16,7 +16,7 @@ from gpuwatch.cli.shared.signals import leaving_politely
 from gpuwatch.cli.shared.source import Refusal
 
 MAX_ADDRESS_SPACE_BYTES = 8 << 30
-"""Of this process: the objects of the largest snapshot that is read."""
+"""Limit of this process's address space: enough for the largest accepted snapshot."""
 
 
 @click.command()

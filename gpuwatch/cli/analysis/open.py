@@ -1,4 +1,4 @@
-"""`gpuwatch open`: the screens over what is past, a recording or the logs of a job that has ended."""
+"""`gpuwatch open`: shows a recording, or the logs of an ended job, on the screens."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def open_past(paths: tuple[Path, ...], at: str | None, **look: Any) -> int:  # n
 
 
 def open_folders(paths: tuple[Path, ...], look: dict[str, Any]) -> int:
-    """The logs of a job that has ended.
+    """Show the logs of an ended job.
 
     Raises:
         Refusal: there is none that can be read.

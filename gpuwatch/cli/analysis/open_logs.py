@@ -1,4 +1,4 @@
-"""The screens over the logs of an ended job: `gpuwatch open FOLDER` and `gpuwatch scan --open`."""
+"""The screens for the logs of an ended job: `gpuwatch open FOLDER` and `gpuwatch scan --open`."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def open_logs(
     """Show the screens.
 
     Args:
-        paths: What the person named.
+        paths: What the user named.
         found: The logs there.
-        rules: What they are read with.
-        report: Prints the report of `gpuwatch scan`, where there is no terminal.
-        look: Values of `screen_options`; those that are left out are the usual ones.
+        rules: The rules to read them with.
+        report: Prints the report of `gpuwatch scan`, if there is no terminal.
+        look: Values of `screen_options`; missing ones have their defaults.
 
     Raises:
         Refusal: all logs are empty.

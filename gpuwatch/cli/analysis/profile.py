@@ -1,4 +1,4 @@
-"""`gpuwatch profile`: what a running rank does, sampled from outside; two ranks side by side."""
+"""`gpuwatch profile`: samples a running rank from outside; two ranks side by side."""
 
 # ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
 
@@ -35,7 +35,6 @@ class RankOrMedian(click.ParamType[int | str]):
     name = "rank"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
-        """As click calls it."""
         text = str(value)
         if text != MEDIAN and not (text.isascii() and text.isdigit() and len(text) < 8):
             self.fail(f"{text!r} is neither a rank nor {MEDIAN}", param, ctx)
@@ -136,7 +135,7 @@ def chosen_ranks(
     wait_s: float,
     report: Callable[[str], None],
 ) -> tuple[list[PlacedRank], RankPlacement]:
-    """Where the ranks run, once their nodes have listed their processes.
+    """Where the ranks run, after their nodes have listed their processes.
 
     Raises:
         Refusal: no such rank, or no median rank is known.
@@ -175,7 +174,7 @@ def names_of(places: list[PlacedRank]) -> str:
 def follow(
     session: Session, query: ProfileQuery, report: Callable[[str], None], done: Callable[[], bool]
 ) -> None:
-    """Poll until it is done."""
+    """Poll until `done` returns True."""
     while not done():
         session.poll()
         query.update()

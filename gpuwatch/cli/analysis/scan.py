@@ -1,4 +1,4 @@
-"""`gpuwatch scan`: what failed first in a job that has ended, from the logs it left."""
+"""`gpuwatch scan`: finds what failed first in an ended job, from its logs."""
 
 # ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
 
@@ -18,7 +18,7 @@ from gpuwatch.cli.shared import exit_codes
 from gpuwatch.cli.shared.output import writing
 from gpuwatch.cli.shared.signals import StopRequest, ctrl_c_stops, leaving_politely
 from gpuwatch.cli.shared.source import Refusal
-from gpuwatch.plain import plain as harmless
+from gpuwatch.plain import plain as sanitized
 
 if TYPE_CHECKING:
     from gpuwatch.rules.load import Packs
@@ -76,7 +76,7 @@ def scan(
 
 
 def job_outputs(job: str) -> list[Path]:
-    """The output files of a Slurm job that this machine sees.
+    """The output files of a Slurm job that are visible on this machine.
 
     Raises:
         Refusal: Slurm does not know the job, or none of its files is here.
@@ -95,7 +95,7 @@ def job_outputs(job: str) -> list[Path]:
         listed = ", ".join(map(str, files)) or "none is known"
         raise Refusal([f"--slurm {job}: no output file of the job is on this machine ({listed})"])
     state = f"{found.state} {found.exit_code}".strip()
-    click.echo(f"gpuwatch: job {found.id} ({harmless(found.name)}): {harmless(state)}", err=True)
+    click.echo(f"gpuwatch: job {found.id} ({sanitized(found.name)}): {sanitized(state)}", err=True)
     return present
 
 
@@ -108,7 +108,7 @@ def is_regular(path: Path) -> bool:
 
 
 def check_engine(engine: Engine | None) -> None:
-    """Refuse an engine that is not there."""
+    """Refuse an engine that is not installed."""
     from gpuwatch.runs.scan import hyperscan_prefilter
 
     if engine == "hyperscan" and not hyperscan_prefilter.installed():
@@ -118,7 +118,7 @@ def check_engine(engine: Engine | None) -> None:
 def scan_and_print(
     found: Gathered, packs: Packs, engine: Engine | None, *, verbose: bool, as_json: bool = False
 ) -> int:
-    """Scan, judge, print; the exit status."""
+    """Scan, judge, print; return the exit status."""
     import time
 
     from gpuwatch.report.scan.report import judged
@@ -152,7 +152,7 @@ def scan_and_print(
 
 
 def progress(total: int, files: int, stop: StopRequest) -> AbstractContextManager[Watch]:
-    """How far it is, on stderr and only where that is a terminal."""
+    """The progress on stderr, only if that is a terminal."""
     from gpuwatch.runs.scan.scan import Watch
 
     if not sys.stderr.isatty():

@@ -1,4 +1,4 @@
-"""`gpuwatch stacks`: the rank that a hung job waits for, by the ranks' stacks and NCCL's own counts."""
+"""`gpuwatch stacks`: finds the rank that a hung job waits for, by the ranks' stacks and NCCL's counters."""
 
 # ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 POLL_S = 0.05
 WAIT_S = 15.0
-"""A node that has not listed its processes by then is left out, and the report says so."""
+"""A node that has not listed its processes after this many seconds is left out, which the report states."""
 
 
 @click.command()
@@ -139,7 +139,7 @@ def stacks(  # noqa: PLR0913, PLR0917 - click hands over every option
 
 
 def chosen_nodes(source: Source, nodes: tuple[str, ...]) -> set[str]:
-    """The nodes that `--node` names, or all.
+    """The nodes of `--node`, or all.
 
     Raises:
         Refusal: one of them is not in the plan.
@@ -155,7 +155,7 @@ def chosen_nodes(source: Source, nodes: tuple[str, ...]) -> set[str]:
 def other_processes(
     session: Session, chosen: set[str], pids: tuple[int, ...], py_spy: str | None, longest_s: float
 ) -> list[SeenProcess]:
-    """The processes that `--pid` names, on the nodes where they are, else those on a GPU without a rank."""
+    """The processes of `--pid`, on their nodes, else those that use a GPU without being a rank."""
     from gpuwatch.report.hang.process_stacks import SeenProcess
     from gpuwatch.session.process_query import ask_processes, holders
 
@@ -184,7 +184,7 @@ def other_processes(
 def wait_for_processes(
     session: Session, chosen: set[str], longest_s: float, report: Callable[[str], None]
 ) -> dict[str, str]:
-    """Until every node has listed its processes; the nodes that have not, and why."""
+    """Wait until every node has listed its processes; return the nodes that have not, and why."""
     deadline = time.monotonic() + longest_s
     nodes = [node for node in session.fleet.nodes.values() if node.name in chosen]
     while True:
@@ -200,7 +200,7 @@ def wait_for_processes(
 
 
 def follow(session: Session, query: HangQuery, report: Callable[[str], None]) -> None:
-    """Wait until every node has answered or its time is up."""
+    """Wait until every node has answered or timed out."""
     while not query.over:
         session.poll()
         query.update()

@@ -1,4 +1,4 @@
-"""`gpuwatch trace`: where the time of a profiled training went, from the traces that its profiler wrote."""
+"""`gpuwatch trace`: shows where a training spent its time, from its profiler's traces."""
 
 # ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
 

@@ -1,4 +1,4 @@
-"""`gpuwatch completion`: the script that makes a shell complete commands, options, files and node names."""
+"""`gpuwatch completion`: the shell script that completes commands, options, files and node names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpuwatch.cli.shared import exit_codes
 
 SHELLS = ("bash", "zsh", "fish")
 VARIABLE = "_GPUWATCH_COMPLETE"
-"""The script calls gpuwatch with this variable for what may come next."""
+"""The script calls gpuwatch with this variable to get the completions."""
 
 EXAMPLES = """\b
 In ~/.bashrc:                    eval "$(gpuwatch completion bash)"
@@ -31,5 +31,5 @@ def completion(shell: str) -> int:
 
 
 def _script(made: click.shell_completion.ShellComplete) -> str:
-    """The script without asking which version of bash runs: an old one prints that itself."""
+    """The script without a check of bash's version: an old bash reports that itself."""
     return made.source_template % made.source_vars()

@@ -13,7 +13,7 @@ from gpuwatch.cli.shared import exit_codes
 from gpuwatch.cli.shared.output import writing
 
 MIN_SCORE_TO_SHOW = 1
-"""With so few matches the only one is shown in full."""
+"""With at most this many matches, the match is shown in full."""
 
 
 @click.command()

@@ -1,4 +1,4 @@
-"""`gpuwatch hosts`: check what a hosts file names, and print its JSON Schema."""
+"""`gpuwatch hosts`: checks a hosts file's nodes, and prints its JSON Schema."""
 
 # ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
 

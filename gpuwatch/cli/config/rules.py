@@ -1,4 +1,4 @@
-"""`gpuwatch rules`: what the packs hold, what a rule means, and how well packs do on labelled excerpts."""
+"""`gpuwatch rules`: lists the packs, explains a rule, and tests packs on labelled excerpts."""
 
 # ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
 

@@ -1,4 +1,4 @@
-"""`gpuwatch config`: the person's settings file."""
+"""`gpuwatch config`: the user's settings file."""
 
 # ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gpuwatch.tui.preferences.file import LoadedPreferences
 
 TEMPLATE = """\
-# gpuwatch settings; `gpuwatch config schema` prints what may stand here, `gpuwatch config show` what holds.
+# gpuwatch settings; `gpuwatch config schema` lists all, `gpuwatch config show` the current ones.
 # theme: gpuwatch-light
 # metric: temp
 # sort: {nodes: temp}
@@ -105,7 +105,7 @@ def edit() -> int:
 
 
 def configured_receivers() -> Sequence[ReceiverSpec]:
-    """Where the settings file delivers incidents to.
+    """The receivers of incidents in the settings file.
 
     Raises:
         Refusal: with every problem of the settings file.
@@ -118,7 +118,7 @@ def configured_receivers() -> Sequence[ReceiverSpec]:
 
 
 def loaded() -> LoadedPreferences:
-    """The settings that hold.
+    """The current settings.
 
     Raises:
         Refusal: with every problem of the settings file.

@@ -1,4 +1,4 @@
-"""`gpuwatch check`: the checklist before a job starts, or when it does not do what it should."""
+"""`gpuwatch check`: the checklist for a job that is about to start, or does not work as it should."""
 
 # ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
 
@@ -116,7 +116,7 @@ def check(
 
 
 def read_reference(plan: Plan, against: str) -> Profile | None:
-    """The profile in a file; None where `against` names a node of the plan.
+    """The profile in a file; None if `against` names a node of the plan.
 
     Raises:
         Refusal: it names neither a node nor a file of `--save-profile`.
@@ -137,7 +137,7 @@ def read_reference(plan: Plan, against: str) -> Profile | None:
 def compare(
     session: Session, against: str, saved: Profile | None, save_to: Path | None, as_json: bool
 ) -> int:
-    """Print how the nodes differ from the reference; the exit status.
+    """Print how the nodes differ from the reference; return the exit status.
 
     Raises:
         Refusal: the reference node does not answer, or the profile cannot be written.
@@ -177,7 +177,10 @@ def compare(
 
 
 def probed(session: Session) -> tuple[Results, bool]:
-    """A quick probe over a session's links, and whether Ctrl-C ended it; it refuses busy GPUs by itself."""
+    """Run a quick probe over a session's links; return its results, and True if Ctrl-C ended it.
+
+    It refuses busy GPUs.
+    """
     from gpuwatch.diagnose.preflight.links import QUICK
 
     with contextlib.closing(session.probe(QUICK)) as conductor:

@@ -85,7 +85,7 @@ def dmon(source: Source, groups: str, count: int | None, stamps: str, as_json: b
 
 
 def follow(session: Session, stream: DmonStream) -> Iterator[list[str]]:
-    """Poll a started session and yield the lines that are due, until the stream is done."""
+    """Poll a started session and yield the due lines, until the stream is done."""
     while True:
         session.poll()
         now = session.clock.monotonic()
@@ -96,7 +96,7 @@ def follow(session: Session, stream: DmonStream) -> Iterator[list[str]]:
 
 
 def replayed(session: ReplaySession, stream: DmonStream) -> Iterator[list[str]]:
-    """The lines of a recording from the moment that was asked for to its end, without waiting."""
+    """Yield the lines of a recording from the requested time to its end, without waiting."""
     while True:
         now = session.clock.monotonic()
         yield stream.lines(session.fleet, now, session.clock.wall())
@@ -106,7 +106,7 @@ def replayed(session: ReplaySession, stream: DmonStream) -> Iterator[list[str]]:
 
 
 def as_json_lines(batches: Iterator[list[str]], session: Session) -> Iterator[list[str]]:
-    """What is new at each batch, as JSON; the lines of the batch are only counted."""
+    """Yield the new data of each batch as JSON; the text lines of the batch are only counted."""
     from gpuwatch.report.dmon.json_stream import JsonStream
 
     stream = JsonStream()
@@ -116,7 +116,7 @@ def as_json_lines(batches: Iterator[list[str]], session: Session) -> Iterator[li
 
 
 def copy_out(batches: Iterator[list[str]]) -> bool:
-    """Print as it comes, until the end or until the reader is gone; True: to the end."""
+    """Print as received, until the end or until the reader is gone; True: to the end."""
     with writing():
         for lines in batches:
             if lines:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gpuwatch.session import Session
 
 POLL_S = 1.0
-"""Frames wait so long at most until they are looked at; a scrape does not."""
+"""Maximum seconds until received frames are processed; a scrape does not wait."""
 DEFAULT_LISTEN = "127.0.0.1:9480"
 
 
@@ -99,7 +99,7 @@ def exporter(
 
 
 def open_server(listen: str, web_config: Path | None) -> MetricsServer:
-    """Bind the address; a warning where strangers can reach it.
+    """Bind the address; warn if other users can reach it.
 
     Raises:
         click.ClickException: it is no address or cannot be bound, or the configuration has problems.

@@ -1,4 +1,4 @@
-"""`gpuwatch once`: what the fleet screen knows, printed."""
+"""`gpuwatch once`: prints the content of the fleet screen."""
 
 # ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
 
@@ -50,7 +50,7 @@ def once(source: Source, as_json: bool, as_csv: bool, as_text: bool, wait_s: flo
 
 
 def report_once(source: Source, form: str = "text", wait_s: float | None = None) -> int:
-    """Connect, wait for the first full samples, print the report to stdout; the exit status."""
+    """Connect, wait for the first complete samples, print the report to stdout; return the exit status."""
     from gpuwatch.report.once.active import healthy, standing
     from gpuwatch.report.once.first_report import COLD_S, wait_for_first_report
     from gpuwatch.report.once.health import placed_conditions
@@ -71,14 +71,14 @@ def report_once(source: Source, form: str = "text", wait_s: float | None = None)
 
 
 def default_wait_s(interval_s: float) -> float:
-    """Long enough to connect and to receive two samples, which rates need: 5 s at an interval of 1 s."""
+    """Seconds to connect and to receive two samples, which rates need: 5 s at an interval of 1 s."""
     return 3.0 + 2 * interval_s
 
 
 def print_as(
     form: str, fleet: Fleet, found: list[PlacedCondition], now: float, unix: float, stands: Standing
 ) -> None:
-    """Write the report in one form."""
+    """Print the report in one format."""
     with writing():
         if form == "text":
             from gpuwatch.report.once.json_output import fleet_facts
@@ -97,7 +97,7 @@ def print_as(
 
 
 def waiting_line() -> AbstractContextManager[Progress]:
-    """The wait is reported on stderr, and only where that is a terminal."""
+    """Show the wait on stderr, only if that is a terminal."""
     from gpuwatch.report.once.first_report import silent
 
     if not sys.stderr.isatty():

@@ -62,7 +62,7 @@ def size_bytes(text: str) -> int:
 @source_options
 @click.option(
     "-o", "--output", "path", metavar="FILE", type=click.Path(path_type=Path),
-    help="The recording; one that is there goes on.",
+    help="The recording; an existing one is continued.",
 )  # fmt: skip
 @click.option(
     "--for", "for_s", metavar="TIME", type=duration_s, help="Stop after this time, such as 90s or 12h."
@@ -145,7 +145,7 @@ class Service:
             raise Refusal([str(error)]) from error
 
     def follow(self, for_s: float | None) -> None:
-        """Poll until the time is up; what goes wrong meanwhile is reported once."""
+        """Poll until the time is up; each problem is reported once."""
         until = None if for_s is None else time.monotonic() + for_s
         self.session.start()
         if self._server is not None:
@@ -176,7 +176,7 @@ class Service:
             click.echo(plain(f"gpuwatch: {trouble or 'all is written and delivered again'}"), err=True)
 
     def close(self) -> None:
-        """End the recording, everything written, and report on it."""
+        """End the recording with everything written, and print a summary."""
         writer = self.recording.writer
         self.session.poll()
         self.recording.close()
@@ -198,7 +198,7 @@ def summary(writer: RecordingWriter, session: Session) -> str:
 
 @contextlib.contextmanager
 def running(source: Source, alertmanagers: tuple[str, ...], listen: str | None) -> Iterator[Service]:
-    """The service, everything closed at the end."""
+    """The service; everything is closed at the end."""
     from gpuwatch.cli.config.settings import configured_receivers
     from gpuwatch.cli.monitor.exporter import open_server
 

@@ -1,4 +1,4 @@
-"""What `gpuwatch record` makes of a recording: a redacted copy, or tables; and how its recorder does."""
+"""`gpuwatch record`'s operations on a recording: a redacted copy, tables, and the state of its recorder."""
 
 # ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from gpuwatch.link.recording.reader import Recording
 
 LATE_S = 15.0
-"""A heartbeat that is older is bad news: the recorder is dead, or cannot write."""
+"""With an older heartbeat (seconds), the recorder is dead or cannot write."""
 
 
 def print_status(source: Source) -> int:
-    """State who writes a recording, and when it was committed last.
+    """Print who writes a recording, and when it was last committed.
 
     Raises:
         Refusal: SOURCE is no recording.
@@ -92,7 +92,7 @@ def write_parquet(source: Source, folder: Path) -> int:
 
 
 def tell_unreadable(parts: int) -> None:
-    """State on stderr what of the recording is missing in a copy of it."""
+    """Print on stderr which parts of the recording are missing in a copy."""
     if parts:
         from gpuwatch.diagnose.model.text import unreadable_text
 
@@ -101,7 +101,7 @@ def tell_unreadable(parts: int) -> None:
 
 @contextlib.contextmanager
 def opened(source: Source, option: str) -> Iterator[Recording]:
-    """The recording that is SOURCE.
+    """The recording named by SOURCE.
 
     Raises:
         Refusal: it is none.

@@ -1,4 +1,4 @@
-"""`gpuwatch watch`: the screen."""
+"""`gpuwatch watch`: the screens."""
 
 # ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
 
@@ -44,7 +44,7 @@ def watch(source: Source, **look: Any) -> int:  # noqa: ANN401 - what click pars
 
 
 def show(source: Source, *, alertmanagers: tuple[str, ...] = (), **look: Any) -> int:  # noqa: ANN401 - what click parsed
-    """Show the screens of a source, or print a report where there is no terminal."""
+    """Show the screens of a source, or print a report without a terminal."""
     if not can_draw():
         from gpuwatch.cli.monitor.once import report_once
 
@@ -67,7 +67,7 @@ def show(source: Source, *, alertmanagers: tuple[str, ...] = (), **look: Any) ->
 def begin_evidence(
     session: Session, incident: Incident | None, job: str | None, hang: HangReport | None
 ) -> EvidenceRun:
-    """Begin the bundle of an incident, else of a job, with the newest answers of its ranks."""
+    """Start the bundle of an incident, else of a job, with the newest answers of its ranks."""
     from gpuwatch.report.evidence.run import begin_bundle, recording_cut
 
     known = session.hang_report(job if incident is None else incident.job)
@@ -75,7 +75,7 @@ def begin_evidence(
 
 
 def opened(source: Source) -> Session:
-    """The session of the screens: live, with its recent past kept, or a recording that plays."""
+    """The session of the screens: live, with its recent past, or the replay of a recording."""
     if source.recording is None:
         session = source.session()
         session.keep_stream()

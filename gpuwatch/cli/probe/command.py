@@ -1,4 +1,4 @@
-"""`gpuwatch probe`: what the ranks of a job would get from each other, and which node or link is slow."""
+"""`gpuwatch probe`: measures the links between the ranks of a job, and finds the slow node or link."""
 
 # ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
 
@@ -69,7 +69,7 @@ def probe(
 
 
 def open_source(source: Source, request: ProbeRequest, baseline: Baseline | None) -> Conductor:
-    """A probe of what was named, not yet started. Passphrases are asked for here.
+    """Create a probe of the source; it is not started. Passphrases are requested here.
 
     Raises:
         Refusal: something that was asked for cannot be used.
@@ -84,7 +84,7 @@ def open_source(source: Source, request: ProbeRequest, baseline: Baseline | None
 
 
 def conduct(conductor: Conductor, source: Source, outputs: Outputs, *, yes: bool) -> int:
-    """From the preflight to the verdict; the exit status."""
+    """Run from the preflight to the verdict; return the exit status."""
     results = conductor.results
     stopped = follow(conductor, lambda: results.phase == "asking" or results.over)
     if not stopped:
@@ -110,7 +110,7 @@ def conduct(conductor: Conductor, source: Source, outputs: Outputs, *, yes: bool
 
 
 def announce(results: Results, source: Source, outputs: Outputs, *, asking: bool) -> None:
-    """What was found on the nodes and what is going to happen: in the report, and to whom is asked."""
+    """Print the nodes' inventory and the plan: in the report, and beside the question."""
     from gpuwatch.report.probe.preflight import inventory_lines, plan_lines
     from gpuwatch.report.probe.text import title_line
 
@@ -123,7 +123,7 @@ def announce(results: Results, source: Source, outputs: Outputs, *, asking: bool
 
 
 def confirm(results: Results, *, yes: bool) -> None:
-    """Ask on the terminal.
+    """Ask for confirmation on the terminal.
 
     Raises:
         Refusal: there is no terminal to ask on, or the answer is no.
@@ -149,7 +149,7 @@ def refusal(results: Results) -> list[str]:
 
 
 def finish(results: Results, source: Source, outputs: Outputs) -> None:
-    """Write everything that was asked for, as far as it came."""
+    """Write all requested outputs, as far as there are results."""
     if results.phase != "refused" and outputs.text:
         from gpuwatch.report.probe.text import print_results
 
@@ -162,7 +162,7 @@ def finish(results: Results, source: Source, outputs: Outputs) -> None:
 
 
 def write(lines: list[ReportLine], out: TextIO) -> None:
-    """Lines for people."""
+    """Print lines of text."""
     from gpuwatch.report.probe.text import print_lines
 
     with writing():
@@ -170,7 +170,7 @@ def write(lines: list[ReportLine], out: TextIO) -> None:
 
 
 def exit_status(results: Results) -> int:
-    """Noise proves nothing: only what is bad or failed is."""
+    """The exit status: noise is no failure; only a bad link or a failed probe is."""
     verdict = results.verdict
     if results.phase != "done" or (verdict is not None and verdict.status in ("bad", "failed")):
         return exit_codes.UNHEALTHY

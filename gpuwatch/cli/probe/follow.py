@@ -1,4 +1,4 @@
-"""Watching a probe from the command line until it has come so far: its progress, and Ctrl-C."""
+"""Follows a probe on the command line: its progress, and Ctrl-C."""
 
 # ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 POLL_S = 0.05
 TICK_S = 0.5
-"""So often the progress is drawn where nothing changes: its clock goes on."""
+"""Interval in seconds of the progress display, whose clock runs even without changes."""
 ENDING_S = 3.0
 """After Ctrl-C everything on the nodes ends within 2 s; no node is waited for longer than this."""
 
 
 def follow(conductor: Conductor, reached: Callable[[], bool]) -> bool:
-    """Show how far it is until it has come so far; whether Ctrl-C ended it."""
+    """Show the progress until `reached`; return True if Ctrl-C ended it."""
     stop, cancelled = StopRequest(), False
     deadline = float("inf")
     with ctrl_c_stops(stop), progress() as report:
@@ -42,7 +42,7 @@ def follow(conductor: Conductor, reached: Callable[[], bool]) -> bool:
 
 
 def progress() -> AbstractContextManager[Report]:
-    """Bars on stderr, and only where that is a terminal."""
+    """Progress bars on stderr, only if that is a terminal."""
     if not sys.stderr.isatty():
         return contextlib.nullcontext(lambda _results: None)
     from gpuwatch.report.probe.progress import progress_bars

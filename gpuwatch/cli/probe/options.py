@@ -1,4 +1,4 @@
-"""The options of `gpuwatch probe` that state what to measure: one decorator for a `ProbeRequest`."""
+"""The options of `gpuwatch probe` that define the measurement: one decorator for a `ProbeRequest`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpuwatch.probe.probe_request import COLLECTIVES, MIB, SIZES, Collective, Pr
 
 UNITS = {"B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 SIZE_FACTOR = 4
-"""Between two sizes of a range, as in the default table."""
+"""Factor between two sizes of a range, as in the default table."""
 MAX_BYTES = 64 << 30
 MAX_SIZES = 32
 SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([BKMG]?)I?B?", re.IGNORECASE)
@@ -40,7 +40,7 @@ WISHED = (
 
 
 def request_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Give a command the options of a probe; it receives them as one parameter `request: ProbeRequest`."""
+    """Add a probe's options to a command; it receives them as one parameter `request: ProbeRequest`."""
 
     @functools.wraps(command)
     def with_request(*args: object, **given: Any) -> int:  # noqa: ANN401  what click parsed, of any type
@@ -129,7 +129,7 @@ RANKS: tuple[Decorator, ...] = (
 
 
 def read_collectives(text: str) -> tuple[Collective, ...]:
-    """The collectives of a comma list, each once, in the order given.
+    """The collectives in a comma-separated list, each once, in the given order.
 
     Raises:
         click.BadParameter: one is not known.
@@ -149,7 +149,7 @@ def read_collectives(text: str) -> tuple[Collective, ...]:
 
 
 def read_sizes(text: str) -> tuple[int, ...]:
-    """The sizes of a comma list of sizes and ranges, in bytes, ascending.
+    """The sizes in a comma-separated list of sizes and ranges, in bytes, ascending.
 
     Raises:
         click.BadParameter: one is no size, or there are too many.
@@ -172,7 +172,7 @@ def read_sizes(text: str) -> tuple[int, ...]:
 
 
 def read_size(text: str) -> int:
-    """`64K`, `16`, `16M`, `1.5G`, `512B` in bytes."""
+    """The bytes of `64K`, `16`, `16M`, `1.5G`, `512B`."""
     match = SIZE.fullmatch(text)
     if match is None:
         raise click.BadParameter(f"{text!r} is not a size; examples: 64K, 16M, 1G")

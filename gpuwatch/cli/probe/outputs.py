@@ -1,4 +1,4 @@
-"""Where the outcome of `gpuwatch probe` goes besides the terminal: JSON, CSV, a baseline."""
+"""The outputs of `gpuwatch probe` other than the terminal: JSON, CSV, a baseline."""
 
 # ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 STDOUT = "-"
 TRIAL_BYTES = 64 << 10
-"""The JSON of a small probe; that of 1,024 ranks takes more."""
+"""Size of the JSON of a small probe; that of 1,024 ranks is larger."""
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """Where the outcome goes besides, or instead of, text on stdout."""
+    """The outputs beside, or instead of, text on stdout."""
 
     json: str | None
     csv: str | None
@@ -37,11 +37,11 @@ class Outputs:
 
     @property
     def text(self) -> bool:
-        """Whether stdout is for people."""
+        """True if stdout is for text."""
         return STDOUT not in (self.json, self.csv)
 
     def check(self) -> None:
-        """Refuse what could not be written, before minutes have been spent.
+        """Refuse unwritable outputs before minutes have been spent.
 
         Raises:
             click.UsageError: two outputs want stdout.
@@ -65,7 +65,7 @@ class Outputs:
 
 
 def unwritable(path: Path) -> str | None:
-    """Why a file cannot be written, with the remedy; None where it seems that it can."""
+    """Why a file cannot be written, with the remedy; None if it seems writable."""
     if path.is_dir():
         return "it is a directory; give a file"
     if not path.parent.is_dir():
@@ -103,7 +103,7 @@ def read_baseline(path: Path) -> Baseline:
 
 
 def put_data(results: Results, source: Source, outputs: Outputs) -> None:
-    """JSON and CSV, where they were asked for."""
+    """Write JSON and CSV, if requested."""
     if not (outputs.json or outputs.csv):
         return
     from gpuwatch.report.once.json_output import to_json
@@ -136,7 +136,7 @@ def put(name: str, text: str) -> None:
 
 
 def keep(results: Results, name: str) -> None:
-    """Save what was measured as a baseline; that it was not healthy is stated.
+    """Save the results as a baseline; print a warning if they are not healthy.
 
     Raises:
         OutputError: it cannot be written.
@@ -152,5 +152,5 @@ def keep(results: Results, name: str) -> None:
 
 
 def is_demo(source: Source) -> bool:
-    """Whether the nodes are simulated."""
+    """True if the nodes are simulated."""
     return any(node.link == "demo" for node in source.plan.nodes)

@@ -1,1 +1,1 @@
-"""The command `run`: the child, its terminal and signals; and the process that monitors it meanwhile."""
+"""The command `run`: the child process, its terminal and signals; and the monitor process beside it."""

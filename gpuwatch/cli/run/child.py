@@ -1,4 +1,4 @@
-"""Starts the command as it would run alone: on a pty where there is a terminal, on pipes elsewhere."""
+"""Starts the command as it would run alone: on a pty if there is a terminal, else on pipes."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from dataclasses import dataclass, field
 STREAMS = (0, 1, 2)
 PR_SET_PDEATHSIG = 1
 PRCTL = getattr(ctypes.CDLL(None), "prctl", None)
-"""Looked up before the fork."""
+"""Resolved before the fork, because the child must not do it."""
 
 
 @dataclass
 class RunChild:
-    """The running command, and where its output is read."""
+    """The running command, and the descriptors of its output."""
 
     pid: int
     master: int | None
-    """Our end of its pty; None: no stream of ours is a terminal that it writes to."""
+    """Our end of its pty; None: none of our streams that it writes to is a terminal."""
     outputs: dict[int, int] = field(default_factory=dict)
-    """Descriptor to read -> the stream of ours (1 or 2) that its bytes go to."""
+    """Descriptor to read -> our stream (1 or 2) that receives its bytes."""
     began: float = field(default_factory=time.monotonic)
     duration_s: float = 0.0
     status: int | None = None
-    """As `os.waitpid` gives it, once it has ended."""
+    """The value from `os.waitpid`, after its end."""
 
     @property
     def has_ended(self) -> bool:
-        """Whether it was waited for."""
+        """True after it was waited for."""
         return self.status is not None
 
     def look(self) -> bool:
-        """Take note of its end; True when it has stopped (SIGSTOP)."""
+        """Check whether it has ended; return True if it was stopped (SIGSTOP)."""
         if self.status is not None:
             return False
         pid, status = os.waitpid(self.pid, os.WNOHANG | os.WUNTRACED)
@@ -52,13 +52,13 @@ class RunChild:
         return False
 
     def send(self, number: int) -> None:
-        """Send it a signal; nothing when it has ended."""
+        """Send it a signal; no-op after its end."""
         if self.status is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
     def send_to_group(self, number: int) -> None:
-        """Send a signal to the foreground processes of its pty; without one to it alone."""
+        """Send a signal to the foreground processes of its pty; without a pty only to the command."""
         if self.master is None:
             self.send(number)
             return
@@ -121,7 +121,7 @@ def start_child(argv: Sequence[str], env: Mapping[str, str]) -> RunChild:
 
 
 def end_with_parent() -> None:
-    """In the child: a SIGKILL that we are sent ends it, as it would have ended the command (Linux)."""
+    """In the child: let a SIGKILL to the parent end it, as it would have ended the command (Linux)."""
     if PRCTL is not None:
         PRCTL(PR_SET_PDEATHSIG, int(signal.SIGKILL))
 
@@ -136,12 +136,12 @@ def open_pty() -> tuple[int, int]:
 
 
 def copy_size(master: int) -> None:
-    """Give the pty the size of our terminal; the kernel sends SIGWINCH to the command."""
+    """Give the pty the size of our terminal; the kernel then sends SIGWINCH to the command."""
     with contextlib.suppress(OSError):
         size = fcntl.ioctl(terminal_stream(), termios.TIOCGWINSZ, b"\0" * 8)
         fcntl.ioctl(master, termios.TIOCSWINSZ, size)
 
 
 def terminal_stream() -> int:
-    """Our stream that is the terminal: stdin where it is one."""
+    """Our stream that is the terminal: stdin if it is one."""
     return next((stream for stream in STREAMS if os.isatty(stream)), 0)

@@ -1,4 +1,4 @@
-"""`gpuwatch run`: a training command as it would run alone, and a session folder of it afterwards."""
+"""`gpuwatch run`: runs a training command unchanged, and keeps a session folder of it."""
 
 from __future__ import annotations
 
@@ -23,16 +23,15 @@ if TYPE_CHECKING:
     from gpuwatch.cli.run.place import RunPlace
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
-"""Exit codes of a shell."""
+"""A shell's exit codes."""
 MAX_CONSOLE_BYTES = 4 << 30
-"""Of the console log; what the command writes beyond goes to the terminal only."""
+"""Maximum size of the console log; further output goes to the terminal only."""
 
 
 class NamedPath(click.Path):
-    """A path that is not empty: an unset variable of a shell script is no folder of its own."""
+    """A path that is not empty: an unset variable in a shell script must not select the current folder."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401 - as in click
-        """Refuse the empty name, with the usage status."""
         if not os.fspath(value):
             self.fail("the name is empty", param, ctx)
         return super().convert(value, param, ctx)
@@ -100,12 +99,12 @@ def run(output: Path | None, logs: Path, command: tuple[str, ...]) -> int:
 
 
 def private_opener(path: str, flags: int) -> int:
-    """Open a file that, where it is made, only its owner reads: what a command prints can hold secrets."""
+    """Open a file that is created with mode 0600: a command's output can contain secrets."""
     return os.open(path, flags, 0o600)
 
 
 def remove_empty(paths: list[Path]) -> None:
-    """Remove what a refused run has made, the newest first; a folder that holds anything else stays."""
+    """Remove what a refused run has created, the newest first; a folder with content stays."""
     for path in reversed(paths):
         with contextlib.suppress(OSError):
             if path.is_dir():
@@ -115,7 +114,7 @@ def remove_empty(paths: list[Path]) -> None:
 
 
 def console_name(place: RunPlace) -> str:
-    """One name per node and task, so that none overwrites another's."""
+    """A name per node and task, so that none overwrites another's file."""
     import socket  # noqa: PLC0415 - loaded when it is needed
 
     node = "".join(each if each.isalnum() or each in "-." else "_" for each in socket.gethostname())
@@ -123,7 +122,7 @@ def console_name(place: RunPlace) -> str:
 
 
 def check_command(name: str) -> None:
-    """Leave with a shell's code where the command cannot be run, before anything is made."""
+    """Exit with a shell's code if the command cannot be run, before anything is created."""
     if shutil.which(name) is None:
         there = Path(name).exists() and "/" in name
         click.echo(
@@ -135,7 +134,7 @@ def check_command(name: str) -> None:
 def run_child(
     command: tuple[str, ...], env: dict[str, str], config: dict[str, Any], keep: Callable[[bytes], Any]
 ) -> int:
-    """Start the command and the monitor, pass everything on, end as the command ended."""
+    """Start the command and the monitor, pass everything on, and end as the command ended."""
     from gpuwatch.cli.run.child import start_child  # noqa: PLC0415 - loaded when it is needed
     from gpuwatch.cli.run.monitor_process import MonitorProcess  # noqa: PLC0415 - loaded when it is needed
     from gpuwatch.cli.run.relay import Relay  # noqa: PLC0415 - loaded when it is needed
@@ -166,7 +165,7 @@ def run_child(
 
 
 def shown_path(folder: str) -> str:
-    """The path as one would type it: relative where that is shorter."""
+    """The path as a user would type it: relative if that is shorter."""
     with contextlib.suppress(OSError, ValueError):
         return plain(min(os.path.relpath(folder), folder, key=len))
     return plain(folder)
@@ -191,7 +190,7 @@ class KeptConsole:
 
 
 def finish(child: RunChild, monitor: Any, interrupted_by: int | None, config: dict[str, Any]) -> str:  # noqa: ANN401 - a `MonitorProcess`, which is imported late
-    """Have the summary written; by this process, with what it knows, where the monitor has died."""
+    """Have the summary written; if the monitor has died, this process writes what it knows."""
     from gpuwatch.cli.run.end_state import end_state, write_bare_summary  # noqa: PLC0415 - loaded when it is needed
 
     end = end_state(child.status, interrupted_by) | {"duration_s": child.duration_s}
@@ -205,7 +204,7 @@ def finish(child: RunChild, monitor: Any, interrupted_by: int | None, config: di
 
 
 def leave_as(child: RunChild) -> int:
-    """The exit code of the command; by its signal where one ended it."""
+    """Exit with the command's code, or by the signal that ended it."""
     status = child.status or 0
     if not os.WIFSIGNALED(status):
         return os.WEXITSTATUS(status)

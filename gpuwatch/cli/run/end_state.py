@@ -1,4 +1,4 @@
-"""How a command ended, and a summary of that alone."""
+"""How a command ended, and a minimal summary of that."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BY_REQUEST = {int(signal.SIGINT), int(signal.SIGTERM), int(signal.SIGHUP)}
 
 
 def end_state(wait_status: int | None, interrupted_by: int | None) -> dict[str, Any]:
-    """`status`, `exit_code` and `exit_signal`, from its wait status and the signal that we were sent."""
+    """`status`, `exit_code` and `exit_signal`, from its wait status and the signal sent to us."""
     if wait_status is None:
         return {"status": "failed", "exit_code": None, "exit_signal": None}
     number = os.WTERMSIG(wait_status) if os.WIFSIGNALED(wait_status) else None
@@ -33,7 +33,7 @@ def end_state(wait_status: int | None, interrupted_by: int | None) -> dict[str, 
 
 
 def write_bare_summary(config: Mapping[str, Any], end: Mapping[str, Any]) -> None:
-    """A summary without samples, where no monitor is left to write one.
+    """Write a summary without samples, if there is no monitor to write one.
 
     Raises:
         OSError: it cannot be written.

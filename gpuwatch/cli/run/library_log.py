@@ -1,4 +1,4 @@
-"""The steps that `gpuwatch.telemetry` writes into the main log of a run, as they come."""
+"""Reads the steps that `gpuwatch.telemetry` writes into the main log of a run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpuwatch.runs.sessions.folders.log_text import MAX_LINE_CHARS
 from gpuwatch.runs.sessions.folders.main_log import METRICS, PAIR, PART, STEP
 
 MAX_READ = 4 << 20
-"""Bytes of one look; the rest comes with the next."""
+"""Maximum bytes per read; the rest follows with the next one."""
 KEY_OF = {
     "loss": "loss",
     "lr": "learning_rate",
@@ -28,21 +28,24 @@ KEY_OF = {
 
 
 class LibraryLog:
-    """Reads the main log from where the last look ended.
+    """Reads the main log from where the last read ended.
 
-    The log reader of the node does not follow it: without the library our own warnings stand in it, which
-    would be findings again.
+    The node's log reader does not follow it: without the library it contains gpuwatch's own warnings, which
+    would become findings again.
     """
 
     def __init__(self, path: Path, node: str) -> None:
-        """Begin; the file need not be there yet."""
+        """Create the reader; the file need not exist yet."""
         self._path = path
         self._node = node
         self._offset = 0
         self._open: Row | None = None
 
     def new_steps(self, time: float) -> Iterator[Row]:
-        """Rows of the steps that are complete since the last call; `time` (unix seconds) is that of all."""
+        """Yield the rows of the steps completed since the last call.
+
+        `time` (unix seconds) is used for all.
+        """
         try:
             with self._path.open("rb") as file:
                 file.seek(self._offset)

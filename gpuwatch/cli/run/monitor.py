@@ -1,8 +1,8 @@
 """The process beside a run: watches this machine, writes the session's logs and, at its end, the summary.
 
-`gpuwatch run` writes it one JSON object a line: first the settings, then `{"pid": N}`, last `{"end": ...}`.
-It answers with `{"title": ...}` and `{"final": {"text": ...}}`.
-The end of its input is the end of `gpuwatch run`.
+`gpuwatch run` sends it one JSON object per line: first the settings, then `{"pid": N}`, last `{"end": ...}`.
+It answers with `{"title": ...}` and `{"final": {"text": ...}}`. The end of its input means that `gpuwatch
+run` has ended.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ from gpuwatch.whole_file import open_in_place
 POLL_S = 1.0
 SUMMARY_EVERY_S = 30.0
 SNAPSHOT_EVERY_S = 10.0
-"""Of the GPUs into the performance log (document 002: gpu_snapshot_interval)."""
+"""Interval of GPU readings in the performance log (document 002: gpu_snapshot_interval)."""
 PROCESSES_EVERY_S = 2.0
 MAX_PAUSE_S = 20.0
 MAX_SHARE_OF_CORE = 0.002
-"""Spent on listing processes: a node with thousands of them is asked less often."""
+"""Maximum CPU fraction for listing processes: on a node with thousands of them they are listed less often."""
 MAX_STEP_TIMES = 100_000
 LAST_LOOK_S = 0.3
-"""At the end: the logs are read to their end afterwards."""
+"""Seconds of the final poll: the logs are read to their end afterwards."""
 
 
 class Monitor:
@@ -72,7 +72,7 @@ class Monitor:
         self.began = time.monotonic()
         self.known = facts_at_start(config)
         self.step_times: deque[float] = deque(maxlen=MAX_STEP_TIMES)
-        """Seconds, of the writer that leads."""
+        """Step times in seconds of the leading writer."""
         self._stream = JsonStream()
         self._own = OwnRows(self.folder.path, self.samples, config["start"])
         self._library = LibraryLog(self.folder.main_log, self.node)
@@ -87,7 +87,7 @@ class Monitor:
         return self.session.plan.nodes[0].name
 
     def poll(self) -> None:
-        """Take in what is new, and write what is due."""
+        """Process what is new, and write what is due."""
         self.session.poll()
         now, wall = time.monotonic(), time.time()
         node = self.session.fleet.nodes[self.node]
@@ -125,7 +125,7 @@ class Monitor:
         return True
 
     def _lead(self, row: Row) -> None:
-        """The library's steps are exact: they take the place of those of the console."""
+        """Select the leading writer: the library's steps are exact, so they replace those of the console."""
         writer = (row["file"], row["rank"])
         if self._leading != writer:
             self._leading = writer
@@ -145,13 +145,13 @@ class Monitor:
             self._take_alert(row)
 
     def _take_alert(self, row: Row) -> None:
-        """A new alert about the run is a line of the main log."""
+        """Write a new alert about the run into the main log."""
         is_new = row["state"] == "firing" and row["count"] == 1
         if is_new and row["id"] in {alert.id for alert in self.alerts()}:
             self.logs.warning(f"{row['code']}: {row['title']}: {row['text']}", log="main")
 
     def _take_step(self, row: Row) -> None:
-        """Steps of the writer that was first become the main log, unless the script writes it."""
+        """Write the steps of the leading writer into the main log, unless the script writes it."""
         writer = (row["file"], row["rank"])
         self._leading = self._leading or writer
         if writer != self._leading:
@@ -171,14 +171,14 @@ class Monitor:
         self.logs.step({**row, **rates, "elapsed_s": elapsed})
 
     def _claims(self) -> bool:
-        """Whether the logs are ours to write."""
+        """True if this process may write the logs."""
         try:
             return self.logs.claim()
         except OSError:
             return False
 
     def alerts(self) -> list[Alert]:
-        """Alerts about the run that are no remarks."""
+        """Alerts about the run, without remarks (`Alert.is_remark`)."""
         found = self.session.book.alerts.values()
         return [alert for alert in found if not alert.is_remark and self._own.has_alert(alert)]
 
@@ -200,7 +200,7 @@ class Monitor:
         return "gpuwatch: " + ", ".join(parts or ["recording"])
 
     def write(self, facts: dict[str, Any], *, with_logs: bool) -> dict[str, Any]:
-        """Write the summary, or the part of a further node, with what is known."""
+        """Write the summary, or a further node's part of it."""
         if self.child is not None and not with_logs:
             self.samples.take_processes(self.session.fleet.nodes[self.node], self.child)
         own = {**self.known, **facts, **facts_of_samples(self.samples, self.node)}
@@ -245,7 +245,7 @@ class Monitor:
         return summary
 
     def finish(self, end: dict[str, Any]) -> str:
-        """Write everything that is known now; the final line."""
+        """Write the final state; return the final line."""
         until = time.monotonic() + LAST_LOOK_S
         while time.monotonic() < until:
             self.poll()
@@ -282,32 +282,32 @@ def final_text(summary: dict[str, Any], end: dict[str, Any]) -> str:
 
 
 def say(facts: dict[str, Any]) -> None:
-    """One line to `gpuwatch run`, which may be gone."""
+    """Send one line to `gpuwatch run`, which may be gone."""
     with contextlib.suppress(OSError):
         sys.stdout.write(json.dumps(facts) + "\n")
         sys.stdout.flush()
 
 
 def watched_plan(config: dict[str, Any]) -> Any:  # noqa: ANN401 - a Plan
-    """This machine and the logs of the session; nothing else is searched for."""
+    """This machine and the logs of the session; no other logs are searched."""
     folder = Path(config["folder"])
     return dataclasses.replace(local_plan(), discover=False, log_options=(f"{folder}/ranks/*.log",))
 
 
 class MonitorInput:
-    """What `gpuwatch run` writes to us, an object a line."""
+    """The objects that `gpuwatch run` sends, one per line."""
 
     def __init__(self) -> None:
         self._buffer = b""
         self._more: list[dict[str, Any]] = []
 
     def first(self) -> dict[str, Any]:
-        """The first object, waited for."""
+        """Wait for the first object."""
         first, *self._more = self.new(None)
         return first
 
     def new(self, wait_s: float | None) -> list[dict[str, Any]]:
-        """Those that come within the time; the end of the input is an end of the run that nobody saw."""
+        """Objects received within the time; at the end of the input, an end of unknown cause."""
         if self._more:
             found, self._more = self._more, []
             return found

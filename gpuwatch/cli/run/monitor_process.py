@@ -1,4 +1,4 @@
-"""The process that monitors a run: started, told what happens, waited for. It never delays the command."""
+"""The process that monitors a run: started, sent messages, and waited for. It never delays the command."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from typing import Any
 
 FINISH_S = 60.0
-"""The summary of a run with large logs takes some seconds."""
+"""Seconds: the summary of a run with large logs takes some time."""
 
 
 class MonitorProcess:
-    """The monitor behind two pipes; when it dies the run goes on without it."""
+    """The monitor behind two pipes; if it dies, the run continues without it."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         """Start it; `config` as `monitor.main` reads it."""
@@ -32,11 +32,11 @@ class MonitorProcess:
         self._buffer = b""
         self.title = ""
         self.final: dict[str, Any] | None = None
-        """What it wrote at the end: `text`; None: it is not through, or died."""
+        """Its final message with `text`; None: it has not finished, or died."""
         self.tell(config)
 
     def tell(self, facts: Mapping[str, Any]) -> None:
-        """Write it a line; nothing when it has died."""
+        """Send it a line; no-op if it has died."""
         stream = self._process.stdin
         with contextlib.suppress(OSError, ValueError):
             if stream is not None:
@@ -44,7 +44,7 @@ class MonitorProcess:
                 stream.flush()
 
     def look(self) -> None:
-        """Take in what it has written."""
+        """Read what it has written."""
         stream = self._process.stdout
         try:
             data = b"" if stream is None else os.read(stream.fileno(), 1 << 16)
@@ -61,7 +61,7 @@ class MonitorProcess:
                 self.final = facts.get("final", self.final)
 
     def finish(self, end: Mapping[str, Any]) -> bool:
-        """Tell it how the command ended and wait; False: it did not write the summary."""
+        """Send how the command ended, and wait; False: it did not write the summary."""
         self.tell({"end": end})
         stream = self._process.stdout
         if stream is not None:

@@ -1,4 +1,4 @@
-"""Which rows of the machine are of the run: other jobs run and log beside it."""
+"""Selects the machine's rows that belong to the run: other jobs run and log on it too."""
 
 from __future__ import annotations
 
@@ -14,23 +14,25 @@ MAX_STEPS_KEPT = 100_000
 
 
 class OwnRows:
-    """Takes the rows of `JsonStream` one after the other."""
+    """Filters the rows of `JsonStream`."""
 
     def __init__(self, folder: Path, samples: NodeSamples, start: float) -> None:
-        """Begin; `start` of the run is in unix seconds."""
+        """Create the filter; `start` of the run is in unix seconds."""
         self._folder = str(folder)
         self._samples = samples
         self._start = start
         self._stepped: tuple[set[str | None], set[str | None]] = (set(), set())
-        """The jobs of steps of others, and of our own."""
+        """The jobs of other steps, and of our own."""
 
         self._told: dict[tuple[int, int], str | None] = {}
-        """Rank and step -> the file that told of it; the newest."""
+        """(rank, step) -> the file that reported it; the newest."""
 
     def is_first(self, row: Row) -> bool:
-        """Whether no other file has told of the step: the library's log and the console tell of the same.
+        """True if no other file has reported the step.
 
-        One file may tell of a step again: after a restart from a checkpoint.
+        The library's log and the console report the same ones.
+
+        One file may report a step again, after a restart from a checkpoint.
         """
         if row["kind"] != "step":
             return True
@@ -40,7 +42,7 @@ class OwnRows:
         return bool(self._told.setdefault(key, row["file"]) == row["file"])
 
     def takes(self, row: Row, alerts: Mapping[str, Alert]) -> bool:
-        """Whether a row is of the run; every GPU of the machine is, used or not."""
+        """True if a row belongs to the run; every GPU of the machine does, used or not."""
         if row["kind"] == "gpu":
             return True
         if row["kind"] == "step":
@@ -54,7 +56,7 @@ class OwnRows:
         return alert is not None and self.has_alert(alert)
 
     def has_alert(self, alert: Alert) -> bool:
-        """Whether an alert is about the run."""
+        """True if an alert is about the run."""
         return self._samples.is_of_run(alert, self._folder, self._start)
 
     def _has_file(self, file: str | None) -> bool:

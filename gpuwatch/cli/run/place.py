@@ -1,4 +1,4 @@
-"""Where a run keeps its session: its id, which node this is, and the folder that all nodes share."""
+"""The place of a run's session: its id, this node's index, and the folder that all nodes share."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ VARIABLES = {
     "port": ("PET_MASTER_PORT", "MASTER_PORT"),
 }
 WAIT_FOR_FOLDER_S = 5.0
-"""Another node waits so long for the folder of node rank 0; without a shared file system there is none."""
+"""Seconds to wait for the folder of node rank 0; without a shared file system it never appears."""
 RECENT_S = 900.0
-"""A folder that began earlier is of another run with the same rendezvous."""
+"""A folder that began more seconds ago belongs to another run with the same rendezvous."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class RunPlace:
 
 
 def identify_run(argv: Sequence[str], env: Mapping[str, str]) -> RunPlace:
-    """The place by Slurm's variables, else by the launcher's options and variables, else alone."""
+    """The place by Slurm's variables, else by the launcher's options and variables, else a single node."""
     known = env.get(RUN_VARIABLE, "")
     slurm = env.get("SLURM_PROCID", "")
     if slurm.isdecimal() and env.get("SLURM_STEP_ID"):
@@ -63,7 +63,7 @@ def identify_run(argv: Sequence[str], env: Mapping[str, str]) -> RunPlace:
 
 
 def launcher_value(kind: str, argv: Sequence[str], env: Mapping[str, str]) -> str:
-    """What an option of the launcher states, else its variable; empty: neither."""
+    """The value of a launcher's option, else of its variable; "": neither."""
     for number, word in enumerate(argv):
         name, equals, value = word.partition("=")
         if name in OPTIONS[kind]:
@@ -72,12 +72,12 @@ def launcher_value(kind: str, argv: Sequence[str], env: Mapping[str, str]) -> st
 
 
 def digest(*words: str) -> str:
-    """32 hexadecimal digits of these words."""
+    """32 hexadecimal digits of a hash of these words."""
     return hashlib.sha256("\0".join(words).encode()).hexdigest()[:32]
 
 
 def open_folder(place: RunPlace, logs: Path, start: float) -> tuple[SessionFolder, RunPlace]:
-    """The session folder; that of node rank 0 where it is found, else one of our own.
+    """The session folder; that of node rank 0 if it is found, else one of our own.
 
     Raises:
         OSError: it cannot be made.

@@ -1,4 +1,4 @@
-"""Passes bytes and signals between our terminal and the command until it ends, with no byte of our own."""
+"""Passes bytes and signals between our terminal and the command until it ends, without adding a byte."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ from gpuwatch.cli.run.child import RunChild, copy_size
 CHUNK = 65_536
 FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT)
 DRAIN_S = 2.0
-"""After the end of the command: what it wrote is passed on, as long as it takes no longer than this."""
+"""Maximum seconds to pass on the remaining output after the command's end."""
 
 
 class Relay:
-    """Runs in the main thread, which alone receives signals."""
+    """Runs in the main thread, the only one that receives signals."""
 
     def __init__(
         self, child: RunChild, on_output: Callable[[bytes], None], on_idle: Callable[[], None]
     ) -> None:
-        """Prepare to pass the bytes of a child.
+        """Prepare to pass on the bytes of a child.
 
         Args:
             child: The command.
-            on_output: Is handed every byte that it wrote, in the order in which it was passed on.
-            on_idle: Called between bytes, at least once a second.
+            on_output: Receives every byte that it wrote, in the order in which it was passed on.
+            on_idle: Called between bytes, at least once per second.
         """
         self._child = child
         self._on_output = on_output
         self._on_idle = on_idle
         self._selector = selectors.DefaultSelector()
         self._received: list[int] = []
-        """Signals that came, in their order."""
+        """Received signals, in order."""
         self.interrupted_by: int | None = None
-        """SIGINT, SIGTERM or SIGHUP that came, the first one."""
+        """The first received SIGINT, SIGTERM or SIGHUP."""
         self._deaf: set[int] = set()
-        """Streams of ours that nobody reads any more."""
+        """Our streams whose reader is gone."""
 
     def run(self) -> None:
-        """Return when the command has ended and its bytes are passed on."""
+        """Return after the command has ended and its bytes are passed on."""
         child = self._child
         sources = dict(child.outputs)
         if child.master is not None:
@@ -65,7 +65,7 @@ class Relay:
             self._drain(sources)
 
     def _wait(self, sources: dict[int, int], timeout: float) -> bool:
-        """Pass on what has come; False: nothing had."""
+        """Pass on what was received; False: nothing was."""
         events = self._selector.select(timeout)
         for key, _ in events:
             if key.fd == 0:
@@ -91,7 +91,7 @@ class Relay:
         self._on_output(data)
 
     def _write(self, stream: int, data: bytes) -> None:
-        """Write all of it; a reader that went away is met as the command would meet it."""
+        """Write all of it; if the reader is gone, react as the command would."""
         if stream in self._deaf:
             return
         left = memoryview(data)
@@ -129,14 +129,14 @@ class Relay:
                 data = data[os.write(master, data) :]
 
     def _interrupts(self, master: int, data: bytes) -> bool:
-        """Whether Ctrl-C is among the keys, and the pty makes it a signal."""
+        """True if the keys contain Ctrl-C, and the pty turns it into a signal."""
         with contextlib.suppress(termios.error):
             settings = termios.tcgetattr(master)
             return bool(settings[3] & termios.ISIG) and settings[6][termios.VINTR] in data
         return False
 
     def _suspension(self, master: int, data: bytes) -> tuple[bytes, bool, bytes]:
-        """Keys before and behind the suspend character (Ctrl-Z), where the pty interprets it."""
+        """The keys before and after the suspend character (Ctrl-Z), if the pty interprets it."""
         with contextlib.suppress(termios.error):
             settings = termios.tcgetattr(master)
             key = settings[6][termios.VSUSP]
@@ -146,7 +146,7 @@ class Relay:
         return data, False, b""
 
     def _stop_with_child(self) -> None:
-        """Stop as the command did; go on with it."""
+        """Stop as the command did; continue with it."""
         with self._cooked_terminal():
             os.kill(os.getpid(), signal.SIGSTOP)
         if self._child.master is not None:
@@ -167,7 +167,7 @@ class Relay:
                 self._child.send(number)
 
     def _has_keyboard_signal(self) -> bool:
-        """Whether the command received it too: Ctrl-C goes to the whole foreground group."""
+        """True if the command received it too: Ctrl-C goes to the whole foreground group."""
         if self._child.master is not None:
             return False
         try:
@@ -182,7 +182,7 @@ class Relay:
             os.close(number)
 
     def _drain(self, sources: dict[int, int]) -> None:
-        """What the command has written; not what processes that it left behind go on writing."""
+        """Pass on what the command has written, but not the output of processes that it left behind."""
         until = time.monotonic() + DRAIN_S
         with contextlib.suppress(KeyError, ValueError):
             self._selector.unregister(0)
@@ -191,7 +191,7 @@ class Relay:
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
-        """Note signals instead of dying of them; SIGCHLD ends the wait."""
+        """Record signals instead of dying from them; SIGCHLD ends the wait."""
 
         def note(number: int, _frame: FrameType | None) -> None:
             if number != signal.SIGCHLD:
@@ -214,7 +214,7 @@ class Relay:
 
     @contextlib.contextmanager
     def _raw_terminal(self) -> Iterator[bool]:
-        """Pass every key on as it is, for the pty to interpret. False: our stdin is no terminal."""
+        """Pass every key on unchanged, for the pty to interpret. False: our stdin is no terminal."""
         self._cooked = None
         if self._child.master is None or not os.isatty(0):
             yield False
@@ -229,7 +229,7 @@ class Relay:
 
     @contextlib.contextmanager
     def _cooked_terminal(self) -> Iterator[None]:
-        """The terminal as it was, for the shell, while we are stopped."""
+        """Restore the terminal for the shell while we are stopped."""
         cooked = self._cooked
         if cooked is None:
             yield

@@ -1,4 +1,4 @@
-"""Averages of GPUs over a run, and which processes and GPUs are those of the command."""
+"""Averages of GPUs over a run, and the processes and GPUs of the command."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Mean:
     peak: float | None = None
 
     def add(self, value: float | None) -> None:
-        """Take a value; None is none."""
+        """Add a value; None is ignored."""
         if value is not None:
             self.count += 1
             self.total += value
@@ -36,7 +36,7 @@ class Mean:
 
     @property
     def mean(self) -> float | None:
-        """None without values."""
+        """The mean; None without values."""
         return self.total / self.count if self.count else None
 
 
@@ -50,10 +50,10 @@ class GpuSamples:
         default_factory=lambda: {name: Mean() for name in ("utilization", "memory", "temperature", "power")}
     )
     energy_j: tuple[float, float] | None = None
-    """Of the first and the last reading."""
+    """Energy in joules at the first and the last reading."""
 
     def add(self, fast: GpuFast) -> None:
-        """Take one reading."""
+        """Add one reading."""
         self.means["utilization"].add(fast.utilization_pct)
         self.means["memory"].add(memory_pct(fast))
         self.means["temperature"].add(fast.temperature_c)
@@ -62,7 +62,7 @@ class GpuSamples:
             self.energy_j = (self.energy_j[0] if self.energy_j else fast.energy_j, fast.energy_j)
 
     def facts(self) -> dict[str, Any]:
-        """As an entry of `gpus` in the summary."""
+        """The entry of `gpus` in the summary."""
         info, means = self.gpu.info, self.means
         return {
             "node": self.node,
@@ -83,33 +83,33 @@ class GpuSamples:
 
 
 def memory_pct(fast: GpuFast) -> float | None:
-    """Used memory, % of all."""
+    """Used memory in percent."""
     if fast.memory_used_bytes is None or not fast.memory_total_bytes:
         return None
     return 100 * fast.memory_used_bytes / fast.memory_total_bytes
 
 
 class NodeSamples:
-    """Everything that is sampled on the node of a run."""
+    """All samples of a run's node."""
 
     def __init__(self) -> None:
         self.gpus: dict[str, GpuSamples] = {}
         self.ranks: dict[int, SampledRank] = {}
-        """Processes of the command that carry a rank, by pid; ended ones too."""
+        """Processes of the command that are ranks, by pid; ended ones too."""
         self.gpus_of: dict[int, list[str]] = {}
         """Pid of a process of the command -> UUIDs of its GPUs."""
         self.jobs: set[str] = set()
-        """What the fleet calls the job of these processes."""
+        """The fleet's job names of these processes."""
         self.used: set[str] = set()
-        """UUIDs of GPUs that these hold or held."""
+        """UUIDs of GPUs that these use or used."""
         self.interpreter: str | None = None
-        """Of the first rank, else of the first Python process of the command."""
+        """The interpreter of the first rank, else of the first Python process of the command."""
         self.cpu, self.memory = Mean(), Mean()
         self._seen: dict[str, float] = {}
         self._host_at: float | None = None
 
     def new_readings(self, node: Node) -> Iterator[tuple[Gpu, GpuFast]]:
-        """Readings of GPUs that have come since the last call; they are counted."""
+        """Yield and count the GPU readings received since the last call."""
         for uuid, gpu in node.gpus.items():
             if gpu.fast is None or gpu.fast_at is None or self._seen.get(uuid) == gpu.fast_at:
                 continue
@@ -123,7 +123,7 @@ class NodeSamples:
                 self.memory.add(100 * node.host.memory_used_bytes / node.host.memory_total_bytes)
 
     def take_processes(self, node: Node, child: int) -> None:
-        """Take note of the processes of the command on this node and of their GPUs."""
+        """Record the command's processes on this node and their GPUs."""
         ours = descendants(child)
         for pid in ours - self.ranks.keys():
             rank = rank_of(pid)
@@ -141,10 +141,10 @@ class NodeSamples:
             self.interpreter = next(filter(None, map(python_of, [*self.ranks, *sorted(ours)])), None)
 
     def is_of_run(self, alert: Alert, folder: str, start: float = 0.0) -> bool:
-        """Whether an alert is about the run: its logs, its job, its GPUs, or the node that it runs on.
+        """True if an alert is about the run: its logs, its job, its GPUs, or its node.
 
-        Other jobs of the machine have alerts of their own, and what was over at `start` (unix seconds)
-        is of an earlier run.
+        Other jobs of the machine have alerts of their own, and alerts that ended before `start` (unix
+        seconds) belong to an earlier run.
         """
         if alert.last + alert.error_s < start:
             return False
@@ -166,7 +166,7 @@ class NodeSamples:
 
 @dataclass(frozen=True)
 class SampledRank:
-    """A process that carries a rank."""
+    """A process that is a rank."""
 
     pid: int
     rank: int
@@ -188,7 +188,7 @@ def rank_of(pid: int) -> SampledRank | None:
 
 
 def descendants(pid: int) -> set[int]:
-    """A process and all below it."""
+    """A process and all its descendants."""
     try:
         process = psutil.Process(pid)
         return {pid, *(each.pid for each in process.children(recursive=True))}
@@ -197,7 +197,7 @@ def descendants(pid: int) -> set[int]:
 
 
 def python_of(pid: int) -> str | None:
-    """The interpreter that a process runs; None: it is no Python."""
+    """The Python interpreter of a process; None: it is no Python."""
     try:
         words = psutil.Process(pid).cmdline()
     except psutil.Error:

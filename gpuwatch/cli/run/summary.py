@@ -40,11 +40,11 @@ OF_LOGS = (
     "step_time_s", "error", "final_loss", "non_finite_loss_step", "best_loss", "final_learning_rate",
     "final_grad_norm", "world_size", "warnings",
 )  # fmt: skip
-"""Keys that the console and the logs of the ranks tell."""
+"""Keys that come from the console and the logs of the ranks."""
 
 
 def facts_at_start(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What is known before the command has run."""
+    """The facts before the command has run."""
     return {
         "writer": WRITER,
         "id": Path(config["folder"]).name,
@@ -58,7 +58,7 @@ def facts_at_start(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def system_facts() -> dict[str, Any]:
-    """The machine; the driver is added when the node has reported it."""
+    """The facts about the machine; the driver is added when the node has reported it."""
     return {
         "hostname": platform.node(),
         "kernel": platform.release(),
@@ -68,7 +68,7 @@ def system_facts() -> dict[str, Any]:
 
 
 def facts_of_samples(samples: NodeSamples, node: str) -> dict[str, Any]:
-    """GPUs, ranks and the node."""
+    """The facts about GPUs, ranks and the node."""
     used = samples.used_gpus()
     index_of = {each.gpu.info.uuid: each.gpu.info.index for each in samples.gpus.values()}
     ranks = {
@@ -136,13 +136,13 @@ def facts_of_logs(folder: SessionFolder) -> tuple[dict[str, Any], list[dict[str,
 
 
 def joined_warnings(alerts: list[dict[str, Any]], findings: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Alerts, and findings of classes that none of them is of."""
+    """Alerts, and findings of classes without an alert."""
     known = {each["class"] for each in alerts}
     return alerts + [each for each in findings if each["class"] not in known and each["severity"] != "info"]
 
 
 def list_packages(interpreter: str | None) -> dict[str, str]:
-    """The packages of the command's Python; empty where it runs none, or that does not answer."""
+    """The packages of the command's Python; empty if it runs none, or that does not answer."""
     if interpreter is None:
         return {}
     try:
@@ -154,7 +154,10 @@ def list_packages(interpreter: str | None) -> dict[str, str]:
 
 
 def with_rates(summary: dict[str, Any], duration_s: float) -> dict[str, Any]:
-    """Duration and what follows from it; the mode by the number of ranks and GPUs."""
+    """The summary with the duration and the rates computed from it.
+
+    The mode by the number of ranks and GPUs.
+    """
     summary["duration_s"] = duration_s
     if summary.get("steps") and duration_s > 0:
         summary["steps_per_s"] = summary["steps"] / duration_s
@@ -168,7 +171,7 @@ def with_rates(summary: dict[str, Any], duration_s: float) -> dict[str, Any]:
 def scale_rates(
     summary: dict[str, Any], own: Mapping[str, Any], part: Mapping[str, Any], duration_s: float
 ) -> None:
-    """Rates over the whole run: the library's are over the time of its own tracker."""
+    """Compute rates over the whole run: the library's are over the time of its own tracker."""
     tracked = part.get("duration_s")
     for name in ("samples_per_s", "tokens_per_s"):
         rate = part.get(name)
@@ -179,6 +182,6 @@ def scale_rates(
 
 
 def known_keys(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Without keys that version 1 does not have."""
+    """The facts without keys that version 1 does not have."""
     names = {each.encode_name for each in msgspec.structs.fields(SessionSummary)}
     return {name: value for name, value in facts.items() if name in names}

@@ -1,4 +1,4 @@
-"""The status in the terminal's title, written only where no sequence of the command can be torn by it."""
+"""The status in the terminal's title, written only when it cannot break an escape sequence of the command."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ PLAIN_TERMINALS = {"", "dumb", "linux"}
 
 
 class TerminalTitle:
-    """Saves the title, sets it, and brings it back."""
+    """Saves the title, sets it, and restores it."""
 
     def __init__(self, stream: int | None) -> None:
         """`stream`: a descriptor that is a terminal; None: there is none, and nothing is written."""
@@ -21,11 +21,11 @@ class TerminalTitle:
         self.wanted = ""
 
     def passed(self, data: bytes) -> None:
-        """Take note of the last bytes that the command wrote."""
+        """Record the last bytes that the command wrote."""
         self._is_safe = data.endswith((b"\n", b"\r"))
 
     def show(self) -> None:
-        """Write the wanted title, if it is another one and the command is between two lines."""
+        """Write the wanted title, if it has changed and the command is at the start of a line."""
         if self._stream is None or not self._is_safe or self.wanted == self._shown:
             return
         if not self._is_saved:
@@ -35,7 +35,7 @@ class TerminalTitle:
         self._shown = self.wanted
 
     def restore(self) -> None:
-        """Bring back the title from before."""
+        """Restore the earlier title."""
         if self._is_saved:
             self._write("\x1b[23;2t")
 
@@ -47,5 +47,5 @@ class TerminalTitle:
 
 
 def title_stream() -> int | None:
-    """The stream of ours that is a terminal and carries output."""
+    """Our stream that is a terminal and carries output."""
     return next((stream for stream in (1, 2) if os.isatty(stream)), None)

@@ -1,1 +1,1 @@
-"""The commands `runs`: sessions after the fact."""
+"""The commands `runs`: reports on ended sessions."""

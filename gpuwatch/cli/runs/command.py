@@ -1,4 +1,4 @@
-"""`gpuwatch runs`: sessions of training after the fact."""
+"""`gpuwatch runs`: reports on ended training sessions."""
 
 # ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
 
@@ -35,7 +35,7 @@ def runs() -> None:
 
 
 def session_options(*, as_json: bool = True) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """The sessions that a command takes, and `--json` where it prints JSON."""
+    """Add the arguments that select sessions, and `--json` if the command prints JSON."""
     decorators = [
         click.argument("names", nargs=-1, metavar="[DIR or ID]...", shell_complete=completed.files),
         click.option(
@@ -131,7 +131,7 @@ def communication(names: tuple[str, ...], logs: Path, as_json: bool) -> int:
 
 
 def read_sessions(names: tuple[str, ...], logs: Path) -> list[TrainingSession]:
-    """The sessions that were named; a name that leads to none is a line on stderr.
+    """The selected sessions; a name without one is reported on stderr.
 
     Raises:
         Refusal: there is none.
@@ -143,7 +143,7 @@ def read_sessions(names: tuple[str, ...], logs: Path) -> list[TrainingSession]:
 
 
 def find(names: tuple[str, ...], logs: Path) -> FoundSessions:
-    """The sessions that were named; what leads to none or cannot be read is a line on stderr.
+    """The selected sessions; what is none or cannot be read is reported on stderr.
 
     Raises:
         Refusal: there is none, and a name is wrong or nothing stood in the way.

@@ -19,9 +19,9 @@ from gpuwatch.plain import plain
 
 PICTURES = ("png", "svg")
 EVENTS = "events.out.tfevents."
-"""How TensorBoard's files begin."""
+"""The start of the name of TensorBoard's files."""
 MAX_ENTRIES = 200_000
-"""Files and folders that are looked through for them."""
+"""Maximum number of files and folders that are searched for them."""
 
 
 @runs.command(short_help="Report sessions in the terminal, HTML or Markdown.")
@@ -67,7 +67,7 @@ def plot(names: tuple[str, ...], logs: Path, output: Path | None) -> int:
     sessions = read_sessions(names, logs)
     charts = charts_of(sessions)
     if not charts:
-        raise Refusal(["no session has values to plot; gpuwatch runs show tells what is missing"])
+        raise Refusal(["no session has values to plot; `gpuwatch runs show` lists what is missing"])
     if output is not None:
         from gpuwatch.report.sessions.plot_file import NoMatplotlibError, plot_file
 
@@ -116,7 +116,7 @@ def tensorboard(folder: Path, port: int, start: bool) -> int:
 
 
 def has_events(folder: Path) -> bool:
-    """Whether event files lie below a folder; at most so many entries are looked at."""
+    """True if there are event files below a folder, within the search limit."""
     seen = 0
     for _path, _folders, files in os.walk(folder):
         seen += 1 + len(files)

@@ -1,4 +1,4 @@
-"""`gpuwatch serve`: the screens in a browser, for several viewers over one session."""
+"""`gpuwatch serve`: the screens in a browser, for several viewers of one session."""
 
 # ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
 
@@ -89,7 +89,7 @@ def serve(
 
 
 def check_installed() -> None:
-    """Whether the extra `serve` is installed.
+    """Check that the extra `serve` is installed.
 
     Raises:
         Refusal: it is not.
@@ -101,7 +101,7 @@ def check_installed() -> None:
 
 
 def recorded_moment(source: Source) -> float | None:
-    """The moment of a recording that was asked for (unix seconds).
+    """The requested time of a recording (unix seconds).
 
     Raises:
         Refusal: it cannot be read, or the moment is none.
@@ -113,7 +113,7 @@ def recorded_moment(source: Source) -> float | None:
 
 
 def open_server(listen: str, source: Source, viewers: Viewers, max_viewers: int) -> BrowserServer:
-    """Bind the address; a warning where strangers can reach it.
+    """Bind the address; warn if other users can reach it.
 
     Raises:
         click.ClickException: it is no address, or cannot be bound.
@@ -164,10 +164,10 @@ class Collector:
     relay: ViewerRelay
     delivery: Delivery | None
     trouble: str = ""
-    """Of the delivery, as it was told last."""
+    """The last reported problem of the delivery."""
 
     def turn(self) -> None:
-        """Take in what nodes report, and hand it on."""
+        """Process what nodes report, and pass it on."""
         self.session.poll()
         self.relay.exchange()
         if self.delivery is not None:

@@ -1,7 +1,7 @@
 """The screens of one viewer of `gpuwatch serve`: its process, started with a description as JSON.
 
-Standard input and output are the packets of Textual's web driver. The stream of the session comes over an
-inherited socket; of a recording there is none, and every viewer plays it by itself.
+Standard input and output are the packets of Textual's web driver. The session's stream comes over an
+inherited socket; a recording is played by every viewer itself.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gpuwatch.tui.browser_driver import BrowserDriver, has_lost
 from gpuwatch.tui.model.session_protocol import SharedView
 
 WATCH_S = 0.5
-"""Between two looks whether the process that holds the links is still there."""
+"""Interval in seconds of the check that the process with the links still exists."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,11 @@ class ViewerSetup:
     fd: int = -1
     """The socket of the relay."""
     recording: str = ""
-    """Instead of it: a recording to play."""
+    """A recording to play instead of the relay's stream."""
     at: float | None = None
-    """Its moment (unix seconds); None: its beginning."""
+    """Its time (unix seconds); None: its beginning."""
     parent: int = 0
-    """The process that holds the links."""
+    """The pid of the process with the links."""
     changes: bool = False
     hz: float | None = None
     theme: str | None = None
@@ -67,7 +67,7 @@ def opened(setup: ViewerSetup) -> Session:
 
 
 async def show(app: GpuwatchApp, session: Session, parent: int) -> None:
-    """Run the screens until the viewer leaves, or the process that holds the links does."""
+    """Run the screens until the viewer leaves, or the process with the links ends."""
     gc.freeze()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, partial(app.exit, return_code=0))
@@ -81,7 +81,7 @@ async def show(app: GpuwatchApp, session: Session, parent: int) -> None:
 
 
 async def leave_with(parent: int, app: GpuwatchApp, session: Session) -> None:
-    """End the screens when the process that holds the links is gone, or has closed the socket."""
+    """End the screens when the process with the links is gone, or has closed the socket."""
     while not has_lost(parent):
         if isinstance(session, ViewerSession) and session.connection.ended.is_set():
             break
@@ -90,7 +90,7 @@ async def leave_with(parent: int, app: GpuwatchApp, session: Session) -> None:
 
 
 def main() -> int:
-    """Show a viewer's screens; the exit status."""
+    """Show a viewer's screens; return the exit status."""
     setup = msgspec.json.decode(sys.argv[1], type=ViewerSetup)
     session = opened(setup)
     clock, own = session.clock, loaded().values

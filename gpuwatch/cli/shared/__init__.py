@@ -1,1 +1,1 @@
-"""What commands share: options for nodes, exit codes, output streams, signals."""
+"""Shared by commands: options for nodes, exit codes, output streams, signals."""

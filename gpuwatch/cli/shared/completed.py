@@ -1,4 +1,4 @@
-"""What a shell may complete behind an option: files, and the nodes of the source on the command line."""
+"""Shell completions of option values: files, and the nodes of the source on the command line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def files(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list
 
 
 def nodes(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The nodes of the hosts file, node range or demo that stands before; nothing where it cannot be read."""
+    """The nodes of the hosts file, node range or demo earlier on the line; none if it cannot be read."""
     from gpuwatch.hosts.builtin import demo_plan  # noqa: PLC0415 - only when a shell asks
     from gpuwatch.hosts.errors import HostsError  # noqa: PLC0415 - loaded when it is needed
     from gpuwatch.hosts.load import load_source  # noqa: PLC0415 - loaded when it is needed

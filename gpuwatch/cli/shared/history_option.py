@@ -1,4 +1,4 @@
-"""The option `--history-from`: the past of GPUs before gpuwatch was started."""
+"""The option `--history-from`: the history of GPUs from before gpuwatch was started."""
 
 # ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
 
@@ -21,7 +21,7 @@ history_option = click.option(
 
 
 def with_history(options: LinkOptions, url: str | None, *, recorded: bool) -> LinkOptions:
-    """The options with the Prometheus that is asked for the past; None: none is.
+    """The options with the Prometheus that is queried for the history; None: none.
 
     Raises:
         click.UsageError: the source has a past of its own.

@@ -1,4 +1,4 @@
-"""A moment of a recording as a person types it: `12:03:11`, `3m ago`, `+90s`, `2026-03-01 12:03:11`."""
+"""A typed time of a recording: `12:03:11`, `3m ago`, `+90s`, `2026-03-01 12:03:11`."""
 
 # ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
 
@@ -16,9 +16,9 @@ _AGO = re.compile(r"(\d+(?:\.\d+)?\s*[smhd]?)\s+ago")
 
 
 def moment_typed(text: str, recording: Recording) -> float:
-    """Recorded time in unix seconds.
+    """The recorded time in unix seconds.
 
-    `3m ago` and `-3m` count back from the end of the recording, `+90s` on from its beginning.
+    `3m ago` and `-3m` are relative to the end of the recording, `+90s` to its beginning.
 
     Raises:
         click.BadParameter: not understood, or outside of the recording.

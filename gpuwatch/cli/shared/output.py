@@ -1,4 +1,4 @@
-"""Standard streams that may be closed, full, or left by their reader."""
+"""Standard streams that may be closed, full, or without a reader."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
 
 
 class OutputError(click.ClickException):
-    """The output cannot be written, as on a full disk."""
+    """Raised if the output cannot be written, for example on a full disk."""
 
     exit_code = exit_codes.OUTPUT
 
 
 def open_closed_streams() -> None:
-    """A stream that was closed (`>&-`) becomes the null device, before a socket gets its number."""
+    """Open the null device for a closed stream (`>&-`), before a socket gets its number."""
     for descriptor, (name, mode) in enumerate(STREAMS):
         try:
             os.fstat(descriptor)
@@ -35,7 +35,7 @@ def open_closed_streams() -> None:
 
 
 def write_any_character() -> None:
-    """A character that the encoding of a stream does not have is written as its escape, not as a fault."""
+    """Write a character that a stream's encoding does not have as an escape, instead of raising."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="backslashreplace")
@@ -43,10 +43,10 @@ def write_any_character() -> None:
 
 @contextlib.contextmanager
 def writing() -> Iterator[None]:
-    """Everything on stdout is written inside, and flushed at the end.
+    """The context for all writing to stdout, which is flushed at the end.
 
-    A reader that goes away early (`| head`) ends the writing and is no error. What Python still flushes at
-    exit then goes nowhere, instead of failing once more.
+    A reader that closes the pipe early (`| head`) ends the writing and is no error. Python's flush at exit
+    then goes to the null device, instead of failing again.
 
     Raises:
         OutputError: it cannot be written.
@@ -62,9 +62,9 @@ def writing() -> Iterator[None]:
 
 
 def drop_unwritable_output() -> None:
-    """Give up what cannot be written any more: the terminal of a command that a signal ends may be gone.
+    """Discard what can no longer be written: the terminal of a command that a signal ends may be gone.
 
-    Python would end with status 120 where it cannot flush stdout at exit.
+    Python would end with status 120 if it cannot flush stdout at exit.
     """
     try:
         sys.stdout.flush()
@@ -79,7 +79,9 @@ def _write_nowhere() -> None:
 
 
 def write_output(path: Path, data: bytes) -> None:
-    """Write a file whole, for its owner only, as reports hold settings; `-` and devices are written to.
+    """Write a file atomically, for its owner only, as reports contain settings.
+
+    `-` and devices are written in place.
 
     Raises:
         OutputError: it cannot be written, or is another user's link.

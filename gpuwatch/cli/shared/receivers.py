@@ -1,4 +1,4 @@
-"""Where a command delivers incidents to: `--alertmanager`, and the receivers of the settings file."""
+"""The receivers of a command's incidents: `--alertmanager`, and those in the settings file."""
 
 # ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
 
@@ -29,7 +29,7 @@ alertmanager_option = click.option(
 def delivering(
     source: Source, alertmanagers: Sequence[str], configured: Sequence[ReceiverSpec]
 ) -> Iterator[Delivery | None]:
-    """Deliver the incidents of a session while inside; None: there is no receiver.
+    """Deliver the incidents of a session within this context; None: there is no receiver.
 
     Args:
         source: What is watched. Never a recording; the simulated cluster only to `alertmanagers`.
@@ -61,7 +61,10 @@ def delivering(
 
 
 def tell_trouble(delivery: Delivery, told: str) -> str:
-    """Say on stderr which receiver fails, once, and when it takes alerts again; what is to be told now."""
+    """Print on stderr, once, which receiver fails, and when it accepts alerts again.
+
+    Return the reported problem.
+    """
     trouble = delivery.trouble
     if trouble.partition(",")[0] != told.partition(",")[0]:
         click.echo(f"gpuwatch: {trouble or 'alerts are delivered again'}", err=True)

@@ -1,4 +1,4 @@
-"""Options that were renamed: the old name is still read, and help does not list it."""
+"""Renamed options: the old name is still accepted, and help does not list it."""
 
 from __future__ import annotations
 

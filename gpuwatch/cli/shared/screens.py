@@ -1,4 +1,4 @@
-"""The screens over a session: their options, and their life from the first paint to the last."""
+"""The screens over a session: their options, and running them."""
 
 # ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
 
@@ -48,7 +48,7 @@ SCREEN = (
 
 
 def screen_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Give a command the options of the screens, which `show` takes."""
+    """Add the options of the screens, which `show` accepts, to a command."""
     for decorate in reversed(SCREEN):
         command = decorate(command)
     return command
@@ -56,7 +56,7 @@ def screen_options(command: Callable[..., int]) -> Callable[..., int]:
 
 @dataclass(frozen=True)
 class Beside:
-    """What goes on beside the screens, where the session allows it."""
+    """What runs beside the screens, if the session allows it."""
 
     evidence: BeginEvidence | None = None
     """Begins an evidence bundle."""
@@ -68,7 +68,7 @@ class Beside:
 
 @dataclass(frozen=True)
 class ScreenOptions:
-    """Values of `screen_options`; those that are left out are the usual ones."""
+    """Values of `screen_options`; missing ones have their defaults."""
 
     hz: float | None = None
     theme: str | None = None
@@ -81,7 +81,7 @@ class ScreenOptions:
 def show_session(
     session: Session | FolderSession, preferred: Preferences, beside: Beside, look: ScreenOptions
 ) -> int:
-    """Show the screens of a session that is not started, with the person's settings under the options."""
+    """Show the screens of a session that is not started; the options override the user's settings."""
     from gpuwatch.own_folders import state_folder
     from gpuwatch.tui.app import GpuwatchApp
     from gpuwatch.tui.preferences.file import keep, settings_file
@@ -108,7 +108,7 @@ def show_session(
 
 
 def can_draw() -> bool:
-    """Whether a screen can be shown and keys can be read here. Textual paints through stderr."""
+    """True if a screen can be shown and keys can be read here. Textual paints through stderr."""
     return (
         all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
         and os.environ.get("TERM", "dumb") != "dumb"
@@ -116,7 +116,7 @@ def can_draw() -> bool:
 
 
 def why_not_drawn() -> str:
-    """What keeps the screen from being shown."""
+    """Why the screen cannot be shown."""
     streams = {"stdin": sys.stdin, "stdout": sys.stdout, "stderr": sys.stderr}
     away = [name for name, stream in streams.items() if not stream.isatty()]
     if away:
@@ -140,7 +140,7 @@ def choose_theme(app: GpuwatchApp, name: str | None) -> None:
 
 
 def run(app: GpuwatchApp, session: Session | FolderSession, *, mouse: bool) -> int:
-    """Run the screen; after a fault of ours the terminal is restored first, then it is reported."""
+    """Run the screen; after an internal fault the terminal is restored before it is reported."""
     asyncio.run(until_leaving(app, mouse=mouse))
     if app.faults.count:
         counted = plural(app.faults.count, "fault")
@@ -155,7 +155,7 @@ def run(app: GpuwatchApp, session: Session | FolderSession, *, mouse: bool) -> i
 
 
 async def until_leaving(app: GpuwatchApp, *, mouse: bool) -> None:
-    """Run the screen. TERM and a closed terminal end it as the key does, and the terminal is given back."""
+    """Run the screen. TERM and a closed terminal end it like the quit key, and the terminal is restored."""
     collect_rarely()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -164,9 +164,9 @@ async def until_leaving(app: GpuwatchApp, *, mouse: bool) -> None:
 
 
 def collect_rarely() -> None:
-    """Let the cycle collector walk seldom: over the facts of 8,192 GPUs it takes 0.1 s, and finds nothing.
+    """Run the cyclic garbage collector rarely: over the data of 8,192 GPUs it takes 0.1 s, and finds nothing.
 
-    What a node reports is freed by its reference count when newer words replace it.
+    Old data is freed by its reference count when newer data replaces it.
     """
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)

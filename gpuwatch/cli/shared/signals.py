@@ -10,7 +10,10 @@ from types import FrameType
 
 @contextlib.contextmanager
 def leaving_politely() -> Iterator[None]:
-    """While inside, TERM and HUP unwind the stack, so that links are closed; the status is 128 + signal."""
+    """Within this context TERM and HUP unwind the stack, so that links are closed.
+
+    The status is 128 + signal.
+    """
     before = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         yield
@@ -20,24 +23,24 @@ def leaving_politely() -> Iterator[None]:
 
 
 def leave(number: int, _frame: FrameType | None) -> None:
-    """End, from wherever the main thread is."""
+    """Exit from any point of the main thread."""
     raise SystemExit(128 + number)
 
 
 class StopRequest:
-    """Whether the person has had enough."""
+    """The user's request to stop."""
 
     def __init__(self) -> None:
         self.asked = False
 
     def __call__(self) -> bool:
-        """For whoever works."""
+        """True if the user has requested to stop."""
         return self.asked
 
 
 @contextlib.contextmanager
 def ctrl_c_stops(stop: StopRequest) -> Iterator[None]:
-    """The first Ctrl-C ends the work, what came of it is still printed; the second one ends everything."""
+    """The first Ctrl-C stops the work, and its results are still printed; the second one ends everything."""
 
     def on_interrupt(_number: int, _frame: FrameType | None) -> None:
         if stop.asked:

@@ -1,4 +1,4 @@
-"""The choice among the Slurm jobs of this user, before any screen."""
+"""Selects a Slurm job of this user, before any screen."""
 
 # ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
 
@@ -19,7 +19,7 @@ HEAD = ("", "JOB", "STATE", "NODES", "ELAPSED", "LEFT", "GPUS", "NAME", "WHERE")
 
 
 def slurm_plan(job: str) -> Plan:
-    """The plan of a Slurm job, or of the one that the person chooses (`me`).
+    """The plan of a Slurm job, or of the one that the user selects (`me`).
 
     Raises:
         HostsError: there is no such job, it has no nodes, or Slurm does not answer.
@@ -32,7 +32,7 @@ def slurm_plan(job: str) -> Plan:
 
 
 def chosen_job() -> str:
-    """The id of the only running job of this user, else of the one that is chosen on the terminal.
+    """The id of this user's only running job, else of the one selected on the terminal.
 
     Raises:
         HostsError: no job runs, Slurm does not answer, or several run and there is no terminal.
@@ -55,7 +55,7 @@ def chosen_job() -> str:
 
 
 def job_table(jobs: list[QueuedJob]) -> list[str]:
-    """A line a job under a heading; those that run are numbered. Nothing without a job."""
+    """One line per job below a heading; running jobs are numbered. Empty without jobs."""
     rows = [
         (
             str(number) if job.state == "RUNNING" else "",

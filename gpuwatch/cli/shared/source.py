@@ -1,4 +1,4 @@
-"""The options that state which nodes to watch and how to reach them: one decorator for every command."""
+"""The options that define which nodes to watch and how to connect: one decorator for every command."""
 
 # ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
 
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Source:
-    """What the command line named, checked and ready to connect."""
+    """The source on the command line, checked and ready to connect."""
 
     plan: Plan
     options: LinkOptions
     ask: Ask | None
-    """How to ask for a passphrase; None without a terminal."""
+    """Asks for a passphrase; None without a terminal."""
     py_spy: Program | None = None
-    """To lend to nodes that have none."""
+    """Uploaded to nodes without py-spy."""
     recording: Path | None = None
-    """Instead of nodes: the plan is the one that was recorded."""
+    """The recording instead of nodes: the plan is the recorded one."""
     at: str | None = None
-    """The moment of the recording that was asked for, as it was typed."""
+    """The requested time of the recording, as typed."""
 
     def session(self) -> Session:
-        """A session over the plan, not yet started. Passphrases are asked for here, before any screen.
+        """A session over the plan, not yet started. Passphrases are requested here, before any screen.
 
         Raises:
             click.ClickException: when something that was asked for cannot be used.
@@ -62,11 +62,11 @@ class Source:
             raise Refusal(list(error.problems)) from error
 
     def replay(self, recording: Path, *, from_start: bool = False) -> ReplaySession:
-        """A session over the recording, standing still at the moment that was asked for, or at its end.
+        """A session over the recording, paused at the requested time, or at its end.
 
         Args:
             recording: Its file.
-            from_start: At its beginning where no moment was asked for.
+            from_start: At its beginning if no time was requested.
 
         Raises:
             Refusal: the recording cannot be read, or the moment is none.
@@ -88,7 +88,7 @@ class Source:
 
 
 class Refusal(click.ClickException):
-    """Problems with the source, one a line on stderr, and the usage status."""
+    """Problems with the source, one per line on stderr, and the usage status."""
 
     exit_code = exit_codes.USAGE
 
@@ -96,12 +96,15 @@ class Refusal(click.ClickException):
         super().__init__("\n".join(problems))
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """The lines as they are: `file:line:col: text` stays clickable in an editor."""
+        """The lines unchanged: `file:line:col: text` stays clickable in an editor."""
         click.echo(self.message, file=file, err=file is None)
 
 
 def source_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Give a command that watches all source options; it receives them as one parameter `source: Source`."""
+    """Add all source options to a command that watches; it receives them as one parameter `source.
+
+    Source`.
+    """
     return _with_source(command, (*NODES, *PROMETHEUS, *WATCHING, at_option, *LOGIN))
 
 
@@ -150,7 +153,7 @@ def _with_source(command: Callable[..., int], decorators: tuple[Decorator, ...])
 
 
 def read_source(given: SourceOptions) -> Source:
-    """Load the plan that was named, by exactly one of SOURCE and the options of `NODES` and `PROMETHEUS`.
+    """Load the plan that exactly one of SOURCE and the options of `NODES` and `PROMETHEUS` names.
 
     Raises:
         click.UsageError: none or several were named.
@@ -201,7 +204,7 @@ def read_source(given: SourceOptions) -> Source:
 
 
 def check_login(ssh_config: Path | None, *, ask_password: bool) -> None:
-    """Whether the options about logins can be used.
+    """Check that the options about logins can be used.
 
     Raises:
         Refusal: they cannot.
@@ -213,7 +216,7 @@ def check_login(ssh_config: Path | None, *, ask_password: bool) -> None:
 
 
 def prometheus_source(url: str, selector: str, interval: float | None, *, past: bool) -> Source:
-    """The nodes that a Prometheus knows now; it is asked for them at once.
+    """The nodes that a Prometheus knows now; it is queried at once.
 
     Raises:
         click.UsageError: the URL is none; `past`: options were given that it cannot serve.
@@ -234,7 +237,7 @@ def prometheus_source(url: str, selector: str, interval: float | None, *, past: 
 
 
 def is_file_of_recording(named: str) -> bool:
-    """Whether SOURCE is a recording."""
+    """True if SOURCE is a recording."""
     if not Path(named[:4096]).is_file():
         return False
     from gpuwatch.link.recording.schema import is_recording
@@ -263,7 +266,7 @@ def recorded_source(path: Path, at: str | None, *, live: bool = False) -> Source
 
 
 def program(path: Path | None) -> Program | None:
-    """The py-spy that is to be lent.
+    """The py-spy to upload.
 
     Raises:
         Refusal: it is none.
@@ -295,7 +298,7 @@ def scheduled_plan(slurm: str | None, kube: str | None, namespace: str | None) -
 
 
 def load_plan(named: str | None, *, local: bool) -> Plan:
-    """The plan of a file or node range, of this machine, or of the demo (nothing named and not local)."""
+    """The plan of a file or node range, of this machine, or of the demo (neither named nor local)."""
     if named is None:
         from gpuwatch.hosts.builtin import demo_plan, local_plan
 
@@ -310,7 +313,7 @@ def load_plan(named: str | None, *, local: bool) -> Plan:
 
 
 def log_glob(text: str, local: bool) -> str:
-    """A glob of `--log`; of this machine it may be relative.
+    """A glob of `--log`; for this machine it may be relative.
 
     Raises:
         Refusal: it is none.
@@ -325,7 +328,7 @@ def log_glob(text: str, local: bool) -> str:
 
 
 def check_rules(paths: tuple[str, ...]) -> None:
-    """Read the person's own rule packs before anything is connected.
+    """Read the user's own rule packs before anything is connected.
 
     Raises:
         Refusal: with every mistake in them.
@@ -340,7 +343,7 @@ def check_rules(paths: tuple[str, ...]) -> None:
 
 
 def ask(prompt: str, secret: bool) -> str:
-    """Ask the person on the terminal; the prompt goes to stderr so that stdout stays data."""
+    """Ask the user on the terminal; the prompt goes to stderr so that stdout stays data."""
     answer: str = click.prompt(
         prompt.rstrip(": "), hide_input=secret, default="", show_default=False, err=True
     )

@@ -1,4 +1,4 @@
-"""The options that name nodes and how to reach them, as decorators: `source` reads them."""
+"""The options that name nodes and how to connect to them, as decorators: `source` reads them."""
 
 from __future__ import annotations
 

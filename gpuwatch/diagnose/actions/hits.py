@@ -81,7 +81,7 @@ def rank_hits(node: Node, process: Process, fleet: Fleet) -> tuple[str, ...]:
     lines += [f"GPU {gpus} of {node.name}"] if gpus else []
     lines += [f"command: {what}"]
     if others:
-        lines.append(f"{plural(len(others), 'other rank')} of the job lose it: the job ends or starts anew")
+        lines.append(f"{plural(len(others), 'other rank')} of the job lose it: the job ends or restarts")
     return tuple(lines)
 
 

@@ -19,7 +19,7 @@ NO_LINK = ("logs", "prometheus")
 ALL_NODES = ("all", "default")
 """Node names that scontrol takes for several nodes."""
 JOB_COMMANDS: tuple[tuple[ActionKind, tuple[str, ...], str], ...] = (
-    ("requeue", ("scontrol", "requeue"), "the job ends and waits to start anew"),
+    ("requeue", ("scontrol", "requeue"), "the job ends and waits to be restarted"),
     ("cancel", ("scancel",), "the job ends"),
 )
 SIGNALS: tuple[tuple[ActionKind, str, tuple[str, ...]], ...] = (
@@ -76,7 +76,7 @@ def _slurm_node(node: Node, target: ActionTarget) -> Iterator[Action]:
     argv = ("scontrol", "update", f"NodeName={name}", "State=DRAIN", f"Reason={safe_reason(target.about)}")
     yield Action(
         "drain", f"drain {name} in Slurm", argv, command_line(argv), name, "node",
-        hits=("Slurm starts no new job there; what runs goes on", *node_hits(node)),
+        hits=("Slurm starts no new job there; running jobs continue", *node_hits(node)),
         undo=command_line(["scontrol", "update", f"NodeName={name}", "State=RESUME"]),
     )  # fmt: skip
 
@@ -95,7 +95,7 @@ def _pod(node: Node, fleet: Fleet) -> Iterator[Action]:
         listed = ", ".join(sorted(each.name for each in pods))
         yield Action(
             "cordon", f"cordon {machine} in Kubernetes", argv, command_line(argv), machine, "node",
-            hits=("Kubernetes starts no new pod there; what runs goes on", f"pods there: {listed}"),
+            hits=("Kubernetes starts no new pod there; running pods continue", f"pods there: {listed}"),
             undo=command_line(["kubectl", "uncordon", machine]),
         )  # fmt: skip
     if pod is not None and space is not None:

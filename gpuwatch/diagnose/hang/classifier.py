@@ -229,16 +229,14 @@ def _host(job: str, observed: Sequence[RankSigns], silent: str) -> SilentHang | 
     working = sum(map(computes, observed))
     evidence = (
         silent,
-        f"all {len(observed)} GPUs stand still while their processes live",
+        f"all {len(observed)} GPUs are idle while their processes run",
         *([f"{working} of {len(observed)} processes take half a core or more"] if working else []),
     )
     few = stuck if stuck and len(stuck) <= max(1, MAX_IDLE_SHARE * len(observed)) else []
     if few:
-        sentence = "waits in the kernel (disk or driver) while all GPUs stand still"
+        sentence = "waits in the kernel (disk or driver) while all GPUs are idle"
     else:
-        sentence = (
-            f"job {job}: all {len(observed)} GPUs stand still: data, checkpoint or a barrier on the hosts"
-        )
+        sentence = f"job {job}: all {len(observed)} GPUs are idle: data, checkpoint or a barrier on the hosts"
     settle = (STACKS,)
     reported = tuple(f"{rank.place}{_in_kernel(rank)}" for rank in stuck[:MAX_SHOWN_RANKS])
     return SilentHang(

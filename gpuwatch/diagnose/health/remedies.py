@@ -23,7 +23,7 @@ REMEDIES: dict[str, str] = {
     "rank_unstarted": _UNSTARTED,
     "rank_missing": _VANISHED,
     "gpu_stuck": "Look for Xids in the kernel log and for processes in state D; usually only a reboot helps.",
-    "gpu_stale": "Its numbers are old: do not trust them. If it goes on, the driver is about to hang.",
+    "gpu_stale": "Its numbers are old: do not trust them. If it continues, the driver is about to hang.",
     "values_unreadable": "Run `nvidia-smi -q` there and read the kernel log for Xids; if it stays "
     "so, reboot.",
     "gpu_missing": "Compare `lspci` with `nvidia-smi -L` there, and read the kernel log; reseat or replace.",
@@ -52,7 +52,7 @@ REMEDIES: dict[str, str] = {
     "host threads or its share of the model differ.",
     "idle_held": "Ask whose process it is; a rank that waits for others is idle too.",
     "node_stale": "The node or the network to it is overloaded or gone; the old numbers stay, dimmed.",
-    "clock_off": "Start its time service (chrony, ntpd): events of this node stand in the wrong order.",
+    "clock_off": "Start its time service (chrony, ntpd): events of this node are in the wrong order.",
     "scheduler_state": "Read the reason; once it is mended: `scontrol update NodeName=NODE State=RESUME`, "
     "`kubectl uncordon NODE`.",
     "host_memory": "Find the largest process before the kernel's OOM killer does.",
@@ -62,8 +62,8 @@ REMEDIES: dict[str, str] = {
     "(`gpuwatch stacks SOURCE`, or D here); then end the job and start it again without the suspect's node.",
     "num.nan_loss": "Stop it and go back to the last good checkpoint; the same GPU twice speaks for "
     "hardware.",
-    "num.grad_nan": "Look at the loss scale and the batch of these steps; if it goes on, go back a "
-    "checkpoint.",
+    "num.grad_nan": "Look at the loss scale and the batch of these steps; if it continues, go back to an "
+    "earlier checkpoint.",
     "num.loss_spike": "Watch 100 steps; if it stays, go back before it and skip those batches.",
     "num.loss_rising": "Go back to the checkpoint before the rise; check the learning rate and the data "
     "there.",
@@ -73,7 +73,7 @@ REMEDIES: dict[str, str] = {
     "num.scale_min": "Stop it: every step overflows. Go back a checkpoint, use bf16 or a lower learning "
     "rate.",
     "num.steps_skipped": "The loss scale is too high or the run diverges: look at the gradient norm.",
-    "train.restarted": "Look above the step that came again, in all logs, for why the attempt before ended.",
+    "train.restarted": "Look above the repeated step, in all logs, for why the previous attempt ended.",
     "train.slow": "Look for a straggler (clocks, heat), for checkpoints and evaluations, and at the data "
     "loader.",
     "train.low_utilisation": "Profile a step: data loading and host code leave the GPUs waiting.",

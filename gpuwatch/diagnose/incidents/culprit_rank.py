@@ -164,7 +164,7 @@ def first_to_suffer(
         ]
         on_node = [each for each in errors if _node_of(each, where, job) == cause.node]
         ranks = _first_ranks(on_node)
-        because = f"the first rank on {cause.node} with an error of its own after it"
+        because = f"the first rank on {cause.node} with its own error after it"
     else:
         ranks = {
             each.rank for each in suffering if explains(cause.code, each.code) or each.code == cause.code

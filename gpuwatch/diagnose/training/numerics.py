@@ -145,7 +145,7 @@ def plateau(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
     )
     most = abs(last - first) + PLATEAU_ERRORS * math.hypot(before, after)
     if first and most / abs(first) * 100 < PLATEAU_PCT:
-        yield Sign("num.plateau", "info", f"the loss stands at {last:.4g} since step {recent[0].step}")
+        yield Sign("num.plateau", "info", f"the loss is constant at {last:.4g} since step {recent[0].step}")
 
 
 def rising(steps: Sequence[LoggedStep]) -> Iterator[Sign]:

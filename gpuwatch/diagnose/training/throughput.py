@@ -104,7 +104,7 @@ def went_back(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
     ]
     if backs:
         times = "once" if len(backs) == 1 else f"{len(backs)} times"
-        text = f"after step {backs[-1][0]:,} came step {backs[-1][1]:,} again: restarted {times}"
+        text = f"step {backs[-1][0]:,} was followed by step {backs[-1][1]:,}: restarted {times}"
         yield Sign("train.restarted", "warning", text)
 
 

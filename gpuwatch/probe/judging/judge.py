@@ -59,7 +59,7 @@ def judge(results: Results, baseline: Baseline | None = None) -> Verdict:
 
     broken = [each.sentence for each in gone]
     if results.phase in {"failed", "refused"} and not broken:
-        broken = [results.reason or "the probe could not go on"]
+        broken = [results.reason or "the probe could not continue"]
     nothing = nothing_measured(results)
     if nothing is not None and not broken:
         broken = [nothing]

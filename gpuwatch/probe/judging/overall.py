@@ -112,7 +112,7 @@ def nothing_measured(results: Results) -> str | None:
     if any(each.p50_s is not None or each.error is not None for each in results.collectives):
         return None
     if len(results.seats) == 1:
-        return "nothing was measured: one rank has nobody to talk to; take more nodes, or --ranks-per-node"
+        return "nothing was measured: one rank has no peer; use more nodes, or --ranks-per-node"
     spent = f"the budget of {results.request.budget_s:g} s was used up before the first number"
     return f"nothing was measured: {spent}; raise it with --time-limit"
 

@@ -62,7 +62,7 @@ def run(config, stdin, stdout):
     try:
         launcher.serve()
     except OSError:
-        lifeline.cut("nobody listens any more")
+        lifeline.cut("the connection is closed")
 
 
 class Launcher(object):
@@ -118,7 +118,7 @@ class Launcher(object):
         """Take the inventory, then execute orders.
 
         Raises:
-            OSError: nobody listens any more.
+            OSError: the connection is closed.
         """
         self._outlet.begin(str(self._config["nonce"]))
         self._beside(self._beat)
@@ -228,11 +228,11 @@ class Launcher(object):
                 state = worker.state()
                 stopped = stopped + 1 if state in ("T", "t") else 0
                 if stopped == _STOPPED_BEATS:
-                    worker.give_up("it was stopped (by SIGSTOP or a debugger) and did not go on")
+                    worker.give_up("it was stopped (by SIGSTOP or a debugger) and did not continue")
             try:
                 self._outlet.emit("alive", worker=state)
             except OSError:
-                self._lifeline.cut("nobody listens any more")
+                self._lifeline.cut("the connection is closed")
 
     def _beside(self, work):
         # type: (Callable[[], None]) -> None

@@ -159,7 +159,7 @@ class Conductor:
                 return
             if isinstance(item, tuple) and isinstance(item[1], Lost):
                 raise FailedError(f"{item[0]} was lost: {item[1].reason}")
-        raise ProbeRefusedError(f"nobody agreed to it within {ASK_S / 60:.0f} minutes")
+        raise ProbeRefusedError(f"it was not confirmed within {ASK_S / 60:.0f} minutes")
 
     def _measure(self, ranks: RankControl, pairs: Pairs) -> None:
         run = self._run

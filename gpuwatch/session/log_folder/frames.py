@@ -64,7 +64,7 @@ def node_frames(scan: Scan, job: str, ended_at: float) -> dict[str, list[AnyFram
             Logs(t=ended_at, seq=2, files=listed[:MAX_FILES], truncated=more, complete=True),
             *(structs.replace(each, id=number, job=job) for number, each in enumerate(found[name], 1)),
         ]
-        frames[name] = [frame for each in made for frame in harmless(each)]
+        frames[name] = [frame for each in made for frame in sanitized(each)]
     return frames
 
 
@@ -73,7 +73,7 @@ def _natural(name: str) -> list[tuple[int, str]]:
     return [(0, name.rstrip("0123456789")), *((int(number[:18]), "") for number in digits), (0, name)]
 
 
-def harmless(frame: AnyFrame) -> Iterator[AnyFrame]:
+def sanitized(frame: AnyFrame) -> Iterator[AnyFrame]:
     """Yield the frame as received from a node (bounded, without control characters); nothing if invalid."""
     try:
         yield decode(encode(frame))

@@ -15,7 +15,7 @@ from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.past_jobs.judgement import Judgement
 from gpuwatch.runs.scan.result import Scan
 from gpuwatch.session.log_folder.report import UNNAMED_NODE
-from gpuwatch.wire.codec import harmless_value
+from gpuwatch.wire.codec import sanitized_value
 
 
 def shown_judgement(judgement: Judgement, scan: Scan, job: str, share: float) -> Judgement:
@@ -30,7 +30,7 @@ def shown_judgement(judgement: Judgement, scan: Scan, job: str, share: float) ->
     so_far = "" if share >= 1.0 else f"so far ({share:.0%} read): "
     homes = {file.name: file.node or UNNAMED_NODE for file in scan.files}
     jobs = tuple(each._replace(tracks=()) for each in judgement.jobs)  # long, and no screen shows them
-    found = msgspec.convert(harmless_value(msgspec.to_builtins(replace(judgement, jobs=jobs))), Judgement)
+    found = msgspec.convert(sanitized_value(msgspec.to_builtins(replace(judgement, jobs=jobs))), Judgement)
     incidents = tuple(
         structs.replace(
             each,

@@ -130,7 +130,7 @@ def _sentence(problem: Problem, newest: Newest) -> str:
         case "stalled":
             return (
                 f"all {plural(len(problem.group.histories), 'rank')} of {group} are in {what}{since} and it "
-                "does not end: no rank is missing, so the kernel or the network stands"
+                "does not end: no rank is missing, so the kernel or the network is stuck"
             )
         case _:
             return _mismatch(problem)

@@ -15,7 +15,7 @@ Locate: TypeAlias = Callable[[str | None, int | None], int | None]
 """Host and pid -> global rank, or None."""
 NOBODY: Mapping[str, str] = {}
 REMOTE = "remote process error"
-LAUNCHES = "RAS counts launches, not ends: the flight recorder's dumps tell in which collective they stand"
+LAUNCHES = "RAS counts launches, not completions: flight recorder dumps show in which collective they wait"
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def judge_ras(
             sentence = "NCCL's RAS counts the collectives of no rank, so it settles nothing"
             return SourceVerdict("ras", wrong=False, sentence=sentence, evidence=tuple(evidence))
         sentence = "NCCL's RAS finds no rank behind: all ranks have launched the same collectives"
-        settle = ("a kernel or the network that stands looks like this too: " + LAUNCHES,)
+        settle = ("a stuck kernel or network looks the same: " + LAUNCHES,)
         return SourceVerdict("ras", wrong=False, sentence=sentence, evidence=tuple(evidence), settle=settle)
     charges.sort(key=lambda charge: (charge.weight, len(charge.peers), -(charge.communicator.size or 0)))
     first = charges[0]

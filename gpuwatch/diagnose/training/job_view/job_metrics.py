@@ -76,7 +76,7 @@ def _utilisation(made: JobFacts, writer: RankProgress, model: Model | None) -> N
     tflops, tokens = made.facts.get("tflops"), made.job_tokens_per_s
     if not made.gpus:
         seen = any(row.uuid is not None for row in made.rows)
-        made.why_no_mfu = "not all of its GPUs are seen" if seen else "no GPU of it is seen"
+        made.why_no_mfu = "not all of its GPUs are seen" if seen else "none of its GPUs is known"
     elif peak is None:
         made.why_no_mfu = "needs model: peak_tflops: for these GPUs"
     elif model is not None and tokens is not None:

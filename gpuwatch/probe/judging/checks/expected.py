@@ -53,7 +53,7 @@ PORTS: tuple[tuple[float, Expected], ...] = (
     (100, Expected("EDR InfiniBand", 12.5, 12.0, "NCCL's model")),
     (200, Expected("HDR InfiniBand", 25, 22.5, "Azure accepts 180 Gb/s")),
     (400, Expected("NDR InfiniBand", 50, 47.5, "Azure accepts 380 Gb/s on H100, 360 on H200")),
-    (800, Expected("XDR InfiniBand", 100, 96, "NCCL's model; nobody's measurement is known")),
+    (800, Expected("XDR InfiniBand", 100, 96, "NCCL's model; no measurement is published")),
 )
 """Gb/s of a port -> the link."""
 ETHERNET = "one TCP connection rarely carries more than 30 to 50 Gb/s; advisory"

@@ -45,7 +45,7 @@ class LineWriter(object):
         """Write all of it; blocks while nobody reads.
 
         Raises:
-            OSError: nobody listens any more.
+            OSError: the connection is closed.
         """
         with self._lock:
             view = memoryview(data)
@@ -63,7 +63,7 @@ class LineWriter(object):
             if select.select([], [self._descriptor], [], _LAST_WORD_S)[1]:
                 os.write(self._descriptor, line)
         except (OSError, ValueError):
-            pass  # nobody listens any more
+            pass  # the connection is closed
         finally:
             self._lock.release()
 

@@ -60,7 +60,7 @@ def _plan(run: ProbeRun) -> None:
     results.estimate = estimate(run.plan, seating.seats, request, choice.words)
     results.all_steps = run.plan.step_count
     if len(seating.seats) == 1:
-        run.note("one rank has no links: only what it does by itself is measured")
+        run.note("one rank has no links: only its GPU is measured")
     if run.plan.seconds > request.budget_s:
         run.note(
             f"everything would take about {run.plan.seconds:.0f} s; "

@@ -54,8 +54,8 @@ def reach(run: ProbeRun) -> Rendezvous:
     }
     if run.dead:
         run.note(
-            "some nodes cannot reach each other, so there is no group of all: "
-            "no collectives, only pairs that can talk are measured"
+            "some nodes cannot reach each other, so there is no group of all ranks: "
+            "no collectives, only pairs that can connect are measured"
         )
     return Rendezvous(store, places[store].address, places[store].port, pairs_only=bool(run.dead))
 

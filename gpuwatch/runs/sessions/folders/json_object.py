@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from gpuwatch.runs.sessions.model.summary import harmless
+from gpuwatch.runs.sessions.model.summary import sanitized
 
 MAX_JSON_BYTES = 64 << 20
 
@@ -24,5 +24,5 @@ def decoded_object(raw: bytes, name: str, problems: list[str]) -> dict[str, Any]
     if not isinstance(facts, dict):
         problems.append(f"{name}: not a JSON object")
         return {}
-    clean: dict[str, Any] = harmless(facts)
+    clean: dict[str, Any] = sanitized(facts)
     return clean

@@ -283,17 +283,17 @@ def _type_words(wanted: Any) -> str:  # noqa: ANN401 - a type
     return names.get(wanted) or ("a list" if origin is list else "an object")
 
 
-def harmless(value: Any, depth: int = 0) -> Any:  # noqa: ANN401 - decoded JSON
+def sanitized(value: Any, depth: int = 0) -> Any:  # noqa: ANN401 - decoded JSON
     """Decoded JSON with limited size and without control characters."""
     if isinstance(value, str):
         return plain(value[:MAX_TEXT])
     if depth >= MAX_DEPTH:
         return None
     if isinstance(value, list):
-        return [harmless(item, depth + 1) for item in value[:MAX_ENTRIES]]
+        return [sanitized(item, depth + 1) for item in value[:MAX_ENTRIES]]
     if isinstance(value, dict):
         return {
-            plain(str(name)[:MAX_TEXT]): harmless(item, depth + 1)
+            plain(str(name)[:MAX_TEXT]): sanitized(item, depth + 1)
             for name, item in list(value.items())[:MAX_ENTRIES]
         }
     if isinstance(value, (int, float)) and not abs(value) < MAX_NUMBER:

@@ -17,7 +17,7 @@ from gpuwatch.runs.files.files import reason
 from gpuwatch.runs.files.opening import open_buffered
 from gpuwatch.runs.sessions.folders.session_folder import complete_losses, complete_rates
 from gpuwatch.runs.sessions.model.session import TrainingSession
-from gpuwatch.runs.sessions.model.summary import SessionSummary, SessionSystem, harmless
+from gpuwatch.runs.sessions.model.summary import SessionSummary, SessionSystem, sanitized
 from gpuwatch.runs.sessions.sources.metric_names import add_metric
 from gpuwatch.runs.sessions.sources.protobuf import Field, fields, first, inner
 
@@ -103,7 +103,7 @@ def items(message: bytes, number: int) -> list[tuple[tuple[str, ...], Any]]:
                 path.append(plain(field.text))
             elif field.number == ITEM_VALUE:
                 try:
-                    value = harmless(json.loads(field.text))
+                    value = sanitized(json.loads(field.text))
                 except (ValueError, RecursionError):
                     value = None
         found.append((tuple(path), value))
