@@ -25,7 +25,7 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from pkgutil import walk_packages
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import gpuwatch
 
@@ -97,7 +97,7 @@ def _server() -> socket.socket:
         subprocess.Popen(
             [sys.executable, "-m", "tests.cli.fork_server", str(theirs.fileno())],
             cwd=ROOT,
-            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
+            env={**{name: os.environ[name] for name in ("PATH", "XDG_CACHE_HOME")}, "PYTHONPATH": str(ROOT)},
             pass_fds=[theirs.fileno()],
             start_new_session=True,
         )
@@ -139,13 +139,14 @@ def serve(requests: socket.socket) -> None:
 def prepare() -> None:
     """Import all commands, and load what every one of them loads."""
     from gpuwatch.link.start.bundle import bundle  # noqa: PLC0415 - loaded by this test alone
+    from gpuwatch.rules.compiling.keep import compiled_or_kept  # noqa: PLC0415 - loaded by this test alone
     from gpuwatch.rules.load import load_packs  # noqa: PLC0415 - loaded by this test alone
 
     for module in walk_packages(gpuwatch.__path__, "gpuwatch."):
         if not module.name.endswith("__main__"):
             with suppress(ImportError):  # of an optional package
                 importlib.import_module(module.name)
-    load_packs()
+    compiled_or_kept(load_packs().all)
     bundle({})
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     gc.collect()
@@ -163,9 +164,10 @@ def become(call: Call, streams: list[int]) -> None:
     os.environ.clear()
     os.environ.update(call.environment)
     time.tzset()
-    encoding = call.environment.get("PYTHONIOENCODING")
-    sys.stdin = open(0, encoding=encoding, closefd=False)  # noqa: SIM115 - like the interpreter's
-    sys.stdout = open(1, "w", encoding=encoding, closefd=False)  # noqa: SIM115 - the process keeps it open
+    encoding, _, errors = call.environment.get("PYTHONIOENCODING", "").partition(":")
+    kind: dict[str, Any] = {"encoding": encoding or None, "errors": errors or None, "closefd": False}
+    sys.stdin = open(0, **kind)  # noqa: SIM115 - like the interpreter's
+    sys.stdout = open(1, "w", **kind)  # noqa: SIM115 - like the interpreter's
     sys.stderr = open(2, "w", errors="backslashreplace", buffering=1, closefd=False)  # noqa: SIM115 - the process keeps it open
     sys.argv = ["gpuwatch", *call.arguments]
 

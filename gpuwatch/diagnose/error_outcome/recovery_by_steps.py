@@ -203,7 +203,11 @@ def _follows(alert: Alert, end: Alert) -> bool:
     later_s = end.first - alert.last if known and end.timed else None
     if (proof.file, proof.node) == (other.file, other.node) and None not in (proof.offset, other.offset):
         below = (other.offset or 0) - max(proof.offset or 0, alert.last_offset or 0)
-        return below > 0 if not ends_process(alert) else below > BUFFER_BYTES or (later_s or 0.0) > LEAVING_S
+        if not ends_process(alert):
+            return below > 0
+        # A time that only bounds the alert's says nothing about an end above it in the same file
+        is_later = later_s is not None and later_s > LEAVING_S and (alert.timed or below > 0)
+        return below > BUFFER_BYTES or is_later
     return later_s is not None and later_s > (LEAVING_S if ends_process(alert) else CLOCK_S)
 
 

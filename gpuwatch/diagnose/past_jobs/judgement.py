@@ -18,6 +18,7 @@ from gpuwatch.diagnose.error_outcome.recovery_by_steps import FINISHED
 from gpuwatch.diagnose.incidents.builder import incidents
 from gpuwatch.diagnose.job_end.closing import saved_at_end
 from gpuwatch.diagnose.job_end.completed_run import with_completed_run, without_teardown
+from gpuwatch.diagnose.job_end.failed_closing import failed_closing_alerts
 from gpuwatch.diagnose.job_end.job_end import JobEnd, job_end
 from gpuwatch.diagnose.job_end.jobs_apart import NamedEnd, ends_by_job
 from gpuwatch.diagnose.job_end.log_tracks import closings_of, is_growing, is_settled, last_lines_of, tracks_of
@@ -90,6 +91,8 @@ def judge(scan: Scan, packs: RulePacks, time: float) -> Judgement:
     alerts += of_progress(alerts, scan.files, end)
     alerts += stop_alerts(end, judged_tracks, alerts, closings)
     alerts += unfinished_alerts(scan.unfinished, end, alerts, scan.files)
+    if not jobs:
+        alerts += failed_closing_alerts(scan.files, end, alerts)
     writers = [logged_writer(file, series).writer for file in scan.files for series in file.series]
     alerts = with_reporting_ranks(alerts, writers, RankIndex(scan.places).sizes)
     judgement = sorted(

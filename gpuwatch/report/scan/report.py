@@ -80,7 +80,7 @@ class ScanReport:
             return proof.node or "?"
         line = None if proof.offset is None else self.lines.get((proof.file, proof.offset))
         if line is None:
-            return f"{proof.file} +{proof.offset}"
+            return f"{proof.file} +{proof.offset}" if proof.offset is not None else f"end of {proof.file}"
         parts = (file for file in self.scan.files if file.name == proof.file and is_section(file.packing))
         return f"{next((plain(str(file.path)) for file in parts), proof.file)}:{line}"
 

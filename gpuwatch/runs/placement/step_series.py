@@ -11,6 +11,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from gpuwatch.agent.logs.lines.normalise import messages
+from gpuwatch.agent.logs.lines.programs import is_system
 from gpuwatch.agent.logs.matching.record_rank import read_message
 from gpuwatch.agent.logs.progress.dialect import CompiledDialect, ProgressReading
 from gpuwatch.agent.logs.scanning.progress_reader import ProgressReader
@@ -225,9 +226,16 @@ def joined(parts: Iterable[Mapping[tuple[Any, ...], StepSeries]]) -> list[StepSe
 
 
 def last_lines(data: bytes, count: int) -> list[str]:
-    """The last `count` non-blank lines, without launcher prefixes."""
+    """The last `count` non-blank lines, without launcher prefixes.
+
+    A line of a system program begins with its name: `sshd: Failed password for root`.
+    """
     lines = [line for line in re.split(rb"[\r\n]+", data) if line.strip()]
-    return [messages(line)[0][-1][0].strip() for line in lines[-count:]]
+    last = [messages(line)[0][-1] for line in lines[-count:]]
+    return [
+        f"{speaker.program}: {text.strip()}" if is_system(speaker.program or "") else text.strip()
+        for text, speaker in last
+    ]
 
 
 def _is_number(value: object) -> bool:
