@@ -90,16 +90,17 @@ def forked(call: Call, streams: Sequence[int]) -> ForkedCommand:
 
 @cache
 def _server() -> socket.socket:
-    """The server of this process; it ends with it."""
+    """The server of this process; it ends when this process closes the socket by its end."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MAX_REQUEST)
     with theirs:
-        subprocess.Popen(
+        subprocess.run(
             [sys.executable, "-m", "tests.cli.fork_server", str(theirs.fileno())],
             cwd=ROOT,
             env={**{name: os.environ[name] for name in ("PATH", "XDG_CACHE_HOME")}, "PYTHONPATH": str(ROOT)},
             pass_fds=[theirs.fileno()],
             start_new_session=True,
+            check=True,
         )
     return ours
 
@@ -185,4 +186,6 @@ def _report(pid: int, status: socket.socket) -> NoReturn:
 
 
 if __name__ == "__main__":
+    if os.fork():  # no child of the asking process: tests count those
+        os._exit(0)
     serve(socket.socket(fileno=int(sys.argv[1])))

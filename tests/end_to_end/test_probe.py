@@ -158,6 +158,7 @@ def test_two_nodes_over_ssh(tmp_path: Path) -> None:
         await_none(processes)
 
 
+@pytest.mark.long
 def test_cancelled_midway_nothing_is_left(tmp_path: Path) -> None:
     with two_nodes(tmp_path) as (plan, options, sshd):
         conductor = open_probe(plan, options, None, replace(SMALL, ranks_per_node=2, sizes=(MIB, 4 * MIB)))
@@ -207,6 +208,7 @@ def test_a_rank_that_hangs_is_named(tmp_path: Path) -> None:
         await_none(processes)
 
 
+@pytest.mark.long
 def test_a_lost_node_ends_the_probe_on_the_others(tmp_path: Path) -> None:
     with two_nodes(tmp_path) as (plan, options, sshd):
         conductor = open_probe(plan, options, None, replace(SMALL, ranks_per_node=2, sizes=(64 * MIB,)))

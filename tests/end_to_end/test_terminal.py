@@ -137,9 +137,8 @@ def test_plain_terminals_are_known_by_themselves(wide: Terminal, settings: str, 
     assert ended(wide) == 0
 
 
-@pytest.mark.parametrize(
-    "size", [(80, 24), pytest.param((140, 45), marks=pytest.mark.long)], ids=["80x24", "140x45"]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("size", [(80, 24), (140, 45)], ids=["80x24", "140x45"])
 def test_from_the_incident_to_the_line_to_all_ranks_and_back(size: tuple[int, int]) -> None:
     with Terminal(*size) as terminal:
         start(terminal, quoted(sys.executable, "-m", "tests.end_to_end.demo_at", "95"))

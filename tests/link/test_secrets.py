@@ -23,7 +23,7 @@ PRINTED = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("command", "options"),

@@ -40,6 +40,7 @@ def named(verdict: Verdict) -> list[tuple[str, str]]:
     return [(each.kind, each.name) for each in verdict.culprits]
 
 
+@pytest.mark.long
 def test_a_healthy_network() -> None:
     verdict = verdict_of(lambda _: None, collectives=True)
 

@@ -49,6 +49,8 @@ NONE_OF_IT = re.compile(
     r"|\b(?:if|when|on|for|handle|handles|handling|catch|count|counts?|rate|num|total|max)[ _=:]{1,3}$"
 )
 """Words before one of those that deny or count it."""
+KERNEL_RECORD = re.compile("kernel: ")
+"""The head of a line of the kernel; what it reports of the job has rules."""
 TABLE_ROW = re.compile(
     r"\W{0,2}[|+]|.{0,80}\S {2,}[:|]|.{0,80} {3,}\S|\w[\w ]{0,60}: (?:0|[Nn]o|[Nn]one|N/A)$"
 )
@@ -70,12 +72,14 @@ def failed_closing_alerts(files: Iterable[LogScan], end: JobEnd, alerts: Iterabl
         end: How the job ended.
         alerts: What its lines state.
     """
+    alerts = [alert for alert in alerts if alert.severity != "info"]
     if end.state != "unknown" or end.signal is not None or any(map(is_failure, alerts)):
         return []
+    known = {proof.file for alert in alerts for proof in alert.proof}
     return [
         alert
         for file in files
-        if not file.kernel and not any(map(INTENDED.search, file.last_lines[-1:]))
+        if not file.kernel and file.name not in known and not any(map(INTENDED.search, file.last_lines[-1:]))
         for alert in _of(file)
     ]
 
@@ -85,6 +89,7 @@ def states_failure(line: str) -> bool:
     if (
         len(line) > MAX_LINE_CHARS
         or head_program(line)
+        or KERNEL_RECORD.match(line)
         or TABLE_ROW.match(line)
         or own_level(line) in QUIET_LEVELS
         or QUIET_HEAD.match(line)

@@ -134,6 +134,8 @@ def _runs_beside(
     """Folder with logs of ranks -> the only run of torchrun in the same project that ended when they did."""
     found = {}
     for folder in ranked:
+        if project_of(folder) == folder:  # a home folder holds logs of many jobs
+            continue
         last = _last_of(folders[folder])
         ends = _run_ends(project_of(folder), runs, sorted_runs)
         near = [run for end, run in ends if abs(end - last) <= LAUNCHER_S]

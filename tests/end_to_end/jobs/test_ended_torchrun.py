@@ -96,6 +96,7 @@ def _standing(session: Session) -> Sequence[Incident]:
     return standing(session.book, session.fleet, monotonic(), time()).incidents
 
 
+@pytest.mark.long
 def test_its_agents_logs_are_of_one_job(session: Session) -> None:
     (job,) = session.book.ended_jobs
     assert (job.name, job.nodes, job.ranks) == ("d5", ("a", "b"), (0, 1, 2, 3))

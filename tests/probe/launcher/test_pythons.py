@@ -59,7 +59,7 @@ def lives(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[d
     yield from all_at_work(lambda version: live_a_little(version, FakeNvml(library, folder / version), torch))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_launcher_runs_on(version: str, lives: dict[str, Future[None]]) -> None:
     assert lives[version].result() is None

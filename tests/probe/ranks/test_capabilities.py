@@ -67,6 +67,7 @@ def test_what_a_backend_cannot_do_is_lacking_and_nothing_else(sentences: Sentenc
         assert not cluster.all_of(Note, 0)
 
 
+@pytest.mark.long
 def test_a_world_of_one_measures_what_makes_sense() -> None:
     """A single GPU, or one CPU rank: nobody to send to."""
     with Cluster((1,)) as cluster:

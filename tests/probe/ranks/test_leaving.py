@@ -51,6 +51,7 @@ def test_no_process_outlives_the_worker_and_no_file_is_made(
     assert not list(tmp_path.rglob("*"))
 
 
+@pytest.mark.long
 def test_megabytes_of_errors_are_cut_to_a_sentence() -> None:
     """An exception may carry a whole dump, and a library may write without ever ending a line."""
     loud = (
