@@ -237,6 +237,7 @@ def test_a_job_started_later_ends_the_incident(alone: Path, tmp_path: Path) -> N
     assert stands.incidents == ()
 
 
+@pytest.mark.long
 def test_a_log_that_is_still_written_is_of_no_ended_job_at_first(alone: Path, tmp_path: Path) -> None:
     run_job(alone / "running", 120, 1000)
     with (
