@@ -164,7 +164,6 @@ class AlertBook:
         self._dirty |= self._reported.update(fleet, now, wall)
         self._dirty |= fleet.checkpoints.version != self._checkpoints_version
         self._checkpoints_version = fleet.checkpoints.version
-        self._dirty |= any(each.read_pct is not None for each in self.checkpoints.values())
         self._dirty |= self._rounds.go(fleet, now, wall)
         for watch in self._watches:
             self._dirty |= watch.go(fleet, now, wall)

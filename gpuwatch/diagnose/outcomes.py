@@ -91,8 +91,8 @@ class Outcomes:
     def closed(self, incidents: Sequence[Incident], wall: float) -> list[Incident]:
         """Return the incidents; those that a later attempt of their job ended are closed."""
         self._closings = self._closed(incidents, wall)
-        told = self._restarts.told(incidents, self._running, wall)
-        return [with_closing(each, self._closings.get(each.id)) for each in told]
+        counted = self._restarts.with_counts(incidents, self._running, wall)
+        return [with_closing(each, self._closings.get(each.id)) for each in counted]
 
     def _not_decided(self, wall: float) -> frozenset[str]:
         return undecided(self._settled, self._reported.places.ranks, self._tracks, self.lines.read, wall)

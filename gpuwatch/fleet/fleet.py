@@ -203,7 +203,9 @@ class Fleet:
                 node.logs_listed_at = what.t
                 node.log_misses = what.misses
                 node.shared_folders, node.search_cut = what.shared, what.search_cut
+                before = node.logs
                 self._name_files(node)
+                self.checkpoints.take_files(node.name, before, node.logs)
                 self.logs_version += 1
             case Progress():
                 self._limits.take_progress(node.name, what, at)

@@ -32,7 +32,7 @@ class RestartCounts:
         while len(self._counts) > MAX_JOBS:
             del self._counts[next(iter(self._counts))]
 
-    def told(
+    def with_counts(
         self, incidents: Sequence[Incident], running: Mapping[str, Attempt], wall: float
     ) -> list[Incident]:
         """Return the incidents, those of restarted jobs with a sentence about the restarts."""

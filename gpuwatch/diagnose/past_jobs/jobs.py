@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from msgspec import structs
@@ -178,17 +178,23 @@ def _started_later(node: Node, files: Sequence[LogFile], last: float) -> bool:
     A job in another folder does not show that its user knows of the end.
     """
     owners = {file.owner for file in files}
+    logs = {file.path: project_of(home(file.path)) for file in files}
     return any(
         process.rank is not None
         and process.user in owners
-        and (not process.logs or any(_share_project(new, old.path) for new in process.logs for old in files))
         and process.start is not None
         and process.start - node.offset_s > last
+        and (not process.logs or any(_share_project(path, logs) for path in process.logs))
         for process in node.processes
     )
 
 
-def _share_project(one: str, other: str) -> bool:
-    """True if one of two log files lies below the project folder of the other."""
-    places = [project_of(home(path)) for path in (one, other)]
-    return f"{one}/".startswith(f"{places[1]}/") or f"{other}/".startswith(f"{places[0]}/")
+def _share_project(path: str, logs: Mapping[str, str]) -> bool:
+    """True if a log lies below the project folder of one of `logs`, or one of them below that of the log.
+
+    `logs`: log file -> its project folder.
+    """
+    project = f"{project_of(home(path))}/"
+    return any(
+        f"{path}/".startswith(f"{place}/") or f"{log}/".startswith(project) for log, place in logs.items()
+    )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from gpuwatch.agent.logs.checkpoints.checkpoint_lines import checkpoint_of
 from gpuwatch.rules.model.checkpoint_lines import BEGUN, SAVED
-from gpuwatch.wire import Finding
+from gpuwatch.wire import Finding, LogFile
 
 MAX_CHECKPOINTS = 10_000
 
@@ -37,7 +39,10 @@ class SavedCheckpoint(msgspec.Struct, frozen=True):
 
 
 class FleetCheckpoints:
-    """The newest line of each kind by node, log and rank. `version` increases with each line."""
+    """The newest line of each kind by node, log and rank.
+
+    `version` increases with each line, and when more of a log with such a line has been read.
+    """
 
     def __init__(self) -> None:
         self.newest: dict[tuple[str, str, int | None, bool], SavedCheckpoint] = {}
@@ -69,6 +74,16 @@ class FleetCheckpoints:
         while len(self.newest) > MAX_CHECKPOINTS:
             del self.newest[next(iter(self.newest))]
         self.version += 1
+
+    def take_files(self, node: str, before: Iterable[LogFile], files: Iterable[LogFile]) -> None:
+        """Compare how much of a node's logs had been read `before` with how much has been read now."""
+        unread, now = (
+            {each.path: each.backlog_pct for each in some if each.backlog_pct is not None}
+            for some in (before, files)
+        )
+        if unread != now:
+            logs = {file for where, file, _, _ in self.newest if where == node}
+            self.version += any(unread.get(path) != now.get(path) for path in logs)
 
 
 def names_checkpoint(finding: Finding) -> bool:
