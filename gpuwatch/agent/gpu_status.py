@@ -54,6 +54,7 @@ class GpuWatch(object):
                 sample["stuck_in"], sample["stuck_s"] = running[0], round(running[1], 1)
         if "state" in sample:
             self._node.holders.fall_silent(uuid)
+        self._node.holders.expect(gpu.index, uuid, sample.get("state", "unanswered") == "unanswered")
         missing = gpu.asker.missing
         if self._missing.get(uuid, {}) != missing:
             self._missing[uuid] = missing

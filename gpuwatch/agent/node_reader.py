@@ -69,8 +69,8 @@ class NodeReader(Reader):
             self.addresses = own_addresses(self._settings.proc)
             self.processes_notice = notices.processes_hidden(self._settings.proc)
         if tick > 1 and now >= self._processes_due:
-            self._processes_due = now + self._settings.medium_s
-            rows, truncated = self._processes.read(self.holders.by_pid())
+            partial, known = self.holders.partial, self._processes  # before the holders are read
+            rows, truncated = known.read(self.holders.by_pid())
             self._ended.watch(rows)
-            known = self._processes
-            self.found.append(("ranks", (rows, truncated, known.partial, known.launchers)))
+            self._processes_due = now + (0.0 if partial else self._settings.medium_s)
+            self.found.append(("ranks", (rows, truncated, known.partial or partial, known.launchers)))

@@ -190,11 +190,19 @@ def test_each_log_option_that_leads_to_no_file_is_named_with_the_reason(
     assert "folder" in misses["runs"]
 
 
-def test_a_training_on_one_gpu_of_four_is_remarked(driver: FakeNvml) -> None:
+@pytest.mark.parametrize("latency_us", [0, 30_000], ids=["quick", "slow"])
+def test_a_training_on_one_gpu_of_four_is_remarked(driver: FakeNvml, latency_us: int) -> None:
+    """A driver that answers slowly lists its processes after the first reading of the node's processes."""
     program = [sys.executable, "-c", "import time; time.sleep(120)"]
     with subprocess.Popen(program, env={"CUDA_VISIBLE_DEVICES": "0", "PATH": "/usr/bin"}) as child:
         idle = [f"set {gpu} utilization 0" for gpu in (1, 2, 3)]
-        driver.set("gpus 4", "set 0 utilization 95", *idle, f"process 0 {child.pid} 40000000000 compute -1")
+        driver.set(
+            f"latency_us {latency_us}",
+            "gpus 4",
+            "set 0 utilization 95",
+            *idle,
+            f"process 0 {child.pid} 40000000000 compute -1",
+        )
         try:
             done = gpuwatch("once", "--local", "--json", *WAIT)
         finally:

@@ -16,6 +16,20 @@ class Holders(object):
         self._reported = {}  # type: dict[str, tuple[int, dict[int, dict[str, Any] | None]]]
         """UUID -> index, pid -> hold; None: it held the GPU at its last answer. Replaced as a whole."""
         self._starts = {}  # type: dict[int, int | None]
+        self._awaited = frozenset()  # type: frozenset[int]
+
+    @property
+    def partial(self):
+        # type: () -> str | None
+        """Why holders may be missing: the GPUs that have not listed their processes yet."""
+        gpus = ", ".join(map(str, sorted(self._awaited)))
+        return "GPU {} has not listed its processes yet".format(gpus) if gpus else None
+
+    def expect(self, index, uuid, may_answer):
+        # type: (int, str, bool) -> None
+        """Wait for the first process list of a GPU; `may_answer` is False for one that is stuck or lost."""
+        wait = may_answer and uuid not in self._reported
+        self._awaited = self._awaited.union((index,)) if wait else self._awaited.difference((index,))
 
     def report(self, index, uuid, holds):
         # type: (int, str, dict[int, dict[str, Any]]) -> None

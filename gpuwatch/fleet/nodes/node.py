@@ -58,6 +58,7 @@ class Gpu:
     """When the driver call that has not returned was entered."""
     fast: GpuFast | None = None
     fast_at: float | None = None
+    first_fast_at: float | None = None
     medium: GpuMedium | None = None
     medium_at: float | None = None
     slow: GpuSlow | None = None

@@ -80,6 +80,8 @@ def _take_gpu(gpu: Gpu, reading: GpuSample, interval_s: float, sent: float, at: 
         gpu.missing = reading.missing
     if reading.fast is not None:
         gpu.fast, gpu.fast_at = reading.fast, at - max(0.0, sent - reading.fast.t)
+        if gpu.first_fast_at is None:
+            gpu.first_fast_at = gpu.fast_at
         gpu.history.add(gpu.fast_at, reading.fast, interval_s)
     if reading.medium is not None:
         gpu.medium, gpu.medium_at = reading.medium, at - max(0.0, sent - reading.medium.t)

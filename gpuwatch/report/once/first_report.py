@@ -14,7 +14,7 @@ from typing import TypeAlias
 from gpuwatch.diagnose.missing_ranks.unreaped import may_be_reaped
 from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.link.agent.backoff import RetryPace
-from gpuwatch.report.once.pending import pending_of, waited_for
+from gpuwatch.report.once.pending import lists_processes, pending_of, waited_for
 from gpuwatch.session import Session
 
 POLL_S = 0.05
@@ -55,7 +55,7 @@ class FirstReport:
         if node.state(now) == "stale":
             return False  # it reports again or is lost soon: its logs may not be searched yet
         parts = [self._twice(node, "", node.host_at), listed(node), not _waits(node, now)]
-        parts += [not node.events_held, not may_be_reaped(node)]
+        parts += [not node.events_held, not may_be_reaped(node), _lists_holders(node)]
         parts += [
             not waited_for(gpu) and self._twice(node, uuid, gpu.fast_at) and gpu.medium is not None
             for uuid, gpu in node.gpus.items()
@@ -74,6 +74,12 @@ class FirstReport:
 
     def _twice(self, node: Node, part: str, at: float | None) -> bool:
         return at is not None and at > self._first.setdefault((node.name, part), at)
+
+
+def _lists_holders(node: Node) -> bool:
+    """True if the process list is not older than the first values of any GPU."""
+    firsts = [gpu.first_fast_at for gpu in node.gpus.values() if gpu.first_fast_at is not None]
+    return not lists_processes(node) or (node.processes_at or 0.0) >= max(firsts, default=0.0)
 
 
 def _waits(node: Node, now: float) -> bool:

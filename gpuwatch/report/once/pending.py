@@ -98,6 +98,8 @@ def _agent(node: Node) -> Iterator[Pending]:
     notices = {notice.code for notice in node.hello.notices} if node.hello else set()
     if node.processes_at is None:
         yield Pending(node.name, "processes", "no process list yet")
+    elif node.processes_partial and not any(gpu.state == "stuck" for gpu in node.gpus.values()):
+        yield Pending(node.name, "processes", f"process list incomplete: {node.processes_partial}")
     if node.hello is None or (node.hello.kernel_log is None and "kernel_log_unreadable" not in notices):
         yield Pending(node.name, "kernel_log", "kernel log not read yet")
     if "log_reader_failed" in notices:
