@@ -2,6 +2,7 @@
 #include "fake.h"
 
 #include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
@@ -10,7 +11,7 @@
 enum { XID_EVENT = 0x8, ECC_EVENTS = 0x3 };
 
 struct event { struct device *device; uint64_t type, data; unsigned gpu_instance, compute_instance; };
-struct event_set { int registered[MAX_GPUS], watch; long delivered; };
+struct event_set { int registered[MAX_GPUS], watch; long delivered; pthread_mutex_t lock; };
 
 static int watch_control(void)
 {
@@ -45,6 +46,7 @@ int nvmlEventSetCreate(struct event_set **set)
     *set = calloc(1, sizeof **set);
     (*set)->delivered = newest_serial(settings());          /* only what happens after registration is told */
     (*set)->watch = watch_control();
+    pthread_mutex_init(&(*set)->lock, NULL);
     return OK;
 }
 
@@ -67,13 +69,14 @@ int nvmlDeviceRegisterEvents(struct device *d, uint64_t types, struct event_set 
     ENTER(d);
     if (types & ~(uint64_t)(XID_EVENT | ECC_EVENTS))
         return NOT_SUPPORTED;
+    pthread_mutex_lock(&set->lock);                         /* as on an H200 with driver 580: a pending wait holds it */
     set->registered[d->gpu] = 1;
+    pthread_mutex_unlock(&set->lock);
     return OK;
 }
 
-int nvmlEventSetWait_v2(struct event_set *set, struct event *event, unsigned timeout_ms)
+static int wait_for_event(struct event_set *set, struct event *event, unsigned timeout_ms)
 {
-    ENTER(NULL);
     uint64_t until = now_us() + timeout_ms * 1000ull;
     for (;;) {
         const struct control *c = settings();
@@ -93,6 +96,15 @@ int nvmlEventSetWait_v2(struct event_set *set, struct event *event, unsigned tim
         else
             sleep_until_change(set, (int)((until - now) / 1000u) + 1);
     }
+}
+
+int nvmlEventSetWait_v2(struct event_set *set, struct event *event, unsigned timeout_ms)
+{
+    ENTER(NULL);
+    pthread_mutex_lock(&set->lock);
+    int result = wait_for_event(set, event, timeout_ms);
+    pthread_mutex_unlock(&set->lock);
+    return result;
 }
 
 #ifndef OLD_DRIVER

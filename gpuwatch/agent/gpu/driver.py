@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..base.settings import Settings  # noqa: F401 - used in type comments
     from ..base.ticker import Ticker  # noqa: F401 - used in type comments
 
-_WAIT_S = 5.0
+_POLL_S = 1.0
 _PAUSE_S = 5.0
 _LIBRARY = "libnvidia-ml.so"
 
@@ -212,7 +212,11 @@ class Driver(object):
 
     def _follow_events(self, until):
         # type: (float) -> None
-        """Wait for events; without driver events the kernel log remains."""
+        """Poll for events; without driver events the kernel log remains.
+
+        A wait of 0 ms, because NVML holds the lock of the event set while it waits: a GPU that registers
+        meanwhile spins until the wait ends (measured on an H200, driver 580).
+        """
         while True:
             left = until - time.monotonic()
             if left <= 0:
@@ -220,17 +224,15 @@ class Driver(object):
             if self.event_set is None:
                 time.sleep(left)
                 continue
-            wait_ms = int(1000 * min(left, _WAIT_S)) + 1
-            code, data = self.nvml.call(self.slot, "nvmlEventSetWait_v2", self.event_set, wait_ms)
+            code, data = self.nvml.call(self.slot, "nvmlEventSetWait_v2", self.event_set, 0)
             if code == nvml_codes.OK:
                 self._take(data)
-            elif code in nvml_codes.NEVER:
+                continue
+            if code in nvml_codes.NEVER:
                 self.event_set = None
-            elif code == nvml_codes.UNKNOWN:
-                time.sleep(min(left, _PAUSE_S))
+            time.sleep(min(left, _POLL_S if code == nvml_codes.TIMEOUT else _PAUSE_S))
+            if code == nvml_codes.UNKNOWN:
                 self._new_event_set()
-            elif code != nvml_codes.TIMEOUT:
-                time.sleep(min(left, _PAUSE_S))
 
     def _take(self, data):
         # type: (Any) -> None
