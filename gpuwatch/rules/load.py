@@ -21,7 +21,19 @@ from gpuwatch.rules.model.xid_codes import with_codes
 from gpuwatch.whole_file import read_own
 
 BUILT_IN = Path(__file__).parent / "packs"
-LISTS = ("match", "literals", "unless", "do", "examples", "links", "not", "needs", "programs")
+LISTS = (
+    "match",
+    "literals",
+    "unless",
+    "do",
+    "examples",
+    "links",
+    "not",
+    "needs",
+    "programs",
+    "kinds",
+    "explains",
+)
 """Keys of a rule that may be one text or a list of texts."""
 MAX_PACK_BYTES = 16 << 20
 

@@ -159,9 +159,7 @@ class Occurrence:
         self.reported = [alert]
         self._marks = marks
         self._attempt = attempt
-        lasts = (
-            LOST_SAME_S if alert.code in GPU_GONE else CHAIN_S if alert.code in GENERIC_EXCEPTIONS else SAME_S
-        )
+        lasts = LOST_SAME_S if alert in GPU_GONE else CHAIN_S if alert in GENERIC_EXCEPTIONS else SAME_S
         self._until = alert.first + lasts
 
     def takes(self, alert: Alert, marks: Marks, attempt: int) -> bool:
@@ -181,20 +179,21 @@ class Occurrence:
             return reported[0]
         reported = [alert for alert in self.reported if not alert.doubt] or self.reported
         lead = max(reported, key=_states)  # the earliest of equals
-        if lead.code in GENERIC_EXCEPTIONS:
+        if lead in GENERIC_EXCEPTIONS:
             lead = _chained(reported)
         timed = [alert for alert in reported if alert.timed] or reported
         earliest = min(timed, key=lambda alert: alert.first)
         fields = dict(lead.fields)
-        if lead.code not in GENERIC_EXCEPTIONS:  # the words of two exceptions do not mix
+        if lead not in GENERIC_EXCEPTIONS:  # the words of two exceptions do not mix
             for alert in reported:
                 fields = {**alert.fields, **fields}
         line = lead.proof[0].kind == "line"
+        text = what(lead.code, lead.title, fields, lead.stated)
         return structs.replace(
             lead,
             id=self.reported[0].id,
             severity=min((alert.severity for alert in reported), key=ORDER.index),
-            text=what(lead.code, lead.title, fields) if line and fields != lead.fields else lead.text,
+            text=text if line and fields != lead.fields else lead.text,
             proof=_proofs([lead, *self.reported]),
             node=_first_of(lead.node, (alert.node for alert in reported)),
             gpu=_first_of(lead.gpu, (alert.gpu for alert in reported)),
@@ -217,7 +216,7 @@ class Occurrence:
 
 def thing(alert: Alert) -> Key:
     """The bucket key: equal for all alerts that can report the same event."""
-    if alert.code in GPU_GONE and alert.node is not None:
+    if alert in GPU_GONE and alert.node is not None:
         return "fallen", alert.node
     if alert.proof[0].kind == "value":
         return "value", alert.id
@@ -227,7 +226,7 @@ def thing(alert: Alert) -> Key:
     xid, pid = alert.fields.get("xid"), alert.fields.get("pid")
     if xid is not None:
         return "xid", alert.node, xid
-    if alert.code in EXITS and pid is not None:
+    if alert in EXITS and pid is not None:
         return "end", alert.code, pid
     if kernel:
         return "kernel", alert.code, alert.node
@@ -240,25 +239,25 @@ def _marks(alert: Alert) -> Marks:
     """The values that separate two events of one bucket, as far as the line has them."""
     fields = alert.fields
     marks: Marks = {"gpu": alert.gpu, "node": alert.node, "recovered": alert.recovered}
-    if alert.code in EXITS and "pid" in fields:
+    if alert in EXITS and "pid" in fields:
         marks = {
             "node": alert.node,
             "rank": alert.rank,
             "exitcode": fields.get("exitcode"),
             "recovered": alert.recovered,
         }
-    elif alert.kernel or alert.rank is None or alert.code in GPU_GONE:
+    elif alert.kernel or alert.rank is None or alert in GPU_GONE:
         bus = fields.get("pci") or fields.get("bus_id")
         if not alert.code.startswith("pcie."):  # the port above a device reports it too
             marks["bus"] = None if bus is None else bus_key(str(bus))
-        if alert.code not in GPU_GONE:
+        if alert not in GPU_GONE:
             marks.update((name, fields.get(name)) for name in SUBJECTS)
-    if alert.code in TOOK_PART:
+    if alert in TOOK_PART:
         group = process_group(alert)
         op = fields.get("op")
         marks.update(seq=fields.get("seq"), op=None if op in HALVES else op)
         marks["group"] = None if group == "0" else group
-    if alert.code in NAMES_CULPRIT:
+    if alert in NAMES_CULPRIT:
         marks.update((name, fields.get(name)) for name in NAMED_RANKS)
     file = alert.proof[0].file
     if file is not None and "attempt_" in file:

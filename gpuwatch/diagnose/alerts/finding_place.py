@@ -16,8 +16,11 @@ from gpuwatch.diagnose.model.failure_classes import (
 from gpuwatch.diagnose.model.rank_index import STARTED_S, RankIndex, bus_key
 from gpuwatch.diagnose.sources.failure_table import table_entry, table_place
 from gpuwatch.fleet.jobs.places import RankPlace
+from gpuwatch.rules.model.failure_class import FailureClass
 from gpuwatch.wire import KERNEL_LOG, SLURM_TASK, Finding, RankSource
 
+WAITED_FOR_OTHERS = TIMEOUTS | RENDEZVOUS_TIMEOUTS
+NODES_ENDED = OTHERS_ENDS | {"slurm.node_failure"}
 _RAY_TASK = re.compile(r"ray::[^\s(]{1,200}\(\)? ?\(?pid=\d{1,10}, ip=([\d.]{7,15})")
 """The `ray::task()` line in a Ray driver's traceback; the last one is the task that raised."""
 _NCCL_DEVICE = re.compile(r"(?<![\w.:-])(?!\d{4}-|\d\d?:)[A-Za-z0-9][\w.-]{0,80}:\d+:\d+ \[(\d{1,3})\] ")
@@ -51,6 +54,8 @@ class LocatedFinding:
     writer: str | None = None
     written_until: float | None = None
     """When the file was last written (unix seconds on our clock), where that is known."""
+    stated: FailureClass | None = None
+    """As `Alert.stated`."""
 
 
 def place_of(
@@ -69,12 +74,12 @@ def place_of(
         node = where.node_named(host)
     if kernel and where.places.live and node is not None:
         return _kernel_place(finding, node, where, _dated(finding, at))
-    blamed = _blamed(finding, where)
+    blamed = _blamed(found, where)
     if blamed is not None:
         node = where.node_named(blamed)
     elif not kernel and (there := _in_prose(found, node, where, at, host=host)) is not None:
         return there
-    elsewhere = _of_other_node(finding, node, where, at, host=host, blamed=blamed)
+    elsewhere = _of_other_node(found, node, where, at, host=host, blamed=blamed)
     if elsewhere is not None:
         return elsewhere
     place, known = _rank_place(found, node, where, at, kernel=kernel)
@@ -88,23 +93,25 @@ def place_of(
     return node, None, finding.rank_from
 
 
-def _blamed(finding: Finding, where: RankIndex) -> object:
+def _blamed(found: LocatedFinding, where: RankIndex) -> object:
     """The node at fault that a line names, directly or through a pod that was scheduled there."""
-    node = finding.fields.get("node") if finding.rule in NODE_NAMING else None
+    finding = found.finding
+    node = finding.fields.get("node") if NODE_NAMING.has(finding.rule, found.stated) else None
     if node is None and finding.rule.startswith("k8s.") and "pod" in finding.fields:
         return where.named(f"pod/{finding.fields['pod']}")
     return node
 
 
 def _of_other_node(
-    finding: Finding, node: str | None, where: RankIndex, at: float, *, host: object, blamed: object
+    found: LocatedFinding, node: str | None, where: RankIndex, at: float, *, host: object, blamed: object
 ) -> tuple[str | None, RankPlace | None, RankSource | None] | None:
     """The place of a line about another node or rank than its log's; None: it may be about the log's rank."""
+    finding = found.finding
     scheduler = _of_scheduler(finding)
     others = _stands_in_others_log(finding, node, where, at)
-    if finding.rule in OTHERS_ENDS and blamed is None and host is None:
+    if OTHERS_ENDS.has(finding.rule, found.stated) and blamed is None and host is None:
         return None, None, None  # a node that no longer answers does not report it
-    if blamed is not None and finding.rule in OTHERS_ENDS | {"slurm.node_failure"}:
+    if blamed is not None and NODES_ENDED.has(finding.rule, found.stated):
         ran = {place.rank: place for place in where.on(node, finding.job)}
         if len(ran) == 1:
             return node, next(iter(ran.values())), "field"
@@ -127,7 +134,7 @@ def _in_prose(
     on the named node.
     """
     finding = found.finding
-    if where.places.live or finding.rule in TIMEOUTS or finding.rule in RENDEZVOUS_TIMEOUTS:
+    if where.places.live or WAITED_FOR_OTHERS.has(finding.rule, found.stated):
         return None
     named = named_node(finding.lines[finding.key]) if finding.key < len(finding.lines) else None
     name = None if named is None else where.node_named(named.name)
@@ -189,10 +196,10 @@ def _kernel_place(
     return node, None, None
 
 
-def stated_host(finding: Finding) -> str | None:
+def stated_host(finding: Finding, stated: FailureClass | None) -> str | None:
     """The host that a finding's lines name as their own; None: the host of the file."""
     entry = table_entry(finding)
-    blamed = finding.fields.get("node") if finding.rule in NODE_NAMING else None
+    blamed = finding.fields.get("node") if NODE_NAMING.has(finding.rule, stated) else None
     return (
         (entry and entry[1])
         or finding.host

@@ -6,7 +6,7 @@ from gpuwatch.agent.kernel.xid_table import FOLLOW_UPS, meaning
 from gpuwatch.diagnose.alerts.rank_ends import alert_of_end
 from gpuwatch.diagnose.error_outcome.observed_end import RANK_ENDED
 from gpuwatch.diagnose.model.alert import Alert, Proof
-from gpuwatch.diagnose.model.failure_classes import REBOOTED, RulePacks
+from gpuwatch.diagnose.model.failure_classes import REBOOTED, RulePacks, stated_class
 from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.diagnose.model.text import what
 from gpuwatch.wire import Event, Role
@@ -44,6 +44,7 @@ def alert_of_event(
     return Alert(
         id=f"{event.event}:{event.code}@{node}:{event.gpu or ''}:{event.t:.3f}",
         code=code,
+        stated=stated_class(rule),
         severity=event.severity,
         title=event.title if rule is None else rule.title,
         text=text,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from msgspec import structs
 
@@ -16,11 +17,12 @@ from gpuwatch.diagnose.error_outcome.step_track import StepTrack
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.condition import ORDER
 from gpuwatch.diagnose.model.device_kind import device_kind, for_device
-from gpuwatch.diagnose.model.failure_classes import KERNEL_RULES, UNEXPLAINED, RulePacks
+from gpuwatch.diagnose.model.failure_classes import KERNEL_RULES, UNEXPLAINED, RulePacks, stated_class
 from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.diagnose.model.text import what
 from gpuwatch.diagnose.sources.kernel_claims import anybody_may_have_written, kernel_claim
 from gpuwatch.fleet.jobs.places import Places, RankPlace
+from gpuwatch.rules.model.failure_class import FailureClass
 from gpuwatch.rules.model.rule import Rule
 from gpuwatch.wire import KERNEL_LOG, Finding, Role, Severity
 
@@ -58,7 +60,8 @@ def alert_of(found: LocatedFinding, packs: RulePacks, where: RankIndex) -> Alert
     last = at if finding.last_at is None else finding.last_at - found.offset_s
     by_driver = finding.file == KERNEL_LOG or ("tool" in finding.fields and not where.places.live)
     kernel = by_driver or finding.rule.startswith(KERNEL_RULES)
-    node, place, rank_from = place_of(found, where, at, kernel=kernel)
+    stated = stated_class(rule)
+    node, place, rank_from = place_of(replace(found, stated=stated), where, at, kernel=kernel)
     claim = None
     if kernel and not by_driver:
         claim = kernel_claim(finding, node or found.node, where.places, at if finding.timed else None)
@@ -73,9 +76,10 @@ def alert_of(found: LocatedFinding, packs: RulePacks, where: RankIndex) -> Alert
     return Alert(
         id=f"{finding.rule}@{found.node or ''}:{finding.file}:{finding.offset}:{_mark(key_line + subject)}",
         code=finding.rule,
+        stated=stated,
         severity=_severity(finding, rule) if claim is None else claim.severity,
         title=title,
-        text=_text(finding, title, key_line, "" if claim is None else claim.doubt),
+        text=_text(finding, title, key_line, stated, "" if claim is None else claim.doubt),
         proof=(_proof(found, key_line, at if timed or finding.bound != "undated" else None, timed=timed),),
         role=_role(finding, refuted=claim is not None and claim.refuted),
         node=node,
@@ -153,8 +157,9 @@ def _unknown(found: LocatedFinding) -> Alert:
     )
 
 
-def _text(finding: Finding, title: str, key_line: str, doubt: str) -> str:
-    known = quoted(key_line) if finding.rule == UNEXPLAINED else what(finding.rule, title, finding.fields)
+def _text(finding: Finding, title: str, key_line: str, stated: FailureClass | None, doubt: str) -> str:
+    by_words = finding.rule == UNEXPLAINED
+    known = quoted(key_line) if by_words else what(finding.rule, title, finding.fields, stated)
     return f"{known}; {doubt}" if doubt else known
 
 

@@ -6,7 +6,7 @@ import signal
 
 from gpuwatch.diagnose.error_outcome.observed_end import OBSERVED, TERMINATED
 from gpuwatch.diagnose.model.alert import Alert, Proof
-from gpuwatch.diagnose.model.failure_classes import RulePacks
+from gpuwatch.diagnose.model.failure_classes import RulePacks, stated_class
 from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.diagnose.model.text import what
 from gpuwatch.wire import Event
@@ -39,6 +39,7 @@ def alert_of_end(
     return Alert(
         id=f"{OBSERVED}{event.pid}@{node}:{event.t:.3f}",
         code=code,
+        stated=stated_class(rule),
         severity="info" if rule is None else rule.severity,
         title=title,
         text=what(code, title, fields),

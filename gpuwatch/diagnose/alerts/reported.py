@@ -15,7 +15,7 @@ from gpuwatch.diagnose.alerts.from_events import alert_of_event
 from gpuwatch.diagnose.alerts.from_findings import alert_of, merge_repeat
 from gpuwatch.diagnose.error_outcome.observed_end import RANK_ENDED
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.model.failure_classes import HARMLESS, RulePacks
+from gpuwatch.diagnose.model.failure_classes import HARMLESS, RulePacks, stated_class
 from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.diagnose.sources.log_writers import LogWriters, ReadFile
 from gpuwatch.fleet.fleet import Fleet, NodeEvent, NodeFinding
@@ -24,6 +24,8 @@ from gpuwatch.fleet.jobs.places import Places
 from gpuwatch.fleet.jobs.rank_places import places_of
 from gpuwatch.fleet.jobs.slurm_tasks import SlurmTasks
 from gpuwatch.fleet.nodes.node import Node
+from gpuwatch.rules.model.failure_class import FailureClass
+from gpuwatch.wire import Finding
 
 MAX_ALERTS = 20_000
 MAX_FINDINGS_PER_UPDATE = 1000
@@ -169,7 +171,7 @@ class ReportedAlerts:
             found = self._findings[key] = self._untaken.pop(key)
             self._take(found, fleet.nodes[found.node])
             self._tasks.note(found.finding)
-            host = stated_host(found.finding)
+            host = stated_host(found.finding, self._stated(found.finding))
             if self._writers.note(found.node, found.finding, host, self.where):
                 self._place_again({(found.node, found.finding.file)}, fleet)
         return bool(new)
@@ -194,6 +196,9 @@ class ReportedAlerts:
             self._last_event = event
         return bool(new)
 
+    def _stated(self, finding: Finding) -> FailureClass | None:
+        return stated_class(self._packs.by_id.get(finding.rule))
+
     def _take(self, source: Source, node: Node) -> None:
         """Create and store the alert of a finding or an event."""
         clock = node.clock
@@ -205,7 +210,7 @@ class ReportedAlerts:
                     self._unplaced.append(source)
                 return
         else:
-            if source.finding.rule in HARMLESS:
+            if HARMLESS.has(source.finding.rule, self._stated(source.finding)):
                 return
             file = source.finding.file
             foreign = self._writers.is_foreign(node.name, file)

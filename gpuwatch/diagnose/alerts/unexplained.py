@@ -39,7 +39,7 @@ def without_explained(alerts: Sequence[Alert]) -> list[Alert]:
         return list(alerts)
     known = [alert for alert in alerts if alert.code != UNEXPLAINED and alert.severity != "info"]
     grave = [alert for alert in known if alert.severity in ("error", "critical")]
-    causes = [alert for alert in grave if alert.code not in EXITS]
+    causes = [alert for alert in grave if alert not in EXITS]
     near, near_cause, beside = offsets_of(grave), offsets_of(causes), offsets_of(known)
     times: dict[tuple[int, str | None], list[float]] = defaultdict(list)
     for alert in grave:
@@ -83,8 +83,8 @@ def within(offsets: Sequence[int], offset: int, reach: int) -> bool:
 
 def last_resort(alerts: Sequence[Alert]) -> Alert | None:
     """The first unexplained error of a rank that neither only waited nor trained on, or None."""
-    gave_up = min((alert.first for alert in alerts if alert.code in TIMEOUTS), default=None)
-    waited = {alert.rank for alert in alerts if alert.code in TIMEOUTS}
+    gave_up = min((alert.first for alert in alerts if alert in TIMEOUTS), default=None)
+    waited = {alert.rank for alert in alerts if alert in TIMEOUTS}
     possible = [
         alert
         for alert in alerts
@@ -104,23 +104,23 @@ def quoted(line: str) -> str:
 
 def without_general(alerts: list[Alert]) -> list[Alert]:
     """Drop the alert of a generic rule where a specific rule matched the same line."""
-    general = {alert.id: alert for alert in alerts if alert.code in EXITS or alert.code in GENERIC_EXCEPTIONS}
+    general = {alert.id: alert for alert in alerts if alert in EXITS or alert in GENERIC_EXCEPTIONS}
     if not general:
         return alerts
     wanted = {line for alert in general.values() for line in _lines(alert)}
-    codes: dict[object, set[str]] = {}
+    specific: dict[object, list[Alert]] = {}
     for alert in alerts:
         for line in _lines(alert):
             if line in wanted:
-                codes.setdefault(line, set()).add(alert.code)
+                specific.setdefault(line, []).append(alert)
     gone = {
         alert.id
         for alert in general.values()
         if (lines := _lines(alert))
         and all(
             any(
-                code != alert.code and (alert.code in GENERIC_EXCEPTIONS or explains(code, alert.code))
-                for code in codes[line]
+                other.code != alert.code and (alert in GENERIC_EXCEPTIONS or explains(other, alert))
+                for other in specific[line]
             )
             for line in lines
         )

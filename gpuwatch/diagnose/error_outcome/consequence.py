@@ -134,10 +134,10 @@ def _may_follow(failure: Alert, fault: Alert) -> bool:
 
 def severity_of_incident(cause: Alert | None, alerts: Sequence[Alert]) -> Severity:
     """The highest severity of the alerts; for a cancelled job, the ends of its processes do not count."""
-    if cause is not None and cause.code in SCHEDULER:
+    if cause is not None and cause in SCHEDULER:
         alerts = [cause, *(alert for alert in alerts if not _is_an_end(alert))]
     return min((alert.severity for alert in alerts), key=ORDER.index)
 
 
 def _is_an_end(alert: Alert) -> bool:
-    return alert.code in EXITS or alert.code in LAUNCHER or alert.code in SCHEDULER
+    return alert in EXITS or alert in LAUNCHER or alert in SCHEDULER

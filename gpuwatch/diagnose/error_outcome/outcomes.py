@@ -85,6 +85,6 @@ def _by_node(
     elsewhere = recovery_of(
         alert, [*full_tracks, *others["warning"][0]], [*full_ends, *others["warning"][1]], deaths
     )
-    if elsewhere is None or alert.code in EXITS:
+    if elsewhere is None or alert in EXITS:
         return alert
     return structs.replace(softened(alert, elsewhere), severity="warning")

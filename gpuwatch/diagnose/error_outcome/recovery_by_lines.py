@@ -203,7 +203,7 @@ def last_offset(alert: Alert) -> int:
 
 
 def _ends_work(alert: Alert) -> bool:
-    return alert.code in TIMEOUTS or alert.code in EXITS or alert.code in LAUNCHER
+    return alert in TIMEOUTS or alert in EXITS or alert in LAUNCHER
 
 
 def _is_of_any(job: str | None, jobs: Collection[str | None]) -> bool:

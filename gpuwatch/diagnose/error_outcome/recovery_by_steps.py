@@ -79,7 +79,7 @@ def severity_after(alert: Alert, recovery: Recovery) -> Severity:
         return alert.severity if alert.code.startswith(COSTLY) else "info"
     if alert.code == READ_ANOTHER and recovery.finished:
         return "info"
-    restarted = alert.code in EXITS or alert.code in LAUNCHER or alert.code in TIMEOUTS
+    restarted = alert in EXITS or alert in LAUNCHER or alert in TIMEOUTS
     if alert.code.startswith(COSTLY) or (restarted and not recovery.finished):
         return "warning"
     return "info"
@@ -246,7 +246,7 @@ def lasts(alert: Alert) -> bool:
 
 def ends_process(alert: Alert) -> bool:
     """True if the alert shows the end of a process: an exit, or an exception with a traceback."""
-    return alert.code in EXITS or any(TRACEBACK in line for proof in alert.proof[:1] for line in proof.lines)
+    return alert in EXITS or any(TRACEBACK in line for proof in alert.proof[:1] for line in proof.lines)
 
 
 class TrackIndex:

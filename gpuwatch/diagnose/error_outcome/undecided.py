@@ -15,6 +15,7 @@ from gpuwatch.diagnose.model.failure_classes import EXITS, LAUNCHER, TIMEOUTS
 from gpuwatch.fleet.jobs.places import RankPlace
 from gpuwatch.runs.files.around import Around
 
+ENDS = EXITS | LAUNCHER | TIMEOUTS
 UNDECIDED_S = 60.0
 """Seconds without a step after an exception until a living rank counts as stopped."""
 ANSWER_S = 3.0
@@ -45,7 +46,7 @@ def undecided(
     if not candidates:
         return frozenset()
     alive = {(place.job, place.rank) for place in places if place.pid is not None and place.until is None}
-    ends = [alert for alert in alerts if alert.code in {*EXITS, *LAUNCHER, *TIMEOUTS}]
+    ends = [alert for alert in alerts if alert in ENDS]
     return frozenset(
         alert.id
         for alert in candidates

@@ -224,7 +224,7 @@ def _last_activity(
 ) -> Activity | None:
     if stuck is None:
         return None
-    return last_activity(stuck.suspects, [alert for alert in alerts if alert.code in TIMEOUTS], last_lines)
+    return last_activity(stuck.suspects, [alert for alert in alerts if alert in TIMEOUTS], last_lines)
 
 
 def _class(cause: Alert | None, stuck: Hang | None, alerts: Sequence[Alert]) -> str:
@@ -242,13 +242,9 @@ def _settled_by(stated: headline.HeadlineFacts, culprit: CulpritChoice, where: R
     cause = stated.cause
     if cause is not None and cause.code == HANG:
         return tuple(str(cause.fields["settle"]).split("; "))
-    code = UNKNOWN if cause is None else cause.code
     who = culprit.rank, culprit.node, culprit.gpu
-    ended = any(alert.code in EXITS or alert.code == "launch.siblings_killed" for alert in stated.alerts)
-    unexplained = cause is None
-    return settle(
-        code, culprit.confidence, who, stated.hang, stated.job, where, ended=ended, unexplained=unexplained
-    )
+    ended = any(alert in EXITS or alert.code == "launch.siblings_killed" for alert in stated.alerts)
+    return settle(cause, culprit.confidence, who, stated.hang, stated.job, where, ended=ended)
 
 
 def _first_moment(cause: Alert | None, stuck: Hang | None, alerts: Sequence[Alert]) -> float:

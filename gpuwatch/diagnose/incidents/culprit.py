@@ -23,6 +23,7 @@ from gpuwatch.diagnose.model.failure_classes import (
     PEER_CONNECTION_ERRORS,
     RENDEZVOUS_TIMEOUTS,
     SCHEDULER,
+    end_weight,
     explains,
 )
 from gpuwatch.diagnose.model.incident import UNKNOWN
@@ -50,9 +51,9 @@ def chosen_culprit(
     if found.cause is None:
         return _suspected(stuck, alerts, where, job)
     cause = found.cause
-    if cause.code in PEER_CONNECTION_ERRORS and not found.named:
+    if cause in PEER_CONNECTION_ERRORS and not found.named:
         blame = _by_address(cause, stuck, alerts, where, job)
-    elif cause.code in ABOUT_ANOTHER and not found.named:
+    elif cause in ABOUT_ANOTHER and not found.named:
         blame = _away(cause, alerts, where, job)
     elif REPORTED_FOR_JOB in cause.fields and not found.named:
         who = "a rank" if cause.rank is None else f"rank {cause.rank}"
@@ -63,7 +64,7 @@ def chosen_culprit(
         blame = CulpritChoice(cause.rank, cause.node, cause.gpu, confidence, because)
         if found.named:
             blame = replace(_at(found.named[0], where, job), confidence=confidence, because=because)
-        elif cause.rank is None and cause.node is not None and cause.code not in SCHEDULER:
+        elif cause.rank is None and cause.node is not None and cause not in SCHEDULER:
             blame = _rank_of_node(blame, cause, stuck, alerts, where, job)
         if cause.code == UNKNOWN and blame.rank is None:
             silent = _among_silent([alert for alert in alerts if alert.code != UNKNOWN], where, job)
@@ -71,7 +72,7 @@ def chosen_culprit(
         joined = rank_of_cause(cause, stuck, alerts, where, job) if blame.rank is None else None
         if joined is not None and not found.named:
             blame = _joined(blame, joined, where, job)
-        if blame.node is None and blame.rank is None and cause.code not in SCHEDULER:
+        if blame.node is None and blame.rank is None and cause not in SCHEDULER:
             blame = replace(blame, node=node_of_end(cause, alerts))
     if cause.doubt:
         most: Confidence = "low" if cause.refuted else "medium"
@@ -114,7 +115,7 @@ def _confidence(cause: Alert, named: Sequence[int], alerts: Sequence[Alert]) -> 
         return _reported_with(cause), "the logs end early; no line states why"
     if cause.kernel and not cause.doubt:
         return _confidence_of_kernel(cause)
-    if cause.code in EXITS or cause.code in GENERIC_EXCEPTIONS:
+    if cause in EXITS or cause in GENERIC_EXCEPTIONS:
         return _confidence_of_end(cause, alerts)
     if cause.role == "first":
         return (
@@ -138,11 +139,11 @@ def _reported_with(cause: Alert) -> Confidence:
 
 def _confidence_of_end(cause: Alert, alerts: Sequence[Alert]) -> tuple[Confidence, str]:
     if raised_by(cause, alerts) is not None:
-        others = {each.rank for each in alerts if each.code in GENERIC_EXCEPTIONS} - {cause.rank}
+        others = {each.rank for each in alerts if each in GENERIC_EXCEPTIONS} - {cause.rank}
         if not others:
             return "high", "it raised an exception, and no other rank did"
         return "medium", f"{plural(len(others), 'other rank')} raised an exception too"
-    if EXITS.get(cause.code, 0) >= 2:
+    if end_weight(cause) >= 2:
         return "low", "an abort usually follows from something else, which is not logged"
     return "medium", "only how the process ended is known, not why"
 
@@ -165,11 +166,11 @@ def _rank_of_node(
     here = where.on(blame.node, job, then)
     there = {place.rank: place for place in here if blame.gpu in (None, place.gpu)}
     suspects = set(stuck.suspects if stuck is not None else ())
-    ended = {alert.rank for alert in alerts if alert.code in EXITS and EXITS[alert.code] < 2}
+    ended = {alert.rank for alert in alerts if alert in EXITS and end_weight(alert) < 2}
     suffering = {
         alert.rank
         for alert in alerts
-        if cause.code != alert.code and explains(cause.code, alert.code) and alert.node in (None, cause.node)
+        if cause.code != alert.code and explains(cause, alert) and alert.node in (None, cause.node)
     }
     for likely in (ended & set(there), suspects & set(there), set(there) if blame.gpu is not None else set()):
         rank = next(iter(likely), None)
@@ -197,7 +198,7 @@ def _by_address(
     cause: Alert, stuck: Hang | None, alerts: Sequence[Alert], where: RankIndex, job: str | None
 ) -> CulpritChoice:
     """For lines that name an address: the node of that address, not the rank that logged the line."""
-    votes = blamed_nodes([alert for alert in alerts if alert.code in PEER_CONNECTION_ERRORS], where)
+    votes = blamed_nodes([alert for alert in alerts if alert in PEER_CONNECTION_ERRORS], where)
     if votes and (len(votes) == 1 or votes[0][1] > votes[1][1]):
         node, count = votes[0]
         because = f"{count} of the others name its address; the node itself, or the link to it"
@@ -230,7 +231,7 @@ def _away(cause: Alert, alerts: Sequence[Alert], where: RankIndex, job: str | No
         return CulpritChoice(
             node=nodes.pop(), confidence="medium", because="the only node that is known and did not wait"
         )
-    if cause.code not in RENDEZVOUS_TIMEOUTS:
+    if cause not in RENDEZVOUS_TIMEOUTS:
         return CulpritChoice(because="who reports it need not be who hangs or was lost")
     return CulpritChoice(
         confidence="medium", because="the ranks that entered report missing ranks, but not which"
@@ -277,7 +278,7 @@ def _lost_by_all_others(node: str, alerts: Sequence[Alert], where: RankIndex, jo
     """
     there = where.on(node, job)
     here = {place.rank for place in there}
-    lost = {alert.rank for alert in alerts if alert.code in PEER_CONNECTION_ERRORS}
+    lost = {alert.rank for alert in alerts if alert in PEER_CONNECTION_ERRORS}
     read = all(place.logs for place in there)
     return bool(there) and read and where.world(job) - here == lost - {None} and _all_placed(where, job)
 

@@ -18,6 +18,7 @@ from gpuwatch.diagnose.model.failure_classes import (
     PEER_CONNECTION_ERRORS,
     SCHEDULER,
     TIMEOUTS,
+    end_weight,
     explains,
 )
 from gpuwatch.diagnose.model.rank_index import RankIndex
@@ -33,8 +34,10 @@ MIN_FOLLOWERS = 3
 PROCESS = re.compile(r"(?i)\b(?:pid|process)[ =:]{1,2}(\d{2,10})\b")
 MAX_READ_CHARACTERS = 2000
 """Characters of a line that are searched."""
+VICTIMS = TIMEOUTS | PEER_CONNECTION_ERRORS
+"""Logged by ranks that waited for another one or lost it."""
 TERMINATED_WEIGHT = 3
-"""The weight in `EXITS` of ranks that the launcher terminated."""
+"""The `end_weight` of ranks that the launcher terminated."""
 
 
 def rank_of_cause(
@@ -44,7 +47,7 @@ def rank_of_cause(
 
     None where the lines give no rank, or several.
     """
-    if cause.rank is not None or cause.code in SCHEDULER or cause.code in PEER_CONNECTION_ERRORS | TIMEOUTS:
+    if cause.rank is not None or cause in SCHEDULER or cause in VICTIMS:
         return None
     for rank, because in (
         (owner_of_process(cause, alerts), "the rank in whose log the killed process is named"),
@@ -69,11 +72,7 @@ def rank_of_cause(
 
 def _lost(cause: Alert, alerts: Sequence[Alert], where: RankIndex, job: str | None) -> tuple[int, str] | None:
     """Return the rank that the others report as lost, or the only one of the job that lost no peer."""
-    later = [
-        alert
-        for alert in alerts
-        if alert.code in PEER_CONNECTION_ERRORS | TIMEOUTS and alert.first >= cause.first - SAME_MOMENT_S
-    ]
+    later = [alert for alert in alerts if alert in VICTIMS and alert.first >= cause.first - SAME_MOMENT_S]
     named = {rank for rank in absent_in(later) if where.may_be_rank(rank, job)}
     rank = next(iter(named), None)
     if len(named) == 1 and rank is not None and _may_be_on(rank, cause, alerts, where, job):
@@ -92,10 +91,10 @@ def _lost(cause: Alert, alerts: Sequence[Alert], where: RankIndex, job: str | No
 
 def first_to_end(cause: Alert, alerts: Sequence[Alert]) -> int | None:
     """Return the only rank that ended by itself; ranks that timed out or lost a peer do not count."""
-    waited = {alert.rank for alert in alerts if alert.code in TIMEOUTS | PEER_CONNECTION_ERRORS}
+    waited = {alert.rank for alert in alerts if alert in VICTIMS}
     ended: dict[int, set[int]] = {}
     for alert in alerts:
-        weight = EXITS.get(alert.code, TERMINATED_WEIGHT)
+        weight = end_weight(alert, TERMINATED_WEIGHT)
         near = not (alert.timed and cause.timed) or -EXIT_S <= cause.first - alert.first <= EXIT_S
         if alert.rank is not None and weight < TERMINATED_WEIGHT and near and alert.rank not in waited:
             ended.setdefault(weight, set()).add(alert.rank)
@@ -130,7 +129,7 @@ def node_of_end(cause: Alert, alerts: Sequence[Alert]) -> str | None:
     nodes = {
         alert.node
         for alert in alerts
-        if EXITS.get(alert.code, TERMINATED_WEIGHT) < TERMINATED_WEIGHT
+        if end_weight(alert, TERMINATED_WEIGHT) < TERMINATED_WEIGHT
         and alert.proof
         and alert.proof[0].file == file
         and file is not None
@@ -160,15 +159,13 @@ def first_to_suffer(
     ]
     if storage and cause.node is not None:
         errors = [
-            each for each in suffering if each.code.startswith("storage.") or each.code in GENERIC_EXCEPTIONS
+            each for each in suffering if each.code.startswith("storage.") or each in GENERIC_EXCEPTIONS
         ]
         on_node = [each for each in errors if _node_of(each, where, job) == cause.node]
         ranks = _first_ranks(on_node)
         because = f"the first rank on {cause.node} with its own error after it"
     else:
-        ranks = {
-            each.rank for each in suffering if explains(cause.code, each.code) or each.code == cause.code
-        }
+        ranks = {each.rank for each in suffering if explains(cause, each) or each.code == cause.code}
         because = "the only rank that reports what follows from it"
     rank = next(iter(ranks), None)
     return (rank, because) if len(ranks) == 1 and rank is not None else None
@@ -193,7 +190,7 @@ def _node_of(alert: Alert, where: RankIndex, job: str | None) -> str | None:
 def _may_be_on(rank: int, cause: Alert, alerts: Sequence[Alert], where: RankIndex, job: str | None) -> bool:
     """True if a rank may run where a cause happened, by its placement and by lines about it."""
     place = where.of(rank, job)
-    nodes = {alert.node for alert in alerts if alert.rank == rank and alert.code in EXITS}
+    nodes = {alert.node for alert in alerts if alert.rank == rank and alert in EXITS}
     if place is not None and (job is not None or not nodes):  # without a job it may be another job's rank
         nodes |= {place.node or None}
     return cause.node is None or nodes <= {None, cause.node}

@@ -43,7 +43,7 @@ MAX_FORMS = 3
 PORT = re.compile(r"<\d+>$")
 """The port in an address as NCCL prints it; it is random and thus omitted."""
 
-MAX_REPORTED = frozenset((*TIMEOUTS, *GENERIC_EXCEPTIONS, *SCHEDULER, *EXITS))
+MAX_REPORTED = TIMEOUTS | GENERIC_EXCEPTIONS | SCHEDULER | EXITS
 """Classes whose headlines are worded elsewhere."""
 PCI_ADDRESS = re.compile(
     r"(?<![0-9A-Fa-f:.])(?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7](?![0-9A-Fa-f:.])"
@@ -66,11 +66,7 @@ CUDA = re.compile(r"(?:CUDA|HIP) (?:error|out of memory)\b")
 def with_detail(cause: Alert, gpu: int | None) -> str:
     """Return the cause's text with its detail. `gpu`: the headline names the GPU already."""
     address = pci_address(cause) if gpu is None else ""
-    if (
-        (cause.code in MAX_REPORTED and "pod" not in cause.fields)
-        or "xid" in cause.fields
-        or "(" in cause.title
-    ):
+    if (cause in MAX_REPORTED and "pod" not in cause.fields) or "xid" in cause.fields or "(" in cause.title:
         return f"{cause.text} (PCI {address})" if address else cause.text
     base = cause.text.partition(" (")[0]
     forms = [form for form in known_forms(cause) if gpu is None or form != f"device {gpu}"][:MAX_FORMS]
@@ -78,7 +74,7 @@ def with_detail(cause: Alert, gpu: int | None) -> str:
         forms.append(f"PCI {address}")
     if forms:
         return f"{base} ({', '.join(forms)})"
-    if cause.code in NAMES_CULPRIT:
+    if cause in NAMES_CULPRIT:
         return cause.text
     find = address_of if cause.code.startswith("hub.") else message_of
     message = next(filter(None, map(find, cause.proof)), "")

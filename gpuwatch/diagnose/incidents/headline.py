@@ -23,6 +23,8 @@ from gpuwatch.diagnose.model.failure_classes import (
     RENDEZVOUS_TIMEOUTS,
     SCHEDULER,
     TIMEOUTS,
+    end_weight,
+    of_kinds,
 )
 from gpuwatch.diagnose.model.incident import UNKNOWN
 from gpuwatch.diagnose.model.last_activity import Activity
@@ -30,11 +32,11 @@ from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.diagnose.model.text import clock, collective, job_text, place, plural, ranges, when
 
 NODE_S = 5.0
-UNREACHED = frozenset(
-    ("c10d.store_unreachable", "elastic.rdzv_connection", "gloo.connect_failed", "nccl.socket_connect")
-)
+UNREACHED = of_kinds("peer_unreached")
+LOST_A_PEER = PEER_CONNECTION_ERRORS | UNREACHED | TIMEOUTS
+ENDS = EXITS | LAUNCHER
 ABORT_WEIGHT = 2
-"""Weight in `EXITS` from which an end usually follows from another failure."""
+"""`end_weight` from which an end usually follows from another failure."""
 A_RANK = "a rank "
 SUBJECTS = (A_RANK, "a node of the job ", "the job ")
 """Subjects in a title that the headline replaces with the name of the rank or node."""
@@ -111,7 +113,7 @@ def _following(reported: HeadlineFacts, where: RankIndex) -> set[int]:
 def _head(reported: HeadlineFacts, cause: Alert, where: RankIndex, now: float) -> str:
     at = when(cause, now)
     who = _tasks(reported, cause) or place(reported.rank, reported.node, reported.gpu)
-    if cause.code in SCHEDULER:
+    if cause in SCHEDULER:
         who = f"job {cause.job or cause.fields['job']}" if cause.job or cause.fields.get("job") else ""
     if cause.code in ("node_lost", REBOOTED):
         here = where.on(reported.node, reported.job)
@@ -125,9 +127,9 @@ def _head(reported: HeadlineFacts, cause: Alert, where: RankIndex, now: float) -
     pair = cause.fields.get("peer_rank")
     if pair is not None and not reported.named and cause.rank is not None:
         who = f"{who} and rank {pair}"
-    if cause.code in RENDEZVOUS_TIMEOUTS and who:
+    if cause in RENDEZVOUS_TIMEOUTS and who:
         return f"{who} did not come: {cause.text} {at}"
-    if cause.code in PEER_CONNECTION_ERRORS:
+    if cause in PEER_CONNECTION_ERRORS:
         return _broken(reported, cause, who, at)
     if cause.code == HANG:
         job = job_text(reported.job)
@@ -204,7 +206,7 @@ def _tail(reported: HeadlineFacts, where: RankIndex) -> str:
     if not ranks:
         return ""
     cause = None if reported.votes else reported.cause
-    others = cause is not None and cause.code in ABOUT_ANOTHER
+    others = cause is not None and cause in ABOUT_ANOTHER
     if cause is not None and others and cause.rank is not None and not reported.named:
         ranks = ranks | {cause.rank}
     same = 0 if cause is None or (reported.rank is None and not others) else _same(reported, cause, ranks)
@@ -213,10 +215,10 @@ def _tail(reported: HeadlineFacts, where: RankIndex) -> str:
         ("report it" if others else "report the same", same),
         ("then could not connect", _some(reported, ranks, UNREACHED)),
         ("then lost their connections", _some(reported, ranks, PEER_CONNECTION_ERRORS)),
-        ("then ended", _some(reported, ranks, {*EXITS, *LAUNCHER})),
+        ("then ended", _some(reported, ranks, ENDS)),
     )
     words, count = next((each for each in followed if each[1] * 2 >= len(ranks)), ("", 0))
-    waited = [alert for alert in reported.alerts if alert.code in TIMEOUTS and alert.rank in ranks]
+    waited = [alert for alert in reported.alerts if alert in TIMEOUTS and alert.rank in ranks]
     if waited and len({alert.rank for alert in waited}) >= count:
         return _timed_out(waited, reported.cause)
     if not words:
@@ -249,12 +251,10 @@ def _alike(reported: HeadlineFacts, cause: Alert) -> list[Alert]:
     A rank that lost its peer raises (exit code 1) or aborts.
     """
     alike = [alert for alert in reported.alerts if alert.code == cause.code]
-    if cause.code not in EXITS:
+    if cause not in EXITS:
         return alike
-    lost = {
-        alert.rank for alert in reported.alerts if alert.code in PEER_CONNECTION_ERRORS | UNREACHED | TIMEOUTS
-    }
-    may_follow = cause.fields.get("exitcode") == 1 or EXITS[cause.code] >= ABORT_WEIGHT
+    lost = {alert.rank for alert in reported.alerts if alert in LOST_A_PEER}
+    may_follow = cause.fields.get("exitcode") == 1 or end_weight(cause) >= ABORT_WEIGHT
     return [
         alert
         for alert in alike
@@ -268,9 +268,9 @@ def _status(alert: Alert) -> tuple[object, object]:
     return alert.fields.get("exitcode"), alert.fields.get("signal")
 
 
-def _some(reported: HeadlineFacts, ranks: set[int], codes: Container[str]) -> int:
+def _some(reported: HeadlineFacts, ranks: set[int], codes: Container[object]) -> int:
     """Number of these ranks with an alert of one of these classes."""
-    return len({alert.rank for alert in reported.alerts if alert.code in codes and alert.rank in ranks})
+    return len({alert.rank for alert in reported.alerts if alert in codes and alert.rank in ranks})
 
 
 def _unknown(reported: HeadlineFacts, where: RankIndex, now: float) -> str:

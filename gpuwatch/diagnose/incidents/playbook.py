@@ -7,6 +7,7 @@ import re
 from gpuwatch.diagnose.health.remedies import REMEDIES
 from gpuwatch.diagnose.incidents.placeholders import command, filled
 from gpuwatch.diagnose.incidents.suspects import Hang
+from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.confidence import Confidence
 from gpuwatch.diagnose.model.failure_classes import EXITS, PEER_CONNECTION_ERRORS, RulePacks
 from gpuwatch.diagnose.model.incident import UNKNOWN
@@ -56,7 +57,7 @@ def playbook(
 
 
 def settle(
-    code: str,
+    cause: Alert | None,
     level: Confidence,
     who: tuple[int | None, str | None, int | None],
     stuck: Hang | None,
@@ -64,15 +65,13 @@ def settle(
     where: RankIndex,
     *,
     ended: bool,
-    unexplained: bool,
 ) -> tuple[str, ...]:
-    """Checks that would confirm the verdict; empty at high confidence.
+    """Checks that would confirm the verdict; empty at high confidence. `cause` is None if it is not logged.
 
     `who`: rank, node and GPU where known. `ended`: no process is left to inspect.
-
-    `unexplained`: the cause is not logged.
     """
     rank, node, gpu = who
+    unexplained = cause is None
     if level == "high":
         return ()
     place = None if rank is None else where.of(rank, job)
@@ -84,11 +83,11 @@ def settle(
     def on_the_node(*argv: str) -> str:
         return command(argv, values, remote=True)
 
-    if (code in EXITS and not unexplained) or vanished:
+    if (cause in EXITS and not unexplained) or vanished:
         steps = [on_the_node('dmesg -T | grep -iE "out of memory|oom|xid|segfault"')]
         if slurm is not None:
             steps.append(command(("sacct", "-j", "{job}", SACCT_FORMAT), values))
-    elif code in PEER_CONNECTION_ERRORS and not unexplained:
+    elif cause in PEER_CONNECTION_ERRORS and not unexplained:
         steps = [on_the_node("uptime; ibstat; dmesg -T | tail -50")]
     elif unexplained and stuck is not None and stuck.suspects and ended:
         steps = [

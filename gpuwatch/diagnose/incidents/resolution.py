@@ -156,7 +156,7 @@ def _closed(
         return Resolution(wall, f"restarted {clock(attempt.began, wall)}, steps again")
     if attempt is not None and cause is not None and _is_back(cause, attempt):
         return Resolution(wall, f"{cause.node} answers again, the job steps")
-    recovered_at = None if cause is None or cause.code not in EXITS else cause.recovered_at
+    recovered_at = None if cause is None or cause not in EXITS else cause.recovered_at
     if cause is not None and recovered_at is not None and wall - recovered_at > LISTED_S:
         who = "the job" if cause.rank is None else f"rank {cause.rank}"
         return Resolution(wall, f"{who} went on {clock(recovered_at, wall)}")
@@ -215,7 +215,7 @@ def with_ends(before: Iterable[Alert], after: Iterable[Alert]) -> list[Alert]:
     Where the rank is known to have gone on, its incident is closed with a reason instead, so that the record
     remains.
     """
-    grave = {alert.id: alert.severity for alert in before if alert.code in EXITS}
+    grave = {alert.id: alert.severity for alert in before if alert in EXITS}
     return [
         structs.replace(alert, severity=grave[alert.id])
         if alert.recovered_at is not None and alert.id in grave

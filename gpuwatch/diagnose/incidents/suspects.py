@@ -57,14 +57,14 @@ class Hang:
 
 def hang(alerts: Sequence[Alert], where: RankIndex, job: str | None) -> Hang | None:
     """Return the hang that timeouts report, or None."""
-    timeouts = [alert for alert in alerts if alert.code in TIMEOUTS]
+    timeouts = [alert for alert in alerts if alert in TIMEOUTS]
     if not timeouts:
         return None
     by_group: dict[str, list[Alert]] = defaultdict(list)
     for alert in timeouts:
         by_group[process_group(alert)].append(alert)
     first = min(by_group.values(), key=lambda members: min(onset(each) for each in members))
-    spoke = {alert.rank for alert in alerts if alert.code in TOOK_PART and alert.rank is not None}
+    spoke = {alert.rank for alert in alerts if alert in TOOK_PART and alert.rank is not None}
     victims = {alert.rank for alert in timeouts if alert.rank is not None}
     world = where.world(job) | spoke | (set(range(max(spoke) + 1)) if spoke else set())
     listed = {rank for rank in absent_in(timeouts) if where.may_be_rank(rank, job)}
@@ -137,7 +137,7 @@ def _nothing_pending(alerts: Sequence[Alert], group: str) -> set[int]:
         enqueued, completed = alert.fields.get("last_enqueued"), alert.fields.get("last_completed")
         if alert.rank is None or enqueued is None or completed is None or process_group(alert) != group:
             continue
-        (idle if enqueued == completed and alert.code not in TIMEOUTS else busy).add(alert.rank)
+        (idle if enqueued == completed and alert not in TIMEOUTS else busy).add(alert.rank)
     return idle if busy and len(idle) <= max(MAX_NAMED_SUSPECTS, len(busy) // 8) else set()
 
 
@@ -163,6 +163,6 @@ def blamed_nodes(alerts: Sequence[Alert], where: RankIndex) -> list[tuple[str, i
         for name in ("peer", "peer_host", "host", "address", "remote"):
             peer = alert.fields.get(name)
             node = None if peer is None else where.named(peer)
-            if node is not None and node != alert.node and alert.code not in LAUNCHER:
+            if node is not None and node != alert.node and alert not in LAUNCHER:
                 votes[node].add(alert.rank if alert.rank is not None else alert.id)
     return sorted(((node, len(who)) for node, who in votes.items()), key=lambda each: (-each[1], each[0]))

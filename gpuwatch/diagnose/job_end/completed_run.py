@@ -87,7 +87,7 @@ def _is_outlived(alert: Alert, tracks: Sequence[StepTrack]) -> bool:
     if (
         not alert.kernel
         or not alert.timed
-        or not (alert.code in KILLS or alert.code in EXITS or alert.code == PROGRAM_FAULT)
+        or not (alert.code in KILLS or alert in EXITS or alert.code == PROGRAM_FAULT)
     ):
         return False
     last_steps = [track.marks[-1].at for track in main_tracks(tracks)]

@@ -10,9 +10,9 @@ from msgspec import structs
 
 from gpuwatch.diagnose.job_end.closing import LogEnd
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.model.failure_classes import PEER_CONNECTION_ERRORS, SCHEDULER
+from gpuwatch.diagnose.model.failure_classes import PEER_CONNECTION_ERRORS, SCHEDULER, of_kinds
 
-PLANNED = SCHEDULER | {"proc.sigterm", "slurm.tasks_terminated", "launch.siblings_killed"}
+PLANNED = SCHEDULER | of_kinds("prints_on_stop")
 """Classes of lines that a job prints when it is ended on purpose."""
 SIGNALLED = "launch.agent_signalled"
 INTERRUPTED = "proc.interrupted"
@@ -94,7 +94,7 @@ def with_planned_ends(alerts: Iterable[Alert], closings: Mapping[str, LogEnd]) -
         closings: File -> how its log ends.
     """
     alerts = [_of_service(alert, closings) for alert in with_interruption(alerts)]
-    if any(alert.severity in GRAVE and alert.code not in PLANNED for alert in alerts):
+    if any(alert.severity in GRAVE and alert not in PLANNED for alert in alerts):
         return alerts
     leaves = [leave_of(each.lines) for each in closings.values()]
     if not any(leave.saved for leave in leaves):
@@ -133,8 +133,8 @@ def with_interruption(alerts: Iterable[Alert]) -> list[Alert]:
     return [
         structs.replace(alert, severity="info", role="hint" if alert.code == SIGNALLED else alert.role)
         if _is_interruption(alert)
-        or (alert.code in ENDED_WITH and _is_near(alert, moments))
-        or (alert.code in PEER_CONNECTION_ERRORS and (alert.job, alert.rank) in interrupted)
+        or (alert in ENDED_WITH and _is_near(alert, moments))
+        or (alert in PEER_CONNECTION_ERRORS and (alert.job, alert.rank) in interrupted)
         else alert
         for alert in alerts
     ]
@@ -153,6 +153,6 @@ def _is_near(alert: Alert, moments: Iterable[tuple[float, str | None]]) -> bool:
 
 
 def _judged(alert: Alert, *, meant: bool) -> Alert:
-    if alert.code not in PLANNED or alert.severity == "info":
+    if alert not in PLANNED or alert.severity == "info":
         return alert
     return structs.replace(alert, severity="info" if meant else "warning")

@@ -45,7 +45,7 @@ def stop_alerts(
     """
     alerts = list(alerts)
     reported = any(
-        alert.code in SCHEDULER
+        alert in SCHEDULER
         or alert.code in ("proc.sigterm", INTERRUPTED)
         or (is_failure(alert) and alert.code not in QUIET_ALONE)  # what a survivor states is no cause
         for alert in alerts

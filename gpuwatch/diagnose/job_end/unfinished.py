@@ -19,7 +19,7 @@ def unfinished_alerts(
 ) -> list[Alert]:
     """Return the hang of one rank; empty where the job finished or continues, or a line reports a failure."""
     reported = any(
-        (alert.severity in ("error", "critical") and alert.role != "hint") or alert.code in SCHEDULER
+        (alert.severity in ("error", "critical") and alert.role != "hint") or alert in SCHEDULER
         for alert in alerts
     )
     file = None if found is None else next((each for each in files if each.name == found.file), None)

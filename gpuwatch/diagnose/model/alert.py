@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from gpuwatch.rules.model.failure_class import FailureClass
 from gpuwatch.wire import RankSource, Role, Severity, TimeBound
 
 RANK_INFERRED = "rank_inferred"
@@ -91,9 +92,10 @@ class Alert(msgspec.Struct, frozen=True):
     """Why the statement is doubtful: its node contradicts it or cannot be queried; empty: no doubt."""
     refuted: bool = False
     """True if it is contradicted: it is a root cause only if nothing else is."""
-
     writer_unknown: bool = False
     """True for a kernel or driver line in a collected file that a user of the job may have written."""
+    stated: FailureClass | None = None
+    """What the pack of a site's own rule states about its class; None: as the built-in packs do."""
 
     @property
     def is_remark(self) -> bool:

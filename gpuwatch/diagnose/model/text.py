@@ -12,6 +12,7 @@ from gpuwatch.diagnose.model.condition import duration
 from gpuwatch.diagnose.model.failure_classes import GENERIC_EXCEPTIONS, TIMEOUTS
 from gpuwatch.hosts.plan import Allocation
 from gpuwatch.plain import plain
+from gpuwatch.rules.model.failure_class import FailureClass
 
 Fields = Mapping[str, str | int | float]
 
@@ -36,18 +37,18 @@ NAMES = frozenset(("Slurm", "Ray", "Python", "Gloo", "Horovod", "Kubernetes", "L
 """Names that keep their capital inside a sentence."""
 
 
-def what(code: str, title: str, fields: Fields) -> str:
+def what(code: str, title: str, fields: Fields, stated: FailureClass | None = None) -> str:
     """What happened, in a headline's words: `Xid 79, GPU fell off the bus`, `timed out in SEND seq 7`."""
     xid = fields.get("xid")
     if code.startswith("gpu.xid.") and isinstance(xid, int):
         name, _, known, _ = CATALOGUE.get(xid, UNKNOWN)
         return f"Xid {xid}, {lowered(known if name == code else title)}"
-    if code in TIMEOUTS:
+    if TIMEOUTS.has(code, stated):
         where = collective(fields)
         waited = waited_s(fields)
         text = f"timed out in {where}" if where else lowered(title)
         return text if waited is None else f"{text} after {waited:.0f} s"
-    if code in GENERIC_EXCEPTIONS and fields.get("exception"):
+    if GENERIC_EXCEPTIONS.has(code, stated) and fields.get("exception"):
         return exception(fields)
     details = [form.format(fields[name]) for name, form in _DETAIL if fields.get(name) not in (None, "")]
     fresh = [each for each in details if each.lower() not in title.lower() and "(" not in title]

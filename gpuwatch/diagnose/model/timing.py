@@ -14,18 +14,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.model.failure_classes import EXITS, NEW_ATTEMPT, TIMEOUTS
+from gpuwatch.diagnose.model.failure_classes import EXITS, NEW_ATTEMPT, TIMEOUTS, of_kinds
 from gpuwatch.diagnose.model.text import waited_s
 
-WAITED = TIMEOUTS | {
-    "nccl.watchdog_teardown",
-    "nccl.comm_aborted",
-    "nccl.desync_report",
-    "nccl.heartbeat_stuck",
-    "c10d.store_unreachable",
-    "c10d.init_barrier_timeout",
-    "jax.barrier_timeout",
-}
+WAITED = TIMEOUTS | of_kinds("gives_wait")
 """Classes that are logged after a wait whose length the line gives."""
 PRECISE_WITHIN_S = 60.0
 """A line between two timed lines of its file that are at most this far apart counts as timed (seconds)."""
@@ -42,7 +34,7 @@ _ATTEMPT = re.compile(r"/attempt_(\d{1,6})/")
 
 def onset(alert: Alert) -> float:
     """When the event began: for a timeout, the log time minus how long the operation ran."""
-    if alert.code not in WAITED:
+    if alert not in WAITED:
         return alert.first
     waited = waited_s(alert.fields)
     for name in ("stuck_s", "timeout_s"):
@@ -79,11 +71,11 @@ def _bound_by_ends(alerts: Sequence[Alert], found: dict[str, tuple[float, float]
     """Limit a rank's lines by its reported end: it logs nothing after that."""
     ended: dict[int, dict[str | None, float]] = defaultdict(dict)
     for alert in alerts:
-        if alert.timed and alert.rank is not None and alert.code in EXITS:
+        if alert.timed and alert.rank is not None and alert in EXITS:
             jobs = ended[alert.rank]
             jobs[alert.job] = min(alert.first, jobs.get(alert.job, alert.first))
     for alert in alerts:
-        if alert.timed or alert.rank not in ended or alert.code in EXITS:
+        if alert.timed or alert.rank not in ended or alert in EXITS:
             continue
         ends = [at for job, at in ended[alert.rank].items() if alert.job is None or job in (None, alert.job)]
         if ends:

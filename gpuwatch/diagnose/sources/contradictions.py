@@ -202,7 +202,7 @@ def _about_rank(
         return Doubt(f"{_named(senders)}, which logged it, runs nothing of that job", refuted=True)
     is_read = any(path in own.read for path in place.logs)
     log = "its own log there does not have it" if is_read else "nothing there confirms it"
-    refuted = not job_mates or (is_read and alert.code not in EXITS)
+    refuted = not job_mates or (is_read and alert not in EXITS)
     return Doubt(
         f"rank {alert.rank} runs on {place.node}, and {log}", refuted and not seen & set(own.shared.values())
     )
@@ -313,6 +313,6 @@ def _came_later(alert: Alert, place: RankPlace) -> bool:
 def _lives(alert: Alert, place: RankPlace, reports: Mapping[str, NodeReport]) -> bool:
     """True if its node listed the same process long after a line reports its end."""
     listed_at = reports.get(place.node, NodeReport()).processes_at
-    if alert.code not in EXITS or place.until is not None or place.started is None or listed_at is None:
+    if alert not in EXITS or place.until is not None or place.started is None or listed_at is None:
         return False
     return place.started < alert.first and listed_at > alert.last + NOTICED_S

@@ -15,7 +15,8 @@ from gpuwatch.diagnose.model.failure_classes import (
     explains,
 )
 
-NO_OWN_ERROR = frozenset((*TIMEOUTS, *EXITS, *PRECURSORS, *PEER_CONNECTION_ERRORS, *SCHEDULER, UNEXPLAINED))
+MILD = TIMEOUTS | PRECURSORS | PEER_CONNECTION_ERRORS | SCHEDULER | {UNEXPLAINED}
+NO_OWN_ERROR = MILD | EXITS
 """Classes about peers, launchers and process ends: a kernel fault may be behind them."""
 
 
@@ -39,8 +40,7 @@ def that_may_lead(alerts: Sequence[Alert]) -> list[Alert]:
 def _is_told_by_its_node(alert: Alert) -> bool:
     """True if a node reports, undisputed, how its own rank or GPU failed."""
     grave = alert.severity in ("error", "critical") and alert.role in ("root", "first")
-    mild = NO_OWN_ERROR.difference(EXITS)
-    return grave and not alert.doubt and alert.code not in mild and alert.node in _senders(alert)
+    return grave and not alert.doubt and alert not in MILD and alert.node in _senders(alert)
 
 
 def _is_less_than(claim: Alert, error: Alert) -> bool:
@@ -56,12 +56,12 @@ def _senders(alert: Alert) -> set[str | None]:
 
 def _is_own_error(alert: Alert) -> bool:
     grave = alert.severity in ("error", "critical") and alert.role in ("root", "first")
-    return grave and not alert.kernel and alert.code not in NO_OWN_ERROR
+    return grave and not alert.kernel and alert not in NO_OWN_ERROR
 
 
 def _yields(claim: Alert, error: Alert) -> bool:
     """True if a doubtful kernel claim yields to an error of the same rank, or in the same file."""
-    if not claim.kernel or explains(claim.code, error.code):
+    if not claim.kernel or explains(claim, error):
         return False
     if claim.rank is not None and error.rank is not None:
         return claim.rank == error.rank

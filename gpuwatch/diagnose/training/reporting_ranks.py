@@ -13,14 +13,14 @@ from itertools import chain
 from msgspec import structs
 
 from gpuwatch.diagnose.model.alert import REPORTED_FOR_JOB, Alert
-from gpuwatch.diagnose.model.failure_classes import EXITS, GENERIC_EXCEPTIONS
+from gpuwatch.diagnose.model.failure_classes import GENERIC_EXCEPTIONS, end_weight
 from gpuwatch.diagnose.training.first_nan import NAN_LOSS, first_nans
 from gpuwatch.fleet.logs.progress import RankProgress
 
 NAMES_RANKS = frozenset(("num.replicas_differ",))
 """Conditions that compare ranks."""
 FOLLOWS = 2
-"""Weight in `EXITS` from which the end of a rank usually follows from another failure."""
+"""`end_weight` from which the end of a rank usually follows from another failure."""
 
 
 def with_reporting_ranks(
@@ -91,4 +91,4 @@ def _is_cause(
 
 
 def _ended_by_itself(alert: Alert) -> bool:
-    return alert.code in GENERIC_EXCEPTIONS or EXITS.get(alert.code, FOLLOWS) < FOLLOWS
+    return alert in GENERIC_EXCEPTIONS or end_weight(alert, FOLLOWS) < FOLLOWS

@@ -62,6 +62,8 @@ def print_rule(rule: Rule | Dialect, pack: str, file: IO[str]) -> None:
         ("raised", (rule.raised,) if rule.raised else ()),
         ("flood", (f"{rule.flood.count} in {rule.flood.seconds:g} s",) if rule.flood else ()),
         ("recovery", (rule.recovery.match,) if rule.recovery else ()),
+        ("kinds", (", ".join(rule.kinds),) if rule.kinds else ()),
+        ("explains", (", ".join(rule.explains),) if rule.explains else ()),
         ("links", rule.links),
         ("example", rule.examples[:2]),
         ("pack", (pack,)),

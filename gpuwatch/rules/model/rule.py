@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from gpuwatch.rules.model.failure_class import FailureClass, Kind
 from gpuwatch.wire import Role, Severity
 
 
@@ -52,6 +53,9 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     examples: tuple[str, ...]
     """Each must match this rule; several lines in one example are one excerpt of a file."""
     role: Role = "root"
+    kinds: tuple[Kind, ...] = ()
+    end_weight: int | None = None
+    explains: tuple[str, ...] = ()
     literals: tuple[str, ...] = ()
     """Words, one of which occurs in every matching line; derived from `match` if left out."""
     unless: tuple[str, ...] = ()
@@ -83,3 +87,8 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     links: tuple[str, ...] = ()
     negatives: tuple[str, ...] = msgspec.field(default=(), name="not")
     """Lines that must not match this rule."""
+
+    @property
+    def failure_class(self) -> FailureClass:
+        """What the pack states about the class."""
+        return FailureClass(self.kinds, self.end_weight, self.explains)

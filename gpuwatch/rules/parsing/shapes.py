@@ -11,6 +11,7 @@ from gpuwatch.hosts.shapes import Keyword, Number, Schema, Shape, Text, Whole, d
 from gpuwatch.hosts.structures import Key, ListOf, MapOf, OneOf, ReadMapping, Record
 from gpuwatch.rules.compiling.ambiguity import check_pattern
 from gpuwatch.rules.compiling.check import RulePatternError
+from gpuwatch.rules.model.failure_class import KINDS
 
 MAX_PATTERN = 2000
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
@@ -108,6 +109,11 @@ _PASSAGES = ListOf(
 )
 _SENTENCES = ListOf(Passage("a sentence", limit=2000), "a sentence or a list of them", or_single=True)
 _ID = Text("family.name in small letters", r"[a-z0-9_]+(\.[a-z0-9_]+)+", 80)
+_EFFECTS = ListOf(
+    Text("a rule's id, family.*, a condition's code or a kind", r"[a-z0-9_]+(\.[a-z0-9_]+)*(\.\*)?", 80),
+    "an effect or a list of effects",
+    or_single=True,
+)
 _LITERALS = ListOf(Text("a word"), "a word or a list of words", or_single=True)
 
 
@@ -140,6 +146,9 @@ RULE = RuleRecord(
         Key("do", _SENTENCES, "What to do first, the best first.", required=True),
         Key("examples", _PASSAGES, "Lines that must give this rule.", required=True),
         Key("role", Keyword(("root", "first", "echo", "hint")), "Cause or consequence."),
+        Key("kinds", ListOf(Keyword(KINDS), "a kind or a list of kinds", or_single=True), "Its kinds."),
+        Key("end_weight", Whole(0, 3), "An end of a process; larger: more likely follows from others."),
+        Key("explains", _EFFECTS, "What follows from it at the same place."),
         Key("literals", _LITERALS, "For the prefilter."),
         Key("unless", _PATTERNS, "Not where one of these is in the line."),
         Key(

@@ -9,6 +9,7 @@ import pytest
 from gpuwatch.diagnose.incidents.placeholders import command, filled
 from gpuwatch.diagnose.incidents.playbook import playbook, settle
 from gpuwatch.diagnose.incidents.suspects import Hang
+from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.incident import UNKNOWN
 from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.fleet.jobs.places import Places
@@ -93,9 +94,7 @@ def test_what_settles_a_doubt_keeps_no_placeholder(
 ) -> None:
     stuck = Hang((0, 1), (0, 1, 3), "", began=0.0, printed=1.0, silent=(3,))
     for hang in (None, stuck):
-        unexplained = code == "unknown"
-        steps = settle(
-            code, "low", who, hang, "4711", RankIndex(Places()), ended=ended, unexplained=unexplained
-        )
+        cause = None if code == UNKNOWN else Alert("a", code, "error", "t", "t", ())
+        steps = settle(cause, "low", who, hang, "4711", RankIndex(Places()), ended=ended)
         assert steps
         assert not [step for step in steps if LEFT.search(step)]

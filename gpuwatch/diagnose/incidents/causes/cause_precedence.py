@@ -10,6 +10,7 @@ from gpuwatch.diagnose.model.failure_classes import (
     GENERIC_EXCEPTIONS,
     NAMES_CULPRIT,
     PEER_CONNECTION_ERRORS,
+    end_weight,
 )
 
 
@@ -28,14 +29,14 @@ class CausePrecedence(IntEnum):
 
 def precedence(alert: Alert) -> CausePrecedence:
     """The kind of cause that an alert is."""
-    if alert.code in NAMES_CULPRIT and alert.role == "root":
+    if alert in NAMES_CULPRIT and alert.role == "root":
         return CausePrecedence.NAMES_CULPRIT
-    if EXITS.get(alert.code, 0) >= 2:
+    if end_weight(alert) >= 2:
         return CausePrecedence.FOLLOWING_END
-    if alert.code in PEER_CONNECTION_ERRORS:
+    if alert in PEER_CONNECTION_ERRORS:
         return CausePrecedence.LOST_PEER
-    if alert.code in GENERIC_EXCEPTIONS:
+    if alert in GENERIC_EXCEPTIONS:
         return CausePrecedence.GENERIC_EXCEPTION
     if alert.role == "first":
         return CausePrecedence.FIRST_SYMPTOM
-    return CausePrecedence.PROCESS_END if alert.code in EXITS else CausePrecedence.ROOT_ERROR
+    return CausePrecedence.PROCESS_END if alert in EXITS else CausePrecedence.ROOT_ERROR

@@ -24,7 +24,7 @@ def end_order(group: AlertGroup, orders: Mapping[str, Alert], alerts: Iterable[A
     if not near or not _lost_only_peers(group.alerts):
         return None
     order = near[-1]
-    lost = {str(each.rank) for each in group.alerts if each.code in PEER_CONNECTION_ERRORS}
+    lost = {str(each.rank) for each in group.alerts if each in PEER_CONNECTION_ERRORS}
     ended = any(
         each.code == FINISHED and each.job == order.job and _is_near(order, each.first, each.last)
         for each in alerts
@@ -34,10 +34,10 @@ def end_order(group: AlertGroup, orders: Mapping[str, Alert], alerts: Iterable[A
 
 def _lost_only_peers(alerts: Sequence[Alert]) -> bool:
     """True if connections broke and no line gives a reason. The first to give up is not the culprit."""
-    if any(each.code in TIMEOUTS or each.code == CODE for each in alerts):
+    if any(each in TIMEOUTS or each.code == CODE for each in alerts):
         return False
     cause = root_cause_of(alerts).cause
-    return cause is None or cause.code in PEER_CONNECTION_ERRORS
+    return cause is None or cause in PEER_CONNECTION_ERRORS
 
 
 def _is_near(order: Alert, begin: float, end: float) -> bool:

@@ -17,6 +17,7 @@ from gpuwatch.diagnose.model.failure_classes import (
     SCHEDULER,
     TIMEOUTS,
     explains,
+    of_kinds,
 )
 
 SAME_MOMENT_S = 2.0
@@ -26,20 +27,21 @@ EXPLAINED_S = 600.0
 """Seconds for which a rank's traceback explains its exit."""
 LOGGED_BYTES = 16384
 """An exception with traceback stands at most this far above the launcher's line about the exit (bytes)."""
-MILD_ENDS = frozenset(("rank.exit_error", "proc.sigterm", "rank.terminated", "mpi.abort"))
+NO_CAUSE = TIMEOUTS | EXITS | PRECURSORS | PEER_CONNECTION_ERRORS | SCHEDULER
+MILD_ENDS = of_kinds("mild_end")
 """Ends that may be just the consequence of lost peers."""
 
 
 def raised_by(cause: Alert, alerts: Sequence[Alert]) -> Alert | None:
     """The exception that ended the rank, where the cause is its end; else None."""
-    if cause.rank is None and cause.code in EXITS and cause.fields.get("tasks") is not None:
-        return next((each for each in _logged_above(alerts, cause) if each.code in GENERIC_EXCEPTIONS), None)
-    if cause.code in EXITS and cause.fields.get("proc_index") is not None:
-        below = [each for each in alerts if each.code in GENERIC_EXCEPTIONS and _is_below(each, cause)]
+    if cause.rank is None and cause in EXITS and cause.fields.get("tasks") is not None:
+        return next((each for each in _logged_above(alerts, cause) if each in GENERIC_EXCEPTIONS), None)
+    if cause in EXITS and cause.fields.get("proc_index") is not None:
+        below = [each for each in alerts if each in GENERIC_EXCEPTIONS and _is_below(each, cause)]
         return min(below, key=lambda each: each.proof[0].offset or 0, default=None)
-    if cause.rank is None or (cause.code not in EXITS and cause.code not in GENERIC_EXCEPTIONS):
+    if cause.rank is None or (cause not in EXITS and cause not in GENERIC_EXCEPTIONS):
         return None
-    own = [each for each in alerts if each.code in GENERIC_EXCEPTIONS and each.rank == cause.rank]
+    own = [each for each in alerts if each in GENERIC_EXCEPTIONS and each.rank == cause.rank]
     return max(own, key=lambda each: (each.first, each.id), default=None)
 
 
@@ -60,23 +62,23 @@ def explained(best: Alert, alerts: Sequence[Alert]) -> Alert:
             alert
             for alert in alerts
             if alert.id not in seen
-            and explains(alert.code, best.code)
+            and explains(alert, best)
             and _same_place(alert, best)
             and not _is_launcher_exit_report(alert, best)
             and -EXPLAINED_S <= alert.first - best.first <= KERNEL_S
         ]
-        if not earlier and (best.code in EXITS or best.code in GENERIC_EXCEPTIONS):
+        if not earlier and (best in EXITS or best in GENERIC_EXCEPTIONS):
             earlier = [
                 alert for alert in alerts if alert.id not in seen and _earlier_error_of_rank(alert, best)
             ]
-        if not earlier and best.code in EXITS and best.rank is not None:
+        if not earlier and best in EXITS and best.rank is not None:
             unranked = [alert for alert in _logged_above(alerts, best) if alert.id not in seen]
             if unranked:
                 cause = min(unranked, key=lambda alert: (precedence(alert), alert.first))
                 return structs.replace(cause, node=best.node or cause.node, rank=best.rank)
-        if not earlier and best.code in EXITS and best.rank is None:
+        if not earlier and best in EXITS and best.rank is None:
             earlier = [alert for alert in _only_exception(alerts, best) if alert.id not in seen]
-        if not earlier and best.code in MILD_ENDS:
+        if not earlier and best in MILD_ENDS:
             earlier = [alert for alert in _last_peer_error(alerts, best) if alert.id not in seen]
             if earlier and best.rank is not None:
                 return structs.replace(earlier[0], node=best.node or earlier[0].node, rank=best.rank)
@@ -88,12 +90,7 @@ def explained(best: Alert, alerts: Sequence[Alert]) -> Alert:
 
 def _is_launcher_exit_report(alert: Alert, best: Alert) -> bool:
     """True if the alert only reports that some rank ended, next to the exception of a known rank."""
-    return (
-        best.code in GENERIC_EXCEPTIONS
-        and best.rank is not None
-        and alert.rank is None
-        and alert.code in MILD_ENDS
-    )
+    return best in GENERIC_EXCEPTIONS and best.rank is not None and alert.rank is None and alert in MILD_ENDS
 
 
 def _only_exception(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
@@ -102,7 +99,7 @@ def _only_exception(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
         alert
         for alert in alerts
         if alert.rank is not None
-        and (alert.code in GENERIC_EXCEPTIONS or _is_own_error(alert))
+        and (alert in GENERIC_EXCEPTIONS or _is_own_error(alert))
         and -EXPLAINED_S <= alert.first - ended.first <= SAME_MOMENT_S
     ]
     return raised if len({alert.rank for alert in raised}) == 1 else []
@@ -113,7 +110,7 @@ def _is_own_error(alert: Alert) -> bool:
     return (
         alert.role in ("root", "first")
         and alert.severity in ("error", "critical")
-        and alert.code not in (*TIMEOUTS, *EXITS, *PRECURSORS, *PEER_CONNECTION_ERRORS, *SCHEDULER)
+        and alert not in NO_CAUSE
         and not alert.kernel
     )
 
@@ -132,7 +129,7 @@ def _logged_above(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
         and (alert.proof[0].node, alert.proof[0].file) == (proof.node, proof.file)
         and 0 < (proof.offset or 0) - (alert.proof[0].offset or 0) <= LOGGED_BYTES
     ]
-    known = [alert for alert in found if alert.code not in GENERIC_EXCEPTIONS]
+    known = [alert for alert in found if alert not in GENERIC_EXCEPTIONS]
     return known or (found if len({alert.text for alert in found}) == 1 else [])
 
 
@@ -141,15 +138,15 @@ def _last_peer_error(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
 
     If other ranks ended too, the error may be about one of them.
     """
-    others = {alert.rank for alert in alerts if alert.code in EXITS} - {ended.rank, None}
-    lost = {alert.rank for alert in alerts if alert.code in PEER_CONNECTION_ERRORS} - {ended.rank, None}
+    others = {alert.rank for alert in alerts if alert in EXITS} - {ended.rank, None}
+    lost = {alert.rank for alert in alerts if alert in PEER_CONNECTION_ERRORS} - {ended.rank, None}
     if others or lost:
         return []
     proof = ended.proof[0]
     above = [
         alert
         for alert in alerts
-        if alert.code in PEER_CONNECTION_ERRORS
+        if alert in PEER_CONNECTION_ERRORS
         and alert.role in ("root", "first")
         and alert.severity in ("error", "critical")
         and (alert.proof[0].node, alert.proof[0].file) == (proof.node, proof.file)
@@ -162,16 +159,16 @@ def _placed(cause: Alert, alerts: Sequence[Alert]) -> Alert:
     """The cause with its place from another line: the launcher's, below it, or the scheduler's."""
     if cause.kernel and cause.node is not None and cause.rank is None:
         return _of_rank_that_suffered(cause, alerts)
-    if cause.node is not None or cause.rank is not None or cause.code in SCHEDULER:
+    if cause.node is not None or cause.rank is not None or cause in SCHEDULER:
         return cause
     ended = min(
-        (each for each in alerts if each.code in EXITS and each.rank is not None and each.role == "first"),
+        (each for each in alerts if each in EXITS and each.rank is not None and each.role == "first"),
         key=lambda each: (each.first, each.position),
         default=None,
     )
     if ended is not None and cause in _logged_above(alerts, ended):
         return structs.replace(cause, node=ended.node, rank=ended.rank, job=ended.job or cause.job)
-    same = [each for each in alerts if each.role == "root" and explains(cause.code, each.code)]
+    same = [each for each in alerts if each.role == "root" and explains(cause, each)]
     found = next((each for each in same if each.node is not None and _one_process(cause, each)), None)
     if found is None:
         return cause
@@ -189,9 +186,9 @@ def _of_rank_that_suffered(cause: Alert, alerts: Sequence[Alert]) -> Alert:
         and alert.rank is not None
         and (None in (alert.gpu, cause.gpu) or alert.gpu == cause.gpu)
         and cause.first - alert.first <= KERNEL_S
-        and alert.code not in PEER_CONNECTION_ERRORS
+        and alert not in PEER_CONNECTION_ERRORS
         and alert.severity in ("error", "critical")
-        and explains(cause.code, alert.code)
+        and explains(cause, alert)
     }
     of_gpu = cause.code.startswith(("gpu.", "amd."))
     return structs.replace(cause, rank=effects.pop()) if of_gpu and len(effects) == 1 else cause
@@ -209,11 +206,11 @@ def _earlier_error_of_rank(alert: Alert, ended: Alert) -> bool:
         alert.rank is not None
         and alert.rank == ended.rank
         and alert.role != "echo"
-        and alert.code not in TIMEOUTS
-        and alert.code not in EXITS
+        and alert not in TIMEOUTS
+        and alert not in EXITS
         and not is_precursor(alert)
-        and alert.code not in PEER_CONNECTION_ERRORS
-        and alert.code not in GENERIC_EXCEPTIONS
+        and alert not in PEER_CONNECTION_ERRORS
+        and alert not in GENERIC_EXCEPTIONS
         and alert.severity in ("error", "critical")
         and -EXPLAINED_S <= alert.first - ended.first <= SAME_MOMENT_S
     )
@@ -221,7 +218,7 @@ def _earlier_error_of_rank(alert: Alert, ended: Alert) -> bool:
 
 def _same_place(cause: Alert, effect: Alert) -> bool:
     """True for the same rank or GPU, or for a fault of the whole node or job that affects a rank there."""
-    if cause.code in SCHEDULER or effect.code in SCHEDULER:
+    if cause in SCHEDULER or effect in SCHEDULER:
         return True
     if cause.rank is not None and effect.rank is not None:
         return cause.rank == effect.rank

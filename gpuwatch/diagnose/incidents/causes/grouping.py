@@ -97,7 +97,7 @@ def _worth_it(group: AlertGroup, where: RankIndex) -> bool:
 
 def is_precursor(alert: Alert) -> bool:
     """True if the alert is of a kind that usually passes, did not last, and ended no process."""
-    return alert.code in PRECURSORS and "lasts" not in alert.fields and alert.severity in ("info", "warning")
+    return alert in PRECURSORS and "lasts" not in alert.fields and alert.severity in ("info", "warning")
 
 
 def _thrown_out(group: AlertGroup) -> bool:

@@ -29,6 +29,7 @@ from gpuwatch.diagnose.model.failure_classes import (
     RENDEZVOUS_TIMEOUTS,
     TIMEOUTS,
     UNEXPLAINED,
+    end_weight,
     explains,
 )
 from gpuwatch.diagnose.model.incident import UNKNOWN
@@ -69,11 +70,11 @@ def root_cause_of(alerts: Sequence[Alert]) -> RootCause:
     found = RootCause()
     if untimed:
         strongest = min(untimed, key=lambda alert: (precedence(alert), limits[alert.id][1]))
-        if strongest.code in NAMES_CULPRIT and listed(strongest):
+        if strongest in NAMES_CULPRIT and listed(strongest):
             strongest = _listed_culprit(strongest, sorted(untimed, key=lambda alert: alert.position))
         else:
             strongest = _absent_rank_failure(strongest, candidates)
-        if best is not None and best.code in EXITS and best.rank == strongest.rank is not None:
+        if best is not None and best in EXITS and best.rank == strongest.rank is not None:
             best = strongest
         elif best is None or precedence(strongest) < precedence(best):
             best = strongest
@@ -91,7 +92,7 @@ def root_cause_of(alerts: Sequence[Alert]) -> RootCause:
     found.rivals = _rivals(best, timed)
     cause = explained(best, alerts)
     found.cause, found.named = cause, listed(cause) or _minority_ranks(cause, alerts)
-    rival = next((each for each in found.rivals if not explains(cause.code, each.code)), None)
+    rival = next((each for each in found.rivals if not explains(cause, each)), None)
     if rival is not None:
         found.doubts.append(f"{rival.title!r} came within {SAME_MOMENT_S:g} s of it elsewhere")
     if cause.error_s > 1.0 or any(each.error_s > 1.0 for each in found.rivals):
@@ -101,7 +102,7 @@ def root_cause_of(alerts: Sequence[Alert]) -> RootCause:
 
 def _accuser(alerts: Sequence[Alert]) -> Alert | None:
     """The first survivor's alert that names the ranks it lost, or None."""
-    named = (alert for alert in alerts if alert.code in PEER_CONNECTION_ERRORS and absent_ranks(alert))
+    named = (alert for alert in alerts if alert in PEER_CONNECTION_ERRORS and absent_ranks(alert))
     return min(named, key=lambda alert: (alert.first, alert.id), default=None)
 
 
@@ -129,7 +130,7 @@ def _minority_ranks(cause: Alert, alerts: Sequence[Alert]) -> tuple[int, ...]:
 
 def _candidates(alerts: Sequence[Alert], limits: Mapping[str, tuple[float, float]]) -> list[Alert]:
     """Possible causes: alerts that are neither symptoms of others nor later than the end of everything."""
-    timeouts = [alert for alert in alerts if alert.code in TIMEOUTS]
+    timeouts = [alert for alert in alerts if alert in TIMEOUTS]
     possible = [alert for alert in alerts if _may_be_cause(alert) and not _torn_down(alert, alerts)]
     possible = _without_signalled(possible)
     entered = _entered_collectives(timeouts)
@@ -139,11 +140,11 @@ def _candidates(alerts: Sequence[Alert], limits: Mapping[str, tuple[float, float
     rank_of_pid = {a.fields["pid"]: a.rank for a in alerts if "pid" in a.fields and a.rank is not None}
 
     def is_candidate(alert: Alert) -> bool:
-        if alert.code in NAMES_CULPRIT:
+        if alert in NAMES_CULPRIT:
             return True
         # a launcher's line may know only the pid; its table states whose that is
         rank = alert.rank if alert.rank is not None else rank_of_pid.get(alert.fields.get("pid", ""))
-        gave_up = alert.code in EXITS and rank in followed
+        gave_up = alert in EXITS and rank in followed
         survived = not alert.kernel and _survived(alert, entered, alive)
         return limits[alert.id][0] <= aftermath and not survived and not gave_up
 
@@ -152,9 +153,9 @@ def _candidates(alerts: Sequence[Alert], limits: Mapping[str, tuple[float, float
 
 def _may_be_cause(alert: Alert) -> bool:
     """True if role, class and severity allow the alert to be a cause."""
-    if alert.role not in ("root", "first") or alert.code in TIMEOUTS or alert.code == UNEXPLAINED:
+    if alert.role not in ("root", "first") or alert in TIMEOUTS or alert.code == UNEXPLAINED:
         return False
-    if is_precursor(alert) or not (alert.severity in ("error", "critical") or alert.code in NAMES_CULPRIT):
+    if is_precursor(alert) or not (alert.severity in ("error", "critical") or alert in NAMES_CULPRIT):
         return False
     return alert.code != "c10d.monitored_barrier" or alert.rank in (0, None) or bool(listed(alert))
 
@@ -178,11 +179,11 @@ def _entered_collectives(timeouts: Iterable[Alert]) -> dict[int, float]:
 
 def _torn_down(alert: Alert, alerts: Sequence[Alert]) -> bool:
     """True for an abort below a timeout or a lost peer in its file: a watchdog ends processes that way."""
-    if EXITS.get(alert.code, 0) < 2 or alert.kernel:
+    if end_weight(alert) < 2 or alert.kernel:
         return False
     proof = alert.proof[0]
     return any(
-        (each.code in TIMEOUTS or (each.code in PEER_CONNECTION_ERRORS and each.role == "echo"))
+        (each in TIMEOUTS or (each in PEER_CONNECTION_ERRORS and each.role == "echo"))
         and (each.proof[0].node, each.proof[0].file) == (proof.node, proof.file)
         and (each.proof[0].offset or 0) < (proof.offset or 0)
         and (alert.rank is None or each.rank is None or alert.rank == each.rank)
@@ -192,12 +193,8 @@ def _torn_down(alert: Alert, alerts: Sequence[Alert]) -> bool:
 
 def _only_lost_peers(alerts: Sequence[Alert], possible: Sequence[Alert]) -> set[int | None]:
     """Ranks that report nothing but unreachable peers; how they ended is no cause."""
-    lost = {alert.rank for alert in alerts if alert.code in PEER_CONNECTION_ERRORS} - {None}
-    own = {
-        alert.rank
-        for alert in possible
-        if alert.code not in PEER_CONNECTION_ERRORS and alert.code not in MILD_ENDS
-    }
+    lost = {alert.rank for alert in alerts if alert in PEER_CONNECTION_ERRORS} - {None}
+    own = {alert.rank for alert in possible if alert not in PEER_CONNECTION_ERRORS and alert not in MILD_ENDS}
     return lost - own
 
 
@@ -205,11 +202,7 @@ def _alive(candidates: Sequence[Alert]) -> dict[int, float]:
     """Rank -> time of its last own error, among lines that have a time."""
     alive: dict[int, float] = {}
     for alert in candidates:
-        own = (
-            alert.code not in EXITS
-            and alert.code not in LAUNCHER
-            and alert.code not in PEER_CONNECTION_ERRORS
-        )
+        own = alert not in EXITS and alert not in LAUNCHER and alert not in PEER_CONNECTION_ERRORS
         if alert.rank is not None and alert.timed and own and not alert.kernel:
             alive[alert.rank] = max(alert.last, alive.get(alert.rank, alert.last))
     return alive
@@ -235,7 +228,7 @@ def _when(alert: Alert) -> float:
 
 def _first(candidates: Sequence[Alert], alerts: Sequence[Alert]) -> Alert | None:
     """The earliest alert, unless a stronger one is so close that the order may be reversed."""
-    raised = {alert.rank for alert in alerts if alert.code in GENERIC_EXCEPTIONS}
+    raised = {alert.rank for alert in alerts if alert in GENERIC_EXCEPTIONS}
     ordered = sorted(
         candidates,
         key=lambda alert: (
@@ -246,7 +239,7 @@ def _first(candidates: Sequence[Alert], alerts: Sequence[Alert]) -> Alert | None
             alert.position,
         ),
     )
-    lists = [alert for alert in ordered if alert.code in NAMES_CULPRIT and alert.role == "root"]
+    lists = [alert for alert in ordered if alert in NAMES_CULPRIT and alert.role == "root"]
     if lists:
         return _listed_culprit(lists[0], ordered)
     best: Alert | None = None
@@ -259,7 +252,7 @@ def _first(candidates: Sequence[Alert], alerts: Sequence[Alert]) -> Alert | None
         best = next((each for each in same if each.first - best.first <= SAME_MOMENT_S), best)
     if best is not None and precedence(best) >= CausePrecedence.LOST_PEER:
         warned = [alert for alert in alerts if alert.severity == "warning" and alert.role == "root"]
-        return next((alert for alert in warned if explains(alert.code, best.code)), best)
+        return next((alert for alert in warned if explains(alert, best)), best)
     return best
 
 
@@ -268,7 +261,7 @@ def _is_mute(alert: Alert, raised: Container[int | None]) -> bool:
 
     A simultaneous one with an exception is preferred.
     """
-    return alert.code in EXITS and alert.rank not in raised
+    return alert in EXITS and alert.rank not in raised
 
 
 def _is_listed_later(alert: Alert) -> bool:
@@ -289,11 +282,11 @@ def _listed_culprit(explicit: Alert, ordered: Sequence[Alert]) -> Alert:
     named = set(listed(explicit))
     explicit = _absent_rank_failure(explicit, ordered)
     for alert in ordered:
-        crashed = alert.code in LAUNCHER and alert.code not in MILD_ENDS and EXITS.get(alert.code) == 0
+        crashed = alert in LAUNCHER and alert not in MILD_ENDS and end_weight(alert, -1) == 0
         if crashed and alert.rank in named and alert.first <= explicit.first + PEERS_SOONER_S:
             return alert
         kind = precedence(alert)
-        if alert.first > explicit.first or alert.code in NAMES_CULPRIT or kind >= CausePrecedence.LOST_PEER:
+        if alert.first > explicit.first or alert in NAMES_CULPRIT or kind >= CausePrecedence.LOST_PEER:
             continue
         if named and alert.rank in named:
             return alert
@@ -305,14 +298,14 @@ def _listed_culprit(explicit: Alert, ordered: Sequence[Alert]) -> Alert:
 
 def _absent_rank_failure(waited: Alert, candidates: Sequence[Alert]) -> Alert:
     """Others wait for a rank that never came: return the failure of that rank if it logged one."""
-    if waited.code not in RENDEZVOUS_TIMEOUTS:
+    if waited not in RENDEZVOUS_TIMEOUTS:
         return waited
     came = {(alert.node, alert.rank) for alert in candidates if alert.code == waited.code}
     away = [
         alert
         for alert in candidates
-        if alert.code not in NAMES_CULPRIT
-        and alert.code not in RENDEZVOUS_TIMEOUTS
+        if alert not in NAMES_CULPRIT
+        and alert not in RENDEZVOUS_TIMEOUTS
         and precedence(alert) <= CausePrecedence.FIRST_SYMPTOM
         and (alert.node, alert.rank) not in came
         and alert.first <= waited.first + SAME_MOMENT_S
@@ -323,9 +316,9 @@ def _absent_rank_failure(waited: Alert, candidates: Sequence[Alert]) -> Alert:
 def _slack(best: Alert, later: Alert) -> float:
     """Seconds by which a stronger alert may be reported late and still be the older event."""
     error = best.error_s + later.error_s
-    if later.code in LAUNCHER:
+    if later in LAUNCHER:
         return PEERS_SOONER_S + error
-    if best.code in PEER_CONNECTION_ERRORS or later.kernel:
+    if best in PEER_CONNECTION_ERRORS or later.kernel:
         return KERNEL_S / 3 + error
     return SAME_MOMENT_S + error
 
@@ -344,7 +337,7 @@ def _rivals(best: Alert, candidates: Sequence[Alert]) -> tuple[Alert, ...]:
         and precedence(alert) <= precedence(best)
         and (alert.node != best.node or None is not alert.rank != best.rank)
         and alert.code != best.code
-        and not explains(alert.code, best.code)
-        and not (alert.rank is None and alert.code in EXITS)  # it may well be the end of `best` itself
+        and not explains(alert, best)
+        and not (alert.rank is None and alert in EXITS)  # it may well be the end of `best` itself
         and abs(alert.first - best.first) <= SAME_MOMENT_S + alert.error_s + best.error_s
     )

@@ -1,0 +1,43 @@
+"""What a rule pack states about the class of a rule: its kinds, and which other classes follow from it."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias, get_args
+
+import msgspec
+
+Kind: TypeAlias = Literal[
+    "about_another",
+    "collective_timeout",
+    "ended_on_purpose",
+    "generic",
+    "gives_wait",
+    "gpu_gone",
+    "harmless",
+    "in_collective",
+    "mild_end",
+    "names_culprit",
+    "names_node",
+    "peer_connection",
+    "peer_unreached",
+    "precursor",
+    "prints_on_stop",
+    "rendezvous_timeout",
+    "reported_end",
+    "sudden_end",
+    "unresponsive_node",
+]
+"""What each means stands in docs/rules.md."""
+KINDS: tuple[Kind, ...] = get_args(Kind)
+PREFIX = ".*"
+"""Ends the effects that are meant by the family of their id."""
+
+
+class FailureClass(msgspec.Struct, frozen=True):
+    """The facts of one class."""
+
+    kinds: tuple[Kind, ...] = ()
+    end_weight: int | None = None
+    """Of the end of a process that has no reason: a larger one more likely follows from another failure."""
+    explains: tuple[str, ...] = ()
+    """Effects on the same rank, GPU or node within minutes: codes, `family.*`, or kinds."""

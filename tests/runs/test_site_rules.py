@@ -1,0 +1,121 @@
+"""A site's own rule states its kinds and its effects, and has the rights of a built-in one with them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.failure_classes import (
+    CONDITIONS,
+    EXITS,
+    TIMEOUTS,
+    built_in,
+    explains,
+    stated_class,
+)
+from gpuwatch.diagnose.model.incident import Incident
+from gpuwatch.report.scan.report import judged
+from gpuwatch.rules.load import load_packs
+from gpuwatch.rules.model.failure_class import KINDS
+from gpuwatch.runs.files.files import gather
+from gpuwatch.runs.scan.scan import scan
+from tests.agent.logs.scan_lines import rule
+
+END = 1_772_445_000.0
+"""2026-03-02 09:50:00 UTC, when every file was last written."""
+RANKS = 4
+RAISED = ("Traceback (most recent call last):", '  File "/w/train.py", line 3', "ValueError: no label")
+NO_MEMORY = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+
+
+def incident(folder: Path, own: str, texts: Mapping[int, Mapping[int, tuple[str, ...]]]) -> Incident:
+    """The incident of a job with this rule; `texts`: rank, second, what it logs then."""
+    logs = folder / "logs"
+    logs.mkdir()
+    for rank in range(RANKS):
+        rows: dict[int, tuple[str, ...]] = {1: ("step 1 loss 2.1",), **texts.get(rank, {})}
+        file = logs / f"rank{rank}.log"
+        file.write_text(
+            "".join(
+                f"2026-03-02 09:40:{second:02} [rank{rank}]: {text}\n"
+                for second, lines in rows.items()
+                for text in lines
+            )
+        )
+        os.utime(file, (END, END))
+    pack = folder / "site.yaml"
+    pack.write_text(own)
+    packs = load_packs([pack])
+    (found,) = judged(scan(gather([logs]), packs.rules, "agent"), packs, END, 0.1).incidents
+    return found
+
+
+@pytest.mark.parametrize("stated", ["", "kinds: collective_timeout"])
+def test_the_rank_without_the_timeout_of_a_sites_own_library_is_the_culprit(
+    stated: str, tmp_path: Path
+) -> None:
+    own = rule(
+        "ringfab: exchange (?P<seq>\\d+) gave up", name="site.exchange", extra=f"role: first\n{stated}"
+    )
+    waits = {rank: {30 + rank: ("ringfab: exchange 12 gave up",)} for rank in (0, 1, 3)}
+    assert incident(tmp_path, own, waits).rank == (2 if stated else 0)
+
+
+@pytest.mark.parametrize("stated", ["", "kinds: [peer_connection]"])
+def test_a_lost_channel_of_a_sites_own_library_is_the_effect_of_a_peers_exception(
+    stated: str, tmp_path: Path
+) -> None:
+    own = rule("ringfab: channel collapsed", name="site.channel", extra=f"role: first\n{stated}")
+    lines = {rank: {30: ("ringfab: channel collapsed",)} for rank in (0, 1, 3)}
+    found = incident(tmp_path, own, {**lines, 2: {31: RAISED}})
+    assert (found.code, found.rank) == (("python.exception", 2) if stated else ("site.channel", 0))
+
+
+@pytest.mark.parametrize("stated", ["", "explains: oom.cuda"])
+def test_a_sites_own_rule_explains_a_built_in_one(stated: str, tmp_path: Path) -> None:
+    own = rule("memguard: share revoked", name="site.revoked", extra=stated)
+    found = incident(tmp_path, own, {2: {10: (NO_MEMORY,), 14: ("memguard: share revoked",)}})
+    assert (found.code, found.rank) == ("site.revoked" if stated else "oom.cuda", 2)
+
+
+def test_a_built_in_rule_explains_a_kind_of_a_sites_own_one(tmp_path: Path) -> None:
+    pack = tmp_path / "site.yaml"
+    pack.write_text(rule("member went away", name="site.gone", extra="kinds: [sudden_end]\nend_weight: 0"))
+    own = stated_class(load_packs([pack]).by_id["site.gone"])
+    gone = Alert("a", "site.gone", "error", "t", "t", (), stated=own)
+    assert gone in EXITS
+    assert explains("oom.host.kernel", gone)
+    assert not explains("oom.cuda", gone)
+
+
+def test_a_replaced_rule_keeps_its_class_unless_the_pack_states_one(tmp_path: Path) -> None:
+    own = rule("ringfab: exchange (?P<seq>\\d+) gave up", name="nccl.watchdog_timeout", extra="role: first")
+    waits = {rank: {30 + rank: ("ringfab: exchange 12 gave up",)} for rank in (0, 1, 3)}
+    assert incident(tmp_path, own, waits).rank == 2
+
+
+def test_the_packs_state_effects_that_exist() -> None:
+    """Every effect is a code, the family of one or a kind; codes of conditions have no dot."""
+    known = built_in()
+    for code, facts in known.items():
+        for effect in facts.explains:
+            if effect.endswith(".*"):
+                assert any(each.startswith(effect[:-1]) for each in known), (code, effect)
+            elif "." in effect and effect != "job.hang":
+                assert effect in known, (code, effect)
+    assert not set(KINDS) & known.keys()
+    assert {kind for facts in known.values() for kind in facts.kinds} == set(KINDS)
+    assert all("." not in code or code == "rank.vanished" for code in CONDITIONS)
+
+
+def test_classes_of_the_built_in_packs() -> None:
+    assert "nccl.watchdog_timeout" in TIMEOUTS
+    assert "rank.killed" in EXITS
+    assert explains("oom.host.kernel", "rank.killed")
+    assert explains("rdma.port_event", "rdma.flushed")
+    assert not explains("rdma.port_event", "rdma.port_event")
+    assert not explains("rank.killed", "oom.host.kernel")
