@@ -7,6 +7,8 @@ from math import inf
 from msgspec import structs
 
 from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.check_interval import PeriodicWatch
+from gpuwatch.fleet.fleet import Fleet
 
 
 class DurationTracker:
@@ -59,3 +61,20 @@ class DurationTracker:
                 self.alerts[name] = structs.replace(alert, state="resolved", last=wall)
                 ended = True
         return ended
+
+
+class SymptomWatch(PeriodicWatch):
+    """Looks for symptoms at intervals; an alert ends when its symptom was not seen for `clear_s`."""
+
+    def __init__(self, every_s: float, clear_s: float) -> None:
+        super().__init__(every_s)
+        self._lasting = DurationTracker(clear_s)
+        self.alerts = self._lasting.alerts
+
+    def _check(self, fleet: Fleet, now: float, wall: float) -> bool:
+        moved = self._look(fleet, now, wall)
+        return self._lasting.clear(now, wall) or moved
+
+    def _look(self, fleet: Fleet, now: float, wall: float) -> bool:
+        """Record the symptoms of now and report those that lasted; True if an alert fired or changed."""
+        raise NotImplementedError

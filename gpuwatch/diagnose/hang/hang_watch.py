@@ -24,7 +24,7 @@ from gpuwatch.diagnose.hang.hang_threshold import (
 )
 from gpuwatch.diagnose.hang.rank_signs import STOPPED_S, RankSigns, jobs_of, some_are_stopped
 from gpuwatch.diagnose.model.alert import Alert, Proof
-from gpuwatch.diagnose.model.check_interval import CheckInterval
+from gpuwatch.diagnose.model.check_interval import PeriodicWatch
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import Thresholds
 
@@ -102,14 +102,13 @@ def _settles(answer: HangAnswer | None, ranks: Sequence[RankSigns]) -> bool:
     return answer.settles or all((rank.busy_pct or 0.0) <= IDLE_PCT and not computes(rank) for rank in named)
 
 
-class HangWatch:
+class HangWatch(PeriodicWatch):
     """Checks every job at intervals; `alerts` holds current and past hangs."""
 
     def __init__(self, thresholds: Thresholds) -> None:
+        super().__init__(CHECK_EVERY_S)
         self._thresholds = thresholds
         self._jobs: dict[str, JobState] = {}
-        self._interval = CheckInterval(CHECK_EVERY_S)
-        self.alerts: dict[str, Alert] = {}
         self.suspected: set[str] = set()
         """Jobs that may hang: silent for a window with signs of a hang, until they move.
 
@@ -122,10 +121,7 @@ class HangWatch:
             self._jobs[job].answer = answer
             self._interval.hurry()
 
-    def go(self, fleet: Fleet, now: float, wall: float) -> bool:
-        """Check all jobs if the interval has passed; True if an alert fired, changed or ended."""
-        if not self._interval.is_due(now):
-            return False
+    def _check(self, fleet: Fleet, now: float, wall: float) -> bool:
         return self.see(jobs_of(fleet, now, wall), partial(trained, fleet, now), now, wall)
 
     def see(self, jobs: Mapping[str, Sequence[RankSigns]], usual: Usual, now: float, wall: float) -> bool:

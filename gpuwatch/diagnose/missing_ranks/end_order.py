@@ -17,7 +17,7 @@ from gpuwatch.diagnose.missing_ranks.vanished import (
     was_done,
 )
 from gpuwatch.diagnose.model.alert import Alert, Proof
-from gpuwatch.diagnose.model.check_interval import CheckInterval
+from gpuwatch.diagnose.model.check_interval import PeriodicWatch
 from gpuwatch.diagnose.model.condition import duration
 from gpuwatch.diagnose.model.text import clock, ranks_text
 from gpuwatch.fleet.fleet import Fleet
@@ -46,7 +46,7 @@ class ListedRank:
     """When it was first not listed."""
 
 
-class EndOrderWatch:
+class EndOrderWatch(PeriodicWatch):
     """Records when each rank was listed; `alerts` name the node whose ranks disappeared first.
 
     Such an alert is evidence for an incident without a cause (`incidents.causes.end_order`), not an incident:
@@ -54,18 +54,11 @@ class EndOrderWatch:
     """
 
     def __init__(self) -> None:
+        super().__init__(EVERY_S)
         self._listed = ListedRanks()
         self._seen: dict[RankKey, ListedRank] = {}
-        self._interval = CheckInterval(EVERY_S)
-        self.alerts: dict[str, Alert] = {}
 
-    def go(self, fleet: Fleet, now: float, wall: float) -> bool:
-        """Check if the interval has passed; True if an order was found.
-
-        `now`: monotonic, `wall`: unix seconds.
-        """
-        if not self._interval.is_due(now):
-            return False
+    def _check(self, fleet: Fleet, now: float, wall: float) -> bool:
         listed = {
             name: wall - (now - (node.processes_at or now))
             for name, node in fleet.nodes.items()

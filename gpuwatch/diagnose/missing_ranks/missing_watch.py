@@ -16,7 +16,7 @@ from gpuwatch.diagnose.missing_ranks.vanished import (
     vanished_alert,
 )
 from gpuwatch.diagnose.model.alert import Alert, Proof
-from gpuwatch.diagnose.model.check_interval import CheckInterval
+from gpuwatch.diagnose.model.check_interval import PeriodicWatch
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.wire import Severity
 
@@ -24,23 +24,16 @@ LOOKS_S = 2 * EVERY_S
 """A process may be missing from one list; two are needed."""
 
 
-class MissingWatch:
+class MissingWatch(PeriodicWatch):
     """Remembers since when a rank is missing. A rank that was seen alive is handled by `VanishedWatch`."""
 
     def __init__(self) -> None:
-        self._interval = CheckInterval(EVERY_S)
+        super().__init__(EVERY_S)
         self._listed = ListedRanks()
         self._seen: set[RankKey] = set()
         self._since: dict[RankKey, float] = {}
-        self.alerts: dict[str, Alert] = {}
 
-    def go(self, fleet: Fleet, now: float, wall: float) -> bool:
-        """Check if the interval has passed; True if an alert fired or ended.
-
-        `now`: monotonic, `wall`: unix seconds.
-        """
-        if not self._interval.is_due(now):
-            return False
+    def _check(self, fleet: Fleet, now: float, wall: float) -> bool:
         running = self._listed.update(fleet.nodes.values())
         self._seen.update(running)
         absent = {(one.job, one.rank): one for one in missing_ranks(fleet, now, running)}

@@ -15,7 +15,7 @@ from gpuwatch.diagnose.missing_ranks.listed_ranks import Member
 from gpuwatch.diagnose.missing_ranks.missing import age_s, members_by_job, seen_whole
 from gpuwatch.diagnose.missing_ranks.vanished import EVERY_S, names_ranks
 from gpuwatch.diagnose.model.alert import Alert, Proof
-from gpuwatch.diagnose.model.check_interval import CheckInterval
+from gpuwatch.diagnose.model.check_interval import PeriodicWatch
 from gpuwatch.diagnose.model.condition import duration
 from gpuwatch.diagnose.model.text import plural, ranks_text
 from gpuwatch.fleet.fleet import Fleet
@@ -102,20 +102,13 @@ def _sleeps(process: Process) -> bool:
     return process.cpu_pct <= IDLE_CPU_PCT
 
 
-class UnstartedWatch:
+class UnstartedWatch(PeriodicWatch):
     """Raises an alert for each job that waits for ranks which no watched node runs."""
 
     def __init__(self) -> None:
-        self._interval = CheckInterval(EVERY_S)
-        self.alerts: dict[str, Alert] = {}
+        super().__init__(EVERY_S)
 
-    def go(self, fleet: Fleet, now: float, wall: float) -> bool:
-        """Check if the interval has passed; True if an alert fired or ended.
-
-        `now`: monotonic, `wall`: unix seconds.
-        """
-        if not self._interval.is_due(now):
-            return False
+    def _check(self, fleet: Fleet, now: float, wall: float) -> bool:
         waiting = {f"{CODE}@{one.job}": one for one in unstarted_ranks(fleet, now)}
         before = {name for name, alert in self.alerts.items() if alert.state == "firing"}
         for name in before - waiting.keys():

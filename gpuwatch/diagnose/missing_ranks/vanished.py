@@ -11,7 +11,7 @@ from gpuwatch.diagnose.error_outcome.observed_end import status_of
 from gpuwatch.diagnose.error_outcome.step_track import reached
 from gpuwatch.diagnose.missing_ranks.listed_ranks import ListedRanks, RankKey, Running, living
 from gpuwatch.diagnose.model.alert import Alert, Proof
-from gpuwatch.diagnose.model.check_interval import CheckInterval
+from gpuwatch.diagnose.model.check_interval import PeriodicWatch
 from gpuwatch.diagnose.model.text import plural
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import Node
@@ -39,23 +39,16 @@ class Seen:
     """Since when another node lists it (unix seconds on our clock); the other nodes may contradict that."""
 
 
-class VanishedWatch:
+class VanishedWatch(PeriodicWatch):
     """Remembers which ranks ran; `alerts` are those that disappeared."""
 
     def __init__(self) -> None:
-        self._interval = CheckInterval(EVERY_S)
+        super().__init__(EVERY_S)
         self._listed = ListedRanks()
         self._seen: dict[tuple[RankKey, str], Seen] = {}
         """(rank, node) -> newest record."""
-        self.alerts: dict[str, Alert] = {}
 
-    def go(self, fleet: Fleet, now: float, wall: float) -> bool:
-        """Check if the interval has passed; True if an alert fired or ended.
-
-        `now`: monotonic, `wall`: unix seconds.
-        """
-        if not self._interval.is_due(now):
-            return False
+    def _check(self, fleet: Fleet, now: float, wall: float) -> bool:
         nodes = {name: node for name, node in fleet.nodes.items() if names_ranks(node, now)}
         running = self._listed.update(nodes.values())
         for key, members in running.items():

@@ -1,6 +1,9 @@
-"""Limits how often an expensive check runs."""
+"""Limits how often an expensive check runs, and the frame of the watches that check at intervals."""
 
 from __future__ import annotations
+
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.fleet.fleet import Fleet
 
 
 class CheckInterval:
@@ -20,3 +23,21 @@ class CheckInterval:
     def hurry(self) -> None:
         """Make the next check due immediately."""
         self._at = float("-inf")
+
+
+class PeriodicWatch:
+    """Checks the fleet at most every so many seconds; `alerts` are firing and ended ones by id."""
+
+    def __init__(self, every_s: float) -> None:
+        self._interval = CheckInterval(every_s)
+        self.alerts: dict[str, Alert] = {}
+
+    def go(self, fleet: Fleet, now: float, wall: float) -> bool:
+        """Check if the interval has passed; True if an alert fired, changed or ended.
+
+        `now`: monotonic, `wall`: unix seconds.
+        """
+        return self._interval.is_due(now) and self._check(fleet, now, wall)
+
+    def _check(self, fleet: Fleet, now: float, wall: float) -> bool:
+        raise NotImplementedError

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from statistics import median
 from typing import Literal
 
-from gpuwatch.diagnose.alerts.duration_tracker import DurationTracker
+from gpuwatch.diagnose.alerts.duration_tracker import SymptomWatch
 from gpuwatch.diagnose.model.alert import Alert, Proof
-from gpuwatch.diagnose.model.check_interval import CheckInterval
 from gpuwatch.diagnose.serving.server_facts import WINDOW_S, ServerFacts, server_facts
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.servers import InferenceServer
@@ -34,23 +33,14 @@ TITLES = {
 }
 
 
-class ServingWatch:
+class ServingWatch(SymptomWatch):
     """Checks every server."""
 
     def __init__(self, thresholds: Thresholds) -> None:
-        self._interval = CheckInterval(EVERY_S)
+        super().__init__(EVERY_S, thresholds.clear_s)
         self._hold_s = thresholds.hold_s
-        self._lasting = DurationTracker(thresholds.clear_s)
 
-    @property
-    def alerts(self) -> dict[str, Alert]:
-        """Alert id -> alert, firing or ended."""
-        return self._lasting.alerts
-
-    def go(self, fleet: Fleet, now: float, wall: float) -> bool:
-        """Check if the interval has passed; True if an alert fired or ended."""
-        if not self._interval.is_due(now):
-            return False
+    def _look(self, fleet: Fleet, now: float, wall: float) -> bool:
         moved = False
         for server in fleet.servers.servers.values():
             facts = server_facts(server, now)
@@ -61,7 +51,7 @@ class ServingWatch:
                 if lasted_s >= self._hold_s and (before is None or before.severity != severity):
                     self._lasting.report(alert, now, wall)
                     moved = True
-        return self._lasting.clear(now, wall) or moved
+        return moved
 
 
 def signs(server: InferenceServer, facts: ServerFacts, now: float) -> Iterator[tuple[str, Severity, str]]:

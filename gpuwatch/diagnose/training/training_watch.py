@@ -11,9 +11,8 @@ from typing import TypeVar
 
 from msgspec import structs
 
-from gpuwatch.diagnose.alerts.duration_tracker import DurationTracker
+from gpuwatch.diagnose.alerts.duration_tracker import SymptomWatch
 from gpuwatch.diagnose.model.alert import Alert, Proof
-from gpuwatch.diagnose.model.check_interval import CheckInterval
 from gpuwatch.diagnose.training.first_nan import first_nans
 from gpuwatch.diagnose.training.numerics import numerics
 from gpuwatch.diagnose.training.symptom import Sign
@@ -51,23 +50,14 @@ ENDS_RUNS = frozenset(("num.nan_loss", "num.scale_min"))
 """Rules after which a run no longer learns, as in the packs."""
 
 
-class TrainingWatch:
+class TrainingWatch(SymptomWatch):
     """Checks the writer of every job that stepped recently."""
 
     def __init__(self, thresholds: Thresholds) -> None:
-        self._interval = CheckInterval(EVERY_S)
+        super().__init__(EVERY_S, thresholds.clear_s)
         self._slow_step_s = thresholds.slow_step_s
-        self._lasting = DurationTracker(thresholds.clear_s)
 
-    @property
-    def alerts(self) -> dict[str, Alert]:
-        """Alert id -> alert, firing or ended."""
-        return self._lasting.alerts
-
-    def go(self, fleet: Fleet, now: float, wall: float) -> bool:
-        """Check if the interval has passed; True if an alert fired or ended."""
-        if not self._interval.is_due(now):
-            return False
+    def _look(self, fleet: Fleet, now: float, wall: float) -> bool:
         moved = False
         for job, writer in of_possible_jobs(speakers(fleet, now), lambda writer: writer.node).items():
             for sign in (*numerics(writer), *pace(writer, busy(fleet, job), self._slow_step_s)):
@@ -79,7 +69,7 @@ class TrainingWatch:
             lasted_s = now - nan.at if isfinite(nan.at) else None
             alert = structs.replace(alert, timed=lasted_s is not None)
             moved |= self._see(alert, nan.sign, nan.writer, now, wall, lasted_s)
-        return self._lasting.clear(now, wall) or moved
+        return moved
 
     def _see(
         self,
