@@ -13,10 +13,10 @@ from textual.command import DiscoveryHit, Hit, Hits, Matcher, Provider
 from textual.content import Content
 
 from gpuwatch.fleet.nodes.metrics import HEAT_METRICS, METRICS
+from gpuwatch.number_text import age_text
 from gpuwatch.tui.model.job_scope import summaries
 from gpuwatch.tui.toolkit.cockpit import Cockpit
 from gpuwatch.tui.toolkit.styles import clean
-from gpuwatch.tui.toolkit.text import age_text
 
 MAX_HITS = 60
 """Maximum number of hits offered at once, the best first."""

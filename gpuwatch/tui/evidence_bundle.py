@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from gpuwatch.diagnose.model.incident import Incident
-from gpuwatch.diagnose.model.text import plural
+from gpuwatch.number_text import plural
 
 if TYPE_CHECKING:
     from gpuwatch.diagnose.hang.combined_verdict import HangReport

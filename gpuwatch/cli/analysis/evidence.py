@@ -229,11 +229,10 @@ def follow(session: Session, run: EvidenceRun, out: Path) -> None:
     Raises:
         OutputError: it cannot be written; what was fetched stays beside.
     """
-    from gpuwatch.diagnose.model.text import plural
-    from gpuwatch.report.evidence.progress import size_text
+    from gpuwatch.number_text import file_size, plural
 
-    size = f", {size_text(run.fetch.bytes)}" if run.fetch.bytes else ""
-    before = f"; {size_text(run.resumed_bytes)} are here from an earlier run" if run.resumed_bytes else ""
+    size = f", {file_size(run.fetch.bytes)}" if run.fetch.bytes else ""
+    before = f"; {file_size(run.resumed_bytes)} are here from an earlier run" if run.resumed_bytes else ""
     logs, nodes = len(run.fetch.logs), len({log.part.node for log in run.fetch.logs})
     about = f"{run.subject.name}: {plural(logs, 'log')} of {plural(nodes, 'node')}"
     click.echo(plain(f"{about}{size}{before}"), err=True)
@@ -254,7 +253,7 @@ def follow(session: Session, run: EvidenceRun, out: Path) -> None:
             click.echo(plain(f"gpuwatch: not finished; the same command continues with {out}.part"), err=True)
     for what, why in run.troubles:
         click.echo(plain(f"gpuwatch: not in the bundle: {what}: {why}"), err=True)
-    click.echo(plain(f"{out}: {size_text(out.stat().st_size)}, begin with its index.md"))
+    click.echo(plain(f"{out}: {file_size(out.stat().st_size)}, begin with its index.md"))
 
 
 def unwritable(out: Path, error: OSError) -> OutputError:

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 def bundle_folder(folder: Path, out: Path, incident: str | None, *, whole_logs: bool, artifacts: bool) -> int:
     """Scan the folder, and write the bundle; return the exit status."""
-    from gpuwatch.diagnose.model.text import plural
+    from gpuwatch.number_text import file_size, plural
     from gpuwatch.report.evidence.bundle_file import BundleFile
     from gpuwatch.report.evidence.folder import FolderBundle, folder_artifacts
-    from gpuwatch.report.evidence.progress import size_text, written_bar
+    from gpuwatch.report.evidence.progress import written_bar
 
     report = scanned(folder)
     bundle = FolderBundle(folder, report, chosen(report, incident), whole_logs)
@@ -38,7 +38,7 @@ def bundle_folder(folder: Path, out: Path, incident: str | None, *, whole_logs: 
         bundle.artifacts, bundle.missing = folder_artifacts(folder)
     counted = f"{plural(len(bundle.incidents), 'incident')}, {plural(len(report.scan.files), 'log')}"
     more = f", {plural(len(bundle.artifacts), 'artifact')}" if artifacts else ""
-    click.echo(plain(f"{folder}: {counted}{more}, {size_text(bundle.bytes)}"), err=True)
+    click.echo(plain(f"{folder}: {counted}{more}, {file_size(bundle.bytes)}"), err=True)
     try:
         file = BundleFile(out.absolute())
         try:
@@ -51,7 +51,7 @@ def bundle_folder(folder: Path, out: Path, incident: str | None, *, whole_logs: 
         raise OutputError(f"cannot write {out}: {error.strerror or error}") from error
     for what, why in bundle.missing:
         click.echo(plain(f"gpuwatch: not in the bundle: {what}: {why}"), err=True)
-    click.echo(plain(f"{out}: {size_text(out.stat().st_size)}, begin with its index.md"))
+    click.echo(plain(f"{out}: {file_size(out.stat().st_size)}, begin with its index.md"))
     return exit_codes.HEALTHY
 
 

@@ -35,7 +35,7 @@ def incidents(since: str, node: str | None, as_json: bool) -> int:
 
     Exit status: 0 done (also where there is none), 2 wrong usage, or the history cannot be read.
     """
-    from gpuwatch.diagnose.model.text import plural
+    from gpuwatch.number_text import plural
     from gpuwatch.own_folders import state_folder
     from gpuwatch.report.incidents.history import history_json, print_history
     from gpuwatch.session.history.incident_file import NAME, HistoryError, IncidentFile

@@ -18,6 +18,7 @@ from gpuwatch.cli.shared import exit_codes
 from gpuwatch.cli.shared.receivers import alertmanager_option, delivering
 from gpuwatch.cli.shared.signals import leaving_politely
 from gpuwatch.cli.shared.source import Refusal, Source, source_options
+from gpuwatch.number_text import plural
 from gpuwatch.plain import plain
 
 if TYPE_CHECKING:
@@ -190,7 +191,7 @@ def summary(writer: RecordingWriter, session: Session) -> str:
     masked = session.tee.masked if session.tee is not None else 0
     text = f"{state.frames:,} frames, {state.written_bytes / 1e6:.1f} MB"
     if masked:
-        text += f"; {masked} secret{'s' if masked > 1 else ''} masked on the nodes"
+        text += f"; {plural(masked, 'secret')} masked on the nodes"
     if state.lost_items:
         text += f"; {state.lost_items} parts could not be written"
     return text

@@ -30,7 +30,7 @@ def print_status(source: Source) -> int:
     Raises:
         Refusal: SOURCE is no recording.
     """
-    from gpuwatch.diagnose.model.condition import duration
+    from gpuwatch.number_text import duration
 
     with opened(source, "--status") as recording:
         writer = recording.writer

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuwatch.cli.shared import exit_codes
-from gpuwatch.diagnose.model.text import plural
+from gpuwatch.number_text import plural
 from gpuwatch.tui.toolkit.refresh_rate import MAX_HZ, MIN_HZ
 
 if TYPE_CHECKING:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gpuwatch.diagnose.model.text import plural, ranges
+from gpuwatch.diagnose.model.text import ranks_text
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.hosts.names import fold
 from gpuwatch.hosts.plan import Allocation
+from gpuwatch.number_text import plural
 from gpuwatch.wire import Process
 
 MAX_COMMAND_CHARS = 80
@@ -20,7 +21,7 @@ def node_hits(node: Node) -> tuple[str, ...]:
     jobs = sorted({process.job or "" for process in node.processes if process.rank is not None})
     for job in jobs:
         ranks = _ranks(process for process in node.processes if (process.job or "") == job)
-        lines.append(f"runs {_job(job)}, {_listed(ranks)}")
+        lines.append(f"runs {_job(job)}, {ranks_text(ranks)}")
     return tuple(lines) if jobs else (*lines, "no rank runs there")
 
 
@@ -97,10 +98,6 @@ def gpu_hits(node: Node, gpu: Gpu) -> tuple[str, ...]:
 
 def _ranks(processes: Iterable[Process]) -> list[int]:
     return sorted({process.rank for process in processes if process.rank is not None})
-
-
-def _listed(ranks: list[int]) -> str:
-    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {ranges(ranks)}"
 
 
 def _job(job: str | None) -> str:

@@ -12,9 +12,9 @@ from gpuwatch.diagnose.hang.classifier import SilentHang
 from gpuwatch.diagnose.hang.combined_verdict import HangReport, kept
 from gpuwatch.diagnose.hang.rank_signs import RankSigns
 from gpuwatch.diagnose.hang.stacks.groups import RankStack, main_thread
-from gpuwatch.diagnose.model.condition import duration
 from gpuwatch.diagnose.model.confidence import LEVELS
 from gpuwatch.diagnose.model.incident import HangCheck
+from gpuwatch.number_text import duration
 
 PAUSING = re.compile(
     r"sav(?:e|ing)|checkpoint|ckpt|eval|validat|compil|tokeni[sz]|preprocess|warm_?up|upload|export|push_to",

@@ -15,8 +15,8 @@ from typing import Literal, TypeAlias
 from gpuwatch.diagnose.hang.power import BUSY_PCT, assumed_power, busy_with_what, spins
 from gpuwatch.diagnose.hang.rank_signs import ENDED, RankSigns
 from gpuwatch.diagnose.hang.stacks.kernel_waits import STOPPED
-from gpuwatch.diagnose.model.condition import duration
 from gpuwatch.diagnose.model.confidence import Confidence
+from gpuwatch.number_text import duration
 
 Reading: TypeAlias = Literal["spin", "waiting_for_one", "host", "busy"]
 """spin: all GPUs wait in a collective. waiting_for_one: all but a few do. host: no GPU works.

@@ -18,7 +18,8 @@ from gpuwatch.diagnose.hang.stacks.groups import JobStacks, RankStack
 from gpuwatch.diagnose.model.confidence import LEVELS
 from gpuwatch.diagnose.model.incident import HangCheck
 from gpuwatch.diagnose.model.source_verdict import SourceVerdict
-from gpuwatch.diagnose.model.text import place, ranges
+from gpuwatch.diagnose.model.text import place
+from gpuwatch.number_text import ranges
 
 NAMES = {"flight": "flight recorder", "ras": "NCCL's RAS", "stacks": "stacks"}
 SETTLED_BY = {"flight": "flight recorder's dumps", "stacks": "(gpuwatch stacks)"}

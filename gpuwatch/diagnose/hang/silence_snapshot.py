@@ -10,10 +10,10 @@ from statistics import median
 
 from gpuwatch.diagnose.hang.rank_signs import STOPPED_S
 from gpuwatch.diagnose.hang.stacks.kernel_waits import STOPPED
-from gpuwatch.diagnose.model.condition import duration
-from gpuwatch.diagnose.model.text import job_text, place, plural
+from gpuwatch.diagnose.model.text import job_text, place
 from gpuwatch.fleet.logs.progress import FleetProgress
 from gpuwatch.fleet.nodes.node import Node
+from gpuwatch.number_text import duration, plural
 from gpuwatch.wire import Process
 
 SILENT_WINDOWS = 2

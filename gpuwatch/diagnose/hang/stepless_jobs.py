@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from gpuwatch.diagnose.model.condition import duration
-from gpuwatch.diagnose.model.text import job_text, plural
+from gpuwatch.diagnose.model.text import job_text
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.progress import RankProgress
 from gpuwatch.fleet.nodes.node import Node
+from gpuwatch.number_text import duration, plural
 from gpuwatch.wire import Process
 
 MAX_DIGITS = 6

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpuwatch.diagnose.model.condition import Condition, Evidence, duration
+from gpuwatch.diagnose.model.condition import Condition, Evidence
 from gpuwatch.fleet.nodes.metrics import METRICS, slowdown_c
 from gpuwatch.fleet.nodes.missing_text import no_answer
 from gpuwatch.fleet.nodes.node import STALE_TICKS, Gpu, Node, Tiers
 from gpuwatch.fleet.nodes.readings import memory_pct
 from gpuwatch.hosts.plan import Thresholds
+from gpuwatch.number_text import duration
 from gpuwatch.wire import GpuFast, GpuMedium, GpuSlow, Severity
 
 LOAD_PCT = 30.0

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuwatch.diagnose.health.lone_gpu import lone_gpu
-from gpuwatch.diagnose.model.condition import Condition, Evidence, duration
-from gpuwatch.diagnose.model.text import plural
+from gpuwatch.diagnose.model.condition import Condition, Evidence
 from gpuwatch.fleet.nodes.node import STALE_TICKS, STARTING, Node
 from gpuwatch.fleet.nodes.readings import host_memory_pct
 from gpuwatch.hosts.plan import Thresholds
+from gpuwatch.number_text import duration, plural
 from gpuwatch.plain import plain
 from gpuwatch.wire import IbPort, Severity
 

@@ -28,7 +28,7 @@ from gpuwatch.diagnose.model.failure_classes import (
 )
 from gpuwatch.diagnose.model.incident import UNKNOWN
 from gpuwatch.diagnose.model.rank_index import RankIndex
-from gpuwatch.diagnose.model.text import plural
+from gpuwatch.number_text import plural
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,8 @@ from gpuwatch.diagnose.model.failure_classes import (
 from gpuwatch.diagnose.model.incident import UNKNOWN
 from gpuwatch.diagnose.model.last_activity import Activity
 from gpuwatch.diagnose.model.rank_index import RankIndex
-from gpuwatch.diagnose.model.text import clock, collective, job_text, place, plural, ranges, when
+from gpuwatch.diagnose.model.text import clock, collective, job_text, place, ranks_text, when
+from gpuwatch.number_text import plural, ranges
 
 NODE_S = 5.0
 UNREACHED = of_kinds("peer_unreached")
@@ -118,7 +119,7 @@ def _head(reported: HeadlineFacts, cause: Alert, where: RankIndex, now: float) -
     if cause.code in ("node_lost", REBOOTED):
         here = where.on(reported.node, reported.job)
         lost = [each.rank for each in here if each.until is None or each.until >= cause.first]
-        ranks = f" with {'rank' if len(lost) == 1 else 'ranks'} {ranges(lost)}" if lost else ""
+        ranks = f" with {ranks_text(lost)}" if lost else ""
         if cause.code == "node_lost" and cause.state == "resolved":
             return f"{reported.node}{ranks} was lost {at} and answers again"
         return f"{reported.node}{ranks} {cause.text} {at}"

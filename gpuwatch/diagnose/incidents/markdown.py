@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.incident import Incident, Moment
-from gpuwatch.diagnose.model.text import clock, plural, ranges
+from gpuwatch.diagnose.model.text import clock
+from gpuwatch.number_text import plural, ranges
 from gpuwatch.plain import plain
 
 MAX_MOMENTS = 12

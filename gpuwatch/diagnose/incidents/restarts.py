@@ -9,8 +9,9 @@ from msgspec import structs
 from gpuwatch.diagnose.hang.stepless_jobs import restarts_of
 from gpuwatch.diagnose.incidents.resolution import Attempt
 from gpuwatch.diagnose.model.incident import Incident
-from gpuwatch.diagnose.model.text import clock, plural
+from gpuwatch.diagnose.model.text import clock
 from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.number_text import plural
 
 MAX_JOBS = 4096
 """Most jobs whose restarts are kept; the first one known goes first."""

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from gpuwatch.diagnose.incidents.suspects import Hang
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.incident import Moment
-from gpuwatch.diagnose.model.text import collective, plural
+from gpuwatch.diagnose.model.text import collective
+from gpuwatch.number_text import plural
 
 FOLD_S = 60.0
 """Seconds within which the watchdogs of one hang fire."""

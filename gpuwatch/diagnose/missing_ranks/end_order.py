@@ -18,9 +18,9 @@ from gpuwatch.diagnose.missing_ranks.vanished import (
 )
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.check_interval import PeriodicWatch
-from gpuwatch.diagnose.model.condition import duration
 from gpuwatch.diagnose.model.text import clock, ranks_text
 from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.number_text import duration
 
 APART_S = 1.0
 """Process lists of two nodes have different delays.

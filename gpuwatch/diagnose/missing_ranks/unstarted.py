@@ -16,10 +16,10 @@ from gpuwatch.diagnose.missing_ranks.missing import age_s, members_by_job, seen_
 from gpuwatch.diagnose.missing_ranks.vanished import EVERY_S, names_ranks
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.check_interval import PeriodicWatch
-from gpuwatch.diagnose.model.condition import duration
-from gpuwatch.diagnose.model.text import plural, ranks_text
+from gpuwatch.diagnose.model.text import ranks_text
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import Node
+from gpuwatch.number_text import duration, plural
 from gpuwatch.wire import Process
 
 CODE = "rank.unstarted"

@@ -12,9 +12,9 @@ from gpuwatch.diagnose.error_outcome.step_track import reached
 from gpuwatch.diagnose.missing_ranks.listed_ranks import ListedRanks, RankKey, Running, living
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.check_interval import PeriodicWatch
-from gpuwatch.diagnose.model.text import plural
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import Node
+from gpuwatch.number_text import plural
 from gpuwatch.wire import Process
 
 CODE = "rank.vanished"

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from gpuwatch.number_text import duration
 from gpuwatch.wire import Severity
 
 ORDER: tuple[Severity, ...] = ("critical", "error", "warning", "info")
@@ -52,15 +53,6 @@ class Condition(msgspec.Struct, frozen=True):
 def worst(conditions: Iterable[Condition]) -> Condition | None:
     """The first of the most severe conditions, or None."""
     return min(conditions, key=lambda condition: ORDER.index(condition.severity), default=None)
-
-
-def duration(seconds: float) -> str:
-    """`0.4 s`, `12 s`, `3 min`, `5 h`."""
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
 
 
 def _text(value: float | str) -> str:

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 import msgspec
 
 from gpuwatch.agent.logs.checkpoints.checkpoint_lines import checkpoint_of
-from gpuwatch.diagnose.model.condition import duration
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.checkpoints import SavedCheckpoint
+from gpuwatch.number_text import duration
 
 
 class Checkpoint(msgspec.Struct, frozen=True):

@@ -8,9 +8,9 @@ from datetime import datetime
 
 from gpuwatch.agent.kernel.xid_table import CATALOGUE, UNKNOWN
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.model.condition import duration
 from gpuwatch.diagnose.model.failure_classes import GENERIC_EXCEPTIONS, TIMEOUTS
 from gpuwatch.hosts.plan import Allocation
+from gpuwatch.number_text import duration, plural, ranges
 from gpuwatch.plain import plain
 from gpuwatch.rules.model.failure_class import FailureClass
 
@@ -120,29 +120,12 @@ def unreadable_text(parts: int) -> str:
     return f"{plural(parts, 'part')} of the recording cannot be read"
 
 
-def plural(count: int, one: str) -> str:
-    """`1 rank`, `63 ranks`."""
-    return f"{count} {one}" if count == 1 else f"{count} {one}s"
-
-
 _RANKS = re.compile(r"\b(ranks? )(\d)")
 NO_RANK_SEEN = (
     "no rank is seen on these nodes: none was started with RANK, SLURM_PROCID or MPI's variables in its "
     "environment, or it is another user's, seen only by its user and by root"
 )
 """Shown where no rank is seen; ranks may still run, since an unreadable environment hides them."""
-
-
-def ranges(numbers: Iterable[int], most: int = 6) -> str:
-    """`0-7, 12`, cut after `most` pieces."""
-    pieces: list[list[int]] = []
-    for number in sorted(set(numbers)):
-        if pieces and number == pieces[-1][1] + 1:
-            pieces[-1][1] = number
-        else:
-            pieces.append([number, number])
-    texts = [str(low) if low == high else f"{low}-{high}" for low, high in pieces[:most]]
-    return ", ".join(texts) + (", ..." if len(pieces) > most else "")
 
 
 def allocation_text(allocation: Allocation, wall: float) -> str:

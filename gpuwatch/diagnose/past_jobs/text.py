@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from gpuwatch.diagnose.model.incident import Incident
-from gpuwatch.diagnose.model.text import clock, plural
+from gpuwatch.diagnose.model.text import clock
 from gpuwatch.diagnose.past_jobs.jobs import EndedJob
 from gpuwatch.hosts.names import fold
+from gpuwatch.number_text import plural
 
 
 def outcome_text(job: EndedJob, incident: Incident | None, now: float) -> str:

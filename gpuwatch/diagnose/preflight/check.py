@@ -12,6 +12,7 @@ from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.diagnose.model.text import job_text, unreadable_text
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.hosts.names import fold
+from gpuwatch.number_text import counted
 from gpuwatch.wire import NodeSettings, Process, RankSettings
 
 Status: TypeAlias = Literal["PASS", "WARN", "FAIL", "SKIP"]
@@ -131,7 +132,7 @@ def same(id_: str, what: str, values: Mapping[str, str | None], remedy: str, *, 
         return skipped(id_, f"no node reports its {what}")
     if len(set(known.values())) == 1:
         unknown = f", not known on {len(values) - len(known)}" if len(known) < len(values) else ""
-        return passed(id_, f"{what} {next(iter(known.values()))} on {count(len(known), 'node')}{unknown}")
+        return passed(id_, f"{what} {next(iter(known.values()))} on {counted(len(known), 'node')}{unknown}")
     status: Status = "FAIL" if fail else "WARN"
     return Check(id_, status, f"{what}: {differing(known)}", odd_ones(known), remedy)
 
@@ -142,11 +143,6 @@ def by_sentence(reported: Iterable[tuple[str, str]]) -> str:
     for node, sentence in reported:
         nodes.setdefault(sentence, []).append(node)
     return listed(f"{fold(names)} {sentence}" for sentence, names in nodes.items())
-
-
-def count(number: int, what: str) -> str:
-    """`1 node`, `8 nodes`."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def listed(names: Iterable[str]) -> str:

@@ -9,7 +9,7 @@ from statistics import median
 from gpuwatch.diagnose.health.conditions import gpu_conditions, node_conditions
 from gpuwatch.diagnose.health.peer_comparison import peer_conditions
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.model.condition import Condition, duration
+from gpuwatch.diagnose.model.condition import Condition
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.diagnose.preflight.check import Check, PreflightData, PreflightRank, skipped
 from gpuwatch.diagnose.preflight.hardware import hardware
@@ -19,6 +19,7 @@ from gpuwatch.diagnose.training.job_view.rank_placement import RankPlacement
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import STARTING, Node
 from gpuwatch.hosts.plan import Thresholds
+from gpuwatch.number_text import duration
 from gpuwatch.wire import NOT_RECORDED, NodeSettings
 
 RECENT_STEPS = 20

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpuwatch.diagnose.preflight.check import Check, PreflightData, PreflightRank, count, passed, skipped
+from gpuwatch.diagnose.preflight.check import Check, PreflightData, PreflightRank, passed, skipped
+from gpuwatch.number_text import counted
 
 RING_SIZES = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
 """Variables for the number of flight-recorder entries: new and old name."""
@@ -32,9 +33,9 @@ def hang_evidence(case: PreflightData) -> Check:
             lacking.setdefault(name, []).append(rank)
     if not lacking:
         return passed(
-            id_, f"NCCL's errors, the flight recorder and its dumps: {count(len(reported), 'rank')}"
+            id_, f"NCCL's errors, the flight recorder and its dumps: {counted(len(reported), 'rank')}"
         )
-    detail = "; ".join(f"{name} on {count(len(ranks), 'rank')}" for name, ranks in lacking.items())
+    detail = "; ".join(f"{name} on {counted(len(ranks), 'rank')}" for name, ranks in lacking.items())
     nodes = tuple(dict.fromkeys(rank.node for ranks in lacking.values() for rank in ranks))
     return Check(id_, "WARN", f"a hang would leave little evidence: {detail}", nodes, REMEDY)
 

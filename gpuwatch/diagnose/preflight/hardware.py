@@ -7,19 +7,18 @@ from dataclasses import dataclass
 
 from gpuwatch.diagnose.health.remedies import REMEDIES
 from gpuwatch.diagnose.model.condition import Condition, Evidence
-from gpuwatch.diagnose.model.text import ranges
 from gpuwatch.diagnose.preflight.check import (
     NO_GPU,
     Check,
     PreflightData,
     Status,
     by_sentence,
-    count,
     listed,
     passed,
     skipped,
 )
 from gpuwatch.fleet.nodes.node import STARTING, Gpu, Node
+from gpuwatch.number_text import counted, ranges
 
 
 @dataclass(frozen=True)
@@ -158,12 +157,12 @@ def of_kind(kind: Kind, case: PreflightData) -> Check:
         if not known:
             return skipped(kind.id, "not reported by any GPU")
         part = "" if known == len(gpus) else f"; {len(gpus) - known} do not report it"
-        return passed(kind.id, f"{kind.well}: {count(known, 'GPU')}{part}")
+        return passed(kind.id, f"{kind.well}: {counted(known, 'GPU')}{part}")
     nodes = [node for node in case.nodes if kind.reported is None or kind.reported(node)]
     if not nodes:
         return skipped(kind.id, "not reported by any node")
     part = "" if len(nodes) == len(case.nodes) else f"; {len(case.nodes) - len(nodes)} do not report it"
-    return passed(kind.id, f"{kind.well}: {count(len(nodes), 'node')}{part}")
+    return passed(kind.id, f"{kind.well}: {counted(len(nodes), 'node')}{part}")
 
 
 def unanswered_drivers(case: PreflightData) -> Iterator[tuple[str, Condition]]:
@@ -182,9 +181,9 @@ def persistence(case: PreflightData) -> Check:
         return skipped("gpu.persistence", "not reported by any GPU")
     off = [node.name for node, gpu in known if not gpu.info.persistence]
     if not off:
-        return passed("gpu.persistence", f"persistence mode is on: {count(len(known), 'GPU')}")
+        return passed("gpu.persistence", f"persistence mode is on: {counted(len(known), 'GPU')}")
     remedy = "nvidia-smi -pm 1, or start nvidia-persistenced, on these nodes."
-    detail = f"persistence mode is off on {count(len(off), 'GPU')}"
+    detail = f"persistence mode is off on {counted(len(off), 'GPU')}"
     return Check("gpu.persistence", "WARN", detail, tuple(dict.fromkeys(off)), remedy)
 
 
@@ -209,7 +208,7 @@ def memory(case: PreflightData) -> Check:
     if not known:
         return skipped(id_, "no GPU reports its memory")
     if not reported:
-        return passed(id_, f"memory is free, or held by a rank: {count(known, 'GPU')}")
+        return passed(id_, f"memory is free, or held by a rank: {counted(known, 'GPU')}")
     remedy = "End what holds it before a job starts there; without a process shown, look in other containers."
     return Check(
         id_,
@@ -253,7 +252,7 @@ def ports(case: PreflightData) -> Check:
         elif port.rate_gbps is not None and port.rate_gbps < best and port.link_layer == "InfiniBand":
             reported.append((node, f"{where} at {port.rate_gbps:g} of {best:g} Gb/s"))
     if not reported:
-        return passed(id_, f"{count(len(known), 'port')} up at full rate ({best:g} Gb/s)")
+        return passed(id_, f"{counted(len(known), 'port')} up at full rate ({best:g} Gb/s)")
     nodes = tuple(dict.fromkeys(node for node, _ in reported))
     return Check(id_, "FAIL", listed(text for _, text in reported), nodes, REMEDIES["ib_down"])
 
@@ -270,6 +269,6 @@ def fabric_manager(case: PreflightData) -> Check:
         return skipped(id_, "no node has NVSwitches")
     off = tuple(node for node, runs in known.items() if not runs)
     if not off:
-        return passed(id_, f"the fabric manager runs: {count(len(known), 'node')}")
+        return passed(id_, f"the fabric manager runs: {counted(len(known), 'node')}")
     remedy = "systemctl start nvidia-fabricmanager; its version must be the driver's."
-    return Check(id_, "FAIL", f"the fabric manager does not run on {count(len(off), 'node')}", off, remedy)
+    return Check(id_, "FAIL", f"the fabric manager does not run on {counted(len(off), 'node')}", off, remedy)

@@ -15,12 +15,12 @@ from gpuwatch.diagnose.preflight.check import (
     Status,
     by_job,
     by_sentence,
-    count,
     listed,
     passed,
     skipped,
 )
 from gpuwatch.hosts.names import fold
+from gpuwatch.number_text import counted
 from gpuwatch.wire import NO_PYTHON, NOT_RECORDED
 
 IMBALANCE_PCT = 20.0
@@ -64,7 +64,7 @@ def initialised(case: PreflightData) -> Check:
         elif size:
             reported.append(f"all {size} ranks of {job}")
     if not reported and not missing:
-        return skipped(id_, f"{count(len(case.ranks), 'rank')}, but none reports the size of its job")
+        return skipped(id_, f"{counted(len(case.ranks), 'rank')}, but none reports the size of its job")
     if not missing:
         return passed(id_, f"{listed(reported)} run")
     remedy = (
@@ -108,7 +108,7 @@ def network(case: PreflightData) -> Check:
         )
         status: Status = "FAIL" if due else "WARN"
         return Check(id_, status, detail, mute, "A dead mount or a missing Python can cause this.")
-    return passed(id_, f"all answer: {count(len(case.nodes), 'node')}")
+    return passed(id_, f"all answer: {counted(len(case.nodes), 'node')}")
 
 
 def nccl(case: PreflightData) -> Check:
@@ -145,7 +145,7 @@ def in_step(case: PreflightData) -> Check:
             nodes = tuple(dict.fromkeys(node for each in still for node in each.nodes))
             remedy = "If the ranks wait, gpuwatch stacks SOURCE finds the rank they wait for."
             return Check(id_, "WARN", listed(each.text for each in still), nodes, remedy)
-        return passed(id_, f"no sign of ranks in different collectives: {count(len(case.ranks), 'rank')}")
+        return passed(id_, f"no sign of ranks in different collectives: {counted(len(case.ranks), 'rank')}")
     nodes = tuple(dict.fromkeys(one.node for one in reported if one.node))
     return Check(
         id_,
@@ -173,7 +173,7 @@ def stragglers(case: PreflightData) -> Check:
         return Check(id_, status, listed(f"{node} {c.sentence}" for node, c in slow), nodes, remedy)
     if not working:
         return skipped(id_, "no GPU is busy: stragglers show only under load")
-    return passed(id_, f"no GPU is slower than its peers: {count(working, 'working GPU')}")
+    return passed(id_, f"no GPU is slower than its peers: {counted(working, 'working GPU')}")
 
 
 def spread(case: PreflightData) -> Check:
@@ -186,7 +186,7 @@ def spread(case: PreflightData) -> Check:
     working = {(each.node, hold.uuid) for each in case.ranks for hold in each.process.gpus}
     if not working:
         return skipped(id_, no_rank(case, "no rank holds a GPU"))
-    return passed(id_, f"{count(len(working), 'GPU')} work for {count(len(case.ranks), 'rank')}")
+    return passed(id_, f"{counted(len(working), 'GPU')} work for {counted(len(case.ranks), 'rank')}")
 
 
 def balanced(case: PreflightData) -> Check:
@@ -272,7 +272,7 @@ def logs(case: PreflightData) -> Check:
         return skipped(id_, "no log file of a rank is known")
     shared = {key: ranks for key, ranks in writers.items() if len(ranks) > 1}
     if not shared:
-        return passed(id_, f"every rank writes its own log: {count(len(writers), 'file')}")
+        return passed(id_, f"every rank writes its own log: {counted(len(writers), 'file')}")
     detail = listed(
         f"{node}:{file} is written by {len(ranks)} ranks" for (node, file), ranks in shared.items()
     )
@@ -294,7 +294,7 @@ def master(case: PreflightData) -> Check:
     if not failed:
         addresses = sorted({address for _, address, _ in tried})
         nodes_of = {node for node, _, _ in tried}
-        return passed(id_, f"{', '.join(addresses[:3])} can be reached from {count(len(nodes_of), 'node')}")
+        return passed(id_, f"{', '.join(addresses[:3])} can be reached from {counted(len(nodes_of), 'node')}")
     remedy = "Open the port in the firewall, or choose an address that all nodes are in one network with."
     nodes = tuple(dict.fromkeys(node for node, _ in failed))
     return Check(id_, "FAIL", listed(text for _, text in failed), nodes, remedy)
@@ -319,7 +319,7 @@ def port(case: PreflightData) -> Check:
         return passed(
             id_,
             f"port {RENDEZVOUS_PORT}, torchrun's default, is free or a job's own: "
-            + count(len(reported), "node"),
+            + counted(len(reported), "node"),
         )
     who = listed(
         f"{node} {f'pid {pid}' if pid else 'a process of another user'}" for node, pid in taken.items()

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from gpuwatch.diagnose.model.text import ranges
-from gpuwatch.diagnose.preflight.check import Check, count, differing, passed, skipped
+from gpuwatch.diagnose.preflight.check import Check, differing, passed, skipped
 from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.hosts.names import fold
+from gpuwatch.number_text import counted, ranges
 
 Profile: TypeAlias = Mapping[str, str]
 """Setting -> value of one node, without unknown settings."""
@@ -113,7 +113,7 @@ def compared(profiles: Mapping[str, Profile], reference: Profile, name: str) -> 
         detail = f"nothing was compared: {name} states no setting that a node reports"
         checks.append(Check("same", "FAIL", detail, tuple(profiles)))
     elif profiles:
-        checks.append(passed("same", f"{count(equal, 'setting')} as on {name}"))
+        checks.append(passed("same", f"{counted(equal, 'setting')} as on {name}"))
     if unknown:
         more = len(unknown) - MAX_UNKNOWN
         names = ", ".join(unknown[:MAX_UNKNOWN]) + (f", {more} more" if more > 0 else "")

@@ -12,7 +12,6 @@ from gpuwatch.diagnose.preflight.check import (
     PreflightData,
     PreflightRank,
     by_job,
-    count,
     differing,
     listed,
     odd_ones,
@@ -22,6 +21,7 @@ from gpuwatch.diagnose.preflight.check import (
 )
 from gpuwatch.diagnose.preflight.hang_evidence import hang_evidence
 from gpuwatch.fleet.nodes.node import Node
+from gpuwatch.number_text import counted
 from gpuwatch.wire import UNLIMITED, NodeSettings
 
 SHM_BYTES = 8 << 30
@@ -128,7 +128,7 @@ def torch_fits(case: PreflightData) -> Check:
         return Check(
             id_, "WARN", text, tuple(dict.fromkeys(rank.node for rank in old)), "Install a newer torch."
         )
-    return passed(id_, f"torch has FSDP and a CUDA that its driver runs: {count(len(known), 'rank')}")
+    return passed(id_, f"torch has FSDP and a CUDA that its driver runs: {counted(len(known), 'rank')}")
 
 
 def of_ranks(id_: str, what: str, case: PreflightData, value: Callable[[PreflightRank], str | None]) -> Check:
@@ -145,7 +145,7 @@ def of_ranks(id_: str, what: str, case: PreflightData, value: Callable[[Prefligh
             odd = set(odd_ones(known))
             nodes |= dict.fromkeys(rank.node for rank in ranks if rank.name in odd)
         elif known:
-            reported.append(f"{what} {next(iter(known.values()))}: {count(len(known), 'rank')} of {job}")
+            reported.append(f"{what} {next(iter(known.values()))}: {counted(len(known), 'rank')} of {job}")
     if apart:
         return Check(id_, "FAIL", listed(apart), tuple(nodes), f"Start all ranks with the same {what}.")
     return passed(id_, listed(reported)) if reported else skipped(id_, f"no rank reports its {what}")
@@ -160,7 +160,7 @@ def shared_memory(reported: Mapping[str, NodeSettings]) -> Check:
     low = {node: size for node, size in sizes.items() if size < SHM_BYTES}
     if not low:
         least = min(sizes.values()) / (1 << 30)
-        return passed(id_, f"at least {least:.0f} GiB in /dev/shm: {count(len(sizes), 'node')}")
+        return passed(id_, f"at least {least:.0f} GiB in /dev/shm: {counted(len(sizes), 'node')}")
     worst = min(low.values())
     detail = (
         f"size of /dev/shm: {differing({node: f'{size / (1 << 30):.1f} GiB' for node, size in low.items()})}"
@@ -184,11 +184,11 @@ def memlock(case: PreflightData) -> Check:
         return skipped(id_, NO_RANK)
     low = [rank for rank, limit in known if limit != UNLIMITED]
     if not low:
-        return passed(id_, f"locked memory is unlimited: {count(len(known), 'rank')}")
+        return passed(id_, f"locked memory is unlimited: {counted(len(known), 'rank')}")
     rdma = any(node.host and node.host.ib for node in case.nodes)
     limits, nodes = node_limits(((rank.node, limit) for rank, limit in known), inf)
     reported = differing({node: kib(limit) for node, limit in limits.items()})
-    detail = f"locked memory is limited for {count(len(low), 'rank')}: {reported}"
+    detail = f"locked memory is limited for {counted(len(low), 'rank')}: {reported}"
     remedy = "ulimit -l unlimited before the launcher starts (LimitMEMLOCK=infinity in its unit)."
     if not rdma:
         return passed(id_, f"{detail}; no RDMA port is here that would need more")
@@ -224,10 +224,10 @@ def open_files(case: PreflightData) -> Check:
         return skipped(id_, NO_RANK)
     low = [(rank, limit) for rank, limit in known if limit not in (UNLIMITED, None) and limit < MIN_NOFILE]
     if not low:
-        return passed(id_, f"{MIN_NOFILE:,} open files or more: {count(len(known), 'rank')}")
+        return passed(id_, f"{MIN_NOFILE:,} open files or more: {counted(len(known), 'rank')}")
     limits, nodes = node_limits(((rank.node, limit) for rank, limit in known), MIN_NOFILE)
     reported = differing({node: "unlimited" if one == inf else f"{one:,.0f}" for node, one in limits.items()})
-    detail = f"open files are limited for {count(len(low), 'rank')}: {reported}"
+    detail = f"open files are limited for {counted(len(low), 'rank')}: {reported}"
     return Check(id_, "WARN", detail, tuple(nodes), f"ulimit -n {MIN_NOFILE} before the launcher starts.")
 
 
@@ -257,7 +257,7 @@ def variables(case: PreflightData) -> Check:
         return Check(id_, "FAIL", listed(apart), tuple(nodes), "Set them in the launcher, for all ranks.")
     if not compared:
         return skipped(id_, "no job has two ranks that report their settings")
-    return passed(id_, f"the NCCL settings are equal on {count(compared, 'rank')}")
+    return passed(id_, f"the NCCL settings are equal on {counted(compared, 'rank')}")
 
 
 def by_node(values: Mapping[str, str], ranks: Sequence[PreflightRank]) -> Mapping[str, str]:
@@ -283,9 +283,9 @@ def settings_that_slow(case: PreflightData) -> Check:
             if f"{name}={value}" in WARNED_OF:
                 found.setdefault(f"{name}={value}", []).append(rank)
     if not found:
-        return passed(id_, f"no setting slows the job down: {count(len(reported), 'rank')}")
+        return passed(id_, f"no setting slows the job down: {counted(len(reported), 'rank')}")
     detail = "; ".join(
-        f"{name} on {count(len(ranks), 'rank')}: {WARNED_OF[name][0]}" for name, ranks in found.items()
+        f"{name} on {counted(len(ranks), 'rank')}: {WARNED_OF[name][0]}" for name, ranks in found.items()
     )
     nodes = tuple(dict.fromkeys(rank.node for ranks in found.values() for rank in ranks))
     return Check(id_, "WARN", detail, nodes, "; ".join(WARNED_OF[name][1] for name in found) + ".")
@@ -303,7 +303,7 @@ def visible_devices(case: PreflightData) -> Check:
         return skipped(id_, "no rank has CUDA_VISIBLE_DEVICES set")
     alike = {key: ranks for key, ranks in given.items() if len(ranks) > 1 and "," not in key[1]}
     if not alike:
-        return passed(id_, f"every rank has devices of its own: {count(len(case.ranks), 'rank')}")
+        return passed(id_, f"every rank has devices of its own: {counted(len(case.ranks), 'rank')}")
     detail = "; ".join(
         f"{node}: {', '.join(rank.name for rank in ranks[:4])} all have GPU {value or '(none)'}"
         for (node, value), ranks in list(alike.items())[:4]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gpuwatch.diagnose.model.text import plural
 from gpuwatch.diagnose.profiles.call_tree import CodeLine
 from gpuwatch.diagnose.profiles.hot_frames import FrameDifference, HotFrame
 from gpuwatch.diagnose.profiles.profiled_rank import ProfiledRank
+from gpuwatch.number_text import plural
 
 MANY_ERRORS_PCT = 20.0
 SLOW_SAMPLING = 1.3

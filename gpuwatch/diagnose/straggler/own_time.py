@@ -15,12 +15,12 @@ from math import isfinite
 from statistics import median
 
 from gpuwatch.diagnose.health.peer_comparison import MIN_PEERS
-from gpuwatch.diagnose.model.condition import duration
 from gpuwatch.diagnose.straggler.outliers import Outlier, max_outliers
 from gpuwatch.diagnose.straggler.stepping_jobs import job_of
 from gpuwatch.diagnose.training.throughput import COMMUNICATION
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.progress import RankProgress
+from gpuwatch.number_text import duration
 
 MIN_VALUES = 3
 """Logged values of a timer that a median needs; a hiccup of the data loader is one of them."""

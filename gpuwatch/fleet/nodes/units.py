@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-UNKNOWN = "-"
-"""The text of an unknown value; never 0."""
+from gpuwatch.number_text import UNKNOWN, scaled_text, seconds_text
 
 
 @dataclass(frozen=True)
@@ -22,28 +21,6 @@ class Quantity:
     def format(self, value: float | None) -> str:
         """The value right-aligned in `width` cells; a dash if unknown."""
         return (UNKNOWN if value is None else self.text(value)).rjust(self.width)
-
-
-def scaled_text(value: float, kilo: int) -> str:
-    """At most five cells with a prefix: `0`, `812`, `1.5k`, `79.6G`, `1024T`."""
-    size, prefix = float(value), ""
-    for prefix in ("", "k", "M", "G", "T", "P"):
-        if abs(size) < 999.5 or prefix == "P":
-            break
-        size /= kilo
-    if not prefix or abs(size) >= 99.95:
-        return f"{size:.0f}{prefix}"
-    return f"{size:.1f}{prefix}"
-
-
-def seconds_text(value: float) -> str:
-    """At most four cells: `0.4s`, `12s`, `3m`, `5h`, `2d`."""
-    if value < 9.95:
-        return f"{value:.1f}s"
-    for limit, size, letter in ((99.5, 1, "s"), (5970, 60, "m"), (356_400, 3600, "h")):
-        if value < limit:
-            return f"{value / size:.0f}{letter}"
-    return f"{min(value / 86_400, 999):.0f}d"
 
 
 PERCENT = Quantity("%", 4, 1000, lambda value: f"{min(value, 999):.0f}%")

@@ -9,11 +9,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from statistics import median_low
 
+from gpuwatch.number_text import percent, plural, rate_of, rate_with_unit, size_text, some
 from gpuwatch.probe.judging.checks.collective_signs import failed
 from gpuwatch.probe.judging.links.link_assessment import LinkAssessment
 from gpuwatch.probe.judging.links.links import BAD_RATIO, NOISY_SPREAD, OK_RATIO, MeasuredLink
 from gpuwatch.probe.judging.text.verdict_text import named, numbers
-from gpuwatch.probe.judging.text.words import percent, plural, rate_of, rate_text, size_text, some
 from gpuwatch.probe.results import LinkClass, Results
 
 TOO_FEW = 2
@@ -153,5 +153,5 @@ def _of_class(name: LinkClass, links: list[MeasuredLink]) -> Iterator[str]:
     message += [f"{grades['dead']} let nothing through"] if grades["dead"] else []
     if message:
         every = plural(len(links), f"{class_name(name)} link")
-        tenth = f", the best tenth at {rate_text(best)}" if best else ""
+        tenth = f", the best tenth at {rate_with_unit(best)}" if best else ""
         yield f"{every}{tenth}: {', '.join(message)}"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from gpuwatch.fleet.nodes.metrics import METRICS
 from gpuwatch.fleet.nodes.node import Gpu
-from gpuwatch.fleet.nodes.units import UNKNOWN
+from gpuwatch.number_text import UNKNOWN
 
 MIB = 1 << 20
 MEGABYTE = 1_000_000

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpuwatch import __version__
-from gpuwatch.diagnose.model.text import plural
+from gpuwatch.number_text import plural
 from gpuwatch.report.evidence.bundle_file import BundleEntry, one_line
 from gpuwatch.report.evidence.environment import safe
 

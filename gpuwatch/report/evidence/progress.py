@@ -11,14 +11,6 @@ from gpuwatch.report.evidence.run import EvidenceRun
 from gpuwatch.report.output.console import InertConsole
 
 
-def size_text(size: int) -> str:
-    """`1.2 GiB`, `340 KiB`."""
-    for unit, shift in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
-        if size >= 1 << shift:
-            return f"{size / (1 << shift):.1f} {unit}"
-    return f"{size} bytes"
-
-
 @contextlib.contextmanager
 def written_bar(size: int) -> Iterator[Callable[[int], None]]:
     """Progress bar over written bytes, on stderr if that is a terminal."""

@@ -9,7 +9,8 @@ from typing import TextIO
 from gpuwatch import __version__
 from gpuwatch.diagnose.hang.flight_recorder.groups import Problem, ProcessGroup
 from gpuwatch.diagnose.hang.flight_recorder.verdict import FlightVerdict
-from gpuwatch.diagnose.model.text import plural, ranks_text
+from gpuwatch.diagnose.model.text import ranks_text
+from gpuwatch.number_text import plural
 from gpuwatch.plain import plain, plain_json
 from gpuwatch.report.hang.source_verdict import testimony_facts, testimony_lines
 from gpuwatch.report.once.json_output import Facts

@@ -19,7 +19,8 @@ from gpuwatch.diagnose.hang.flight_recorder.job_dumps import (
 from gpuwatch.diagnose.hang.ras.model import Bucket, Communicator, RasRank
 from gpuwatch.diagnose.hang.stacks.groups import JobStacks, RankStack, StackGroup
 from gpuwatch.diagnose.model.source_verdict import SourceVerdict
-from gpuwatch.diagnose.model.text import NO_RANK_SEEN, plural, ranges, ranks_text
+from gpuwatch.diagnose.model.text import NO_RANK_SEEN, ranks_text
+from gpuwatch.number_text import plural, ranges
 from gpuwatch.plain import plain, plain_json
 from gpuwatch.report.hang.process_stacks import SeenProcess, process_facts, process_lines
 from gpuwatch.report.hang.source_verdict import testimony_facts, testimony_lines

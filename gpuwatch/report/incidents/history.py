@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TextIO
 
 from gpuwatch import __version__
-from gpuwatch.diagnose.model.text import plural
+from gpuwatch.number_text import plural
 from gpuwatch.plain import plain, plain_json
 from gpuwatch.report.incidents.json_output import Facts, named
 from gpuwatch.report.incidents.text import moment

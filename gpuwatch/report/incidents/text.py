@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import TypeAlias
 
-from ClusterShell.RangeSet import RangeSet
-
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.failure_classes import UNEXPLAINED
 from gpuwatch.diagnose.model.incident import HangCheck, Incident, Moment
+from gpuwatch.number_text import folded
 from gpuwatch.plain import plain
 from gpuwatch.report.incidents.json_output import evidence, undated_incident
 from gpuwatch.report.output.report_line import ReportLine, names
@@ -111,7 +110,7 @@ def followers(incident: Incident) -> str:
 def ranks_text(ranks: Sequence[int]) -> str:
     """`rank 3`, `ranks 0-2,4-7`."""
     word = "rank" if len(ranks) == 1 else "ranks"
-    return f"{word} {RangeSet.fromlist([str(rank) for rank in ranks])}"
+    return f"{word} {folded(ranks)}"
 
 
 def timeline_lines(moments: Sequence[Moment]) -> list[ReportLine]:

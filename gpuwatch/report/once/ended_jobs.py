@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint
-from gpuwatch.diagnose.model.text import plural
 from gpuwatch.diagnose.past_jobs.jobs import ENDED_S, EndedJob
 from gpuwatch.diagnose.past_jobs.text import outcome_text
+from gpuwatch.number_text import plural
 from gpuwatch.plain import plain
 from gpuwatch.report.incidents.json_output import Facts
 from gpuwatch.report.output.checkpoints import checkpoint_facts

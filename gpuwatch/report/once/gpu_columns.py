@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gpuwatch.fleet.nodes.metrics import METRICS, power_limit_w
 from gpuwatch.fleet.nodes.node import Gpu, Node
-from gpuwatch.fleet.nodes.units import UNKNOWN, scaled_text, seconds_text
+from gpuwatch.number_text import UNKNOWN, scaled_text, seconds_text
 from gpuwatch.report.once.json_output import processes_on
 from gpuwatch.wire import Process
 

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import ORDER
-from gpuwatch.diagnose.model.text import place, plural, ranges
+from gpuwatch.diagnose.model.text import place
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.names import fold
+from gpuwatch.number_text import plural, ranges
 from gpuwatch.plain import plain
 from gpuwatch.report.once.active import Standing
 from gpuwatch.report.once.ended_jobs import ended_sentence

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from gpuwatch import __version__
-from gpuwatch.diagnose.model.text import allocation_text, job_text, plural, unreadable_text
+from gpuwatch.diagnose.model.text import allocation_text, job_text, unreadable_text
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.metrics import NODE_METRICS
 from gpuwatch.fleet.nodes.missing_text import without_gpus
 from gpuwatch.fleet.nodes.node import Node
-from gpuwatch.fleet.nodes.units import seconds_text
 from gpuwatch.hosts.names import fold
+from gpuwatch.number_text import plural, seconds_text
 from gpuwatch.plain import plain
 from gpuwatch.report.once.active import Standing, healthy
 from gpuwatch.report.once.gpu_columns import COLUMNS, OLD_TICKS, gpu_style, process_text
@@ -158,7 +158,7 @@ def gpu_count(node: Node) -> str:
         return without_gpus(node)
     if present != expected:
         return f"{present} of {expected} GPUs"
-    return f"{present} GPU{'s' if present > 1 else ''}"
+    return plural(present, "GPU")
 
 
 def host_parts(node: Node, now: float) -> list[str]:

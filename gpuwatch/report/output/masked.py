@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from gpuwatch.agent.base.secret_forms import MASK
+from gpuwatch.number_text import plural
 
 
 def masked_in(value: object) -> int:
@@ -20,4 +21,4 @@ def masked_line(count: int) -> str:
     """The sentence of a text report about masks; empty if there are none."""
     if not count:
         return ""
-    return f"{count} secret{'s' if count > 1 else ''} in command lines and log text: shown as {MASK}\n"
+    return f"{plural(count, 'secret')} in command lines and log text: shown as {MASK}\n"

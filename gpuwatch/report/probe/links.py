@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from statistics import median
 
 from gpuwatch.hosts.names import fold
+from gpuwatch.number_text import counted, rate_text, share_text
 from gpuwatch.plain import plain
 from gpuwatch.probe.judging.links.links import Grade, MeasuredLink
 from gpuwatch.probe.judging.text.grade_symbols import Marks
 from gpuwatch.probe.results import Results
 from gpuwatch.report.output.report_line import ReportLine
-from gpuwatch.report.probe.format import STYLES, counted, percent_text, rate_text, seat_name
+from gpuwatch.report.probe.format import STYLES, seat_name
 from gpuwatch.report.probe.tables import TableColumn, table_lines
 
 SLOW: tuple[Grade, ...] = ("dead", "bad", "low")
@@ -133,7 +134,7 @@ def link_text(link: MeasuredLink, results: Results) -> str:
     """`gpu-003 GPU 4 -> gpu-007 GPU 4  12.1 GB/s, 26% of the best tenth (same rail), 31.2 us`."""
     parts = [f"{rate_text(link.rate)} GB/s"]
     if link.ratio is not None:
-        parts.append(f"{percent_text(link.ratio)} of the 90th percentile ({link.link.replace('_', ' ')})")
+        parts.append(f"{share_text(link.ratio)} of the 90th percentile ({link.link.replace('_', ' ')})")
     pair = results.pairs.get(link.key)
     if pair is not None and pair.latency_us is not None:
         parts.append(f"{pair.latency_us:.1f} us")

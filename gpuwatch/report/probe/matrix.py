@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len
 
-from gpuwatch.fleet.nodes.units import UNKNOWN
+from gpuwatch.number_text import UNKNOWN, rate_text, share_text
 from gpuwatch.plain import plain
 from gpuwatch.probe.judging.links.links import BAD_RATIO, NOISY_SPREAD, OK_RATIO, Grade, MeasuredLink, graded
 from gpuwatch.probe.judging.text.grade_symbols import Marks
 from gpuwatch.probe.results import Results, Seat
 from gpuwatch.report.output.report_line import ReportLine
-from gpuwatch.report.probe.format import GRAVITY, STYLES, percent_text, rate_text, seat_name
+from gpuwatch.report.probe.format import GRAVITY, STYLES, seat_name
 from gpuwatch.report.probe.links import blamed, error_lines, node_summary, slow_lines
 from gpuwatch.report.probe.tables import padded
 
@@ -127,9 +127,9 @@ def legend(links: Iterable[MeasuredLink], marks: Marks) -> Iterator[ReportLine]:
     """The meaning of the marks in the matrix."""
     grades = {link.grade for link in links}
     words: dict[Grade, str] = {
-        "bad": f"under {percent_text(BAD_RATIO)}",
-        "low": f"under {percent_text(OK_RATIO)}",
-        "noisy": f"slow, but repeats differ by over {percent_text(NOISY_SPREAD)}",
+        "bad": f"under {share_text(BAD_RATIO)}",
+        "low": f"under {share_text(OK_RATIO)}",
+        "noisy": f"slow, but repeats differ by over {share_text(NOISY_SPREAD)}",
     }
     reported = [f"{marks[grade]} {text}" for grade, text in words.items() if grade in grades]
     if reported:

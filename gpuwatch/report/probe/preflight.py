@@ -6,13 +6,13 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from gpuwatch.fleet.nodes.units import scaled_text
 from gpuwatch.hosts.names import fold
+from gpuwatch.number_text import counted, listed, scaled_text
 from gpuwatch.plain import plain
 from gpuwatch.probe.protocol import InventoryNic, InventoryPort, NodeInventory
 from gpuwatch.probe.results import Estimate, ProbedNode, Results
 from gpuwatch.report.output.report_line import ReportLine
-from gpuwatch.report.probe.format import backend_text, counted, listed
+from gpuwatch.report.probe.format import backend_text
 
 LABEL = 8
 BITS = 8

@@ -8,10 +8,11 @@ from typing import TypeAlias
 
 from rich.progress import BarColumn, Progress, TextColumn
 
+from gpuwatch.number_text import counted
 from gpuwatch.plain import plain
 from gpuwatch.probe.results import Phase, Results
 from gpuwatch.report.output.console import InertConsole
-from gpuwatch.report.probe.format import counted, rank_name, seats_by_rank
+from gpuwatch.report.probe.format import rank_name, seats_by_rank
 
 Report: TypeAlias = Callable[[Results], None]
 """Called with the results after every change."""

@@ -9,20 +9,11 @@ from typing import Generic, TypeVar
 
 from rich.cells import cell_len
 
-from gpuwatch.fleet.nodes.units import UNKNOWN, scaled_text
+from gpuwatch.number_text import UNKNOWN, counted, rate_text, scaled_text, share_text, size_text, time_text
 from gpuwatch.plain import plain
 from gpuwatch.probe.results import CollectiveResult, CounterChange, GpuResult, Results
 from gpuwatch.report.output.report_line import ReportLine
-from gpuwatch.report.probe.format import (
-    counted,
-    gb_per_s,
-    percent_text,
-    rank_name,
-    rate_text,
-    seats_by_rank,
-    size_text,
-    time_text,
-)
+from gpuwatch.report.probe.format import gb_per_s, rank_name, seats_by_rank
 
 T = TypeVar("T")
 
@@ -90,7 +81,7 @@ COLLECTIVE_COLUMNS: tuple[TableColumn[CollectiveResult], ...] = (
     TableColumn("p50", lambda row: time_text(row.p50_s)),
     TableColumn("min", lambda row: time_text(row.min_s), 3),
     TableColumn("p99", lambda row: time_text(row.p99_s), 1),
-    TableColumn("cv", lambda row: percent_text(row.cv), 2),
+    TableColumn("cv", lambda row: share_text(row.cv), 2),
     TableColumn("algbw", lambda row: rate_text(row.algbw_gb_per_s)),
     TableColumn("busbw", lambda row: rate_text(row.busbw_gb_per_s)),
     TableColumn("NIC", lambda row: rate_text(row.nic_gb_per_s)),
@@ -149,7 +140,7 @@ def gpu_lines(results: Results, width: int | None) -> list[ReportLine]:
         TableColumn("copy GB/s", lambda row: rate_text(gb_per_s(row.copy_bps))),
         TableColumn("H2D GB/s", lambda row: rate_text(gb_per_s(row.h2d_bps))),
         TableColumn("D2H GB/s", lambda row: rate_text(gb_per_s(row.d2h_bps))),
-        TableColumn("to median", lambda row: percent_text(worst_ratio(row, middle)), 1),
+        TableColumn("to median", lambda row: share_text(worst_ratio(row, middle)), 1),
     )
     folded = len(rows) > MAX_TABLE_GPUS
     shown = sorted(rows, key=lambda row: _or_one(worst_ratio(row, middle)))[:SHOWN_SLOW] if folded else rows

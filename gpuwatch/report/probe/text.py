@@ -10,13 +10,14 @@ from typing import TextIO
 from rich.cells import cell_len
 
 from gpuwatch import __version__
+from gpuwatch.number_text import share_text
 from gpuwatch.plain import plain
 from gpuwatch.probe.judging.text.grade_symbols import Marks
 from gpuwatch.probe.results import Results
 from gpuwatch.probe.verdict import Culprit, Verdict
 from gpuwatch.report.output.console import console_on, show
 from gpuwatch.report.output.report_line import ReportLine
-from gpuwatch.report.probe.format import backend_text, marks_for, percent_text
+from gpuwatch.report.probe.format import backend_text, marks_for
 from gpuwatch.report.probe.matrix import pair_lines
 from gpuwatch.report.probe.preflight import unreachable_lines
 from gpuwatch.report.probe.tables import collective_lines, counter_lines, gpu_lines, transport_lines
@@ -154,7 +155,7 @@ def culprit_lines(culprit: Culprit, sentence: str) -> Iterator[ReportLine]:
 
     Then the evidence that the verdict's sentence does not contain.
     """
-    ratio = culprit.state if culprit.ratio is None else f"{percent_text(culprit.ratio)} of its peers"
+    ratio = culprit.state if culprit.ratio is None else f"{share_text(culprit.ratio)} of its peers"
     yield ReportLine(plain(f"  {culprit.kind} {culprit.name}  {ratio}"), "critical")
     for evidence in culprit.evidence:
         if not _states(sentence, evidence):

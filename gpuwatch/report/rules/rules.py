@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gpuwatch.diagnose.model.text import plural
+from gpuwatch.number_text import plural
 from gpuwatch.plain import plain, plain_json
 from gpuwatch.rules.model.dialect import Dialect
 from gpuwatch.rules.model.rule import Rule

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
-from gpuwatch.fleet.nodes.units import scaled_text
+from gpuwatch.number_text import scaled_text
 from gpuwatch.plain import plain
 from gpuwatch.report.incidents.brief_text import brief_lines, sentence_line
 from gpuwatch.report.incidents.text import incident_lines, outside_lines

@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from gpuwatch import __version__
-from gpuwatch.diagnose.model.text import plural
 from gpuwatch.diagnose.traces.memory_verdict import MemoryVerdict, label_of
+from gpuwatch.number_text import plural
 from gpuwatch.plain import plain, plain_json
 from gpuwatch.report.once.json_output import Facts
 from gpuwatch.report.output.console import console_on, show

@@ -9,7 +9,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gpuwatch.diagnose.model.text import plural
 from gpuwatch.diagnose.traces.topology_verdict import judge_topology
 from gpuwatch.diagnose.traces.trace_verdict import (
     MAX_COMMUNICATION_TO_COMPUTE,
@@ -17,6 +16,7 @@ from gpuwatch.diagnose.traces.trace_verdict import (
     TraceVerdict,
     compare_sections,
 )
+from gpuwatch.number_text import plural
 from gpuwatch.plain import plain
 from gpuwatch.report.output.console import STYLES, console_on, show
 from gpuwatch.report.output.report_line import ReportLine

@@ -8,8 +8,8 @@ from dataclasses import asdict
 from rich.table import Table
 from rich.text import Text
 
-from gpuwatch.diagnose.model.text import plural
 from gpuwatch.diagnose.traces.topology_verdict import TopologyFlag, pcie_rate
+from gpuwatch.number_text import plural
 from gpuwatch.plain import plain
 from gpuwatch.report.once.json_output import Facts
 from gpuwatch.report.output.report_line import ReportLine

@@ -20,8 +20,8 @@ from gpuwatch.diagnose.hang.flight_recorder.isolated import (
     IsolatedVerdict,
 )
 from gpuwatch.diagnose.hang.flight_recorder.job_dumps import DumpRead, FlightEvidence, JobDumps, with_age
-from gpuwatch.fleet.nodes.units import scaled_text
 from gpuwatch.fleet.pending_request import Asked
+from gpuwatch.number_text import scaled_text
 from gpuwatch.plain import plain
 from gpuwatch.session.hang.dump_selection import DumpTargets, Key, Listed, RankTarget, chosen
 from gpuwatch.session.hang.dump_transfer import DumpFileTransfer, DumpTransfer

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from gpuwatch.diagnose.model.condition import duration
 from gpuwatch.diagnose.model.rank_index import MAX_WORLD
+from gpuwatch.number_text import duration
 from gpuwatch.session.hang.dump_transfer import DumpFileTransfer
 from gpuwatch.wire import DumpFile, DumpPlace, DumpPlaces
 

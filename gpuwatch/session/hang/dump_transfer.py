@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from gpuwatch.fleet.nodes.units import scaled_text
 from gpuwatch.fleet.pending_request import Asked
+from gpuwatch.number_text import scaled_text
 from gpuwatch.plain import plain
 from gpuwatch.wire import DumpPiece
 

@@ -14,11 +14,11 @@ from gpuwatch.diagnose.hang.ras.model import Ras, RasError
 from gpuwatch.diagnose.hang.ras.reader import read_ras
 from gpuwatch.diagnose.hang.remedies import advised
 from gpuwatch.diagnose.hang.stacks.groups import RankStack
-from gpuwatch.diagnose.model.text import plural
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.jobs.rank_places import places_of
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.fleet.pending_request import Asked
+from gpuwatch.number_text import plural
 from gpuwatch.session.hang.dump_collection import DumpCollection
 from gpuwatch.session.hang.dump_selection import Key, RankTarget
 from gpuwatch.session.hang.node_requests import NodeRequests

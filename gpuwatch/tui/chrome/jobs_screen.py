@@ -14,7 +14,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Label, OptionList
 from textual.widgets.option_list import Option
 
-from gpuwatch.diagnose.model.text import allocation_words, plural
+from gpuwatch.diagnose.model.text import allocation_words
+from gpuwatch.number_text import plural
 from gpuwatch.tui.model.job_scope import JobSummary
 from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary

@@ -9,10 +9,8 @@ from rich.segment import Segment
 from textual import events
 from textual.message import Message
 
-from gpuwatch.diagnose.model.condition import duration
 from gpuwatch.diagnose.model.incident import Incident
-from gpuwatch.diagnose.model.text import plural
-from gpuwatch.fleet.nodes.units import seconds_text
+from gpuwatch.number_text import duration, plural, seconds_text
 from gpuwatch.tui.chrome.folder_status import folder_counts, folder_state, folder_title
 from gpuwatch.tui.chrome.timeline import Timeline
 from gpuwatch.tui.model.alert_snapshot import AlertSnapshot, acknowledged_text

@@ -14,13 +14,14 @@ from gpuwatch.diagnose.health.remedies import remedy_for
 from gpuwatch.diagnose.past_jobs.text import outcome_text
 from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.hosts.names import fold
+from gpuwatch.number_text import age_text
 from gpuwatch.tui.model.alert_snapshot import acknowledged_text, problem_text, severity_shown
 from gpuwatch.tui.model.node_summary import NodeView
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.item_page import MultiLinePage, hanging
 from gpuwatch.tui.toolkit.rows import Row, heading, highlighted, note, text_of, wrapped
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
-from gpuwatch.tui.toolkit.text import age_text, attempt_words, event_clock, event_title, evidence_text
+from gpuwatch.tui.toolkit.text import attempt_words, event_clock, event_title, evidence_text
 
 MAX_LISTED = 100
 """Maximum number of conditions, and of events, that are listed."""

@@ -8,10 +8,11 @@ from rich.style import Style
 
 from gpuwatch.fleet.nodes.metrics import Metric, Scale
 from gpuwatch.fleet.nodes.node import Gpu
+from gpuwatch.number_text import age_text
 from gpuwatch.tui.model.node_summary import NodeView
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.styles import StyleSet
-from gpuwatch.tui.toolkit.text import age_text, since_s
+from gpuwatch.tui.toolkit.text import since_s
 
 Cell = tuple[str, Style]
 MAX_CACHED_CELLS = 4096

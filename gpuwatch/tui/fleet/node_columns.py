@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from gpuwatch.diagnose.model.text import ranges
 from gpuwatch.fleet.nodes import units
-from gpuwatch.fleet.nodes.units import UNKNOWN, Quantity
+from gpuwatch.fleet.nodes.units import Quantity
+from gpuwatch.number_text import UNKNOWN, age_text, ranges
 from gpuwatch.tui.model.node_summary import STATE_SEVERITY, NodeView, severity_level
 from gpuwatch.tui.model.severity import Severity
-from gpuwatch.tui.toolkit.text import age_text, link_words
+from gpuwatch.tui.toolkit.text import link_words
 
 Cell: TypeAlias = "tuple[str, Severity | None]"
 """Text, and a severity if the text has its colour."""

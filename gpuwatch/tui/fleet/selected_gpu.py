@@ -9,7 +9,7 @@ from rich.segment import Segment
 
 from gpuwatch.fleet.nodes.metrics import METRICS
 from gpuwatch.fleet.nodes.node import Gpu, Node
-from gpuwatch.fleet.nodes.units import seconds_text
+from gpuwatch.number_text import seconds_text
 from gpuwatch.tui.fleet.heat_map import HeatMap
 from gpuwatch.tui.model.node_summary import NodeView
 from gpuwatch.tui.node.gpu_text import memory_of, power_text, rank_text

@@ -15,14 +15,14 @@ from gpuwatch.diagnose.hang.flight_recorder.job_dumps import (
 )
 from gpuwatch.diagnose.hang.stacks.groups import JobStacks, StackGroup
 from gpuwatch.diagnose.model.source_verdict import SourceVerdict
-from gpuwatch.diagnose.model.text import plural, ranges, ranks_text
+from gpuwatch.diagnose.model.text import ranks_text
+from gpuwatch.number_text import age_text, plural, ranges
 from gpuwatch.tui.incidents.incident_detail import CONFIDENCE_TEXT
 from gpuwatch.tui.model.hang_query import Question
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.item_page import ItemPage, PageItem, command_things, hanging
 from gpuwatch.tui.toolkit.rows import Row, heading, wrapped
 from gpuwatch.tui.toolkit.styles import clean
-from gpuwatch.tui.toolkit.text import age_text
 
 MAX_FRAMES = 4
 """Frames shown of a location with many ranks; of small groups all are shown."""

@@ -9,14 +9,13 @@ from rich.segment import Segment
 
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import ORDER
-from gpuwatch.diagnose.model.text import plural, ranges
 from gpuwatch.hosts.names import fold
+from gpuwatch.number_text import age_text, plural, ranges
 from gpuwatch.tui.model.alert_snapshot import Bundle, acknowledged_text, bundles, problem_text, standing
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.item_page import ItemPage, PageItem
 from gpuwatch.tui.toolkit.rows import Row, heading, note
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
-from gpuwatch.tui.toolkit.text import age_text
 
 STATE_COLUMNS, TIMES_COLUMNS, AGE_COLUMNS = 12, 6, 5
 STATE_WIDE = len("acknowledged 08:33") + 1

@@ -11,6 +11,7 @@ from gpuwatch.diagnose.incidents.markdown import RECORDED, proof_place, proofs
 from gpuwatch.diagnose.model.confidence import Confidence
 from gpuwatch.diagnose.model.incident import UNKNOWN, Incident
 from gpuwatch.diagnose.model.text import clock
+from gpuwatch.number_text import age_text
 from gpuwatch.tui.incidents.incident_list import standing_of
 from gpuwatch.tui.incidents.incident_timeline import moment_things, rank_rows
 from gpuwatch.tui.model.alert_snapshot import severity_shown
@@ -18,7 +19,6 @@ from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.item_page import ItemPage, PageItem, command_things, hanging
 from gpuwatch.tui.toolkit.rows import Row, heading, wrapped
 from gpuwatch.tui.toolkit.styles import clean
-from gpuwatch.tui.toolkit.text import age_text
 
 PROOF_LINES = 3
 """Lines shown of evidence that is not the cause's; Enter opens all of it."""

@@ -7,14 +7,13 @@ from collections.abc import Hashable, Iterator
 from rich.segment import Segment
 
 from gpuwatch.diagnose.model.incident import Incident
-from gpuwatch.diagnose.model.text import plural
+from gpuwatch.number_text import age_text, plural
 from gpuwatch.tui.model.alert_snapshot import acknowledged_text, severity_shown
 from gpuwatch.tui.model.log_coverage import Watching, watching
 from gpuwatch.tui.model.log_folder import LogFolder
 from gpuwatch.tui.toolkit.item_page import ItemPage, PageItem, hanging
 from gpuwatch.tui.toolkit.rows import Row, heading, wrapped
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
-from gpuwatch.tui.toolkit.text import age_text
 
 MAX_NAMED_PLACES = 5
 """Nodes and files that are named before the rest is counted."""

@@ -7,9 +7,10 @@ from typing import ClassVar
 
 from rich.segment import Segment
 
+from gpuwatch.number_text import rate_text, size_text, time_text
 from gpuwatch.probe.results import CollectiveResult, GpuResult, Results
 from gpuwatch.tui.links.probe_page import LinkPage
-from gpuwatch.tui.model.probe_text import op_text, rate_text, seat_text, size_text, time_text
+from gpuwatch.tui.model.probe_text import op_text, seat_text
 from gpuwatch.tui.toolkit.item_page import PageItem
 from gpuwatch.tui.toolkit.rows import Row, heading
 from gpuwatch.tui.toolkit.styles import clean, fit

@@ -8,14 +8,13 @@ from typing import ClassVar
 from rich.segment import Segment
 
 from gpuwatch.diagnose.model.text import clock
+from gpuwatch.number_text import counted, lasting
 from gpuwatch.probe.results import Results
 from gpuwatch.tui.links.probe_page import LinkPage
 from gpuwatch.tui.model.probe_text import (
     DOING,
     SEVERITY,
     backend_text,
-    counted,
-    lasting,
     sentence_of,
     standing_of,
     transports_text,

@@ -8,12 +8,12 @@ from typing import ClassVar
 from rich.segment import Segment
 from rich.style import Style
 
+from gpuwatch.number_text import counted, rate_text, share_text
 from gpuwatch.probe.results import Results
 from gpuwatch.tui.links.matrix import LinkMatrix
 from gpuwatch.tui.links.matrix_cells import sign
 from gpuwatch.tui.links.matrix_model import CODES, NOT_MEASURED, UNREACHED, Peers
 from gpuwatch.tui.links.probe_view import LinkView
-from gpuwatch.tui.model.probe_text import counted, rate_text, share_text
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.item_page import hanging
 from gpuwatch.tui.toolkit.rows import Row, heading, wrapped

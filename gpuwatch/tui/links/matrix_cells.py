@@ -7,9 +7,9 @@ from typing import Literal, TypeAlias
 
 from rich.style import Style
 
+from gpuwatch.number_text import rate_text
 from gpuwatch.probe.judging.links.links import Grade
 from gpuwatch.tui.links.matrix_model import NOT_MEASURED, UNREACHED, LinkBoard, View, kind_of
-from gpuwatch.tui.model.probe_text import rate_text
 from gpuwatch.tui.toolkit.rows import Cell
 from gpuwatch.tui.toolkit.styles import StyleSet
 

@@ -9,11 +9,12 @@ from rich.segment import Segment
 from rich.style import Style
 
 from gpuwatch.diagnose.model.text import clock
+from gpuwatch.number_text import counted
 from gpuwatch.probe.judging.links.links import BAD_RATIO, OK_RATIO
 from gpuwatch.probe.probe_request import ProbeRequest
 from gpuwatch.tui.links.matrix_cells import CALM_STEP, sign
 from gpuwatch.tui.links.probe_view import LinkView
-from gpuwatch.tui.model.probe_text import counted, sentence_of, standing_of
+from gpuwatch.tui.model.probe_text import sentence_of, standing_of
 from gpuwatch.tui.toolkit.item_page import ItemPage, PageItem, hanging
 from gpuwatch.tui.toolkit.rows import Row, heading, wrapped
 from gpuwatch.tui.toolkit.styles import StyleSet, fit

@@ -8,14 +8,12 @@ from typing import ClassVar
 
 from rich.segment import Segment
 
-from gpuwatch.fleet.nodes.units import scaled_text
 from gpuwatch.hosts.names import fold
-from gpuwatch.probe.judging.text.words import listed
+from gpuwatch.number_text import counted, lasting, listed, scaled_text, size_text
 from gpuwatch.probe.protocol import GpuUser, NodeInventory
 from gpuwatch.probe.results import Estimate, ProbedNode, Results
 from gpuwatch.tui.links.probe_page import LinkPage
 from gpuwatch.tui.links.probe_view import LinkView
-from gpuwatch.tui.model.probe_text import counted, lasting, size_text
 from gpuwatch.tui.toolkit.item_page import PageItem, hanging
 from gpuwatch.tui.toolkit.rows import Row, heading, wrapped
 from gpuwatch.tui.toolkit.styles import clean, fit
@@ -121,7 +119,7 @@ class LinkGround(LinkPage):
             return
         look = self.look
         users = sum(len(each) for each in results.busy.values())
-        who = "1 process" if users == 1 else f"{users:,} processes"
+        who = counted(users, "process", "processes")
         yield heading(f"{who} on the GPUs of {counted(len(results.busy), 'node')}", width, look)
         for node, own in results.busy.items():
             head = (Segment(" "), look.mark("warning"), Segment(" "))

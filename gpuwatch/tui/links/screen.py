@@ -9,6 +9,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
+from gpuwatch.number_text import counted
 from gpuwatch.probe.probe_request import ProbeRequest
 from gpuwatch.probe.results import Phase, Results
 from gpuwatch.tui.chrome.key_hints import KeysLine
@@ -18,7 +19,7 @@ from gpuwatch.tui.links.header import MAX_LINES, LinkHead
 from gpuwatch.tui.links.matrix_model import CODES
 from gpuwatch.tui.links.new_probe import LinkStart
 from gpuwatch.tui.links.probe_view import LinkView
-from gpuwatch.tui.model.probe_text import DOING, counted
+from gpuwatch.tui.model.probe_text import DOING
 from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.live_screen import LiveScreen, set_height
 from gpuwatch.tui.toolkit.selectable_lines import SelectableLines

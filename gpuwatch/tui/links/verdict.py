@@ -7,10 +7,10 @@ from typing import ClassVar
 
 from rich.segment import Segment
 
+from gpuwatch.number_text import counted, share_text
 from gpuwatch.probe.results import Results
 from gpuwatch.probe.verdict import Verdict
 from gpuwatch.tui.links.probe_page import LinkPage
-from gpuwatch.tui.model.probe_text import counted, share_text
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.item_page import PageItem, hanging
 from gpuwatch.tui.toolkit.rows import Row, heading, wrapped

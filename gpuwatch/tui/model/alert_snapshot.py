@@ -16,8 +16,8 @@ from gpuwatch.diagnose.model.condition import ORDER
 from gpuwatch.diagnose.model.failure_classes import UNEXPLAINED
 from gpuwatch.diagnose.model.incident import HangCheck, Incident
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint
-from gpuwatch.diagnose.model.text import plural
 from gpuwatch.diagnose.past_jobs.jobs import EndedJob
+from gpuwatch.number_text import plural
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.wire import Role
 

@@ -6,10 +6,11 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from gpuwatch.diagnose.model.failure_classes import RulePacks
-from gpuwatch.diagnose.model.text import job_text, plural, ranks_text
+from gpuwatch.diagnose.model.text import job_text, ranks_text
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.log_coverage import unlogged
 from gpuwatch.fleet.nodes.node import Node
+from gpuwatch.number_text import plural
 from gpuwatch.wire import KERNEL_LOG
 
 TOO_MANY = "more log files than gpuwatch follows on one node; narrow `logs` in the hosts file"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from gpuwatch.fleet.nodes.units import UNKNOWN
-from gpuwatch.probe.judging.text import words
-from gpuwatch.probe.judging.text.words import listed
+from gpuwatch.number_text import listed
 from gpuwatch.probe.results import ENDED, Phase, Results, Seat
 from gpuwatch.probe.verdict import Status, Verdict
 from gpuwatch.tui.model.severity import Severity
@@ -28,45 +26,9 @@ SEVERITY: dict[Status, Severity] = {"ok": "ok", "noisy": "warning", "bad": "crit
 WORD: dict[Status, str] = {"ok": "OK", "noisy": "NOISY", "bad": "BAD", "failed": "FAILED"}
 
 
-def rate_text(gb_per_s: float | None) -> str:
-    """10^9 bytes per second with three digits: `392`, `48.7`, `4.87`."""
-    return UNKNOWN if gb_per_s is None else words.three_digits(gb_per_s)
-
-
-def time_text(seconds: float | None) -> str:
-    """Three digits: `845us`, `12.3ms`, `1.23s`."""
-    return UNKNOWN if seconds is None else words.time_text(seconds)
-
-
-def size_text(size: int) -> str:
-    """M is 2^20 bytes: `1M`, `256M`, `1.5G`."""
-    value, prefix = float(size), ""
-    for prefix in ("B", "K", "M", "G"):
-        if value < 1024 or prefix == "G":
-            break
-        value /= 1024
-    return f"{value:.4g}{prefix}"
-
-
-def share_text(share: float | None) -> str:
-    """`98%`."""
-    return UNKNOWN if share is None else f"{share * 100:.0f}%"
-
-
 def op_text(op: str) -> str:
     """The name of a collective with spaces."""
     return op.replace("_", " ")
-
-
-def lasting(seconds: float) -> str:
-    """`48s`, `2m05s`."""
-    whole = max(0, round(seconds))
-    return f"{whole}s" if whole < 100 else f"{whole // 60}m{whole % 60:02}s"
-
-
-def counted(number: int, word: str) -> str:
-    """`1 node`, `16 nodes`."""
-    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
 
 
 def seat_text(seat: Seat) -> str:

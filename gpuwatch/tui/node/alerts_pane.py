@@ -5,13 +5,13 @@ from __future__ import annotations
 from rich.segment import Segment
 
 from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.number_text import age_text
 from gpuwatch.tui.model.alert_snapshot import standing
 from gpuwatch.tui.model.node_summary import NodeView
 from gpuwatch.tui.node.panes import NodePane
 from gpuwatch.tui.toolkit.item_page import hanging
 from gpuwatch.tui.toolkit.rows import Row, note, wrapped
 from gpuwatch.tui.toolkit.styles import StyleSet
-from gpuwatch.tui.toolkit.text import age_text
 
 
 def alert_rows(alert: Alert, wall: float, width: int, look: StyleSet) -> list[Row]:

@@ -10,7 +10,7 @@ from rich.segment import Segment
 from gpuwatch.fleet.nodes.last_ranks import ended_ranks, ranks_on
 from gpuwatch.fleet.nodes.metrics import METRICS, power_limit_w, slowdown_c
 from gpuwatch.fleet.nodes.node import Gpu, Node
-from gpuwatch.fleet.nodes.units import seconds_text
+from gpuwatch.number_text import seconds_text
 from gpuwatch.tui.model.node_summary import NodeView
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.node.gpu_text import memory_of, power_text, rank_text

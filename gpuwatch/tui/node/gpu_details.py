@@ -6,7 +6,8 @@ from rich.segment import Segment
 
 from gpuwatch.fleet.nodes.metrics import METRICS, power_limit_w
 from gpuwatch.fleet.nodes.node import Gpu
-from gpuwatch.fleet.nodes.units import MEMORY, RATE, UNKNOWN, seconds_text
+from gpuwatch.fleet.nodes.units import MEMORY, RATE
+from gpuwatch.number_text import UNKNOWN, seconds_text
 from gpuwatch.tui.node.gpu_card import Subject
 from gpuwatch.tui.toolkit.charts import plot
 from gpuwatch.tui.toolkit.item_page import hanging

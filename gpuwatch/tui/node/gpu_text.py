@@ -6,7 +6,7 @@ from gpuwatch.fleet.nodes.last_ranks import ended_ranks, ranks_on
 from gpuwatch.fleet.nodes.metrics import METRICS, power_limit_w
 from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.fleet.nodes.units import MEMORY
-from gpuwatch.tui.toolkit.text import age_text
+from gpuwatch.number_text import age_text
 
 
 def memory_text(used: float | None, total: float | None) -> str:

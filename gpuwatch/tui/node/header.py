@@ -7,10 +7,11 @@ from typing import ClassVar
 from rich.cells import cell_len
 from rich.segment import Segment
 
-from gpuwatch.diagnose.model.text import plural, ranks_text
+from gpuwatch.diagnose.model.text import ranks_text
 from gpuwatch.fleet.nodes.missing_text import without_gpus
 from gpuwatch.fleet.nodes.node import Node
-from gpuwatch.fleet.nodes.units import MEMORY, seconds_text
+from gpuwatch.fleet.nodes.units import MEMORY
+from gpuwatch.number_text import plural, seconds_text
 from gpuwatch.tui.chrome.status_bar import spread
 from gpuwatch.tui.model.log_folder import NOT_IN_LOGS
 from gpuwatch.tui.model.node_summary import STATE_SEVERITY, NodeView

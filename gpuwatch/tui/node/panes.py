@@ -9,7 +9,8 @@ from rich.segment import Segment
 from rich.style import Style
 
 from gpuwatch.diagnose.health.remedies import remedy_for
-from gpuwatch.fleet.nodes.units import MEMORY, RATE, UNKNOWN, seconds_text
+from gpuwatch.fleet.nodes.units import MEMORY, RATE
+from gpuwatch.number_text import UNKNOWN, seconds_text
 from gpuwatch.tui.model.node_summary import NodeView
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.node.process_columns import choose

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gpuwatch.fleet.nodes.units import MEMORY, UNKNOWN
+from gpuwatch.fleet.nodes.units import MEMORY
+from gpuwatch.number_text import UNKNOWN
 from gpuwatch.tui.model.node_summary import NodeView
 from gpuwatch.tui.toolkit.styles import clean
 from gpuwatch.wire import Process

@@ -10,7 +10,7 @@ from msgspec import structs
 from gpuwatch.diagnose.model.condition import Evidence
 from gpuwatch.fleet.nodes.missing_text import no_answer, without_gpus
 from gpuwatch.fleet.nodes.node import Gpu, Node
-from gpuwatch.fleet.nodes.units import seconds_text
+from gpuwatch.number_text import age_text
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.wire import Event
 
@@ -22,11 +22,6 @@ def since_s(gpu: Gpu, now: float) -> float | None:
     """
     stuck = gpu.stuck_s(now) if gpu.state in ("stuck", "unanswered") else None
     return gpu.age(now) if stuck is None else stuck
-
-
-def age_text(seconds: float) -> str:
-    """Whole seconds first, so that it does not flicker: `7s`, `42s`, `12m`, `3h`."""
-    return f"{seconds:.0f}s" if seconds < 99.5 else seconds_text(seconds)
 
 
 def evidence_text(evidence: Evidence, late_s: float) -> str:

@@ -12,7 +12,7 @@ from rich.style import Style
 
 from gpuwatch.diagnose.training.job_view.facts import JobFacts
 from gpuwatch.fleet.logs.progress import LoggedStep
-from gpuwatch.fleet.nodes.units import scaled_text
+from gpuwatch.number_text import scaled_text
 from gpuwatch.tui.toolkit.charts import curve as line_of
 from gpuwatch.tui.toolkit.rows import Row
 from gpuwatch.tui.toolkit.selectable_lines import RebuiltPage

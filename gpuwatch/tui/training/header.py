@@ -8,18 +8,17 @@ from typing import ClassVar
 from rich.segment import Segment
 from rich.style import Style
 
-from gpuwatch.diagnose.model.text import allocation_words, plural
+from gpuwatch.diagnose.model.text import allocation_words
 from gpuwatch.diagnose.serving.server_facts import server_facts
 from gpuwatch.diagnose.serving.server_text import heading, numbers, trouble
 from gpuwatch.diagnose.training.job_view.facts import Fact, JobFacts
-from gpuwatch.fleet.nodes.units import UNKNOWN, scaled_text
+from gpuwatch.number_text import UNKNOWN, age_text, plural, scaled_text, span_text
 from gpuwatch.tui.chrome.status_bar import spread
 from gpuwatch.tui.toolkit.charts import bar
 from gpuwatch.tui.toolkit.item_page import hanging
 from gpuwatch.tui.toolkit.rows import Row
 from gpuwatch.tui.toolkit.selectable_lines import RebuiltPage
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
-from gpuwatch.tui.toolkit.text import age_text
 from gpuwatch.tui.training.job_view import TrainingView
 
 ALERT_LINES = 3
@@ -30,15 +29,6 @@ SERVERS = 4
 BAR = 24
 TITLE = 9
 """Width of the first title, so that the first values of all lines are aligned."""
-
-
-def span_text(seconds: float) -> str:
-    """A long time in two units: `1d 18h`, `3h 05m`, `4m 10s`."""
-    whole = int(seconds)
-    for size, small, words in ((86_400, 3600, "dh"), (3600, 60, "hm")):
-        if whole >= size:
-            return f"{whole // size}{words[0]} {whole % size // small:02}{words[1]}"
-    return f"{whole // 60}m {whole % 60:02}s" if whole >= 60 else f"{whole}s"
 
 
 def seconds_long(value: float) -> str:

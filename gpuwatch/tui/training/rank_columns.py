@@ -8,8 +8,7 @@ from typing import Literal, TypeAlias
 
 from gpuwatch.diagnose.training.job_view.facts import RankRow
 from gpuwatch.fleet.nodes import units
-from gpuwatch.fleet.nodes.units import UNKNOWN, scaled_text
-from gpuwatch.tui.toolkit.text import age_text
+from gpuwatch.number_text import UNKNOWN, age_text, scaled_text
 
 Write: TypeAlias = Callable[[float], str]
 Read: TypeAlias = "Callable[[RankRow, float], float | None]"

@@ -12,7 +12,7 @@ from rich.style import Style
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.training.job_view.facts import JobFacts, RankRow, Spread
 from gpuwatch.fleet.nodes.metrics import METRICS
-from gpuwatch.fleet.nodes.units import UNKNOWN
+from gpuwatch.number_text import UNKNOWN
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.charts import sparkline
 from gpuwatch.tui.toolkit.rows import Cell, Row, highlighted, joined, text_of

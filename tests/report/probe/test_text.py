@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 from rich.cells import cell_len
 
+from gpuwatch.number_text import rate_text, size_text, time_text
 from gpuwatch.probe.judging.text.grade_symbols import ASCII, UNICODE, Marks
 from gpuwatch.probe.protocol import GpuUser, NodeInventory
 from gpuwatch.probe.results import CollectiveResult, CounterChange, ProbedNode, Results, Seat, Unreachable
 from gpuwatch.probe.verdict import Culprit, Verdict
-from gpuwatch.report.probe.format import rate_text, size_text, time_text
 from gpuwatch.report.probe.preflight import busy_lines, inventory_lines, plan_lines, question, refused_lines
 from gpuwatch.report.probe.text import print_results, result_lines, wrapped
 from tests.report.probe.probes import cluster, gpu_checks, inventory, measured, slow_node, with_pairs

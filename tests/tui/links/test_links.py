@@ -10,6 +10,7 @@ import pytest
 from textual.pilot import Pilot
 
 from gpuwatch.hosts.builtin import demo_plan
+from gpuwatch.number_text import lasting
 from gpuwatch.probe.judging.text import grade_symbols
 from gpuwatch.probe.results import PairResult, Results
 from gpuwatch.session import Session
@@ -17,7 +18,6 @@ from gpuwatch.tui.app import GpuwatchApp
 from gpuwatch.tui.fleet.screen import FleetScreen
 from gpuwatch.tui.links.matrix_cells import short_value
 from gpuwatch.tui.links.screen import LinksScreen
-from gpuwatch.tui.model.probe_text import lasting
 from gpuwatch.tui.toolkit.selectable_lines import SelectableLines
 from tests.sentences import Sentences, line_of
 from tests.tui import still_probes

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from gpuwatch.number_text import folded
 from gpuwatch.tui.logs.data.buffer import Buffer
 from gpuwatch.tui.logs.data.folding import normal
 from gpuwatch.tui.logs.data.merge import Merge
 from gpuwatch.tui.logs.data.rows import RowModel
-from gpuwatch.tui.logs.data.sources import ChoiceError, LogSource, all_sources, choose, folded, rank_sources
+from gpuwatch.tui.logs.data.sources import ChoiceError, LogSource, all_sources, choose, rank_sources
 from gpuwatch.tui.logs.data.viewport import View
 from gpuwatch.tui.logs.pager import page, pager_command
 from gpuwatch.tui.logs.search.node_search import LogSearch

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gpuwatch.diagnose.hang.flight_recorder.text import SAME_MOMENT
-from gpuwatch.diagnose.model.condition import duration
 from gpuwatch.diagnose.model.source_verdict import SourceVerdict
-from gpuwatch.diagnose.model.text import clock, plural, ranks_text
+from gpuwatch.diagnose.model.text import clock, ranks_text
+from gpuwatch.number_text import duration, plural
 
 APART_S = 60.0
 """Dumps written further apart than this (seconds) may show a job that ran on in between."""

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from gpuwatch.diagnose.hang.flight_recorder.groups import SURE_MAJORITY, Problem, ProcessGroup
 from gpuwatch.diagnose.model.confidence import Confidence
 from gpuwatch.diagnose.model.source_verdict import SourceVerdict
-from gpuwatch.diagnose.model.text import clock, plural, ranks_text
+from gpuwatch.diagnose.model.text import clock, ranks_text
+from gpuwatch.number_text import plural
 from gpuwatch.runs.flight.rank_dump import Op, RankDump
 
 Newest = Mapping[int, Op]

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from gpuwatch.diagnose.hang.ras.model import Bucket, Communicator, Ras, RasRank
 from gpuwatch.diagnose.model.confidence import Confidence
 from gpuwatch.diagnose.model.source_verdict import SourceVerdict
-from gpuwatch.diagnose.model.text import plural, ranges
+from gpuwatch.number_text import plural, ranges
 
 Locate: TypeAlias = Callable[[str | None, int | None], int | None]
 """Host and pid -> global rank, or None."""

@@ -19,7 +19,8 @@ from gpuwatch.diagnose.hang.stacks.locations import ONE_TO_ONE
 from gpuwatch.diagnose.model.confidence import Confidence
 from gpuwatch.diagnose.model.rank_index import MAX_WORLD
 from gpuwatch.diagnose.model.source_verdict import SourceVerdict
-from gpuwatch.diagnose.model.text import guessed, place, plural, ranks_text
+from gpuwatch.diagnose.model.text import guessed, place, ranks_text
+from gpuwatch.number_text import plural
 from gpuwatch.wire import NOT_RECORDED, KernelThread
 
 MAX_ODD_SHARE = 0.25

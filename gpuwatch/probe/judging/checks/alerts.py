@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from statistics import median
 
-from gpuwatch.probe.judging.text.words import digits, listed
+from gpuwatch.number_text import digits, listed
 from gpuwatch.probe.protocol import InventoryPort
 from gpuwatch.probe.results import CounterChange, Results
 

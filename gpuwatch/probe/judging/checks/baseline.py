@@ -9,9 +9,9 @@ from typing import get_args
 
 import msgspec
 
+from gpuwatch.number_text import plural, rate_with_unit, size_text, some
 from gpuwatch.probe.judging.links.links import graded
 from gpuwatch.probe.judging.links.peer_reference import best_tenth
-from gpuwatch.probe.judging.text.words import plural, rate_text, size_text, some
 from gpuwatch.probe.results import LinkClass, Results
 from gpuwatch.whole_file import read_bounded, write_whole
 
@@ -180,7 +180,7 @@ class Change:
         what = self.now.what.replace("_", " ") + " links"
         if self.now.bytes:
             what = f"{self.now.what} of {size_text(self.now.bytes)}"
-        rates = f"{rate_text(self.now.gb_per_s)}, baseline {rate_text(self.before.gb_per_s)}"
+        rates = f"{rate_with_unit(self.now.gb_per_s)}, baseline {rate_with_unit(self.before.gb_per_s)}"
         return f"{what} {self.delta * 100:+.0f} % ({rates})"
 
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from gpuwatch.number_text import size_text
 from gpuwatch.probe.judging.links.attribution import label
 from gpuwatch.probe.judging.text.verdict_text import NamedCulprit
-from gpuwatch.probe.judging.text.words import size_text
 from gpuwatch.probe.results import CollectiveResult, Results
 from gpuwatch.probe.verdict import Culprit
 

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median_low
 
+from gpuwatch.number_text import percent, rate_with_unit
 from gpuwatch.probe.judging.links.links import MeasuredLink
-from gpuwatch.probe.judging.text.words import percent, rate_text
 from gpuwatch.probe.results import LinkClass, Results, Seat
 
 FLOOR_SHARE = 0.8
@@ -99,15 +99,16 @@ def _between_nodes(results: Results, rate: float, *, gloo: bool) -> Iterator[str
     speeds = [speed for seat in results.seats if (speed := _nic_speed(results, seat)) is not None]
     if gloo and speeds:
         speed = min(speeds) / 1e9
-        share = f"{rate_text(rate)}, {percent(rate / speed)} of the interface's {speed / GBIT:g} Gb/s"
+        share = f"{rate_with_unit(rate)}, {percent(rate / speed)} of the interface's {speed / GBIT:g} Gb/s"
         yield f"links between nodes reach {share} ({ETHERNET})"
 
 
 def _compared(what: str, rate: float, row: Expected) -> str:
-    text = f"{what} reach {rate_text(rate)}: {percent(rate / row.spec)} of {row.name}'s {rate_text(row.spec)}"
+    spec = f"{percent(rate / row.spec)} of {row.name}'s {rate_with_unit(row.spec)}"
+    text = f"{what} reach {rate_with_unit(rate)}: {spec}"
     if rate < FLOOR_SHARE * min(row.usual, row.spec):
-        return f"{text}, little: {rate_text(row.usual)} is usual ({row.source})"
-    return f"{text}; usual is {rate_text(row.usual)} ({row.source})"
+        return f"{text}, little: {rate_with_unit(row.usual)} is usual ({row.source})"
+    return f"{text}; usual is {rate_with_unit(row.usual)} ({row.source})"
 
 
 def _port(results: Results) -> Expected | None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 
+from gpuwatch.number_text import digits, percent
 from gpuwatch.probe.judging.links.attribution import label
 from gpuwatch.probe.judging.links.links import BAD_RATIO, OK_RATIO
 from gpuwatch.probe.judging.links.peer_reference import confirmed_best_tenth
 from gpuwatch.probe.judging.text.verdict_text import NamedCulprit
-from gpuwatch.probe.judging.text.words import digits, percent
 from gpuwatch.probe.results import Results, Seat
 from gpuwatch.probe.verdict import Culprit, CulpritKind
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
+from gpuwatch.number_text import plural
 from gpuwatch.probe.judging.links.attribution import label
 from gpuwatch.probe.judging.text.verdict_text import NamedCulprit
-from gpuwatch.probe.judging.text.words import plural
 from gpuwatch.probe.results import Results, Seat
 from gpuwatch.probe.verdict import Culprit, CulpritKind
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median_low
 
+from gpuwatch.number_text import percent, rate_of, some
 from gpuwatch.probe.judging.links.attribution import Attribution, Component
 from gpuwatch.probe.judging.links.links import MeasuredLink
-from gpuwatch.probe.judging.text.words import percent, rate_of, some
 from gpuwatch.probe.verdict import Culprit, CulpritKind
 
 TWO_ENDS = frozenset(("groups", "nodes", "ranks"))

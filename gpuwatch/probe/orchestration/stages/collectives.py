@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import insort
 
-from gpuwatch.probe.judging.text.words import size_text
+from gpuwatch.number_text import size_text
 from gpuwatch.probe.orchestration.planning.plan import MAX_ITERATIONS, ROW_S
 from gpuwatch.probe.orchestration.stages.collective_rates import collective_row, nearest_rank, slowest_of
 from gpuwatch.probe.orchestration.stages.ranks import RankControl

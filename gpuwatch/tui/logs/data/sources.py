@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import Node
+from gpuwatch.number_text import folded
 from gpuwatch.wire import KERNEL_LOG, LogFile, RankSource
 
 MAX_RANGE = 100_000
@@ -114,17 +115,6 @@ def every_rank(sources: Sequence[LogSource]) -> list[LogSource]:
 def known_ranks(sources: Iterable[LogSource]) -> list[int]:
     """All ranks with lines in any file."""
     return sorted({rank for source in sources for rank in source.ranks})
-
-
-def folded(numbers: Iterable[int]) -> str:
-    """`0-7,9,12-15`."""
-    parts: list[list[int]] = []
-    for number in sorted(set(numbers)):
-        if parts and parts[-1][1] == number - 1:
-            parts[-1][1] = number
-        else:
-            parts.append([number, number])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
 
 
 _INCIDENT = re.compile(r"incident-\d{1,9}$")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gpuwatch.tui.logs.data.sources import LogSource, all_sources, folded, known_ranks, rank_sources
+from gpuwatch.number_text import folded
+from gpuwatch.tui.logs.data.sources import LogSource, all_sources, known_ranks, rank_sources
 from gpuwatch.tui.logs.search.incident_logs import incident_logs, name_of
 from gpuwatch.tui.model.view_state import ViewState
 

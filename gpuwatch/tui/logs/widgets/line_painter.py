@@ -11,9 +11,9 @@ from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
 
+from gpuwatch.number_text import folded
 from gpuwatch.tui.logs.data.folding import Fold
 from gpuwatch.tui.logs.data.line_prefix import message_at, short_prefix
-from gpuwatch.tui.logs.data.sources import folded
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 from gpuwatch.wire import LogLine, Severity
 

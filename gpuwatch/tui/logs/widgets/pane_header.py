@@ -7,15 +7,15 @@ from pathlib import PurePosixPath
 from rich.cells import cell_len
 from rich.segment import Segment
 
+from gpuwatch.number_text import age_text, folded
 from gpuwatch.tui.logs.data.buffer import Buffer
 from gpuwatch.tui.logs.data.line_window import UNKNOWN
-from gpuwatch.tui.logs.data.sources import HOW, file_of, folded
+from gpuwatch.tui.logs.data.sources import HOW, file_of
 from gpuwatch.tui.logs.data.viewport import View
 from gpuwatch.tui.logs.widgets.line_painter import fit_list
 from gpuwatch.tui.logs.workspace.workspace import LogWorkspace
 from gpuwatch.tui.model.view_state import ViewState
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
-from gpuwatch.tui.toolkit.text import age_text
 from gpuwatch.wire import KERNEL_LOG, LogFile
 
 

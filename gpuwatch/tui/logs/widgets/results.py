@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from rich.segment import Segment
 
-from gpuwatch.diagnose.model.text import plural
+from gpuwatch.number_text import plural
 from gpuwatch.tui.logs.data.line_window import UNKNOWN
 from gpuwatch.tui.logs.data.sources import LogSource, file_of
 from gpuwatch.tui.logs.search.bookmarks import Bookmark

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from gpuwatch.diagnose.model.incident import Incident
+from gpuwatch.number_text import folded
 from gpuwatch.tui.logs.data.finding_marks import Marked
 from gpuwatch.tui.logs.data.merge import Merge
 from gpuwatch.tui.logs.data.sources import (
@@ -15,7 +16,6 @@ from gpuwatch.tui.logs.data.sources import (
     all_sources,
     choose,
     every_rank,
-    folded,
     known_ranks,
     rank_sources,
 )

@@ -1,0 +1,175 @@
+"""Numbers and lists as text: sizes, rates, times, shares, counts, ranges. One implementation of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+UNKNOWN = "-"
+"""The text of an unknown value; never 0."""
+MIN_GB_PER_S = 0.1
+"""Rates below this are given in MB/s where the unit is written."""
+MIN_SHOWN_GB_PER_S = 0.0005
+"""Smaller rates would round to 0.000."""
+SIZE_UNITS = ((1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K"))
+
+
+def digits(value: float) -> str:
+    """Three significant digits: 0.6, 24.1, 392."""
+    return f"{value:.0f}" if value >= 99.95 else f"{value:.3g}"
+
+
+def three_digits(value: float) -> str:
+    """Decimals to fill three digits: 1.23, 12.3, 123."""
+    for limit, places in ((9.995, 2), (99.95, 1)):
+        if value < limit:
+            return f"{value:.{places}f}"
+    return f"{value:.0f}"
+
+
+def percent(ratio: float) -> str:
+    """`25 %`; below 10 % with one more digit."""
+    return f"{ratio * 100:.2g} %" if ratio < 0.0995 else f"{ratio * 100:.0f} %"
+
+
+def share_text(share: float | None) -> str:
+    """`98%`."""
+    return UNKNOWN if share is None else f"{share * 100:.0f}%"
+
+
+def rate_of(rate: float, reference: float) -> str:
+    """`0.6 of 2.4 GB/s`; both in MB/s if the reference is small."""
+    unit, factor = ("GB/s", 1.0) if reference >= MIN_GB_PER_S else ("MB/s", 1e3)
+    return f"{digits(rate * factor)} of {digits(reference * factor)} {unit}"
+
+
+def rate_with_unit(gb_per_s: float) -> str:
+    """`2.4 GB/s`, `24 MB/s`."""
+    return f"{digits(gb_per_s)} GB/s" if gb_per_s >= MIN_GB_PER_S else f"{digits(gb_per_s * 1e3)} MB/s"
+
+
+def rate_text(gb_per_s: float | None) -> str:
+    """10^9 bytes per second in three digits, at most five cells: `392`, `48.7`, `4.87`, `0.024`."""
+    if gb_per_s is None:
+        return UNKNOWN
+    if 0 < gb_per_s < MIN_SHOWN_GB_PER_S:
+        return "<.001"
+    return f"{gb_per_s:.3f}" if gb_per_s < 0.9995 else three_digits(gb_per_s)
+
+
+def time_text(seconds: float | None) -> str:
+    """Three digits: `845us`, `12.3ms`, `1.23s`."""
+    if seconds is None:
+        return UNKNOWN
+    for limit, unit, factor in ((0.9995e-3, "us", 1e6), (0.9995, "ms", 1e3)):
+        if seconds < limit:
+            return three_digits(seconds * factor) + unit
+    return three_digits(seconds) + "s"
+
+
+def duration(seconds: float) -> str:
+    """`0.4 s`, `12 s`, `3 min`, `5 h`."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
+
+
+def size_text(size: int) -> str:
+    """Bytes in the format of `--sizes`, M is 2^20: `64M`, `512K`, `1.5G`."""
+    for limit, unit in SIZE_UNITS:
+        if size >= limit:
+            return f"{digits(size / limit)}{unit}"
+    return f"{size}B"
+
+
+def file_size(size: int) -> str:
+    """`1.2 GiB`, `340.0 KiB`, `12 bytes`."""
+    for limit, unit in SIZE_UNITS:
+        if size >= limit:
+            return f"{size / limit:.1f} {unit}iB"
+    return f"{size} bytes"
+
+
+def plural(count: int, one: str) -> str:
+    """`1 rank`, `63 ranks`."""
+    return f"{count} {one}" if count == 1 else f"{count} {one}s"
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """`1 node`, `4,096 nodes`."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def some(count: int, every: int, one: str) -> str:
+    """`all 14 links`, `3 of 14 links`, `both links`, `the link`."""
+    if count < every:
+        return f"{count} of {every} {one}s"
+    if every == 1:
+        return f"the {one}"
+    return f"both {one}s" if every == 2 else f"all {every} {one}s"
+
+
+def listed(names: Sequence[str], most: int = 4) -> str:
+    """`a, b, c, d and 3 more`."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def ranges(numbers: Iterable[int], most: int | None = 6, separator: str = ", ") -> str:
+    """`0-7, 12`, cut after `most` pieces."""
+    pieces: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if pieces and number == pieces[-1][1] + 1:
+            pieces[-1][1] = number
+        else:
+            pieces.append([number, number])
+    texts = [str(low) if low == high else f"{low}-{high}" for low, high in pieces[:most]]
+    return separator.join(texts) + ("" if most is None or len(pieces) <= most else f"{separator}...")
+
+
+def folded(numbers: Iterable[int]) -> str:
+    """`0-7,9,12-15`: all ranges, as options take them."""
+    return ranges(numbers, None, ",")
+
+
+def scaled_text(value: float, kilo: int) -> str:
+    """At most five cells with a prefix: `0`, `812`, `1.5k`, `79.6G`, `1024T`."""
+    size, prefix = float(value), ""
+    for prefix in ("", "k", "M", "G", "T", "P"):
+        if abs(size) < 999.5 or prefix == "P":
+            break
+        size /= kilo
+    if not prefix or abs(size) >= 99.95:
+        return f"{size:.0f}{prefix}"
+    return f"{size:.1f}{prefix}"
+
+
+def seconds_text(value: float) -> str:
+    """At most four cells: `0.4s`, `12s`, `3m`, `5h`, `2d`."""
+    if value < 9.95:
+        return f"{value:.1f}s"
+    for limit, size, letter in ((99.5, 1, "s"), (5970, 60, "m"), (356_400, 3600, "h")):
+        if value < limit:
+            return f"{value / size:.0f}{letter}"
+    return f"{min(value / 86_400, 999):.0f}d"
+
+
+def lasting(seconds: float) -> str:
+    """`48s`, `2m05s`."""
+    whole = max(0, round(seconds))
+    return f"{whole}s" if whole < 100 else f"{whole // 60}m{whole % 60:02}s"
+
+
+def span_text(seconds: float) -> str:
+    """A long time in two units: `1d 18h`, `3h 05m`, `4m 10s`."""
+    whole = int(seconds)
+    for size, small, words in ((86_400, 3600, "dh"), (3600, 60, "hm")):
+        if whole >= size:
+            return f"{whole // size}{words[0]} {whole % size // small:02}{words[1]}"
+    return f"{whole // 60}m {whole % 60:02}s" if whole >= 60 else f"{whole}s"
+
+
+def age_text(seconds: float) -> str:
+    """Whole seconds first, so that it does not flicker: `7s`, `42s`, `12m`, `3h`."""
+    return f"{seconds:.0f}s" if seconds < 99.5 else seconds_text(seconds)
