@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from gpuwatch.rules.compiling.check import (
@@ -65,12 +66,21 @@ def check_pattern(pattern: str) -> None:
 class _Element:
     """One element of a pattern's sequence: text of limited length, or a repeat."""
 
-    reads: frozenset[int]
+    reads: int
+    """The characters that it can match, as bits."""
     least: int
     most: float
     """Maximum repetitions; 0 if it is no repeat."""
-    not_behind: frozenset[int] = frozenset()
-    """A condition: the previous character is none of these."""
+    not_behind: int = 0
+    """A condition: the previous character is none of these bits."""
+
+
+@lru_cache(maxsize=4096)
+def _bits(characters: frozenset[int]) -> int:
+    return sum(1 << each for each in characters)
+
+
+_ALL_BITS = _bits(frozenset(range(257)))
 
 
 def estimated_steps(tree: Any, *, folded: bool) -> float:
@@ -82,7 +92,8 @@ def _paths(tree: Any, *, folded: bool) -> list[list[_Element]]:
     """The sequences of elements of a pattern, one for each choice among its alternatives."""
     paths: list[list[_Element]] = [[]]
     for code, argument in tree:
-        paths = [path + more for path in paths for more in _expanded(code, argument, folded=folded)]
+        continued = _expanded(code, argument, folded=folded)
+        paths = [path + more for path in paths for more in continued]
         if len(paths) > MAX_COPIES:
             paths = [max(paths, key=_steps)]
     return paths
@@ -97,7 +108,7 @@ def _expanded(code: Any, argument: Any, *, folded: bool) -> list[list[_Element]]
         return _conditions(code, argument, folded=folded)
     if code in REPEATS:
         low, high, body = argument
-        reads = readable_in(body, folded=folded)
+        reads = _bits(readable_in(body, folded=folded))
         least = low * body.getwidth()[0]
         if high >= UNBOUNDED_REPEAT and low != high:
             return [[_Element(reads, least, min(WINDOW_CHARS, high * max(1, body.getwidth()[1])))]]
@@ -108,7 +119,7 @@ def _expanded(code: Any, argument: Any, *, folded: bool) -> list[list[_Element]]
         if varying:
             return [max(varying, key=_steps) * min(high, UNBOUNDED_REPEAT)]
         return [[_Element(reads, least, 0 if low == high else high)]]
-    return [[_Element(readable(code, argument, folded=folded), 1, 0)]]
+    return [[_Element(_bits(readable(code, argument, folded=folded)), 1, 0)]]
 
 
 def _conditions(code: Any, argument: Any, *, folded: bool) -> list[list[_Element]]:
@@ -118,17 +129,15 @@ def _conditions(code: Any, argument: Any, *, folded: bool) -> list[list[_Element
     behind, body = argument
     if behind > 0:
         return [[], *_paths(body, folded=folded)]
-    return (
-        [[_Element(frozenset(), 0, 0, readable_in(body, folded=folded))]] if code is op.ASSERT_NOT else [[]]
-    )
+    return [[_Element(0, 0, 0, _bits(readable_in(body, folded=folded)))]] if code is op.ASSERT_NOT else [[]]
 
 
 def _anchor(where: Any) -> _Element:
     if where in (op.AT_BEGINNING, op.AT_BEGINNING_STRING):
-        return _Element(frozenset(), 0, 0, frozenset(range(257)))
+        return _Element(0, 0, 0, _ALL_BITS)
     if where is op.AT_BOUNDARY:
-        return _Element(frozenset(), 0, 0, characters_of(op.IN, [(op.CATEGORY, op.CATEGORY_WORD)]))
-    return _Element(frozenset(), 0, 0)
+        return _Element(0, 0, 0, _bits(characters_of(op.IN, [(op.CATEGORY, op.CATEGORY_WORD)])))
+    return _Element(0, 0, 0)
 
 
 def _steps(path: list[_Element]) -> float:
@@ -136,7 +145,7 @@ def _steps(path: list[_Element]) -> float:
 
     The search itself is the first factor.
     """
-    path = [_Element(frozenset(range(257)), 0, WINDOW_CHARS), *path]
+    path = [_Element(_ALL_BITS, 0, WINDOW_CHARS), *path]
     best: dict[int, tuple[float, int]] = {0: (float(WINDOW_CHARS), 1)}
     """Index of a repeat -> the product up to it, and the number of its factors that share the window."""
     for index, element in enumerate(path):
@@ -159,10 +168,10 @@ def _period(path: list[_Element], earlier: int, later: int) -> int:
         return 0
     for at in range(earlier + 1, later):
         element = path[at]
-        if element.least and not (element.reads & both):
+        if element.least and not element.reads & both:
             return 0
         period += element.least
-        alone = not any(each.least for each in path[at + 1 : later])
-        if element.not_behind and alone and path[later].reads <= element.not_behind:
+        is_kept_apart = element.not_behind and not path[later].reads & ~element.not_behind
+        if is_kept_apart and not any(each.least for each in path[at + 1 : later]):
             return 0
     return max(1, period)
