@@ -98,7 +98,7 @@ def test(excerpts: tuple[Path, ...], files: tuple[Path, ...], as_json: bool, fai
     from gpuwatch.plain import plain
     from gpuwatch.report.rules import progress_score as progress_report
     from gpuwatch.report.rules import rules as report
-    from gpuwatch.rules.compiling.compile import compiled
+    from gpuwatch.rules.compiling.keep import compiled_or_kept
     from gpuwatch.rules.scoring.labelled_file import LabelledFile
     from gpuwatch.rules.scoring.score import read_excerpts, score
     from gpuwatch.rules.scoring.score_progress import read_labelled, score_progress
@@ -112,7 +112,7 @@ def test(excerpts: tuple[Path, ...], files: tuple[Path, ...], as_json: bool, fai
         raise click.UsageError(f"{error.filename}: {error.strerror}") from None
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    ruleset = RuleSet(compiled(packs.all))
+    ruleset = RuleSet(compiled_or_kept(packs.all))
     result = score(ruleset, read) if read or not lines else None
     fields = score_progress(ruleset, lines) if lines else None
     for name, why in ruleset.suspended.items():

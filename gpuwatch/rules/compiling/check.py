@@ -59,6 +59,7 @@ def parsed(pattern: str) -> Any:
     return tree
 
 
+@lru_cache(maxsize=4096)
 def treats_digits_alike(pattern: str) -> bool:
     """True if a match remains one when digits of the line become other digits."""
     return _alike(parsed(pattern))

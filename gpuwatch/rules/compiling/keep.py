@@ -18,10 +18,11 @@ from gpuwatch.rules.model.rule import Rule
 from gpuwatch.whole_file import read_own, write_whole
 
 MAX_CACHE_BYTES = 64 << 20
-MAX_CACHE_FILES = 4
-"""Number of files kept, the last used ones.
+MAX_CACHE_FILES = 12
+"""Number of files kept, the last used ones: of half a megabyte each.
 
-The packs of this version with and without the user's own, and of the previous version.
+For a scan, for agents and for the demo each, the packs of this version with and without the user's own, and
+of the previous version.
 """
 _CODE = ("check.py", "compile.py", "literals.py", "../model/dialect.py")
 

@@ -119,10 +119,16 @@ def _has_one_case(word: str) -> bool:
     return word.isascii() or word.upper() == word
 
 
+@lru_cache(maxsize=8192)
 def declared(text: str, fold: bool, pattern: str) -> Literal:
     """The literal for a pattern that a pack declares itself."""
-    groups = _rarest(_groups(_options(list(parsed(pattern)))), frozenset({text}))
+    groups = _rarest(_groups_of(pattern), frozenset({text}))
     return replace(_literal(text, False, False, fold), needs=_sure(groups, pattern, _folds(pattern)))
+
+
+@lru_cache(maxsize=4096)
+def _groups_of(pattern: str) -> set[Words]:
+    return _groups(_options(list(parsed(pattern))))
 
 
 def _states(literal: Literal) -> bool:
