@@ -25,8 +25,10 @@ from gpuwatch.session.history.incident_memory import VARIABLE as HISTORY
 from gpuwatch.tui.toolkit.faults import fault_file
 from tests.isolation import DRIVER_PIDS, ISOLATED, isolated_python
 from tests.kernel_log import VARIABLE, empty_kernel_log
+from tests.packs import compile_once, share_begins
 from tests.parts import the_only_job
 from tests.sentences import Sentences, golden_file
+from tests.tui.toolkit.parsed_css import share_parsed_css
 
 ROOT = Path(__file__).resolve().parent.parent
 JOB_MARK = re.compile(r"^pytestmark = (\[\*)?SEEN_BY_EVERY_AGENT\b", re.MULTILINE)
@@ -52,6 +54,10 @@ def own_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("settings")))
         patch.setenv("XDG_CACHE_HOME", str(cache))
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        share_begins(patch)
+        share_parsed_css(patch)
+        if "PYTEST_XDIST_WORKER" in os.environ:
+            compile_once(cache)
         yield
 
 
@@ -112,6 +118,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     Their assertions are rewritten where no process has kept the bytecode: 5 s of CPU, in each of the test
     processes if they all began with the same module.
     """
+    gc.disable()  # until all are collected: nothing that is imported is garbage
     worker = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")
     where = [Path(session.config.invocation_params.dir, each) for each in session.config.args]
     if not worker or ROOT / "tests" not in where:
@@ -127,6 +134,7 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(200_000, 50, 50)
+    gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses

@@ -31,7 +31,13 @@ def interpreter(version: str) -> str:
     return str(found)
 
 
-def all_at_work(work: Callable[[str], T]) -> Iterator[dict[str, Future[T]]]:
-    """Do the same with every version, two at a time; what is missing or fails is raised by its `result()`."""
+def all_at_work(request: pytest.FixtureRequest, work: Callable[[str], T]) -> Iterator[dict[str, Future[T]]]:
+    """Do the same with every version that a chosen test of the module asks for, two at a time.
+
+    What is missing or fails is raised by its `result()`.
+    """
+    asking = [item for item in request.session.items if item.path == request.path]
+    params = [item.callspec.params for item in asking if hasattr(item, "callspec")]
+    wanted = {each["version"] for each in params if "version" in each}
     with ThreadPoolExecutor(2) as pool:
-        yield {version: pool.submit(work, version) for version in VERSIONS}
+        yield {version: pool.submit(work, version) for version in VERSIONS if version in wanted}

@@ -47,12 +47,16 @@ def live_a_little(version: str, fake: FakeNvml) -> None:
 
 
 @pytest.fixture(scope="module")
-def lives(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future[None]]]:
+def lives(
+    request: pytest.FixtureRequest, library: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Future[None]]]:
     folder = tmp_path_factory.mktemp("interpreters")
-    yield from all_at_work(lambda version: live_a_little(version, FakeNvml(library, folder / version)))
+    yield from all_at_work(
+        request, lambda version: live_a_little(version, FakeNvml(library, folder / version))
+    )
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_agent_runs_on(version: str, lives: dict[str, Future[None]]) -> None:
     assert lives[version].result() is None

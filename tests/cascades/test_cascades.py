@@ -26,13 +26,13 @@ def what(incident: Incident) -> tuple[str, int | None, str | None]:
     return incident.code, incident.rank, incident.node
 
 
-@pytest.fixture(params=[16, 128])
+@pytest.fixture(params=[16, pytest.param(128, marks=pytest.mark.long)])
 def live(request: pytest.FixtureRequest) -> Cluster:
     """A job that is watched."""
     return Cluster(request.param)
 
 
-@pytest.fixture(params=["16 watched", "128 watched", "16 scanned"])
+@pytest.fixture(params=["16 watched", pytest.param("128 watched", marks=pytest.mark.long), "16 scanned"])
 def job(request: pytest.FixtureRequest, tmp_path: Path) -> Cluster:
     """A job that is watched, or whose logs are scanned afterwards, when no skew of a clock is known."""
     ranks, how = request.param.split()

@@ -19,6 +19,8 @@ from gpuwatch.report.once.active import standing
 from tests.cascades import test_cascades
 from tests.cascades.cluster import EPOCH, Cluster, packs
 
+JUDGED = 12
+"""Judgements of the screen during a story."""
 STORIES = {
     name: each
     for name, each in vars(test_cascades).items()
@@ -74,13 +76,14 @@ class Both(Cluster):
         state = self.chance.getstate()
         found = self.found(backlog=backlog)
         self.chance.setstate(state)
-        screen = told(self, sorted(found, key=lambda each: each.finding.at - each.offset_s), every=3)
+        every = max(3, len(found) // JUDGED)
+        screen = told(self, sorted(found, key=lambda each: each.finding.at - each.offset_s), every)
         assert screen
         assert screen == told(self, found, every=len(found))
         return super().judged(extra, backlog)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
 def test_the_rank_of_the_screen_is_that_of_once(story: Callable[[Cluster], None]) -> None:
     story(Both(16))

@@ -139,15 +139,16 @@ def serve(requests: socket.socket) -> None:
 
 def prepare() -> None:
     """Import all commands, and load what every one of them loads."""
+    from gpuwatch.link.demo.logs import rules  # noqa: PLC0415 - loaded by this test alone
     from gpuwatch.link.start.bundle import bundle  # noqa: PLC0415 - loaded by this test alone
-    from gpuwatch.rules.compiling.keep import compiled_or_kept  # noqa: PLC0415 - loaded by this test alone
-    from gpuwatch.rules.load import load_packs  # noqa: PLC0415 - loaded by this test alone
+    from gpuwatch.link.start.log_settings import packed_rules  # noqa: PLC0415 - loaded by this test alone
 
     for module in walk_packages(gpuwatch.__path__, "gpuwatch."):
         if not module.name.endswith("__main__"):
             with suppress(ImportError):  # of an optional package
                 importlib.import_module(module.name)
-    compiled_or_kept(load_packs().all)
+    rules()
+    packed_rules(())
     bundle({})
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     gc.collect()

@@ -119,6 +119,7 @@ def test_the_text_names_the_key_line_and_the_evidence_only_when_asked(tmp_path: 
     assert len(brief.splitlines()) < 15 < len(whole.splitlines())
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("columns", [80, 120])
 def test_long_lines_are_broken_between_words_and_indented(tmp_path: Path, rules: str, columns: int) -> None:
     jobs.flat(tmp_path)

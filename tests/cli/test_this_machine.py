@@ -64,6 +64,7 @@ def test_a_hung_gpu_is_named_with_its_call_while_the_others_have_values(driver: 
     assert all(gpu["utilization_pct"] is not None for gpu in gpus if gpu["index"] != 3)
 
 
+@pytest.mark.long
 def test_a_gpu_that_hangs_from_the_start_is_listed_and_counted(driver: FakeNvml) -> None:
     driver.set("hang 3 nvmlDeviceGetUUID")
     done = alone("once", "--local", "--json", *WAIT)
@@ -78,6 +79,7 @@ def test_a_gpu_that_hangs_from_the_start_is_listed_and_counted(driver: FakeNvml)
         assert ("gpu", 3) in [(each["part"], each["gpu_index"]) for each in facts["pending"]]
 
 
+@pytest.mark.long
 def test_dmon_gives_a_gpu_without_an_answer_a_row_of_dashes(driver: FakeNvml) -> None:
     driver.set("gpus 2", "hang 1 nvmlDeviceGetUUID")
     done = alone("dmon", "--local", "-s", "p", "-c", "2")
@@ -108,6 +110,7 @@ def test_dmon_of_this_machine(driver: FakeNvml) -> None:
     assert [row[2] for row in rows[-2:]] == ["200"] * 2  # of a busy machine the first beats may have no value
 
 
+@pytest.mark.long
 def test_dmon_waits_for_a_slow_driver(driver: FakeNvml) -> None:
     driver.set("gpus 1", "latency_us 100000")
     done = alone("dmon", "--local", "-s", "p", "-c", "1")
@@ -190,6 +193,7 @@ def test_each_log_option_that_leads_to_no_file_is_named_with_the_reason(
     assert "folder" in misses["runs"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("latency_us", [0, 30_000], ids=["quick", "slow"])
 def test_a_training_on_one_gpu_of_four_is_remarked(driver: FakeNvml, latency_us: int) -> None:
     """A driver that answers slowly lists its processes after the first reading of the node's processes."""

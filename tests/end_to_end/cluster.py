@@ -50,7 +50,7 @@ def watch(session: Session, until: Callable[[Fleet, float], bool], seconds: floa
             return now - start
         if now - start > seconds:
             raise AssertionError(f"not within {seconds:.0f} s: {describe(session.fleet, now)}")
-        time.sleep(0.05)
+        time.sleep(0.1)
 
 
 def describe(fleet: Fleet, now: float) -> str:

@@ -61,7 +61,7 @@ def await_(condition: Callable[[], bool], conductor: Conductor) -> None:
     deadline = time.monotonic() + WAIT_S
     while not condition():
         assert time.monotonic() < deadline, (conductor.results.phase, conductor.results.reason)
-        time.sleep(0.01)
+        time.sleep(0.05)
 
 
 def confirm(conductor: Conductor) -> None:
@@ -174,6 +174,7 @@ def test_cancelled_midway_nothing_is_left(tmp_path: Path) -> None:
         await_none(processes)
 
 
+@pytest.mark.long
 def test_a_killed_rank_is_named_and_ends_the_probe_everywhere(tmp_path: Path) -> None:
     with two_nodes(tmp_path) as (plan, options, sshd):
         conductor = open_probe(plan, options, None, replace(SMALL, ranks_per_node=2, sizes=(64 * MIB,)))
@@ -191,6 +192,7 @@ def test_a_killed_rank_is_named_and_ends_the_probe_everywhere(tmp_path: Path) ->
         await_none(processes)
 
 
+@pytest.mark.long
 def test_a_rank_that_hangs_is_named(tmp_path: Path) -> None:
     with two_nodes(tmp_path) as (plan, options, sshd):
         request = replace(SMALL, ranks_per_node=2, sizes=(MIB, 4 * MIB, 16 * MIB), timeout_s=4.0)

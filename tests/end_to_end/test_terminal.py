@@ -17,9 +17,9 @@ from tests.end_to_end.terminal import Terminal, quoted
 GPUWATCH = quoted(sys.executable, "-m", "gpuwatch")
 
 
-@pytest.fixture(params=[(80, 24), (120, 40)], ids=["80x24", "120x40"])
-def terminal(request: pytest.FixtureRequest) -> Iterator[Terminal]:
-    with Terminal(*request.param) as opened:
+@pytest.fixture
+def terminal() -> Iterator[Terminal]:
+    with Terminal(80, 24) as opened:
         yield opened
 
 
@@ -85,6 +85,7 @@ def test_faults_are_counted_in_the_header_and_named_at_the_end(wide: Terminal) -
     assert str(fault_file()) in re.sub(r"\s", "", wide.screen())
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_in_order(wide: Terminal, tmp_path: Path, number: signal.Signals) -> None:
     pid_file = tmp_path / "pid"
@@ -103,6 +104,7 @@ def test_this_machine(wide: Terminal) -> None:
     assert ended(wide) == 0
 
 
+@pytest.mark.long
 def test_after_a_stop_everything_is_painted_again(wide: Terminal) -> None:
     start(wide, f"{GPUWATCH} --demo")
     wide.wait_for(r"(?s)live.*Active problems.*Quit")
@@ -126,6 +128,7 @@ def test_another_size_while_it_runs(wide: Terminal) -> None:
     assert ended(wide) == 0
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("settings", "sign"),
     [("TERM=linux LC_ALL=C", "o 16 live"), ("TERM=xterm COLORTERM=", "\N{BLACK CIRCLE} 16 live")],

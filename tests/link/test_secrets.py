@@ -24,7 +24,6 @@ PRINTED = {
 
 
 @pytest.mark.sampled(2)
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("command", "options"),
     [

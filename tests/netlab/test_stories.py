@@ -47,6 +47,7 @@ def test_a_healthy_network() -> None:
     assert (verdict.status, named(verdict)) == ("ok", [])
 
 
+@pytest.mark.long
 def test_one_slow_node() -> None:
     verdict = verdict_of(lambda made: made.slow_node(2), collectives=True)
 

@@ -140,6 +140,7 @@ def progress(number: int, **places: Any) -> Progress:
     )
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["file", "job"])
 def test_progress_of_ever_new_files_or_jobs_costs_the_link_and_little_memory(
     session: Session, kind: str

@@ -38,7 +38,7 @@ def header(app: GpuwatchApp) -> str:
     return "".join(segment.text for segment in line.build(160)[0])
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("owner", "name", "keys"),
     [
@@ -77,6 +77,7 @@ async def test_the_cockpit_goes_on(
     assert app.crash is None
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("step", ["poll", "lines"])
 async def test_a_fault_is_shown_where_it_happened_and_counted_once_while_it_lasts(
     step: str, monkeypatch: pytest.MonkeyPatch

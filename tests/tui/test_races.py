@@ -33,7 +33,7 @@ def go(app: GpuwatchApp, where: str) -> None:
         getattr(app, name)(*arguments)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("where", WAYS)
 async def test_a_key_that_comes_before_its_screen_is_made_waits_for_it(where: str) -> None:
     app = still_app(judged_session(95), 95)
@@ -83,6 +83,7 @@ async def test_the_palette_says_nothing_more_once_its_parts_are_gone() -> None:
         await pilot.pause()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("list_of", ["commands", "themes"])
 async def test_a_palette_that_is_closed_twice_closes_once(list_of: str) -> None:
     app = still_app(judged_session(95), 95)

@@ -50,6 +50,7 @@ def report(app: EndlessApp) -> str:
     return f"{app.faults.count} faults, crash {app.crash!r}, running {app.is_running}\n{written[-6000:]}"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("seed", range(3))
 async def test_random_keys_over_an_incident(seed: int) -> None:
     app = EndlessApp(judged_session(95), clock=lambda: NOW, wall=lambda: EPOCH + 95)
@@ -58,7 +59,7 @@ async def test_random_keys_over_an_incident(seed: int) -> None:
 
 @pytest.mark.parametrize("session", ["demo"], indirect=True)
 async def test_random_keys_over_live_nodes(session: Session) -> None:
-    await press(EndlessApp(session), 7, 150)
+    await press(EndlessApp(session), 7, 80)
 
 
 @pytest.mark.long

@@ -88,7 +88,7 @@ async def test_an_incident_is_said_on_the_fleet_screen() -> None:
     assert "✖" in shown
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("size", [(40, 12), (80, 24), (200, 60)])
 @pytest.mark.parametrize("keys", [(), ("2",), ("enter", "enter"), ("question_mark",)])
 async def test_every_screen_at_every_size(size: tuple[int, int], keys: tuple[str, ...]) -> None:
@@ -236,6 +236,7 @@ async def test_help_lists_keys_and_the_panes_turn() -> None:
         assert "NV18" in text_on(app)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("screen", [HelpScreen, lambda: GpuScreen("gpu-001", "GPU-1-1")])
 async def test_leaving_while_a_screen_opens_is_no_fault(screen: Callable[[], Screen[None]]) -> None:
     app = still_app(demo_session(52))
@@ -256,6 +257,7 @@ async def test_the_palette_jumps_to_a_gpu() -> None:
         assert "gpu-009 GPU 4" in text_on(app)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("ascii_only", [False, True])
 async def test_ascii_means_ascii(ascii_only: bool) -> None:
     app = still_app(demo_session(52), ascii_only=ascii_only)
@@ -274,7 +276,7 @@ async def test_y_copies_a_clean_line() -> None:
         assert app.clipboard.isprintable()
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("screen", ["1", "2", "3", "4", "5", "6"])
 async def test_what_y_copies_is_one_line_without_control_characters(screen: str) -> None:
     """A line end would let a shell run what is pasted; the rest would steer the terminal."""

@@ -64,6 +64,7 @@ async def test_a_frame_of_8192_gpus_is_bounded() -> None:
         assert len("".join(driver.written)) < 200_000
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("no_color", [False, True])
 async def test_no_byte_of_a_node_steers_the_terminal(no_color: bool) -> None:
     app = still_app(hostile_session(), no_color=no_color)

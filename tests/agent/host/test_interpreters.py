@@ -70,8 +70,8 @@ def run(version: str) -> subprocess.CompletedProcess[bytes]:
 
 
 @pytest.fixture(scope="module")
-def runs() -> Iterator[dict[str, Future[subprocess.CompletedProcess[bytes]]]]:
-    yield from all_at_work(run)
+def runs(request: pytest.FixtureRequest) -> Iterator[dict[str, Future[subprocess.CompletedProcess[bytes]]]]:
+    yield from all_at_work(request, run)
 
 
 @pytest.mark.sampled(3)

@@ -87,6 +87,7 @@ def test_kernel_records_that_a_reader_hung_on_are_skipped_and_the_others_searche
     assert agent.file("kernel log").searched_to is None
 
 
+@pytest.mark.long
 def test_who_waits_for_a_reader_that_hangs_is_told(folder: Path, agent_of: Start) -> None:
     log = folder / "a.log"
     log.write_text("x\n")
@@ -193,12 +194,14 @@ def live_a_little(version: str, folder: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def lives(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future[None]]]:
+def lives(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Future[None]]]:
     folder = tmp_path_factory.mktemp("readers")
-    yield from all_at_work(lambda version: live_a_little(version, folder / version))
+    yield from all_at_work(request, lambda version: live_a_little(version, folder / version))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_logs_are_read_on(version: str, lives: dict[str, Future[None]]) -> None:
     assert lives[version].result() is None

@@ -101,6 +101,7 @@ def test_two_nodes_of_two_ranks_as_json(tmp_path: Path, mark: str) -> None:
     assert left_behind(mark) == []
 
 
+@pytest.mark.long
 def test_a_python_that_prints_garbage_at_its_start_is_measured_all_the_same(
     tmp_path: Path, mark: str
 ) -> None:

@@ -70,6 +70,7 @@ def own_terminal() -> None:
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("story", "status"), [("well", 0), ("noisy", 0), ("bad", 1), ("failed", 1)])
 def test_the_exit_status_says_whether_something_is_slow(
     story: str, status: int, sentences: Sentences

@@ -112,6 +112,7 @@ def test_a_reader_that_goes_away_is_met_as_alone() -> None:
     assert (done.stdout, done.returncode) == (b"y\n", 128 + signal.SIGPIPE)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP, signal.SIGINT])
 def test_signals_to_us_reach_the_command(number: signal.Signals) -> None:
     script = f"trap 'echo got; exit 7' {int(number)}; echo ready; while :; do sleep 0.02; done"

@@ -10,10 +10,9 @@ import pytest
 from gpuwatch.report.scan.report import judged, scan_facts
 from gpuwatch.rules.load import load_packs
 from gpuwatch.runs.files.files import gather
-from gpuwatch.runs.scan.scan import Begin, scan
+from gpuwatch.runs.scan.scan import scan
 
 PACKS = load_packs()
-READY = Begin.of(PACKS.all, "agent")
 STEP = "2026-03-11 09:{:02d}:00 INFO step {} loss 2.0"
 CANCELLED = "slurmstepd: error: *** STEP 7.0 ON cn1 CANCELLED AT 2026-03-11T09:20:00{} ***"
 
@@ -21,7 +20,7 @@ CANCELLED = "slurmstepd: error: *** STEP 7.0 ON cn1 CANCELLED AT 2026-03-11T09:2
 def severities(folder: Path, *lines: str) -> dict[str, str]:
     """The severity of each class that a scan of one log tells."""
     (folder / "train.log").write_text("\n".join(lines) + "\n")
-    done = scan(gather([folder]), PACKS.all, "agent", cores=1, begin=READY)
+    done = scan(gather([folder]), PACKS.all, "agent", cores=1)
     facts: dict[str, Any] = scan_facts(judged(done, PACKS, 1_800_000_000.0, 0.0))
     return {each["class"]: each["severity"] for each in facts["alerts"] + facts["incidents"]}
 

@@ -36,6 +36,7 @@ def namespace() -> Iterator[str]:
         subprocess.run([ip, "netns", "delete", name], check=True)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(240)
 def test_one_of_eight_nodes_in_a_black_hole(namespace: str, tmp_path: Path) -> None:
     need("sshd")

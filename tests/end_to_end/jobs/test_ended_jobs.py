@@ -246,12 +246,12 @@ def test_a_log_that_is_still_written_is_of_no_ended_job_at_first(alone: Path, tm
     ):
         (tmp_path / "proc" / str(cat.pid)).symlink_to(f"/proc/{cat.pid}")
         with Session(PLAN) as session:
-            watch(session, lambda _fleet, _now: searched(session))
+            watch(session, lambda _fleet, _now: bool(_found(session)) and searched(session))
             files = _found(session)
             cat.kill()
             cat.wait()
             (tmp_path / "proc" / str(cat.pid)).unlink()
-            watch(session, lambda _fleet, _now: len(_found(session)) > 1, seconds=50)
+            watch(session, lambda _fleet, _now: len(_found(session)) > 1, seconds=90)
     assert files == [str(alone / "running" / "rank1.log")]
 
 
@@ -259,6 +259,7 @@ def _found(session: Session) -> list[str]:
     return [file.path for file in session.fleet.nodes["a"].logs if file.source == "found"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["rank{}.log", "out.rank{}", "attempt_0/{}/stdout.log"])
 @pytest.mark.usefixtures("alone")
 def test_the_log_of_a_dead_rank_is_read_beside_those_of_its_siblings(tmp_path: Path, name: str) -> None:

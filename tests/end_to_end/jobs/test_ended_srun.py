@@ -86,6 +86,7 @@ def incident_of(folder: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str,
     return incident
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("culprit", [1, 3])
 def test_the_task_is_the_rank_and_its_node_is_that_of_srun(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, culprit: int
@@ -108,6 +109,7 @@ def test_a_task_that_starts_several_ranks_is_no_rank(tmp_path: Path, monkeypatch
     assert incident.rank != 1
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("failed", [True, False])
 def test_the_tasks_of_an_ended_job_are_its_ranks_and_its_nodes_those_of_srun(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failed: bool

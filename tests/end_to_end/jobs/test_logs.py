@@ -148,6 +148,7 @@ def kill_the_agent(session: Session, _sshd: Sshd) -> None:
     os.kill(agent_pids(session)[0], signal.SIGKILL)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("fault", [cut_the_link, kill_the_agent])
 def test_a_tail_goes_on_where_it_was(tmp_path: Path, logs: Path, fault: object) -> None:
@@ -170,6 +171,7 @@ def test_a_tail_goes_on_where_it_was(tmp_path: Path, logs: Path, fault: object) 
         assert not tail.seams
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_reader_that_dies_or_stands_still_is_replaced(

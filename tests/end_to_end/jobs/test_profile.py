@@ -85,6 +85,7 @@ def test_what_cannot_be_sampled_is_refused(job: str, against: tuple[str, ...]) -
     assert ("median" if against else "0 to 1") in done.stderr
 
 
+@pytest.mark.long
 def test_ctrl_c_leaves_no_py_spy(job: str, tmp_path: Path) -> None:
     link = tmp_path / "bin" / "py-spy"
     link.parent.mkdir()

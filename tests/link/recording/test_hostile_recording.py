@@ -91,6 +91,7 @@ def test_times_and_numbers_without_sense_are_refused(path: Path) -> None:
     assert not replay.book.incidents
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(6))
 def test_random_damage_is_counted_or_refused(path: Path, seed: int) -> None:
     chance = random.Random(seed)
@@ -120,7 +121,7 @@ COLUMNS = [
 ]
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("table", "column"), COLUMNS)
 def test_a_value_of_any_type_in_any_column_is_counted_or_refused(path: Path, table: str, column: str) -> None:
     for value in ("abc", b"\x00\xff", "5" * 5_000, 2**63 - 1, -(2**63), 1e308):

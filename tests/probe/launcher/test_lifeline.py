@@ -152,6 +152,7 @@ def test_over_real_ssh_a_killed_session_leaves_nothing(tmp_path: Path, played_to
             assert gone(*everyone)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("way", ["close", "stop"])
 def test_over_real_ssh_it_ends_as_everywhere(tmp_path: Path, played_torch: str, way: str) -> None:
     with node_with(played_torch, tmp_path) as sshd:

@@ -53,10 +53,14 @@ def live_a_little(version: str, fake: FakeNvml, torch: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def lives(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future[None]]]:
+def lives(
+    request: pytest.FixtureRequest, library: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Future[None]]]:
     folder = tmp_path_factory.mktemp("pythons")
     torch = fake_torch(folder / "torch")
-    yield from all_at_work(lambda version: live_a_little(version, FakeNvml(library, folder / version), torch))
+    yield from all_at_work(
+        request, lambda version: live_a_little(version, FakeNvml(library, folder / version), torch)
+    )
 
 
 @pytest.mark.sampled(2)

@@ -106,6 +106,7 @@ def test_a_rank_killed_within_a_collective_is_an_error_of_the_others() -> None:
         assert cluster.all_of(Died, 1)[0].rank == 1
 
 
+@pytest.mark.long
 def test_ranks_that_do_not_agree_on_a_size_are_told_so(sentences: Sentences) -> None:
     """gloo aborts the rank that expects less; its last words are translated, the other one answers."""
     with Cluster((1, 1)) as cluster:

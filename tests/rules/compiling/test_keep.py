@@ -37,7 +37,7 @@ def test_a_damaged_file_is_made_anew_and_other_rules_have_another(folder: Path) 
     file.write_bytes(b'[{"id": ')
     assert keep.compiled_or_kept(rules) == made
     assert file.read_bytes().endswith(b"}]")
-    for number in range(6):
+    for number in range(keep.MAX_CACHE_FILES + 2):
         others = [each for each, _ in parse_pack(rule(f"frobnicator {number}"), "a.yaml")]
         assert keep.compiled_or_kept(others)[0]["match"] == [f"frobnicator {number}"]
     assert len(list(folder.iterdir())) == keep.MAX_CACHE_FILES
@@ -45,7 +45,8 @@ def test_a_damaged_file_is_made_anew_and_other_rules_have_another(folder: Path) 
 
 def test_what_is_used_stays_while_others_come(folder: Path) -> None:
     rules, *others = (
-        [each for each, _ in parse_pack(rule(f"frobnicator {number}"), "a.yaml")] for number in range(7)
+        [each for each, _ in parse_pack(rule(f"frobnicator {number}"), "a.yaml")]
+        for number in range(keep.MAX_CACHE_FILES + 3)
     )
     keep.compiled_or_kept(rules)
     (file,) = folder.iterdir()

@@ -145,6 +145,7 @@ class Walker:
         return [line for line in self.shown if NAMED.search(line) and not any(f in line for f in OF_A_FIELD)]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("size", [(80, 24), (200, 60)])
 async def test_every_screen_names_the_keys_that_a_person_has_bound(
     size: tuple[int, int], monkeypatch: pytest.MonkeyPatch

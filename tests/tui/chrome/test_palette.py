@@ -23,6 +23,7 @@ async def offered(app: GpuwatchApp, pilot: Pilot[None], typed: str) -> list[str]
     return [str(hits.get_option_at_index(at).prompt) for at in range(hits.option_count)]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("typed", "first"),
     [

@@ -133,13 +133,14 @@ async def test_the_room_is_used(size: tuple[int, int], least: int) -> None:
 
 
 async def test_beside_the_table_where_it_is_wide_and_the_table_long() -> None:
-    app = still_app(demo_session(30, plan_for(64)))
+    app = still_app(demo_session(3, plan_for(64)))
     async with app.run_test(size=(160, 50)):
         fleet = fleet_of(app)
         assert fleet.situation.region.y == fleet.table.region.y
         assert fleet.situation.region.x >= fleet.table.region.right
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("state", ["lost", "stuck"])
 async def test_a_gpu_that_does_not_answer_says_since_when_on_every_screen(state: str) -> None:
     session = demo_session(30)

@@ -63,6 +63,7 @@ def flat(app: GpuwatchApp) -> str:
     return " ".join(text_on(app).split())
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("size", SIZES)
 async def test_the_first_screen_says_who_why_and_what_to_do(size: tuple[int, int]) -> None:
     app = told_app()
@@ -271,7 +272,7 @@ async def test_many_incidents_are_listed_the_cursor_chooses_which_is_whole() -> 
         assert "resolved" in text_on(app)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("size", [(40, 12), *SIZES])
 @pytest.mark.parametrize("ascii_only", [False, True])
 async def test_every_line_is_as_wide_as_it_should_be(size: tuple[int, int], ascii_only: bool) -> None:

@@ -57,7 +57,7 @@ async def test_a_mark_of_an_earlier_session_is_not_on_another_line_of_a_replaced
 ENTRY = '[{{"node": "n", "file": "f", "offset": {offset}, "text": "x", "at": {at}, "rank": {rank}}}]'
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "text",
     [

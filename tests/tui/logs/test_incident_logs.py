@@ -87,6 +87,21 @@ async def test_m_merges_the_evidence_puts_the_cursor_on_the_cause_and_folds_the_
         assert len(view.sheet.rows) == rows + 126
         await workspace.press("enter")
         assert len(view.sheet.rows) == rows
+        await workspace.pilot.resize_terminal(80, 24)
+        await workspace.frames(3)
+        await _message_before_its_prefix(workspace)
+
+
+async def _message_before_its_prefix(workspace: Desk) -> None:
+    """In 80 columns."""
+    row = next(line for line in workspace.text().splitlines() if "127 ranks:" in line)
+    assert len(row) <= 80
+    assert "Watchdog caught" in row
+    await workspace.type("c", "57")
+    shown = workspace.text()
+    assert re.search(r"\d\d:\d\d:\d\d (\[Rank 57\] )?Watchdog caught", shown)
+    await workspace.press("ctrl+w")  # wrapped, nothing is left out
+    assert "ProcessGroupNCCL.cpp" in workspace.text()
 
 
 async def test_pages_of_the_chosen_logs_have_inverse_keys_and_leave_the_set_alone() -> None:
@@ -128,20 +143,6 @@ async def test_the_level_filter_counts_what_it_keeps_and_bookmarks_stay() -> Non
         await workspace.press("enter")
         assert view.sheet.kept == 11
         assert len(workspace.screen.workspace.bookmarks) == 1
-
-
-async def test_in_eighty_columns_the_message_stands_before_its_prefix() -> None:
-    async with demo_desk((80, 24)) as workspace:
-        await workspace.press("4", "m")
-        await workspace.frames(12)
-        row = next(line for line in workspace.text().splitlines() if "127 ranks:" in line)
-        assert len(row) <= 80
-        assert "Watchdog caught" in row
-        await workspace.type("c", "57")
-        shown = workspace.text()
-        assert re.search(r"\d\d:\d\d:\d\d (\[Rank 57\] )?Watchdog caught", shown)
-        await workspace.press("ctrl+w")  # wrapped, nothing is left out
-        assert "ProcessGroupNCCL.cpp" in workspace.text()
 
 
 async def test_logs_opened_in_a_frozen_view_show_their_lines_as_of_the_freeze() -> None:

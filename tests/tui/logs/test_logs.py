@@ -273,7 +273,7 @@ async def test_a_frozen_view_stands_still_but_can_be_read_back() -> None:
         assert "unseen" in workspace.text()
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("size", [(40, 12), (80, 24), (200, 60)])
 @pytest.mark.parametrize("keys", [(), ("m",), ("slash", "x", "enter"), ("c",), ("B",), ("T", "ctrl+w")])
 async def test_every_size(size: tuple[int, int], keys: tuple[str, ...]) -> None:

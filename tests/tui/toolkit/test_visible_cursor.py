@@ -125,6 +125,7 @@ async def test_the_cursor_is_seen_without_colours(
     assert hidden == []
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("look", LOOKS[:3])
 async def test_the_cursor_of_a_log_is_seen_without_colours(
     look: Look, monkeypatch: pytest.MonkeyPatch

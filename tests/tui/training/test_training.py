@@ -37,6 +37,7 @@ def ranks_shown(app: GpuwatchApp) -> list[int | None]:
     return [row.rank for row in training_of(app).ranks.rows]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("size", SIZES)
 async def test_the_job_says_how_far_and_how_fast_it_is(size: tuple[int, int]) -> None:
     app = still_app(demo_session(14), 14)
@@ -231,6 +232,7 @@ async def test_a_hostile_job_and_log_cannot_steer_the_terminal() -> None:
         assert "loss: 1 NaN or Inf" in flat(app)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("ascii_only", [False, True])
 async def test_ascii_means_ascii(ascii_only: bool) -> None:
     app = still_app(demo_session(40), 40, ascii_only=ascii_only)

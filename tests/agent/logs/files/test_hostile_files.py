@@ -51,6 +51,7 @@ def test_what_is_no_file_of_lines_is_left_alone(folder: Path, agent_of: Start) -
     assert own == [str(folder / "z.log")]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
 def test_a_followed_log_that_becomes_no_file_is_unreadable_until_it_is_one_again(
     folder: Path, agent_of: Start, kind: str
@@ -160,7 +161,7 @@ def test_damaged_text_is_read_all_the_same(folder: Path, agent_of: Start) -> Non
     agent.lines(5, bool)
     with log.open("ab") as file:
         file.write(b"\0" * 70_000 + b"\nBOOM code=1\r\n\xff\xfe BOOM code=2\x00\xc3\n")
-        file.write(b"y" * (8 << 20) + b"\nBOOM code=3\nBOOM code=4")
+        file.write(b"y" * (2 << 20) + b"\nBOOM code=3\nBOOM code=4")
     for code in (1, 2, 3, 4):
         agent.found(lambda one, code=code: one.fields == {"code": code})  # type: ignore[misc]
     assert texts(agent.lines(5, lambda fs: "BOOM code=4" in texts(fs)))[1] == "BOOM code=1"
@@ -169,13 +170,13 @@ def test_damaged_text_is_read_all_the_same(folder: Path, agent_of: Start) -> Non
 def test_a_bar_that_runs_for_an_hour_is_one_line(folder: Path, agent_of: Start) -> None:
     log = folder / "a.log"
     log.write_text(
-        "before\n" + "".join(f"\r{n // 1000}%|##   | {n}/100000 [1:00<0:01, 9it/s]" for n in range(100_000))
+        "before\n" + "".join(f"\r{n // 300}%|##   | {n}/30000 [1:00<0:01, 9it/s]" for n in range(30_000))
     )
     agent = agent_of()
     agent.file(log, lambda one: one.backlog_pct is None)
     agent.send(Tail(id=5, file=str(log), lines=5))
-    frames = agent.lines(5, lambda fs: any("| 99999/" in text for text in texts(fs)))
-    assert len({line.offset for frame in frames for line in frame.lines if "100000" in line.text}) == 1
+    frames = agent.lines(5, lambda fs: any("| 29999/" in text for text in texts(fs)))
+    assert len({line.offset for frame in frames for line in frame.lines if "30000" in line.text}) == 1
     append(log, "\rBOOM code=1\n")
     agent.found()
 

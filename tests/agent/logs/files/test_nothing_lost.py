@@ -62,9 +62,9 @@ def test_nothing_of_the_corpus_is_lost(name: str) -> None:
 
 def test_nothing_of_made_lines_is_lost() -> None:
     chance = random.Random(3)
-    lines = [line for make in (numeric_lines, text_lines, source_lines) for line in islice(make(chance), 80)]
+    lines = [line for make in (numeric_lines, text_lines, source_lines) for line in islice(make(chance), 45)]
     examples = [line for rule in load_packs().rules for text in rule.examples for line in text.splitlines()]
-    for example in chance.sample(examples, 80):
+    for example in chance.sample(examples, 45):
         words = example.split(" ")
         glued = "".join(chance.choice((" ", " ", "9", "", "_")) + word for word in words)
         lines += [example, f"rank7{example}42", example.upper(), glued, f"[1,3]<stderr>:{example}"]
