@@ -114,7 +114,7 @@ def with_restarts(alerts: Iterable[Alert], tracks: Sequence[StepTrack]) -> list[
 
 
 def _is_lasting_line(alert: Alert) -> bool:
-    return alert.code in RESTARTED & LASTING_CLASSES and not alert.kernel and not alert.recovered
+    return alert.code in RESTARTED and alert in LASTING_CLASSES and not alert.kernel and not alert.recovered
 
 
 def _restarted(alert: Alert, index: TrackIndex) -> Alert:

@@ -14,9 +14,9 @@ from msgspec import structs
 from gpuwatch.diagnose.error_outcome.recovery_by_steps import LEAVING_S
 from gpuwatch.diagnose.error_outcome.step_track import StepTrack
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.model.failure_classes import CANCELLED_ON
+from gpuwatch.diagnose.model.failure_classes import CANCELLED_ON, of_kinds
 
-SCHEDULED = frozenset(("slurm.node_failure", "slurm.oom_kill", "slurm.tasks_terminated"))
+SCHEDULED = of_kinds("daemon_report")
 """Classes that Slurm's daemons and launcher report about a node, in any log."""
 SAME_EVENT_S = 60.0
 """An error of the same class this close (seconds) in the rank's own log confirms the line."""
@@ -43,7 +43,7 @@ def _weighed_by_node(alert: Alert, tracks: Iterable[StepTrack]) -> Alert:
     elsewhere = (
         alert.node not in (None, *(proof.node for proof in alert.proof)) and alert.rank_from == "field"
     )
-    if not (alert.code in SCHEDULED or elsewhere) or alert.refuted or not alert.timed or alert.kernel:
+    if not (alert in SCHEDULED or elsewhere) or alert.refuted or not alert.timed or alert.kernel:
         return alert
     named = alert.fields.get(CANCELLED_ON) or alert.node
     files = {proof.file for proof in alert.proof}

@@ -17,17 +17,17 @@ from gpuwatch.diagnose.error_outcome.recovery_by_steps import (
 )
 from gpuwatch.diagnose.error_outcome.step_track import StepTrack
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.model.failure_classes import EXITS, LAUNCHER, TIMEOUTS, UNEXPLAINED
+from gpuwatch.diagnose.model.failure_classes import EXITS, LAUNCHER, TIMEOUTS, UNEXPLAINED, of_kinds
 from gpuwatch.runs.files.around import Around
 
 GRAVE = ("error", "critical")
 MAX_ERRORS = 100
 """With more errors than this, many ranks failed, and none of the errors is examined."""
 PASSABLE = (
-    "python.", "code.", "config.", "data.", "env.", "hub.", "storage.", "ckpt.", "oom.cuda", "oom.cublas",
-    "oom.kvcache", "oom.host.alloc", "oom.reported", "host.fd_limit", "peer.",
+    "python.", "code.", "config.", "data.", "env.", "hub.", "storage.", "ckpt.", "peer.",
 )  # fmt: skip
-"""Classes of faults that a program may catch.
+CATCHABLE = of_kinds("catchable")
+"""With the families above, faults that a program may catch.
 
 After others (a dead process, a hang, a lost GPU) only a normal end of the program shows that they did no
 harm.
@@ -187,7 +187,8 @@ def steps_end(alert: Alert, tracks: Iterable[StepTrack]) -> bool:
 
 def may_be_caught(alert: Alert) -> bool:
     """True if a program can survive the error; an error logged as a warning was caught."""
-    return alert.code.startswith(PASSABLE) or level(alert.proof[0].text) == "warning"
+    passable = alert.code.startswith(PASSABLE) or alert in CATCHABLE
+    return passable or level(alert.proof[0].text) == "warning"
 
 
 def _read(alerts: Iterable[Alert], read: Reader) -> Iterable[tuple[Alert, Around]]:

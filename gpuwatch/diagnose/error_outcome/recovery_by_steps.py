@@ -19,7 +19,7 @@ from msgspec import structs
 from gpuwatch.agent.logs.matching.event_form import has_given_up
 from gpuwatch.diagnose.error_outcome.step_track import Mark, StepTrack, begins_anew
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.model.failure_classes import EXITS, LAUNCHER, TIMEOUTS
+from gpuwatch.diagnose.model.failure_classes import EXITS, LAUNCHER, TIMEOUTS, of_kinds
 from gpuwatch.wire import Severity
 
 FINISHED = "job.finished"
@@ -37,10 +37,7 @@ TRACEBACK = "Traceback (most recent call last)"
 
 LASTING = ("gpu.", "pcie.", "kernel.", "amd.", "host.", "ecc", "job.", "train.", "net.nic.")
 """Prefixes of classes that no later step resolves: lasting faults, and verdicts that rest on steps."""
-LASTING_CLASSES = frozenset(
-    ("cuda.ecc", "cuda.nvlink", "nccl.wrong_results", "ckpt.mismatch",
-     "slurm.node_failure", "ray.node_dead", "slurm.kill_timeout", "rdma.port_event", "rdma.async_fatal")
-)  # fmt: skip
+LASTING_CLASSES = of_kinds("lasting")
 """Further classes that no later step resolves: broken hardware, damaged data, a lost node, no GPU."""
 COSTLY = ("storage.", "ckpt.", "oom.shm", "cuda.no_device")
 """Classes where the job goes on but something was not written: a warning remains."""
@@ -241,7 +238,7 @@ def lasts(alert: Alert) -> bool:
     line = bool(alert.proof) and alert.proof[0].kind == "line" and alert.proof[0].offset is not None
     if alert.kernel or not line or alert.code == FINISHED or alert.recovered:
         return True
-    return alert.code.startswith(LASTING) or alert.code in LASTING_CLASSES
+    return alert.code.startswith(LASTING) or alert in LASTING_CLASSES
 
 
 def ends_process(alert: Alert) -> bool:

@@ -52,7 +52,7 @@ def without_teardown(alerts: Iterable[Alert], end: JobEnd) -> list[Alert]:
         return alerts
     return [
         structs.replace(alert, severity="info", recovered=True)
-        if alert.severity != "info" and alert.code in QUIET_ALONE and _is_below(alert, ends)
+        if alert.severity != "info" and alert in QUIET_ALONE and _is_below(alert, ends)
         else alert
         for alert in alerts
     ]

@@ -17,12 +17,7 @@ PLANNED = SCHEDULER | of_kinds("prints_on_stop")
 SIGNALLED = "launch.agent_signalled"
 INTERRUPTED = "proc.interrupted"
 CANCELLED = "slurm.cancelled"
-ENDED_WITH = PEER_CONNECTION_ERRORS | {
-    "launch.siblings_killed",
-    "proc.sigterm",
-    "rank.terminated",
-    "rank.exit_error",
-}
+ENDED_WITH = PEER_CONNECTION_ERRORS | of_kinds("follows_interrupt")
 """What the ranks of an interrupted launcher log."""
 BEFORE_S, AFTER_S = 5.0, 40.0
 """Seconds around the launcher's own line: it waits 30 s for its ranks before it kills them."""

@@ -47,7 +47,7 @@ def stop_alerts(
     reported = any(
         alert in SCHEDULER
         or alert.code in ("proc.sigterm", INTERRUPTED)
-        or (is_failure(alert) and alert.code not in QUIET_ALONE)  # what a survivor states is no cause
+        or (is_failure(alert) and alert not in QUIET_ALONE)  # what a survivor states is no cause
         for alert in alerts
     )
     if end.state != "stopped" or reported or len(end.behind) > 1:

@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeAlias
 from msgspec import structs
 
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.model.failure_classes import EXITS, KERNEL_RULES
+from gpuwatch.diagnose.model.failure_classes import EXITS, KERNEL_RULES, of_kinds
 from gpuwatch.diagnose.model.rank_index import RankIndex, started_anew
 from gpuwatch.diagnose.sources.absent_ranks import absent_ranks
 from gpuwatch.diagnose.sources.node_report import NodeReport, shared_files
@@ -24,7 +24,7 @@ from gpuwatch.fleet.jobs.places import RankPlace
 
 NOTICED_S = 15.0
 """Seconds after its end until a process is off its node's list (updated every few seconds)."""
-NODE_FAILURES = frozenset(("slurm.node_failure", "ray.node_dead", "launch.ssh_unreachable"))
+NODE_FAILURES = of_kinds("node_failure")
 """Classes that report a whole node as down or unreachable."""
 
 
@@ -101,7 +101,7 @@ def contradiction(
     if not senders or any(proof.kind != "line" for proof in alert.proof):
         listed_twice = senders and alert.code == "rank.vanished"
         return _claimed_twice(alert, senders, where) if listed_twice else UNDISPUTED
-    if alert.code in NODE_FAILURES and alert.node is not None and alert.node not in senders:
+    if alert in NODE_FAILURES and alert.node is not None and alert.node not in senders:
         doubt = _about_failed_node(alert, alert.node, where, reports)
         if doubt.text:
             return doubt

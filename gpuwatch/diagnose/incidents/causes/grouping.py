@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from msgspec import structs
 
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.model.failure_classes import PRECURSORS, REBOOTED
+from gpuwatch.diagnose.model.failure_classes import PRECURSORS, REBOOTED, of_kinds
 from gpuwatch.diagnose.model.rank_index import RankIndex, lived
 from gpuwatch.diagnose.model.timing import attempt_of, attempt_of_path, attempts_end, bounds, onset, sure
 from gpuwatch.fleet.jobs.places import RankPlace, Reach
@@ -24,7 +24,7 @@ OUTAGE_S = 1800.0
 Servers evict a client minutes after it falls silent (seconds).
 """
 PEER_LOST = "peer.connection_lost"
-QUIET_ALONE = frozenset(("c10d.store_lost", "proc.sigterm", "launch.siblings_killed", PEER_LOST))
+QUIET_ALONE = of_kinds("ends_quietly")
 """Classes that also occur at a normal end; alone they are no incident."""
 DISTRIBUTED = (
     "c10d.", "elastic.", "rank.", "launch.", "nccl.", "gloo.", "slurm.", "horovod.", "jax.", "mpi.", "rdma."
@@ -88,7 +88,7 @@ def _worth_it(group: AlertGroup, where: RankIndex) -> bool:
         alert.severity in ("error", "critical")
         and alert.role != "hint"
         and not is_precursor(alert)
-        and alert.code not in QUIET_ALONE
+        and alert not in QUIET_ALONE
         and not (alert.kernel and alert.rank is None and alert.code.startswith("proc."))  # anybody's process
         and (alert.code not in ("node_lost", REBOOTED) or len(group.alerts) > 1 or bool(where.on(alert.node)))
         for alert in group.alerts
