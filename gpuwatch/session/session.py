@@ -104,17 +104,13 @@ class Session(RequestSender):
         self._sharing = SharedFileOwners()
         self._options = options or LinkOptions()
         self._followed = FollowedFolders(config_folder() / "followed.json")
-        self._links = (
-            links(self.inbox)
-            if links is not None
-            else open_links(plan, self.inbox, self._options, ask, self._followed.read())
-        )
-        self._slurm = slurm_watch_of(self.fleet) if links is None else None
-        self._kube = (
-            kube_watch_of(self.fleet, lambda rule: self.packs.by_id[rule].role, clock.wall())
-            if links is None
-            else None
-        )
+        self._slurm = self._kube = None
+        if links is None:
+            self._links = open_links(plan, self.inbox, self._options, ask, self._followed.read())
+            self._slurm = slurm_watch_of(self.fleet)
+            self._kube = kube_watch_of(self.fleet, lambda rule: self.packs.by_id[rule].role, clock.wall())
+        else:
+            self._links = links(self.inbox)
         self._actions = RunningActions(self.note, self._links.dialer)
         self._serving = ServingReaders(plan.serving if links is None else (), clock.monotonic)
         past = self._options.history

@@ -115,7 +115,7 @@ class Monitor:
                 }
                 self.logs.gpu(sample, self.node)
         if self._is_due("summary", now, SUMMARY_EVERY_S):
-            with contextlib.suppress(OSError):  # a full disk: the last one counts, and its failure is told
+            with contextlib.suppress(OSError):  # a full disk: the last one counts and is reported
                 self.write({"status": "running", "end": wall}, with_logs=False)
 
     def _is_due(self, what: str, now: float, every_s: float) -> bool:
@@ -215,15 +215,15 @@ class Monitor:
             own["system"] = {**own["system"], "driver": hello.driver, "cuda": hello.cuda, "os": hello.os}
         if with_logs:
             own["packages"] = list_packages(self.samples.interpreter)
-            told, steps = facts_of_logs(self.folder)
+            logged, steps = facts_of_logs(self.folder)
             if not self._last and self.config["part"] == 0:  # it was over before the log reader had started
                 for step in steps:
                     self._take({**EMPTY_STEP, **step})
-            own["warnings"] = joined_warnings(own["warnings"], told.pop("warnings", []))
+            own["warnings"] = joined_warnings(own["warnings"], logged.pop("warnings", []))
             if facts["status"] == "completed":
-                told.pop("error", None)  # the script went on after it
+                logged.pop("error", None)  # the script went on after it
         else:
-            told = {}
+            logged = {}
         duration = facts.get("duration_s") or time.monotonic() - self.began
         if self.config["part"]:
             own["duration_s"] = duration
@@ -234,10 +234,10 @@ class Monitor:
             return own
         summary = merge_parts(own, list(parts.values()))
         if summary["non_finite_loss_step"] is not None:
-            told.pop("final_loss", None)
+            logged.pop("final_loss", None)
         elif summary["final_loss"] is not None:
-            told.pop("non_finite_loss_step", None)
-        summary.update({name: value for name, value in told.items() if not summary.get(name)})
+            logged.pop("non_finite_loss_step", None)
+        summary.update({name: value for name, value in logged.items() if not summary.get(name)})
         summary["parts"] = sorted(parts)
         scale_rates(summary, own, parts.get("rank_0000.json", {}), duration)
         summary = known_keys(with_rates(summary, duration))
@@ -323,15 +323,15 @@ class MonitorInput:
 
 def main() -> None:
     """Read settings, watch until the end, write the summary."""
-    told = MonitorInput()
-    config = told.first()
+    incoming = MonitorInput()
+    config = incoming.first()
     named = config.get("output")
     output = os.fdopen(open_in_place(Path(named)), "w", encoding="utf-8") if named else None
     with Session(watched_plan(config), LinkOptions()) as session:
         monitor = Monitor(config, session, output)
         end, shown = None, ""
         while end is None:
-            for facts in told.new(POLL_S):
+            for facts in incoming.new(POLL_S):
                 monitor.child = facts.get("pid", monitor.child)
                 end = facts.get("end", end)
             monitor.poll()

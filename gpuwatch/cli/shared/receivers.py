@@ -60,12 +60,12 @@ def delivering(
         delivery.close()
 
 
-def tell_trouble(delivery: Delivery, told: str) -> str:
+def tell_trouble(delivery: Delivery, printed: str) -> str:
     """Print on stderr, once, which receiver fails, and when it accepts alerts again.
 
     Return the reported problem.
     """
     trouble = delivery.trouble
-    if trouble.partition(",")[0] != told.partition(",")[0]:
+    if trouble.partition(",")[0] != printed.partition(",")[0]:
         click.echo(f"gpuwatch: {trouble or 'alerts are delivered again'}", err=True)
     return trouble

@@ -142,12 +142,7 @@ def job_end(
     furthest = max((track.marks[-1].step for track in main), default=None)
     total = max((track.total_steps for track in main if track.total_steps is not None), default=None)
     ranks = rank_ends(main)
-    behind = (
-        ranks_behind(main, ranks, 1 if has_stalled(main, closings) else BEHIND_STEPS)
-        or absent_from_collective(main, closings)
-        or busy_behind(main, closings)
-        or far_behind(main)
-    )
+    behind = _left_behind(main, ranks, closings)
     ends = [alert for alert in alerts if alert.code == FINISHED]
     complete = furthest is not None and reached(furthest, total) and epoch is None
     run = is_run(main) or (settled and is_short_run(main, closings)) or ends_with_failure(main, closings)
@@ -181,6 +176,18 @@ def job_end(
         finished=tuple(each.rank for each in ranks if reached(each.step, total)) if short else (),
         nodes=tuple((node, track.marks[-1].step) for node, track in sorted(lost.items())),
         signal=ended_by if state in ("stopped", "unknown") and not failed else None,
+    )
+
+
+def _left_behind(
+    main: Sequence[StepTrack], ranks: Sequence[RankEnd], closings: Mapping[str, LogEnd]
+) -> tuple[int, ...]:
+    """Ranks that stopped while the others went on, by the first sign that shows any."""
+    return (
+        ranks_behind(main, ranks, 1 if has_stalled(main, closings) else BEHIND_STEPS)
+        or absent_from_collective(main, closings)
+        or busy_behind(main, closings)
+        or far_behind(main)
     )
 
 

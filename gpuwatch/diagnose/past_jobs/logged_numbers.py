@@ -196,12 +196,12 @@ def _slow_ranks(writers: Iterable[LoggedWriter]) -> Iterator[Alert]:
         own = _medians(each.writer)
         if each.writer.rank is not None and own:
             times[each.writer.rank], by_rank[each.writer.rank] = own, each
-    told: set[int] = set()
+    named: set[int] = set()
     found = slow_ranks(times, Thresholds().peer_time_pct)
     for unlike in sorted(found, key=lambda each: -(each.cost or 0.0)):
-        if unlike.rank in told:
+        if unlike.rank in named:
             continue
-        told.add(unlike.rank)
+        named.add(unlike.rank)
         halved = (unlike.cost or 0.0) >= HALVED
         of = by_rank[unlike.rank]
         text = f"one of {unlike.peers + 1} ranks {unlike.what}"

@@ -31,13 +31,13 @@ def that_may_lead(alerts: Sequence[Alert]) -> list[Alert]:
     believed = [
         alert for alert in believed if not (alert.doubt and any(_yields(alert, each) for each in own))
     ]
-    told = [alert for alert in believed if _is_told_by_its_node(alert)]
+    own = [alert for alert in believed if _is_reported_by_its_node(alert)]
     return [
-        alert for alert in believed if not (alert.doubt and any(_is_less_than(alert, each) for each in told))
+        alert for alert in believed if not (alert.doubt and any(_is_less_than(alert, each) for each in own))
     ]
 
 
-def _is_told_by_its_node(alert: Alert) -> bool:
+def _is_reported_by_its_node(alert: Alert) -> bool:
     """True if a node reports, undisputed, how its own rank or GPU failed."""
     grave = alert.severity in ("error", "critical") and alert.role in ("root", "first")
     return grave and not alert.doubt and alert not in MILD and alert.node in _senders(alert)

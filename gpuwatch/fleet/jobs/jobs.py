@@ -105,7 +105,7 @@ class Jobs:
         renamed |= self._weigh(node, machine or node, zip(found, ranked, strict=True))
         for base in {member.base for member in before} - set(self._nodes):
             for marks in (self._by_master, self._apart, self._by_folder):
-                marks.pop(base, None)  # nobody is left from whom the next of this name had to be reported
+                marks.pop(base, None)  # no job is left that the next one of this name could be confused with
         for each in {node, *renamed}:
             self._write(each)
         return True, renamed

@@ -11,7 +11,7 @@ LEASE_S = 2.0
 
 
 class ConnectSlots:
-    """A semaphore whose permits expire. Waiters can be told to give up."""
+    """A semaphore whose permits expire. Waiters can be made to give up."""
 
     def __init__(
         self, most: int, lease_s: float = LEASE_S, clock: Callable[[], float] = time.monotonic

@@ -42,7 +42,7 @@ def gpu_past(
     """Return UUID -> history; GPUs unknown to the server are left out.
 
     Args:
-        client: Whom to ask.
+        client: Queries the server.
         uuids: Of the GPUs.
         clock: Monotonic seconds of the session.
 

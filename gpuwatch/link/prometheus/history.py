@@ -33,7 +33,7 @@ def past_samples(
     """Return node -> samples of the last hour, oldest first, without the newest scrape.
 
     Args:
-        client: Whom to ask.
+        client: Queries the server.
         words: The exporter's names.
         now: The Prometheus' clock (unix seconds).
         interval_s: Between two scrapes.

@@ -15,7 +15,7 @@ import msgspec
 
 from gpuwatch.hosts.receivers import ReceiverSpec
 from gpuwatch.link.stream.limits import TokenBucket
-from gpuwatch.report.delivery.ledger import SETTLE_S, Ledger, LedgerEntry, Status, Told
+from gpuwatch.report.delivery.ledger import SETTLE_S, AcceptedMessage, Ledger, LedgerEntry, Status
 from gpuwatch.report.delivery.messages import (
     alertmanager_post,
     facts_of,
@@ -158,11 +158,13 @@ class Courier:
         wall, key = self._wall(), self.spec.key
         with self._lock:
             due = list(self._ledger.due(key, self.spec.min_severity, wall))
-            known = [each for each in self._ledger.entries.values() if key in each.told and each not in due]
+            known = [
+                each for each in self._ledger.entries.values() if key in each.accepted and each not in due
+            ]
             late = [each for each in known if each.over_at is None or wall - each.over_at < RESOLVED_FOR_S]
             sent = [
                 (
-                    msgspec.structs.replace(each, told=dict(each.told)),
+                    msgspec.structs.replace(each, accepted=dict(each.accepted)),
                     status_for_alertmanager(self.spec, each, wall, self._pace.firing_s),
                 )
                 for each in (*due, *late)
@@ -182,9 +184,9 @@ class Courier:
         self._error, self._failures = "", 0
         with self._lock:
             for entry, status in sent:
-                told, same = entry.told.get(key), not entry.due(key, status)
-                at = told.at if told is not None and same else wall
-                self._ledger.note(entry.fingerprint, key, Told(status, entry.severity, at))
+                accepted, same = entry.accepted.get(key), not entry.due(key, status)
+                at = accepted.at if accepted is not None and same else wall
+                self._ledger.note(entry.fingerprint, key, AcceptedMessage(status, entry.severity, at))
                 self._delivered += not same
         self.save()
 

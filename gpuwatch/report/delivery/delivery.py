@@ -37,7 +37,7 @@ class Delivery:
         """Read the state; nothing is sent before `update`.
 
         Args:
-            receivers: Whom to tell.
+            receivers: Who is notified.
             source: Of the plan; a path is made absolute, so that it names the same from every folder.
             folder: Of the state files.
             pace: Other waits, for tests.

@@ -41,7 +41,7 @@ class DamagedLedgerError(ValueError):
     """The state file is not a ledger."""
 
 
-class Told(msgspec.Struct):
+class AcceptedMessage(msgspec.Struct):
     """The last message that a receiver accepted."""
 
     status: Status
@@ -65,7 +65,7 @@ class LedgerEntry(msgspec.Struct):
     over_at: float | None = None
     earlier: list[Severity] = []
     """Lower severities that were delivered earlier."""
-    told: dict[str, Told] = {}
+    accepted: dict[str, AcceptedMessage] = msgspec.field(default_factory=dict, name="told")
     """Receiver key -> its last message."""
 
     @property
@@ -78,10 +78,10 @@ class LedgerEntry(msgspec.Struct):
 
         `status`: deliver this instead of the entry's status.
         """
-        told, wanted = self.told.get(receiver), status or self.status
-        if told is None or told.status != wanted:
+        accepted, wanted = self.accepted.get(receiver), status or self.status
+        if accepted is None or accepted.status != wanted:
             return True
-        return wanted == "firing" and ORDER.index(self.severity) < ORDER.index(told.severity)
+        return wanted == "firing" and ORDER.index(self.severity) < ORDER.index(accepted.severity)
 
 
 class Ledger:
@@ -205,7 +205,7 @@ class Ledger:
     def _drop(self, name: str) -> None:
         entry = self.entries.pop(name)
         self.version += 1
-        for receiver in entry.told:
+        for receiver in entry.accepted:
             if entry.due(receiver):
                 self.lost[receiver] = self.lost.get(receiver, 0) + 1
 
@@ -215,18 +215,18 @@ class Ledger:
             if ORDER.index(entry.severity) > ORDER.index(least) or not entry.due(receiver):
                 continue
             if entry.over_at is not None and wall - entry.over_at > LOST_AFTER_S:
-                entry.told[receiver] = Told("resolved", entry.severity, wall)
+                entry.accepted[receiver] = AcceptedMessage("resolved", entry.severity, wall)
                 self.lost[receiver] = self.lost.get(receiver, 0) + 1
                 self.version += 1
                 continue
             yield entry
 
-    def note(self, name: str, receiver: str, told: Told) -> None:
+    def note(self, name: str, receiver: str, accepted: AcceptedMessage) -> None:
         """Record that a receiver accepted a message."""
         if (entry := self.entries.get(name)) is not None:
-            if entry.told.get(receiver) != told:
+            if entry.accepted.get(receiver) != accepted:
                 self.version += 1
-            entry.told[receiver] = told
+            entry.accepted[receiver] = accepted
 
 
 def _place(incident: Incident) -> tuple[str | None, str, str | None, int | None, int | None]:

@@ -43,9 +43,9 @@ def status_for_alertmanager(spec: ReceiverSpec, entry: LedgerEntry, wall: float,
 
     It notifies nobody of an alert that is resolved before its first notification.
     """
-    told = entry.told.get(spec.key)
+    accepted = entry.accepted.get(spec.key)
     if entry.over_at is not None and (
-        told is None or (told.status == "firing" and wall - told.at < firing_s)
+        accepted is None or (accepted.status == "firing" and wall - accepted.at < firing_s)
     ):
         return "firing"
     return entry.status

@@ -63,5 +63,5 @@ def run_command(argv: Sequence[str], data: bytes) -> None:
     except subprocess.TimeoutExpired:
         raise NotDeliveredError(f"took more than {ATTEMPT_S:.0f} s") from None
     if done.status:
-        said = plain_lines(done.stderr.decode("utf-8", "replace"), 1)
-        raise NotDeliveredError(f"exit status {done.status}" + (f": {said[0]}" if said else ""))
+        errors = plain_lines(done.stderr.decode("utf-8", "replace"), 1)
+        raise NotDeliveredError(f"exit status {done.status}" + (f": {errors[0]}" if errors else ""))

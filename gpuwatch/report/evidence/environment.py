@@ -74,11 +74,11 @@ def environment_text(facts: Facts) -> str:
     names = sorted({name for _, rank in ranks for name in rank["variables"]})
     for name in names:
         values = _groups((str(rank["variables"].get(name, "")), _rank(rank)) for _, rank in ranks)
-        told = "; ".join(
+        stated = "; ".join(
             f"{one_line(value) or 'not set'} ({_ranks(who)})" if len(values) > 1 else one_line(value)
             for value, who in list(values.items())[:MAX_GROUPS]
         )
-        lines.append(f"- `{name}` = {told}")
+        lines.append(f"- `{name}` = {stated}")
     lines += ["", "## Nodes", "", "| node | driver | CUDA | kernel | system |", "|---|---|---|---|---|"]
     for node in facts["nodes"]:
         cells = (one_line(str(node[key] or "-")) for key in ("name", "driver", "cuda", "kernel", "os"))

@@ -41,7 +41,7 @@ class Skipped:
     name: str
     why: str
     unreadable: bool = False
-    """True if it may have been a log, so that the user must be told."""
+    """True if it may have been a log, which a report has to name."""
 
 
 @dataclass

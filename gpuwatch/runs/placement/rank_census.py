@@ -136,7 +136,7 @@ def census(samples: Iterable[tuple[str, Sequence[bytes]]]) -> Census:
     found = Census()
     for file, lines in samples:
         last: dict[str, int] = {}
-        stated = ((number, raw, *said) for number, raw in enumerate(lines) for said in messages(raw)[0])
+        stated = ((number, raw, *message) for number, raw in enumerate(lines) for message in messages(raw)[0])
         for number, raw, text, by in stated:
             reading = read_message(text, by, raw)
             _count(found, file, text, by, reading)

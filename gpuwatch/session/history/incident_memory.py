@@ -47,7 +47,7 @@ class IncidentMemory:
         """Class -> incidents of earlier sessions, as of the start; None: not read yet."""
         self._kept: dict[str, SeenIncident] = {}
         """Incident -> its newest record handed to the writer."""
-        self._told: dict[str, Recurrence] = {}
+        self._stated: dict[str, Recurrence] = {}
         self._waiting: list[SeenIncident] = []
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -82,10 +82,10 @@ class IncidentMemory:
         for incident in [each for each in book.incidents if each.code in codes]:
             others = (one for name, one in self._kept.items() if name != incident.id)
             own = self._kept[incident.id]
-            told = recurrence(incident, own, (*known.get(incident.code, ()), *others))
-            if self._told.get(incident.id) != told:
-                self._told[incident.id] = told
-                book.keep_recurrence(incident.id, told)
+            again = recurrence(incident, own, (*known.get(incident.code, ()), *others))
+            if self._stated.get(incident.id) != again:
+                self._stated[incident.id] = again
+                book.keep_recurrence(incident.id, again)
         self._version = book.version
         if new:
             with self._changed:

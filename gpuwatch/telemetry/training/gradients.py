@@ -89,7 +89,7 @@ class GradientHistory:
     def judge(self, norm: float) -> tuple[bool, bool]:
         """Add a norm; return (True if it explodes, True if it vanishes)."""
         if not math.isfinite(norm):
-            return False, False  # told as NaN or Inf
+            return False, False  # reported as NaN or Inf
         usual = percentile(sorted(self._norms), 0.5) if len(self._norms) >= MIN_NORMS else None
         explodes = usual is not None and usual > 0 and norm > EXPLOSION_FACTOR * usual
         vanishes = norm < VANISHED_GRADIENT and (usual is None or usual >= VANISHED_GRADIENT)

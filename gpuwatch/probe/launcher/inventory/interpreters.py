@@ -33,7 +33,7 @@ _ASK = (
     "import sys\n"
     "sys.path = [p for p in sys.path if p]\n"
     "import json, os, re\n"
-    "told = {'version': list(sys.version_info[:2]), 'python': sys.executable}\n"
+    "found = {'version': list(sys.version_info[:2]), 'python': sys.executable}\n"
     "if sys.version_info >= (3, 8):\n"
     "    from importlib.metadata import version\n"
     "    from importlib.util import find_spec\n"
@@ -41,10 +41,10 @@ _ASK = (
     "    if spec is not None and spec.origin:\n"
     "        try:\n"  # what would be imported, before what the metadata of some folder states
     "            with open(os.path.join(os.path.dirname(spec.origin), 'version.py')) as f:\n"
-    "                told['torch'] = re.search('__version__ *= *.([^\\'\\x22]+)', f.read()).group(1)\n"
+    "                found['torch'] = re.search('__version__ *= *.([^\\'\\x22]+)', f.read()).group(1)\n"
     "        except Exception:\n"
-    "            told['torch'] = version('torch')\n"
-    "sys.stdout.write('\\n" + _MARK + "' + json.dumps(told) + '\\n')\n"
+    "            found['torch'] = version('torch')\n"
+    "sys.stdout.write('\\n" + _MARK + "' + json.dumps(found) + '\\n')\n"
 )
 
 _PLACES = (

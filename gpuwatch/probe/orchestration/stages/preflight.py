@@ -1,6 +1,6 @@
 """The first stage.
 
-The inventory of every node, which nodes cannot take part, and whom the probe would disturb.
+The inventory of every node, which nodes cannot take part, and the jobs that the probe would disturb.
 """
 
 from __future__ import annotations

@@ -183,12 +183,17 @@ def complete_rates(summary: SessionSummary, step_times: Sequence[float]) -> None
 def complete_losses(session: TrainingSession) -> None:
     """Fill in the last values of the curves where the summary has none."""
     summary = session.summary
-    told = [
+    logged = [
         each for each in session.curves.by_name.get("loss", {}).values() if each.seen or not each.is_finite
     ]
-    if told and not told[0].is_finite and summary.final_loss is None and summary.non_finite_loss_step is None:
-        summary.non_finite_loss_step = told[0].non_finite_step
-    is_lost = summary.non_finite_loss_step is not None or (bool(told) and not told[0].is_finite)
+    if (
+        logged
+        and not logged[0].is_finite
+        and summary.final_loss is None
+        and summary.non_finite_loss_step is None
+    ):
+        summary.non_finite_loss_step = logged[0].non_finite_step
+    is_lost = summary.non_finite_loss_step is not None or (bool(logged) and not logged[0].is_finite)
     for name, field in (
         ("loss", "final_loss"),
         ("learning_rate", "final_learning_rate"),

@@ -138,8 +138,8 @@ def first_exception(result: Scan) -> str | None:
         if finding.severity not in {"error", "critical"} or finding.key >= len(finding.lines):
             continue
         line = finding.lines[finding.key]
-        told = messages(line.encode())[0]
-        text = told[-1][0].strip() if told else line
+        parts = messages(line.encode())[0]
+        text = parts[-1][0].strip() if parts else line
         if EXCEPTION.match(text):
             is_of_peer = finding.role == "echo" or bool(OF_A_PEER.search(text))
             found.append((is_of_peer, finding.at if finding.timed else math.inf, text[:MAX_ERROR_CHARS]))
