@@ -12,6 +12,7 @@ from tests.fake_nvml.build import SONAME, FakeNvml, build
 from tests.sentences import Sentences
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("code", [9, 18])
 def test_a_driver_that_was_repaired_is_used_without_a_new_start(
     start: Start, fake: FakeNvml, code: int

@@ -39,6 +39,7 @@ def files_of(home: Path) -> list[str]:
     return sorted(str(path.relative_to(home)) for path in home.rglob("*") if path.is_file())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("shell", sorted(RC_FILES))
 def test_a_noisy_login_shell(tmp_path: Path, shell: str) -> None:
     need("sshd")

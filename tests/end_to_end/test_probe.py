@@ -226,6 +226,7 @@ def test_a_lost_node_ends_the_probe_on_the_others(tmp_path: Path) -> None:
         await_none(processes)
 
 
+@pytest.mark.long
 def test_a_killed_cockpit_leaves_nothing() -> None:
     program = """
 import sys, tests.end_to_end.test_probe as it

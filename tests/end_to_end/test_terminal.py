@@ -75,6 +75,7 @@ def test_a_crash_restores_the_terminal_and_says_what_happened(wide: Terminal) ->
     assert "planted-fault" in wide.screen()
 
 
+@pytest.mark.long
 @pytest.mark.faults_expected
 def test_faults_are_counted_in_the_header_and_named_at_the_end(wide: Terminal) -> None:
     start(wide, quoted(sys.executable, "-m", "tests.end_to_end.crash", "poll"))
@@ -118,6 +119,7 @@ def test_after_a_stop_everything_is_painted_again(wide: Terminal) -> None:
     assert wide.is_restored()
 
 
+@pytest.mark.long
 def test_another_size_while_it_runs(wide: Terminal) -> None:
     start(wide, f"{GPUWATCH} --demo")
     wide.wait_for("16 live")

@@ -37,7 +37,7 @@ def test_this_machine_is_seen_and_left_alone() -> None:
     assert not psutil.pid_exists(agent)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("python", interpreters())
 def test_the_agent_serves_a_link_on_every_python_3(python: str, tmp_path: Path) -> None:
     # An empty working folder and home: whatever the agent wrote would be found there.

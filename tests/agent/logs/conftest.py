@@ -154,6 +154,13 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def agent_of(folder: Path) -> Iterator[Callable[..., LogAgent]]:
     """Starts agents; they and their readers must be gone when the test is over."""
+    with agents_in(folder) as begin:
+        yield begin
+
+
+@contextmanager
+def agents_in(folder: Path) -> Iterator[Callable[..., LogAgent]]:
+    """Starts agents that follow the logs of a folder, and ends them."""
     started: list[LogAgent] = []
 
     def begin(**settings: Any) -> LogAgent:

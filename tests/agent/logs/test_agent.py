@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
+from msgspec import structs
 
 from gpuwatch.rules.load import load_packs
 from gpuwatch.wire import AnyFrame, Cancel, LeaveFiles, Progress, ReadLines, Reply, Search, Tail
-from tests.agent.logs.conftest import BOOM, LogAgent, append, children, stopped, texts
+from tests.agent.logs.conftest import BOOM, LogAgent, agents_in, append, children, stopped, texts
 from tests.agent.running import newest
 from tests.parts import SEEN_BY_EVERY_AGENT
 from tests.sentences import Sentences
@@ -22,6 +25,7 @@ from tests.sentences import Sentences
 pytestmark = SEEN_BY_EVERY_AGENT
 
 Start = Callable[..., LogAgent]
+NUMBERS = itertools.count(5)
 
 
 def test_what_was_there_and_what_comes_is_found_once(folder: Path, agent_of: Start) -> None:
@@ -116,14 +120,89 @@ def test_a_flood_in_one_file_does_not_delay_another(folder: Path, agent_of: Star
     assert [one.fields["code"] for one in agent.findings()] == [2, 1]
 
 
+def written(folder: Path) -> Path:
+    """A log of ten minutes."""
+    log = folder / "a.log"
+    log.write_text("".join(f"2024-05-01 10:{n // 60:02}:{n % 60:02} line {n}\n" for n in range(600)))
+    return log
+
+
+LookedAt: TypeAlias = "tuple[LogAgent, Path, int]"
+"""An agent, the log that it follows, and the number of the next request."""
+
+
+@pytest.fixture(scope="module")
+def followed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LogAgent, Path]]:
+    """An agent and its log, for tests that change no file."""
+    folder = tmp_path_factory.mktemp("looked_at")
+    log = written(folder)
+    with agents_in(folder) as begin:
+        agent = begin()
+        agent.file(log)
+        yield agent, log
+
+
+class TestAskingOneAgent:
+    """What changes no file is asked of one agent, one after the other."""
+
+    @pytest.fixture
+    def looked_at(self, followed: tuple[LogAgent, Path]) -> LookedAt:
+        return (*followed, next(NUMBERS))
+
+    def test_a_tail_goes_on_at_an_offset(self, looked_at: LookedAt) -> None:
+        agent, log, number = looked_at
+        agent.send(Tail(id=number, file=str(log), offset=log.stat().st_size - 29))
+        assert texts(agent.lines(number, bool)) == ["2024-05-01 10:09:59 line 599"]
+
+    def test_a_page_around_an_offset(self, looked_at: LookedAt) -> None:
+        agent, log, number = looked_at
+        offset = log.read_text().index("line 300")
+        agent.send(ReadLines(id=number, file=str(log), offset=offset, before=2, after=3))
+        assert [text[-8:] for text in texts(agent.lines(number))] == [f"line {n}" for n in range(298, 303)]
+
+    def test_a_page_at_a_time(self, looked_at: LookedAt) -> None:
+        agent, log, number = looked_at
+        at = time.mktime((2024, 5, 1, 10, 5, 0, 0, 0, -1))
+        agent.send(ReadLines(id=number, file=str(log), time=at, after=1))
+        assert [text[-8:] for text in texts(agent.lines(number))] == ["line 300"]
+
+    def test_a_search_streams_what_it_finds(self, looked_at: LookedAt) -> None:
+        agent, log, number = looked_at
+        agent.send(Search(id=number, pattern=r"line \d*99$"))
+        frames = agent.lines(number)
+        found = [text[-8:].strip() for text in texts(frames)]
+        assert found == ["line 99", *(f"line {n}99" for n in range(1, 6))]
+        assert frames[-1].progress == 1.0
+        assert frames[0].file == str(log)
+
+    def test_a_search_in_any_case_and_with_a_limit(self, looked_at: LookedAt) -> None:
+        agent, log, number = looked_at
+        agent.send(Search(id=number, pattern="LINE 5", ignore_case=True, limit=3, files=[str(log)]))
+        assert [text[-7:].strip() for text in texts(agent.lines(number))] == ["line 5", "line 50", "line 51"]
+
+    @pytest.mark.parametrize(
+        ("request_", "why"),
+        [
+            (Tail(id=5, file="/etc/passwd"), "not among the log files"),
+            (ReadLines(id=5, file="/etc/passwd"), "not among the log files"),
+            (Search(id=5, pattern="("), "no regular expression"),
+            (Search(id=5, pattern="x", files=["/etc/passwd"]), "not among the log files"),
+        ],
+    )
+    def test_what_cannot_be_done_is_refused(
+        self, looked_at: LookedAt, request_: Tail | ReadLines | Search, why: str
+    ) -> None:
+        agent, _, number = looked_at
+        agent.send(structs.replace(request_, id=number))
+        assert why in (agent.reply(number).error or "")
+
+
 class TestLookingAtFiles:
     """Tails, pages and searches."""
 
     @pytest.fixture
     def log(self, folder: Path) -> Path:
-        log = folder / "a.log"
-        log.write_text("".join(f"2024-05-01 10:{n // 60:02}:{n % 60:02} line {n}\n" for n in range(600)))
-        return log
+        return written(folder)
 
     @pytest.fixture
     def agent(self, log: Path, agent_of: Start) -> LogAgent:
@@ -153,10 +232,6 @@ class TestLookingAtFiles:
         frames = agent.lines(5, lambda fs: "anew" in texts(fs))
         assert [frame.seam for frame in frames if frame.seam] == ["truncated"]
 
-    def test_a_tail_goes_on_at_an_offset(self, agent: LogAgent, log: Path) -> None:
-        agent.send(Tail(id=5, file=str(log), offset=log.stat().st_size - 29))
-        assert texts(agent.lines(5, bool)) == ["2024-05-01 10:09:59 line 599"]
-
     def test_a_bar_is_one_line_that_changes(self, agent: LogAgent, log: Path) -> None:
         agent.send(Tail(id=5, file=str(log), lines=0))
         agent.lines(5, bool)
@@ -166,16 +241,6 @@ class TestLookingAtFiles:
         both = agent.lines(5, lambda fs: any(" 2/10" in text for text in texts(fs)))
         assert both[-1].lines[-1].offset == first[-1].lines[-1].offset
 
-    def test_a_page_around_an_offset(self, agent: LogAgent, log: Path) -> None:
-        offset = log.read_text().index("line 300")
-        agent.send(ReadLines(id=5, file=str(log), offset=offset, before=2, after=3))
-        assert [text[-8:] for text in texts(agent.lines(5))] == [f"line {n}" for n in range(298, 303)]
-
-    def test_a_page_at_a_time(self, agent: LogAgent, log: Path) -> None:
-        at = time.mktime((2024, 5, 1, 10, 5, 0, 0, 0, -1))
-        agent.send(ReadLines(id=5, file=str(log), time=at, after=1))
-        assert [text[-8:] for text in texts(agent.lines(5))] == ["line 300"]
-
     def test_a_page_of_long_lines_is_shorter_and_comes_in_several_frames(
         self, agent: LogAgent, log: Path
     ) -> None:
@@ -184,18 +249,6 @@ class TestLookingAtFiles:
         frames = agent.lines(5)
         assert 20 < len(texts(frames)) < 150
         assert len(frames) > 1
-
-    def test_a_search_streams_what_it_finds(self, agent: LogAgent, log: Path) -> None:
-        agent.send(Search(id=5, pattern=r"line \d*99$"))
-        frames = agent.lines(5)
-        found = [text[-8:].strip() for text in texts(frames)]
-        assert found == ["line 99", *(f"line {n}99" for n in range(1, 6))]
-        assert frames[-1].progress == 1.0
-        assert frames[0].file == str(log)
-
-    def test_a_search_in_any_case_and_with_a_limit(self, agent: LogAgent, log: Path) -> None:
-        agent.send(Search(id=5, pattern="LINE 5", ignore_case=True, limit=3, files=[str(log)]))
-        assert [text[-7:].strip() for text in texts(agent.lines(5))] == ["line 5", "line 50", "line 51"]
 
     def test_a_search_that_never_ends_is_given_up_and_delays_nobody(
         self, agent: LogAgent, log: Path, sentences: Sentences
@@ -211,21 +264,6 @@ class TestLookingAtFiles:
         agent.send(Search(id=5, pattern=r"^(a+)+$"))
         agent.send(Cancel(id=6, of=5))
         assert agent.lines(5)[-1].error is None
-
-    @pytest.mark.parametrize(
-        ("request_", "why"),
-        [
-            (Tail(id=5, file="/etc/passwd"), "not among the log files"),
-            (ReadLines(id=5, file="/etc/passwd"), "not among the log files"),
-            (Search(id=5, pattern="("), "no regular expression"),
-            (Search(id=5, pattern="x", files=["/etc/passwd"]), "not among the log files"),
-        ],
-    )
-    def test_what_cannot_be_done_is_refused(
-        self, agent: LogAgent, request_: Tail | ReadLines | Search, why: str
-    ) -> None:
-        agent.send(request_)
-        assert why in (agent.reply(5).error or "")
 
     def test_a_file_that_another_node_follows_is_left_alone(self, agent: LogAgent, log: Path) -> None:
         agent.send(LeaveFiles(id=0, files=[str(log)]))

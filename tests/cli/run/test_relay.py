@@ -95,6 +95,7 @@ def test_streams_that_are_one_keep_their_order() -> None:
     assert done.stdout.split() == [b"o1", b"e1", b"o2", b"e2", b"o3", b"e3"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM])
 def test_the_signal_that_ended_the_command_ends_us(number: signal.Signals) -> None:
     assert piped("sh", "-c", f"kill -{int(number)} $$").returncode == -number

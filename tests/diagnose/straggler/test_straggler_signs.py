@@ -121,6 +121,7 @@ def test_nvlink_errors() -> None:
     assert len(cluster.reported) == 1
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("fast", "name"),
     [
@@ -137,6 +138,7 @@ def test_links_that_move_far_less_than_those_of_the_peers(fast: dict[str, float]
     assert len(cluster.reported) == 1
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("timers", "reported"),
     [

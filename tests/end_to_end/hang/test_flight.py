@@ -54,6 +54,7 @@ def test_the_rank_with_another_collective_is_named(tmp_path: Path) -> None:
     assert [each["op"] for each in reported["problems"][0]["odd"]] == ["broadcast"]
 
 
+@pytest.mark.long
 def test_the_rank_that_aborted_before_it_could_leave_a_dump_is_named(tmp_path: Path) -> None:
     reported = judged(tmp_path, "shape")
     assert [dump["rank"] for dump in reported["dumps"]] == [0, 1, 3]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests import ras_server
-from tests.cli.running import COMMAND, ROOT, environment, gpuwatch
+from tests.cli.running import gpuwatch
 from tests.end_to_end.hang.hanging import RANKS, WHOM, hanging_job, py_spy, sleeping_ranks
 from tests.parts import SEEN_BY_EVERY_AGENT, need_torch
 from tests.sshd import Sshd
@@ -79,16 +78,14 @@ def test_the_ranks_tell_their_lines_on_their_jobs_own_socket(hanging: tuple[str,
 def test_a_py_spy_is_lent_to_a_node_that_has_none(tmp_path: Path) -> None:
     """The ranks' own Python stands in a folder without one, and nothing is left behind."""
     program = py_spy()
-    bare = environment(PATH="/usr/bin:/bin", TMPDIR=str(tmp_path / "tmp"))
+    bare = {"PATH": "/usr/bin:/bin", "TMPDIR": str(tmp_path / "tmp")}
     (tmp_path / "tmp").mkdir()
     (tmp_path / "python").symlink_to(sys.executable)
     arguments = ("stacks", "--local", "--no-ras", "--json", "--wait", "45")
     with sleeping_ranks("127.0.0.1:1", tmp_path / "python") as name:
 
         def job_with(*more: str) -> dict[str, Any]:
-            done = subprocess.run(
-                [*COMMAND, *arguments, *more], env=bare, cwd=ROOT, capture_output=True, check=False
-            )
+            done = gpuwatch(*arguments, *more, changes=bare)
             return next(job for job in json.loads(done.stdout)["jobs"] if job["job"] == name)
 
         job = job_with()
@@ -108,6 +105,7 @@ def test_what_is_no_program_is_not_lent() -> None:
     assert f"--upload-py-spy {__file__}: not a program" in done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("link", ["ssh", "command"])
 def test_it_works_on_every_link(hanging: tuple[str, list[int]], link: str, tmp_path: Path) -> None:

@@ -48,6 +48,7 @@ def run_job(folder: Path, how: str = "whole") -> Path:
     return log
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("how", "good", "torn"), [("whole", 200, None), ("torn", 100, 200)])
 def test_an_incident_tells_what_a_restart_costs(
     tmp_path: Path, how: str, good: int, torn: int | None

@@ -102,6 +102,7 @@ def test_its_agents_logs_are_of_one_job(session: Session) -> None:
     assert (job.name, job.nodes, job.ranks) == ("d5", ("a", "b"), (0, 1, 2, 3))
 
 
+@pytest.mark.long
 def test_the_cause_is_that_of_the_last_attempt(session: Session) -> None:
     watch(session, lambda _fleet, _now: len(_standing(session)) == 1 and not session.book.behind, seconds=20)
     (incident,) = _standing(session)

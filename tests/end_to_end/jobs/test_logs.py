@@ -128,6 +128,7 @@ def test_files_are_looked_at_while_another_is_flooded(tmp_path: Path, logs: Path
         assert texts(tail)[3:] == [f"live {n}" for n in range(2000)]
 
 
+@pytest.mark.long
 @pytest.mark.timeout(180)
 def test_an_endless_search_is_cancelled_and_leaves_nothing(tmp_path: Path, logs: Path) -> None:
     append(logs / "rank_0.log", "a" * 60 + "!\n")

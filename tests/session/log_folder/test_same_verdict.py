@@ -15,7 +15,7 @@ FOLDERS = sorted(
 )
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_incidents_are_those_of_a_scan(folder: Path) -> None:
     expected = scanned(folder)
@@ -31,7 +31,7 @@ def test_incidents_are_those_of_a_scan(folder: Path) -> None:
     assert len(outside) == len(expected["alerts"])
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_lines_of_incidents_can_be_opened(folder: Path) -> None:
     with judged_folder(folder) as session:
