@@ -208,7 +208,7 @@ class Monitor:
         times = step_time_statistics(list(self.step_times))
         if times is not None and not any(part.get("step_time_s") for part in parts.values()):
             own["step_time_s"] = msgspec.to_builtins(times)
-            own["steady_steps_per_s"] = 1 / times.p50 if times.p50 else None
+            own["steady_steps_per_s"] = times.steady_steps_per_s
         own["warnings"] = facts_of_alerts(self.alerts())
         hello = self.session.fleet.nodes[self.node].hello
         if hello is not None:

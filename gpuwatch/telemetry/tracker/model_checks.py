@@ -48,7 +48,11 @@ class ModelChecks(RankTracker):
             self.warn("num.grad_explodes", f"the gradient norm is {report.norm:.4g}, over 10 times the usual")
         if report.is_vanishing:
             self.warn("num.grad_vanishes", f"the gradient norm is {report.norm:.2g}: nothing is learnt")
-        if report.without_gradient:
+        if report.without_gradient and report.norm is None:
+            self.warn(
+                "params.no_grad", "no parameter has a gradient: check_gradients is called after zero_grad"
+            )
+        elif report.without_gradient:
             self.warn("params.no_grad", f"no gradient reaches {_names(report.without_gradient)}")
         return report
 

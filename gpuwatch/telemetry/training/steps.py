@@ -131,7 +131,8 @@ class StepTotals:
         last, times = self.last, self.times
         statistics = times.statistics()
         percentiles = {f"p{number}": times.percentile(number / 100) for number in (50, 95, 99)}
-        median = percentiles["p50"]
+        median, mean = percentiles["p50"], statistics.get("mean")
+        queued = median is not None and mean is not None and median < mean / 3  # the host only queues steps
 
         def overall(amount: float) -> float | None:
             return amount * self.data_parallel / elapsed_s if amount and elapsed_s > 0 else None
@@ -141,7 +142,7 @@ class StepTotals:
             "last_step": last.step if last else None,
             "epochs": last.epoch if last else None,
             "steps_per_s": self.steps / elapsed_s if self.steps and elapsed_s > 0 else None,
-            "steady_steps_per_s": 1.0 / median if median else None,
+            "steady_steps_per_s": 1.0 / median if median and not queued else None,
             "samples_per_s": overall(self.all.samples),
             "tokens_per_s": overall(self.all.tokens),
             "step_time_s": {

@@ -91,3 +91,12 @@ def test_settings_are_found_in_a_training_configuration() -> None:
 def test_an_impossible_setting_is_refused_by_its_name(name: str) -> None:
     with pytest.raises(ValueError, match=name):
         TelemetrySettings.from_mapping({name: 0})
+
+
+def test_a_host_that_queues_its_steps_has_no_steady_rate() -> None:
+    """As on a GPU: nine steps of ten are queued in 4 ms, the tenth waits for the device."""
+    totals = StepTotals()
+    for step in range(1, 101):
+        totals.add(StepValues(step, 0.7 if step % 10 == 0 else 0.004, samples=4))
+    summary = totals.summary(7.4, Flops())
+    assert (summary["steady_steps_per_s"], summary["steps_per_s"]) == (None, pytest.approx(100 / 7.4))

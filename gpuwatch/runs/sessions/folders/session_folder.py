@@ -176,8 +176,8 @@ def complete_rates(summary: SessionSummary, step_times: Sequence[float]) -> None
         summary.steps_per_s = summary.steps / summary.duration_s
     if summary.step_time_s is None and step_times:
         summary.step_time_s = step_time_statistics(step_times)
-    if summary.steady_steps_per_s is None and summary.step_time_s and summary.step_time_s.p50:
-        summary.steady_steps_per_s = 1 / summary.step_time_s.p50
+    if summary.step_time_s is not None and summary.step_time_s.p50:
+        summary.steady_steps_per_s = summary.step_time_s.steady_steps_per_s
 
 
 def complete_losses(session: TrainingSession) -> None:

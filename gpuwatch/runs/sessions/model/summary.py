@@ -53,6 +53,16 @@ class StepTimeStatistics(msgspec.Struct, kw_only=True):
     p99: float | None = None
     max: float | None = None
 
+    @property
+    def steady_steps_per_s(self) -> float | None:
+        """1 / median; None where the median is below a third of the mean: times of a host that runs ahead.
+
+        On a GPU the host only queues most steps, and waits for the device in a few.
+        """
+        if not self.p50 or (self.mean is not None and self.p50 < self.mean / 3):
+            return None
+        return 1 / self.p50
+
 
 class SessionGpu(msgspec.Struct, kw_only=True):
     """One GPU over the session."""
