@@ -184,11 +184,20 @@ def _held_at(
     return list(alive.values())
 
 
+BACKWARD = "::autograd::generated::"
+"""In the names of C++ frames that compute a gradient: `torch::autograd::generated::AddmmBackward0::apply`."""
+
+
 def _place(frames: list[SnapshotFrame], category: str | None) -> str:
-    """The first frame of the program itself, else the first frame."""
+    """The first frame of the program's Python, else of a library's, else the backward function, else any.
+
+    With CUDA, torch also records C++ frames, its own recorder's first.
+    """
     named = [each for each in frames if each.name or each.filename]
-    own = [each for each in named if not any(part in each.filename for part in LIBRARY_PARTS)]
-    chosen = next(iter(own or named), None)
+    python = [each for each in named if each.filename.endswith(".py") or each.filename.startswith("<")]
+    own = [each for each in python if not any(part in each.filename for part in LIBRARY_PARTS)]
+    backward = [each for each in named if BACKWARD in each.name]
+    chosen = next(iter(own or python or backward or named), None)
     if chosen is None:
         return category or UNKNOWN_PLACE
     file = (

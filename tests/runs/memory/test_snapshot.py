@@ -100,3 +100,27 @@ def test_the_installed_torch_writes_what_is_read(tmp_path: Path) -> None:
     assert memory.rank == 1
     assert memory.peak is not None
     assert memory.peak >= 256 * 1024 * 4 + 512 * 1024 * 4  # the output and the weight
+
+
+CPP = {"name": "torch::cuda::gather_with_cpp()", "filename": "memory_snapshot.cpp", "line": 0}
+LIBRARY = {"name": "adam", "filename": "/x/site-packages/torch/optim/adam.py", "line": 971}
+OWN = {"name": "train_step", "filename": "/home/ml/train.py", "line": 41}
+GRADIENT = {"name": "torch::autograd::generated::AddmmBackward0::apply(x)", "filename": "??", "line": 0}
+
+
+@pytest.mark.parametrize(
+    ("frames", "place"),
+    [
+        ([CPP, LIBRARY, OWN], "train.py:41 train_step"),
+        ([CPP, LIBRARY], "adam.py:971 adam"),
+        ([CPP, GRADIENT], "torch::autograd::generated::AddmmBackward0::apply(x)"),
+        ([CPP], "memory_snapshot.cpp:0 torch::cuda::gather_with_cpp()"),
+    ],
+)
+def test_the_holder_of_memory_is_the_program_and_not_torch_s_recorder(
+    tmp_path: Path, frames: list[dict[str, object]], place: str
+) -> None:
+    """Frames as torch 2.11 records them on an H200."""
+    made = snapshot([action("alloc", 0x7F0020000000, 900, frames)])
+    (memory,) = gather_memory([write(tmp_path / "rank_0.pickle", made)]).ranks
+    assert memory.holders[0].where == place
