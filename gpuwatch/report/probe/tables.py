@@ -187,11 +187,10 @@ def worst_ratio(row: GpuResult, middle: GpuResult) -> float | None:
 
 
 def counter_lines(results: Results) -> list[ReportLine]:
-    """Counters that changed during the probe, and gauges under load."""
-    lines = [
-        ReportLine(plain(f"{each.node}: {change_text(each)}")) for each in results.counters[:SHOWN_COUNTERS]
-    ]
-    more = len(results.counters) - SHOWN_COUNTERS
+    """Counters and gauges that changed during the probe."""
+    changed = [each for each in results.counters if each.before != each.after]
+    lines = [ReportLine(plain(f"{each.node}: {change_text(each)}")) for each in changed[:SHOWN_COUNTERS]]
+    more = len(changed) - SHOWN_COUNTERS
     return [*lines, ReportLine(f"and {more} more (--json has them)")] if more > 0 else lines
 
 
