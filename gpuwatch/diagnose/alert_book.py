@@ -38,6 +38,7 @@ from gpuwatch.diagnose.past_jobs.ended_jobs_watch import EndedJobsWatch
 from gpuwatch.diagnose.past_jobs.jobs import ENDED_S, EndedJob
 from gpuwatch.diagnose.serving.serving_watch import ServingWatch
 from gpuwatch.diagnose.sources.contradictions import changed, with_contradictions
+from gpuwatch.diagnose.sources.ended_pids import with_ended_pids
 from gpuwatch.diagnose.sources.node_report import NodeReport, node_reports
 from gpuwatch.diagnose.sources.unconfirmed import with_unconfirmed_node
 from gpuwatch.diagnose.straggler.straggler_watch import StragglerWatch
@@ -320,7 +321,7 @@ class AlertBook:
         where = self._reported.where
         known = with_contradictions(self._joiner.joined(), where, self._node_reports)
         known = with_mounts(known, self._disks)
-        known = [*known, *self._ended.alerts.values(), *self._earlier.alerts.values()]
+        known = with_ended_pids([*known, *self._ended.alerts.values(), *self._earlier.alerts.values()])
         outcomes = self._outcomes.applied(known, self.checkpoints.values(), wall)
         alerts = self._lasting_ids.name_alerts(outcomes)
         yield

@@ -58,3 +58,21 @@ def test_a_job_of_another_folder_is_no_restart_of_an_ended_one(log: str, *, supe
     (job,) = reported.book.ended_jobs
     assert job.superseded is superseded
     assert [each.over for each in reported.book.incidents if each.job == job.name] == [superseded]
+
+
+@pytest.mark.parametrize(("pid", "named"), [(1437, True), (1438, False)])
+def test_a_fault_is_of_the_rank_whose_pid_the_launchers_table_names(pid: int, *, named: bool) -> None:
+    """Two jobs ended on the node: the node alone does not say whose the fault is."""
+    reported = Watched()
+    ended(reported, 700.0)
+    other = wire.LogFile("/runs/other/r.log", source="found", last_at=WALL + 960.0, size=900)
+    reported.list_files("n1", wire.LogFile(LOG, source="found", ranks=[1], rank_from="path", size=900), other)
+    fields: dict[str, str | int | float] = {"exitcode": -6, "pid": 1437}
+    reported.find("n1", LOG, "rank.abort", 981.0, rank=1, rank_from="field", backlog=True, fields=fields)
+    reported.find(
+        "n1", wire.KERNEL_LOG, "gpu.xid.fell_off", 980.5, backlog=True, fields={"xid": 79, "pid": pid}
+    )
+    for second in range(4):
+        reported.look(1000.0 + 5 * second)
+    ranks = {alert.rank for alert in reported.book.alerts.values() if alert.code == "gpu.xid.fell_off"}
+    assert ranks == ({1} if named else {None})
