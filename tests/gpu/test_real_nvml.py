@@ -22,6 +22,8 @@ from tests.end_to_end.cluster import watch
 
 pytestmark = pytest.mark.gpu
 
+NVML_BYTES = 35e6
+"""What libnvidia-ml and libcuda take beside the agent's own memory: 31 MB on an H200 with driver 580."""
 FRAMES = Hello | Sample | Ranks | Event | Reply | Bye
 
 
@@ -111,7 +113,7 @@ def test_watching_costs_little(node: Node) -> None:
     assert node.cost.nvml_calls_per_gpu_s is not None
     assert node.cost.nvml_calls_per_gpu_s <= 8.5
     assert node.cost.rss_bytes is not None
-    assert node.cost.rss_bytes <= 40e6
+    assert node.cost.rss_bytes <= NVML_BYTES + 40e6
 
 
 def test_nothing_is_wrong_with_the_driver(node: Node) -> None:

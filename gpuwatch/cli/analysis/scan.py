@@ -122,6 +122,7 @@ def scan_and_print(
     import time
 
     from gpuwatch.report.scan.report import judged
+    from gpuwatch.runs.flight.dump_files import gather_dumps
     from gpuwatch.runs.scan.scan import scan as scan_files
 
     stop = StopRequest()
@@ -129,10 +130,11 @@ def scan_and_print(
     with leaving_politely(), ctrl_c_stops(stop), progress(total, len(found.files), stop) as watch:
         began = time.monotonic()
         result = scan_files(found, packs.all, engine, watch)
+        dumps = gather_dumps(found.dumps).dumps if found.dumps and not result.stopped else []
         seconds = time.monotonic() - began
     if result.bytes == 0 and not result.stopped:
         raise Refusal([f"{file.name}: {file.trouble or 'empty'}" for file in result.files])
-    report = judged(result, packs, time.time(), seconds)
+    report = judged(result, packs, time.time(), seconds, dumps)
     with writing():
         if as_json:
             from gpuwatch.report.scan.report import scan_json

@@ -113,7 +113,7 @@ def refined(hang: SilentHang, answer: HangAnswer, ranks: Sequence[RankSigns]) ->
     return replace(
         hang,
         suspects=named,
-        what=_without_name(hang_check.sentence, named),
+        what=without_ranks(hang_check.sentence),
         evidence=(
             *hang.evidence,
             *([] if asked.endswith(hang_check.sentence) else [asked]),
@@ -124,10 +124,10 @@ def refined(hang: SilentHang, answer: HangAnswer, ranks: Sequence[RankSigns]) ->
     )
 
 
-def _without_name(sentence: str, named: Sequence[RankSigns]) -> str:
-    """The sentence without its leading rank.
+def without_ranks(sentence: str) -> str:
+    """The sentence without its leading ranks.
 
     `in data_loader_next (train.py:9), while 3 of 4 ranks are in all_reduce`.
     """
     start = re.match(r"(?:job \S+: )?ranks? [0-9, -]+(?: \([^)]{1,200}\))? (?:is |are )?", sentence)
-    return sentence[start.end() :] if start and named else sentence
+    return sentence[start.end() :] if start else sentence

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from msgspec import structs
@@ -31,9 +31,11 @@ from gpuwatch.diagnose.model.failure_classes import RulePacks
 from gpuwatch.diagnose.model.incident import Incident, outside
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint, of_lines
 from gpuwatch.diagnose.model.rank_index import RankIndex
+from gpuwatch.diagnose.past_jobs.left_dumps import with_dumps
 from gpuwatch.diagnose.past_jobs.logged_numbers import logged_writer, progress_alerts, with_lasting
 from gpuwatch.diagnose.training.reporting_ranks import with_reporting_ranks
 from gpuwatch.runs.files.around import Around, around
+from gpuwatch.runs.flight.rank_dump import RankDump
 from gpuwatch.runs.scan.result import LogScan, Scan
 
 UNKNOWN_END = JobEnd("unknown")
@@ -56,13 +58,14 @@ class Judgement:
     """The last checkpoint in the logs."""
 
 
-def judge(scan: Scan, packs: RulePacks, time: float) -> Judgement:
+def judge(scan: Scan, packs: RulePacks, time: float, dumps: Sequence[RankDump] = ()) -> Judgement:
     """Build alerts and incidents from the findings of a scan.
 
     Args:
         scan: The files and what the rules found in them.
         packs: The rules.
         time: Unix seconds now; with the times of the files they show whether the job still writes.
+        dumps: The flight-recorder dumps beside the files.
     """
     found = [LocatedFinding(hang_check.node, hang_check.finding) for hang_check in scan.located]
     tracks = tracks_of(scan.files)
@@ -95,10 +98,8 @@ def judge(scan: Scan, packs: RulePacks, time: float) -> Judgement:
         alerts += failed_closing_alerts(scan.files, end, alerts)
     writers = [logged_writer(file, series).writer for file in scan.files for series in file.series]
     alerts = with_reporting_ranks(alerts, writers, RankIndex(scan.places).sizes)
-    judgement = sorted(
-        incidents(alerts, scan.places, packs, time, last_lines_of(scan.files)),
-        key=lambda incident: incident.first,
-    )
+    built = incidents(alerts, scan.places, packs, time, last_lines_of(scan.files))
+    judgement = sorted(with_dumps(built, dumps, RankIndex(scan.places)), key=lambda each: each.first)
     numbered = [structs.replace(each, number=number) for number, each in enumerate(judgement, 1)]
     loose = [followed_nothing(alert) for alert in outside(alerts, numbered)]
     last = job_checkpoint(scan, end)

@@ -23,7 +23,7 @@ def with_ended_pids(alerts: Iterable[Alert]) -> list[Alert]:
     ends = {
         (alert.node, alert.fields["pid"]): alert
         for alert in alerts
-        if alert.code in EXITS and alert.rank is not None and isinstance(alert.fields.get("pid"), int)
+        if alert in EXITS and alert.rank is not None and isinstance(alert.fields.get("pid"), int)
     }
     return [_with_rank(alert, ends.get((alert.node, alert.fields.get("pid", "")))) for alert in alerts]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpuwatch import __version__
@@ -26,6 +26,7 @@ from gpuwatch.report.scan.silent_ranks import MAX_LISTED, ranks_with_empty_logs,
 from gpuwatch.rules.load import Packs
 from gpuwatch.runs.files.line_numbers import line_numbers
 from gpuwatch.runs.files.packing import is_section
+from gpuwatch.runs.flight.rank_dump import RankDump
 from gpuwatch.runs.scan.result import Scan
 
 Lines = Mapping[tuple[str, int], int]
@@ -85,9 +86,11 @@ class ScanReport:
         return f"{next((plain(str(file.path)) for file in parts), proof.file)}:{line}"
 
 
-def judged(scan: Scan, packs: Packs, time: float, seconds: float) -> ScanReport:
-    """Judge a scan; line numbers of the evidence are counted in the files."""
-    found = judge(scan, packs, time)
+def judged(
+    scan: Scan, packs: Packs, time: float, seconds: float, dumps: Sequence[RankDump] = ()
+) -> ScanReport:
+    """Judge a scan and the dumps beside its logs; line numbers of the evidence are counted in the files."""
+    found = judge(scan, packs, time, dumps)
     proofs = [proof for incident in found.incidents for _, proof in evidence(incident)]
     proofs += [alert.proof[0] for alert in found.outside if alert.proof]
     lines = lines_of(proofs, scan)

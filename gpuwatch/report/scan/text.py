@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
-from gpuwatch.number_text import scaled_text
+from gpuwatch.number_text import plural, scaled_text
 from gpuwatch.plain import plain
 from gpuwatch.report.incidents.brief_text import brief_lines, sentence_line
 from gpuwatch.report.incidents.text import incident_lines, outside_lines
@@ -14,7 +14,7 @@ from gpuwatch.report.output.console import console_on, show
 from gpuwatch.report.output.report_line import ReportLine
 from gpuwatch.report.scan.report import ScanReport
 from gpuwatch.report.scan.silent_ranks import silent_rank_parts
-from gpuwatch.runs.files.files import Skipped
+from gpuwatch.runs.files.files import FLIGHT_DUMP, Skipped
 from gpuwatch.runs.scan.result import Scan
 
 EMPTY = ReportLine("")
@@ -84,7 +84,9 @@ def verdict(report: ScanReport, *, verbose: bool) -> ReportLine:
         parts.append(f"{count} error line{'s' * (count != 1)} not matched by any rule")
     if unreadable := sum(each.unreadable for each in scan.skipped):
         parts.append(f"{unreadable} not readable")
-    skipped = [each for each in scan.skipped if not each.unreadable]
+    if dumps := sum(each.why == FLIGHT_DUMP for each in scan.skipped):
+        parts.append(plural(dumps, FLIGHT_DUMP))
+    skipped = [each for each in scan.skipped if not each.unreadable and each.why != FLIGHT_DUMP]
     if skipped:
         parts.append(skipped_text(skipped))
     if report.incidents and not verbose:

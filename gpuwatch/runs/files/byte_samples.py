@@ -19,6 +19,9 @@ YEAR = re.compile(
 )
 LOOK_TIMES = 20
 DAY_S = 86_400.0
+PICKLE = re.compile(rb"\x80[\x02-\x05]")
+DUMP_WORDS = (b"pg_config", b"comm_lib_version", b"nccl_version", b"profiling_name")
+"""Keys at the beginning of a pickled dump of torch's flight recorder."""
 CONTROL = bytes(set(range(32)) - set(b"\t\n\r\f\b\x1b\x07") | {127})
 
 
@@ -50,6 +53,11 @@ def looked_into(path: Path, size: int) -> tuple[str | None, bytes]:
         contents = Contents(path, packing)
         first = next(contents.pieces(), b"")[: min(SAMPLE_BYTES, READ_BYTES)]
     return packing, first
+
+
+def is_flight_dump(sample: bytes) -> bool:
+    """True if a file begins like a pickled dump of torch's flight recorder."""
+    return PICKLE.match(sample) is not None and any(word in sample for word in DUMP_WORDS)
 
 
 def is_text(sample: bytes) -> bool:

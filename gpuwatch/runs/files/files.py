@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 
 from gpuwatch.plain import plain
-from gpuwatch.runs.files.byte_samples import DAY_S, is_text, last_year_time, looked_into
+from gpuwatch.runs.files.byte_samples import DAY_S, is_flight_dump, is_text, last_year_time, looked_into
 from gpuwatch.runs.files.file_kinds import (
     LOG_SUFFIXES,
     is_metrics_table,
@@ -31,6 +31,8 @@ from gpuwatch.runs.files.pasted_sections import sections_of
 from gpuwatch.wire import KERNEL_LOG
 
 SKIPPED_FOLDERS = {".git", "__pycache__", ".venv", "node_modules", ".cache"}
+FLIGHT_DUMP = "flight-recorder dump"
+"""Why a dump is not read as a log; it is judged apart."""
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -52,6 +54,8 @@ class Gathered:
     skipped: list[Skipped] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
     """Names of the files, unique even after control characters are replaced."""
+    dumps: list[Path] = field(default_factory=list)
+    """Flight-recorder dumps beside the logs."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """Column words of metrics tables -> quantities."""
 
@@ -178,9 +182,8 @@ def take(path: Path, root: Path | None, gathered: Gathered, seen: set[tuple[int,
     if given and is_table_of_numbers(path, sample, gathered.columns):
         gathered.skipped.append(Skipped(name, "data"))
         return
-    if not is_text(sample):
-        log = given or unpacked_name(path.name).endswith(LOG_SUFFIXES)
-        gathered.skipped.append(Skipped(name, "binary", unreadable=log))
+    if is_flight_dump(sample) or not is_text(sample):
+        take_binary(path, sample, gathered, given=given)
         return
     saved_step = None
     if packing is None and is_notebook(path, sample):
@@ -208,6 +211,17 @@ def take(path: Path, root: Path | None, gathered: Gathered, seen: set[tuple[int,
             saved_step=saved_step,
         )
     )
+
+
+def take_binary(path: Path, sample: bytes, gathered: Gathered, *, given: bool) -> None:
+    """Record a file that is no text: a flight-recorder dump, or one that is skipped."""
+    name = plain(str(path))
+    if is_flight_dump(sample):
+        gathered.dumps.append(path)
+        gathered.skipped.append(Skipped(name, FLIGHT_DUMP))
+        return
+    log = given or unpacked_name(path.name).endswith(LOG_SUFFIXES)
+    gathered.skipped.append(Skipped(name, "binary", unreadable=log))
 
 
 def inner_name(path: Path, root: Path | None) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from gpuwatch.diagnose.past_jobs.judgement import Judgement, judge
 from gpuwatch.rules.load import Packs
 from gpuwatch.runs.files.files import Gathered, gather
+from gpuwatch.runs.flight.dump_files import gather_dumps
 from gpuwatch.runs.scan.result import Scan
 from gpuwatch.runs.scan.scan import Begin, FolderScan, Watch, default_engine
 from gpuwatch.session.log_folder.frames import node_frames
@@ -106,7 +107,8 @@ def _read_once(pipe: Connection, task: FolderTask, found: Gathered, begin: Begin
         pipe.send(report_of(found, with_unread(scan, found), task.job, judgement, share=share))
         due = time.monotonic() + max(FIRST_REPORT_S, REPORT_SHARE * (time.monotonic() - began))
     scan = running.result()
-    pipe.send(report_of(found, scan, task.job, judge(scan, task.packs, time.time())))
+    dumps = gather_dumps(found.dumps).dumps if found.dumps else []
+    pipe.send(report_of(found, scan, task.job, judge(scan, task.packs, time.time(), dumps)))
 
 
 def _grown(task: FolderTask, found: Gathered, pause_s: float) -> Gathered:

@@ -1,0 +1,84 @@
+"""Lets the flight-recorder dumps beside the logs name the rank that a job waited for. Pure.
+
+Example: the logs of three ranks report a time-out of ALLREDUCE, and none states a cause. The dumps show that
+rank 0 called broadcast where three ranks called all_reduce: the incident names rank 0, with the dumps as its
+evidence. A cause that a log states is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import structs
+
+from gpuwatch.diagnose.hang.answer import without_ranks
+from gpuwatch.diagnose.hang.flight_recorder.verdict import FlightVerdict, judge_flight
+from gpuwatch.diagnose.hang.hang_watch import CODE as HANG
+from gpuwatch.diagnose.model.failure_classes import TIMEOUTS
+from gpuwatch.diagnose.model.incident import UNKNOWN, HangCheck, Incident
+from gpuwatch.diagnose.model.rank_index import RankIndex
+from gpuwatch.diagnose.model.text import place
+from gpuwatch.number_text import plural
+from gpuwatch.runs.flight.rank_dump import RankDump
+
+OPEN_CAUSES = frozenset((HANG, UNKNOWN, "nccl.collective_mismatch"))
+"""Classes beside the timeouts that report what the job waited in, not why: a dump's culprit explains them."""
+BEFORE_S = 5.0
+"""The collective that hung may begin this much after the last line of its incident (clocks, buffers)."""
+
+
+def with_dumps(incidents: Sequence[Incident], dumps: Sequence[RankDump], where: RankIndex) -> list[Incident]:
+    """Return the incidents, the one that the dumps explain with their culprit and evidence."""
+    if not dumps:
+        return list(incidents)
+    verdict = judge_flight(dumps)
+    about = _about(incidents, verdict)
+    return [_refined(each, dumps, verdict, where) if each is about else each for each in incidents]
+
+
+def _about(incidents: Sequence[Incident], verdict: FlightVerdict) -> Incident | None:
+    """The incident of the collective that the dumps show as blocked: one without a stated cause first."""
+    if not verdict.testimony.wrong:
+        return None
+    since = verdict.problems[0].since_s if verdict.problems else None
+    able = [each for each in incidents if since is None or each.last >= since - BEFORE_S]
+    return max(able, key=lambda each: (_is_open(each), each.last), default=None)
+
+
+def _is_open(incident: Incident) -> bool:
+    return incident.cause is None or incident.code in OPEN_CAUSES or incident.cause in TIMEOUTS
+
+
+def _refined(
+    incident: Incident, dumps: Sequence[RankDump], verdict: FlightVerdict, where: RankIndex
+) -> Incident:
+    stated = verdict.testimony
+    basis = f"{plural(len(dumps), 'flight-recorder dump')} of the job"
+    check = HangCheck(
+        at=max((each.newest.created_s or 0.0 for each in dumps if each.newest), default=0.0) or incident.last,
+        sentence=stated.sentence,
+        wrong=True,
+        culprits=stated.culprits,
+        confidence=stated.confidence,
+        evidence=(*stated.evidence, basis),
+        settle=stated.settle,
+    )
+    incident = structs.replace(incident, hang_check=check)
+    if not _is_open(incident) or not stated.culprits or stated.confidence == "low":
+        return incident
+    headline = stated.sentence
+    there = where.of(stated.culprits[0], incident.job)
+    node, gpu = (None, None) if there is None else (there.node, there.gpu)
+    if len(stated.culprits) == 1:
+        headline = f"{place(stated.culprits[0], node, gpu)} {without_ranks(headline)}"
+    return structs.replace(
+        incident,
+        headline=headline,
+        rank=stated.culprits[0],
+        node=node,
+        gpu=gpu,
+        confidence=stated.confidence,
+        because=f"{basis} show it",
+        settle=stated.settle,
+        silent=(),
+    )
