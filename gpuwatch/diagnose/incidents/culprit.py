@@ -150,7 +150,7 @@ def _confidence_of_end(cause: Alert, alerts: Sequence[Alert]) -> tuple[Confidenc
 
 def _at(rank: int, where: RankIndex, job: str | None) -> CulpritChoice:
     place = where.of(rank, job)
-    return CulpritChoice(rank) if place is None else CulpritChoice(rank, place.node, place.gpu)
+    return CulpritChoice(rank) if place is None else CulpritChoice(rank, place.node or None, place.gpu)
 
 
 def _rank_of_node(

@@ -68,7 +68,7 @@ def _refined(
         return incident
     headline = stated.sentence
     there = where.of(stated.culprits[0], incident.job)
-    node, gpu = (None, None) if there is None else (there.node, there.gpu)
+    node, gpu = (None, None) if there is None else (there.node or None, there.gpu)
     if len(stated.culprits) == 1:
         headline = f"{place(stated.culprits[0], node, gpu)} {without_ranks(headline)}"
     return structs.replace(
