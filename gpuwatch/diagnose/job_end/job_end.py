@@ -11,6 +11,7 @@ from gpuwatch.diagnose.error_outcome.recovery_by_steps import FINISHED
 from gpuwatch.diagnose.error_outcome.step_track import StepTrack, reached
 from gpuwatch.diagnose.job_end.closing import (
     LogEnd,
+    below_steps,
     ends_with_failure,
     epoch_of,
     has_stalled,
@@ -35,6 +36,7 @@ from gpuwatch.diagnose.job_end.training_tracks import (
     rank_ends,
     ranks_behind,
 )
+from gpuwatch.diagnose.last_lines.endings import is_intended, states_job_end
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.text import ranks_text
 
@@ -152,6 +154,8 @@ def job_end(
     early = ended_by_rule(main, closings) and not any(is_failure(alert) for alert in alerts)
     short = () if early else ranks_cut_short(main, total, closings)
     lost = {} if early or short or growing else nodes_cut_short(main, total, closings)
+    failed = any(is_failure(alert) for alert in with_interruption(alerts))
+    ended_by = "SIGINT" if any(each.code == INTERRUPTED for each in alerts) else signal_of(main, closings)
     state: State = "unknown"
     if growing:
         state = "running"
@@ -163,8 +167,8 @@ def job_end(
         state = "finished"
     elif stopped:
         state = "stopped"
-    ended_by = "SIGINT" if any(each.code == INTERRUPTED for each in alerts) else signal_of(main, closings)
-    failed = any(is_failure(alert) for alert in with_interruption(alerts))
+    elif not failed and ended_by is None and ends_well(main, closings):
+        state = "finished"
     return JobEnd(
         state=state,
         step=furthest,
@@ -196,6 +200,19 @@ def ended_by_rule(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) -
     files = {track.file for track in tracks}
     return any(
         OWN_RULE.search(line) for file, each in closings.items() if file in files for line in each.lines
+    )
+
+
+def ends_well(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) -> bool:
+    """True if every log with steps states a good end of the job below the last one.
+
+    Where no log has steps, the last line of one states it.
+    """
+    if not tracks:
+        return any(states_job_end(line) for each in closings.values() for line in each.lines[-1:])
+    by_file = {track.file: below_steps([track], closings)[1:] for track in tracks}
+    return all(
+        any(map(states_job_end, lines)) and not any(map(is_intended, lines)) for lines in by_file.values()
     )
 
 

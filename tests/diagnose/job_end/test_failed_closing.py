@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gpuwatch.cli.analysis.scan import scan
-from gpuwatch.diagnose.job_end.failed_closing import states_failure
+from gpuwatch.diagnose.last_lines.failures import states_failure
 
 FAILURES = (
     "worker 5 vanished (no heartbeat for 120 s), aborting run",
@@ -67,3 +67,42 @@ def test_what_follows_decides(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     _, report = scanned(tmp_path, "".join(STEPS[:30]) + f"{FAILURES[0]}\n{after}", capsys)
     assert [each for each in report["alerts"] if each["severity"] != "info"] == []
     assert report["incidents"] == []
+
+
+STRANGE = (
+    "machine c7-14 fell silent, the group is being dissolved",
+    "broadcast came back with 5 instead of 0",
+    "carrier of hca0 gone for 12 s, queue pairs to error",
+    "weights lack 9 keys, will not go on",
+    "container trainer-2 left with 137 after 8 m",
+    "supervisor: no worker moved for 20 min, closing the session",
+    "params on gpu:2, batch on gpu:5",
+    "INFO launcher: peer 4 lost",
+)
+CLOSED = (
+    "training loop over, all 60 updates done",
+    "run over: 60 batches, mean nll 2.7\nexit 0",
+    "saved the state to /out\nbye",
+    "stopped by the user",
+    "batch 60 nll 2.390",
+    "peak memory 70 GiB",
+)
+
+
+@pytest.mark.parametrize("line", STRANGE)
+def test_a_log_that_stops_below_its_steps_is_a_warning_whatever_its_words(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], line: str
+) -> None:
+    status, report = scanned(tmp_path, "".join(STEPS) + line + "\n", capsys)
+    said = [each for each in report["incidents"] + report["alerts"] if each["severity"] != "info"]
+    assert status == 1
+    assert any(line in each["evidence"][0]["text"] for each in said)
+
+
+@pytest.mark.parametrize("line", CLOSED)
+def test_an_end_or_ordinary_lines_below_the_steps_are_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], line: str
+) -> None:
+    status, report = scanned(tmp_path, "".join(STEPS) + line + "\n", capsys)
+    assert [each for each in report["alerts"] if each["severity"] != "info"] == []
+    assert (status, report["incidents"]) == (0, [])

@@ -1,0 +1,118 @@
+"""Whether a line below the last training step states a good end, or is ordinary there. Pure.
+
+Example: `job done, 30 of 30 steps` and `pod llm-2 ended with 0` state a good end; `all-reduce did not finish,
+leaving with 74` contains the same words, denied and with a failure code, and states none.
+"""
+
+from __future__ import annotations
+
+import re
+
+GOOD_END = re.compile(
+    r"(?i)\b(?:done|finish(?:ed|ing)?|complet(?:e|ed|ion)|success(?:ful(?:ly)?)?|succe(?:ss|eded|eds)|passed"
+    r"|normally|converged|reached|achieved|all [\w ]{1,40}\bok|ok|bye|goodbye|farewell|the end"
+    r"|end of (?:\w{1,20} ){0,2}\w+"
+    r"|ended(?= (?:normally|well|regularly|at |after |on |with 0))|ende?|fertig|terminado|termin[eé]e?"
+    r"|exit(?:ed|ing|s)?|quit(?:ting)?|leaving|return(?:ed|ing)? (?:with )?0)\b"
+    r"|\b(?:exit|return)? ?(?:code|status|rc)[ =:]{1,3}0\b|\bexit 0\b"
+    r"|\N{WHITE HEAVY CHECK MARK}|\N{CHECK MARK}|\N{HEAVY CHECK MARK}"
+    r"|完成|完了|終了|结束|成功|완료|종료|завершен|готово|закончен"
+)
+"""Words with which programs state that they came to their end."""
+WORK = re.compile(
+    r"(?i)(?:\b|_)(?:run|job|training|train(?:er)?|loop|steps?|iter\w{0,6}|epochs?|updates?|rounds?|workers?|ranks?"
+    r"|process(?:es)?|script|program|experiment|benchmark|tr(?:y|ies)|attempts?|trials?|fit|everything|all|batches)\b"
+)
+"""What has ended, in a line that states the end of the job."""
+PUT_AWAY = re.compile(
+    r"(?i)\b(?:saved?|saving|wr(?:ote|ites?)|written|writing|stor(?:ed|ing)|upload(?:ed|ing)?|export(?:ed|ing)?"
+    r"|push(?:ed|ing)?|sync(?:ed|ing|hroni[sz]ed)?|flush(?:ed|ing)?|dump(?:ed|ing)?"
+    r"|log(?:s|ged)? (?:saved|at|in)"
+    r"|commit(?:ted|ting)?|copied|copying|archiv(?:ed|ing)|clos(?:ed|ing)|releas(?:ed|ing)|free(?:d|ing)"
+    r"|clean(?:ed|ing)?[ -]?up|teardown|tearing down loggers|shut(?:ting)? ?down|shutdown|destroy\w*"
+    r"|stopp(?:ed|ing)|deregister\w*|merg(?:ed|ing)|best|final|view run|see you|thank)\b"
+)
+"""Words of what a program does once its work is over."""
+REPORT = re.compile(
+    r"(?i)\b(?:total|elapsed|took|run ?time|wall|duration|spent|mean|avg|average|median|p\d\d|summary|report"
+    r"|results?|scores?|acc(?:uracy)?|eval\w*|valid\w*|val|test|metrics?|perplexity|ppl|bleu|rouge|f1|auc"
+    r"|loss|throughput|tok(?:ens)?/s|samples|peak|memory|utilization|seconds|minutes|hours)\b"
+)
+"""Words of a closing report."""
+DENIED = re.compile(
+    r"(?i)\b(?:not|never|no|n[o']t|without|neither|nor|nobody|nothing|none|too|missing|cannot|unable"
+    r"|incomplete|un\w+able"
+    r"|unsuccessful\w*|instead|wrong|bad|illegal|invalid|unknown|unexpected\w*|premature\w*|timed? ?out"
+    r"|deadline|limit|exce\w+d\w*|expired|gone|dark|down|dropped|drops?|left the|disappear\w*"
+    r"|vanish\w*|los(?:t|e|es|ing)"
+    r"|fail\w*|errors?|err|exception|fault\w*|abort\w*|kill\w*|dead\w*|died|crash\w*|panic\w*|refus\w*|reject\w*"
+    r"|denied|corrupt\w*|broken|mismatch\w*|stuck|hung|hang\w*|stall\w*|frozen|silent|starv\w*|unhealthy"
+    r"|giv(?:ing|en) up|gave up|bail\w*|evict\w*|revok\w*|reclaim\w*|preempt\w*|terminating|drain\w*"
+    r"|overflow\w*|underflow\w*|nan|inf|overheat\w*|throttl\w*|reset|degraded|half|partial\w*|only)\b|n't\b"
+)
+"""Words that deny an end, or that programs use for trouble."""
+CODE = re.compile(
+    r"(?i)\b(?:exit(?:ed|ing|s)?|end(?:ed|ing|s)?|leav(?:es|ing)|left|quit\w*|return(?:ed|ing|s)?|status|code|rc"
+    r"|err(?:no)?|signal|retcode|retval|ret|finish\w*|done|complet\w*)\b"
+    r"(?: (?:with|on|at|is|was|by|the|a|an|exit|return|status|code|signal|value|of)){0,4}[ =:(#]{0,3}"
+    r"(?!0\b|0x0+\b|\d+ (?:s|ms|sec|seconds|min|minutes|h|hours|m|of|steps?|iter\w*|epochs?|tr\w+|files?"
+    r"|samples?|batches|updates?|rounds?|ranks?|workers?|tasks?|jobs?|runs?|examples?|items?"
+    r"|tokens?|records?|rows?)\b|\d+[.,/:]\d)"
+    r"-?(?:0x[\da-f]*[1-9a-f][\da-f]*|\d{1,5})\b(?![.:/%,]\d)(?! ?/)"
+)
+"""A status other than 0 in prose: `ended with 139`, `err 113`, `status 0x0086`."""
+INTENDED = re.compile(
+    r"(?i)\b(?:early[ -]?stop\w*|no improvement|patience|KeyboardInterrupt|ctrl[- ]?c|sig(?:int|term|usr1)"
+    r"|cancel\w*|time[ -]?limit|wall ?time|requeu\w*|by (?:the )?user)\b|\^C"
+)
+"""Wording for an end that somebody wanted, or that was planned."""
+PART = re.compile(
+    r"(?i)\b(?:ok|bye|goodbye|farewell|leaving|HTTP|GET|POST|NCCL|batch|epoch|warm-?up|eval\w*|validation"
+    r"|upload|checkpoint|ckpt|snapshot|shard)\b"
+)
+"""What ends in the course of a job, and words that state no end of its work."""
+SHORT_WORDS = 3
+"""Most words of a line that states an end and nothing else: `INFO done`."""
+NUMBER = re.compile(r"[-+]?\d[\d,_.]*(?:e[-+]?\d+)?%?", re.IGNORECASE)
+WORD = re.compile(r"[^\W\d_]{2,}")
+VALUE = re.compile(r"(?i)[\w./@-]{1,40}['\"]?(?:\s?=\s?|\s?:\s)['\"]?[-+]?\d")
+"""A name and its value."""
+RULE = re.compile(r"\W*$|[-=*#~_ ]{3}.{0,60}[-=*#~_ ]{3}$|.{0,80}[$#>%]$")
+"""A line of punctuation, a heading between such lines, or a shell's prompt."""
+TABLE = re.compile(r"\W{0,2}[|+\u2502\u251c\u2514\u2500]|.{0,80}\S {2,}[:|]|.{0,80} {3,}\S")
+"""A row of a table."""
+
+
+def has_trouble_words(line: str) -> bool:
+    """True if a line denies something, names a failure or states a status other than 0."""
+    return DENIED.search(line) is not None or CODE.search(line) is not None
+
+
+def is_intended(line: str) -> bool:
+    """True if a line states an end that somebody wanted, or that was planned."""
+    return INTENDED.search(line) is not None
+
+
+def states_good_end(line: str) -> bool:
+    """True if a line states that the job, its run or its steps came to a good end."""
+    return bool(GOOD_END.search(line) and not has_trouble_words(line))
+
+
+def states_job_end(line: str) -> bool:
+    """True if a line states a good end of the whole work: `job done`, `success after 2 tries`."""
+    short = len(WORD.findall(line)) <= SHORT_WORDS
+    return (short or WORK.search(line) is not None) and states_good_end(line) and not PART.search(line)
+
+
+def is_ordinary(line: str) -> bool:
+    """True if a line is what programs print once their work is over: saves, reports, clean-up, ornaments."""
+    if RULE.match(line) or TABLE.match(line) or not WORD.search(line):
+        return True
+    if has_trouble_words(line):
+        return False
+    return bool(PUT_AWAY.search(line) or REPORT.search(line) or len(VALUE.findall(line)) > 1)
+
+
+def form(line: str) -> str:
+    """A line without its numbers."""
+    return NUMBER.sub("#", line)

@@ -1,0 +1,79 @@
+"""Whether a line without a level of its own states a failure, in words that no rule knows. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from gpuwatch.agent.logs.lines.levels import own_level
+from gpuwatch.agent.logs.lines.programs import head_program
+from gpuwatch.agent.logs.matching.event_form import is_absent, is_continuing, is_event
+
+MAX_LINE_CHARS = 400
+"""A longer line is data or a command, no message."""
+FAILURE_WORDS = re.compile(
+    r"(?i)\b(?:failed|fails"
+    r"|(?:error|failure|exception)(?=!|$|: ?\S| -?\d| (?:occurred|while|during|in|code) )"
+    r"|cannot|can['\N{RIGHT SINGLE QUOTATION MARK}]?t"
+    r"|(?:could|did|was|were|is|are|does)(?: not|n't)(?: be)? (?:\w{1,20} ){0,2}?"
+    r"(?:responding|reachable|found|written?|read|open(?:ed)?|load(?:ed)?|start(?:ed)?|connect(?:ed)?|available"
+    r"|allocate[d]?|initiali[sz]e[d]?|create[d]?|save[d]?|finite|permitted|exist|respond)"
+    r"|unable to|abort(?:ed|ing)?|killed|died|dead|crash(?:ed|ing)?|panic(?:ked)?|fatal|lost|vanished"
+    r"|unresponsive|unreachable|unhealthy|refused|denied|not permitted|no such (?:file|device|process)"
+    r"|corrupt(?:ed|ion)?|diverged|exhausted|unexpected(?:ly)?|hangs?|hung|stuck|disconnected|evicted"
+    r"|preempt(?:ed)?|giv(?:ing|en) up|gave up|out of (?:memory|space)|disk (?:is )?full|no space|core dumped"
+    r"|already in use|(?:contains?|became|is|are|went) (?:inf|nan)"
+    r"|terminat(?:ing|ed) (?:the )?(?:run|job|training|process|worker)"
+    r"|died through|requires? (?:a )?(?:reset|reboot)|lower than configured|command not found)\b"
+)
+"""Words with which programs state a failure."""
+NONE_OF_IT = re.compile(
+    r"(?i)\b(?:no|0|zero|without(?: any)?|any|not|never|non)[ -](?:\w{1,20} ){0,2}$"
+    r"|\b(?:if|when|on|for|handle|handles|handling|catch|count|counts?|rate|num|total|max)[ _=:]{1,3}$"
+)
+"""Words before one of those that deny or count it."""
+KERNEL_RECORD = re.compile("kernel: ")
+"""The head of a line of the kernel; what it reports of the job has rules."""
+TABLE_ROW = re.compile(
+    r"\W{0,2}[|+]|.{0,80}\S {2,}[:|]|.{0,80} {3,}\S|\w[\w ]{0,60}: (?:0|[Nn]o|[Nn]one|N/A)$"
+)
+"""A row of a table, or a name and its value, as tools print them."""
+QUIET_HEAD = re.compile(r"\W{0,2}[DIVW](?: |\d{3,4}\b)")
+"""The head of a record of a logger that states its level by a letter."""
+QUIET_LEVELS = ("debug", "info", "warning")
+"""The writer's own levels for what ends nothing; errors are found where they stand."""
+
+
+def states_failure(line: str, *, quiet: bool = False) -> bool:
+    """True if a line states a failure as an event.
+
+    Args:
+        line: Without launcher prefixes.
+        quiet: Also accept lines whose writer gave them a level that ends nothing.
+    """
+    if is_foreign(line) or TABLE_ROW.match(line) or is_continuing(line) or (is_quiet(line) and not quiet):
+        return False
+    return any(
+        not NONE_OF_IT.search(line, 0, found.start())
+        and not _joins(line, found.start(), found.end())
+        and is_event(line, found.start())
+        and not is_absent(line, found.end())
+        for found in FAILURE_WORDS.finditer(line)
+    )
+
+
+def is_foreign(line: str) -> bool:
+    """True for data, and for lines of the system's programs, which have rules."""
+    return (
+        len(line) > MAX_LINE_CHARS or head_program(line) is not None or KERNEL_RECORD.match(line) is not None
+    )
+
+
+def is_quiet(line: str) -> bool:
+    """True if its writer gave a line a level for what ends nothing."""
+    return own_level(line) in QUIET_LEVELS or QUIET_HEAD.match(line) is not None
+
+
+def _joins(line: str, start: int, end: int) -> bool:
+    """True if the word is a part of a longer name: `error_rate`, `max-errors`, `errors=0`."""
+    before, after = line[start - 1 : start], line[end : end + 1]
+    return before in tuple("-_/.='\"`") or after in tuple("-_/='\"`(")
