@@ -10,7 +10,7 @@ from typing import Final
 _NUMBER = re.compile(r"[0-9]{1,18}")
 FORMS: Final = {
     "node": re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,252}"),
-    "job": re.compile(r"[0-9]{1,18}(?:_[0-9]{1,18})?"),
+    "job": re.compile(r"[1-9][0-9]{0,9}(?:[_+](?:0|[1-9][0-9]{0,6}))?"),
     "gpu": _NUMBER,
     "rank": _NUMBER,
     "pid": re.compile(r"(?!1$)[1-9][0-9]{0,9}"),
@@ -19,10 +19,14 @@ FORMS: Final = {
 }
 """Kind of value -> its allowed form.
 
-A host name or address, Slurm's id of a job or array task, an index, a process, an object of Kubernetes (RFC
-1123), an absolute path without shell metacharacters. 1, 0 and negative numbers are not valid processes: `kill
+A host name or address, Slurm's id of a job, of a task of an array (`41_3`) or of a part of a heterogeneous job
+(`41+1`), an index, a process, an object of Kubernetes (RFC 1123), an absolute path without shell metacharacters. 1, 0 and negative numbers are not valid processes: `kill
 -- -1` ends all processes of its user.
 """
+
+
+MAX_JOB = 2**32 - 1
+"""Slurm's ids have 32 bits: a larger number, or one with leading zeros, is read as another job's."""
 
 
 def value(kind: str, given: object) -> str | None:
@@ -31,7 +35,9 @@ def value(kind: str, given: object) -> str | None:
     Values come from logs, environments and nodes: one of another form could inject a command.
     """
     text = "" if given is None else str(given)
-    return text if FORMS[kind].fullmatch(text) else None
+    if not FORMS[kind].fullmatch(text):
+        return None
+    return None if kind == "job" and int(re.split("[_+]", text)[0]) > MAX_JOB else text
 
 
 def command_line(argv: Sequence[str]) -> str:

@@ -111,9 +111,9 @@ def _slurm_job_actions(fleet: Fleet, job: str | None) -> Iterator[Action]:
     ident = carried if allocation is None else value("job", allocation.job)
     if ident is None or carried not in (None, ident):
         return
-    stated = fleet.scheduler.jobs.get(ident)
-    if stated is not None and stated.user and not {stated.user} >= users_of(fleet, job):
-        return  # ranks that carry the id of somebody else's job
+    stated = fleet.scheduler.jobs.get(ident, allocation)
+    if stated is None or users_of(fleet, job) - {stated.user}:
+        return  # ranks that carry an id that Slurm does not know, was not asked for, or gives to another user
     hits = (*job_hits(fleet, job), *slurm_words(stated))
     for kind, program, first in JOB_COMMANDS:
         argv = (*program, ident)

@@ -77,14 +77,21 @@ def commands(
 
 
 def slurm_job(fleet: Fleet, job: str | None) -> str | None:
-    """The Slurm job id that all ranks of the job have, or None where they differ."""
-    carried = {
-        process.variables.get("SLURM_JOB_ID")
+    """The Slurm job id that all ranks of the job have.
+
+    None where they differ, or where Slurm gives the id to another user than theirs.
+    """
+    ranks = [
+        process
         for node in fleet.nodes.values()
         for process in node.processes
         if process.rank is not None and job in (None, process.job)
-    }
-    return value("job", carried.pop()) if len(carried) == 1 else None
+    ]
+    carried = {process.variables.get("SLURM_JOB_ID") for process in ranks}
+    ident = value("job", carried.pop()) if len(carried) == 1 else None
+    stated = fleet.scheduler.jobs.get(ident or "")
+    users = {process.user for process in ranks if process.user}
+    return None if stated is not None and stated.user and users - {stated.user} else ident
 
 
 def _look(spec: NodeSpec, process: Process, received: RankStack | None) -> list[tuple[str, str]]:

@@ -9,7 +9,6 @@ from gpuwatch.hosts.external_command import RunCommand, run_external
 from gpuwatch.hosts.slurm.plan import allocation_of
 from gpuwatch.hosts.slurm.reports import (
     ACCOUNT_FIELDS,
-    JOB_ID,
     QUEUE_FORMAT,
     QueuedJob,
     SlurmJob,
@@ -20,6 +19,7 @@ from gpuwatch.hosts.slurm.reports import (
     read_queue,
 )
 from gpuwatch.hosts.slurm.scheduler_facts import NodeStanding, SchedulerFacts
+from gpuwatch.shell_command import value
 
 
 def known_job(job: str, run: RunCommand = run_external) -> SlurmJob:
@@ -28,7 +28,7 @@ def known_job(job: str, run: RunCommand = run_external) -> SlurmJob:
     Raises:
         HostsError: `job` is no job id, or neither knows it.
     """
-    if not JOB_ID.fullmatch(job):
+    if value("job", job) is None:
         raise HostsError([f"--slurm {job}: not a job id such as 41, 41_3 or me"])
     try:
         found = _asked(job, run)
@@ -59,7 +59,7 @@ def _asked(job: str, run: RunCommand) -> SlurmJob | None:
 
 
 def _shown(job: str, run: RunCommand) -> list[SlurmJob]:
-    return read_jobs(run(["scontrol", "show", "job", "-d", job])) if JOB_ID.fullmatch(job) else []
+    return read_jobs(run(["scontrol", "show", "job", "-d", job])) if value("job", job) is not None else []
 
 
 def _accounted(job: str, refused: HostsError, run: RunCommand) -> SlurmJob:

@@ -14,10 +14,9 @@ from datetime import datetime
 
 from gpuwatch.hosts.names import RangeError, expand
 from gpuwatch.plain import plain_text
+from gpuwatch.shell_command import value as in_form
 from gpuwatch.whole_number import whole_number
 
-JOB_ID = re.compile(r"[1-9]\d{0,9}(?:[_+]\d{1,7})?")
-"""A job, a task of an array (`41_3`) or a part of a heterogeneous job (`41+1`)."""
 WHOLE_LINE = ("JobName", "Command", "WorkDir", "StdErr", "StdIn", "StdOut", "Comment", "AdminComment")
 """Keys whose value may contain spaces: it is the rest of its line."""
 UNKNOWN = frozenset({"", "(null)", "Unknown", "None", "N/A", "None assigned"})
@@ -106,7 +105,7 @@ def _names(head: Mapping[str, str]) -> frozenset[str]:
     array, part = head.get("ArrayJobId", ""), head.get("HetJobId", "")
     names = {head.get("JobId", ""), array, part}
     names |= {f"{array}_{head.get('ArrayTaskId', '')}", f"{part}+{head.get('HetJobOffset', '')}"}
-    return frozenset(name for name in names if JOB_ID.fullmatch(name))
+    return frozenset(name for name in names if in_form("job", name) is not None)
 
 
 def _gpus(text: str) -> tuple[dict[str, str], dict[str, int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from gpuwatch.fleet.fleet import Fleet
@@ -67,13 +68,17 @@ def watch_of(fleet: Fleet) -> SlurmWatch | None:
 
 
 def job_ids(fleet: Fleet) -> tuple[str, ...]:
-    """Slurm job ids from the plan, then those of the ranks."""
+    """Slurm job ids from the plan, then those of the ranks, the ids of most ranks first.
+
+    Of an id that is left out nothing is known, and no action ends its job.
+    """
     planned = [] if fleet.plan.allocation is None else [fleet.plan.allocation.job]
-    carried = {
+    carried = Counter(
         process.variables["SLURM_JOB_ID"]
         for node in fleet.nodes.values()
         for process in node.processes
         if process.rank is not None and "SLURM_JOB_ID" in process.variables
-    }
-    known = [each for each in (*planned, *sorted(carried)) if value("job", each) is not None]
+    )
+    listed = sorted(carried, key=lambda ident: (-carried[ident], ident))
+    known = [each for each in (*planned, *listed) if value("job", each) is not None]
     return tuple(dict.fromkeys(known))[:MAX_JOBS]

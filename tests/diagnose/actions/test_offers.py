@@ -12,6 +12,7 @@ from gpuwatch.diagnose.actions.offers import possible_actions
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import Allocation, NodeSpec, Plan
 from gpuwatch.hosts.slurm.scheduler_facts import SchedulerFacts
+from gpuwatch.shell_command import value
 from gpuwatch.wire import Ranks
 from tests.report.fleets import NODE_TIME, feed, plan, process
 
@@ -19,8 +20,12 @@ HOSTILE = ("gpu;reboot", "-rf", "$(id)", "a b", "gpu-1\nreboot", "gpu\x1b[2J", "
 
 
 def job_fleet(of: Plan, slurm: str | None = "41") -> Fleet:
-    """A rank on each node, all of one job."""
+    """A rank on each node, all of one job that Slurm knows."""
     fleet = Fleet(of)
+    if slurm is not None:
+        fleet.take_scheduler(
+            SchedulerFacts(jobs={slurm: Allocation(slurm, "x", "alice", "RUNNING", None, 0)})
+        )
     variables = {"SLURM_JOB_ID": slurm} if slurm is not None else {}
     for rank, spec in enumerate(of.nodes):
         own = process(100 + rank, 0, rank, job="41", variables=variables, start=5.0)
@@ -102,6 +107,17 @@ def test_a_job_that_slurm_gives_to_another_user_has_no_action() -> None:
         found = by_kind(ActionTarget("a"), fleet)
         assert ("cancel" in found) is offered
         assert not offered or any("RUNNING" in line for line in found["cancel"].hits)
+
+
+@pytest.mark.parametrize("ident", ["0041", "4294967337", "41_0", "041_0", "41_00", "41"])
+def test_an_id_that_slurm_did_not_answer_for_has_no_action(ident: str) -> None:
+    facts = SchedulerFacts(jobs={"7": Allocation("7", "x", "alice", "RUNNING", None, 0)})
+    fleet = job_fleet(plan("a"), slurm=ident)
+    fleet.take_scheduler(facts)
+    assert "cancel" not in by_kind(ActionTarget("a"), fleet)
+    if ident in ("0041", "4294967337", "041_0", "41_00"):  # what Slurm reads as 41, in no command at all
+        assert "cancel" not in by_kind(ActionTarget("a"), job_fleet(plan("a"), slurm=ident))
+        assert value("job", ident) is None
 
 
 def test_a_process_that_no_signal_may_reach_is_left_out() -> None:

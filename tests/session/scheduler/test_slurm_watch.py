@@ -89,7 +89,9 @@ def until(true: object, fleet: Fleet, watch: SlurmWatch) -> None:
 
 def test_ids_that_ranks_carry_are_asked_for_in_form_and_number_only() -> None:
     assert job_ids(fleet_with("41", "--me", "1;2", "7")) == ("41", "7")
-    assert len(job_ids(fleet_with(*map(str, range(100, 140))))) == MAX_JOBS
+    many = fleet_with(*map(str, range(100, 140)), "4711", "4711")
+    assert len(job_ids(many)) == MAX_JOBS
+    assert job_ids(many)[0] == "4711", "the id of most ranks first"
 
 
 def test_without_a_job_of_slurm_nothing_is_asked() -> None:
