@@ -19,12 +19,11 @@ FORMS: Final = {
 }
 """Kind of value -> its allowed form.
 
-A host name or address, Slurm's id of a job, of a task of an array (`41_3`) or of a part of a heterogeneous job
-(`41+1`), an index, a process, an object of Kubernetes (RFC 1123), an absolute path without shell metacharacters. 1, 0 and negative numbers are not valid processes: `kill
--- -1` ends all processes of its user.
+A host name or address, Slurm's id of a job, of a task of an array (`41_3`) or of a part of a heterogeneous
+job (`41+1`), an index, a process, an object of Kubernetes (RFC 1123), an absolute path without shell
+metacharacters. 1, 0 and negative numbers are not valid processes: `kill -- -1` ends all processes of its
+user.
 """
-
-
 MAX_JOB = 2**32 - 1
 """Slurm's ids have 32 bits: a larger number, or one with leading zeros, is read as another job's."""
 

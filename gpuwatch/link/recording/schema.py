@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from gpuwatch.file_trust import others_may_add, own_beside
 from gpuwatch.plain import plain
+from gpuwatch.whole_file import read_bounded
 
 SCHEMA_VERSION = 1
 """Raised when an older gpuwatch could not read the file; `UPGRADES` upgrades older files."""
@@ -66,8 +68,7 @@ class RecordingError(Exception):
 def is_recording(path: Path) -> bool:
     """True if a file is a recording, complete or not; False if unreadable."""
     try:
-        with path.open("rb") as file:
-            header = file.read(_HEADER_BYTES)
+        header = read_bounded(path, _HEADER_BYTES)
     except OSError:
         return False
     return header[:15] == b"SQLite format 3" and header[68:72] == APPLICATION_ID.to_bytes(4, "big")
@@ -86,15 +87,17 @@ def create(path: Path) -> sqlite3.Connection:
     except OSError as error:
         raise RecordingError(f"{path}: {error.strerror}") from error
     try:
+        is_continued(path)
         file = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
         file.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         file.execute("PRAGMA auto_vacuum = INCREMENTAL")
         _for_writing(file)
         file.executescript(f"BEGIN; {TABLES} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;")
-    except sqlite3.Error as error:
+        is_continued(path)
+    except (sqlite3.Error, RecordingError) as error:
         with contextlib.suppress(OSError):
             path.unlink()
-        raise RecordingError(f"{path}: {error}") from error
+        raise error if isinstance(error, RecordingError) else RecordingError(f"{path}: {error}") from error
     return file
 
 
@@ -106,11 +109,13 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
     """
     if not is_recording(path):
         raise RecordingError(f"{path}: not a recording; name another file with -o")
+    is_continued(path)
     try:
         file = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
         check_version(file, path)
         check_tables(file, path)
         _for_writing(file)
+        is_continued(path)
     except sqlite3.Error as error:
         raise RecordingError(f"{path}: {error}") from error
     return file
@@ -126,7 +131,10 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
         why = "not a recording" if path.is_file() else "no such file"
         raise RecordingError(f"{path}: {why}")
     problem: sqlite3.Error | None = None
-    for options in ("mode=ro", "mode=ro&immutable=1"):
+    ways: tuple[str, ...] = ("mode=ro", "mode=ro&immutable=1")
+    if not is_continued(path) and others_may_add(path):
+        ways = ways[1:]  # what another user puts beside it from now on is not read
+    for options in ways:
         name = f"{path.absolute().as_uri()}?{options}"
         try:
             file = sqlite3.connect(
@@ -134,11 +142,24 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
             )
             check_version(file, path)
             check_tables(file, path)
+            is_continued(path)
         except sqlite3.Error as error:
             problem = error
         else:
             return file
     raise RecordingError(f"{path}: cannot be read as a recording: {problem}") from problem
+
+
+def is_continued(path: Path) -> bool:
+    """True if SQLite keeps a part of the recording in files beside it: a recorder writes, or was killed.
+
+    Raises:
+        RecordingError: another user can have made such a file: it could replace all that is in the recording.
+    """
+    try:
+        return own_beside(path)
+    except OSError as error:
+        raise RecordingError(f"{path}: {error.strerror}") from error
 
 
 def check_version(file: sqlite3.Connection, path: Path) -> int:

@@ -16,6 +16,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from gpuwatch.file_trust import is_of_folder, shared_folder, trusted_path
 from gpuwatch.own_folders import make_own
 from gpuwatch.session.cluster_state.marks import VERSION, ClusterMarks, lasting
 from gpuwatch.whole_file import lock_beside, write_whole
@@ -92,47 +93,47 @@ class MarksFile:
         Raises:
             MarksError: it cannot be read or written; it is left as it was.
         """
-        folder = self.path.parent
         try:
             if not self.shared:
-                make_own(folder)
-            mode = self._mode(folder)
-            with lock_beside(self.path, mode):
+                make_own(self.path.parent)
+            path, mode = self._place()
+            with lock_beside(path, mode):
                 marks = lasting(change(self.read()[0]), wall)
                 data = msgspec.json.format(msgspec.json.encode(marks), indent=2) + b"\n"
-                write_whole(self.path, data, mode)
+                write_whole(path, data, mode)
                 return marks, self.stamp()
         except OSError as error:
             raise MarksError(f"{self.path} cannot be written: {error.strerror or error}") from error
 
-    def _mode(self, folder: Path) -> int:
-        """The mode of the file: group-writable if the folder is.
+    def _place(self) -> tuple[Path, int]:
+        """The file without links, and its mode: group-writable if the folder is.
 
         Raises:
-            PermissionError: everybody may write the folder.
+            PermissionError: everybody may write the folder, or another user's link leads there.
         """
         if not self.shared:
-            return 0o600
-        found = folder.stat()
-        if found.st_mode & stat.S_IWOTH:
-            raise PermissionError(errno.EPERM, f"everybody may write {folder} (chmod o-w)")
-        return 0o660 if found.st_mode & stat.S_IWGRP else 0o600
+            return self.path, 0o600
+        path = trusted_path(self.path)
+        return path, 0o660 if shared_folder(path).st_mode & stat.S_IWGRP else 0o600
 
     def _bytes(self) -> tuple[bytes, Stamp]:
-        number = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        path = self._place()[0]
+        number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
         with open(number, "rb") as file:  # noqa: PTH123 - a descriptor
             found = os.fstat(number)
-            why = self._refusal(found)
+            why = self._refusal(found, path)
             if why is not None:
                 raise PermissionError(errno.EPERM, why)
             return file.read(MAX_FILE_BYTES), (found.st_ino, found.st_mtime_ns, found.st_size)
 
-    def _refusal(self, found: os.stat_result) -> str | None:
+    def _refusal(self, found: os.stat_result, path: Path) -> str | None:
         foreign = found.st_uid not in (0, os.geteuid())
         if not stat.S_ISREG(found.st_mode):
             return "not a regular file"
         if not self.shared and (foreign or found.st_mode & stat.S_IWGRP):
             return "another user may have written it"
+        if self.shared and not is_of_folder(found, shared_folder(path)):
+            return f"it belongs to a user who may not write {path.parent}"
         if found.st_mode & stat.S_IWOTH:
             return "everybody may write it (chmod o-w)"
         return f"larger than {MAX_FILE_BYTES >> 20} MB" if found.st_size > MAX_FILE_BYTES else None

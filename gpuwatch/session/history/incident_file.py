@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from gpuwatch.diagnose.model.condition import ORDER
+from gpuwatch.file_trust import own_beside
 from gpuwatch.own_folders import make_own
 from gpuwatch.session.history.seen_incident import SeenIncident, is_same
 
@@ -92,6 +93,7 @@ class IncidentFile:
             raise PermissionError(errno.EPERM, "it belongs to another user")
         if found.st_mode & 0o022:
             raise PermissionError(errno.EPERM, "other users may write it (chmod go-w)")
+        own_beside(self.path)
         file = sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None)
         file.text_factory = lambda text: text.decode("utf-8", "replace")
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import random
 import re
 import shutil
@@ -19,7 +20,7 @@ import zstandard
 from gpuwatch.link.recording.parts import MAX_BLOCK_BYTES
 from gpuwatch.link.recording.reader import Recording
 from gpuwatch.link.recording.records import MAX_RECORDS, records_of
-from gpuwatch.link.recording.schema import RecordingError
+from gpuwatch.link.recording.schema import RecordingError, create, open_for_reading, open_for_writing
 from gpuwatch.session.replay_session import ReplaySession
 from tests.cli.running import gpuwatch
 from tests.recordings import recorded_demo
@@ -49,6 +50,34 @@ def played(path: Path) -> ReplaySession:
         while not replay.at_end:
             replay.step(5.0)
         return replay
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make files of another user")
+@pytest.mark.parametrize("end", ["-wal", "-shm", "-journal"])
+def test_no_file_of_another_user_replaces_what_is_recorded(path: Path, end: str) -> None:
+    path.parent.chmod(0o1777)
+    Recording(path).close()
+    beside = path.with_name(path.name + end)
+    beside.touch()
+    os.chown(beside, 65534, 65534)
+    for opened in (open_for_reading, open_for_writing):
+        with pytest.raises(RecordingError, match=end):
+            opened(path)
+    new = path.with_name(f"b{path.name}")
+    with pytest.raises(RecordingError, match=end):
+        create(Path(shutil.move(beside, new.with_name(new.name + end))).with_name(new.name))
+    assert not new.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make files of another user")
+def test_what_comes_beside_a_recording_while_it_is_open_is_not_read(path: Path) -> None:
+    path.parent.chmod(0o1777)
+    with closing(open_for_reading(path)) as file:
+        before = file.execute("SELECT count(*) FROM block").fetchone()
+        with closing(open_for_writing(path)) as other:
+            other.execute("DELETE FROM block")
+            os.chown(f"{path}-wal", 65534, 65534)
+            assert file.execute("SELECT count(*) FROM block").fetchone() == before
 
 
 def test_no_control_character_comes_out_of_a_recording(path: Path) -> None:

@@ -145,6 +145,38 @@ def test_another_users_file_is_not_believed_unless_it_is_shared(tmp_path: Path) 
         MarksFile(path, shared=True).read()
 
 
+STRANGER = 65534
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make files of another user")
+def test_a_strangers_marks_silence_nothing(tmp_path: Path) -> None:
+    text = '{"version":1,"silences":[{"code":"oom.cuda"}]}'
+    team, anywhere = tmp_path / "team", tmp_path / "anywhere"
+    for folder, mode in ((team, 0o2775), (anywhere, 0o1777)):
+        folder.mkdir()
+        folder.chmod(mode)
+    planted = anywhere / "m.json"
+    planted.write_text(text)
+    os.chown(planted, STRANGER, STRANGER)
+    link = team / "m.json"
+    link.symlink_to(planted)
+    os.chown(link, STRANGER, STRANGER, follow_symlinks=False)
+    own = anywhere / "own"
+    own.mkdir()
+    os.chown(own, STRANGER, STRANGER)
+    (own / "m.json").write_text(text)
+    for path in (planted, link, own / "m.json"):
+        with pytest.raises(MarksError):
+            MarksFile(path, shared=True).read()
+    link.unlink()
+    link.write_text(text)
+    os.chown(link, STRANGER, STRANGER)
+    with pytest.raises(MarksError):
+        MarksFile(link, shared=True).read()
+    os.chown(link, STRANGER, team.stat().st_gid)  # a member of the group has written it
+    assert MarksFile(link, shared=True).read()[0].silences
+
+
 def test_silences_of_before_are_taken_over(tmp_path: Path) -> None:
     path = tmp_path / "cluster.json"
     state, book = ClusterState(MarksFile(path), lambda: [HOT], lambda: NOW), AlertBook(PACKS, Thresholds())

@@ -1,0 +1,111 @@
+"""Tells whether other users can have led a name elsewhere or put a file beside it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+MAX_LINKS = 40
+"""The kernel's limit of links in one path."""
+BESIDE_SUFFIXES = ("-wal", "-shm", "-journal")
+"""What SQLite reads beside a database, whoever made it: its pages take the place of the database's own."""
+
+
+def trusted_path(path: Path) -> Path:
+    """The path without links; nothing on it can have been put there by a user who does not share it.
+
+    Links must be of this user or root. In a folder that everybody may write each part of the path must be of
+    this user or root, or of a group that this user shares. The last part may be missing.
+
+    Raises:
+        OSError: another user's link or folder is on the way, or a part of the path is missing.
+    """
+    at, parts = Path("/"), list(reversed(path.absolute().parts[1:]))
+    left = MAX_LINKS
+    while parts:
+        part = parts.pop()
+        if part == "..":
+            at = at.parent
+            continue
+        here = at / part
+        try:
+            found = here.lstat()
+        except FileNotFoundError:
+            if parts:
+                raise
+            return here
+        if stat.S_ISLNK(found.st_mode):
+            _refuse(here, not _is_own(found), "it is a link of another user")
+            left -= 1
+            if left < 0:
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+            target = here.readlink()
+            at = Path("/") if target.is_absolute() else at
+            parts += reversed([each for each in target.parts if each != "/"])
+            continue
+        if parts:
+            is_open = bool(at.stat().st_mode & stat.S_IWOTH)
+            is_foreign = is_open and not (_is_own(found) or _is_shared(found))
+            _refuse(here, is_foreign, f"everybody may write {at}, and {here} is another user's")
+        at = here
+    return at
+
+
+def shared_folder(path: Path) -> os.stat_result:
+    """The status of the folder of a file that a group shares; `path` as `trusted_path` returns it.
+
+    Raises:
+        PermissionError: everybody may write the folder.
+    """
+    found = path.parent.stat()
+    _refuse(path.parent, bool(found.st_mode & stat.S_IWOTH), f"everybody may write {path.parent} (chmod o-w)")
+    return found
+
+
+def is_of_folder(found: os.stat_result, folder: os.stat_result) -> bool:
+    """True for a file of this user, root, the folder's owner or the group that writes the folder."""
+    is_of_group = bool(folder.st_mode & stat.S_IWGRP) and found.st_gid == folder.st_gid
+    return found.st_uid in (0, os.geteuid(), folder.st_uid) or is_of_group
+
+
+def own_beside(database: Path) -> bool:
+    """True if SQLite has files beside a database, all of them trusted; False: there is none.
+
+    Raises:
+        PermissionError: another user can have made or changed one.
+    """
+    path = Path(os.path.realpath(database))
+    main = path.stat()
+    found = False
+    for end in BESIDE_SUFFIXES:
+        beside = path.with_name(path.name + end)
+        try:
+            one = beside.lstat()
+        except FileNotFoundError:
+            continue
+        found = True
+        is_foreign = one.st_uid not in (0, os.geteuid(), main.st_uid) or not stat.S_ISREG(one.st_mode)
+        is_loose = bool(one.st_mode & ~main.st_mode & 0o022)
+        _refuse(beside, is_foreign or is_loose, f"{beside.name} beside it can be another user's: remove it")
+    return found
+
+
+def others_may_add(database: Path) -> bool:
+    """True if users other than the owner of a database and root can put files beside it."""
+    folder = Path(os.path.realpath(database)).parent.stat()
+    return folder.st_uid not in (0, os.geteuid()) or bool(folder.st_mode & 0o022)
+
+
+def _is_own(found: os.stat_result) -> bool:
+    return found.st_uid in (0, os.geteuid())
+
+
+def _is_shared(found: os.stat_result) -> bool:
+    return bool(found.st_mode & stat.S_IWGRP) and found.st_gid in {os.getegid(), *os.getgroups()}
+
+
+def _refuse(path: Path, is_refused: bool, why: str) -> None:
+    if is_refused:
+        raise PermissionError(errno.EPERM, why, str(path))
