@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import resource
 import shutil
@@ -78,6 +79,8 @@ def run(output: Path | None, logs: Path, command: tuple[str, ...]) -> int:
         folder, place = open_folder(place, logs, start)
         made += [folder.path, folder.ranks]
         folder.ranks.mkdir(mode=0o700, exist_ok=True)
+        if folder.ranks.is_symlink():
+            raise NotADirectoryError(errno.ENOTDIR, "a link, not a folder", str(folder.ranks))
         path = folder.ranks / console_name(place)
         console = open(path, "xb", buffering=0, opener=private_opener)  # noqa: SIM115 - held for the run
         made.append(path)

@@ -12,7 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuwatch.telemetry.session.folder import RUN_VARIABLE, SessionFolder, create_session_folder
+from gpuwatch.runs.files.opening import open_below
+from gpuwatch.telemetry.session.folder import (
+    RUN_VARIABLE,
+    SessionFolder,
+    create_session_folder,
+    is_own_folder,
+)
 
 RUN_ID = re.compile(r"[0-9a-f]{32}")
 OPTIONS = {
@@ -30,6 +36,7 @@ VARIABLES = {
 }
 WAIT_FOR_FOLDER_S = 5.0
 """Seconds to wait for the folder of node rank 0; without a shared file system it never appears."""
+MAX_SUMMARY_BYTES = 1 << 20
 RECENT_S = 900.0
 """A folder that began more seconds ago belongs to another run with the same rendezvous."""
 
@@ -100,9 +107,9 @@ def find_folder(run_id: str, logs: Path, start: float) -> Path | None:
         folders = sorted((each for each in logs.iterdir() if each.name.startswith("training_")), reverse=True)
     except OSError:
         return None
-    for folder in folders[:100]:
+    for folder in [each for each in folders if is_own_folder(each)][:100]:
         try:
-            facts = json.loads((folder / f"{folder.name}_summary.json").read_bytes()[: 1 << 20])
+            facts = json.loads(_summary(folder))
         except (OSError, ValueError, RecursionError):
             continue
         if isinstance(facts, dict) and facts.get("run_id") == run_id:
@@ -110,6 +117,11 @@ def find_folder(run_id: str, logs: Path, start: float) -> Path | None:
             if isinstance(began, (int, float)) and abs(start - began) < RECENT_S:
                 return folder
     return None
+
+
+def _summary(folder: Path) -> bytes:
+    with os.fdopen(open_below(folder, f"{folder.name}_summary.json"), "rb") as file:
+        return file.read(MAX_SUMMARY_BYTES)
 
 
 def run_environment(folder: SessionFolder, place: RunPlace) -> dict[str, str]:

@@ -17,7 +17,6 @@ MAX_NAME = 300
 """Characters of a frame that are kept."""
 MAIN = "MainThread"
 THREAD = re.compile(r"thread \([^)]*\)(?:: (.*))?$")
-FRAME = re.compile(r"(.+) \((.*?)(?::(\d{1,9}))?\)$")
 LIBRARY = ("/site-packages/", "/dist-packages/", "/lib/python", "<frozen", "<string>")
 """Path parts of library code (not the user's)."""
 
@@ -137,8 +136,15 @@ def _add(root: StackCall, frames: list[str], count: int) -> None:
 
 
 def _code(frame: str) -> CodeLine:
-    found = FRAME.match(frame)
-    if found is None:
-        return CodeLine(plain(frame)[:MAX_NAME], "", None)
-    function, file, line = found.groups()
-    return CodeLine(plain(function)[:MAX_NAME], plain(file)[:MAX_NAME], int(line) if line else None)
+    """The code of `function (file:line)`; the file and the line may be missing."""
+    function, _, place = frame.rpartition(" (")
+    if not function or not place.endswith(")"):
+        return CodeLine(_name(frame), "", None)
+    file, _, line = place[:-1].rpartition(":")
+    if line.isascii() and line.isdigit() and len(line) <= 9 and place[: len(file) + 1].endswith(":"):
+        return CodeLine(_name(function), _name(file), int(line))
+    return CodeLine(_name(function), _name(place[:-1]), None)
+
+
+def _name(text: str) -> str:
+    return plain(text[: 4 * MAX_NAME])[:MAX_NAME]

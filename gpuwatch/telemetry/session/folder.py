@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import stat
+import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -99,6 +101,23 @@ def create_session_folder(logs: Path, start: float) -> SessionFolder:
             continue
         return SessionFolder(path.resolve())
     raise FileExistsError(f"{logs / name}: {MAX_SAME_SECOND} sessions started in this second")
+
+
+def is_own_folder(path: Path) -> bool:
+    """True for a folder of this user that is no link: others may write in a shared folder of logs.
+
+    A file server may give what root writes to another user: a new file tells whom.
+    """
+    try:
+        found = path.lstat()
+        if not stat.S_ISDIR(found.st_mode):
+            return False
+        if found.st_uid == getattr(os, "geteuid", lambda: found.st_uid)():
+            return True
+        with tempfile.TemporaryFile(dir=path.parent) as file:
+            return os.fstat(file.fileno()).st_uid == found.st_uid
+    except OSError:
+        return False
 
 
 def named_folder(env: Mapping[str, str] | None = None) -> SessionFolder | None:

@@ -11,7 +11,7 @@ from zlib import crc32
 
 from ..base.json_files import open_regular, write_text_whole
 from ..base.ranks import RankFacts
-from .folder import SessionFolder, create_session_folder, named_folder
+from .folder import SessionFolder, create_session_folder, is_own_folder, named_folder
 
 JOB_VARIABLES = (
     "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "SLURM_STEP_ID", "MASTER_ADDR", "MASTER_PORT",
@@ -77,14 +77,7 @@ class SessionPlace:
             except (OSError, UnicodeDecodeError):
                 return None
             path = self._logs / name
-            if is_of_this_run and name.startswith("training_") and _is_own_folder(path, self._logs):
+            is_below = path.parent == self._logs and name.startswith("training_")
+            if is_of_this_run and is_below and is_own_folder(path):
                 self._folder = SessionFolder.existing(path)
         return self._folder
-
-
-def _is_own_folder(path: Path, logs: Path) -> bool:
-    """True for a folder directly below `logs` that is no link.
-
-    Other users may write in a shared folder of logs.
-    """
-    return path.parent == logs and path.is_dir() and not path.is_symlink()

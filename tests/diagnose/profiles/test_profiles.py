@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import zlib
+from time import process_time
 
 import pytest
 
@@ -35,6 +36,17 @@ thread (5): MainThread;main (/t.py:9) 10
 
 def fit(text: str, width: int) -> str:
     return text[:width].ljust(width)
+
+
+def test_a_frame_of_any_name_is_parsed_in_its_own_length() -> None:
+    began = process_time()
+    (tree,) = threads_of(f"thread (5): MainThread;{' (' * 500_000};f (a b (c:x.py:12);g (h.py);<lambda> 3\n")
+    assert process_time() - began < 5
+    codes = [call.code for call, _ in tree.walk()]
+    assert [(code.function, code.file, code.line) for code in codes[1:3]] == [
+        ("f (a b", "c:x.py", 12), ("g", "h.py", None),
+    ]  # fmt: skip
+    assert len(codes[0].function) <= 300
 
 
 def test_the_main_thread_comes_first_and_torn_lines_are_skipped() -> None:

@@ -21,6 +21,17 @@ from gpuwatch.telemetry.session.place import SessionPlace
 WAIT_S = 20.0
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make files of another user")
+def test_a_session_folder_of_another_user_is_not_taken(tmp_path: Path) -> None:
+    env = {"RANK": "1", "MASTER_ADDR": "h", "MASTER_PORT": "1"}
+    first = SessionPlace(tmp_path, RankFacts(0, 0, 2, "h", 1), env).make()
+    assert first is not None
+    found = SessionPlace(tmp_path, RankFacts(1, 1, 2, "h", 2), env).find()
+    assert found == first
+    os.chown(first.path, 65534, 65534)
+    assert SessionPlace(tmp_path, RankFacts(1, 1, 2, "h", 2), env).find() is None
+
+
 def in_time(call: Callable[[], object]) -> object:
     """What a call returns on a thread of its own; it fails where the call waits for ever."""
     found: list[object] = []
