@@ -6,6 +6,7 @@ ends with the connection. Ranks of two jobs on one node may share the port; eith
 
 import base64
 import os
+import re
 import socket
 import time
 import zlib
@@ -24,6 +25,8 @@ MAX_ANSWER = 64 << 20
 MAX_PACKED = 700 * 1024
 """Most packed bytes; a reply is limited to 1 MiB."""
 MAX_QUERY_S = 30.0
+LISTENER = re.compile(r" *\d+: ([0-9A-F]{8,32}):([0-9A-F]{4}) [0-9A-F]+:0000 0A(?: +\S+){3} +(\d+) ")
+OWNER = re.compile(rb"\nUid:\t\d+\t(\d+)")
 LEG_S = 5
 """RAS's own limit in seconds for ranks to answer each other (RAS_COLLECTIVE_LEG_TIMEOUT)."""
 
@@ -36,7 +39,7 @@ def ras(request, proc="/proc"):
     deadline = time.monotonic() + longest
     answers = []
     for address, users in sorted(addresses(proc, pids).items())[:MAX_ADDRESSES]:
-        answers.append(dict(ask(address, deadline), pids=users))
+        answers.append(dict(ask(address, deadline, owners(proc, users)), pids=users))
     return {"answers": answers}
 
 
@@ -56,13 +59,39 @@ def addresses(proc, pids):
     return found
 
 
-def ask(address, deadline):
-    # type: (str, float) -> dict[str, Any]
-    """One answer, as `wire.RasAnswer` without the pids."""
+def owners(proc, pids):
+    # type: (str, list[int]) -> set[int]
+    """The users of processes: NCCL listens in the processes of the ranks."""
+    states = (read_bytes(os.path.join(proc, str(pid), "status")) or b"" for pid in pids)
+    return {int(found.group(1)) for found in map(OWNER.search, states) if found is not None}
+
+
+def listener(host, port, proc="/proc"):
+    # type: (str, int, str) -> int | None
+    """The user who listens on a port of this node, by address before wildcard; None: nobody is known to."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    raw = socket.inet_pton(family, host)
+    known = "".join(raw[at : at + 4][::-1].hex() for at in range(0, len(raw), 4)).upper()
+    users = {}  # type: dict[str, int]
+    for name in ("tcp6", "tcp"):
+        table = read_bytes(os.path.join(proc, "self/net", name), 8 << 20) or b""
+        for line in table.decode("ascii", "replace").split("\n"):
+            found = LISTENER.match(line)
+            if found is not None and int(found.group(2), 16) == port:
+                users[found.group(1)[-8:] if len(known) == 8 else found.group(1)] = int(found.group(3))
+    return users.get(known, users.get("0" * len(known), users.get("0" * 32)))
+
+
+def ask(address, deadline, users=None):
+    # type: (str, float, set[int] | None) -> dict[str, Any]
+    """One answer, as `wire.RasAnswer` without the pids.
+
+    `users`: who may answer; None: anybody.
+    """
     began = time.monotonic()
     reported = {"address": address}  # type: dict[str, Any]
     try:
-        reported.update(_ask(address, deadline))
+        reported.update(_ask(address, deadline, users))
     except socket.timeout:
         reported["error"] = "no answer in {:.0f} s".format(time.monotonic() - began)
     except OSError as error:
@@ -73,12 +102,18 @@ def ask(address, deadline):
     return reported
 
 
-def _ask(address, deadline):
-    # type: (str, float) -> dict[str, Any]
+def _ask(address, deadline, users):
+    # type: (str, float, set[int] | None) -> dict[str, Any]
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit() or not 0 < int(port) < 65536:
         raise ValueError("not an address: " + address)
     host = host.strip("[]")
+    if users is not None:
+        known = socket.getaddrinfo(host, int(port), 0, socket.SOCK_STREAM)
+        hosts = [str(each[4][0]) for each in known if listener(str(each[4][0]), int(port)) in users]
+        if not hosts:
+            raise ValueError("no process of the ranks' user listens there")
+        host = hosts[0]
     connection = socket.create_connection((host, int(port)), timeout=max(0.1, deadline - time.monotonic()))
     try:
         lines = RasConnection(connection, deadline)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 import pytest
 
-from gpuwatch.agent.hang_evidence.ras import ask, ras
+from gpuwatch.agent.hang_evidence.ras import ask, listener, ras
 from gpuwatch.diagnose.hang.ras.reader import read_ras
 from gpuwatch.wire import RasAnswer, RasAnswers
 from tests import ras_server
@@ -79,6 +79,43 @@ def test_nobody_and_somebody_else_are_told_apart(sentences: Sentences) -> None:
     free.close()
     assert "refused" in str(asked(f"127.0.0.1:{port}").error)
     sentences(str(asked("nonsense").error))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "::"])
+def test_the_user_who_listens_is_known(host: str) -> None:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        server = socket.create_server((host, 0), family=family)
+    except OSError:
+        pytest.skip(f"no {host} here")
+    with server:
+        port = server.getsockname()[1]
+        reached = "::1" if host == "::" else host
+        assert listener(reached, port) == os.geteuid()
+    assert listener(reached, port) is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to listen as another user")
+def test_a_strangers_ras_is_not_asked() -> None:
+    program = (
+        "import socket; s = socket.create_server(('127.0.0.1', 0)); "
+        "print(s.getsockname()[1], flush=True); input()"
+    )
+    child = subprocess.Popen(
+        ["/usr/bin/python3", "-c", program],
+        user=65534,
+        cwd="/",
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert child.stdout is not None
+        address = f"127.0.0.1:{int(child.stdout.readline())}"
+        for users in ({1000}, {0}):
+            assert "no process" in str(ask(address, time.monotonic() + 20.0, users)["error"])
+        assert "no answer" in str(ask(address, time.monotonic() + 0.5, {65534})["error"])
+    finally:
+        child.communicate(b"\n")
 
 
 def test_hostile_requests_are_bounded() -> None:

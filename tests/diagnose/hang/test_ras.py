@@ -39,6 +39,9 @@ def test_dead_ranks_say_more_than_counts_and_silent_ones_more_than_errors(senten
     assert verdict.culprits == (14,)
     assert "dead" in verdict.sentence
     sentences(verdict.evidence)
+    assert verdict.confidence == "high"
+    listed = judge_ras([reported(answer(ranks, gone))], lambda _host, pid: pid and pid - 1000)
+    assert (listed.culprits, listed.confidence) == ((14,), "medium"), "its own node lists the process"
     assert judge_ras([reported(answer(ranks, gone[1:]))]).culprits == (15,)
     assert judge_ras([reported(answer(ranks))]).culprits == (5,)
 

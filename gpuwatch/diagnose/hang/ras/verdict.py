@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from gpuwatch.diagnose.hang.ras.model import Bucket, Communicator, Ras, RasRank
@@ -15,6 +15,7 @@ Locate: TypeAlias = Callable[[str | None, int | None], int | None]
 """Host and pid -> global rank, or None."""
 NOBODY: Mapping[str, str] = {}
 REMOTE = "remote process error"
+STILL_LISTED = "its node lists that process as running: only the network of RAS has lost it"
 LAUNCHES = "RAS counts launches, not completions: flight recorder dumps show in which collective they wait"
 
 
@@ -58,6 +59,7 @@ def judge_ras(
         return SourceVerdict("ras", wrong=False, sentence=sentence, evidence=tuple(evidence), settle=settle)
     charges.sort(key=lambda charge: (charge.weight, len(charge.peers), -(charge.communicator.size or 0)))
     first = charges[0]
+    first = _as_listed(first, locate, evidence)
     ranks = [_global(peer, first.communicator, world, locate) for peer in first.peers]
     reported = [f"{_whose(charge, world, locate, names)} {charge.what}" for charge in charges[:8]]
     return SourceVerdict(
@@ -115,6 +117,14 @@ def _charges(each: Communicator) -> list[_Charge]:
             confidence,
         )
     return found
+
+
+def _as_listed(charge: _Charge, locate: Locate, evidence: list[str]) -> _Charge:
+    """The charge with less confidence where it calls a process dead that its own node lists."""
+    if charge.weight or not any(locate(peer.host, peer.pid) is not None for peer in charge.peers):
+        return charge
+    evidence.append(STILL_LISTED)
+    return replace(charge, confidence="medium")
 
 
 def _stands_apart(buckets: Sequence[Bucket]) -> bool:
