@@ -51,6 +51,7 @@ def run_pytest(*arguments: str, **changes: str) -> subprocess.CompletedProcess[s
     )
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("processes", ["0", "2"])
 def test_a_file_that_is_not_there_is_named(processes: str) -> None:
     done = run_pytest("-n", processes, "tests/no_such_file.py::test_it")
@@ -65,6 +66,7 @@ def lacking(folder: Path) -> str:
     return str(file)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("switch", [("-p", "no:xdist"), ("-n", "0")])
 def test_suite_is_collected_without_xdist(switch: tuple[str, ...]) -> None:
     done = run_pytest(*switch, "--collect-only", "tests/suite/test_running.py")

@@ -6,8 +6,10 @@ import itertools
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
+from gpuwatch.agent.logs.matching.prefilter import Sieve
 from gpuwatch.agent.logs.matching.ruleset import RuleSet
 from gpuwatch.agent.logs.scanning.scanner import Scanner
 from gpuwatch.rules.model.time_limit import scanned
@@ -111,12 +113,18 @@ def _excerpt(file: LabelledFile, number: int, line: str) -> Excerpt:
         ) from None
 
 
+@lru_cache(maxsize=4)
+def sieve_of(ruleset: RuleSet) -> Sieve:
+    """One prefilter for all excerpts, as a node has one for all files."""
+    return Sieve(ruleset)
+
+
 def scan_excerpt(ruleset: RuleSet, lines: Sequence[str]) -> list[dict[str, Any]]:
     """The findings of an agent in a file with only these lines."""
     data = "\n".join(lines).encode("utf-8", "replace") + b"\n"
 
     def new() -> Scanner:
-        return Scanner(ruleset, "excerpt.log", itertools.count(1).__next__)
+        return Scanner(ruleset, "excerpt.log", itertools.count(1).__next__, sieve=sieve_of(ruleset))
 
     def scan(scanner: Scanner) -> list[dict[str, Any]]:
         newest = {
