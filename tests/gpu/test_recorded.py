@@ -86,6 +86,13 @@ def test_real_dumps_of_a_mismatch() -> None:
     assert (verdict.culprits, verdict.confidence) == ((0,), "high")
 
 
+def test_real_dumps_without_start_times_blame_no_rank() -> None:
+    """Rank 3's GPU was in an endless kernel; the dumps only say that all four queued the collective."""
+    verdict = judge_flight(gather_dumps([H200 / "spin"]).dumps).testimony
+    assert (verdict.wrong, verdict.culprits, verdict.confidence) == (True, (), "medium")
+    assert "TORCH_NCCL_ENABLE_TIMING=1" in verdict.settle[0]
+
+
 def test_real_answers_of_nccls_ras() -> None:
     """In both formats; rank 2 slept, and the others had launched eight operations more."""
     text = read_text((H200 / "ras_status.txt").read_text(), "vm", "localhost:28028")

@@ -9,8 +9,9 @@ from rich.segment import Segment
 
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import ORDER
+from gpuwatch.diagnose.model.text import ranks_text
 from gpuwatch.hosts.names import fold
-from gpuwatch.number_text import age_text, plural, ranges
+from gpuwatch.number_text import age_text, plural
 from gpuwatch.tui.model.alert_snapshot import Bundle, acknowledged_text, bundles, problem_text, standing
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.item_page import ItemPage, PageItem
@@ -66,7 +67,7 @@ def bundle_row(bundle: Bundle, wall: float, width: int, look: StyleSet) -> Row:
     worst = min((alert.severity for alert in bundle.alerts), key=ORDER.index)
     ranks, nodes = bundle.ranks, bundle.nodes
     place = plural(len(ranks), "rank") if ranks else plural(len(nodes), "node")
-    text = f"{first.title}; ranks {ranges(ranks)}" if ranks else f"{first.title}; {fold(nodes)}"
+    text = f"{first.title}; {ranks_text(ranks)}" if ranks else f"{first.title}; {fold(nodes)}"
     last = wall - max(alert.last for alert in bundle.alerts)
     cells = Cells(
         worst, _standing_text(first), first.code, place, text, bundle.count, wall - first.first, last

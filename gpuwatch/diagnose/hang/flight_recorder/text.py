@@ -129,12 +129,22 @@ def _sentence(problem: Problem, newest: Newest) -> str:
         case "p2p":
             return f"rank {problem.peer} waits{since} in {what} for {who}, which never called its side of it"
         case "stalled":
-            return (
-                f"all {plural(len(problem.group.histories), 'rank')} of {group} are in {what}{since} and it "
-                "does not end: no rank is missing, so the kernel or the network is stuck"
-            )
+            return _stalled(problem, f"{what}{since} and it does not end")
         case _:
             return _mismatch(problem)
+
+
+def _stalled(problem: Problem, what: str) -> str:
+    ranks = f"all {plural(len(problem.group.histories), 'rank')} of {problem.group.title}"
+    if _without_starts(problem):
+        cause = "the network is stuck, or the GPU of a rank is busy with an earlier kernel"
+        return f"{ranks} have queued {what}: {cause}; the dumps hold no start times"
+    return f"{ranks} are in {what}: no rank is missing, so the kernel or the network is stuck"
+
+
+def _without_starts(problem: Problem) -> bool:
+    """True if no dump says that the GPU has started the collective: NCCL records it only on request."""
+    return all(op.state == "scheduled" for op in problem.group.at(problem.seq).values())
 
 
 def _mismatch(problem: Problem) -> str:
@@ -272,6 +282,10 @@ def _settle(problem: Problem) -> list[str]:
         "p2p": [f"the stack of {who} (gpuwatch stacks): what it does instead"],
         "stalled": ["the links between these ranks (gpuwatch probe) once the job is gone, NCCL's RAS, Xids"],
     }[problem.kind]
+    if problem.kind == "stalled" and _without_starts(problem):
+        words.insert(
+            0, "the next hang with TORCH_NCCL_ENABLE_TIMING=1: the dumps then show whose GPU is behind"
+        )
     if problem.kind == "mismatch" and not problem.culprits:
         words = ["no majority: only the code shows which call is right"]
     if problem.kind == "missing" and problem.share < 0.5:
