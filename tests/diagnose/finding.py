@@ -51,6 +51,8 @@ PACK = Pack(
         rule("nccl.desync_report", title="Ranks out of step"),
         rule("rank.killed", title="Rank was killed (SIGKILL)"),
         rule("rank.abort", "error", role="echo", title="Rank aborted"),
+        rule("rank.terminated", "info", role="echo", title="A rank was ended (SIGTERM)"),
+        rule("launch.siblings_killed", "info", role="echo", title="Launcher ended the other ranks"),
         rule("rank.exit_error", role="first", title="Rank ended with an error"),
         rule("peer.connection_lost", "error", role="echo", title="Connection to a peer lost"),
         rule("rdma.transport_retry", role="first", title="Transport retries exceeded"),

@@ -10,6 +10,7 @@ from statistics import median
 
 from gpuwatch.diagnose.hang.rank_signs import STOPPED_S
 from gpuwatch.diagnose.hang.stacks.kernel_waits import STOPPED
+from gpuwatch.diagnose.missing_ranks.unstarted import sleeps
 from gpuwatch.diagnose.model.text import job_text, place
 from gpuwatch.fleet.logs.progress import FleetProgress
 from gpuwatch.fleet.nodes.node import Node
@@ -22,7 +23,11 @@ STALLED_GAPS = 20.0
 """A silence of this many usual gaps between logged steps is unusual: an evaluation, or a hang."""
 LONG_GAPS = 100.0
 """A silence of this many usual gaps is reported after one window, as a possible hang only."""
+LONGEST_S = 1800.0
+"""A job of unknown pace that is silent for longer is not healthy (seconds): the default timeout of gloo."""
 MAX_NAMED = 8
+START_S = 10.0
+"""A launcher may write this long after the start of its ranks (seconds): its banner is no sign of theirs."""
 MIN_GAPS = 4
 """Gaps that are needed for a median."""
 
@@ -45,10 +50,16 @@ class SilentJob:
     stopped: tuple[str, ...] = ()
     """The ranks that SIGSTOP or a debugger has stopped, where others are not."""
 
+    is_starting: bool = False
+    """True if no rank has written a line since its start, and all sleep: they may wait for each other."""
+
     @property
     def is_stalled(self) -> bool:
-        """True if the job logged its steps much more often before."""
-        return bool(self.stopped) or (not self.is_short and self._is_unusual)
+        """True if some ranks are stopped, or the silence is longer than the job's past or start explains."""
+        if self.stopped or self.is_short:
+            return bool(self.stopped)
+        too_long = self.usual_s is None and self.seconds > LONGEST_S
+        return self._is_unusual or self.is_starting or too_long
 
     @property
     def _is_unusual(self) -> bool:
@@ -61,6 +72,8 @@ class SilentJob:
         before = f"; before, a step every {self.usual_s:.2g} s" if self.usual_s and self._is_unusual else ""
         stopped = f"; stopped (a debugger or SIGSTOP): {', '.join(self.stopped)}" if self.stopped else ""
         ranks = f"{job_text(self.job)}: {plural(self.ranks, 'rank')}"
+        if self.is_starting and not self.stopped:
+            return f"{ranks} sleep and have written no line since their start {silent} ago: a hang?"
         return f"{ranks}, and no line in their logs for {silent}{before}{stopped}"
 
 
@@ -83,6 +96,7 @@ def silent_jobs(
     places: dict[str | None, dict[str, None]] = {}
     ages: dict[str | None, list[float]] = {}
     stopped: dict[str | None, list[str]] = {}
+    begun: set[str | None] = set()
     for node in nodes:
         grown = {file.path: node.silent_s(file, wall) for file in node.logs if file.source != "kernel"}
         for process in node.processes:
@@ -93,6 +107,8 @@ def silent_jobs(
             if process.state in STOPPED:
                 stopped.setdefault(process.job, []).append(place(process.rank, node.name, None))
             ages.setdefault(process.job, []).extend(_silences(node, process, grown, wall))
+            if not sleeps(process) or _has_written(node, process, wall):
+                begun.add(process.job)
     return [
         SilentJob(
             job,
@@ -102,6 +118,7 @@ def silent_jobs(
             usual.get(job),
             seconds <= SILENT_WINDOWS * hang_s,
             tuple(stopped.get(job, ())[:MAX_NAMED]) if len(stopped.get(job, ())) < count else (),
+            job not in begun and job not in usual,
         )
         for job, count in ranks.items()
         if count > 1 and ages[job]
@@ -121,6 +138,15 @@ def _silences(
         if path in grown:
             known = [each for each in (grown[path], age) if each is not None]
             yield from [min(known)] if known else []
+
+
+def _has_written(node: Node, process: Process, wall: float) -> bool:
+    """True unless it is known that none of the process's followed logs holds a line from after its start."""
+    if process.start is None:
+        return True
+    age = wall - (process.start - node.offset_s)
+    grown = [node.silent_s(file, wall) for file in node.logs if file.path in process.logs and file.size]
+    return any(each is not None and each < age - START_S for each in grown)
 
 
 def _usual_gaps(progress: FleetProgress) -> dict[str | None, float]:

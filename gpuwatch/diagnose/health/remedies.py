@@ -13,6 +13,10 @@ _UNSTARTED = (
     "Compare the job's world size with the launchers that were started; read the output of the launcher "
     "that did not come. If these ranks run on other nodes, add those to the hosts file."
 )
+_NO_START = (
+    "Run `gpuwatch stacks` to see where each rank waits: in the rendezvous, in its first collective, or "
+    "before it connects. Compare MASTER_ADDR, MASTER_PORT and the world size of the ranks."
+)
 
 REMEDIES: dict[str, str] = {
     "gpu_lost": "Drain the node and read its kernel log for the Xid. Only a reboot brings it back; if it "
@@ -21,6 +25,8 @@ REMEDIES: dict[str, str] = {
     "rank.vanished": _VANISHED,
     "rank.unstarted": _UNSTARTED,
     "rank_unstarted": _UNSTARTED,
+    "job.no_start": _NO_START,
+    "job_no_start": _NO_START,
     "rank_missing": _VANISHED,
     "gpu_stuck": "Look for Xids in the kernel log and for processes in state D; usually only a reboot helps.",
     "gpu_stale": "Its numbers are old: do not trust them. If it continues, the driver is about to hang.",

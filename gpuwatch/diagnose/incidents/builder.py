@@ -20,6 +20,7 @@ from gpuwatch.diagnose.hang.hang_watch import CODE as HANG
 from gpuwatch.diagnose.incidents import headline
 from gpuwatch.diagnose.incidents.causes.explaining_error import raised_by
 from gpuwatch.diagnose.incidents.causes.grouping import AlertGroup, groups
+from gpuwatch.diagnose.incidents.causes.lost_peer_ranks import signalled_first, with_lost_peers_placed
 from gpuwatch.diagnose.incidents.causes.root_cause import RootCause, root_cause_of
 from gpuwatch.diagnose.incidents.culprit import CulpritChoice, chosen_culprit, without_accused
 from gpuwatch.diagnose.incidents.playbook import playbook, settle
@@ -127,7 +128,8 @@ def _judged(
     alerts = sorted(group.alerts, key=lambda alert: (alert.first, alert.position))
     job = group.job or next((alert.job for alert in alerts if alert.job), None)
     alerts = [within_world(alert, where, job) for alert in alerts]
-    believed = that_may_lead(without_doubled_ends(alerts))
+    believed = with_lost_peers_placed(that_may_lead(without_doubled_ends(alerts)), alerts)
+    believed = signalled_first(believed, alerts)
     root_cause, stuck = _root_cause(believed, where, job)
     cause = root_cause.cause
     culprit = without_accused(chosen_culprit(root_cause, stuck, believed, where, job), cause, believed)

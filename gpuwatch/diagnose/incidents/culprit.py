@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 
 from gpuwatch.diagnose.hang.hang_watch import CODE as HANG
 from gpuwatch.diagnose.incidents.causes.explaining_error import raised_by
+from gpuwatch.diagnose.incidents.causes.lost_peer_ranks import SIGNALLED_ENDS
 from gpuwatch.diagnose.incidents.causes.root_cause import RootCause
 from gpuwatch.diagnose.incidents.culprit_rank import node_of_end, rank_of_cause
 from gpuwatch.diagnose.incidents.suspects import MAX_NAMED_SUSPECTS, Hang, blamed_nodes
@@ -143,6 +144,11 @@ def _confidence_of_end(cause: Alert, alerts: Sequence[Alert]) -> tuple[Confidenc
         if not others:
             return "high", "it raised an exception, and no other rank did"
         return "medium", f"{plural(len(others), 'other rank')} raised an exception too"
+    if cause.code in SIGNALLED_ENDS and cause.role == "first":
+        return (
+            "medium",
+            "no launcher reports that it sent the signal, and the others only lost their connections",
+        )
     if end_weight(cause) >= 2:
         return "low", "an abort usually follows from something else, which is not logged"
     return "medium", "only how the process ended is known, not why"
@@ -252,7 +258,10 @@ def _among_silent(alerts: Sequence[Alert], where: RankIndex, job: str | None) ->
     world = where.world(job) | spoke
     if world == spoke and len(spoke) > 1:  # of a rank that is missing among the numbers no log was found
         world = world | set(range(max(spoke) + 1))
-    only = next(iter(world - spoke)) if len(world - spoke) == 1 and len(spoke) > 1 else None
+    enough = len(spoke) > 1 or any(
+        alert.rank in spoke and alert in PEER_CONNECTION_ERRORS for alert in alerts
+    )
+    only = next(iter(world - spoke)) if len(world - spoke) == 1 and enough else None
     because = f"the only rank of {len(world)} that logged no error: it may have exited without an error"
     if only is not None and where.of(only, job) is None:
         because = f"the only rank of {len(world)} without a log; all others logged errors"

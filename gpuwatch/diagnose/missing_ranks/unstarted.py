@@ -1,4 +1,4 @@
-"""Ranks that a waiting job expects and no watched node runs: a missing launcher, or a wrong world size.
+"""Jobs that wait at their start: for ranks that no watched node runs, or for each other.
 
 Example: `WORLD_SIZE=5`, and ranks 0-3 wait in `init_process_group`, idle and without a line. No log names
 rank 4, and no node is known to lack it. The evidence is that four of five ranks run and do nothing.
@@ -23,8 +23,12 @@ from gpuwatch.number_text import duration, plural
 from gpuwatch.wire import Process
 
 CODE = "rank.unstarted"
+SLEEPING = "job.no_start"
+"""Code for a job of which all ranks run and none has ever written a line."""
 WAITING_S = 120.0
 """Seconds of idle silence; nodes of one job start within this, and a starting program uses its CPU."""
+START_S = 10.0
+"""A launcher may write its banner this long after the start of its ranks (seconds)."""
 IDLE_CPU_PCT = 20.0
 """Percent of a core; a rank that loads or compiles uses a whole one."""
 IDLE_GPU_PCT = 10.0
@@ -43,8 +47,18 @@ class UnstartedRanks:
     silent_s: float
 
     @property
+    def code(self) -> str:
+        """The class of its alert."""
+        return CODE if self.ranks else SLEEPING
+
+    @property
     def text(self) -> str:
         """`rank 4 of 5 runs on no watched node; the 4 others idle and log nothing for 3m 20s`."""
+        if not self.ranks:
+            return (
+                f"all {plural(self.present, 'rank')} sleep and have written no line since their start "
+                f"{duration(self.silent_s)} ago: they may wait for each other"
+            )
         verb = "runs" if len(self.ranks) == 1 else "run"
         others = f"the {plural(self.present, 'other')} idle and log nothing for {duration(self.silent_s)}"
         return f"{ranks_text(self.ranks)} of {self.world_size} {verb} on no watched node; {others}"
@@ -73,6 +87,27 @@ def unstarted_ranks(fleet: Fleet, now: float) -> list[UnstartedRanks]:
     return found
 
 
+def sleeping_jobs(fleet: Fleet, now: float) -> list[UnstartedRanks]:
+    """Return the jobs of which all ranks run, sleep and have written no line since their start (`WAITING_S`).
+
+    Only jobs with a followed log: a job that writes elsewhere is silent too. `now`: monotonic seconds.
+    """
+    found = []
+    for job, members in members_by_job(fleet).items():
+        present = {each.rank for _, each in members if each.rank is not None and each.state != "Z"}
+        if len(present) < max(2, members[0][1].world_size or 2) or not seen_whole(members, now):
+            continue
+        followed = any(file.path in process.logs for node, process in members for file in node.logs)
+        silent_s = min(_silent_s(node, process, now) for node, process in members)
+        age = min(age_s(node, process, now) for node, process in members)
+        if not followed or silent_s < max(WAITING_S, age - START_S) or _has_stepped(fleet, job):
+            continue
+        if _idle(members):
+            first = min(members, key=lambda member: member[1].rank or 0)[0]
+            found.append(UnstartedRanks(job, (), len(present), len(present), first, silent_s))
+    return found
+
+
 def _silent_s(node: Node, process: Process, now: float) -> float:
     """Seconds since its newest log last grew, or since its start where it has none."""
     own_time = node.own_time(now)
@@ -88,14 +123,14 @@ def _has_stepped(fleet: Fleet, job: str) -> bool:
 
 def _idle(members: Collection[Member]) -> bool:
     """True if neither the processes nor their GPUs do anything, as far as is known."""
-    if not all(map(_sleeps, (process for _, process in members))):
+    if not all(map(sleeps, (process for _, process in members))):
         return False
     gpus = [node.gpus[held.uuid] for node, each in members for held in each.gpus if held.uuid in node.gpus]
     busy = [gpu.fast.utilization_pct for gpu in gpus if gpu.fast is not None]
     return all(pct is None or pct <= IDLE_GPU_PCT for pct in busy)
 
 
-def _sleeps(process: Process) -> bool:
+def sleeps(process: Process) -> bool:
     """True if a process sleeps: by its CPU use, or by its state in a node's first list."""
     if process.cpu_pct is None:
         return process.state == "S"
@@ -109,7 +144,8 @@ class UnstartedWatch(PeriodicWatch):
         super().__init__(EVERY_S)
 
     def _check(self, fleet: Fleet, now: float, wall: float) -> bool:
-        waiting = {f"{CODE}@{one.job}": one for one in unstarted_ranks(fleet, now)}
+        found = [*unstarted_ranks(fleet, now), *sleeping_jobs(fleet, now)]
+        waiting = {f"{one.code}@{one.job}": one for one in found}
         before = {name for name, alert in self.alerts.items() if alert.state == "firing"}
         for name in before - waiting.keys():
             self.alerts[name] = structs.replace(self.alerts[name], state="resolved")
@@ -122,9 +158,9 @@ def _alert(name: str, one: UnstartedRanks, wall: float) -> Alert:
     proof = Proof("value", f"{one.present} of {one.world_size} ranks are seen", wall, node=one.node.name)
     return Alert(
         id=name,
-        code=CODE,
+        code=one.code,
         severity="warning",
-        title="Ranks not started",
+        title="Ranks not started" if one.ranks else "The job has not begun",
         text=one.text,
         proof=(proof,),
         job=one.job,

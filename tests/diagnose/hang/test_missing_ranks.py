@@ -9,7 +9,7 @@ import pytest
 from gpuwatch import wire
 from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.diagnose.missing_ranks.missing import missing_ranks
-from gpuwatch.diagnose.missing_ranks.unstarted import unstarted_ranks
+from gpuwatch.diagnose.missing_ranks.unstarted import UnstartedWatch, unstarted_ranks
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.sources.absent_ranks import absent_ranks
 from gpuwatch.hosts.plan import Thresholds
@@ -169,6 +169,23 @@ def test_a_rank_that_no_node_runs_is_named_when_the_others_wait_for_it() -> None
         idle(reported, 5, 0, 1, 2, 3, 4, at=float(at))
         book.update(reported.fleet, float(at), WALL + at)
     assert [(each.code, each.state) for each in book.alerts.values()] == [("rank.unstarted", "resolved")]
+
+
+@pytest.mark.parametrize(("cpu_pct", "written", "told"), [(0.3, False, 1), (90.0, False, 0), (0.3, True, 0)])
+def test_a_job_whose_ranks_all_sleep_from_the_start_is_told(
+    cpu_pct: float, told: int, *, written: bool
+) -> None:
+    reported = Several()
+    logs = [f"/runs/9/rank{each}.log" for each in range(2)]
+    ranks = [member(each, 2, cpu_pct=cpu_pct, variables={}, logs=[logs[each]]) for each in range(2)]
+    grown = WALL + 100 if written else None
+    reported.list_files("n1", *(wire.LogFile(each, size=0, grown_at=grown) for each in logs))
+    running(reported, "n1", *ranks, at=200.0)
+    watch = UnstartedWatch()
+    watch.go(reported.fleet, 200.0, WALL + 200)
+    assert [each.code for each in watch.alerts.values()] == ["job.no_start"] * told
+    found = [each.condition.code for each in placed_conditions(reported.fleet, 200.0)]
+    assert found.count("job_no_start") == told
 
 
 @pytest.mark.parametrize(

@@ -52,3 +52,35 @@ def test_a_rank_that_is_stopped_alone_is_told_before_the_window_ends(states: str
     reported.list_files("n1", *(wire.LogFile(each.logs[0], grown_at=WALL, pids=[each.pid]) for each in ranks))
     found = silent_jobs(reported.fleet.nodes.values(), 60.0, WALL + 30.0, reported.fleet.progress)
     assert [(each.is_stalled, each.stopped) for each in found] == [(True, ("rank 1 (n1)",))] * listed
+
+
+@pytest.mark.parametrize(
+    ("cpu_pct", "silent_s", "listed", "stalled"),
+    [
+        (0.2, 130.0, True, True),
+        (95.0, 130.0, True, False),
+        (0.2, 60.0, False, False),
+    ],
+)
+def test_a_job_that_sleeps_from_its_start_is_not_healthy(
+    cpu_pct: float, silent_s: float, *, listed: bool, stalled: bool
+) -> None:
+    """Rank 1 sleeps before it connects, rank 0 waits for it, and neither has written a line."""
+    reported = Several()
+    ranks = [
+        structs.replace(rank(number, 900 + number, 2, start=WALL), job="4711", state="S", cpu_pct=cpu_pct)
+        for number in range(2)
+    ]
+    reported.run("n1", *ranks)
+    reported.list_files("n1", *(wire.LogFile(each.logs[0], size=0, pids=[each.pid]) for each in ranks))
+    found = silent_jobs(reported.fleet.nodes.values(), 60.0, WALL + silent_s, reported.fleet.progress)
+    assert [each.is_stalled for each in found] == [stalled] * listed
+
+
+def test_a_long_silence_of_unknown_pace_is_not_healthy() -> None:
+    reported = Several()
+    ranks = [structs.replace(rank(n, 900 + n, 2, start=WALL - 9000.0), job="4711") for n in range(2)]
+    reported.run("n1", *ranks)
+    reported.list_files("n1", *(wire.LogFile(each.logs[0], grown_at=WALL, pids=[each.pid]) for each in ranks))
+    found = silent_jobs(reported.fleet.nodes.values(), 60.0, WALL + 3000.0, reported.fleet.progress)
+    assert [each.is_stalled for each in found] == [True]

@@ -99,13 +99,13 @@ def _only_exception(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
         alert
         for alert in alerts
         if alert.rank is not None
-        and (alert in GENERIC_EXCEPTIONS or _is_own_error(alert))
+        and (alert in GENERIC_EXCEPTIONS or is_own_error(alert))
         and -EXPLAINED_S <= alert.first - ended.first <= SAME_MOMENT_S
     ]
     return raised if len({alert.rank for alert in raised}) == 1 else []
 
 
-def _is_own_error(alert: Alert) -> bool:
+def is_own_error(alert: Alert) -> bool:
     """True if a process logged the error about itself, and the error is more than a mere end or lost peer."""
     return (
         alert.role in ("root", "first")
@@ -125,7 +125,7 @@ def _logged_above(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
         alert
         for alert in alerts
         if alert.rank is None
-        and _is_own_error(alert)
+        and is_own_error(alert)
         and (alert.proof[0].node, alert.proof[0].file) == (proof.node, proof.file)
         and 0 < (proof.offset or 0) - (alert.proof[0].offset or 0) <= LOGGED_BYTES
     ]

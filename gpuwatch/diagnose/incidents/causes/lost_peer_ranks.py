@@ -1,0 +1,134 @@
+"""Which rank wrote a lost connection that names none, from the ends of the ranks of its node. Pure.
+
+Example: two ranks write to their launcher's log. Rank 1 is ended by a signal, rank 0 logs `Connection
+closed by peer` and ends with exit code 1. The line names no rank, but rank 0 is the only one on the node
+that raised: the line is rank 0's, so its end is a consequence, and `signalled_first` returns the end of
+rank 1 as a possible cause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import structs
+
+from gpuwatch.diagnose.error_outcome.observed_end import GENERIC_END, is_observed
+from gpuwatch.diagnose.incidents.causes.explaining_error import MILD_ENDS, is_own_error
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.failure_classes import (
+    GENERIC_EXCEPTIONS,
+    PEER_CONNECTION_ERRORS,
+    SCHEDULER,
+    TIMEOUTS,
+)
+
+SIGNALLED_ENDS = frozenset(("rank.terminated", "proc.sigterm"))
+ENDED_BY_LAUNCHER = SCHEDULER | {"launch.siblings_killed"}
+"""Lines of a launcher or scheduler that sends signals to ranks."""
+RAISED_STATUS = 1
+"""Exit code of Python after an exception."""
+
+
+def with_lost_peers_placed(believed: Sequence[Alert], alerts: Sequence[Alert]) -> list[Alert]:
+    """Return the believed alerts; lost connections without a rank get the ranks that must have logged them.
+
+    A node's ranks that ended with exit code 1 and logged nothing under their own number wrote the lines
+    without a rank on that node. Where these lines state a cause too, the rank whose end was observed first
+    wrote it: the others lost their connection to that rank.
+
+    Args:
+        believed: The alerts that may lead.
+        alerts: All alerts of the group, with the observed ends, whose order is known.
+    """
+    placed = list(believed)
+    nodes = {alert.node for alert in believed if alert in PEER_CONNECTION_ERRORS and alert.rank is None}
+    for node in nodes - {None}:
+        here = [alert for alert in believed if alert.node == node]
+        lost = [alert for alert in here if alert in PEER_CONNECTION_ERRORS and alert.rank is None]
+        ranks = _that_lost_a_peer(here, sum(alert.count for alert in lost), _observed(alerts))
+        if ranks:
+            placed = [alert for alert in placed if alert not in lost]
+            placed += [_of_rank(lost[min(number, len(lost) - 1)], rank) for number, rank in enumerate(ranks)]
+    return placed
+
+
+def signalled_first(believed: Sequence[Alert], alerts: Sequence[Alert]) -> list[Alert]:
+    """Return the believed alerts, the end of a rank by SIGTERM as a possible cause where only it can be one.
+
+    So it is where exactly one rank ended so, no launcher or scheduler reports that it sent the signal, and
+    all others only lost their connections, later.
+    """
+    lost = {alert.rank for alert in believed if alert in PEER_CONNECTION_ERRORS} - {None}
+    ends = [alert for alert in believed if alert.code in SIGNALLED_ENDS and alert.rank is not None]
+    ranks = {alert.rank for alert in ends}
+    others = [alert for alert in believed if alert not in PEER_CONNECTION_ERRORS and alert not in ends]
+    if len(ranks) != 1 or not lost or ranks & lost or any(a in ENDED_BY_LAUNCHER for a in alerts):
+        return list(believed)
+    if any(_is_grave(each) and not (each.rank in lost and each in MILD_ENDS) for each in others):
+        return list(believed)
+    if not _came_first(ranks, lost, _observed(alerts), ends):
+        return list(believed)
+    return [
+        structs.replace(alert, role="first", severity="error") if alert in ends else alert
+        for alert in believed
+    ]
+
+
+def _came_first(
+    ranks: set[int | None], lost: set[int | None], observed: Mapping[int, float], ends: Sequence[Alert]
+) -> bool:
+    """True if the end was observed before the others' ends, or torchrun lists it.
+
+    Torchrun logs each signal that it sends: another one in its table came from somewhere else.
+    """
+    first = [observed[rank] for rank in ranks if rank in observed]
+    later = [observed[rank] for rank in lost if rank in observed]
+    if first and later:
+        return min(first) <= min(later)
+    return any("table_entry" in alert.fields for alert in ends)
+
+
+def _that_lost_a_peer(here: Sequence[Alert], lines: int, observed: Mapping[int, float]) -> list[int]:
+    """The ranks of a node that wrote its lines about lost connections; empty: not known."""
+    spoke = {alert.rank for alert in here if _is_own(alert)}
+    ended = {
+        alert.rank
+        for alert in here
+        if alert.code == GENERIC_END
+        and alert.rank is not None
+        and alert.rank not in spoke
+        and alert.fields.get("exitcode", RAISED_STATUS) == RAISED_STATUS
+    }
+    causes = {alert.text for alert in here if alert.rank is None and _states_cause(alert)}
+    if not causes and len(ended) <= lines:
+        return sorted(ended)
+    if not ended or len(causes) > 1 or len(ended) > lines + 1 or not ended <= observed.keys():
+        return []
+    first = min(ended, key=lambda rank: observed[rank])
+    if any(observed[rank] == observed[first] for rank in ended - {first}):
+        return []
+    return sorted(ended - {first})
+
+
+def _is_own(alert: Alert) -> bool:
+    """True if a rank logged an error under its own number."""
+    return alert.rank is not None and (
+        alert in PEER_CONNECTION_ERRORS | TIMEOUTS or alert in GENERIC_EXCEPTIONS or is_own_error(alert)
+    )
+
+
+def _states_cause(alert: Alert) -> bool:
+    return not alert.kernel and (alert in GENERIC_EXCEPTIONS or is_own_error(alert))
+
+
+def _is_grave(alert: Alert) -> bool:
+    return alert.role in ("root", "first") and alert.severity in ("error", "critical")
+
+
+def _observed(alerts: Sequence[Alert]) -> dict[int, float]:
+    """Rank -> when its agent saw its process end (unix seconds)."""
+    return {alert.rank: alert.first for alert in alerts if is_observed(alert) and alert.rank is not None}
+
+
+def _of_rank(alert: Alert, rank: int) -> Alert:
+    return structs.replace(alert, id=f"{alert.id}~{rank}", rank=rank, rank_from=None)

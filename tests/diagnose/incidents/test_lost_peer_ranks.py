@@ -1,0 +1,117 @@
+"""Ranks that write to their launcher's log without a number, and end because another one did."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpuwatch import wire
+from gpuwatch.diagnose.model.incident import Incident
+from tests.diagnose.watched_jobs import Watched
+from tests.fleet.jobs.two_jobs import WALL, rank
+
+LOG = "/runs/9/train.log"
+CLOSED = "RuntimeError: [gloo/transport/tcp/pair.cc:547] Connection closed by peer [10.0.0.4]:42824"
+
+
+def job(ranks: int = 2) -> Watched:
+    """Ranks on one node, whose tracebacks go to one file."""
+    reported = Watched()
+    each = [rank(number, 900 + number, ranks, start=WALL - 90) for number in range(ranks)]
+    reported.run("n1", *each)
+    reported.list_files(
+        "n1",
+        wire.LogFile(LOG, pids=[900]),
+        *(wire.LogFile(one.logs[0], pids=[one.pid]) for one in each),
+    )
+    reported.look(2.0)
+    return reported
+
+
+def ended(reported: Watched, number: int, status: int, at: float) -> None:
+    """The agent sees the end of a rank's process."""
+    event: dict[str, Any] = {"event": "rank_ended", "severity": "info", "title": "ended", "code": status}
+    reported.report("n1", wire.Event(t=WALL + at, seq=9, source="kernel", pid=900 + number, **event), at=at)
+
+
+def lost(reported: Watched, at: float, count: int = 1) -> None:
+    for _ in range(count):
+        reported.find("n1", LOG, "peer.connection_lost", at, role="echo", lines=[CLOSED])
+
+
+def table(reported: Watched, number: int, status: int, at: float, entry: int = 0) -> None:
+    """A row of torchrun's table of failures."""
+    fields = {"exitcode": status, "pid": 900 + number, "local_rank": number, "table_entry": entry}
+    code, role = ("rank.terminated", "echo") if status == -15 else ("rank.exit_error", "first")
+    severity = "info" if status == -15 else "critical"
+    reported.find(
+        "n1", LOG, code, at, rank=number, rank_from="field", role=role, severity=severity, fields=fields,
+        lines=[f"  exitcode  : {status} (pid: {900 + number})"],
+    )  # fmt: skip
+
+
+def judged(reported: Watched) -> Incident:
+    for second in range(4):
+        reported.look(106.0 + 5 * second)
+    (incident,) = reported.book.incidents
+    return incident
+
+
+def test_a_rank_that_lost_its_peer_is_not_named_for_a_rank_ended_by_sigterm() -> None:
+    reported = job()
+    ended(reported, 1, -15, 99.8)
+    lost(reported, 100.0)
+    ended(reported, 0, 1, 100.1)
+    table(reported, 0, 1, 100.2)
+    table(reported, 1, -15, 100.2, 1)
+    incident = judged(reported)
+    assert (incident.rank, incident.node, incident.code) == (1, "n1", "rank.terminated")
+
+
+def test_a_rank_ended_by_sigterm_without_a_launcher() -> None:
+    """The launcher was killed before: nobody writes a table."""
+    reported = job()
+    ended(reported, 1, -15, 99.8)
+    lost(reported, 100.0)
+    ended(reported, 0, 1, 100.1)
+    assert judged(reported).rank == 1
+
+
+def test_a_launcher_that_ends_the_others_makes_no_culprit_of_them() -> None:
+    reported = job()
+    lost(reported, 100.0)
+    table(reported, 0, 1, 100.2)
+    reported.find("n1", LOG, "launch.siblings_killed", 100.1, role="echo", severity="info")
+    table(reported, 1, -15, 100.2, 1)
+    assert judged(reported).code != "rank.terminated"
+
+
+def test_a_rank_that_exited_without_an_error_is_the_likely_one() -> None:
+    """Rank 1 returned with exit code 0: no line is about it, and rank 0 only lost its connection."""
+    reported = job()
+    lost(reported, 100.0)
+    ended(reported, 0, 1, 100.1)
+    table(reported, 0, 1, 100.2)
+    incident = judged(reported)
+    assert (incident.rank, incident.confidence) == (1, "low")
+
+
+def test_all_ranks_of_the_node_lost_a_peer_elsewhere() -> None:
+    """Local rank numbers of two nodes: the table of the node that followed names its first rank."""
+    reported = job()
+    lost(reported, 100.0, 2)
+    table(reported, 0, 1, 100.2)
+    table(reported, 1, 1, 100.2, 1)
+    assert judged(reported).rank is None
+
+
+def test_the_cause_is_of_the_rank_that_ended_first() -> None:
+    """Two tracebacks without a rank in one file, one a cause, one a lost connection."""
+    reported = job()
+    reported.find("n1", LOG, "storage.full", 99.7, lines=["OSError: [Errno 28] No space left on device"])
+    ended(reported, 1, 1, 99.9)
+    lost(reported, 100.0)
+    ended(reported, 0, 1, 100.1)
+    table(reported, 1, 1, 100.2)
+    table(reported, 0, 1, 100.2, 1)
+    incident = judged(reported)
+    assert (incident.code, incident.rank) == ("storage.full", 1)
