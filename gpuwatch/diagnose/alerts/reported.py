@@ -55,7 +55,8 @@ class ReportedAlerts:
         self._unplaced: deque[NodeEvent] = deque(maxlen=MAX_UNPLACED)
         """Events about ended ranks whose place is not known yet."""
         self._fleet_version = -1
-        self._processes: dict[str, float | None] = {}
+        self._processes: dict[str, tuple[float | None, int]] = {}
+        """Node -> when its processes were listed, and the number of its known GPUs."""
         self._ended_files: dict[tuple[str, str], frozenset[int]] = {}
         """(node, log of an ended job) -> the ranks whose lines it holds."""
         self._ended_versions = (-1, -1)
@@ -103,7 +104,7 @@ class ReportedAlerts:
         other_tasks = self._has_new_tasks
         if not other_tasks and self._placed_at is not None and now - self._placed_at < PLACES_S:
             return False
-        listed = {name: node.processes_at for name, node in fleet.nodes.items()}
+        listed = {name: (node.processes_at, len(node.gpus)) for name, node in fleet.nodes.items()}
         if not self._take_ended_files(fleet, wall - now) and not other_tasks and listed == self._processes:
             return False
         self._processes, self._placed_at, self._tasks_version = listed, now, self._tasks.version

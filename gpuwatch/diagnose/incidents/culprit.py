@@ -99,12 +99,17 @@ def _joined(
 ) -> CulpritChoice:
     """The rank that other lines name for the cause; at most medium confidence."""
     rank, because = joined
-    there = _at(rank, where, job)
+    there = CulpritChoice(rank) if _is_of_unknown_job(blame, where, job) else _at(rank, where, job)
     if job is None and blame.node is not None and there.node not in (None, "", blame.node):
         there = CulpritChoice(rank, blame.node, blame.gpu)  # the known rank of that number is of another job
     confidence = LEVELS[min(LEVELS.index(blame.confidence), LEVELS.index("medium"))]
     because = f"{blame.because}; the rank: {because}"
     return replace(there, node=there.node or blame.node, confidence=confidence, because=because)
+
+
+def _is_of_unknown_job(blame: CulpritChoice, where: RankIndex, job: str | None) -> bool:
+    """True if an incident of running nodes has no job: the ranks of its node's known jobs are not its own."""
+    return job is None and where.places.live and all(place.job is not None for place in where.on(blame.node))
 
 
 def _confidence(cause: Alert, named: Sequence[int], alerts: Sequence[Alert]) -> tuple[Confidence, str]:
@@ -170,6 +175,8 @@ def _rank_of_node(
     """For a fault of a node or GPU: the only rank there that ended, fell silent or was affected."""
     then = cause.first if cause.timed and cause.kernel else None
     here = where.on(blame.node, job, then)
+    if not cause.kernel and _is_of_unknown_job(blame, where, job):
+        here = [place for place in here if place.job is None]
     there = {place.rank: place for place in here if blame.gpu in (None, place.gpu)}
     suspects = set(stuck.suspects if stuck is not None else ())
     ended = {alert.rank for alert in alerts if alert in EXITS and end_weight(alert) < 2}

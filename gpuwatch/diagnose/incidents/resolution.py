@@ -44,8 +44,13 @@ class LastStep:
     """Unix seconds on our clock."""
 
     def follows(self, alert: Alert) -> bool:
-        """True if the step came after an alert: below it in the same file, else by time."""
+        """True if the step came after an alert: below it in the same file, else by time.
+
+        A dated alert below which the file has grown less was logged after the file was cut.
+        """
         proof = alert.proof[0]
+        if alert.timed and self.at < alert.last - APART_S:
+            return False
         if (self.file, self.node) == (proof.file, proof.node) and None not in (self.offset, proof.offset):
             return (self.offset or 0) > max(proof.offset or 0, alert.last_offset or 0)
         return self.at > alert.last + APART_S
@@ -148,6 +153,13 @@ def closings(
     return found
 
 
+def _failed_since(incident: Incident, recovered_at: float) -> bool:
+    """True if a rank failed after the one that went on, and did not go on itself."""
+    return any(
+        not (each.recovered or each.is_remark) and each.last > recovered_at for each in incident.alerts
+    )
+
+
 def _closed(
     incident: Incident, running: Mapping[str, Attempt], places: Places, wall: float
 ) -> Resolution | None:
@@ -157,7 +169,13 @@ def _closed(
     if attempt is not None and cause is not None and _is_back(cause, attempt):
         return Resolution(wall, f"{cause.node} answers again, the job steps")
     recovered_at = None if cause is None or cause not in EXITS else cause.recovered_at
-    if cause is not None and recovered_at is not None and wall - recovered_at > LISTED_S:
+    outlived = recovered_at is not None and wall - recovered_at > LISTED_S
+    if (
+        cause is not None
+        and recovered_at is not None
+        and outlived
+        and not _failed_since(incident, recovered_at)
+    ):
         who = "the job" if cause.rank is None else f"rank {cause.rank}"
         return Resolution(wall, f"{who} went on {clock(recovered_at, wall)}")
     if attempt is not None:

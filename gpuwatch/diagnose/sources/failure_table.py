@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from gpuwatch.diagnose.model.rank_index import RankIndex
+from gpuwatch.diagnose.model.rank_index import RankIndex, lived
 from gpuwatch.fleet.jobs.places import RankPlace
 from gpuwatch.wire import Finding
 
@@ -40,6 +40,8 @@ def table_place(
     if place is None and (by_pid := where.by(node, "pid", finding.fields.get("pid"), finding.job)):
         place = by_pid if by_pid.rank == rank else None
     node = node if host is None else where.node_named(host)
+    if place is not None and where.places.live and finding.job is None and not lived(place, at):
+        place = None  # of a job that was started since
     if place is not None and _is_elsewhere(finding, file_node, place, node or file_node, where):
         place, node = None, node or file_node
     if place is None:

@@ -24,6 +24,8 @@ _WANDB = re.compile(r"/wandb/(?:offline-)?run-[^/]{1,100}/(?:files|logs)$")
 _LIGHTNING = re.compile(r"/lightning_logs(?:/version_\d{1,6})?$")
 _TORCHRUN = re.compile(r"(.*/([^/]{1,200})_[a-z0-9_]{8})/attempt_\d{1,6}/\d{1,4}/[^/]{1,80}")
 """A log of torchrun's `--log-dir`: each agent appends eight random characters to the run id."""
+TEMPORARY = "/torchelastic_"
+"""Part of the path where torchrun keeps the error files of its ranks if no `--log-dir` was given."""
 NO_ID = "none"
 """torchrun's run id if none was given."""
 _RANK = re.compile(
@@ -101,6 +103,7 @@ def ended_job_names(files: Iterable[LogFile], home: Callable[[str], str]) -> dic
     ranked_folders = {folder for folder, members in folders.items() if _is_ranked(members)}
     beside = _runs_beside(ranked_folders - runs.keys(), folders, runs, sorted_runs)
     shown.update({folder: shown[run] for folder, run in beside.items()})
+    shown.update(_error_files(ranked_folders - runs.keys(), folders, runs, shown))
     below_here = _ranks_below(ranked_folders - runs.keys(), folders)
     for folder, members in folders.items():
         stems = {file.path: _stem(file.path) for file in members}
@@ -141,6 +144,29 @@ def _runs_beside(
         near = [run for end, run in ends if abs(end - last) <= LAUNCHER_S]
         if len(near) == 1:
             found[folder] = near[0]
+    return found
+
+
+def _error_files(
+    ranked: Iterable[str],
+    folders: Mapping[str, Iterable[LogFile]],
+    runs: Mapping[str, tuple[str, float]],
+    shown: Mapping[str, str],
+) -> dict[str, str]:
+    """Folder with torchrun's error files -> the name of the only job that ended when they were written.
+
+    A run id that is part of the path of the job's logs decides between several.
+    """
+    found = {}
+    last = {folder: _last_of(folders[folder]) for folder in ranked}
+    for run, (name, end) in runs.items():
+        if TEMPORARY not in run:
+            continue
+        near = [folder for folder, at in last.items() if abs(end - at) <= LAUNCHER_S]
+        named = [folder for folder in near if name != NO_ID and name in folder.split("/")]
+        near = named or (near if name == NO_ID else [])
+        if len(near) == 1:
+            found[run] = shown[near[0]]
     return found
 
 

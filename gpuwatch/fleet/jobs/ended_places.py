@@ -32,8 +32,9 @@ def ended_ranks(nodes: Collection[Node], logged: Logged, began: Began | None = N
     ranks: launchers collect the output of ranks on all nodes.
     """
     found: Ranks = {}
+    alone = _on_one_node(nodes)
     for node in nodes:
-        for place in _own_places(node, logged):
+        for place in _own_places(node, logged, alone):
             key = place.job, place.rank
             ended = _since(place, node, began or {})
             known = found.setdefault(key, ended)
@@ -51,7 +52,17 @@ def _since(place: RankPlace, node: Node, began: Began) -> RankPlace:
     return replace(place, since=min(first) - STARTUP_S) if first else place
 
 
-def _own_places(node: Node, logged: Logged) -> Iterable[RankPlace]:
+def _on_one_node(nodes: Iterable[Node]) -> set[str | None]:
+    """The ended jobs whose logs lie on one node only."""
+    there: dict[str | None, set[str]] = defaultdict(set)
+    for node in nodes:
+        for file in node.logs:
+            if is_ended(file):
+                there[file.job].add(node.name)
+    return {job for job, names in there.items() if len(names) == 1}
+
+
+def _own_places(node: Node, logged: Logged, alone: Collection[str | None]) -> Iterable[RankPlace]:
     """The places of ranks that have log files of their own.
 
     The files in one rank's folder are all from that rank: torchrun writes stdout.log and stderr.log there.
@@ -63,12 +74,17 @@ def _own_places(node: Node, logged: Logged) -> Iterable[RankPlace]:
             folders[file.job, file.path.rpartition("/")[0] if run else file.path].append(file)
     own = {key: _ranks(node, files, logged) for key, files in folders.items()}
     first = _first_ranks(folders, own)
+    whole: dict[str | None, set[int]] = defaultdict(set)
+    for (job, _), ranks in own.items():
+        whole[job] |= ranks
     found: dict[tuple[str | None, int], list[LogFile]] = defaultdict(list)
     for key, files in folders.items():
         ranks, run = own[key], run_of(files[0].path)[0]
         local = _local_rank(files)
         if not ranks and run in first and local is not None:
             ranks = {first[run] + local}
+        if not ranks and key[0] in alone and local in whole[key[0]] == set(range(len(whole[key[0]]))):
+            ranks = {local}  # of a job on one node whose ranks are known the local ranks are the ranks
         if len(ranks) == 1:
             found[key[0], ranks.pop()].extend(files)
     for (job, rank), files in found.items():

@@ -36,6 +36,30 @@ def test_no_rank_of_a_running_job_is_blamed_for_a_job_that_nobody_saw(host: str)
     assert [(alert.node, alert.job, alert.doubt) for alert in ends] == [("n1", None, "")]
 
 
+def test_an_incident_without_a_job_takes_no_gpu_from_the_rank_of_another_job() -> None:
+    """Torchrun on n1 failed within seconds; then a job that holds the GPUs of n1 is started there."""
+    reported = Watched()
+    reported.list_files("n1", wire.LogFile(LOG, source="glob"))
+    reported.look(2.0)
+    reported.find("n1", LOG, "oom.cuda", 99.0)
+    lines = [*TABLE, "  exitcode  : 1 (pid: 3899)"]
+    fields = {"exitcode": 1, "pid": 3899}
+    reported.find("n1", LOG, "rank.exit_error", 100.0, lines=lines, key=3, fields=fields)
+    reported.look(110.0)
+    (before,) = reported.book.incidents
+    gpus = [wire.ProcessGpu(f"GPU-{number}") for number in range(2)]
+    later = [rank(n, 800 + n, 2, start=WALL + 250, gpus=[gpus[n]]) for n in range(2)]
+    known = [wire.GpuInfo(each.uuid, number, "H100") for number, each in enumerate(gpus)]
+    hello = wire.Hello(t=WALL, seq=0, host="n1", agent="1", python="3", pid=1, interval_s=1.0, gpus=known)
+    reported.report("n1", hello, at=249.0)
+    reported.run("n1", *later, at=251.0)
+    for second in range(4):
+        reported.look(252.0 + 5 * second)
+    (after,) = reported.book.incidents
+    assert after.gpu is None
+    assert (after.rank, after.confidence) == (before.rank, before.confidence)
+
+
 def test_a_rank_that_lost_a_peer_does_not_hide_the_one_that_ended_first() -> None:
     """A cause without a rank in the launcher's log; both ranks ended with exit code 1, rank 0 followed."""
     reported = Watched()
@@ -62,3 +86,23 @@ def test_a_line_of_healthy_starts_makes_no_alert() -> None:
     for second in range(3):
         reported.look(2.0 + 5 * second)
     assert not reported.book.alerts
+
+
+def test_an_xid_that_came_before_the_gpus_takes_its_gpu_when_they_are_known() -> None:
+    reported = Watched()
+    event = wire.Event(
+        t=WALL + 5.0, seq=9, event="xid", severity="critical", title="Xid 79", code=79, gpu="GPU-7",
+        source="driver",
+    )  # fmt: skip
+    reported.run("n1")
+    reported.report("n1", event, at=5.0)
+    reported.look(6.0)
+    assert [alert.gpu for alert in reported.book.alerts.values() if alert.code.startswith("gpu.xid")] == [
+        None
+    ]
+    known = [wire.GpuInfo("GPU-7", 1, "H100")]
+    hello = wire.Hello(t=WALL, seq=0, host="n1", agent="1", python="3", pid=1, interval_s=1.0, gpus=known)
+    reported.report("n1", hello, at=7.0)
+    for second in range(4):
+        reported.look(10.0 + 5 * second)
+    assert [alert.gpu for alert in reported.book.alerts.values() if alert.code.startswith("gpu.xid")] == [1]

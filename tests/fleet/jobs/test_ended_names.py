@@ -93,3 +93,20 @@ def test_logs_of_ranks_beside_those_of_torchrun_are_of_one_job() -> None:
 def test_a_launchers_log_of_another_day_is_of_another_job() -> None:
     ranks, launcher = found("/srv/jobs/a/logs/rank0.log", 1000.0, 0), found("/srv/jobs/a/run.log", 90_000.0)
     assert len(names(ranks, launcher)) == 2
+
+
+def test_the_error_file_of_a_rank_is_of_the_job_that_ended_then() -> None:
+    """Torchrun's error files lie in a temporary folder, under the run id and the local rank."""
+    temporary = "/tmp/torchelastic_5jp2sz03/ef_fhqnlx12/attempt_0/1/error.json"
+    error = LogFile(temporary, source="found", last_at=1000.0, local_rank=1)
+    logs = [
+        LogFile(f"/srv/{job}/logs/rank{number}.log", source="found", last_at=999.0, ranks=[number])
+        for job in ("ef", "other")
+        for number in range(2)
+    ]
+    assert len(names(error, *logs)) == 2
+    fleet = Several()
+    fleet.list_files("n1", error, *logs)
+    places = places_of(list(fleet.fleet.nodes.values()))
+    (rank,) = {place.rank for place in places.ranks if temporary in place.logs}
+    assert rank == 1

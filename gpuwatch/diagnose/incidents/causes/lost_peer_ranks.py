@@ -81,8 +81,8 @@ def _came_first(
 
     Torchrun logs each signal that it sends: another one in its table came from somewhere else.
     """
-    first = [observed[rank] for rank in ranks if rank in observed]
-    later = [observed[rank] for rank in lost if rank in observed]
+    first = [at for rank, at in observed.items() if rank in ranks]
+    later = [at for rank, at in observed.items() if rank in lost]
     if first and later:
         return min(first) <= min(later)
     return any("table_entry" in alert.fields for alert in ends)
