@@ -97,7 +97,6 @@ class AlertBook:
         self._outcomes = Outcomes(self._reported, self._ended)
         self._outcomes_interval = CheckInterval(OUTCOMES_EVERY_S)
         self._settle_interval = CheckInterval(SETTLE_EVERY_S)
-        self._earlier_interval = CheckInterval(OUTCOMES_EVERY_S)
         self._disks: Disks = {}
         self._node_reports: dict[str, NodeReport] = {}
         """Node -> the processes and files that it reports, as of the judgement in progress."""
@@ -174,7 +173,7 @@ class AlertBook:
             logged = (alert for name, alert in self.alerts.items() if name not in self._ended.alerts)
             self._dirty |= changed(logged, self._reported.where, node_reports(fleet, now, wall))
         self._dirty |= self._ended.go(fleet, self.alerts.values(), self.version, self.places, now, wall)
-        self._dirty |= self._earlier_interval.is_due(now) and self._earlier.go(fleet, self.ended_jobs, wall)
+        self._dirty |= self._earlier.go(fleet, self.ended_jobs, now, wall)
         if self._settle_interval.is_due(now):
             self._dirty |= self._reported.settle(wall, self.lasts_s)
             self._dirty |= self._marks.expire(wall)

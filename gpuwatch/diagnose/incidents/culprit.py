@@ -13,7 +13,7 @@ from gpuwatch.diagnose.hang.hang_watch import CODE as HANG
 from gpuwatch.diagnose.incidents.causes.explaining_error import raised_by
 from gpuwatch.diagnose.incidents.causes.lost_peer_ranks import SIGNALLED_ENDS
 from gpuwatch.diagnose.incidents.causes.root_cause import RootCause
-from gpuwatch.diagnose.incidents.culprit_rank import node_of_end, rank_of_cause
+from gpuwatch.diagnose.incidents.culprit_rank import killed_together, node_of_end, rank_of_cause
 from gpuwatch.diagnose.incidents.suspects import MAX_NAMED_SUSPECTS, Hang, blamed_nodes
 from gpuwatch.diagnose.model.alert import REPORTED_FOR_JOB, Alert
 from gpuwatch.diagnose.model.confidence import LEVELS, Confidence
@@ -86,7 +86,10 @@ def chosen_culprit(
 
 
 def without_accused(blame: CulpritChoice, cause: Alert | None, alerts: Sequence[Alert]) -> CulpritChoice:
-    """Drop a culprit node that only refuted lines name."""
+    """Drop a culprit node that only refuted lines name, and a rank that was killed together with others."""
+    if cause is not None and (together := killed_together(cause, alerts)):
+        because = f"{plural(len(together), 'rank')} were killed in one moment: none is known to be first"
+        return CulpritChoice(node=cause.node, confidence="medium", because=because)
     refuted = cause.refuted if cause is not None else all(alert.refuted for alert in alerts)
     stated = alerts if cause is None else [cause]
     if not refuted or blame.node in {proof.node for alert in stated for proof in alert.proof}:

@@ -29,6 +29,8 @@ EXIT_S = 600.0
 SUFFERS_S = 120.0
 """A rank's error later than this after a fault is no consequence of it (seconds)."""
 SAME_MOMENT_S = 2.0
+KILLS = frozenset(("rank.killed", "proc.sigkill"))
+SIBLINGS_KILLED = "launch.siblings_killed"
 MIN_FOLLOWERS = 3
 """With this many ranks timed out, the only one that did not is significant."""
 PROCESS = re.compile(r"(?i)\b(?:pid|process)[ =:]{1,2}(\d{2,10})\b")
@@ -36,6 +38,8 @@ MAX_READ_CHARACTERS = 2000
 """Characters of a line that are searched."""
 VICTIMS = TIMEOUTS | PEER_CONNECTION_ERRORS
 """Logged by ranks that waited for another one or lost it."""
+TOGETHER_S = 0.3
+"""Two kills within this time have one cause outside of the job; their order says nothing (seconds)."""
 TERMINATED_WEIGHT = 3
 """The `end_weight` of ranks that the launcher terminated."""
 
@@ -100,6 +104,23 @@ def first_to_end(cause: Alert, alerts: Sequence[Alert]) -> int | None:
             ended.setdefault(weight, set()).add(alert.rank)
     first = ended[min(ended)] if ended else set()
     return next(iter(first)) if len(first) == 1 else None
+
+
+def killed_together(cause: Alert, alerts: Sequence[Alert]) -> set[int]:
+    """Return the ranks that were killed in one moment, the cause's own among them; empty: it was alone.
+
+    Only for ends without a launcher's table: torchrun lists the first failure, and kills the others.
+    """
+    if cause.code not in KILLS or cause.rank is None:
+        return set()
+    if any("table_entry" in each.fields or each.code == SIBLINGS_KILLED for each in alerts):
+        return set()
+    ranks = {
+        each.rank
+        for each in alerts
+        if each.code == cause.code and each.rank is not None and abs(each.first - cause.first) <= TOGETHER_S
+    }
+    return ranks if len(ranks) > 1 else set()
 
 
 def owner_of_process(cause: Alert, alerts: Sequence[Alert]) -> int | None:

@@ -10,6 +10,7 @@ from msgspec import structs
 
 from gpuwatch.diagnose.hang.hang_watch import CODE as HANG
 from gpuwatch.diagnose.incidents.causes.explaining_error import raised_by
+from gpuwatch.diagnose.incidents.culprit_rank import killed_together
 from gpuwatch.diagnose.incidents.detail import with_detail
 from gpuwatch.diagnose.incidents.suspects import MAX_NAMED_SUSPECTS, Hang
 from gpuwatch.diagnose.model.alert import Alert
@@ -69,6 +70,9 @@ def sentence(reported: HeadlineFacts, where: RankIndex, now: float) -> str:
         return _unknown(reported, where, now)
     cause = structs.replace(reported.cause, text=with_detail(reported.cause, reported.gpu))
     likely = cause.code == UNKNOWN and cause.rank is None and reported.rank is not None
+    together = killed_together(cause, reported.alerts) if reported.rank is None else set()
+    if together:
+        return _killed(reported, cause, together, now)
     head = _head(replace(reported, rank=None, node=None, gpu=None) if likely else reported, cause, where, now)
     tail = _tail(reported, where)
     text = f"{head}; {tail}" if tail else head
@@ -92,6 +96,7 @@ def followers(reported: HeadlineFacts, where: RankIndex) -> int:
 def _following(reported: HeadlineFacts, where: RankIndex) -> set[int]:
     blamed = set(reported.named) | ({reported.rank} if reported.rank is not None else set())
     cause = reported.cause
+    blamed |= set() if cause is None or reported.rank is not None else killed_together(cause, reported.alerts)
     if reported.rank is None and reported.node is not None:
         gone = cause is not None and cause.code in ("node_lost", "slurm.node_failure", "ray.node_dead")
         blamed |= (
@@ -109,6 +114,12 @@ def _following(reported: HeadlineFacts, where: RankIndex) -> set[int]:
         and (cause is None or cause.code != HANG or alert.last >= cause.first)
     }
     return suffering - blamed
+
+
+def _killed(reported: HeadlineFacts, cause: Alert, ranks: set[int], now: float) -> str:
+    """Headline of ranks that were killed in one moment."""
+    there = f" on {reported.node}" if reported.node else ""
+    return f"ranks {ranges(ranks)}{there} {cause.text.removeprefix(A_RANK)} in one moment {when(cause, now)}"
 
 
 def _head(reported: HeadlineFacts, cause: Alert, where: RankIndex, now: float) -> str:

@@ -8,10 +8,12 @@ import msgspec
 from msgspec import structs
 
 from gpuwatch.diagnose.model.alert import RANK_INFERRED, Alert
+from gpuwatch.diagnose.model.check_interval import CheckInterval
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint
 from gpuwatch.diagnose.past_jobs.jobs import ENDED_S, EndedJob
 from gpuwatch.fleet.fleet import Fleet
 
+EVERY_S = 1.0
 FINISHED = "finished"
 """State of a job that reached its announced end."""
 
@@ -44,13 +46,21 @@ class EarlierJobsWatch:
         """Names of the jobs with such alerts."""
         self.checkpoints: dict[str | None, Checkpoint] = {}
         """Job -> the last checkpoint that the earlier session knew."""
+        self._interval = CheckInterval(EVERY_S)
+        self._logs_version = -1
         self._over: set[str] = set()
         """Jobs that ran again, or whose users started other jobs since."""
 
-    def go(self, fleet: Fleet, ended: Sequence[EndedJob], wall: float) -> bool:
-        """Check again; True if the alerts changed. `wall`: unix seconds."""
-        if not self.jobs:
+    def go(self, fleet: Fleet, ended: Sequence[EndedJob], now: float, wall: float) -> bool:
+        """Check at intervals and when log files were listed; True if the alerts changed.
+
+        `now`: monotonic, `wall`: unix seconds.
+        """
+        if fleet.logs_version != self._logs_version:
+            self._interval.hurry()
+        if not self.jobs or not self._interval.is_due(now):
             return False
+        self._logs_version = fleet.logs_version
         before = self.alerts
         self._over.update(each.job for each in self.jobs if _is_over(each, fleet, wall))
         found: list[Alert] = []

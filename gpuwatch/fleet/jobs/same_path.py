@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
-from gpuwatch.fleet.jobs.ended_files import has_own_id
+from gpuwatch.fleet.jobs.ended_files import LAUNCHER_S, has_own_id
 from gpuwatch.wire import LogFile
 
 
@@ -18,6 +18,8 @@ class SamePath:
     def __init__(self) -> None:
         self._ranks: dict[str, dict[str, frozenset[int]]] = defaultdict(dict)
         """Name -> node with files on its own disk -> the ranks in them."""
+        self._last: dict[str, dict[str, float]] = defaultdict(dict)
+        """Name -> node -> when its files were last written (unix seconds of the node)."""
         self._apart: set[str] = set()
         self._renamed: set[str] = set()
 
@@ -34,11 +36,13 @@ class SamePath:
         for name, own in members.items():
             if any(file.searched_to is not None and file.searched_to < (file.size or 0) for file in own):
                 continue  # not all of its ranks are known yet
+            self._last[name][node] = max(file.last_at or 0.0 for file in own)
             if all(_is_private(file) for file in own):
                 self._ranks[name][node] = frozenset(rank for file in own for rank in file.ranks)
             else:
                 self._ranks[name].pop(node, None)
-            if name not in self._apart and not _may_be_one(self._ranks[name].values()):
+            ends = [self._last[name][each] for each in self._ranks[name]]
+            if name not in self._apart and not _may_be_one(self._ranks[name].values(), ends):
                 self._apart.add(name)
                 self._renamed.update(self._ranks[name])
         private = {name for name in self._apart & members.keys() if node in self._ranks[name]}
@@ -55,8 +59,15 @@ def _is_private(file: LogFile) -> bool:
     return file.identity is None and file.fingerprint is not None and file.searched_to is not None
 
 
-def _may_be_one(nodes: Iterable[frozenset[int]]) -> bool:
-    """True if the nodes' ranks can form one job: rank 0 exists, and no rank occurs twice."""
+def _may_be_one(nodes: Iterable[frozenset[int]], ends: Sequence[float]) -> bool:
+    """True if the nodes' ranks can form one job: rank 0 exists, and no rank occurs twice.
+
+    Where a log does not show its ranks (a launcher's), the nodes' logs end together if they are of one job.
+    """
     each = list(nodes)
     ranks = [rank for own in each for rank in own]
-    return len(each) < 2 or (all(each) and sorted(ranks) == list(range(len(ranks))))
+    if len(each) < 2:
+        return True
+    if all(each):
+        return sorted(ranks) == list(range(len(ranks)))
+    return len(set(ranks)) == len(ranks) and max(ends) - min(ends) <= LAUNCHER_S

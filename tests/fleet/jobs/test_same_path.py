@@ -51,6 +51,13 @@ def test_nodes_whose_ranks_make_one_job_are_of_one() -> None:
     assert jobs_of([found(0, "a"), found(1, "a")], [found(2, "b"), found(3, "b")]) == [{"srv/run"}] * 2
 
 
+@pytest.mark.parametrize(("later_s", "jobs"), [(4.0, 1), (4000.0, 2)])
+def test_launchers_logs_without_ranks_are_of_one_job_if_they_end_together(later_s: float, jobs: int) -> None:
+    first = structs.replace(found(0, "a", "/srv/run/train.log"), ranks=[])
+    other = structs.replace(found(0, "b", "/srv/run/train.log"), ranks=[], last_at=T0 + later_s)
+    assert len(set.union(*jobs_of([first], [other]))) == jobs
+
+
 def test_nodes_are_not_distinguished_before_their_files_are_searched_to_the_end() -> None:
     partly = [structs.replace(found(0, "a"), size=2), structs.replace(found(1, "a"), size=2, ranks=[])]
     fleet = Fleet(plan("n0", "n1"))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from gpuwatch import wire
 from gpuwatch.diagnose.model.incident import Incident
 from tests.diagnose.watched_jobs import Watched
@@ -115,3 +117,13 @@ def test_the_cause_is_of_the_rank_that_ended_first() -> None:
     table(reported, 0, 1, 100.2, 1)
     incident = judged(reported)
     assert (incident.code, incident.rank) == ("storage.full", 1)
+
+
+@pytest.mark.parametrize(("apart_s", "named"), [(0.01, None), (3.0, 0)])
+def test_of_ranks_that_are_killed_in_one_moment_none_is_first(apart_s: float, named: int | None) -> None:
+    reported = job()
+    ended(reported, 0, -9, 99.8)
+    ended(reported, 1, -9, 99.8 + apart_s)
+    incident = judged(reported)
+    assert (incident.code, incident.rank, incident.node) == ("rank.killed", named, "n1")
+    assert ("0-1" in incident.headline) == (named is None)

@@ -1,0 +1,26 @@
+"""The job of an earlier session takes the name under which its logs are found."""
+
+from __future__ import annotations
+
+from gpuwatch import wire
+from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.diagnose.past_jobs.earlier_sessions import EarlierJob, EarlierJobsWatch
+from tests.fleet.jobs.two_jobs import WALL, Several
+
+LOG = "/srv/shared/sa/logs/rank3.log"
+
+
+def test_it_has_the_name_of_its_log_as_soon_as_that_is_listed() -> None:
+    ended = Alert(
+        id="rank_ended:7@n1", code="rank.killed", severity="critical", title="killed", text="killed",
+        proof=(Proof("event", "pid 7 ended by signal 9", WALL, node="n1"),), node="n1", rank=3,
+        job="10.0.0.1:29700", first=WALL, last=WALL,
+    )  # fmt: skip
+    earlier = EarlierJob("10.0.0.1:29700", ("n1",), ("u",), WALL, (ended,), logs=(LOG,))
+    watch = EarlierJobsWatch([earlier])
+    reported = Several()
+    assert watch.go(reported.fleet, (), 1.0, WALL + 1.0)
+    assert {alert.job for alert in watch.alerts.values()} == {"10.0.0.1:29700"}
+    reported.list_files("n1", wire.LogFile(LOG, source="found", last_at=WALL, ranks=[3]))
+    assert watch.go(reported.fleet, (), 1.1, WALL + 1.1)
+    assert {alert.job for alert in watch.alerts.values()} == {"sa/logs"}
