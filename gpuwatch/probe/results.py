@@ -43,6 +43,11 @@ class Seat:
     nic: str | None = None
     """The interface or RDMA device that its traffic uses, if known."""
 
+    @property
+    def name(self) -> str:
+        """`gpu-003 GPU 4`, or `gpu-003 rank 12` for a CPU rank."""
+        return f"{self.node} rank {self.rank}" if self.gpu is None else f"{self.node} GPU {self.gpu}"
+
 
 @dataclass(frozen=True)
 class CollectiveResult:

@@ -49,12 +49,7 @@ def seats_by_rank(results: Results) -> dict[int, Seat]:
     return {seat.rank: seat for seat in results.seats}
 
 
-def seat_name(seat: Seat) -> str:
-    """`gpu-003 GPU 4`, or `gpu-003 rank 12` for a CPU rank."""
-    return f"{seat.node} rank {seat.rank}" if seat.gpu is None else f"{seat.node} GPU {seat.gpu}"
-
-
 def rank_name(rank: int, seats: dict[int, Seat]) -> str:
     """The seat's name by rank; `rank 12` if its seat is unknown."""
     seat = seats.get(rank)
-    return f"rank {rank}" if seat is None else seat_name(seat)
+    return f"rank {rank}" if seat is None else seat.name

@@ -17,7 +17,7 @@ from gpuwatch.probe.judging.links.links import Grade, MeasuredLink
 from gpuwatch.probe.judging.text.grade_symbols import Marks
 from gpuwatch.probe.results import Results
 from gpuwatch.report.output.report_line import ReportLine
-from gpuwatch.report.probe.format import STYLES, seat_name
+from gpuwatch.report.probe.format import STYLES
 from gpuwatch.report.probe.tables import TableColumn, table_lines
 
 SLOW: tuple[Grade, ...] = ("dead", "bad", "low")
@@ -145,7 +145,7 @@ def link_text(link: MeasuredLink, results: Results) -> str:
 
 def ends_text(link: MeasuredLink) -> str:
     """`gpu-003 GPU 4 -> gpu-007 GPU 4`."""
-    return f"{seat_name(link.src)} -> {seat_name(link.dst)}"
+    return f"{link.src.name} -> {link.dst.name}"
 
 
 def error_lines(links: Iterable[MeasuredLink]) -> list[ReportLine]:

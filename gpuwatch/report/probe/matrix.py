@@ -14,7 +14,7 @@ from gpuwatch.probe.judging.links.links import BAD_RATIO, NOISY_SPREAD, OK_RATIO
 from gpuwatch.probe.judging.text.grade_symbols import Marks
 from gpuwatch.probe.results import Results, Seat
 from gpuwatch.report.output.report_line import ReportLine
-from gpuwatch.report.probe.format import GRAVITY, STYLES, seat_name
+from gpuwatch.report.probe.format import GRAVITY, STYLES
 from gpuwatch.report.probe.links import blamed, error_lines, node_summary, slow_lines
 from gpuwatch.report.probe.tables import padded
 
@@ -58,7 +58,7 @@ def rank_matrix(
 
     def name(rank: int) -> str:
         seat = by_rank[rank]
-        return f"{rank:>2} {seat.node}" if seat.gpu is None else f"{rank:>2} {seat_name(seat)}"
+        return f"{rank:>2} {seat.node}" if seat.gpu is None else f"{rank:>2} {seat.name}"
 
     return matrix_lines(sorted(by_rank), cells, name, width)
 

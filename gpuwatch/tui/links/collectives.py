@@ -10,7 +10,7 @@ from rich.segment import Segment
 from gpuwatch.number_text import rate_text, size_text, time_text
 from gpuwatch.probe.results import CollectiveResult, GpuResult, Results
 from gpuwatch.tui.links.probe_page import LinkPage
-from gpuwatch.tui.model.probe_text import op_text, seat_text
+from gpuwatch.tui.model.probe_text import op_text
 from gpuwatch.tui.toolkit.item_page import PageItem
 from gpuwatch.tui.toolkit.rows import Row, heading
 from gpuwatch.tui.toolkit.styles import clean, fit
@@ -117,7 +117,7 @@ class LinkTable(LinkPage):
         row.append(Segment(f" {unit}", look.dim))
         if least[0] < LOW_RATIO * median[0]:
             seat = next((seat for seat in results.seats if seat.rank == least[1]), None)
-            name = clean(seat_text(seat)) if seat else f"rank {least[1]}"
+            name = clean(seat.name) if seat else f"rank {least[1]}"
             text = f"  {look.glyphs.down} {name}"
             row.append(Segment(text, look.severity["warning"]))
         yield PageItem(("gpu", title), (tuple(row),))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuwatch.number_text import listed
-from gpuwatch.probe.results import ENDED, Phase, Results, Seat
+from gpuwatch.probe.results import ENDED, Phase, Results
 from gpuwatch.probe.verdict import Status, Verdict
 from gpuwatch.tui.model.severity import Severity
 
@@ -29,11 +29,6 @@ WORD: dict[Status, str] = {"ok": "OK", "noisy": "NOISY", "bad": "BAD", "failed":
 def op_text(op: str) -> str:
     """The name of a collective with spaces."""
     return op.replace("_", " ")
-
-
-def seat_text(seat: Seat) -> str:
-    """`gpu-003 GPU 4`; a rank without a GPU by its number."""
-    return f"{seat.node} rank {seat.rank}" if seat.gpu is None else f"{seat.node} GPU {seat.gpu}"
 
 
 def transports_text(results: Results) -> str:
