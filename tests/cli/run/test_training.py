@@ -11,9 +11,15 @@ from typing import Any
 import pytest
 
 from tests.cli.running import COMMAND, environment, gpuwatch
+from tests.parts import need_torch
 
-torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.long
+
+
+@pytest.fixture(autouse=True)
+def _torch() -> None:
+    need_torch()
+
 
 SCRIPT = """\
 import os, sys, time
