@@ -17,6 +17,7 @@ from gpuwatch.diagnose.error_outcome.answered_lines import Place
 from gpuwatch.diagnose.error_outcome.consequence import followed_nothing
 from gpuwatch.diagnose.hang.answer import HangAnswer
 from gpuwatch.diagnose.hang.hang_watch import HangWatch
+from gpuwatch.diagnose.hang.silent_watch import SilentWatch
 from gpuwatch.diagnose.health.sweep import HealthSweep
 from gpuwatch.diagnose.incidents.annotations import Annotations
 from gpuwatch.diagnose.incidents.builder import in_order, incident_of
@@ -81,7 +82,8 @@ class AlertBook:
         self._rounds = HealthSweep(thresholds)
         self._hangs = HangWatch(thresholds)
         jobs = (StragglerWatch(thresholds), TrainingWatch(thresholds), ServingWatch(thresholds))
-        self._watches = (self._hangs, *jobs, VanishedWatch(), MissingWatch(), UnstartedWatch())
+        silent = SilentWatch(self._hangs, thresholds.hang_s)
+        self._watches = (self._hangs, silent, *jobs, VanishedWatch(), MissingWatch(), UnstartedWatch())
         self._end_order = EndOrderWatch()
         self._checkpoints_version = 0
         self._ended = EndedJobsWatch()

@@ -201,6 +201,14 @@ class HangWatch(PeriodicWatch):
         reported = found if job.answer is None else refined(found, job.answer, ranks)
         return self._report(reported, wall - quiet_s, wall)
 
+    def is_firing(self, job: str) -> bool:
+        """True if the job is reported to hang."""
+        return self._firing(job) is not None
+
+    def longest_pause_s(self, job: str) -> float:
+        """The longest silence of the job that ended by itself (seconds)."""
+        return self._jobs[job].longest_s if job in self._jobs else 0.0
+
     def _firing(self, job: str) -> Alert | None:
         alert = self.alerts.get(f"{CODE}@{job}")
         return alert if alert is not None and alert.state == "firing" else None

@@ -25,6 +25,7 @@ LONG_GAPS = 100.0
 """A silence of this many usual gaps is reported after one window, as a possible hang only."""
 LONGEST_S = 1800.0
 """A job of unknown pace that is silent for longer is not healthy (seconds): the default timeout of gloo."""
+BLOCKED = "D"
 MAX_NAMED = 8
 START_S = 10.0
 """A launcher may write this long after the start of its ranks (seconds): its banner is no sign of theirs."""
@@ -50,6 +51,8 @@ class SilentJob:
     stopped: tuple[str, ...] = ()
     """The ranks that SIGSTOP or a debugger has stopped, where others are not."""
 
+    blocked: tuple[str, ...] = ()
+    """The ranks in uninterruptible sleep (state D: a disk, NFS or the driver), if not all."""
     is_starting: bool = False
     """True if no rank has written a line since its start, and all sleep: they may wait for each other."""
 
@@ -71,6 +74,8 @@ class SilentJob:
         silent = duration(self.seconds)
         before = f"; before, a step every {self.usual_s:.2g} s" if self.usual_s and self._is_unusual else ""
         stopped = f"; stopped (a debugger or SIGSTOP): {', '.join(self.stopped)}" if self.stopped else ""
+        if self.blocked:
+            stopped += f"; in state D (waits for a disk, NFS or the driver): {', '.join(self.blocked)}"
         ranks = f"{job_text(self.job)}: {plural(self.ranks, 'rank')}"
         if self.is_starting and not self.stopped:
             return f"{ranks} sleep and have written no line since their start {silent} ago: a hang?"
@@ -96,6 +101,7 @@ def silent_jobs(
     places: dict[str | None, dict[str, None]] = {}
     ages: dict[str | None, list[float]] = {}
     stopped: dict[str | None, list[str]] = {}
+    blocked: dict[str | None, list[str]] = {}
     begun: set[str | None] = set()
     for node in nodes:
         grown = {file.path: node.silent_s(file, wall) for file in node.logs if file.source != "kernel"}
@@ -106,6 +112,8 @@ def silent_jobs(
             places.setdefault(process.job, {})[node.name] = None
             if process.state in STOPPED:
                 stopped.setdefault(process.job, []).append(place(process.rank, node.name, None))
+            if process.state == BLOCKED:
+                blocked.setdefault(process.job, []).append(place(process.rank, node.name, None))
             ages.setdefault(process.job, []).extend(_silences(node, process, grown, wall))
             if not sleeps(process) or _has_written(node, process, wall):
                 begun.add(process.job)
@@ -118,6 +126,7 @@ def silent_jobs(
             usual.get(job),
             seconds <= SILENT_WINDOWS * hang_s,
             tuple(stopped.get(job, ())[:MAX_NAMED]) if len(stopped.get(job, ())) < count else (),
+            tuple(blocked.get(job, ())[:MAX_NAMED]) if len(blocked.get(job, ())) < count else (),
             job not in begun and job not in usual,
         )
         for job, count in ranks.items()

@@ -25,6 +25,8 @@ REMEDIES: dict[str, str] = {
     "rank.vanished": _VANISHED,
     "rank.unstarted": _UNSTARTED,
     "rank_unstarted": _UNSTARTED,
+    "job.silent": "Press `D`, or run `gpuwatch stacks`, to see where each rank is: in a collective, a data "
+    "loader or a file system. A long evaluation or checkpoint is silent too.",
     "job.no_start": _NO_START,
     "job_no_start": _NO_START,
     "rank_missing": _VANISHED,

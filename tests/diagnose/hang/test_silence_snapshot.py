@@ -6,7 +6,10 @@ import pytest
 from msgspec import structs
 
 from gpuwatch import wire
+from gpuwatch.diagnose.hang.hang_watch import HangWatch
 from gpuwatch.diagnose.hang.silence_snapshot import silent_jobs
+from gpuwatch.diagnose.hang.silent_watch import SilentWatch
+from gpuwatch.hosts.plan import Thresholds
 from tests.fleet.jobs.two_jobs import WALL, Several, rank
 from tests.fleet.logs.reporting import report
 
@@ -84,3 +87,23 @@ def test_a_long_silence_of_unknown_pace_is_not_healthy() -> None:
     reported.list_files("n1", *(wire.LogFile(each.logs[0], grown_at=WALL, pids=[each.pid]) for each in ranks))
     found = silent_jobs(reported.fleet.nodes.values(), 60.0, WALL + 3000.0, reported.fleet.progress)
     assert [each.is_stalled for each in found] == [True]
+
+
+def test_a_silence_that_no_sign_explains_is_told_on_the_screens_too() -> None:
+    """Rank 1 is blocked in a file system; nothing of CPU or GPU is known."""
+    reported = Several()
+    ranks = [
+        structs.replace(rank(n, 900 + n, 2, start=WALL - 500.0), job="4711", state="SD"[n]) for n in range(2)
+    ]
+    watch = SilentWatch(HangWatch(Thresholds()), 60.0)
+    for now, silent_s, told in ((300.0, 50.0, False), (310.0, 130.0, True), (320.0, 1.0, False)):
+        grown = WALL + now - silent_s
+        files = [wire.LogFile(each.logs[0], grown_at=grown, pids=[each.pid]) for each in ranks]
+        reported.list_files("n1", *files)
+        reported.run("n1", *ranks, at=now)
+        for step in range(20):
+            report(reported.fleet.progress, {"step": step}, 50.0 + step, rank=0, job="4711")
+        watch.go(reported.fleet, now, WALL + now)
+        firing = [each for each in watch.alerts.values() if each.state == "firing"]
+        assert [each.code for each in firing] == ["job.silent"] * told
+        assert all("rank 1 (n1)" in each.text for each in firing)

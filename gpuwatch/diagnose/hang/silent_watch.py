@@ -1,0 +1,65 @@
+"""Alerts for jobs that are silent for far longer than usual, where no sign shows that they hang.
+
+A one-shot report states the same (`silence_snapshot`): screens and reports agree.
+"""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from gpuwatch.diagnose.hang.hang_watch import HangWatch
+from gpuwatch.diagnose.hang.silence_snapshot import SilentJob, silent_jobs
+from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.diagnose.model.check_interval import PeriodicWatch
+from gpuwatch.fleet.fleet import Fleet
+
+CODE = "job.silent"
+EVERY_S = 5.0
+PAUSES = 1.5
+"""A silence below this multiple of the longest one that ended by itself is a pause like that one."""
+
+
+class SilentWatch(PeriodicWatch):
+    """Raises a warning for each stalled job about which `HangWatch` has no verdict."""
+
+    def __init__(self, hangs: HangWatch, hang_s: float) -> None:
+        super().__init__(EVERY_S)
+        self._hangs = hangs
+        self._hang_s = hang_s
+
+    def _check(self, fleet: Fleet, now: float, wall: float) -> bool:
+        found = silent_jobs(fleet.nodes.values(), self._hang_s, wall, fleet.progress)
+        all_live = {name for name, node in fleet.nodes.items() if node.state(now) == "live"}
+        silent = {
+            f"{CODE}@{each.job}": each
+            for each in found
+            if self._is_told(each) and all_live >= set(each.nodes)
+        }
+        before = {name for name, alert in self.alerts.items() if alert.state == "firing"}
+        for name in before - silent.keys():
+            self.alerts[name] = structs.replace(self.alerts[name], state="resolved")
+        for name in silent.keys() - before:
+            self.alerts[name] = _alert(name, silent[name], wall)
+        return before != silent.keys()
+
+    def _is_told(self, job: SilentJob) -> bool:
+        if job.job is None or not job.is_stalled or job.is_starting or job.stopped:
+            return False  # a job that never began, and one with stopped ranks, has an alert of its own
+        return not self._hangs.is_firing(job.job) and job.seconds > PAUSES * self._hangs.longest_pause_s(
+            job.job
+        )
+
+
+def _alert(name: str, job: SilentJob, wall: float) -> Alert:
+    began = wall - job.seconds
+    return Alert(
+        id=name,
+        code=CODE,
+        severity="warning",
+        title="The job is silent",
+        text=job.text,
+        proof=(Proof("value", f"the newest line of its {job.ranks} ranks", began),),
+        job=job.job,
+        first=began,
+        last=wall,
+    )
