@@ -114,14 +114,15 @@ class Jobs:
         """Node -> rank -> the other node whose host claims the same rank of the same job.
 
         Covers this node and all nodes whose ranks are judged again with it; empty if nothing can have
-        changed.
+        changed. Ranks with different masters are of two jobs, although their names differ only once both
+        nodes have listed them again.
         """
         if node not in self._contested and not self._is_contested(node):
             return {}
         beside = (each for member in self._members.get(node, ()) for each in self._nodes[member.base])
         listed = {
             name: [
-                ((self._claimed_name(member), member.rank), member.host)
+                ((f"{self._claimed_name(member)} {member.master or ''}", member.rank), member.host)
                 for member in self._members.get(name, ())
             ]
             for name in {node, *beside, *self._contested}
@@ -144,7 +145,9 @@ class Jobs:
     def _is_contested(self, node: str) -> bool:
         """True if another host claims a rank of this node for the same job."""
         return any(
-            other.host != member.host and self._claimed_name(other) == self._claimed_name(member)
+            other.host != member.host
+            and self._claimed_name(other) == self._claimed_name(member)
+            and other.master == member.master
             for member in self._members.get(node, ())
             if EACH not in self._apart.get(member.base, ())
             for other in self._seats[member.base, member.rank].unlike(member)

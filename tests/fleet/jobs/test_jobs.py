@@ -272,3 +272,12 @@ def test_nodes_that_name_one_user_differently_run_one_job() -> None:
     reported.run("n1", rank(0, 100, job="4711", user="ann"), rank(1, 101, job="4711", user="ann"))
     reported.run("n2", rank(2, 200, job="4711", user="1000"), rank(3, 201, job="4711", user="1000"))
     assert set(reported.jobs("n1").values()) | set(reported.jobs("n2").values()) == {"4711"}
+
+
+def test_two_jobs_of_one_name_with_different_masters_claim_no_rank_twice_in_their_first_lists() -> None:
+    """A one-shot report sees each node's list once."""
+    reported = Several(2)
+    for node in ("n1", "n2"):
+        reported.run(node, *(rank(n, 900 + n, 2, job="train", master=f"{node}:29801") for n in range(2)))
+    assert not reported.fleet.nodes["n1"].rivals
+    assert not reported.fleet.nodes["n2"].rivals
