@@ -4,9 +4,25 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from gpuwatch.fleet.jobs.ended_files import LAUNCHER_S, has_own_id
 from gpuwatch.wire import LogFile
+
+
+@dataclass(frozen=True)
+class RankFolder:
+    """A folder of an ended job with logs of ranks, on one node."""
+
+    name: str
+    ranks: frozenset[int]
+    last: float
+    """When they were last written, unix seconds."""
+
+    def is_with(self, other: RankFolder) -> bool:
+        """True if the folder of this path on another node is of the same job."""
+        apart = self.ranks.isdisjoint(other.ranks) and 0 in self.ranks | other.ranks
+        return apart and abs(self.last - other.last) <= LAUNCHER_S
 
 
 class SamePath:
@@ -20,10 +36,14 @@ class SamePath:
         """Name -> node with files on its own disk -> the ranks in them."""
         self._last: dict[str, dict[str, float]] = defaultdict(dict)
         """Name -> node -> when its files were last written (unix seconds of the node)."""
+        self._folders: dict[str, dict[str, RankFolder]] = {}
+        """Node -> folder with logs of ranks -> what is in it."""
+        self._joined: set[tuple[str, str]] = set()
+        """(node, folder) that has been named by another node's files."""
         self._apart: set[str] = set()
         self._renamed: set[str] = set()
 
-    def names(self, node: str, files: Iterable[LogFile], names: Mapping[str, str]) -> dict[str, str]:
+    def names(self, node: str, files: Sequence[LogFile], names: Mapping[str, str]) -> dict[str, str]:
         """Path -> job of a node's ended files, with `names` made distinct where necessary.
 
         Nothing is distinguished until the files have been searched, because only that shows their ranks.
@@ -46,12 +66,50 @@ class SamePath:
                 self._apart.add(name)
                 self._renamed.update(self._ranks[name])
         private = {name for name in self._apart & members.keys() if node in self._ranks[name]}
-        return {path: f"{name}@{node}" if name in private else name for path, name in names.items()}
+        shorter = self._names_elsewhere(node, files, names)
+        return {
+            path: f"{name}@{node}" if name in private else shorter.get(name, name)
+            for path, name in names.items()
+        }
+
+    def _names_elsewhere(
+        self, node: str, files: Iterable[LogFile], names: Mapping[str, str]
+    ) -> dict[str, str]:
+        """Name here -> the shorter name that another node's files give to the same job.
+
+        One node may have files that show the run's id, as torchrun's, and the other only logs of ranks.
+        """
+        here = _rank_folders(files, names)
+        self._folders[node] = here
+        found = {}
+        for other, there in self._folders.items():
+            for folder in here.keys() & there.keys() if other != node else ():
+                own, its = here[folder], there[folder]
+                if own.name == its.name or not own.is_with(its):
+                    continue
+                if len(its.name) < len(own.name):
+                    found[own.name] = its.name
+                elif (other, folder) not in self._joined:
+                    self._joined.add((other, folder))
+                    self._renamed.add(other)
+        return found
 
     def take_renamed(self) -> set[str]:
         """Return the nodes whose jobs were renamed since the last call."""
         renamed, self._renamed = self._renamed, set()
         return renamed
+
+
+def _rank_folders(files: Iterable[LogFile], names: Mapping[str, str]) -> dict[str, RankFolder]:
+    """Folder -> the logs of ranks in it, of jobs that have ended."""
+    found: dict[str, RankFolder] = {}
+    for file in files:
+        if file.path in names and file.ranks:
+            folder = file.path.rpartition("/")[0]
+            known = found.get(folder, RankFolder(names[file.path], frozenset(), 0.0))
+            last = max(known.last, file.last_at or 0.0)
+            found[folder] = RankFolder(known.name, known.ranks | frozenset(file.ranks), last)
+    return found
 
 
 def _is_private(file: LogFile) -> bool:

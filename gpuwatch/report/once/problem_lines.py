@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import ORDER
-from gpuwatch.diagnose.model.text import place
+from gpuwatch.diagnose.model.text import job_text, place
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.names import fold
 from gpuwatch.number_text import plural, ranges
@@ -51,7 +51,16 @@ def whereabouts(alerts: Sequence[Alert]) -> str:
         return f"ranks {ranges(ranks)}" + (f" ({fold(nodes)})" if nodes else "")
     if len(nodes) > 1 and all(alert.node and alert.gpu is None and alert.rank is None for alert in alerts):
         return fold(nodes)
-    return names(list(dict.fromkeys(place(each.rank, each.node, each.gpu) or "the job" for each in alerts)))
+    return names(list(dict.fromkeys(map(_whereabouts, alerts))))
+
+
+def _whereabouts(alert: Alert) -> str:
+    """The place of an alert; its job where no node is known."""
+    who = place(alert.rank, alert.node, alert.gpu)
+    job = alert.job or str(alert.fields.get("job", ""))
+    if alert.node is not None or not job:
+        return who or "the job"
+    return f"{who} of {job_text(job)}" if who else job_text(job)
 
 
 # --------------------------------------------------------------------------- the end

@@ -78,3 +78,12 @@ def test_a_file_that_both_see_is_of_one_job() -> None:
 def test_an_id_in_the_path_is_that_of_the_job_on_all_nodes() -> None:
     path = "/tmp/torchelastic_x/night_abcd1234/attempt_0/{}/stderr.log"
     assert jobs_of([found(0, "a", path)], [found(0, "b", path)]) == [{"night"}] * 2
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_node_without_the_files_of_the_run_takes_its_name_from_the_other(order: tuple[int, int]) -> None:
+    """Torchrun's own logs were found on one node only, beside the logs of the ranks."""
+    logs = "/srv/la/logs/rank{}.log"
+    run = found(0, "r", "/srv/la/tr/la_abcd1234/attempt_0/{}/stderr.log")
+    nodes = [[found(0, "a", logs), found(1, "a", logs), run], [found(2, "b", logs), found(3, "b", logs)]]
+    assert jobs_of(*(nodes[each] for each in order)) == [{"la"}] * 2

@@ -15,6 +15,7 @@ from gpuwatch.link.stream.inbox import LinkStatus
 from gpuwatch.report.once.active import Standing, healthy, standing
 from gpuwatch.report.once.health import placed_conditions
 from gpuwatch.report.once.json_output import fleet_facts
+from gpuwatch.report.once.problem_lines import whereabouts
 from gpuwatch.report.once.tables import draw, print_report
 from gpuwatch.report.once.text import Report, report
 from gpuwatch.rules.load import load_packs
@@ -305,3 +306,14 @@ def test_an_alert_outside_all_incidents_is_no_all_clear(severity: Severity) -> N
     reported = report(fleet, [], START, NODE_TIME, stands)
     assert reported.verdict.text.endswith(f": 1 {severity}")
     assert not healthy(fleet, [], START, stands)
+
+
+@pytest.mark.parametrize(
+    ("rank", "node", "job", "shown"),
+    [(None, None, "4712", "job 4712"), (2, None, "ht", "rank 2 of job ht"), (2, "n4", "ht", "rank 2 (n4)")],
+)
+def test_an_alert_without_a_node_names_its_job(
+    rank: int | None, node: str | None, job: str, shown: str
+) -> None:
+    alert = Alert("a", "slurm.cancelled", "warning", "x", "x", (), node=node, rank=rank, job=job)
+    assert whereabouts([alert]) == shown
