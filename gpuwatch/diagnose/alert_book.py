@@ -86,8 +86,7 @@ class AlertBook:
         self._watches = (self._hangs, silent, *jobs, VanishedWatch(), MissingWatch(), UnstartedWatch())
         self._end_order = EndOrderWatch()
         self._checkpoints_version = 0
-        self._ended = EndedJobsWatch()
-        self._earlier = EarlierJobsWatch()
+        self._ended, self._earlier = EndedJobsWatch(), EarlierJobsWatch()
         self._marks = OperatorMarks()
         self._lasting_ids = LastingIds()
         self._annotations = Annotations()

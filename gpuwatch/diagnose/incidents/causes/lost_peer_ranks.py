@@ -21,6 +21,7 @@ from gpuwatch.diagnose.model.failure_classes import (
     SCHEDULER,
     TIMEOUTS,
 )
+from gpuwatch.diagnose.model.rank_index import RankIndex
 
 SIGNALLED_ENDS = frozenset(("rank.terminated", "proc.sigterm"))
 ENDED_BY_LAUNCHER = SCHEDULER | {"launch.siblings_killed"}
@@ -29,23 +30,29 @@ RAISED_STATUS = 1
 """Exit code of Python after an exception."""
 
 
-def with_lost_peers_placed(believed: Sequence[Alert], alerts: Sequence[Alert]) -> list[Alert]:
+def with_lost_peers_placed(
+    believed: Sequence[Alert], alerts: Sequence[Alert], where: RankIndex
+) -> list[Alert]:
     """Return the believed alerts; lost connections without a rank get the ranks that must have logged them.
 
     A node's ranks that ended with exit code 1 and logged nothing under their own number wrote the lines
     without a rank on that node. Where these lines state a cause too, the rank whose end was observed first
-    wrote it: the others lost their connection to that rank.
+    wrote it: the others lost their connection to that rank. If the lines name a peer on another node, all of
+    the node's ranks lost it.
 
     Args:
         believed: The alerts that may lead.
         alerts: All alerts of the group, with the observed ends, whose order is known.
+        where: The nodes by their addresses.
     """
     placed = list(believed)
     nodes = {alert.node for alert in believed if alert in PEER_CONNECTION_ERRORS and alert.rank is None}
     for node in nodes - {None}:
         here = [alert for alert in believed if alert.node == node]
         lost = [alert for alert in here if alert in PEER_CONNECTION_ERRORS and alert.rank is None]
-        ranks = _that_lost_a_peer(here, sum(alert.count for alert in lost), _observed(alerts))
+        peers = {where.named(alert.fields["peer"]) for alert in lost if "peer" in alert.fields}
+        lines = len(here) if peers - {None, node} else sum(alert.count for alert in lost)
+        ranks = _that_lost_a_peer(here, lines, _observed(alerts))
         if ranks:
             placed = [alert for alert in placed if alert not in lost]
             placed += [_of_rank(lost[min(number, len(lost) - 1)], rank) for number, rank in enumerate(ranks)]

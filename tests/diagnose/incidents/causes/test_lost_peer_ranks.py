@@ -15,9 +15,9 @@ LOG = "/runs/9/train.log"
 CLOSED = "RuntimeError: [gloo/transport/tcp/pair.cc:547] Connection closed by peer [10.0.0.4]:42824"
 
 
-def job(ranks: int = 2) -> Watched:
+def job(ranks: int = 2, nodes: int = 1) -> Watched:
     """Ranks on one node, whose tracebacks go to one file."""
-    reported = Watched()
+    reported = Watched(nodes)
     each = [rank(number, 900 + number, ranks, start=WALL - 90) for number in range(ranks)]
     reported.run("n1", *each)
     reported.list_files(
@@ -104,6 +104,18 @@ def test_all_ranks_of_the_node_lost_a_peer_elsewhere() -> None:
     table(reported, 0, 1, 100.2)
     table(reported, 1, 1, 100.2, 1)
     assert judged(reported).rank is None
+
+
+@pytest.mark.parametrize(("peer", "named"), [("n2", None), ("n1", 0)])
+def test_a_lost_peer_on_another_node_was_lost_by_all_ranks(peer: str, named: int | None) -> None:
+    """The other node was switched off; of two equal tracebacks one is read so far."""
+    reported = job(nodes=2)
+    reported.find(
+        "n1", LOG, "peer.connection_lost", 100.0, role="echo", lines=[CLOSED], fields={"peer": peer}
+    )
+    ended(reported, 0, 1, 100.1)
+    ended(reported, 1, 1, 100.2)
+    assert judged(reported).rank == named
 
 
 def test_the_cause_is_of_the_rank_that_ended_first() -> None:
