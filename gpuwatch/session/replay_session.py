@@ -91,7 +91,9 @@ class ReplaySession(Session):
         Raises:
             RefusedActionError: always.
         """
-        raise RefusedActionError("this is a recording: its nodes and ranks are those of the past")
+        raise RefusedActionError(
+            "actions are not possible in a recording: its nodes and ranks are those of the past"
+        )
 
     @property
     def replay(self) -> ReplaySession:

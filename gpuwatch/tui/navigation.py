@@ -119,7 +119,7 @@ class Navigation(App[None]):
             self.screen.show_metric(name)
 
     def show_incidents(self, ident: str | None = None) -> None:
-        """Open the incidents, with the cursor on one."""
+        """Open the incidents, with the cursor on `ident`; None: on the most important one."""
         from gpuwatch.tui.incidents.screen import IncidentsScreen
 
         self.action_fleet()

@@ -67,7 +67,7 @@ def _write(folder, path):
         descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
         if error.errno == errno.ENXIO:
-            return "nobody listens on its pipe: no NCCL group is there yet, or any more"
+            return "no process reads its pipe: its NCCL group does not exist yet, or no longer"
         return "its pipe cannot be opened: " + (error.strerror or str(error)).lower()
     try:
         found = os.fstat(descriptor)

@@ -60,7 +60,7 @@ def _ipv4():
 
 def ipv6(text):
     # type: (str) -> list[tuple[str, str]]
-    """(interface, address) pairs from the text of /proc/net/if_inet6."""
+    """(interface, address) pairs of the global and site-local addresses in the text of /proc/net/if_inet6."""
     found = []
     for line in text.splitlines():
         fields = line.split()

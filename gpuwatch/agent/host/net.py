@@ -86,7 +86,7 @@ class NicReader(object):
 
     def _speed(self, name, state, now):
         # type: (str, str | None, float) -> float | None
-        """Bits per second (the kernel's Mb/s times 10^6); None while the link is down."""
+        """Speed in bit/s, read again after SPEED_EVERY_S; None: unknown (link down, virtual interface)."""
         known = self._speeds.get(name)
         if known is None or known[1] != state or now - known[0] >= SPEED_EVERY_S:
             megabits = read_int(os.path.join(self._root, name, "speed"))

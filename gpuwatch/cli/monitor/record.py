@@ -74,7 +74,9 @@ def size_bytes(text: str) -> int:
     "--heartbeat", metavar="FILE", type=click.Path(path_type=Path),
     help="Write the time into this file after every commit, for a check from outside.",
 )  # fmt: skip
-@click.option("--status", is_flag=True, help="Print whether SOURCE is being recorded into; exit 1 if not.")
+@click.option(
+    "--status", is_flag=True, help="Print whether a recording into SOURCE is running; exit 1 if not."
+)
 @click.option("--redact", is_flag=True, help="Copy the recording SOURCE into -o FILE with other names in it.")
 @click.option(
     "--parquet", metavar="DIR", type=click.Path(path_type=Path),

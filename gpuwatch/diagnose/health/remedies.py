@@ -10,8 +10,8 @@ _VANISHED = (
     "wait for it."
 )
 _UNSTARTED = (
-    "Compare the job's world size with the launchers that were started; read the output of the launcher "
-    "that did not come. If these ranks run on other nodes, add those to the hosts file."
+    "Compare the job's world size with the launchers that were started; read the output of the missing "
+    "launcher. If these ranks run on other nodes, add those to the hosts file."
 )
 _NO_START = (
     "Run `gpuwatch stacks` to see where each rank waits: in the rendezvous, in its first collective, or "

@@ -80,7 +80,7 @@ def _lost(cause: Alert, alerts: Sequence[Alert], where: RankIndex, job: str | No
     named = {rank for rank in absent_in(later) if where.may_be_rank(rank, job)}
     rank = next(iter(named), None)
     if len(named) == 1 and rank is not None and _may_be_on(rank, cause, alerts, where, job):
-        return rank, "the rank that the others miss"
+        return rank, "the rank that the others report as lost"
     followers = {alert.rank for alert in later} - {None}
     seen = {rank for rank in followers if rank is not None}
     world = where.world(job) | set(range(max(seen, default=-1) + 1))

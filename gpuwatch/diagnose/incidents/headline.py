@@ -119,7 +119,8 @@ def _following(reported: HeadlineFacts, where: RankIndex) -> set[int]:
 def _killed(reported: HeadlineFacts, cause: Alert, ranks: set[int], now: float) -> str:
     """Headline of ranks that were killed in one moment."""
     there = f" on {reported.node}" if reported.node else ""
-    return f"ranks {ranges(ranks)}{there} {cause.text.removeprefix(A_RANK)} in one moment {when(cause, now)}"
+    text = cause.text.removeprefix(A_RANK).removeprefix("process ").replace("was ", "were ", 1)
+    return f"ranks {ranges(ranks)}{there} {text} at the same moment {when(cause, now)}"
 
 
 def _head(reported: HeadlineFacts, cause: Alert, where: RankIndex, now: float) -> str:

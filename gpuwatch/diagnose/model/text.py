@@ -129,10 +129,10 @@ NO_RANK_SEEN = (
 
 
 def allocation_text(allocation: Allocation, wall: float) -> str:
-    """`job 41 (my run) of ann: RUNNING at the start of gpuwatch, 29 min left (until 14:26:50), 1 restart`."""
+    """`job 41 (my run) of user ann: RUNNING when gpuwatch started, 29 min left (until 14:26:50)`."""
     named = f" ({plain(allocation.name)})" if allocation.name else ""
-    user = f" of {plain(allocation.user)}" if allocation.user else ""
-    parts = [f"job {allocation.job}{named}{user}: {allocation.state} at the start of gpuwatch"]
+    user = f" of user {plain(allocation.user)}" if allocation.user else ""
+    parts = [f"job {allocation.job}{named}{user}: {allocation.state} when gpuwatch started"]
     if allocation.ends is not None:
         left, moment = allocation.ends - wall, clock(allocation.ends, wall)
         parts.append(f"{duration(left)} left (until {moment})" if left > 0 else f"end {moment}")

@@ -199,7 +199,7 @@ def _about_rank(
         if job_mates:
             confirms = ended_first(place, where) or (alert.job, alert.rank, place.node) in confirmed
             return UNDISPUTED if confirms else Doubt(f"only {_named(senders)} reports it")
-        return Doubt(f"{_named(senders)}, which logged it, runs nothing of that job", refuted=True)
+        return Doubt(f"{_named(senders)}, which logged it, runs no process of that job", refuted=True)
     is_read = any(path in own.read for path in place.logs)
     log = "its own log there does not have it" if is_read else "nothing there confirms it"
     refuted = not job_mates or (is_read and alert not in EXITS)
@@ -234,7 +234,7 @@ def _about_listed(
     listed = [place for place in places if place is not None and place.node not in senders]
     if any(_shares(place.job, place.node, senders, where, reports) for place in listed):
         return UNDISPUTED
-    text = f"{_named(senders)}, which logged it, runs nothing of that job"
+    text = f"{_named(senders)}, which logged it, runs no process of that job"
     return Doubt(text, refuted=True) if listed else UNDISPUTED
 
 

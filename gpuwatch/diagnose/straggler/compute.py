@@ -50,7 +50,7 @@ def slow_clocks(group: Sequence[GpuLoad], clock_pct: float) -> Iterator[Outlier]
 
 
 def idle(group: Sequence[GpuLoad], busy_pct: float) -> Iterator[Outlier]:
-    """A GPU that is idle for part of the step while all others are busy: its host is late."""
+    """Yield the GPUs below `busy_pct` % of the median utilization while the others are busy: late hosts."""
     known = [(each, each.busy_pct) for each in group if each.busy_pct is not None]
     if len(known) < MIN_PEERS:
         return
@@ -75,7 +75,7 @@ def power(group: Sequence[GpuLoad], power_pct: float) -> Iterator[Outlier]:
         yield Outlier(
             "spins", each.rank, len(equal) - 1, "power", f"{own:.0f} W", f"{usual:.0f} W",
             f"at {own / usual:.2f}x power and full utilization", None,
-            "it spins in a collective: it waits or has less to do, and slows no rank", each,
+            "it spins in a collective: it waits or has less work, and does not slow the others", each,
         )  # fmt: skip
     high = lowest(equal, lambda each: 1.0 / each.power_w if each.power_w else None, power_pct / 100.0)
     if high is not None:

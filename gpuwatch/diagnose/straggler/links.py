@@ -39,7 +39,10 @@ def narrow_pcie(group: Sequence[GpuLoad], link_pct: float) -> Iterator[Outlier]:
 
 
 def throughput(group: Sequence[GpuLoad], link_pct: float) -> Iterator[Outlier]:
-    """The only GPU that moves far less data than all others over NVLink or PCIe, at equal utilization."""
+    """Yield, for NVLink and for PCIe, the GPU whose throughput is below `link_pct` % of the others' median.
+
+    Only GPUs of equal utilization are compared, and the lowest must be clearly below the next.
+    """
     equal = equally_busy(group, WORKING_PCT, EQUAL_PCT)
     for sign, name, least, read in KINDS:
         low = lowest(equal, read, link_pct / 100.0)

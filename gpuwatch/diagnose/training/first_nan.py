@@ -87,6 +87,6 @@ def _first(reported: list[Onset]) -> FirstNan:
         known = "" if first.before is None else f" (a number at step {first.before})"
         text += f" at the latest{known}"
     if len(ranks) > 1:
-        text += f"; {len(ranks)} ranks report it, none of them certainly first"
+        text += f"; {len(ranks)} ranks report it; which was first is unknown"
     sign = Sign(NAN_LOSS, "critical", text, step=first.step.step)
     return FirstNan(first.writer, sign, len(ranks) <= 1, first.step.at)

@@ -176,7 +176,7 @@ class ContradictedRanks:
         yield from islice((name for name, each in claims.items() if each.sizes != sizes), COMPARED_NODES)
 
     def _is_outweighed(self, node: str, job: str, size: int | None) -> bool:
-        """True if the node disputes ranks with more nodes than its rivals do, or if a rival outweighs it."""
+        """True if more nodes contradict the node's claim than any rival's, or as many and a rival wins."""
         own = self._claims[job][node]
         disputed = {rank: set(self._disputing(job, node, rank)) for rank in _compared(own, size)}
         rivals = set().union(*disputed.values())

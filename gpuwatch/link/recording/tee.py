@@ -123,7 +123,10 @@ class BookRecords(Protocol):
 
 
 class StreamTee:
-    """Call `take` with what each poll took from the inbox; in the session's thread."""
+    """Packs what arrives in a session into compressed blocks and key frames, for the recorders and a ring.
+
+    The session's thread calls `take` with the arrivals of each poll.
+    """
 
     def __init__(self, nodes: Sequence[str], book: BookRecords, clock: SessionClock = SYSTEM) -> None:
         """Start without recording.

@@ -14,7 +14,7 @@ from gpuwatch.fleet.nodes.metrics import METRICS, NODE_METRICS
 HEAD = """\
 # Playbook
 
-What fails or is slow in a distributed training, what to do, and where gpuwatch shows it.
+What fails or is slow in distributed training, what to do, and where gpuwatch shows it.
 
     gpuwatch explain hang            a topic
     gpuwatch explain oom.cuda        a rule of the logs (`gpuwatch rules list` lists them)

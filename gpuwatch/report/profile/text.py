@@ -54,7 +54,7 @@ def _print_differences(mine: ProfiledRank, other: ProfiledRank, console: Console
         words = f"ranks {mine.rank} and {other.rank} spend their time in the same frames (within 3 points)"
         show(console, ReportLine(words, "ok"))
         return
-    show(console, ReportLine("Frames that differ, % of the main thread's time in each itself"))
+    show(console, ReportLine("Frames that differ: self time in % of the main thread's time"))
     table = _table("points", f"rank {mine.rank}", f"rank {other.rank}")
     for each in found[:MAX_ROWS]:
         *numbers, frame = difference_row(each)

@@ -235,7 +235,7 @@ def _holds(text: str, words: Words) -> bool:
 
 @dataclass(frozen=True)
 class _Stretch:
-    """A run under construction."""
+    """A `_Run` that is being extended: the texts so far, and whether a letter may precede them (`left`)."""
 
     left: bool
     texts: frozenset[str] = frozenset({""})

@@ -150,7 +150,7 @@ RULE = RuleRecord(
         Key("end_weight", Whole(0, 3), "An end of a process; larger: more likely follows from others."),
         Key("explains", _EFFECTS, "What follows from it at the same place."),
         Key("literals", _LITERALS, "For the prefilter."),
-        Key("unless", _PATTERNS, "Not where one of these is in the line."),
+        Key("unless", _PATTERNS, "Exceptions: a line with one of these does not match."),
         Key(
             "programs",
             ListOf(Text("a program", limit=60), "a list of programs", or_single=True),

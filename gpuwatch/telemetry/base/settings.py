@@ -61,7 +61,7 @@ class TelemetrySettings:
             )
         if self.gpu_snapshot_interval < 0:
             raise ValueError(
-                f"gpu_snapshot_interval is in seconds from 0 on, not {self.gpu_snapshot_interval!r}"
+                f"gpu_snapshot_interval must be 0 or more seconds, not {self.gpu_snapshot_interval!r}"
             )
 
     @classmethod

@@ -74,7 +74,7 @@ class CommunicationProfiler:
     def add(
         self, operation: str, size_bytes: float | None = None, duration_s: float | None = None, count: int = 1
     ) -> None:
-        """Add an operation that was measured elsewhere."""
+        """Add `count` operations that were timed elsewhere; size and duration are totals, None: unknown."""
         self._counts.add(operation, size_bytes, duration_s, count)
         if self._tracker is not None:
             self._tracker.communication(operation, size_bytes, duration_s, count)

@@ -162,7 +162,7 @@ class FleetScreen(LiveScreen):
         return painted
 
     def _share_with_host(self, room: int) -> int:
-        """The lines for the host of a single node without GPUs."""
+        """Show the host of a single node without GPUs if `room` (lines) suffices; return its height."""
         if self.host is None or self.panels is None:
             return 0
         self.host.display = room >= MIN_HOST_WIDTH and not self.panels.gpus()

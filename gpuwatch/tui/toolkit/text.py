@@ -48,7 +48,7 @@ def trouble_of(gpu: Gpu, now: float) -> str:
 
 
 def attempt_words(node: Node, now: float) -> str:
-    """The link's next step: `attempt 3`, `next attempt in 12s`; "" for a live one."""
+    """`next attempt in 12s` while the link waits, `attempt 3` from the second attempt on, else ""."""
     link = node.link
     if link.phase == "live":
         return ""

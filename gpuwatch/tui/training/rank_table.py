@@ -259,7 +259,7 @@ def severity_of(row: RankRow) -> Severity:
 
 
 def trouble_of(row: RankRow) -> str:
-    """A word for a state that the row's numbers do not show: GPU lost or stuck, process ended."""
+    """`lost` or `stuck` (its GPU), `ended` (its process) or `stale`, the first that holds; "": none."""
     if row.gpu_state in ("lost", "stuck"):
         return row.gpu_state
     return "ended" if row.ended else "stale" if row.gpu_at is not None and row.gpu_late else ""

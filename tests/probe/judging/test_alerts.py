@@ -99,7 +99,7 @@ def test_a_port_that_is_worse_than_everywhere_else(sentences: Sentences) -> None
         ("nvlink:GPU-host-1-1:crc", 5.0, None),
         ("nic:eth0:rx_errors", 3.0, "host-1 eth0: nic rx_errors grew by 3 during the probe"),
         ("nic:eth0:rx_dropped", 3.0, None),
-        ("tcp:retransmits", 900.0, "host-1: TCP sent 900 segments again, the other nodes 30 (median)"),
+        ("tcp:retransmits", 900.0, "host-1: 900 TCP segments retransmitted, the other nodes 30 (median)"),
         ("tcp:retransmits", 200.0, None),
         ("tcp:retransmits", 30.0, None),
     ],

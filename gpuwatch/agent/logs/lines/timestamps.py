@@ -116,7 +116,7 @@ def time_of(text, arrived):
 
 def _month(text):
     # type: (str) -> int
-    """The month of a number or a name in another language; 0: none."""
+    """The number in the text (unchecked), or the month of a name in another language; 0: neither."""
     text = text.rstrip("月월")
     if text.isdigit():
         return int(text)

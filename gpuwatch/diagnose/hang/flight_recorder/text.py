@@ -230,7 +230,7 @@ def _proofs(problem: Problem, newest: Newest) -> list[str]:
         proofs.append(_unread(process_group))
     if not process_group.known:
         proofs.append(
-            f"who belongs to {process_group.title} is not in the dumps: taken from who was seen in it"
+            f"the dumps do not list the members of {process_group.title}: inferred from the ranks seen in it"
         )
     return proofs
 

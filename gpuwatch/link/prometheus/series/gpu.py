@@ -45,7 +45,10 @@ FAST_SERIES = (
         over=_PERCENT,
     ),
     gauge(
-        f"{_G}sm_occupancy_ratio", "Resident warps over the maximum (GPM).", "sm_occupancy_pct", over=_PERCENT
+        f"{_G}sm_occupancy_ratio",
+        "Resident warps as a share of the maximum (GPM).",
+        "sm_occupancy_pct",
+        over=_PERCENT,
     ),
     gauge(
         f"{_G}tensor_activity_ratio",

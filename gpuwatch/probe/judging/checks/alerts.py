@@ -113,7 +113,7 @@ def _counters(results: Results) -> Iterator[NodeAlert]:
             others = [grown.get((each, name), 0.0) for each in nodes if each != node]
             if others and more >= max(MIN_RETRANSMITS, RETRANSMITS_OF_OTHERS * median(others)):
                 usual = f"the other nodes {digits(median(others))} (median)"
-                yield NodeAlert(node, f"{node}: TCP sent {digits(more)} segments again, {usual}")
+                yield NodeAlert(node, f"{node}: {digits(more)} TCP segments retransmitted, {usual}")
         elif kind == "ib" and what not in CONGESTION:
             yield NodeAlert(node, f"{node} {where}: {what} grew by {digits(more)} during the probe")
         elif more >= FROM.get(f"{kind}:{what}", float("inf")):

@@ -25,7 +25,7 @@ MIN_RESULTS = 4
 
 
 def wrong(results: Results) -> list[str]:
-    """Collectives with an incorrect result."""
+    """One sentence for each collective with an incorrect result."""
     return [
         f"{each.op} of {size_text(each.bytes)} gives a {each.error or 'wrong result'}"
         for each in results.collectives

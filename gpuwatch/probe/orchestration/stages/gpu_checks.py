@@ -43,7 +43,9 @@ def check_gpus(run: ProbeRun, ranks: RankControl) -> None:
                 run.results.gpus[rank] = _with(before, what, done.value)
         run.step_done()
         if outcome.blame is not None or outcome.missing:
-            raise FailedError(outcome.blame or f"{ranks.names(outcome.missing)} did not answer to {what}")
+            raise FailedError(
+                outcome.blame or f"{ranks.names(outcome.missing)} did not finish the {what} check"
+            )
 
 
 def _with(result: GpuResult, what: GpuCheck, value: float) -> GpuResult:

@@ -69,7 +69,7 @@ class Window:
         return self.base + len(self.lines)
 
     def line(self, number: int) -> LogLine:
-        """A loaded line."""
+        """The line with this number, which must be loaded (not checked)."""
         return self.lines[number - self.base]
 
     def time(self, number: int) -> float:
