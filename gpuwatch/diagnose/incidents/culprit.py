@@ -69,7 +69,7 @@ def chosen_culprit(
             blame = _rank_of_node(blame, cause, stuck, alerts, where, job)
         if cause.code == UNKNOWN and blame.rank is None:
             silent = _among_silent([alert for alert in alerts if alert.code != UNKNOWN], where, job)
-            blame = blame if silent.rank is None else silent
+            blame = silent if silent.rank is not None or silent.votes else blame
         joined = rank_of_cause(cause, stuck, alerts, where, job) if blame.rank is None else None
         if joined is not None and not found.named:
             blame = _joined(blame, joined, where, job)

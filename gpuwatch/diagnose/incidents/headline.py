@@ -69,7 +69,8 @@ def sentence(reported: HeadlineFacts, where: RankIndex, now: float) -> str:
     if reported.cause is None:
         return _unknown(reported, where, now)
     cause = structs.replace(reported.cause, text=with_detail(reported.cause, reported.gpu))
-    likely = cause.code == UNKNOWN and cause.rank is None and reported.rank is not None
+    named = reported.rank is not None or reported.votes > 0
+    likely = cause.code == UNKNOWN and cause.rank is None and named
     together = killed_together(cause, reported.alerts) if reported.rank is None else set()
     if together:
         return _killed(reported, cause, together, now)
@@ -81,6 +82,8 @@ def sentence(reported: HeadlineFacts, where: RankIndex, now: float) -> str:
 
 def _likely(reported: HeadlineFacts, where: RankIndex) -> str:
     who = place(reported.rank, reported.node, reported.gpu)
+    if reported.rank is None:
+        return f"lines about lost connections name {who}: the likely one"
     read = reported.rank is None or where.of(reported.rank, reported.job) is not None
     return f"{who} logged no error: the likely one" if read else f"no log of {who} was found: the likely one"
 

@@ -5,9 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from gpuwatch import wire
-from gpuwatch.diagnose.model.incident import Incident
+from gpuwatch.diagnose.incidents.builder import incidents
+from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.diagnose.model.incident import UNKNOWN, Incident
+from gpuwatch.fleet.jobs.places import Places, RankPlace
+from tests.diagnose.finding import PACK
 from tests.diagnose.watched_jobs import Watched
 from tests.fleet.jobs.two_jobs import WALL, rank
 
@@ -139,3 +144,18 @@ def test_of_ranks_that_are_killed_in_one_moment_none_is_first(apart_s: float, na
     incident = judged(reported)
     assert (incident.code, incident.rank, incident.node) == ("rank.killed", named, "n1")
     assert ("0-1" in incident.headline) == (named is None)
+
+
+def test_a_job_that_stopped_without_a_reason_names_the_node_that_its_lines_name() -> None:
+    """No log of the node that failed is found; the others' launchers log that they lost it."""
+    line = Proof("line", CLOSED, WALL, node="n1", file=LOG, offset=10)
+    told = Alert("p", "peer.connection_lost", "error", "lost", "lost", (line,), role="echo", node="n1")
+    lost = structs.replace(told, first=WALL, last=WALL, job="trio", fields={"peer": "10.0.0.3"})
+    stopped = structs.replace(
+        lost, id="u", code=UNKNOWN, role="root", text="117", node=None, fields={"settle": "x"}
+    )
+    places = Places((RankPlace(0, "n1", "trio"), RankPlace(1, "n2", "trio")), {"10.0.0.3": "n3"})
+    (incident,) = incidents([stopped, lost], places, PACK, WALL)
+    assert (incident.node, incident.rank, incident.confidence) == ("n3", None, "low")
+    assert "117" in incident.headline
+    assert "n3" in incident.headline
