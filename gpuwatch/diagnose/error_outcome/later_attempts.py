@@ -20,7 +20,7 @@ from gpuwatch.diagnose.error_outcome.recovery_by_steps import (
 )
 from gpuwatch.diagnose.error_outcome.step_track import StepTrack, begins_anew
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.model.timing import attempt_of_path
+from gpuwatch.diagnose.model.timing import attempt_of_path, run_of_path
 
 RESTARTED = frozenset(("cuda.ecc", "cuda.nvlink"))
 """Lasting faults whose line shows that a process ended."""
@@ -47,7 +47,7 @@ def with_later_attempts(alerts: Iterable[Alert], tracks: Sequence[StepTrack]) ->
     for file in ends:
         number = attempt_of_path(file)
         if number is not None:
-            last[_run(file)] = max(last.get(_run(file), 0), number)
+            last[run_of_path(file)] = max(last.get(run_of_path(file), 0), number)
     alerts = [_of_attempt(alert, last) for alert in alerts] if last else alerts
     return _with_later_jobs(alerts, ends, tracks)
 
@@ -94,14 +94,9 @@ def _job_of(file: str) -> tuple[tuple[str, ...], int] | None:
 def _of_attempt(alert: Alert, last: Mapping[str, int]) -> Alert:
     file = alert.proof[0].file or "" if alert.proof else ""
     number = attempt_of_path(file)
-    if number is None or number >= last.get(_run(file), 0) or not may_recover(alert):
+    if number is None or number >= last.get(run_of_path(file), 0) or not may_recover(alert):
         return alert
     return softened(alert, Recovery(None, None, finished=True))
-
-
-def _run(file: str) -> str:
-    """The folder that holds the attempts."""
-    return file.partition("/attempt_")[0]
 
 
 def with_restarts(alerts: Iterable[Alert], tracks: Sequence[StepTrack]) -> list[Alert]:

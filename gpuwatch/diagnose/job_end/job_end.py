@@ -18,7 +18,7 @@ from gpuwatch.diagnose.job_end.closing import (
     signal_of,
 )
 from gpuwatch.diagnose.job_end.epoch_end import ended_in_epoch, ends_on_purpose
-from gpuwatch.diagnose.job_end.planned_end import INTERRUPTED, with_interruption
+from gpuwatch.diagnose.job_end.planned_end import INTERRUPTED, leave_of, with_interruption
 from gpuwatch.diagnose.job_end.stopped_ranks import (
     absent_from_collective,
     busy_behind,
@@ -79,6 +79,8 @@ class JobEnd:
     """Nodes (rank unknown) whose log stopped while another's finished, with the last step."""
     signal: str | None = None
     """SIGINT (Ctrl-C) or SIGTERM, if the log shows that it ended the job, and no failure."""
+    orderly: bool = False
+    """True if it saved its state on a signal and then stated a good end."""
 
     @property
     def text(self) -> str:
@@ -169,6 +171,7 @@ def job_end(
         state = "stopped"
     elif not failed and ended_by is None and ends_well(main, closings):
         state = "finished"
+    signal = ended_by if state in ("stopped", "unknown") and not failed else None
     return JobEnd(
         state=state,
         step=furthest,
@@ -179,7 +182,8 @@ def job_end(
         epoch=epoch,
         finished=tuple(each.rank for each in ranks if reached(each.step, total)) if short else (),
         nodes=tuple((node, track.marks[-1].step) for node, track in sorted(lost.items())),
-        signal=ended_by if state in ("stopped", "unknown") and not failed else None,
+        signal=signal,
+        orderly=signal is not None and not behind and leaves_in_order(closings),
     )
 
 
@@ -201,6 +205,12 @@ def ended_by_rule(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) -
     return any(
         OWN_RULE.search(line) for file, each in closings.items() if file in files for line in each.lines
     )
+
+
+def leaves_in_order(closings: Mapping[str, LogEnd]) -> bool:
+    """True if a job saved its state when it was asked to end, and its last line states a good end."""
+    leaves = [leave_of(each.lines) for each in closings.values()]
+    return any(leave.saved and leave.closed for leave in leaves)
 
 
 def ends_well(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) -> bool:

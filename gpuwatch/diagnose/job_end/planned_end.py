@@ -9,6 +9,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from gpuwatch.diagnose.job_end.closing import LogEnd
+from gpuwatch.diagnose.last_lines.endings import states_good_end
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import PEER_CONNECTION_ERRORS, SCHEDULER, of_kinds
 
@@ -17,6 +18,7 @@ PLANNED = SCHEDULER | of_kinds("prints_on_stop")
 SIGNALLED = "launch.agent_signalled"
 INTERRUPTED = "proc.interrupted"
 CANCELLED = "slurm.cancelled"
+TERMINATED = "proc.sigterm"
 ENDED_WITH = PEER_CONNECTION_ERRORS | of_kinds("follows_interrupt")
 """What the ranks of an interrupted launcher log."""
 BEFORE_S, AFTER_S = 5.0, 40.0
@@ -67,6 +69,8 @@ class Leave(NamedTuple):
     """True if it saved its state then."""
     meant: bool
     """True if its user ended it, or it continues in a new job."""
+    closed: bool = False
+    """True if its last line states a good end."""
 
 
 def leave_of(lines: Sequence[str]) -> Leave:
@@ -76,13 +80,15 @@ def leave_of(lines: Sequence[str]) -> Leave:
         return Leave(saved=False, meant=False)
     below = lines[asked:]
     saved = any(_SAVED.search(line) and not _NOT_SAVED.search(line) for line in below)
-    return Leave(saved, any(_BY_USER.search(line) or _AGAIN.search(line) for line in below))
+    meant = any(_BY_USER.search(line) or _AGAIN.search(line) for line in below)
+    return Leave(saved, meant, states_good_end(below[-1]))
 
 
 def with_planned_ends(alerts: Iterable[Alert], closings: Mapping[str, LogEnd]) -> list[Alert]:
     """Return the alerts; the end of a job that saved its state first is a warning.
 
-    It is a note if the user ended the job or it was requeued. Any other failure leaves all alerts unchanged.
+    It is a note if the user ended the job or it was requeued, and so is the signal alone if the log then
+    states a good end. Any other failure leaves all alerts unchanged.
 
     Args:
         alerts: With what later steps and lines showed.
@@ -95,7 +101,8 @@ def with_planned_ends(alerts: Iterable[Alert], closings: Mapping[str, LogEnd]) -
     if not any(leave.saved for leave in leaves):
         return alerts
     meant = any(leave.meant for leave in leaves if leave.saved)
-    return [_judged(alert, meant=meant) for alert in alerts]
+    closed = any(leave.closed for leave in leaves if leave.saved)
+    return [_judged(alert, meant=meant or (closed and alert.code == TERMINATED)) for alert in alerts]
 
 
 def _of_service(alert: Alert, closings: Mapping[str, LogEnd]) -> Alert:

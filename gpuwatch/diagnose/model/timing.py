@@ -29,7 +29,7 @@ ATTEMPT_S = 60.0
 """Agents of different nodes report the end of one attempt within this time (seconds)."""
 LATE_S = 5.0
 """Seconds for which an ended attempt may still print."""
-_ATTEMPT = re.compile(r"/attempt_(\d{1,6})/")
+_ATTEMPT = re.compile(r"(?:^|/)(?:attempt|try|retry)[_-]?(\d{1,6})(?=/)")
 
 
 def onset(alert: Alert) -> float:
@@ -123,9 +123,15 @@ def attempts_end(alerts: Iterable[Alert]) -> list[float]:
 
 
 def attempt_of_path(file: str) -> int | None:
-    """The number in `attempt_1`, the folder that torchrun makes for each attempt, or None."""
-    found = _ATTEMPT.search(file) if "attempt_" in file else None
+    """The number in `attempt_1` or `try2`, the folder that a launcher makes for each attempt, or None."""
+    found = _ATTEMPT.search(file)
     return None if found is None else int(found[1])
+
+
+def run_of_path(file: str) -> str:
+    """The folder that holds the attempts; the whole path if there are none."""
+    found = _ATTEMPT.search(file)
+    return file if found is None else file[: found.start()]
 
 
 def attempt_of(alert: Alert, ends: list[float]) -> int:

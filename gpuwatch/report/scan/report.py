@@ -54,8 +54,8 @@ class ScanReport:
 
     @property
     def has_problems(self) -> bool:
-        """True if anything went wrong, the job stopped early, or a log was not read completely."""
-        return self.reported or self.end.state == "stopped" or self.unread
+        """True if anything went wrong, the job stopped early (not in order), or a log was not read whole."""
+        return self.reported or (self.end.state == "stopped" and not self.end.orderly) or self.unread
 
     @property
     def unread(self) -> bool:

@@ -121,7 +121,9 @@ HOST_NAMED = _forms(
     r"(?P<host>(?:[a-z0-9]{1,40}-){0,6}(?:worker|master|chief|trainer|launcher)-\d{1,4}(?:-[a-z0-9]{5})?) "
     r"(?:\u203a|[a-z][a-z0-9-]{1,40}) (?=\S)",  # stern
     r"[A-Za-z][\w.-]{0,60}/\d{1,5} (?=[\[(])",
-    r"(?P<host>[a-z][a-z0-9.-]{0,60}[-_]\d{1,5}) {1,20}\| (?=\S)",  # docker compose
+    r"(?!node|host|gpu|worker)[a-z][a-z-]{0,60}-1 {1,20}\| (?=\S)",  # a service of docker compose
+    r"[a-z]{1,40}(?:-[a-z]{1,40}){1,4} {2,20}\| (?=[^\s\d|])",
+    r"(?P<host>[a-z][a-z0-9.-]{0,60}[-_]\d{1,5}) {1,20}\| (?=\S)",
     r"(?P<host>[a-z][a-z0-9]{0,40}(?:-[a-z0-9]{1,40}){1,4}) {2,20}\| (?=[^\s\d|])",
     r"(?P<host>[a-z][a-z-]{0,60}\d[A-Za-z0-9.-]{0,60})#(?P<local>\d{1,4})[|>:] ?(?=[\s\S])",
     r"(?P<host>[A-Za-z][\w.-]{0,80}):(?P<pid>\d{2,10}):\d{2,10} \[\d{1,3}\] "
