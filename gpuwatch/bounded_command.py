@@ -120,7 +120,11 @@ def _write(pipe: int, left: bytearray) -> bool:
 
 
 def _read(pipe: int, output: bytearray, most: int) -> bool:
-    """Read what is available; False: the stream has ended."""
+    """Append the available bytes to the output; False at the end of the stream.
+
+    Raises:
+        OutputTooLongError: the output exceeds `most` bytes.
+    """
     piece = os.read(pipe, _PIECE_BYTES)
     output += piece
     if len(output) > most:

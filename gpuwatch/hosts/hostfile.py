@@ -71,7 +71,10 @@ def _line(stated: str, at: TextPosition, problems: Problems) -> list[NodeSpec]:
         elif key == "slots" and separator:
             problems.add(at, f"'slots' must be a whole number from 0 to {MAX_SLOTS}, not {shown(value)}")
         elif key not in _IGNORED:
-            hint = did_you_mean(key, ("slots", *_IGNORED)) or "; a line is a node and perhaps slots=8"
+            hint = (
+                did_you_mean(key, ("slots", *_IGNORED))
+                or "; a line is a node name, optionally followed by slots=N"
+            )
             problems.add(at, f"{shown(option)} means nothing here{hint}")
     try:
         user, names = expand_login(named, min(MAX_NODES, problems.names_left))

@@ -62,7 +62,7 @@ class NodeRange(Shape):
         return Names(at, tuple(names), user=user)
 
     def schema(self) -> Schema:
-        """A string; only the parser checks the text inside the brackets."""
+        """A string, number or boolean (YAML reads some names so); the parser checks all but the beginning."""
         start = "(?:@?)" if self._group else r"(?:[^\s@-][^\s@]*@)?" if self._user else ""
         return {"type": ["string", "number", "boolean"], "pattern": rf"^\s*{start}[A-Za-z0-9_.:%/+~\[]"}
 
@@ -162,7 +162,7 @@ _GROUP = Record("a group", (Key("hosts", _MEMBERS, "The nodes of the group.", re
 # fmt: off
 _LIMITS = (
     Key("temperature_margin_c", Number(0, 50, "degrees Celsius"),
-        "Warn from this far under the GPU's own slowdown temperature."),
+        "Warn at this many degrees below the GPU's own slowdown temperature."),
     Key("temperature_c", Number(30, 120, "degrees Celsius"),
         "Warn from here where a GPU states no slowdown temperature."),
     Key("memory_pct", Number(1, 100, "percent"), "Warn when this much of a GPU's memory is used."),

@@ -53,7 +53,7 @@ async def test_every_screen_shows_the_chosen_job_alone() -> None:
         await pilot.pause()
         shown = text_on(app)
         assert tuple(app.view_state.fleet.nodes) == OWN
-        assert f"job {OTHER} alone" in shown
+        assert f"only job {OTHER}" in shown
         assert "nodes ● 2 live" in shown
         assert "gpu-011" not in shown
         assert not app.view_state.snapshot.incidents

@@ -14,7 +14,7 @@ MAX_STEPS_KEPT = 100_000
 
 
 class OwnRows:
-    """Filters the rows of `JsonStream`."""
+    """Selects the rows of a `JsonStream` that belong to one run; drops steps that a second file repeats."""
 
     def __init__(self, folder: Path, samples: NodeSamples, start: float) -> None:
         """Create the filter; `start` of the run is in unix seconds."""

@@ -32,8 +32,8 @@ REMEDIES: dict[str, str] = {
     "rank_missing": _VANISHED,
     "gpu_stuck": "Look for Xids in the kernel log and for processes in state D; usually only a reboot helps.",
     "gpu_stale": "Its numbers are old: do not trust them. If it continues, the driver is about to hang.",
-    "values_unreadable": "Run `nvidia-smi -q` there and read the kernel log for Xids; if it stays "
-    "so, reboot.",
+    "values_unreadable": "Run `nvidia-smi -q` there and read the kernel log for Xids; if it "
+    "persists, reboot the node.",
     "gpu_missing": "Compare `lspci` with `nvidia-smi -L` there, and read the kernel log; reseat or replace.",
     "temperature": "Check the fans, the inlet air or the coolant, and whether the neighbours are hot too.",
     "memory_temperature": "Check the cooling; hot memory slows down and wears out sooner.",

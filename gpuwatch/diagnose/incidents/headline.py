@@ -163,7 +163,7 @@ def _head(reported: HeadlineFacts, cause: Alert, where: RankIndex, now: float) -
 
 
 def _stated(who: str, text: str, node: str | None) -> str:
-    """The text with its subject replaced by the name; a node replaces a rank only as the place."""
+    """The text with `who` as its subject, or `who: text`; for a node `a rank` becomes `a rank on NODE`."""
     subject = next((each for each in SUBJECTS if text.startswith(each)), None)
     if subject is None:
         return f"{who}: {text}"

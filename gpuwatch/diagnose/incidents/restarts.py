@@ -24,7 +24,7 @@ class RestartCounts:
         self._counts: dict[str, int] = {}
 
     def take(self, fleet: Fleet) -> None:
-        """Read the counts that torchrun gives to its ranks."""
+        """Keep the highest restart count of each job, which torchrun gives to its ranks."""
         for node in fleet.nodes.values():
             for process in node.processes:
                 count = restarts_of(process) if process.rank is not None else 0

@@ -112,7 +112,7 @@ def _why(suspect: Suspect, lead: Outlier, hotter_c: float) -> list[str]:
 
 
 def _evidence(suspect: Suspect, lead: Outlier) -> Iterator[str]:
-    """The figures that stand out (the lead's first), then the equal ones."""
+    """The figures that stand out, the lead's first, then the other figures with the median of the job."""
     yield lead.evidence
     yield from (each.evidence for each in suspect.signs if each is not lead)
     load, usual, reported = suspect.load, suspect.usual, {each.sign for each in suspect.signs}

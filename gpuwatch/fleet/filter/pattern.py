@@ -28,7 +28,7 @@ def matcher(pattern: str) -> Callable[[str], bool]:
     """Return a cached, case-insensitive search for the pattern in the first 200 characters of a text.
 
     Raises:
-        PatternError: not a regular expression, or one that could take too long.
+        FilterPatternError: not a regular expression, or one that could take too long.
     """
     if len(pattern) > MAX_PATTERN_CHARACTERS:
         raise FilterPatternError(f"a pattern of {len(pattern)} characters; at most {MAX_PATTERN_CHARACTERS}")

@@ -133,7 +133,7 @@ def node_block(node: Node, now: float) -> NodeBlock:
 
 
 def node_line(node: Node, now: float) -> ReportLine:
-    """`gpu-001  live  8/8 GPUs  driver 570.86  CPU 34%  load 12.1  memory 45%`; or why it has no values."""
+    """`gpu-001  live  8 GPUs  driver 570.86  CPU 34%  load 12.1  memory 45%`; or why it has no values."""
     state = node.state(now)
     parts = [node.name, state]
     age = node.age(now)

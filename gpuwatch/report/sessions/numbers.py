@@ -57,7 +57,7 @@ def size(count: float | None) -> str:
 
 
 def rate(bytes_per_s: float | None) -> str:
-    """`3701.46MB/s`."""
+    """Bytes per second in MB/s (10^6), as `3701.46MB/s`; a dash for None."""
     return DASH if bytes_per_s is None else f"{bytes_per_s / 10**6:.2f}MB/s"
 
 

@@ -22,7 +22,7 @@ MAX_PROBLEM_CHARS = 1_000
 
 @dataclass
 class FoundSessions:
-    """The sessions found, and the names without one."""
+    """The sessions found, and what could not be found or read."""
 
     sessions: list[TrainingSession] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)

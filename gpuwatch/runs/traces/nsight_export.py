@@ -118,7 +118,7 @@ def _read(export: _Export, file: str, rank: int | None) -> list[RankTrace]:
     if len(of_device) > MAX_TRACES:
         raise NoTraceError(f"more than {MAX_TRACES:,} processes with a GPU")
     if not of_device:
-        raise NoTraceError("no kernel and no copy in it: export a report that was taken with --trace=cuda")
+        raise NoTraceError("it holds no GPU kernels or copies: profile with `nsys profile --trace=cuda`")
     traces = []
     alone = len(of_device) == 1
     for (process, device), columns in sorted(of_device.items()):

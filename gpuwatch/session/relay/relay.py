@@ -22,7 +22,7 @@ FLUSH_S = 0.25
 """Longest delay in seconds until a viewer receives a node's report."""
 READ_ONLY = "this view is read-only"
 TOO_MANY = "too many requests of this view; wait a second"
-NOT_CONNECTED = "the node is not connected, or has no agent that answers this"
+NOT_CONNECTED = "the node is not connected, or its agent does not support this request"
 
 
 class ViewerRelay:

@@ -20,7 +20,10 @@ def faults() -> dict[str, int]:
 
 
 def contained(method: F) -> F:
-    """The method, which returns None where its call failed, and logs the first fault."""
+    """The method, returning None where it raises one of CONTAINED_ERRORS; the first error is logged.
+
+    Other exceptions propagate.
+    """
     name = method.__qualname__
 
     @functools.wraps(method)

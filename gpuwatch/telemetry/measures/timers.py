@@ -106,7 +106,7 @@ class DeviceEvents:
             except (
                 RuntimeError
             ) as error:  # the GPU has failed: its times are lost, the script sees the error itself
-                _LOG.debug("GPU timers are given up: %s", error)
+                _LOG.debug("pending GPU timings are dropped: %s", error)
                 self._pending.clear()
                 return
             self._pending.popleft()

@@ -56,7 +56,7 @@ class StepLog:
     def check(self, values: StepValues) -> None:
         """Warn of a NaN or Inf that can be seen without waiting for the GPU."""
         if isinstance(values.loss, float) and not math.isfinite(values.loss):
-            self.warn("num.nan_loss", f"the loss of step {values.step} is {values.loss}")
+            self.warn("num.nan_loss", f"the loss at step {values.step} is {values.loss}")
 
     def step(self, totals: StepTotals, flops: Flops, total_steps: int | None) -> dict[str, float | None]:
         """Write the newest step; return the numbers of its line."""
@@ -183,4 +183,4 @@ class StepLog:
         if loss is not None and not math.isfinite(loss) and not isinstance(values.loss, float):
             self.warn("num.nan_loss", f"the loss of step {values.step} is {loss}")
         if norm is not None and not math.isfinite(norm):
-            self.warn("num.nan_grad", f"the gradient norm of step {values.step} is {norm}")
+            self.warn("num.nan_grad", f"the gradient norm at step {values.step} is {norm}")

@@ -171,7 +171,7 @@ class StatusLine(RebuiltPage, can_focus=False):
         left += [*self._source(width), *self._about_source(width)]
         if view_state.scope.job is not None:
             name = clean(view_state.scope.job)
-            left += [Segment(f" job {fit(name, min(24, len(name)))} alone ", look.badge["warning"])]
+            left += [Segment(f" only job {fit(name, min(24, len(name)))} ", look.badge["warning"])]
             jobs = f" {self.cockpit.key_of('app.jobs')}: all  "
             left += [Segment(jobs if width >= WIDE_COLUMNS else " ", look.dim)]
         if view_state.frozen:

@@ -275,7 +275,7 @@ def _settle(problem: Problem) -> list[str]:
         "missing": [f"the stack of {who} (gpuwatch stacks): what it does instead", SAME_MOMENT],
         "mismatch": [f"the code path of {who}: a branch that depends on the rank or on data"],
         "behind": [f"the GPU of {who} and what runs before it on the same stream"],
-        "late": [f"what {who} did before, and the clocks of its node: times are compared between nodes"],
+        "late": [f"what {who} did before, and the clock of its node: the times come from several nodes"],
         "absent": [
             f"the log and exit code of {who}: was it ended before it could write, or was the file lost"
         ],

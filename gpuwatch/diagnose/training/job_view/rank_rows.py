@@ -109,7 +109,10 @@ def _receive(row: RankRow, writer: RankProgress) -> None:
 
 
 def _lags(rows: Sequence[RankRow]) -> None:
-    """Set the steps behind the highest rank; where steps restart each epoch, only within its epoch."""
+    """Set each row's `lag`, the number of steps behind the furthest rank.
+
+    Where steps restart each epoch, ranks in an earlier epoch get None.
+    """
     reported = [
         (row, row.step, (row.writer.value("epoch") or 0.0) // 1.0 if row.writer.per_epoch else 0.0)
         for row in rows

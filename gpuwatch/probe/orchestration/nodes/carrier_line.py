@@ -250,4 +250,4 @@ class _Words:
             except TalkError as error:
                 self._bad += 1
                 if self._bad >= BAD_LINES:
-                    raise StreamError(f"the node sends what no probe sends ({error})") from error
+                    raise StreamError(f"the node sent lines that are not from a probe ({error})") from error

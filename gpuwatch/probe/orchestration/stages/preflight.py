@@ -129,7 +129,9 @@ def _receive_grounds(run: ProbeRun) -> None:
             until = min(until, run.clock() + LATE_S)
     if waiting:
         took_s = run.clock() - began
-        late = f"it did not answer within {took_s:.0f} s; see whether a login there waits or is slow"
+        late = (
+            f"it did not answer within {took_s:.0f} s; check whether a login there is slow or waits for input"
+        )
         _leave_out(run, dict.fromkeys(waiting, late))
     # In the order of the plan, however they came: ranks are numbered so.
     run.inventories = {node: run.inventories[node] for node in run.pool.present if node in run.inventories}

@@ -56,7 +56,7 @@ class ProbeRun:
         self.changed()
 
     def changed(self) -> None:
-        """Notify painters of a change."""
+        """Increase the version that painters compare."""
         self.results.version += 1
 
     def note(self, text: str) -> None:

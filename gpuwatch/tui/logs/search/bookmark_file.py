@@ -71,7 +71,7 @@ class BookmarkFile:
         """The latter, until it is shown with a change."""
 
     def read(self) -> Sequence[KeptBookmark]:
-        """All saved bookmarks, the oldest first; empty without a file."""
+        """All saved bookmarks, the oldest first; empty if the file is missing, unreadable or damaged."""
         self.trouble = None
         try:
             return decode_strictly(read_own(self.path, MAX_FILE_BYTES), _decoder, DamagedBookmarksError)

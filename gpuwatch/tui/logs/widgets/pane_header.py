@@ -140,7 +140,7 @@ def merged_words(view: View, workspace: LogWorkspace, look: StyleSet) -> list[Se
     out = [
         Segment(" merged ", look.title),
         Segment(f"{fit_list(ranks)}  " if ranks else "", look.strong),
-        Segment(f"{files} by time on this clock; ~ arrival  ", look.dim),
+        Segment(f"{files} by local time; ~ arrival  ", look.dim),
     ]
     if unsure := workspace.opened.unsure_clocks(view):
         named = unsure[0] if len(unsure) == 1 else f"{len(unsure)} nodes"
