@@ -9,6 +9,7 @@ import json
 import logging
 import secrets
 import socket
+import weakref
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -30,6 +31,10 @@ HEARTBEAT_S = 40.0
 """Seconds between pings; a browser must answer within half of that, which leaves room on a busy machine."""
 REFUSED = "refused: the address lacks the token that gpuwatch serve has printed\n"
 CLOSE_S = 2.0
+MAX_STRANGERS = 64
+"""Most connections that have not stated the token; a further one takes the place of the oldest."""
+BACKLOG = 32
+"""Connections that are accepted at a time: each takes a descriptor."""
 
 
 class StartViewer(Protocol):
@@ -60,6 +65,9 @@ class BrowserServer:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._socket = socket.create_server((host, port), family=family)
         self._runner: Any = None
+        self._listening: asyncio.Server | None = None
+        self._known: weakref.WeakSet[Any] = weakref.WeakSet()
+        """Transports of connections that have stated the token."""
 
     @property
     def url(self) -> str:
@@ -93,7 +101,9 @@ class BrowserServer:
             app, handle_signals=False, access_log=None, logger=QUIET_LOG, shutdown_timeout=CLOSE_S
         )
         await self._runner.setup()
-        await web.SockSite(self._runner, self._socket).start()
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(self._trouble)
+        self._listening = await loop.create_server(self._accepted, sock=self._socket, backlog=BACKLOG)
 
     async def close(self) -> None:
         """Stop every viewer, and stop listening."""
@@ -101,9 +111,25 @@ class BrowserServer:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        if self._listening is not None:
+            self._listening.close()
         if self._runner is not None:
             await self._runner.cleanup()
         self._socket.close()
+
+    def _accepted(self) -> asyncio.BaseProtocol:
+        """The protocol of a new connection; of those without the token the oldest gives way."""
+        held = [each for each in self._runner.server.connections if each.transport is not None]
+        strangers = [each.transport for each in held if each.transport not in self._known]
+        for transport in strangers[: max(0, len(strangers) - MAX_STRANGERS + 1)]:
+            transport.abort()
+        made: asyncio.BaseProtocol = self._runner.server()
+        return made
+
+    def _trouble(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Print no traceback of what a stranger can bring about again and again."""
+        if not isinstance(context.get("exception"), OSError):
+            loop.default_exception_handler(context)
 
     async def _guard(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
         """Refuse requests without the token before anything else is checked."""
@@ -111,6 +137,7 @@ class BrowserServer:
         if not hmac.compare_digest(given.encode("utf-8", "replace"), self.token.encode()):
             response = web.Response(status=403, text=REFUSED)
         else:
+            self._known.add(request.transport)
             try:
                 response = await handler(request)
             except web.HTTPException as error:

@@ -5,18 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TextIO
 
-from gpuwatch.agent.base.secret_masking import masked
 from gpuwatch.agent.logs.files import pages
 from gpuwatch.agent.logs.files.regular_file import open_regular
 from gpuwatch.agent.logs.lines.splitter import Splitter
 from gpuwatch.plain import plain
+from gpuwatch.report.evidence.masked_lines import masked_lines
 from gpuwatch.runs.files.opening import open_below
 from gpuwatch.runs.files.packing import Contents
 from gpuwatch.session.evidence.log_fetch import ABOVE_LINES, AT_LINES, BELOW_LINES
 
 PIECE_LINES = 2000
 PIECE_BYTES = 1 << 20
+MAX_LINE_CHARS = 1 << 16
+"""Characters of a line of an artifact that are kept."""
 
 
 def whole_text(path: Path, packing: str | None) -> Iterator[str]:
@@ -104,14 +107,22 @@ def _rows(path: Path, packing: str) -> Iterator[tuple[int, int, str]]:
 def masked_text(folder: Path, path: str) -> Iterator[str]:
     """Yield a text file that is no log (such as a configuration), line by line with its indentation.
 
+    A line of more than `MAX_LINE_CHARS` is cut there, with a word about it.
+
     Raises:
         OSError: it cannot be read, or is behind a link.
     """
     with os.fdopen(open_below(folder, path), encoding="utf-8", errors="replace") as file:
-        for line in file:
-            body = line.rstrip("\r\n")
-            indent = body[: len(body) - len(body.lstrip(" \t"))]
-            yield f"{indent}{masked(plain(body[len(indent) :]))}\n"
+        for line in masked_lines(_bounded_lines(file)):
+            yield f"{line}\n"
+
+
+def _bounded_lines(file: TextIO) -> Iterator[str]:
+    while line := file.readline(MAX_LINE_CHARS):
+        rest, cut = line, 0
+        while not rest.endswith("\n") and (rest := file.readline(MAX_LINE_CHARS)):
+            cut += len(rest)
+        yield line.rstrip("\r\n") + (f" [{cut:,} further characters are left out]" if cut else "")
 
 
 def binary_pieces(folder: Path, path: str, most: int) -> Iterator[bytes]:

@@ -6,11 +6,16 @@ import contextlib
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
 SLOW_S = 2.0
 """A client that has not taken its answer after so long may lose its place; Prometheus takes milliseconds."""
+
+MIN_PLACES = 4
+SHARE = 0.25
+"""Share of the places that one address may keep while others wait."""
 
 
 @dataclass
@@ -22,6 +27,8 @@ class _RequestPhase:
     since: float
     is_sent: bool = False
     """True if the client has not taken the whole answer yet."""
+    address: str = ""
+    """Of the client."""
 
 
 class Connections:
@@ -39,23 +46,35 @@ class Connections:
         self._open: dict[socket.socket, _RequestPhase] = {}
         self._lock = threading.Lock()
 
-    def add(self, line: socket.socket) -> bool:
+    def add(self, line: socket.socket, address: str = "") -> bool:
         """Add a connection; if there are too many, it replaces the longest idle one.
 
-        Else it replaces one that does not take its answer. False: all connections are being answered.
+        Else it replaces one that does not take its answer, else the oldest of the address that has more than
+        its share: a client that is always being answered keeps nobody out. False: none may be replaced.
         """
         with self._lock:
             if len(self._open) >= self._most:
-                idle = [(phase.since, each) for each, phase in self._open.items() if not phase.is_answered]
-                late = self._clock() - SLOW_S
-                slow = [
-                    (one.since, each) for each, one in self._open.items() if one.is_sent and one.since < late
-                ]
-                if not idle and not slow:
+                loser = self._longest_idle() or self._greedy(address)
+                if loser is None:
                     return False
-                self._drop(min(idle or slow, key=lambda pair: pair[0])[1])
-            self._open[line] = _RequestPhase(is_answered=False, since=self._clock())
+                self._drop(loser)
+            self._open[line] = _RequestPhase(is_answered=False, since=self._clock(), address=address)
             return True
+
+    def _longest_idle(self) -> socket.socket | None:
+        late = self._clock() - SLOW_S
+        idle = [(phase.since, each) for each, phase in self._open.items() if not phase.is_answered]
+        slow = [(one.since, each) for each, one in self._open.items() if one.is_sent and one.since < late]
+        return min(idle or slow, key=lambda pair: pair[0])[1] if idle or slow else None
+
+    def _greedy(self, address: str) -> socket.socket | None:
+        """The oldest connection of the address with most places, unless those are few."""
+        counts = Counter(phase.address for phase in self._open.values())
+        most, count = counts.most_common(1)[0]
+        others = 0 if most == address else counts[address]
+        if count <= max(MIN_PLACES, self._most * SHARE, others):
+            return None
+        return next(each for each, phase in self._open.items() if phase.address == most)
 
     def replace(self, line: socket.socket, secured: socket.socket) -> None:
         """Replace a connection by the TLS socket over it."""
@@ -69,7 +88,9 @@ class Connections:
         """Record that its request is complete, its answer is being sent, or the next one is awaited."""
         with self._lock:
             if line in self._open:
-                self._open[line] = _RequestPhase(is_answered, self._clock(), is_sent)
+                self._open[line] = _RequestPhase(
+                    is_answered, self._clock(), is_sent, self._open[line].address
+                )
 
     def remove(self, line: socket.socket) -> None:
         """Remove a closed connection."""

@@ -127,7 +127,7 @@ class _Http(ThreadingHTTPServer):
 
     def process_request(self, request: _Connection, client_address: object) -> None:
         """Called between connections, and twice a second."""
-        if isinstance(request, socket.socket) and self.connections.add(request):
+        if isinstance(request, socket.socket) and self.connections.add(request, _host(client_address)):
             super().process_request(request, client_address)
         else:
             self.metrics.refused += 1
@@ -158,6 +158,10 @@ class _Http(ThreadingHTTPServer):
         """Wait for a request and answer it."""
 
 
+def _host(client_address: object) -> str:
+    return str(client_address[0]) if isinstance(client_address, tuple) else ""
+
+
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     timeout = CONNECTION_S
@@ -177,7 +181,8 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """As GET, without the body."""
         metrics, path = self.server.metrics, self.path.partition("?")[0]
-        if not metrics.config.allows(self.headers.get("Authorization")):
+        if not metrics.config.allows(self.headers.get("Authorization"), _host(self.client_address)):
+            self.close_connection = True  # a further guess takes a further connection
             self._send(
                 401, b"a user and password are needed\n", **{"WWW-Authenticate": 'Basic realm="gpuwatch"'}
             )

@@ -8,6 +8,7 @@ import ssl
 import threading
 from base64 import b64decode
 from binascii import Error as Base64Error
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,8 @@ from gpuwatch.whole_file import read_own
 
 MAX_CONFIG_BYTES = 1 << 16
 KEPT_LOGINS = 64
+MAX_WAITING = 4
+"""Most passwords of one address that wait to be verified, about 50 ms each."""
 NO_CLIENT, NEEDS_CLIENT = "NoClientCert", "RequireAndVerifyClientCert"
 
 
@@ -80,9 +83,14 @@ class WebConfig:
     """Digests of accepted logins, since verifying a hash takes 50 ms or more."""
     _one: threading.Lock = field(default_factory=threading.Lock)
     """Passwords are verified one at a time, so that guessing cannot use every core."""
+    _waiting: Counter[str] = field(default_factory=Counter)
+    """Address -> requests whose password waits to be verified."""
 
-    def allows(self, authorization: str | None) -> bool:
-        """True if a request with this `Authorization` header may read."""
+    def allows(self, authorization: str | None, address: str = "") -> bool:
+        """True if a request with this `Authorization` header may read.
+
+        Of the unknown passwords of one address a few wait at a time; further ones are refused unread.
+        """
         if not self.users:
             return True
         scheme, _, encoded = (authorization or "").partition(" ")
@@ -96,8 +104,16 @@ class WebConfig:
         if digest in self._good:
             return True
         stored = self.users.get(user.decode("utf-8", "replace"))
-        with self._one:
-            right = bcrypt.checkpw(password[:72], (stored or next(iter(self.users.values()))).encode())
+        if self._waiting[address] >= MAX_WAITING:
+            return False
+        self._waiting[address] += 1
+        try:
+            with self._one:
+                right = bcrypt.checkpw(password[:72], (stored or next(iter(self.users.values()))).encode())
+        finally:
+            self._waiting[address] -= 1
+            if not self._waiting[address]:
+                self._waiting.pop(address, None)
         if not (right and colon and stored is not None):
             return False
         if len(self._good) < KEPT_LOGINS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import re
@@ -18,6 +19,7 @@ import pytest
 pytest.importorskip("textual_serve", reason="needs textual-serve: pip install textual-serve")
 aiohttp = pytest.importorskip("aiohttp")
 
+from gpuwatch.report.browser import server as server_module  # noqa: E402 - behind the skip of the whole module
 from gpuwatch.report.browser import viewer_process  # noqa: E402 - not without aiohttp
 from gpuwatch.report.browser.server import BrowserServer  # noqa: E402 - behind the skip of the whole module
 from gpuwatch.report.browser.viewer_process import ViewerProcess  # noqa: E402 - behind the skip of the whole module
@@ -193,3 +195,28 @@ def test_a_strangers_request_leaves_no_word_on_the_terminal(
     assert answer[9:12] in (b"400", b"403", b"404", b"405", b"")
     assert capfd.readouterr() == ("", "")
     assert not caplog.records
+
+
+def test_silent_connections_take_the_places_of_each_other_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "MAX_STRANGERS", 3)
+
+    async def fill() -> tuple[list[bytes], bytes]:
+        async with serving() as server:
+            port = urlsplit(server.url).port
+            known = await asyncio.open_connection("127.0.0.1", port)
+            known[1].write(f"GET /{server.token}/focus.js HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            await asyncio.wait_for(known[0].readuntil(b"\r\n\r\n"), WAIT_S)
+            silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(6)]
+            ended = []
+            for reader, _ in silent[:2]:
+                with contextlib.suppress(ConnectionError):
+                    ended.append(await asyncio.wait_for(reader.read(), WAIT_S))
+            known[1].write(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            answer = await asyncio.wait_for(known[0].read(), WAIT_S)
+            for _, writer in [known, *silent]:
+                writer.close()
+            return ended, answer
+
+    ended, answer = asyncio.run(fill())
+    assert not any(ended)
+    assert b"403" in answer

@@ -10,6 +10,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -24,9 +25,10 @@ from gpuwatch.hosts.errors import HostsError
 from gpuwatch.link.prometheus.series.tier_series import MetricFamily
 from gpuwatch.report.exporter import connections as connections_module
 from gpuwatch.report.exporter import server as server_module
+from gpuwatch.report.exporter.connections import Connections
 from gpuwatch.report.exporter.page import MetricsPage
 from gpuwatch.report.exporter.server import MetricsServer
-from gpuwatch.report.exporter.web_config import WebConfig, read_web_config
+from gpuwatch.report.exporter.web_config import MAX_WAITING, WebConfig, read_web_config
 from gpuwatch.report.output.listen_address import ListenError, parse_listen
 
 FAMILY = MetricFamily("pages_total", "counter", "Pages that were made.")
@@ -122,6 +124,42 @@ def dripping(port: int, secured: ssl.SSLContext | None = None) -> socket.socket:
     line = socket.create_connection(("127.0.0.1", port), timeout=20)
     line.sendall(b"\x16\x03\x01" if secured else b"GET /metrics HTTP/1.1\r\nX-Slow: a")
     return line
+
+
+def test_an_address_that_is_always_being_answered_keeps_no_other_out() -> None:
+    held = Connections(8, 30.0, lambda: 0.0)
+    with contextlib.ExitStack() as stack:
+        lines = [stack.enter_context(socket.socket()) for _ in range(20)]
+        for line in lines[:8]:
+            assert held.add(line, "10.0.0.9")
+            held.note(line, is_answered=True)
+        assert held.add(lines[8], "10.0.0.1")
+        held.note(lines[8], is_answered=True)
+        for line in lines[9:]:
+            assert held.add(line, "10.0.0.9")
+            held.note(line, is_answered=True)
+        assert lines[8] in held._open
+        few = Connections(4, 30.0, lambda: 0.0)
+        for line in lines[:4]:
+            few.add(line, "10.0.0.1")
+            few.note(line, is_answered=True)
+        assert not few.add(lines[5], "10.0.0.2"), "a few scrapes are nobody's flood"
+
+
+def test_passwords_of_one_address_wait_in_a_short_line() -> None:
+    config = WebConfig(users={"ada": bcrypt.hashpw(b"right", bcrypt.gensalt(4)).decode()})
+    right = "Basic " + base64.b64encode(b"ada:right").decode()
+    with ThreadPoolExecutor(12) as pool, config._one:
+        guesses = [
+            pool.submit(config.allows, "Basic " + base64.b64encode(b"ada:%d" % n).decode(), "10.0.0.9")
+            for n in range(12)
+        ]
+        _, waiting = wait(guesses, 60, return_when=FIRST_COMPLETED)
+        while len(waiting) > MAX_WAITING:
+            _, waiting = wait(waiting, 60, return_when=FIRST_COMPLETED)
+    assert not any(guess.result() for guess in guesses)
+    assert config.allows(right, "10.0.0.1")
+    assert not config._waiting
 
 
 def has_ended(line: socket.socket) -> bool:
