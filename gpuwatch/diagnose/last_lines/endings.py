@@ -68,7 +68,10 @@ INTENDED = re.compile(
 """Wording for an end that somebody wanted, or that was planned."""
 PART = re.compile(
     r"(?i)\b(?:ok|bye|goodbye|farewell|leaving|HTTP|GET|POST|NCCL|batch|epoch|warm-?up|eval\w*|validation"
-    r"|upload|checkpoint|ckpt|snapshot|shard)\b"
+    r"|upload|checkpoint|ckpt|snapshot|shard|all[-_ ]?reduce|all[-_ ]?gather|all[-_ ]?to[-_ ]?all|gather"
+    r"|reduce[-_ ]?scatter|scatter|broadcast|barrier|collectives?|forward|backward|communicat\w*|connect\w*"
+    r"|rendezvous|init\w*|set ?up|start\w*|load\w*|download\w*|compil\w*|tokeni[sz]\w*"
+    r"|prepar\w*|build\w*|cach\w*)\b"
 )
 """What ends in the course of a job, and words that state no end of its work."""
 SHORT_WORDS = 3

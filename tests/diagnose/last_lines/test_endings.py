@@ -25,6 +25,14 @@ TROUBLE = (
     "everything but rank 6 completed, gone since 40 s",
     "firmware too old, stopping",
 )
+PARTS = (
+    "Rank 7: All-Reduce complete",
+    "all ranks: process group initialized, done",
+    "worker 3 finished loading the index",
+    "job setup complete",
+    "all 8 ranks reached the barrier",
+    "train dataset: tokenization finished",
+)
 ORDINARY = (
     "======================",
     "best val 1.72 at step 900",
@@ -38,6 +46,11 @@ ORDINARY = (
 @pytest.mark.parametrize("line", JOB_ENDS)
 def test_a_good_end_in_any_words(line: str) -> None:
     assert states_job_end(line)
+
+
+@pytest.mark.parametrize("line", PARTS)
+def test_the_end_of_a_part_is_no_end_of_the_job(line: str) -> None:
+    assert not states_job_end(line)
 
 
 @pytest.mark.parametrize("line", TROUBLE)
