@@ -20,6 +20,7 @@ from gpuwatch.diagnose.model.device_kind import device_kind, for_device
 from gpuwatch.diagnose.model.failure_classes import KERNEL_RULES, UNEXPLAINED, RulePacks, stated_class
 from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.diagnose.model.text import what
+from gpuwatch.diagnose.sources.child_ends import child_code
 from gpuwatch.diagnose.sources.kernel_claims import anybody_may_have_written, kernel_claim
 from gpuwatch.fleet.jobs.places import Places, RankPlace
 from gpuwatch.rules.model.failure_class import FailureClass
@@ -73,7 +74,7 @@ def alert_of(found: LocatedFinding, packs: RulePacks, where: RankIndex) -> Alert
         title = for_device(title, device_kind(key_line))
     subject = f"GPU {gpu}" if "tool" in finding.fields else ""  # one line of a tool may name several GPUs
     timed = finding.timed or not finding.backlog
-    return Alert(
+    alert = Alert(
         id=f"{finding.rule}@{found.node or ''}:{finding.file}:{finding.offset}:{_mark(key_line + subject)}",
         code=finding.rule,
         stated=stated,
@@ -101,6 +102,30 @@ def alert_of(found: LocatedFinding, packs: RulePacks, where: RankIndex) -> Alert
         doubt="" if claim is None else claim.doubt,
         refuted=claim is not None and claim.refuted,
         writer_unknown=kernel and claim is None and anybody_may_have_written(finding.file, where.places),
+    )
+    child = None if kernel else child_code(finding, stated, place, where)
+    return alert if child is None else _of_child(alert, child, packs.by_id.get(child), found, where)
+
+
+def _of_child(
+    alert: Alert, code: str, rule: Rule | None, found: LocatedFinding, where: RankIndex
+) -> Alert:
+    """The alert about a process that a rank started: of the rank that logs it, and a warning."""
+    finding = found.finding
+    fields = {name: value for name, value in alert.fields.items() if name != "rank"}
+    if finding.rank_from == "field":  # the number is that of the child
+        own = where.of_file(found.node, finding.file, finding.job)
+        node, rank, gpu = (found.node, None, None) if own is None else (own.node, own.rank, own.gpu)
+        alert = structs.replace(alert, node=node, rank=rank, gpu=gpu, rank_from=None if own is None else "path")
+    return structs.replace(
+        alert,
+        code=code,
+        stated=None,
+        severity="warning",
+        title=code if rule is None else rule.title,
+        text=quoted(alert.proof[0].text),
+        role="hint",
+        fields=fields,
     )
 
 

@@ -1,0 +1,71 @@
+"""The end of another process (a subprocess, a worker, a checkpoint writer) that a rank logs. Pure.
+
+Example: rank 0 logs `lm_eval subprocess (pid 77) exited with code 1, evaluation skipped`. The words are those
+of a launcher about a rank, but a process does not log its own end, and pid 77 is no rank: `child_code`
+returns `proc.child_end`. The end of the rank itself is known from its launcher, its process, or its number.
+"""
+
+from __future__ import annotations
+
+import re
+
+from gpuwatch.diagnose.model.failure_classes import EXITS
+from gpuwatch.diagnose.model.rank_index import RankIndex
+from gpuwatch.fleet.jobs.places import RankPlace
+from gpuwatch.rules.model.failure_class import FailureClass
+from gpuwatch.wire import Finding
+
+CHILD_END = "proc.child_end"
+NOT_SAVED = "ckpt.write_fail"
+MAX_READ_CHARACTERS = 2000
+"""Characters of a line that are searched."""
+
+_CHILD = re.compile(
+    r"(?i)\b(?:sub-?process|child(?: process)?|helper(?: process)?|(?:tokeni[sz]\w{1,6}|data[ _-]?loader|loader"
+    r"|data|prefetch\w{0,3}|preprocess\w{0,3}|feeder|decod\w{1,3}|augment\w{0,5}|eval\w{0,7}|rollout|reward"
+    r"|(?:async\w{0,7}[ _-])?(?:checkpoint|ckpt)\w{0,3}|async\w{0,7}|background|upload\w{0,3}|download\w{0,3}"
+    r"|logg(?:er|ing)|monitor\w{0,3}|profil\w{1,3}|compile)[ _-]"
+    r"(?:workers?|writers?|process|saver|job|task|server|daemon|thread|subprocess))\b"
+)
+"""The words for a process that a rank started."""
+_PID = re.compile(r"(?i)\bpid[ =:#]{1,3}(\d{1,10})\b")
+_LAUNCHER = re.compile(
+    r"(?i)\b(?:local_?)?ranks?\b(?![\]\d])|torch(?:\.distributed|elastic)|\blaunch(?:er)?\b|\b(?:mpi(?:run|exec)|prterun"
+    r"|srun|slurm\w{0,10}|pdsh|horovod\w{0,4}|hydra\w{0,6})\b|\btrainer\b|\bof binary\b|exit_?code {2,}:"
+)
+"""Words of the launchers, which report the ends of ranks; `[rank0]` before a line is its writer."""
+_RAISED = re.compile(r"(?:Error|Exception|Interrupt): ")
+"""An exception about a child may end the rank too: it is judged as an exception."""
+_CHECKPOINT = re.compile(r"(?i)\b(?:checkpoint|ckpt|shard)\w{0,3}\b")
+
+
+def child_code(
+    finding: Finding, stated: FailureClass | None, place: RankPlace | None, where: RankIndex
+) -> str | None:
+    """The class of a line about the end of a child; None: it may be about a rank.
+
+    Args:
+        finding: Of a log that a rank writes.
+        stated: As `Alert.stated`.
+        place: The rank that the line would be about.
+        where: Where the ranks run, with their pids as far as they are known.
+    """
+    if not EXITS.has(finding.rule, stated) or finding.key >= len(finding.lines):
+        return None
+    line = finding.lines[finding.key][:MAX_READ_CHARACTERS]
+    if _LAUNCHER.search(line) or _RAISED.search(line):
+        return None
+    child = _CHILD.search(line) is not None
+    by_rank = finding.rank is not None and finding.rank_from in ("process", "path", "line")
+    if not child and not (by_rank and _is_another(line, place, where)):
+        return None
+    return NOT_SAVED if _CHECKPOINT.search(line) else CHILD_END
+
+
+def _is_another(line: str, place: RankPlace | None, where: RankIndex) -> bool:
+    """True if the line names a process that is not the rank, nor another one of its job."""
+    pids = {int(pid) for pid in _PID.findall(line)}
+    if not pids or place is None or place.pid is None:
+        return False
+    known = {number for each in where.ranks(place.job) for number in (each.pid, each.inner_pid)}
+    return pids.isdisjoint(known | {place.pid, place.inner_pid})
