@@ -327,7 +327,7 @@ class AlertBook:
         yield
         alerts = [self._marks.applied(alert, wall) for alert in alerts]
         found = []
-        for group in groups([alert for alert in alerts if not alert.silenced], where):
+        for group in groups([alert for alert in alerts if not alert.silenced], where, self._outcomes.resumed):
             yield
             order = end_order(group, self._end_order.alerts, alerts)
             if order is not None:

@@ -13,6 +13,7 @@ from gpuwatch.diagnose.error_outcome.recovery_by_steps import may_recover
 from gpuwatch.diagnose.error_outcome.reporting_nodes import ReportingNodes
 from gpuwatch.diagnose.error_outcome.step_track import StepTrack
 from gpuwatch.diagnose.error_outcome.undecided import undecided, with_undecided
+from gpuwatch.diagnose.incidents.causes.resumptions import Resumptions
 from gpuwatch.diagnose.incidents.resolution import (
     Attempt,
     Resolution,
@@ -28,6 +29,7 @@ from gpuwatch.diagnose.job_end.planned_end import with_interruption
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint
+from gpuwatch.diagnose.model.timing import Resumed
 from gpuwatch.diagnose.past_jobs.ended_jobs_watch import EndedJobsWatch
 from gpuwatch.diagnose.training.reporting_ranks import with_reporting_ranks
 from gpuwatch.fleet.fleet import Fleet
@@ -50,6 +52,7 @@ class Outcomes:
         self._settled: list[Alert] = []
         """The alerts of the last judgement, with the outcomes known then."""
         self._restarts = RestartCounts()
+        self._resumptions = Resumptions()
         self._undecided: frozenset[str] = frozenset()
         self._own_files: dict[str, frozenset[str]] = {}
         """Node -> its log files that belong to one rank alone, as of the judgement in progress."""
@@ -69,12 +72,21 @@ class Outcomes:
         self._tracks = tracks_for(errors, fleet, now, wall) if errors else []
         self._restarts.take(fleet)
         self._running = attempts(fleet, self._reported.places, now, wall)
+        began = {job: attempt.began for job, attempt in self._running.items()}
+        if self._resumptions.take(fleet, began, alerts, now, wall):
+            self._reported.take_resumed(dict(self.resumed))
+            return True
         if self._undecided != self._not_decided(wall):
             return True
         if self._closed(incidents, wall).keys() != self._closings.keys():
             return True
         open_errors = [alert for alert in errors if not alert.recovered]
         return any(alert.recovered for alert in self._with_steps(open_errors))
+
+    @property
+    def resumed(self) -> Resumed:
+        """When jobs trained again."""
+        return self._resumptions.of_job
 
     def begin(self, fleet: Fleet) -> None:
         """Take from the fleet what the starting judgement needs."""
@@ -114,4 +126,5 @@ class Outcomes:
 
     def _closed(self, incidents: Iterable[Incident], wall: float) -> dict[str, Resolution]:
         last = self._ended.last_attempts
-        return closings(incidents, self._running, self._reported.places, self._closings, wall, last)
+        running = self._running
+        return closings(incidents, running, self._reported.places, self._closings, wall, last, self.resumed)

@@ -36,7 +36,14 @@ from gpuwatch.diagnose.model.failure_classes import (
 )
 from gpuwatch.diagnose.model.rank_index import bus_key
 from gpuwatch.diagnose.model.text import HALVES, what
-from gpuwatch.diagnose.model.timing import ATTEMPT_S, attempt_of, attempt_of_path, batches
+from gpuwatch.diagnose.model.timing import (
+    ATTEMPT_S,
+    Resumed,
+    attempt_of,
+    attempt_of_path,
+    batches,
+    number_at,
+)
 from gpuwatch.diagnose.sources.absent_ranks import NAMED_RANKS
 
 SAME_S = 120.0
@@ -87,6 +94,7 @@ class Deduplicator:
         self._dirty: set[Key] = set()
         self._restarts: dict[str, float] = {}
         self._ends: list[float] = []
+        self._resumed: Resumed = {}
 
     def put(self, alert: Alert) -> None:
         """Add an alert, or replace it by its newer state."""
@@ -103,6 +111,11 @@ class Deduplicator:
             self._restarts[alert.id] = alert.first
             self._ends = batches(self._restarts.values(), ATTEMPT_S)
             self._dirty.update(self._buckets)
+
+    def take_resumed(self, resumed: Resumed) -> None:
+        """Take in when jobs trained again: the same error of a later attempt is another one."""
+        self._resumed = resumed
+        self._dirty.update(self._buckets)
 
     def drop(self, name: str) -> None:
         """Remove an alert by its id."""
@@ -148,21 +161,22 @@ class Deduplicator:
                 things.append(Occurrence(alert, marks, attempt))
         return [known.alert() for known in things]
 
-    def _attempt(self, alert: Alert) -> int:
-        return attempt_of(alert, self._ends) if self._ends else 0
+    def _attempt(self, alert: Alert) -> tuple[int, int]:
+        again = number_at(alert, self._resumed.get(alert.job or "", ()))
+        return attempt_of(alert, self._ends) if self._ends else 0, again
 
 
 class Occurrence:
     """One event and all alerts that report it."""
 
-    def __init__(self, alert: Alert, marks: Marks, attempt: int) -> None:
+    def __init__(self, alert: Alert, marks: Marks, attempt: tuple[int, int]) -> None:
         self.reported = [alert]
         self._marks = marks
         self._attempt = attempt
         lasts = LOST_SAME_S if alert in GPU_GONE else CHAIN_S if alert in GENERIC_EXCEPTIONS else SAME_S
         self._until = alert.first + lasts
 
-    def takes(self, alert: Alert, marks: Marks, attempt: int) -> bool:
+    def takes(self, alert: Alert, marks: Marks, attempt: tuple[int, int]) -> bool:
         """Add the alert if it reports this event; return False if it is about another one."""
         if alert.first > self._until or attempt != self._attempt:
             return False

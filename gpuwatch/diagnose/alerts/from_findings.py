@@ -107,16 +107,16 @@ def alert_of(found: LocatedFinding, packs: RulePacks, where: RankIndex) -> Alert
     return alert if child is None else _of_child(alert, child, packs.by_id.get(child), found, where)
 
 
-def _of_child(
-    alert: Alert, code: str, rule: Rule | None, found: LocatedFinding, where: RankIndex
-) -> Alert:
+def _of_child(alert: Alert, code: str, rule: Rule | None, found: LocatedFinding, where: RankIndex) -> Alert:
     """The alert about a process that a rank started: of the rank that logs it, and a warning."""
     finding = found.finding
     fields = {name: value for name, value in alert.fields.items() if name != "rank"}
     if finding.rank_from == "field":  # the number is that of the child
         own = where.of_file(found.node, finding.file, finding.job)
         node, rank, gpu = (found.node, None, None) if own is None else (own.node, own.rank, own.gpu)
-        alert = structs.replace(alert, node=node, rank=rank, gpu=gpu, rank_from=None if own is None else "path")
+        alert = structs.replace(
+            alert, node=node, rank=rank, gpu=gpu, rank_from=None if own is None else "path"
+        )
     return structs.replace(
         alert,
         code=code,

@@ -17,6 +17,7 @@ from gpuwatch.diagnose.error_outcome.observed_end import RANK_ENDED
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import HARMLESS, RulePacks, stated_class
 from gpuwatch.diagnose.model.rank_index import RankIndex
+from gpuwatch.diagnose.model.timing import Resumed
 from gpuwatch.diagnose.sources.log_writers import LogWriters, ReadFile
 from gpuwatch.fleet.fleet import Fleet, NodeEvent, NodeFinding
 from gpuwatch.fleet.jobs.ended_files import is_ended
@@ -92,6 +93,10 @@ class ReportedAlerts:
             self._look_for_findings(fleet)
             changed |= self._take_events(fleet)
         return self._take_findings(fleet) or changed
+
+    def take_resumed(self, resumed: Resumed) -> None:
+        """Take in when jobs trained again."""
+        self._joiner.take_resumed(resumed)
 
     def settle(self, wall: float, lasts_s: Callable[[str | None], float]) -> bool:
         """Resolve the alerts that were not repeated for `lasts_s(job)` seconds; True if one was resolved."""

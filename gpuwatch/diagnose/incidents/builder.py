@@ -132,6 +132,8 @@ def _judged(
     believed = signalled_first(believed, alerts)
     root_cause, stuck = _root_cause(believed, where, job)
     cause = root_cause.cause
+    if cause is not None:
+        believed = [each for each in believed if each.kernel or group.same_attempt(cause, each)]
     culprit = without_accused(chosen_culprit(root_cause, stuck, believed, where, job), cause, believed)
     if cause is not None:
         alerts = [cause, *(alert for alert in alerts if alert.id != cause.id)]

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from msgspec import structs
 
 from gpuwatch.diagnose.hang.hang_watch import CODE as HANG
+from gpuwatch.diagnose.incidents.causes.resumptions import PROOF_STEPS
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import EXITS
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.diagnose.model.text import clock
-from gpuwatch.diagnose.model.timing import attempt_of_path
+from gpuwatch.diagnose.model.timing import APART_S, GRAVE, Resumed, Resumption, attempt_of_path
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.jobs.places import Places
 
-APART_S = 1.0
-"""Seconds by which start and log times may be early.
-
-/proc counts from a boot time in whole seconds, and most log times have whole seconds.
-"""
-PROOF_STEPS = 2
-"""Logged steps that prove that a new attempt trains."""
 SILENT_START_S = 300.0
 """An attempt of a job that never logged a step counts as working after this time (seconds)."""
 LISTED_S = 15.0
@@ -137,16 +131,18 @@ def closings(
     before: Mapping[str, Resolution],
     wall: float,
     last_attempts: Mapping[str, int],
+    resumed: Resumed | None = None,
 ) -> dict[str, Resolution]:
     """Incident id -> why it is closed. Incidents closed `before` stay closed until they get a new alert.
 
-    `last_attempts`: ended job -> number of its last attempt that trained.
+    `last_attempts`: ended job -> number of its last attempt that trained; `resumed`: when jobs trained again.
     """
     found = {}
     for incident in incidents:
         known = before.get(incident.id)
         closed = known if known is not None and incident.last <= known.at else None
         closed = closed or _closed(incident, running, places, wall)
+        closed = closed or _resumed(incident, (resumed or {}).get(incident.job or "", ()), running, wall)
         closed = closed or _outlasted(incident, last_attempts.get(incident.job or ""), wall)
         if closed is not None:
             found[incident.id] = closed
@@ -156,7 +152,8 @@ def closings(
 def _failed_since(incident: Incident, recovered_at: float) -> bool:
     """True if a rank failed after the one that went on, and did not go on itself."""
     return any(
-        not (each.recovered or each.is_remark) and each.last > recovered_at for each in incident.alerts
+        each.severity in GRAVE and not (each.recovered or each.is_remark) and each.last > recovered_at
+        for each in incident.alerts
     )
 
 
@@ -169,7 +166,7 @@ def _closed(
     if attempt is not None and cause is not None and _is_back(cause, attempt):
         return Resolution(wall, f"{cause.node} answers again, the job steps")
     recovered_at = None if cause is None or cause not in EXITS else cause.recovered_at
-    outlived = recovered_at is not None and wall - recovered_at > LISTED_S
+    outlived = recovered_at is not None and wall - recovered_at > LISTED_S and not _fails_beside(incident)
     if (
         cause is not None
         and recovered_at is not None
@@ -189,6 +186,33 @@ def _closed(
     return (
         Resolution(wall, f"its last rank ended {clock(last, wall)}") if wall - last >= LAST_RANK_S else None
     )
+
+
+def _fails_beside(incident: Incident) -> bool:
+    """True if an error of another rank remains; what only follows an error does not count."""
+    return any(
+        alert.severity in GRAVE and alert.role not in ("hint", "echo") and alert.recovered_at is None
+        for alert in incident.alerts
+    )
+
+
+def _resumed(
+    incident: Incident, resumed: Sequence[Resumption], running: Mapping[str, Attempt], wall: float
+) -> Resolution | None:
+    """The job trained again after everything that is in the incident; later failures are another one.
+
+    Within a second of a start, times do not decide; `_is_of_before` looks closer while the job runs.
+    """
+    failed = [alert for alert in incident.alerts if alert.severity in GRAVE and not alert.kernel]
+    if not failed:
+        return None
+    earliest = _earliest(incident)
+    last = max(alert.last if alert.timed and alert.count > 1 else alert.first for alert in failed)
+    for each in resumed:
+        apart_s = -APART_S if incident.job in running else APART_S
+        if each.trained and earliest <= each.began + apart_s and last <= each.proved:
+            return Resolution(wall, f"restarted {clock(each.began, wall)}, steps again")
+    return None
 
 
 def _is_back(cause: Alert, attempt: Attempt) -> bool:

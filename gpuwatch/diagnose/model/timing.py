@@ -11,7 +11,8 @@ import math
 import re
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import EXITS, NEW_ATTEMPT, TIMEOUTS, of_kinds
@@ -29,7 +30,31 @@ ATTEMPT_S = 60.0
 """Agents of different nodes report the end of one attempt within this time (seconds)."""
 LATE_S = 5.0
 """Seconds for which an ended attempt may still print."""
+APART_S = 1.0
+"""Seconds by which start and log times may be early.
+
+/proc counts from a boot time in whole seconds, and most log times have whole seconds.
+"""
+GRAVE = ("error", "critical")
 _ATTEMPT = re.compile(r"(?:^|/)(?:attempt|try|retry)[_-]?(\d{1,6})(?=/)")
+
+
+class Resumption(NamedTuple):
+    """An attempt of a job, and when it trained."""
+
+    began: float
+    """Start of its first rank (unix seconds); the end of the attempt before where no process was seen."""
+    proved: float = math.inf
+    """When it logged the step that proves that it trains; infinity: it did not."""
+
+    @property
+    def trained(self) -> bool:
+        """True if it logged steps."""
+        return self.proved < math.inf
+
+
+Resumed: TypeAlias = Mapping[str, Sequence[Resumption]]
+"""Job -> its resumptions by time. The first attempt of a job may be among them."""
 
 
 def onset(alert: Alert) -> float:
@@ -149,3 +174,30 @@ def batches(moments: Iterable[float], within_s: float) -> list[float]:
         else:
             ends.append(moment)
     return ends
+
+
+def with_resumptions(
+    ends: Sequence[float], resumed: Iterable[Resumption], alerts: Iterable[Alert]
+) -> list[float]:
+    """Return the ends of attempts, with those that only later steps show; for `attempt_of`.
+
+    Args:
+        ends: As the launchers and folders show them.
+        resumed: Of the job.
+        alerts: Of the job. An attempt that followed no failure separates nothing.
+    """
+    failed = min(
+        (alert.first for alert in alerts if alert.severity in GRAVE and not alert.kernel), default=math.inf
+    )
+    more = [
+        each.proved - LATE_S
+        for each in resumed
+        if each.trained and failed <= each.began + APART_S
+        if not any(each.began - ATTEMPT_S <= end <= each.proved for end in ends)
+    ]
+    return sorted([*ends, *more])
+
+
+def number_at(alert: Alert, resumed: Sequence[Resumption]) -> int:
+    """How many attempts of its job had trained when an alert began."""
+    return sum(each.proved < onset(alert) for each in resumed)

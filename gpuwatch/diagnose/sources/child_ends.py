@@ -21,7 +21,7 @@ MAX_READ_CHARACTERS = 2000
 """Characters of a line that are searched."""
 
 _CHILD = re.compile(
-    r"(?i)\b(?:sub-?process|child(?: process)?|helper(?: process)?|(?:tokeni[sz]\w{1,6}|data[ _-]?loader|loader"
+    r"(?i)\b(?:sub-?process|child(?: process)?|helper(?: process)?|(?:tokeni[sz]\w{1,6}|(?:data[ _-]?)?loader"
     r"|data|prefetch\w{0,3}|preprocess\w{0,3}|feeder|decod\w{1,3}|augment\w{0,5}|eval\w{0,7}|rollout|reward"
     r"|(?:async\w{0,7}[ _-])?(?:checkpoint|ckpt)\w{0,3}|async\w{0,7}|background|upload\w{0,3}|download\w{0,3}"
     r"|logg(?:er|ing)|monitor\w{0,3}|profil\w{1,3}|compile)[ _-]"

@@ -38,7 +38,7 @@ def of_lines(cluster: Watched) -> list[Alert]:
     [
         (
             "rank.killed",
-            "[rank0] async checkpoint writer (pid 580) exited with code -9; checkpoint of step 226 is incomplete",
+            "[rank0] async checkpoint writer (pid 580) exited with code -9; checkpoint 226 is incomplete",
             "ckpt.write_fail",
         ),
         ("rank.killed", "writer (pid 580) exited with code -9", "proc.child_end"),
@@ -97,6 +97,8 @@ def test_the_number_of_a_childs_worker_is_no_rank() -> None:
 )
 def test_the_end_of_a_rank_is_an_incident(file: str, line: str, more: dict[str, object]) -> None:
     cluster = watched()
-    cluster.find("n1", file, "rank.exit_error", 100.0, severity="critical", lines=[line], role="first", **more)
+    cluster.find(
+        "n1", file, "rank.exit_error", 100.0, severity="critical", lines=[line], role="first", **more
+    )
     (incident,) = cluster.incidents(110.0).values()
     assert (incident.code, incident.rank) == ("rank.exit_error", 0)

@@ -10,10 +10,22 @@ from dataclasses import dataclass, field
 
 from msgspec import structs
 
+from gpuwatch.diagnose.incidents.causes.resumptions import went_on_at
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import PRECURSORS, REBOOTED, of_kinds
 from gpuwatch.diagnose.model.rank_index import RankIndex, lived
-from gpuwatch.diagnose.model.timing import attempt_of, attempt_of_path, attempts_end, bounds, onset, sure
+from gpuwatch.diagnose.model.timing import (
+    APART_S,
+    Resumed,
+    Resumption,
+    attempt_of,
+    attempt_of_path,
+    attempts_end,
+    bounds,
+    onset,
+    sure,
+    with_resumptions,
+)
 from gpuwatch.fleet.jobs.places import RankPlace, Reach
 
 GAP_S = 120.0
@@ -24,6 +36,9 @@ OUTAGE_S = 1800.0
 Servers evict a client minutes after it falls silent (seconds).
 """
 PEER_LOST = "peer.connection_lost"
+NOTHING: Resumed = {}
+ATTEMPT_BEGINS_S = 2.0
+"""A process that was just started logs no failure of a training sooner (seconds)."""
 QUIET_ALONE = of_kinds("ends_quietly")
 """Classes that also occur at a normal end; alone they are no incident."""
 DISTRIBUTED = (
@@ -43,6 +58,13 @@ class AlertGroup:
     attempt: int = 0
     begin: float = 0.0
     end: float = 0.0
+    starts: tuple[float, ...] = ()
+    """When the attempts of its job began (unix seconds), as far as is known."""
+
+    def same_attempt(self, one: Alert, other: Alert) -> bool:
+        """True if no attempt of the job began between two alerts; times that are too close decide nothing."""
+        low, high = sorted((one.first, other.first))
+        return not any(low <= start + APART_S and start + ATTEMPT_BEGINS_S < high for start in self.starts)
 
     def add(self, alert: Alert) -> None:
         """Add an alert, and the period from its onset to its log line."""
@@ -52,8 +74,8 @@ class AlertGroup:
         self.alerts.append(alert)
 
 
-def groups(alerts: Sequence[Alert], where: RankIndex) -> list[AlertGroup]:
-    """Return every group that forms an incident, by start."""
+def groups(alerts: Sequence[Alert], where: RankIndex, resumed: Resumed = NOTHING) -> list[AlertGroup]:
+    """Return every group that forms an incident, by start. `resumed`: when the jobs trained again."""
     partners = [alert for alert in alerts if _joins(alert)]
     limits = bounds(partners)
     partners = [_bounded(alert, limits[alert.id][1]) for alert in partners]
@@ -66,7 +88,7 @@ def groups(alerts: Sequence[Alert], where: RankIndex) -> list[AlertGroup]:
         (homeless if job is None else by_job[job]).append(alert)
     found: list[AlertGroup] = []
     for job_name, members in by_job.items():
-        found += _in_time(str(job_name), members, limits)
+        found += _in_time(str(job_name), members, limits, resumed.get(str(job_name), ()))
     found += _without_job(_adopted(homeless, found, where), limits)
     return sorted((group for group in found if _worth_it(group, where)), key=lambda group: group.begin)
 
@@ -207,18 +229,23 @@ def _may_be_of(alert: Alert, job: str, where: RankIndex) -> bool:
 
 
 def _in_time(
-    job: str | None, alerts: Sequence[Alert], limits: dict[str, tuple[float, float]]
+    job: str | None,
+    alerts: Sequence[Alert],
+    limits: dict[str, tuple[float, float]],
+    resumed: Sequence[Resumption] = (),
 ) -> list[AlertGroup]:
-    """Split at gaps of `GAP_S` and where a new attempt of the job began."""
-    ends = attempts_end(alerts)
+    """Split at gaps of `GAP_S`, where a new attempt of the job began, and where all failed ranks went on."""
+    ends = with_resumptions(attempts_end(alerts), resumed, alerts)
+    starts = tuple(each.began for each in resumed)
     certain = [alert for alert in alerts if sure(limits[alert.id])]
     found: list[AlertGroup] = []
     open_by_attempt: dict[int, AlertGroup] = {}
     for alert in sorted(certain, key=lambda each: (onset(each), each.id)):
         number = attempt_of(alert, ends)
         group = open_by_attempt.get(number)
-        if group is None or (onset(alert) > group.end + GAP_S and not _goes_on(group, alert)):
-            group = AlertGroup(job, attempt=number)
+        apart = group is not None and onset(alert) > group.end + GAP_S and not _goes_on(group, alert)
+        if group is None or apart or _is_past(group, alert):
+            group = AlertGroup(job, attempt=number, starts=starts)
             open_by_attempt[number] = group
             found.append(group)
         group.add(alert)
@@ -235,9 +262,17 @@ def _in_time(
             group.alerts.append(alert)
             subjects[id(group)].add(alert)
         else:
-            found.append(AlertGroup(job, [alert], number, alert.first, alert.first))
+            found.append(AlertGroup(job, [alert], number, alert.first, alert.first, starts))
             subjects[id(found[-1])] = _Subjects([alert])
     return found
+
+
+def _is_past(group: AlertGroup, alert: Alert) -> bool:
+    """True if the ranks of a group had gone on before an error happened."""
+    if alert.severity not in ("error", "critical"):
+        return False
+    over = went_on_at(group.alerts)
+    return over is not None and onset(alert) > over + APART_S
 
 
 def _goes_on(group: AlertGroup, alert: Alert) -> bool:
