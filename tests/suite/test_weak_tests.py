@@ -19,6 +19,7 @@ CLOCKS = {"process_time", "thread_time", "cpu_times", "getrusage"}
 CLOCK_USERS = {
     "agent/host/test_host.py": "keeps a core busy for a while: the load is what is read",
     "runs/scan/test_bounded_scan.py": "a stand-in for a search that costs CPU time",
+    "suite/test_module_patterns.py": "compares the CPU time of a text with that of a quarter of it",
     "rules/compiling/test_ambiguity.py": "chooses the costliest word; the limit is a timer of seconds",
 }
 SLEEPERS = {

@@ -42,8 +42,7 @@ _FALLBACK = re.compile(
     r"|(?:continuing|proceeding|going on) (?:without|with|anyway|on))\b"
 )
 """Wording of a fallback: the program goes on without something or with a substitute."""
-_SENTENCE = re.compile(r"#.*[^\W\d_]{2}|[^\W\d_]{2}.*#")
-"""A form that contains a number and a word."""
+_TWO_LETTERS = re.compile(r"[^\W\d_]{2}")
 _FRAME = re.compile(r"File \"|^\s{2}|[\]|:] {3,}\S|\^\^|~~|^During handling|^The above exception|^$")
 _GAP = re.compile(r"[\s,;|\"{}]+")
 _DIGIT = re.compile(r"\d")
@@ -295,7 +294,9 @@ def _recent(lines: Sequence[str], forms: Mapping[str, object]) -> list[str]:
 
 def _is_regular(form: str, line: str) -> bool:
     """True if lines of this form report regular work: a number and words, at a plain log level."""
-    return _SENTENCE.search(form) is not None and own_level(line) in PLAIN and _is_work(line)
+    return (
+        "#" in form and _TWO_LETTERS.search(form) is not None and own_level(line) in PLAIN and _is_work(line)
+    )
 
 
 def _form(line: str) -> str:

@@ -15,6 +15,8 @@ from gpuwatch.link.prometheus.vocabularies import Vocabulary
 from gpuwatch.wire import GpuFast
 
 DAY_S, RECENT_S = 86_400.0, 900.0
+MAX_TIME = 1e11
+"""Unix seconds, in the year 5138."""
 DAY_STEP_S = 120.0
 """Seconds between points of the day's history."""
 MAX_POINTS = 100_000
@@ -57,6 +59,8 @@ def gpu_past(
     if not answers:
         raise PrometheusError("the answer is not that of a Prometheus")
     server = answers[0].value[0]
+    if not 0 < server < MAX_TIME:
+        raise PrometheusError("its clock states no time")
     shift = asked_at - server
     known = [uuid for uuid in uuids if UUID.fullmatch(uuid)]
     fewest = max(1, MAX_POINTS // max(1, len(known)))
@@ -85,6 +89,8 @@ def _range(
     for series in client.range(client.target.any_of(wanted, matcher), *span):
         times = values.setdefault(words.uuid_of(series.metric), {})
         for at, text in series.values:
+            if not span[0] - span[2] <= at <= span[1] + span[2]:
+                continue  # it was not asked for
             columns.put(times.setdefault(at, {}), series.metric.metric, text)
     for uuid, times in values.items():
         built_ones = ((at, built(GpuFast, {**times[at], "t": at})) for at in sorted(times))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,6 +59,9 @@ class Spool:
         """
         self.folder = folder
         make_own(folder)
+        found = folder.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+            raise NotADirectoryError(errno.ENOTDIR, "a link, or a folder of another user", str(folder))
         folder.chmod(0o700)
         known, about = folder / "source", source.encode("utf-8", "backslashreplace")
         if not known.is_file() or known.read_bytes() != about:

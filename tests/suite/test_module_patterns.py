@@ -1,0 +1,102 @@
+"""Every pattern that a module compiles when it is imported takes time in proportion to the text."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import random
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+import pytest
+
+import gpuwatch
+from gpuwatch.rules.compiling.check import parsed
+from tests.rules.compiling.costs import REPEATED, TooLongError, at_most, sample
+
+pytestmark = pytest.mark.long
+
+CHARS, SHARE = 2000, 4
+"""Length of the longer text, and its ratio to the shorter one."""
+NOISE_S = 0.05
+"""Of CPU time, below which nothing is compared: clocks may tick at 10 ms."""
+GIVEN_UP_S = 1.0
+MOST = 9.0
+"""Times the CPU time of the shorter text; a quadratic pattern takes 16."""
+ANYWHERE = re.compile(r"(\w+)\.(?:search|sub|subn|finditer|findall|split)\b")
+"""Uses of a pattern that try every place of a text; `match` and `fullmatch` try its beginning."""
+BOUNDED = frozenset((
+    "gpuwatch.agent.logs.progress.quantities._PART",
+    "gpuwatch.fleet.filter.filter._PATTERN",
+    "gpuwatch.fleet.filter.filter._TOKEN",
+    "gpuwatch.runs.placement.owners.HOST",
+))  # fmt: skip
+"""Patterns whose text is bounded where they are used: words of a line, names, what a person types."""
+
+
+def module_patterns() -> Iterator[tuple[str, re.Pattern[Any]]]:
+    """Name and pattern, also of those in tuples, lists and mappings."""
+    for each in pkgutil.walk_packages(gpuwatch.__path__, "gpuwatch."):
+        if each.name.endswith("__main__"):
+            continue
+        try:
+            module = importlib.import_module(each.name)
+        except ImportError:  # an optional package
+            continue
+        for name, value in vars(module).items():
+            held: Iterable[object] = value.values() if isinstance(value, dict) else [value]
+            held = value if isinstance(value, tuple | list) else held
+            yield from ((f"{each.name}.{name}", one) for one in held if isinstance(one, re.Pattern))
+
+
+def searched_names() -> set[str]:
+    """Names of patterns that are used to search, in any module."""
+    folder = Path(gpuwatch.__path__[0])
+    return {name for path in folder.rglob("*.py") for name in ANYWHERE.findall(path.read_text())}
+
+
+def pieces(pattern: re.Pattern[Any], common: Iterable[str]) -> list[str]:
+    """What a text may repeat: common pieces, and texts that fit the pattern, whole and cut."""
+    text = pattern.pattern if isinstance(pattern.pattern, str) else pattern.pattern.decode("latin-1")
+    whole = sample(parsed(text), random.Random(1))
+    return [each for each in dict.fromkeys((*common, whole, whole[:-1], whole[: len(whole) // 2])) if each]
+
+
+def cost_s(use: Callable[[Any], object], text: str | bytes) -> float:
+    began = process_time()
+    try:
+        with at_most(GIVEN_UP_S):
+            use(text)
+    except TooLongError:
+        return 4 * GIVEN_UP_S
+    return process_time() - began
+
+
+def slow_patterns(common: Iterable[str]) -> dict[str, list[str]]:
+    searched, found = searched_names(), defaultdict(list)
+    known = {(one.pattern, one.flags): (name, one) for name, one in module_patterns()}
+    for name, pattern in known.values():
+        is_searched = name.rpartition(".")[2] in searched
+        for piece in pieces(pattern, common):
+            text = (piece * CHARS)[:CHARS]
+            given = text if isinstance(pattern.pattern, str) else text.encode("utf-8", "replace")
+            for use in (pattern.search,) if is_searched else (pattern.match, pattern.fullmatch):
+                long = cost_s(use, given)
+                if long > NOISE_S and long > MOST * cost_s(use, given[: len(given) // SHARE]):
+                    found[name].append(piece)
+    return {name: found[name] for name in found if name not in BOUNDED}
+
+
+@pytest.mark.timeout(900)
+def test_no_module_compiles_a_pattern_that_is_worse_than_linear() -> None:
+    assert not slow_patterns((*REPEATED, " ("))
+
+
+def test_a_quadratic_pattern_is_seen() -> None:
+    frame = re.compile(r"(.+) \((.*?)(?::(\d{1,9}))?\)$")
+    long, short = ((" (" * chars)[:chars] for chars in (SHARE * CHARS, CHARS))
+    assert cost_s(frame.match, long) > MOST * cost_s(frame.match, short)
