@@ -29,7 +29,7 @@ def live_a_little(version: str, fake: FakeNvml) -> None:
         assert agent.hello(lambda h: identified(h) == 7).python.startswith(version + ".")
         busy = agent.gpu(0, lambda g: g.fast is not None and g.fast.tensor_activity_pct is not None)
         assert busy.state == "ok"
-        assert agent.ranks(lambda r: any(p.gpus for p in r.processes)).partial is None
+        assert agent.ranks(lambda r: r.partial is None and any(p.gpus for p in r.processes))
         agent.until(lambda _: 0 in fake.calls().get("nvmlDeviceRegisterEvents", {}), "registration")
         fake.add("xid 0 31 1")
         assert agent.event("xid").code == 31

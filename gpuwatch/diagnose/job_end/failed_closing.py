@@ -4,8 +4,8 @@ Example: a log ends with `worker 5 vanished, aborting run`. No rule has this wor
 as an error, but nothing follows it and the job's end is not logged otherwise, so these words are the best
 evidence. The same line in the middle of a run is none: what follows shows that the run went on.
 
-Where steps were logged, the words need not be those of a failure: `the gang is torn down` below the last step
-is neither a good end nor ordinary work, and nothing follows it.
+Where steps were logged, fewer words will do: `supervisor: workers hung, closing` below the last step is
+neither a good end nor ordinary work, has a word of trouble, and nothing follows it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def failed_closing_alerts(files: Iterable[LogScan], end: JobEnd, alerts: Iterabl
 
 
 def last_words_of(file: LogScan) -> str | None:
-    """The line below the last step that is neither a good end nor ordinary; None: there is none.
+    """The line below the last step with words of trouble that is neither a good end nor ordinary; None: none.
 
     A line that has the form of one above the last step belongs to the work.
     """
@@ -67,8 +67,7 @@ def last_words_of(file: LogScan) -> str | None:
         return None
     above = {form(line) for line in file.last_lines[: len(file.last_lines) - len(below)]}
     own = [line for line in below if form(line) not in above and not is_foreign(line)]
-    strange = [line for line in own if _is_strange(line)]
-    return next(filter(has_trouble_words, strange), next(iter(strange), None))
+    return next((line for line in own if _is_strange(line) and has_trouble_words(line)), None)
 
 
 def _is_strange(line: str) -> bool:

@@ -39,18 +39,22 @@ REPORT = re.compile(
     r"|loss|throughput|tok(?:ens)?/s|samples|peak|memory|utilization|seconds|minutes|hours)\b"
 )
 """Words of a closing report."""
-DENIED = re.compile(
-    r"(?i)\b(?:not|never|no|n[o']t|without|neither|nor|nobody|nothing|none|too|missing|cannot|unable"
+DENIED = re.compile(r"(?i)\b(?:never|no|without|neither|nor|nobody|nothing|none|too|limit|half|only|reset)\b")
+"""Words that deny an end, and are no sign of trouble by themselves."""
+TROUBLE = re.compile(
+    r"(?i)\b(?:not|n[o']t|missing|cannot|unable"
     r"|incomplete|un\w+able"
     r"|unsuccessful\w*|instead|wrong|bad|illegal|invalid|unknown|unexpected\w*|premature\w*|timed? ?out"
-    r"|deadline|limit|exce\w+d\w*|expired|gone|dark|down|dropped|drops?|left the|disappear\w*"
+    r"|deadline|exce\w+d\w*|expired|gone|dark|down|dropped|drops?|left the|disappear\w*"
     r"|vanish\w*|los(?:t|e|es|ing)"
     r"|fail\w*|errors?|err|exception|fault\w*|abort\w*|kill\w*|dead\w*|died|crash\w*|panic\w*|refus\w*|reject\w*"
-    r"|denied|corrupt\w*|broken|mismatch\w*|stuck|hung|hang\w*|stall\w*|frozen|silent|starv\w*|unhealthy"
+    r"|denied|corrupt\w*|broken?|never (?:\w+ed|came|began)"
+    r"|mismatch\w*|stuck|hung|hang\w*|stall\w*|frozen|silent|starv\w*|unhealthy"
+    r"|too (?:old|small|large|big|long|short|low|high|slow)|(?:over|above|beyond) (?:the |its )?limit"
     r"|giv(?:ing|en) up|gave up|bail\w*|evict\w*|revok\w*|reclaim\w*|preempt\w*|terminating|drain\w*"
-    r"|overflow\w*|underflow\w*|nan|inf|overheat\w*|throttl\w*|reset|degraded|half|partial\w*|only)\b|n't\b"
+    r"|overflow\w*|underflow\w*|nan|inf|overheat\w*|throttl\w*|degraded|partial\w*)\b|n't\b"
 )
-"""Words that deny an end, or that programs use for trouble."""
+"""Words that programs use for trouble; they deny an end, too."""
 CODE = re.compile(
     r"(?i)\b(?:exit(?:ed|ing|s)?|end(?:ed|ing|s)?|leav(?:es|ing)|left|quit\w*|return(?:ed|ing|s)?|status|code|rc"
     r"|err(?:no)?|signal|retcode|retval|ret|finish\w*|done|complet\w*)\b"
@@ -87,8 +91,8 @@ TABLE = re.compile(r"\W{0,2}[|+\u2502\u251c\u2514\u2500]|.{0,80}\S {2,}[:|]|.{0,
 
 
 def has_trouble_words(line: str) -> bool:
-    """True if a line denies something, names a failure or states a status other than 0."""
-    return DENIED.search(line) is not None or CODE.search(line) is not None
+    """True if a line names a failure or states a status other than 0."""
+    return TROUBLE.search(line) is not None or CODE.search(line) is not None
 
 
 def is_intended(line: str) -> bool:
@@ -98,7 +102,7 @@ def is_intended(line: str) -> bool:
 
 def states_good_end(line: str) -> bool:
     """True if a line states that the job, its run or its steps came to a good end."""
-    return bool(GOOD_END.search(line) and not has_trouble_words(line))
+    return bool(GOOD_END.search(line) and not DENIED.search(line) and not has_trouble_words(line))
 
 
 def states_job_end(line: str) -> bool:

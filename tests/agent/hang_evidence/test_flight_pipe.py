@@ -72,7 +72,7 @@ def test_nothing_but_its_pipe_is_written(
     assert (pipe.read_text(), other.read_text()) == ("kept", "kept")
     pipe.unlink()
     os.mkfifo(pipe)
-    assert "nobody listens" in asked(rank.pid)["error"]
+    assert "process reads" in asked(rank.pid)["error"]
 
 
 def test_a_job_without_pipes_says_what_it_lacks() -> None:

@@ -75,8 +75,8 @@ STRANGE = (
     "carrier of hca0 gone for 12 s, queue pairs to error",
     "weights lack 9 keys, will not go on",
     "container trainer-2 left with 137 after 8 m",
-    "supervisor: no worker moved for 20 min, closing the session",
-    "params on gpu:2, batch on gpu:5",
+    "supervisor: workers hung for 20 min, closing the session",
+    "helper 2 never answered, params on gpu:2",
     "INFO launcher: peer 4 lost",
 )
 CLOSED = (
@@ -86,11 +86,17 @@ CLOSED = (
     "stopped by the user",
     "batch 60 nll 2.390",
     "peak memory 70 GiB",
+    "tracker: open http://tracker/runs/31 for the charts",
+    "epilog: emptied /scratch/31",
+    "top1 75.9 top5 92.8",
+    "persistence mode restored",
+    "no pending remaps on GPU 3",
+    "quota: 12 of 500 GB",
 )
 
 
 @pytest.mark.parametrize("line", STRANGE)
-def test_a_log_that_stops_below_its_steps_is_a_warning_whatever_its_words(
+def test_a_log_that_stops_below_its_steps_with_words_of_trouble_is_a_warning(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], line: str
 ) -> None:
     status, report = scanned(tmp_path, "".join(STEPS) + line + "\n", capsys)
