@@ -42,7 +42,6 @@ class Settings(object):
         self.kmsg = str(config.get("kmsg") or os.environ.get("GPUWATCH_KERNEL_LOG") or "/dev/kmsg")
         self.logs = {
             "rules": config.get("rules"),
-            "checked_by": config.get("checked_by"),
             "logs": list(config.get("logs", ())),
             "options": list(config.get("log_options", ())),
             "hosts": _names(config.get("host")),

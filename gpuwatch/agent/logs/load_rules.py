@@ -3,7 +3,6 @@
 import base64
 import json
 import re
-import sys
 import zlib
 
 from .files.entry import shown
@@ -14,13 +13,12 @@ if TYPE_CHECKING:
     from typing import Any  # noqa: F401 - used in type comments
 
 
-def load(sent, suspended, checked_by=None):
-    # type: (Any, dict[str, dict[str, str]], list[int] | None) -> tuple[RuleSet, list[dict[str, Any]]]
+def load(sent, suspended):
+    # type: (Any, dict[str, dict[str, str]]) -> tuple[RuleSet, list[dict[str, Any]]]
     """The rule set, and notices about rules that this Python cannot compile.
 
     `sent` is a list of compiled rules, or base64 of zlib of its JSON; `suspended` maps files to rules and
-    reasons. `checked_by`: the version of a Python that can compile all; in the same one each is compiled when
-    it is first searched.
+    reasons.
     """
     compiled = (
         json.loads(zlib.decompress(base64.b64decode(sent)).decode("utf-8")) if isinstance(sent, str) else sent
@@ -28,7 +26,7 @@ def load(sent, suspended, checked_by=None):
     compiled = compiled or []
     notices = []  # type: list[dict[str, Any]]
     try:
-        ruleset = RuleSet(compiled) if checked_by == list(sys.version_info[:3]) else _ready(compiled)
+        ruleset = _ready(compiled)
     except (re.error, RecursionError, OverflowError):
         notices = [_unusable(str(one["id"]), _fault(one)) for one in compiled if _fault(one)]
         ruleset = _ready([one for one in compiled if not _fault(one)])

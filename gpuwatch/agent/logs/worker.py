@@ -61,9 +61,7 @@ class Worker(object):
         self._poll_s = float(config.get("poll_s", 0.25))
         self._marker = ActivityMarker(*config["marker"])
         self._numbers = Numbers(int(config.get("next_id", 1)))
-        self._ruleset, bad_rules = load(
-            config.get("rules"), config.get("suspended", {}), config.get("checked_by")
-        )
+        self._ruleset, bad_rules = load(config.get("rules"), config.get("suspended", {}))
         self._ruleset.entered, self._ruleset.left = self._marker.rule, self._marker.after_rule
         scanners = FileScanners(self._ruleset, self._numbers)
         mounts = Mounts(str(config.get("proc", "/proc")))

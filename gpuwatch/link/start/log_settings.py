@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-import sys
 import threading
 import zlib
 from collections.abc import Mapping, Sequence
@@ -34,9 +33,8 @@ class LogConfig:
     def config(self, node: str) -> dict[str, Any]:
         """The log settings in an agent's config.
 
-        `logs` and `log_options` (globs), `discover` (whether ended jobs are searched for), `rules` (base64
-        of zlib of the compiled rules as JSON) and `checked_by` (the version of the Python that has compiled
-        their patterns: the same version need not try them).
+        `logs` and `log_options` (globs), `discover` (whether ended jobs are searched for) and `rules` (base64
+        of zlib of the compiled rules as JSON).
 
         Raises:
             RulesError: a pack cannot be used.
@@ -48,7 +46,6 @@ class LogConfig:
                     "log_options": self._plan.log_options,
                     "discover": self._plan.discover and os.environ.get(VARIABLE, "on") != "off",
                     "rules": packed_rules(self._plan.rules),
-                    "checked_by": list(sys.version_info[:3]),
                 }
             return {**self._config, "earlier_folders": list(self._earlier.get(node, ()))}
 

@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from subprocess import PIPE
@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from gpuwatch.agent.base.path_ranks import ranks_of_path
+from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.jobs.ended_files import ended_job_names
 from gpuwatch.fleet.jobs.job_files import home
 from gpuwatch.hosts.plan import NodeSpec, Plan
@@ -29,8 +30,12 @@ from gpuwatch.session import Session
 from gpuwatch.session.settings.followed_folders import FollowedFolders
 from gpuwatch.wire import LogFile
 from tests.cli.running import alone as as_if_alone
-from tests.end_to_end.cluster import watch
+from tests.end_to_end import cluster
 from tests.fleet.jobs.two_jobs import Several
+
+pytestmark = pytest.mark.timeout(240)
+SEARCHES_S = 150.0
+"""Within this time the agent has searched for ended jobs at least twice (seconds)."""
 
 RANK = """
 import sys
@@ -98,7 +103,7 @@ def searched(session: Session) -> bool:
 def test_once_names_the_job_and_the_rank_and_ends_with_1(tmp_path: Path) -> None:
     run_job(tmp_path / "night-run", 40, 1000, fails="1")
     changes = {VARIABLE: "on", "HOME": str(tmp_path)}
-    done = as_if_alone("once", "--local", "--json", "--wait", "30", cwd=tmp_path, changes=changes)
+    done = as_if_alone("once", "--local", "--json", "--wait", "120", cwd=tmp_path, changes=changes)
     facts = json.loads(done.stdout)
     (job,) = [each for each in facts["ended_jobs"] if each["files"][0]["file"].startswith(str(tmp_path))]
     assert done.returncode == 1
@@ -251,8 +256,12 @@ def test_a_log_that_is_still_written_is_of_no_ended_job_at_first(alone: Path, tm
             cat.kill()
             cat.wait()
             (tmp_path / "proc" / str(cat.pid)).unlink()
-            watch(session, lambda _fleet, _now: len(_found(session)) > 1, seconds=90)
+            watch(session, lambda _fleet, _now: len(_found(session)) > 1)
     assert files == [str(alone / "running" / "rank1.log")]
+
+
+def watch(session: Session, until: Callable[[Fleet, float], bool]) -> None:
+    cluster.watch(session, until, SEARCHES_S)
 
 
 def _found(session: Session) -> list[str]:
