@@ -63,7 +63,7 @@ def scanned(folder: Path) -> ScanReport:
     """
     from gpuwatch.report.scan.report import judged
     from gpuwatch.runs.files.files import gather
-    from gpuwatch.runs.flight.dump_files import gather_dumps
+    from gpuwatch.runs.flight.dump_files import dumps_beside
     from gpuwatch.runs.scan.scan import scan as scan_files
 
     rules = load_rules(())
@@ -73,7 +73,7 @@ def scanned(folder: Path) -> ScanReport:
     began = time.monotonic()
     with progress(sum(log.size for log in found.files), len(found.files), StopRequest()) as watch:
         result = scan_files(found, rules.all, None, watch)
-    dumps = gather_dumps(found.dumps).dumps if found.dumps else []
+    dumps = dumps_beside(found)
     return judged(result, rules, time.time(), time.monotonic() - began, dumps)
 
 

@@ -122,7 +122,7 @@ def scan_and_print(
     import time
 
     from gpuwatch.report.scan.report import judged
-    from gpuwatch.runs.flight.dump_files import gather_dumps
+    from gpuwatch.runs.flight.dump_files import dumps_beside
     from gpuwatch.runs.scan.scan import scan as scan_files
 
     stop = StopRequest()
@@ -130,7 +130,7 @@ def scan_and_print(
     with leaving_politely(), ctrl_c_stops(stop), progress(total, len(found.files), stop) as watch:
         began = time.monotonic()
         result = scan_files(found, packs.all, engine, watch)
-        dumps = gather_dumps(found.dumps).dumps if found.dumps and not result.stopped else []
+        dumps = [] if result.stopped else dumps_beside(found)
         seconds = time.monotonic() - began
     if result.bytes == 0 and not result.stopped:
         raise Refusal([f"{file.name}: {file.trouble or 'empty'}" for file in result.files])

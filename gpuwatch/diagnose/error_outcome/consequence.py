@@ -10,11 +10,10 @@ from msgspec import structs
 from gpuwatch.agent.logs.lines.levels import level
 from gpuwatch.diagnose.error_outcome.recovery_by_steps import TRACEBACK
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.model.condition import ORDER
+from gpuwatch.diagnose.model.condition import GRAVE, ORDER
 from gpuwatch.diagnose.model.failure_classes import EXITS, LAUNCHER, SCHEDULER
 from gpuwatch.wire import Severity
 
-GRAVE: tuple[Severity, ...] = ("error", "critical")
 SAVED_S = 900.0
 """A time limit this soon after a checkpoint loses no more than these seconds of work."""
 LAST_LINES = 2

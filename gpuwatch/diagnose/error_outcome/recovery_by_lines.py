@@ -17,10 +17,10 @@ from gpuwatch.diagnose.error_outcome.recovery_by_steps import (
 )
 from gpuwatch.diagnose.error_outcome.step_track import StepTrack
 from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.condition import GRAVE
 from gpuwatch.diagnose.model.failure_classes import EXITS, LAUNCHER, TIMEOUTS, UNEXPLAINED, of_kinds
 from gpuwatch.runs.files.around import Around
 
-GRAVE = ("error", "critical")
 MAX_ERRORS = 100
 """With more errors than this, many ranks failed, and none of the errors is examined."""
 PASSABLE = (

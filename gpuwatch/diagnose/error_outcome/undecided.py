@@ -7,10 +7,11 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from msgspec import structs
 
 from gpuwatch.diagnose.error_outcome import later_lines
-from gpuwatch.diagnose.error_outcome.recovery_by_lines import GRAVE, may_be_caught
+from gpuwatch.diagnose.error_outcome.recovery_by_lines import may_be_caught
 from gpuwatch.diagnose.error_outcome.recovery_by_steps import TRACEBACK
 from gpuwatch.diagnose.error_outcome.step_track import StepTrack
 from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.condition import GRAVE
 from gpuwatch.diagnose.model.failure_classes import EXITS, LAUNCHER, TIMEOUTS
 from gpuwatch.fleet.jobs.places import RankPlace
 from gpuwatch.runs.files.around import Around

@@ -79,6 +79,11 @@ def kept(hang_report: HangReport, at: float) -> HangCheck | None:
     stated = hang_report.verdict
     if stated is None:
         return None
+    return check_of(stated, at, hang_report.do)
+
+
+def check_of(stated: SourceVerdict, at: float, do: tuple[tuple[str, str], ...] = ()) -> HangCheck:
+    """Return a verdict as an incident stores it; `do`: next steps, description and command to copy."""
     return HangCheck(
         at,
         stated.sentence,
@@ -87,7 +92,7 @@ def kept(hang_report: HangReport, at: float) -> HangCheck | None:
         stated.confidence,
         stated.evidence,
         stated.settle,
-        hang_report.do,
+        do,
     )
 
 

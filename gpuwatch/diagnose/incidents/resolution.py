@@ -10,10 +10,11 @@ from msgspec import structs
 from gpuwatch.diagnose.hang.hang_watch import CODE as HANG
 from gpuwatch.diagnose.incidents.causes.resumptions import PROOF_STEPS
 from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.condition import GRAVE
 from gpuwatch.diagnose.model.failure_classes import EXITS
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.diagnose.model.text import clock
-from gpuwatch.diagnose.model.timing import APART_S, GRAVE, Resumed, Resumption, attempt_of_path
+from gpuwatch.diagnose.model.timing import APART_S, Resumed, Resumption, attempt_of_path
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.jobs.places import Places
 

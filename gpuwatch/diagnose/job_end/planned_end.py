@@ -11,6 +11,7 @@ from msgspec import structs
 from gpuwatch.diagnose.job_end.closing import LogEnd
 from gpuwatch.diagnose.last_lines.endings import states_good_end
 from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.condition import GRAVE
 from gpuwatch.diagnose.model.failure_classes import PEER_CONNECTION_ERRORS, SCHEDULER, of_kinds
 
 PLANNED = SCHEDULER | of_kinds("prints_on_stop")
@@ -23,7 +24,6 @@ ENDED_WITH = PEER_CONNECTION_ERRORS | of_kinds("follows_interrupt")
 """What the ranks of an interrupted launcher log."""
 BEFORE_S, AFTER_S = 5.0, 40.0
 """Seconds around the launcher's own line: it waits 30 s for its ranks before it kills them."""
-GRAVE = ("error", "critical")
 
 _ASKED = re.compile(
     r"(?i)\bsig(?:int|term|usr[12]|hup|cont)\b|\bsignal\b|\bkeyboard ?interrupt|\^C|\binterrupt(?:ed|ion)?\b"

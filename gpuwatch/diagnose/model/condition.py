@@ -11,6 +11,8 @@ from gpuwatch.wire import Severity
 
 ORDER: tuple[Severity, ...] = ("critical", "error", "warning", "info")
 """Worst first."""
+GRAVE: tuple[Severity, ...] = ("error", "critical")
+"""What may be a cause, and what opens an incident."""
 
 
 class Evidence(msgspec.Struct, frozen=True):

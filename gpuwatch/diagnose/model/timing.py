@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.condition import GRAVE
 from gpuwatch.diagnose.model.failure_classes import EXITS, NEW_ATTEMPT, TIMEOUTS, of_kinds
 from gpuwatch.diagnose.model.text import waited_s
 
@@ -35,7 +36,6 @@ APART_S = 1.0
 
 /proc counts from a boot time in whole seconds, and most log times have whole seconds.
 """
-GRAVE = ("error", "critical")
 _ATTEMPT = re.compile(r"(?:^|/)(?:attempt|try|retry)[_-]?(\d{1,6})(?=/)")
 
 

@@ -97,9 +97,10 @@ def judge(scan: Scan, packs: RulePacks, time: float, dumps: Sequence[RankDump] =
     if not jobs:
         alerts += failed_closing_alerts(scan.files, end, alerts)
     writers = [logged_writer(file, series).writer for file in scan.files for series in file.series]
-    alerts = with_reporting_ranks(alerts, writers, RankIndex(scan.places).sizes)
+    where = RankIndex(scan.places)
+    alerts = with_reporting_ranks(alerts, writers, where.sizes)
     built = incidents(alerts, scan.places, packs, time, last_lines_of(scan.files))
-    judgement = sorted(with_dumps(built, dumps, RankIndex(scan.places)), key=lambda each: each.first)
+    judgement = sorted(with_dumps(built, dumps, where), key=lambda each: each.first)
     numbered = [structs.replace(each, number=number) for number, each in enumerate(judgement, 1)]
     loose = [followed_nothing(alert) for alert in outside(alerts, numbered)]
     last = job_checkpoint(scan, end)

@@ -8,14 +8,16 @@ evidence. A cause that a log states is kept.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from msgspec import structs
 
 from gpuwatch.diagnose.hang.answer import without_ranks
+from gpuwatch.diagnose.hang.combined_verdict import check_of
 from gpuwatch.diagnose.hang.flight_recorder.verdict import FlightVerdict, judge_flight
 from gpuwatch.diagnose.hang.hang_watch import CODE as HANG
 from gpuwatch.diagnose.model.failure_classes import TIMEOUTS
-from gpuwatch.diagnose.model.incident import UNKNOWN, HangCheck, Incident
+from gpuwatch.diagnose.model.incident import UNKNOWN, Incident
 from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.diagnose.model.text import place
 from gpuwatch.number_text import plural
@@ -54,15 +56,8 @@ def _refined(
 ) -> Incident:
     stated = verdict.testimony
     basis = f"{plural(len(dumps), 'flight-recorder dump')} of the job"
-    check = HangCheck(
-        at=max((each.newest.created_s or 0.0 for each in dumps if each.newest), default=0.0) or incident.last,
-        sentence=stated.sentence,
-        wrong=True,
-        culprits=stated.culprits,
-        confidence=stated.confidence,
-        evidence=(*stated.evidence, basis),
-        settle=stated.settle,
-    )
+    at = max((each.newest.created_s or 0.0 for each in dumps if each.newest), default=0.0) or incident.last
+    check = check_of(replace(stated, evidence=(*stated.evidence, basis)), at)
     incident = structs.replace(incident, hang_check=check)
     if not _is_open(incident) or not stated.culprits or stated.confidence == "low":
         return incident

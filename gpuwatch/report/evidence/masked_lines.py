@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from gpuwatch.agent.base.secret_forms import MASK
 from gpuwatch.agent.base.secret_masking import masked
 from gpuwatch.plain import plain
 from gpuwatch.telemetry.base.masks import is_secret_name
 
-MASK = "[masked]"
 MAX_NAME_CHARS = 200
 _NAME = r"(-{0,2}[A-Za-z][\w.-]{1,80})"
 _OPENED = re.compile(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gpuwatch.plain import plain
 from gpuwatch.runs.files.encodings import HEAD_BYTES
-from gpuwatch.runs.files.files import Skipped, reason, walked
+from gpuwatch.runs.files.files import Gathered, Skipped, reason, walked
 from gpuwatch.runs.files.opening import open_file
 from gpuwatch.runs.files.packing import Contents, packing_of
 from gpuwatch.runs.flight.attempts import of_the_last_attempt, of_the_youngest_job
@@ -112,6 +112,11 @@ def gather_dumps(
     found.twice = {rank: count + 1 for rank, count in found.twice.items() if count}
     _choose(found, by_rank)
     return found
+
+
+def dumps_beside(logs: Gathered) -> list[RankDump]:
+    """Read the dumps that lie beside logs; without any, nothing is started."""
+    return gather_dumps(logs.dumps).dumps if logs.dumps else []
 
 
 def _choose(found: FoundDumps, by_rank: Mapping[tuple[str, int], RankDump]) -> None:

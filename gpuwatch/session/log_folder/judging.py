@@ -14,7 +14,7 @@ from pathlib import Path
 from gpuwatch.diagnose.past_jobs.judgement import Judgement, judge
 from gpuwatch.rules.load import Packs
 from gpuwatch.runs.files.files import Gathered, gather
-from gpuwatch.runs.flight.dump_files import gather_dumps
+from gpuwatch.runs.flight.dump_files import dumps_beside
 from gpuwatch.runs.scan.result import Scan
 from gpuwatch.runs.scan.scan import Begin, FolderScan, Watch, default_engine
 from gpuwatch.session.log_folder.frames import node_frames
@@ -107,7 +107,7 @@ def _read_once(pipe: Connection, task: FolderTask, found: Gathered, begin: Begin
         pipe.send(report_of(found, with_unread(scan, found), task.job, judgement, share=share))
         due = time.monotonic() + max(FIRST_REPORT_S, REPORT_SHARE * (time.monotonic() - began))
     scan = running.result()
-    dumps = gather_dumps(found.dumps).dumps if found.dumps else []
+    dumps = dumps_beside(found)
     pipe.send(report_of(found, scan, task.job, judge(scan, task.packs, time.time(), dumps)))
 
 

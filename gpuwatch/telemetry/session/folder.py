@@ -106,7 +106,7 @@ def create_session_folder(logs: Path, start: float) -> SessionFolder:
 def is_own_folder(path: Path) -> bool:
     """True for a folder of this user that is no link: others may write in a shared folder of logs.
 
-    A file server may give what root writes to another user: a new file tells whom.
+    A file server may give what root writes to another user: a new file shows to which.
     """
     try:
         found = path.lstat()

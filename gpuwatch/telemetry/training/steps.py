@@ -12,6 +12,16 @@ STEP_SAMPLE = 8192
 """Step times kept for the percentiles."""
 
 
+def steady_rate(median_s: float | None, mean_s: float | None) -> float | None:
+    """1 / median; None where the median is below a third of the mean: times of a host that runs ahead.
+
+    On a GPU the host only queues most steps, and waits for the device in a few.
+    """
+    if not median_s or (mean_s is not None and median_s < mean_s / 3):
+        return None
+    return 1.0 / median_s
+
+
 @dataclass
 class StepValues:
     """The values that a training loop reports for one optimizer step.
@@ -131,8 +141,6 @@ class StepTotals:
         last, times = self.last, self.times
         statistics = times.statistics()
         percentiles = {f"p{number}": times.percentile(number / 100) for number in (50, 95, 99)}
-        median, mean = percentiles["p50"], statistics.get("mean")
-        queued = median is not None and mean is not None and median < mean / 3  # the host only queues steps
 
         def overall(amount: float) -> float | None:
             return amount * self.data_parallel / elapsed_s if amount and elapsed_s > 0 else None
@@ -142,7 +150,7 @@ class StepTotals:
             "last_step": last.step if last else None,
             "epochs": last.epoch if last else None,
             "steps_per_s": self.steps / elapsed_s if self.steps and elapsed_s > 0 else None,
-            "steady_steps_per_s": 1.0 / median if median and not queued else None,
+            "steady_steps_per_s": steady_rate(percentiles["p50"], statistics.get("mean")),
             "samples_per_s": overall(self.all.samples),
             "tokens_per_s": overall(self.all.tokens),
             "step_time_s": {

@@ -171,9 +171,11 @@ def test_a_rank_that_no_node_runs_is_named_when_the_others_wait_for_it() -> None
     assert [(each.code, each.state) for each in book.alerts.values()] == [("rank.unstarted", "resolved")]
 
 
-@pytest.mark.parametrize(("cpu_pct", "written", "told"), [(0.3, False, 1), (90.0, False, 0), (0.3, True, 0)])
+@pytest.mark.parametrize(
+    ("cpu_pct", "written", "reports"), [(0.3, False, 1), (90.0, False, 0), (0.3, True, 0)]
+)
 def test_a_job_whose_ranks_all_sleep_from_the_start_is_told(
-    cpu_pct: float, told: int, *, written: bool
+    cpu_pct: float, reports: int, *, written: bool
 ) -> None:
     reported = Several()
     logs = [f"/runs/9/rank{each}.log" for each in range(2)]
@@ -183,9 +185,9 @@ def test_a_job_whose_ranks_all_sleep_from_the_start_is_told(
     running(reported, "n1", *ranks, at=200.0)
     watch = UnstartedWatch()
     watch.go(reported.fleet, 200.0, WALL + 200)
-    assert [each.code for each in watch.alerts.values()] == ["job.no_start"] * told
+    assert [each.code for each in watch.alerts.values()] == ["job.no_start"] * reports
     found = [each.condition.code for each in placed_conditions(reported.fleet, 200.0)]
-    assert found.count("job_no_start") == told
+    assert found.count("job_no_start") == reports
 
 
 @pytest.mark.parametrize(
@@ -206,9 +208,9 @@ def test_a_job_that_may_start_or_train_waits_for_nobody(world: int, more: dict[s
 
 
 def test_the_first_list_of_processes_has_no_cpu_shares_and_is_judged_by_their_states() -> None:
-    told = Several()
-    idle(told, 5, 0, 1, 2, 3, cpu_pct=None, state="S")
-    assert unstarted(told) == [("4711", (4,), 5)]
+    reported = Several()
+    idle(reported, 5, 0, 1, 2, 3, cpu_pct=None, state="S")
+    assert unstarted(reported) == [("4711", (4,), 5)]
 
 
 def test_a_job_that_logs_or_steps_waits_for_nobody() -> None:

@@ -96,7 +96,7 @@ def test_a_silence_that_no_sign_explains_is_told_on_the_screens_too() -> None:
         structs.replace(rank(n, 900 + n, 2, start=WALL - 500.0), job="4711", state="SD"[n]) for n in range(2)
     ]
     watch = SilentWatch(HangWatch(Thresholds()), 60.0)
-    for now, silent_s, told in ((300.0, 50.0, False), (310.0, 130.0, True), (320.0, 1.0, False)):
+    for now, silent_s, warns in ((300.0, 50.0, False), (310.0, 130.0, True), (320.0, 1.0, False)):
         grown = WALL + now - silent_s
         files = [wire.LogFile(each.logs[0], grown_at=grown, pids=[each.pid]) for each in ranks]
         reported.list_files("n1", *files)
@@ -105,5 +105,5 @@ def test_a_silence_that_no_sign_explains_is_told_on_the_screens_too() -> None:
             report(reported.fleet.progress, {"step": step}, 50.0 + step, rank=0, job="4711")
         watch.go(reported.fleet, now, WALL + now)
         firing = [each for each in watch.alerts.values() if each.state == "firing"]
-        assert [each.code for each in firing] == ["job.silent"] * told
+        assert [each.code for each in firing] == ["job.silent"] * warns
         assert all("rank 1 (n1)" in each.text for each in firing)

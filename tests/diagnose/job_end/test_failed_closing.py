@@ -100,9 +100,9 @@ def test_a_log_that_stops_below_its_steps_with_words_of_trouble_is_a_warning(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], line: str
 ) -> None:
     status, report = scanned(tmp_path, "".join(STEPS) + line + "\n", capsys)
-    said = [each for each in report["incidents"] + report["alerts"] if each["severity"] != "info"]
+    reported = [each for each in report["incidents"] + report["alerts"] if each["severity"] != "info"]
     assert status == 1
-    assert any(line in each["evidence"][0]["text"] for each in said)
+    assert any(line in each["evidence"][0]["text"] for each in reported)
 
 
 @pytest.mark.parametrize("line", CLOSED)

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.model.timing import APART_S, GRAVE, Resumption
+from gpuwatch.diagnose.model.condition import GRAVE
+from gpuwatch.diagnose.model.timing import APART_S, Resumption
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.progress import RankProgress
 

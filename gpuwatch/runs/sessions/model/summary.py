@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import msgspec
 
 from gpuwatch.plain import plain
+from gpuwatch.telemetry.training.steps import steady_rate
 
 VERSION = 1
 Status: TypeAlias = Literal["running", "completed", "failed", "interrupted"]
@@ -55,13 +56,8 @@ class StepTimeStatistics(msgspec.Struct, kw_only=True):
 
     @property
     def steady_steps_per_s(self) -> float | None:
-        """1 / median; None where the median is below a third of the mean: times of a host that runs ahead.
-
-        On a GPU the host only queues most steps, and waits for the device in a few.
-        """
-        if not self.p50 or (self.mean is not None and self.p50 < self.mean / 3):
-            return None
-        return 1 / self.p50
+        """As `steady_rate`."""
+        return steady_rate(self.p50, self.mean)
 
 
 class SessionGpu(msgspec.Struct, kw_only=True):

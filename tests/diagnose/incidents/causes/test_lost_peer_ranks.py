@@ -149,8 +149,8 @@ def test_of_ranks_that_are_killed_in_one_moment_none_is_first(apart_s: float, na
 def test_a_job_that_stopped_without_a_reason_names_the_node_that_its_lines_name() -> None:
     """No log of the node that failed is found; the others' launchers log that they lost it."""
     line = Proof("line", CLOSED, WALL, node="n1", file=LOG, offset=10)
-    told = Alert("p", "peer.connection_lost", "error", "lost", "lost", (line,), role="echo", node="n1")
-    lost = structs.replace(told, first=WALL, last=WALL, job="trio", fields={"peer": "10.0.0.3"})
+    echo = Alert("p", "peer.connection_lost", "error", "lost", "lost", (line,), role="echo", node="n1")
+    lost = structs.replace(echo, first=WALL, last=WALL, job="trio", fields={"peer": "10.0.0.3"})
     stopped = structs.replace(
         lost, id="u", code=UNKNOWN, role="root", text="117", node=None, fields={"settle": "x"}
     )
