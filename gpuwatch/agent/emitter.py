@@ -19,11 +19,11 @@ from .node_reader import NodeReader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable  # noqa: F401 - used in type comments
+    from typing import Any, Callable
 
-    from .base.output_stream import OutputStream  # noqa: F401 - used in type comments
-    from .base.requests import Requests  # noqa: F401 - used in type comments
-    from .base.settings import Settings  # noqa: F401 - used in type comments
+    from .base.output_stream import OutputStream
+    from .base.requests import Requests
+    from .base.settings import Settings
 
 HELLO_S = 0.5
 """Seconds that the first hello waits for the GPUs to be identified."""
@@ -35,8 +35,7 @@ _FAREWELL_S = 0.3
 class Emitter(object):
     """Sends frames until the cockpit is gone, a signal arrives, or no request came for too long."""
 
-    def __init__(self, settings, requests, outlet):
-        # type: (Settings, Requests, OutputStream) -> None
+    def __init__(self, settings: "Settings", requests: "Requests", outlet: "OutputStream") -> None:
         self._requests = requests
         self._outlet = outlet
         self._version = settings.version
@@ -44,17 +43,17 @@ class Emitter(object):
         self._wake_end, self._wake_start = os.pipe()
         for end in (self._wake_end, self._wake_start):
             os.set_blocking(end, False)
-        self._leaving = None  # type: str | None
+        self._leaving: str | None = None
         self._due = 0.0
         self._changed = False
         self._received = time.monotonic()
         self._seq = 0
         self._sent_hello = False
-        self._hello = {}  # type: dict[str, Any]
-        self._queue = deque(maxlen=2 * KEPT_EVENTS)  # type: deque[dict[str, Any]]
+        self._hello: dict[str, Any] = {}
+        self._queue: deque[dict[str, Any]] = deque(maxlen=2 * KEPT_EVENTS)
         """Frames that must be kept while the pipe is full."""
         self._dropped = 0
-        self._events = deque(maxlen=KEPT_EVENTS)  # type: deque[dict[str, Any]]
+        self._events: deque[dict[str, Any]] = deque(maxlen=KEPT_EVENTS)
         self._ticker = Ticker(self.wake, settings.interval_s)
         self._node = NodeReader(self._ticker, self._events, settings)
         self._driver = Driver(self._ticker, self._events, settings, self.leave)
@@ -62,22 +61,19 @@ class Emitter(object):
         self._long_requests = BackgroundRequests(settings, self.wake)
         self._composer = Composer(self._driver, self._node, self._logs, self._events, settings)
 
-    def wake(self):
-        # type: () -> None
+    def wake(self) -> None:
         """Wake the emitter; callable from any thread."""
         try:
             os.write(self._wake_start, b"!")
         except OSError:
             pass  # full: it is awake already
 
-    def leave(self, reason):
-        # type: (str) -> None
+    def leave(self, reason: str) -> None:
         """End soon with this reason; callable from signal handlers and any thread."""
         self._leaving = self._leaving or reason
         self.wake()
 
-    def serve(self):
-        # type: () -> int
+    def serve(self) -> int:
         """Run until the end; return the exit status."""
         self._node.start()
         self._driver.start()
@@ -99,8 +95,7 @@ class Emitter(object):
 
     # ----------------------------------------------------------------- waiting
 
-    def _wait(self, seconds, enough=None):
-        # type: (float, Callable[[], bool] | None) -> None
+    def _wait(self, seconds: float, enough: "Callable[[], bool] | None" = None) -> None:
         """Answer requests and write pending data until the time is over, `enough` is true, or the end."""
         until = time.monotonic() + seconds
         while self._leaving is None and not (enough is not None and enough()):
@@ -109,14 +104,12 @@ class Emitter(object):
                 return
             self._listen(left)
 
-    def _new_interval(self):
-        # type: () -> bool
+    def _new_interval(self) -> bool:
         """True if the interval was changed meanwhile: the next tick then comes at once."""
         changed, self._changed = self._changed, False
         return changed
 
-    def _listen(self, seconds):
-        # type: (float) -> None
+    def _listen(self, seconds: float) -> None:
         alive_for = self._received + self._deadline - time.monotonic()
         if alive_for <= 0:
             self.leave("no request came for {:g} s".format(self._deadline))
@@ -135,16 +128,14 @@ class Emitter(object):
         elif self._logs.waiting and self._sent_hello:
             self._send([])
 
-    def _bring(self):
-        # type: () -> None
+    def _bring(self) -> None:
         replies = self._long_requests.take()
         for reply in replies:
             self._put(reply)
         if replies and self._sent_hello:
             self._send([])
 
-    def _answer(self):
-        # type: () -> None
+    def _answer(self) -> None:
         for request in self._requests.read():
             self._received = time.monotonic()
             reply = self._reply(request)
@@ -155,8 +146,7 @@ class Emitter(object):
         if self._sent_hello and self._queue:
             self._send([])
 
-    def _reply(self, request):
-        # type: (Any) -> dict[str, Any] | None
+    def _reply(self, request: "Any") -> "dict[str, Any] | None":
         """Answer a request; None if the log reader or a background request answers later."""
         reply = {"kind": "reply", "id": 0}
         if isinstance(request, ValueError):
@@ -185,15 +175,13 @@ class Emitter(object):
 
     # ----------------------------------------------------------------- sending
 
-    def _put(self, frame):
-        # type: (dict[str, Any]) -> None
+    def _put(self, frame: "dict[str, Any]") -> None:
         frame.setdefault("t", time.time())
         frame["t"] = round(frame["t"], 3)
         frame["v"] = 1
         self._queue.append(frame)
 
-    def _send(self, frames):
-        # type: (list[dict[str, Any]]) -> None
+    def _send(self, frames: "list[dict[str, Any]]") -> None:
         """Send the queue, then these frames, which are dropped while the pipe is full."""
         if self._outlet.full:
             self._outlet.flush()
@@ -205,16 +193,14 @@ class Emitter(object):
         if batch:
             self._outlet.write([self._numbered(frame) for frame in batch])
 
-    def _numbered(self, frame):
-        # type: (dict[str, Any] | str) -> dict[str, Any] | str
+    def _numbered(self, frame: "dict[str, Any] | str") -> "dict[str, Any] | str":
         self._seq += 1
         if isinstance(frame, str):  # the log reader's, which would be dear to take apart
             return '{{"v":1,"seq":{},{}'.format(self._seq, frame[1:])
         frame["seq"] = self._seq
         return frame
 
-    def _farewell(self):
-        # type: () -> None
+    def _farewell(self) -> None:
         """Send one last frame if the pipe accepts it soon."""
         until = time.monotonic() + _FAREWELL_S
         self._put({"kind": "bye", "reason": self._leaving})
@@ -227,16 +213,14 @@ class Emitter(object):
 
     # ----------------------------------------------------------------- one tick
 
-    def _emit(self):
-        # type: () -> None
+    def _emit(self) -> None:
         frames = self._composer.tick(time.time(), self._dropped)
         self._send_hello()
         while self._events:
             self._put(dict(self._events.popleft(), kind="event"))
         self._send(frames)
 
-    def _send_hello(self):
-        # type: () -> None
+    def _send_hello(self) -> None:
         """Send the hello at the start, and whenever its content changed."""
         hello = self._composer.hello()
         hello.update(agent=self._version, pid=os.getpid(), interval_s=self._ticker.interval_s)

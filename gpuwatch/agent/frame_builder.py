@@ -9,13 +9,13 @@ from .self_cost import Cost
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections import deque  # noqa: F401 - used in type comments
-    from typing import Any  # noqa: F401 - used in type comments
+    from collections import deque
+    from typing import Any
 
-    from .base.settings import Settings  # noqa: F401 - used in type comments
-    from .gpu.driver import Driver  # noqa: F401 - used in type comments
-    from .logs.supervisor import LogReader  # noqa: F401 - used in type comments
-    from .node_reader import NodeReader  # noqa: F401 - used in type comments
+    from .base.settings import Settings
+    from .gpu.driver import Driver
+    from .logs.supervisor import LogReader
+    from .node_reader import NodeReader
 
 _NOT_LISTED = "known to the kernel module, not listed by NVML"
 
@@ -23,8 +23,14 @@ _NOT_LISTED = "known to the kernel module, not listed by NVML"
 class Composer(object):
     """Turns results into samples, ranks and a hello; events go into `events`."""
 
-    def __init__(self, driver, node, logs, events, settings):
-        # type: (Driver, NodeReader, LogReader, deque[dict[str, Any]], Settings) -> None
+    def __init__(
+        self,
+        driver: "Driver",
+        node: "NodeReader",
+        logs: "LogReader",
+        events: "deque[dict[str, Any]]",
+        settings: "Settings",
+    ) -> None:
         self._driver = driver
         self._logs = logs
         self._node = node
@@ -33,16 +39,14 @@ class Composer(object):
         self._cost = Cost()
         self._xids = XidJoin()
 
-    def hello(self):
-        # type: () -> dict[str, Any]
+    def hello(self) -> "dict[str, Any]":
         """The keys of `wire.Hello` that the node determines."""
         hello = describe(self._driver, self._node, self._driver.static_info())
         return dict(hello, notices=hello["notices"] + self._logs.notices)
 
-    def tick(self, now, dropped):
-        # type: (float, int) -> list[dict[str, Any]]
+    def tick(self, now: float, dropped: int) -> "list[dict[str, Any]]":
         """The sample of this tick and, if there is one, the process list; `now` in unix seconds."""
-        frames = []  # type: list[dict[str, Any]]
+        frames: list[dict[str, Any]] = []
         gpus, static_info = self._driver.gpus, self._driver.static_info()
         host = self._take_node(frames, static_info, now)
         samples = [self._watch.sample(gpu, self._driver.describe(gpu, static_info)) for gpu in gpus]
@@ -51,7 +55,7 @@ class Composer(object):
             for index, info in static_info.items()
             if index >= self._driver.listed
         ]
-        sample = {"kind": "sample", "v": 1, "t": round(now, 3)}  # type: dict[str, Any]
+        sample: dict[str, Any] = {"kind": "sample", "v": 1, "t": round(now, 3)}
         if samples:
             sample["gpus"] = samples
         if host is not None:
@@ -62,10 +66,12 @@ class Composer(object):
         sample["agent"] = self._cost.read(time.monotonic(), calls, len(gpus), dropped, self._logs.cost())
         return [sample] + frames
 
-    def _take_node(self, frames, static_info, now):
-        # type: (list[dict[str, Any]], dict[int, dict[str, Any]], float) -> dict[str, Any] | None
+    def _take_node(
+        self, frames: "list[dict[str, Any]]", static_info: "dict[int, dict[str, Any]]", now: float
+    ) -> "dict[str, Any] | None":
         """Add the ranks frame to `frames` and kernel events to `events`; return the host sample."""
-        host, records = None, []  # type: dict[str, Any] | None, list[dict[str, Any]]
+        host: dict[str, Any] | None = None
+        records: list[dict[str, Any]] = []
         while self._node.found:
             kind, value = self._node.found.popleft()
             if kind == "host":
@@ -80,9 +86,9 @@ class Composer(object):
         self._join_events(records, static_info)
         return host
 
-    def _join_events(self, records, static_info):
-        # type: (list[dict[str, Any]], dict[int, dict[str, Any]]) -> None
-        xids, from_nvml = [], []  # type: list[dict[str, Any]], list[dict[str, Any]]
+    def _join_events(self, records: "list[dict[str, Any]]", static_info: "dict[int, dict[str, Any]]") -> None:
+        xids: list[dict[str, Any]] = []
+        from_nvml: list[dict[str, Any]] = []
         if records:
             known = [gpu.info for gpu in self._driver.gpus if gpu.info is not None] + list(
                 static_info.values()
@@ -95,8 +101,7 @@ class Composer(object):
         readable = self._node.kernel_source is not None
         self._events.extend(self._xids.take(from_nvml, xids, readable, time.monotonic()))
 
-    def _ranks(self, found, now):
-        # type: (tuple[list[dict[str, Any]], int, str | None], float) -> dict[str, Any]
+    def _ranks(self, found: "tuple[list[dict[str, Any]], int, str | None]", now: float) -> "dict[str, Any]":
         processes, truncated, partial = found
         frame = {"kind": "ranks", "v": 1, "t": round(now, 3), "processes": processes, "truncated": truncated}
         hanging = ["GPU {} ({})".format(index, call) for index, call in sorted(self._watch.stuck.items())]
@@ -107,8 +112,7 @@ class Composer(object):
         return frame
 
 
-def latest(before, host):
-    # type: (dict[str, Any] | None, dict[str, Any]) -> dict[str, Any]
+def latest(before: "dict[str, Any] | None", host: "dict[str, Any]") -> "dict[str, Any]":
     """The newer of two host samples in one tick, with the disks of the older (read every 30 s)."""
     if before is not None and "disks" in before:
         host.setdefault("disks", before["disks"])

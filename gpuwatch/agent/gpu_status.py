@@ -6,31 +6,29 @@ from .base.nvml_codes import words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections import deque  # noqa: F401 - used in type comments
-    from typing import Any  # noqa: F401 - used in type comments
+    from collections import deque
+    from typing import Any
 
-    from .base.settings import Settings  # noqa: F401 - used in type comments
-    from .gpu.gpu_reader import GpuReader  # noqa: F401 - used in type comments
-    from .node_reader import NodeReader  # noqa: F401 - used in type comments
+    from .base.settings import Settings
+    from .gpu.gpu_reader import GpuReader
+    from .node_reader import NodeReader
 
 
 class GpuWatch(object):
     """Builds the GPU part of a sample; reports when a GPU starts and stops hanging."""
 
-    def __init__(self, node, events, settings):
-        # type: (NodeReader, deque[dict[str, Any]], Settings) -> None
-        self.stuck = {}  # type: dict[int, str]
+    def __init__(self, node: "NodeReader", events: "deque[dict[str, Any]]", settings: "Settings") -> None:
+        self.stuck: dict[int, str] = {}
         """Index -> call, of hung GPUs."""
         self._node = node
         self._events = events
         self._stuck_s = settings.stuck_s
         self._cold_s = settings.cold_s
-        self._awake_at = None  # type: float | None
+        self._awake_at: float | None = None
         """When the first GPU was identified (monotonic): the driver runs."""
-        self._missing = {}  # type: dict[str, dict[str, str]]
+        self._missing: dict[str, dict[str, str]] = {}
 
-    def sample(self, gpu, known):
-        # type: (GpuReader, dict[str, Any]) -> dict[str, Any]
+    def sample(self, gpu: "GpuReader", known: "dict[str, Any]") -> "dict[str, Any]":
         """A dict with the keys of `wire.GpuSample`.
 
         `known`: the GPU's keys of `wire.GpuInfo`, whether it has answered or not.
@@ -41,7 +39,7 @@ class GpuWatch(object):
         running = gpu.asker.slot.in_call_for(now)
         call = self._hanging(gpu, known, running, now)
         uuid = known["uuid"]
-        sample = {"uuid": uuid}  # type: dict[str, Any]
+        sample: dict[str, Any] = {"uuid": uuid}
         self._take(gpu, uuid, sample)
         if call is not None:
             sample["state"], sample["reason"] = "stuck", "no answer to " + call[0]
@@ -61,8 +59,7 @@ class GpuWatch(object):
             sample["missing"] = missing
         return sample
 
-    def _take(self, gpu, uuid, sample):
-        # type: (GpuReader, str, dict[str, Any]) -> None
+    def _take(self, gpu: "GpuReader", uuid: str, sample: "dict[str, Any]") -> None:
         while gpu.found:
             kind, value = gpu.found.popleft()
             gpu.answered = gpu.answered or kind == "fast"
@@ -76,8 +73,9 @@ class GpuWatch(object):
             if used is not None and total is not None:
                 sample["fast"].update(memory_used_bytes=used, memory_total_bytes=total)
 
-    def _hanging(self, gpu, known, call, now):
-        # type: (GpuReader, dict[str, Any], tuple[str, float] | None, float) -> tuple[str, float] | None
+    def _hanging(
+        self, gpu: "GpuReader", known: "dict[str, Any]", call: "tuple[str, float] | None", now: float
+    ) -> "tuple[str, float] | None":
         """`call` (its name, seconds in it) if the GPU hangs in it, else None."""
         if call is None or not self._too_long(gpu, call[1], now):
             if self.stuck.pop(gpu.index, None) is not None:
@@ -94,8 +92,7 @@ class GpuWatch(object):
             )
         return call
 
-    def _too_long(self, gpu, seconds, now):
-        # type: (GpuReader, float, float) -> bool
+    def _too_long(self, gpu: "GpuReader", seconds: float, now: float) -> bool:
         """True if a call of this duration is stuck.
 
         Before a GPU's first answer the driver may be starting.
@@ -104,8 +101,9 @@ class GpuWatch(object):
             return seconds >= self._stuck_s
         return self._awake_at is not None and min(seconds, now - self._awake_at) >= self._stuck_s
 
-    def _report(self, known, event, severity, title, remedy=None):
-        # type: (dict[str, Any], str, str, str, str | None) -> None
+    def _report(
+        self, known: "dict[str, Any]", event: str, severity: str, title: str, remedy: "str | None" = None
+    ) -> None:
         facts = {"event": event, "severity": severity, "title": title, "source": "agent", "t": time.time()}
         if remedy is not None:
             facts["remedy"] = remedy
@@ -113,7 +111,6 @@ class GpuWatch(object):
         self._events.append(facts)
 
 
-def _rounded(values):
-    # type: (dict[str, Any]) -> dict[str, Any]
+def _rounded(values: "dict[str, Any]") -> "dict[str, Any]":
     """Floats rounded to three decimals, which is precise enough and shorter to send."""
     return {name: round(value, 3) if isinstance(value, float) else value for name, value in values.items()}

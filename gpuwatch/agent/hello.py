@@ -5,14 +5,15 @@ from .gpu import topology
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any  # noqa: F401 - used in type comments
+    from typing import Any
 
-    from .gpu.driver import Driver  # noqa: F401 - used in type comments
-    from .node_reader import NodeReader  # noqa: F401 - used in type comments
+    from .gpu.driver import Driver
+    from .node_reader import NodeReader
 
 
-def describe(driver, node, static_info):
-    # type: (Driver, NodeReader, dict[int, dict[str, Any]]) -> dict[str, Any]
+def describe(
+    driver: "Driver", node: "NodeReader", static_info: "dict[int, dict[str, Any]]"
+) -> "dict[str, Any]":
     """The keys of `wire.Hello` that the node determines.
 
     `static_info`: data from the driver's files about GPUs that never answered NVML.
@@ -22,7 +23,7 @@ def describe(driver, node, static_info):
     infos = [driver.describe(gpu, static_info) for gpu in gpus]
     infos += [info for index, info in static_info.items() if index not in indices]
     rows = {gpu.info["uuid"]: gpu.topology or {} for gpu in gpus if gpu.info is not None}
-    hello = {
+    hello: dict[str, Any] = {
         "gpus": sorted(infos, key=_index),
         "gpus_expected": driver.on_bus,
         "driver": driver.version,
@@ -32,18 +33,16 @@ def describe(driver, node, static_info):
         "kernel_log": node.kernel_source,
         "notices": _notices(driver, node),
         "topology": topology.matrix(rows) if any(rows.values()) else None,
-    }  # type: dict[str, Any]
+    }
     hello.update(node.facts)
     return {name: value for name, value in hello.items() if value is not None}
 
 
-def _index(info):
-    # type: (dict[str, Any]) -> int
+def _index(info: "dict[str, Any]") -> int:
     return int(info["index"])
 
 
-def _notices(driver, node):
-    # type: (Driver, NodeReader) -> list[dict[str, Any]]
+def _notices(driver: "Driver", node: "NodeReader") -> "list[dict[str, Any]]":
     found = [driver.notice, node.kernel_notice, node.processes_notice]
     if not driver.opened:
         call = driver.slot.now

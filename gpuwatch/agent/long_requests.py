@@ -8,9 +8,9 @@ from .hang_evidence.lent_pyspy import UploadedProgram
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable  # noqa: F401 - used in type comments
+    from typing import Any, Callable
 
-    from .base.settings import Settings  # noqa: F401 - used in type comments
+    from .base.settings import Settings
 
 
 class BackgroundRequests(object):
@@ -20,10 +20,9 @@ class BackgroundRequests(object):
     a process in the kernel) blocks only its kind.
     """
 
-    def __init__(self, settings, wake):
-        # type: (Settings, Callable[[], None]) -> None
+    def __init__(self, settings: "Settings", wake: "Callable[[], None]") -> None:
         proc, lent = settings.proc, UploadedProgram()
-        self.handlers = {
+        self.handlers: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
             "lend": lent.take,
             "stacks": lambda request: _called("hang_evidence.stacks", "stacks", request, proc, lent.path),
             "profile": lambda request: _called("hang_evidence.profile", "profile", request, proc, lent.path),
@@ -35,13 +34,12 @@ class BackgroundRequests(object):
                 "processes.settings_report", "settings_report", request, proc
             ),
             "system": lambda _: {"values": _called("host.system_settings", "system_settings", proc)},
-        }  # type: dict[str, Callable[[dict[str, Any]], dict[str, Any]]]
+        }
         self._wake = wake
-        self._busy = set()  # type: set[str]
-        self._replies = deque()  # type: deque[dict[str, Any]]
+        self._busy: set[str] = set()
+        self._replies: deque[dict[str, Any]] = deque()
 
-    def begin(self, command, request, number):
-        # type: (str, dict[str, Any], int) -> str | None
+    def begin(self, command: str, request: "dict[str, Any]", number: int) -> "str | None":
         """Start a request; return why it cannot be started now, or None."""
         if command in self._busy:
             return "the same was asked before and is still being done"
@@ -53,17 +51,15 @@ class BackgroundRequests(object):
         thread.start()
         return None
 
-    def take(self):
-        # type: () -> list[dict[str, Any]]
+    def take(self) -> "list[dict[str, Any]]":
         """Return the replies since the last call."""
         found = []
         while self._replies:
             found.append(self._replies.popleft())
         return found
 
-    def _run(self, command, request, number):
-        # type: (str, dict[str, Any], int) -> None
-        reply = {"kind": "reply", "id": number}  # type: dict[str, Any]
+    def _run(self, command: str, request: "dict[str, Any]", number: int) -> None:
+        reply: dict[str, Any] = {"kind": "reply", "id": number}
         try:
             reply["data"] = self.handlers[command](request)
         except Exception as error:  # reported, because the end of a daemon thread is not seen
@@ -73,7 +69,6 @@ class BackgroundRequests(object):
         self._wake()
 
 
-def _called(module, name, *values):
-    # type: (str, str, Any) -> Any
+def _called(module: str, name: str, *values: "Any") -> "Any":
     """Call a function whose module is loaded now; most agents never need it."""
     return getattr(import_module("." + module, __package__), name)(*values)

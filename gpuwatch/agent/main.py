@@ -10,14 +10,13 @@ from .emitter import Emitter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import FrameType  # noqa: F401 - used in type comments
-    from typing import Any, BinaryIO  # noqa: F401 - used in type comments
+    from types import FrameType
+    from typing import Any, BinaryIO
 
 NICE = 10
 
 
-def run(config, stdin, stdout):
-    # type: (dict[str, Any], BinaryIO, BinaryIO) -> int
+def run(config: "dict[str, Any]", stdin: "BinaryIO", stdout: "BinaryIO") -> int:
     """Serve frames on `stdout` and requests on `stdin` until one of them ends; return the exit status.
 
     The caller must exit by `os._exit`: a thread that hangs in the driver would block a normal exit.
@@ -36,8 +35,7 @@ def run(config, stdin, stdout):
     requests = Requests(stdin)
     emitter = Emitter(Settings(config), requests, outlet)
 
-    def leave(number, _frame):
-        # type: (int, FrameType | None) -> None
+    def leave(number: int, _frame: "FrameType | None") -> None:
         emitter.leave("signal {}".format(number))
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):

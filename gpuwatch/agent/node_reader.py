@@ -13,11 +13,11 @@ from .processes.gpu_holders import Holders
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections import deque  # noqa: F401 - used in type comments
-    from typing import Any  # noqa: F401 - used in type comments
+    from collections import deque
+    from typing import Any
 
-    from .base.settings import Settings  # noqa: F401 - used in type comments
-    from .base.ticker import Ticker  # noqa: F401 - used in type comments
+    from .base.settings import Settings
+    from .base.ticker import Ticker
 
 
 ADDRESSES_EVERY_S = 30.0
@@ -30,28 +30,26 @@ class NodeReader(Reader):
     log; records: all of it, as (unix seconds, text).
     """
 
-    def __init__(self, ticker, events, settings):
-        # type: (Ticker, deque[dict[str, Any]], Settings) -> None
+    def __init__(self, ticker: "Ticker", events: "deque[dict[str, Any]]", settings: "Settings") -> None:
         Reader.__init__(self, "host", ticker, events)
         self.facts = machine.describe()
         self.addresses = own_addresses(settings.proc)
         self.holders = Holders(settings.proc)
-        self.kernel_source = None  # type: str | None
-        self.kernel_notice = None  # type: dict[str, Any] | None
+        self.kernel_source: str | None = None
+        self.kernel_notice: dict[str, Any] | None = None
         self.processes_notice = notices.processes_hidden(settings.proc)
-        self.memory = None  # type: tuple[int | None, int | None] | None
+        self.memory: tuple[int | None, int | None] | None = None
         """(used, total) bytes of the last reading, for GPUs that share the host's memory."""
         self._settings = settings
         self._host = host_reader.HostReader(proc=settings.proc, sys=settings.sys)
         scan_s = min(process_reader.SCAN_EVERY_S, 0.9 * settings.medium_s)
         self._processes = process_reader.ProcessReader(proc=settings.proc, scan_every_s=scan_s)
         self._ended = EndedRanks(events.append, settings.proc)
-        self._log = None  # type: kernel_log.KernelLog | None
+        self._log: kernel_log.KernelLog | None = None
         self._processes_due = 0.0
         self._addresses_due = 0.0
 
-    def read(self, tick):
-        # type: (int) -> None
+    def read(self, tick: int) -> None:
         """Read everything that is due."""
         sample = self._host.read()
         self.memory = (sample.get("memory_used_bytes"), sample.get("memory_total_bytes"))  # type: ignore[assignment]

@@ -6,7 +6,7 @@ from collections import deque
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any  # noqa: F401 - used in type comments
+    from typing import Any
 
 _WINDOW_S = 10.0
 
@@ -14,13 +14,13 @@ _WINDOW_S = 10.0
 class Cost(object):
     """CPU time, memory, threads and NVML calls over the last 10 s, of the agent and its log reader."""
 
-    def __init__(self):
-        # type: () -> None
-        self._marks = deque()  # type: deque[tuple[float, float, int]]
+    def __init__(self) -> None:
+        self._marks: deque[tuple[float, float, int]] = deque()
         self._page = os.sysconf("SC_PAGE_SIZE")
 
-    def read(self, now, calls, gpus, dropped, reader=(0.0, 0)):
-        # type: (float, int, int, int, tuple[float, int]) -> dict[str, Any]
+    def read(
+        self, now: float, calls: int, gpus: int, dropped: int, reader: "tuple[float, int]" = (0.0, 0)
+    ) -> "dict[str, Any]":
         """A dict with the keys of `wire.AgentCost`; `calls` since the start over all `gpus`.
 
         `reader`: CPU seconds and private resident bytes of the log reader; both run the same interpreter,
@@ -31,7 +31,7 @@ class Cost(object):
         self._marks.append((now, times[0] + times[1] + times[2] + times[3] + reader[0], calls))
         while len(self._marks) > 2 and now - self._marks[1][0] >= _WINDOW_S:
             self._marks.popleft()
-        cost = {"threads": threading.active_count(), "dropped": dropped}  # type: dict[str, Any]
+        cost: dict[str, Any] = {"threads": threading.active_count(), "dropped": dropped}
         rss = self._rss()
         if rss is not None:
             cost["rss_bytes"] = rss + reader[1]
@@ -42,8 +42,7 @@ class Cost(object):
                 cost["nvml_calls_per_gpu_s"] = round((calls - asked) / (now - then) / gpus, 2)
         return cost
 
-    def _rss(self):
-        # type: () -> int | None
+    def _rss(self) -> "int | None":
         try:
             with open("/proc/self/statm", "rb") as file:
                 return int(file.read().split()[1]) * self._page

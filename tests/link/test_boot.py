@@ -126,9 +126,26 @@ def test_the_installed_bundle_holds_the_agent_and_pynvml_and_is_small() -> None:
     assert len(shipped) < 200 * 1024
 
 
+class Untyped(ast.NodeTransformer):
+    """Removes the types of arguments, results and variables."""
+
+    def visit_arg(self, node: ast.arg) -> ast.arg:
+        node.annotation = None
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.returns = None
+        return self.generic_visit(node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        if node.value is None:
+            return node
+        return ast.copy_location(ast.Assign([node.target], self.visit(node.value)), node)
+
+
 def statements(source: str) -> tuple[str, list[int]]:
-    """The syntax tree with empty docstrings, without imports for types; the line of each of its nodes."""
-    tree = ast.parse(source)
+    """The syntax tree with empty docstrings, without types; the line of each of its nodes."""
+    tree = Untyped().visit(ast.parse(source))
     tree.body = [each for each in tree.body if "TYPE_CHECKING" not in ast.unparse(each).partition("\n")[0]]
     nodes = list(ast.walk(tree))
     for node in nodes:

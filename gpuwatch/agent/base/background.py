@@ -5,7 +5,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable  # noqa: F401 - used in type comments
+    from typing import Callable
 
 
 class Background(object):
@@ -15,17 +15,15 @@ class Background(object):
     while it is blocked, no second one is started.
     """
 
-    def __init__(self, call, name):
-        # type: (Callable[[], object], str) -> None
+    def __init__(self, call: "Callable[[], object]", name: str) -> None:
         self._call = call
         self._name = name
-        self._thread = None  # type: threading.Thread | None
-        self._answer = None  # type: object
+        self._thread: threading.Thread | None = None
+        self._answer: object = None
         self._answered = threading.Event()
         self._running = False
 
-    def start(self):
-        # type: () -> bool
+    def start(self) -> bool:
         """Start a call; False while the previous one has not returned."""
         if self._running:
             return False
@@ -36,18 +34,15 @@ class Background(object):
         self._thread.start()
         return True
 
-    def wait(self, deadline):
-        # type: (float) -> bool
+    def wait(self, deadline: float) -> bool:
         """Wait for the result until `deadline` (monotonic); False if it has not arrived."""
         return self._answered.wait(max(0.0, deadline - time.monotonic()))
 
-    def answer(self):
-        # type: () -> object
+    def answer(self) -> object:
         """The result of the last finished call; None while one runs, or if it raised OSError."""
         return self._answer if self._answered.is_set() else None
 
-    def _run(self):
-        # type: () -> None
+    def _run(self) -> None:
         try:
             self._answer = self._call()
         except OSError:
@@ -60,10 +55,9 @@ class Background(object):
 class Round(object):
     """A thread that makes a list of calls, and its position in the list."""
 
-    def __init__(self, calls):
-        # type: (dict[int, Callable[[], object]]) -> None
-        self.answers = {}  # type: dict[int, object]
-        self.current = None  # type: int | None
+    def __init__(self, calls: "dict[int, Callable[[], object]]") -> None:
+        self.answers: dict[int, object] = {}
+        self.current: int | None = None
         self.since = time.monotonic()
         self.abandoned = False
         self.finished = threading.Event()
@@ -72,8 +66,7 @@ class Round(object):
         self.thread.daemon = True
         self.thread.start()
 
-    def _run(self):
-        # type: () -> None
+    def _run(self) -> None:
         for key, call in self._calls.items():
             if self.abandoned:
                 return
@@ -95,20 +88,17 @@ class TimedCalls(object):
 
     MAX_STUCK = 3
 
-    def __init__(self, patience_s=0.5):
-        # type: (float) -> None
+    def __init__(self, patience_s: float = 0.5) -> None:
         self._patience_s = patience_s
-        self._stuck = {}  # type: dict[int, threading.Thread]
+        self._stuck: dict[int, threading.Thread] = {}
 
     @property
-    def stuck(self):
-        # type: () -> list[int]
+    def stuck(self) -> "list[int]":
         """Keys of the calls that have not returned."""
         self._stuck = {key: thread for key, thread in self._stuck.items() if thread.is_alive()}
         return sorted(self._stuck)
 
-    def ask(self, calls):
-        # type: (dict[int, Callable[[], object]]) -> dict[int, object]
+    def ask(self, calls: "dict[int, Callable[[], object]]") -> "dict[int, object]":
         """Return key -> result of the calls that returned in time; call again for the others.
 
         OSError gives None.

@@ -11,23 +11,21 @@ from . import nvml_codes, procfs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any  # noqa: F401 - used in type comments
+    from typing import Any
 
 PROCESSES_HIDDEN = "processes_hidden"
 FIRST_PERSON = 1000
 """Lowest user id of persons (login.defs UID_MIN); lower ids run services."""
 
 
-def no_gpu():
-    # type: () -> dict[str, Any]
+def no_gpu() -> "dict[str, Any]":
     """Notice for a machine without an NVIDIA GPU, or whose driver lists none."""
     if sys.platform == "darwin":
         return _notice("mps", "info", "An Apple machine: its GPU has no NVML, so only the host is shown.")
     return _notice("no_gpu", "info", "No NVIDIA GPU here: only the host is shown.")
 
 
-def of_init(code, on_bus):
-    # type: (int, int | None) -> dict[str, Any]
+def of_init(code: int, on_bus: "int | None") -> "dict[str, Any]":
     """Notice on why nvmlInit failed. `on_bus`: NVIDIA display devices on the PCI bus; None: unknown."""
     if code == nvml_codes.MISMATCH:
         return _notice(
@@ -66,8 +64,7 @@ def of_init(code, on_bus):
     )
 
 
-def starting(call, late=False):
-    # type: (str, bool) -> dict[str, Any]
+def starting(call: str, late: bool = False) -> "dict[str, Any]":
     """Notice that init has not returned yet; without a time, so that it does not change every tick.
 
     `late`: it takes longer than a driver needs that no process holds open.
@@ -80,8 +77,9 @@ def starting(call, late=False):
     )
 
 
-def fewer_than_on_bus(found, on_bus, hidden=None):
-    # type: (int, int | None, bool | None) -> dict[str, Any] | None
+def fewer_than_on_bus(
+    found: int, on_bus: "int | None", hidden: "bool | None" = None
+) -> "dict[str, Any] | None":
     """Notice that NVML lists fewer GPUs than the PCI bus has.
 
     In a container (`hidden`) this may be intended.
@@ -99,8 +97,7 @@ def fewer_than_on_bus(found, on_bus, hidden=None):
     )
 
 
-def processes_hidden(proc="/proc", user=None):
-    # type: (str, int | None) -> dict[str, Any] | None
+def processes_hidden(proc: str = "/proc", user: "int | None" = None) -> "dict[str, Any] | None":
     """Notice on which processes or environments (and thus ranks) the kernel hides from this user."""
     own = os.geteuid() if user is None else user
     if procfs.read_bytes(proc + "/self/stat") is not None and procfs.read_bytes(proc + "/1/stat") is None:
@@ -117,8 +114,7 @@ def processes_hidden(proc="/proc", user=None):
     )
 
 
-def _has_closed_environment(proc, own):
-    # type: (str, int) -> bool
+def _has_closed_environment(proc: str, own: int) -> bool:
     """True if a person other than `own` (uid from 1000) runs a process with an unreadable environment."""
     for pid in procfs.names(proc):
         if not pid.isdigit():
@@ -133,19 +129,16 @@ def _has_closed_environment(proc, own):
     return False
 
 
-def _driver_in_kernel():
-    # type: () -> bool
+def _driver_in_kernel() -> bool:
     return os.path.exists("/proc/driver/nvidia/version")
 
 
-def in_container():
-    # type: () -> bool
+def in_container() -> bool:
     """True in Docker or Podman, where only some of the GPUs may be visible."""
     return os.path.exists("/.dockerenv") or os.path.exists("/run/.containerenv")
 
 
-def _notice(code, severity, text, remedy=None):
-    # type: (str, str, str, str | None) -> dict[str, Any]
+def _notice(code: str, severity: str, text: str, remedy: "str | None" = None) -> "dict[str, Any]":
     notice = {"code": code, "severity": severity, "text": text}
     if remedy is not None:
         notice["remedy"] = remedy

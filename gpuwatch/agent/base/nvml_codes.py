@@ -47,14 +47,12 @@ WORDS = {
 class GpuLost(Exception):  # noqa: N818 - it is a state that is reported, not a mistake
     """NVML reports that the GPU is gone; `code` is the return code."""
 
-    def __init__(self, code, call):
-        # type: (int, str) -> None
+    def __init__(self, code: int, call: str) -> None:
         Exception.__init__(self, "{} (in {})".format(words(code), call))
         self.code = code
         self.call = call
 
 
-def words(code):
-    # type: (int) -> str
+def words(code: int) -> str:
     """A short text for a code that stops a GPU or a node."""
     return WORDS.get(code, "NVML error {}".format(code))

@@ -6,7 +6,7 @@ import zlib
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Iterable  # noqa: F401 - used in type comments
+    from typing import Any, Iterable
 
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode
 
@@ -17,27 +17,23 @@ class OutputStream(object):
     A zlib stream cannot lose data in the middle: frames must be dropped before compression.
     """
 
-    def __init__(self, descriptor, nonce):
-        # type: (int, str) -> None
+    def __init__(self, descriptor: int, nonce: str) -> None:
         self._descriptor = descriptor
         self._was_blocking = os.get_blocking(descriptor)
         os.set_blocking(descriptor, False)
         self._stream = zlib.compressobj()
         self._pending = b"\nGPUWATCH1 " + nonce.encode("ascii") + b"\n"
 
-    def fileno(self):
-        # type: () -> int
+    def fileno(self) -> int:
         """The descriptor, for select."""
         return self._descriptor
 
     @property
-    def full(self):
-        # type: () -> bool
+    def full(self) -> bool:
         """True if data waits for the reader of the pipe."""
         return bool(self._pending)
 
-    def write(self, frames):
-        # type: (Iterable[dict[str, Any] | str]) -> None
+    def write(self, frames: "Iterable[dict[str, Any] | str]") -> None:
         """Send a batch of frames; a frame may already be JSON. Call only when not `full`.
 
         Raises:
@@ -49,8 +45,7 @@ class OutputStream(object):
         self._pending += self._stream.compress(text) + self._stream.flush(zlib.Z_SYNC_FLUSH)
         self.flush()
 
-    def flush(self):
-        # type: () -> None
+    def flush(self) -> None:
         """Write what the pipe accepts now.
 
         Raises:
@@ -63,14 +58,12 @@ class OutputStream(object):
                 return
             self._pending = self._pending[written:]
 
-    def restore(self):
-        # type: () -> None
+    def restore(self) -> None:
         """Restore the descriptor's flags, since other processes may share it."""
         os.set_blocking(self._descriptor, self._was_blocking)
 
 
-def _valid(text):
-    # type: (str) -> bytes
+def _valid(text: str) -> bytes:
     """Valid UTF-8: unpaired surrogates (from names that are not UTF-8) are replaced."""
     try:
         return text.encode("utf-8")

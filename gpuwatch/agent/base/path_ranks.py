@@ -20,14 +20,12 @@ _LOCAL = (
 )
 
 
-def ranks_of_path(path):
-    # type: (str) -> tuple[int | None, int | None]
+def ranks_of_path(path: str) -> "tuple[int | None, int | None]":
     """(rank, local rank) from the path, innermost component first; None where it has none."""
     return _last(_GLOBAL, path), _last(_LOCAL, path)
 
 
-def _last(patterns, path):
-    # type: (tuple[re.Pattern[str], ...], str) -> int | None
+def _last(patterns: "tuple[re.Pattern[str], ...]", path: str) -> "int | None":
     for pattern in patterns:
         found = pattern.findall(path)
         if found:

@@ -8,8 +8,7 @@ UNPRINTABLE = re.compile(
 )
 
 
-def read_bytes(path, limit=65536):
-    # type: (str, int) -> bytes | None
+def read_bytes(path: str, limit: int = 65536) -> "bytes | None":
     """Up to `limit` bytes of a file; uses descriptors, because `open()` costs five times as much."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY)
@@ -30,15 +29,13 @@ def read_bytes(path, limit=65536):
         os.close(descriptor)
 
 
-def read_text(path, limit=65536):
-    # type: (str, int) -> str | None
+def read_text(path: str, limit: int = 65536) -> "str | None":
     """Up to `limit` bytes of a file as text, stripped."""
     data = read_bytes(path, limit)
     return None if data is None else data.decode("utf-8", "replace").strip()
 
 
-def read_int(path):
-    # type: (str) -> int | None
+def read_int(path: str) -> "int | None":
     """The decimal number in a file, or None."""
     data = read_bytes(path, 64)
     try:
@@ -47,8 +44,7 @@ def read_int(path):
         return None
 
 
-def read_link(path):
-    # type: (str) -> str | None
+def read_link(path: str) -> "str | None":
     """The target of a symbolic link, or None."""
     try:
         return os.readlink(path)
@@ -56,8 +52,7 @@ def read_link(path):
         return None
 
 
-def names(path):
-    # type: (str) -> list[str]
+def names(path: str) -> "list[str]":
     """The sorted names in a folder; empty if unreadable."""
     try:
         return sorted(os.listdir(path))
@@ -65,8 +60,7 @@ def names(path):
         return []
 
 
-def clean(text, limit):
-    # type: (str, int) -> str
+def clean(text: str, limit: int) -> str:
     """`text` on one line without control, bidi or invalid characters, at most `limit` characters."""
     text = UNPRINTABLE.sub(" ", text[: 4 * limit]).strip()
     return text if len(text) <= limit else text[: limit - 1] + "\u2026"

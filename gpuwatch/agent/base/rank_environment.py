@@ -52,10 +52,9 @@ LAUNCHER_RANKS = tuple(family[0] for family in _FAMILIES)
 _WANTED = {name.encode("ascii"): name for name in VARIABLES}
 
 
-def variables(environ):
-    # type: (bytes) -> dict[str, str]
+def variables(environ: bytes) -> "dict[str, str]":
     """The whitelisted variables of a NUL-separated environment."""
-    found = {}  # type: dict[str, str]
+    found: dict[str, str] = {}
     for entry in environ.split(b"\0"):
         name, equals, value = entry.partition(b"=")
         if equals and name in _WANTED:
@@ -63,8 +62,7 @@ def variables(environ):
     return found
 
 
-def identity(found):
-    # type: (dict[str, str]) -> dict[str, object]
+def identity(found: "dict[str, str]") -> "dict[str, object]":
     """`rank`, `local_rank`, `world_size`, `master` and `job` as in `wire.Process`, where known."""
     rank, local_rank, world_size = _place(found)
     facts = {
@@ -77,14 +75,12 @@ def identity(found):
     return {key: value for key, value in facts.items() if value is not None}
 
 
-def is_rank(value):
-    # type: (object) -> bool
+def is_rank(value: object) -> bool:
     """True if a value from a line can be a rank number."""
     return isinstance(value, int) and 0 <= value < MAX_RANKS
 
 
-def _place(found):
-    # type: (dict[str, str]) -> tuple[int | None, int | None, int | None]
+def _place(found: "dict[str, str]") -> "tuple[int | None, int | None, int | None]":
     rank, local_rank, world_size = (_number(found, name) for name in _TORCH)
     if rank is not None:
         return rank, local_rank, world_size
@@ -101,8 +97,7 @@ def _place(found):
     return None, local_rank, world_size
 
 
-def _master(found):
-    # type: (dict[str, str]) -> str | None
+def _master(found: "dict[str, str]") -> "str | None":
     address, port = found.get("MASTER_ADDR"), found.get("MASTER_PORT")
     if not address:
         return None
@@ -110,15 +105,13 @@ def _master(found):
     return host + ":" + port if port else host
 
 
-def _job(found):
-    # type: (dict[str, str]) -> str | None
+def _job(found: "dict[str, str]") -> "str | None":
     """The job name; torchrun's "none" for a missing id is ignored."""
     run = found.get("TORCHELASTIC_RUN_ID")
     named = found.get("SLURM_JOB_ID") or (run if run != "none" else None)
     return named or found.get("PMIX_NAMESPACE") or None
 
 
-def _number(found, name):
-    # type: (dict[str, str], str) -> int | None
+def _number(found: "dict[str, str]", name: str) -> "int | None":
     text = found.get(name, "")
     return int(text) if text.isdecimal() and len(text) < 10 and int(text) <= MAX_RANKS else None

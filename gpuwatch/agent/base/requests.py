@@ -5,7 +5,7 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, BinaryIO  # noqa: F401 - used in type comments
+    from typing import Any, BinaryIO
 
 MAX_LINE = 65536
 _CHUNK = 65536
@@ -14,8 +14,7 @@ _CHUNK = 65536
 class Requests(object):
     """Splits stdin into requests. `ended` is set at end of file: the cockpit is gone."""
 
-    def __init__(self, stdin, max_line=MAX_LINE):
-        # type: (BinaryIO, int) -> None
+    def __init__(self, stdin: "BinaryIO", max_line: int = MAX_LINE) -> None:
         self._max_line = max_line
         self._descriptor = stdin.fileno()
         self._was_blocking = os.get_blocking(self._descriptor)
@@ -26,13 +25,11 @@ class Requests(object):
         self._skipping = False
         self.ended = False
 
-    def fileno(self):
-        # type: () -> int
+    def fileno(self) -> int:
         """The descriptor, for select."""
         return self._descriptor
 
-    def read(self):
-        # type: () -> list[Any]
+    def read(self) -> "list[Any]":
         """The received requests: decoded JSON, or ValueError for an invalid line."""
         try:
             data = os.read(self._descriptor, _CHUNK)
@@ -55,19 +52,16 @@ class Requests(object):
             self._rest, self._skipping = b"", True
         return found
 
-    def restore(self):
-        # type: () -> None
+    def restore(self) -> None:
         """Restore the descriptor's flags, since other processes may share it."""
         os.set_blocking(self._descriptor, self._was_blocking)
 
 
-def _too_long(limit):
-    # type: (int) -> ValueError
+def _too_long(limit: int) -> "ValueError":
     return ValueError("a request of more than {} bytes".format(limit))
 
 
-def _parse(line):
-    # type: (bytes) -> Any
+def _parse(line: bytes) -> "Any":
     try:
         request = json.loads(line.decode("utf-8"))
     except (ValueError, RecursionError) as error:

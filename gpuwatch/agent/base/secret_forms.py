@@ -4,7 +4,7 @@ import re
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Match  # noqa: F401 - used in type comments
+    from typing import Match
 
 MASK = "[masked]"
 FORM_SIGNS = (
@@ -49,8 +49,7 @@ _RUN = re.compile(r"[A-Za-z0-9]{24,4096}")
 _CLASSES = re.compile(r"[a-z]{1,4096}|[A-Z]{1,4096}|[0-9]{1,4096}|[^a-zA-Z0-9]{1,4096}")
 
 
-def without_known_forms(text):
-    # type: (str) -> str
+def without_known_forms(text: str) -> str:
     """The text with tokens of known issuers masked."""
     for mark, form in _MARKED_FORMS:
         if mark in text:
@@ -58,8 +57,7 @@ def without_known_forms(text):
     return _WEBHOOK.sub(r"\1" + MASK, _FORMS.sub(MASK, text))
 
 
-def without_key_line(text):
-    # type: (str) -> str
+def without_key_line(text: str) -> str:
     """The text with a base64 line masked, as in the body of a private key."""
     end = text.rstrip()[-_KEY_LINE_WIDTH:]
     if len(end) < _KEY_LINE_WIDTH or " " in end:
@@ -67,32 +65,27 @@ def without_key_line(text):
     return _KEY_LINE.sub(_key_line, text)
 
 
-def without_random(text):
-    # type: (str) -> str
+def without_random(text: str) -> str:
     """The text with random words masked: tokens of unknown issuers. Mangled C++ names are kept."""
     return _LONG_WORD.sub(_long_word, text)
 
 
-def _long_word(found):
-    # type: (Match[str]) -> str
+def _long_word(found: "Match[str]") -> str:
     word = found.group(0)
     return word if word.startswith(("_Z", "__Z")) else _RUN.sub(_run, word)
 
 
-def _run(found):
-    # type: (Match[str]) -> str
+def _run(found: "Match[str]") -> str:
     run = found.group(0)
     digits = sum(each in "0123456789" for each in run)
     return MASK if digits + len(run) // 32 > 1 and is_random(run, 24) else run
 
 
-def _key_line(found):
-    # type: (Match[str]) -> str
+def _key_line(found: "Match[str]") -> str:
     return MASK if is_random(found.group(0), _KEY_LINE_WIDTH) else found.group(0)
 
 
-def is_random(value, least):
-    # type: (str, int) -> bool
+def is_random(value: str, least: int) -> bool:
     """True if a text of at least `least` characters mixes lower case, capitals and digits like random base64.
 
     In random base64 two of three neighbours differ in kind; in words, names and numbers at most one of four.

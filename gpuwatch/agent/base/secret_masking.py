@@ -13,7 +13,7 @@ from .secret_phrases import PHRASE_SIGNS, without_phrases
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Match  # noqa: F401 - used in type comments
+    from typing import Match
 
 _SIGNS = FORM_SIGNS + PHRASE_SIGNS + (
     "passw", "passphrase", "secret", "token", "apikey", "api_key", "api-key", "access_key",
@@ -114,8 +114,7 @@ _SHORT_PASSWORD = 6
 _MIN_OPAQUE, _MIN_DIGITS = 16, 3
 
 
-def masked(text):
-    # type: (str) -> str
+def masked(text: str) -> str:
     """The text with every secret replaced by `MASK`."""
     if "\\u00" in text:
         text = _ASCII_ESCAPE.sub(_character, text)
@@ -142,25 +141,21 @@ def masked(text):
     return without_random(_WEAK.sub(_masked_weak_name, _SECRET_NAME.sub(_masked_named, text)))
 
 
-def _character(found):
-    # type: (Match[str]) -> str
+def _character(found: "Match[str]") -> str:
     """Decode a JSON escape (as Go writes `&`); quotes and backslashes stay escaped."""
     character = chr(int(found.group(1), 16))
     return "\\" + character if character in '"\\' else character
 
 
-def _url_with_slash(found):
-    # type: (Match[str]) -> str
+def _url_with_slash(found: "Match[str]") -> str:
     return found.group(0) if found.group(2).startswith(MASK) else found.group(1) + MASK
 
 
-def _header(found):
-    # type: (Match[str]) -> str
+def _header(found: "Match[str]") -> str:
     return found.group(0) if MASK in found.group(2) else found.group(1) + MASK
 
 
-def _user_at(found):
-    # type: (Match[str]) -> str
+def _user_at(found: "Match[str]") -> str:
     value = found.group(2)
     plain = (
         value.startswith("[") or not re.search(r"[0-9!#$%^&*+=?~]", value) or not re.search("[A-Za-z]", value)
@@ -168,23 +163,20 @@ def _user_at(found):
     return found.group(0) if plain else found.group(1) + MASK
 
 
-def _url(found):
-    # type: (Match[str]) -> str
+def _url(found: "Match[str]") -> str:
     user, password = found.group(1), found.group(2)
     if password is not None:
         return user + ":" + MASK
     return MASK if len(user) >= _LONG_USER else user
 
 
-def _option(found):
-    # type: (Match[str]) -> str
+def _option(found: "Match[str]") -> str:
     value = found.group(2).lower()
     plain = value in _METHODS or value in _NO_SECRETS or _is_reference(found.group(2)) or _is_number(value)
     return found.group(0) if plain else found.group(1) + MASK
 
 
-def _masked_named(found):
-    # type: (Match[str]) -> str
+def _masked_named(found: "Match[str]") -> str:
     """Mask the value after a name; after a space it is a value only in an option."""
     whole, between = found.group(0), found.group("between")
     value = _value(found)
@@ -208,8 +200,7 @@ def _masked_named(found):
     return _masked_value(found)
 
 
-def _is_opaque(value, is_password):
-    # type: (str, bool) -> bool
+def _is_opaque(value: str, is_password: bool) -> bool:
     """True if a value that a sentence calls the secret is not just a word of that sentence."""
     digits = sum(each in "0123456789" for each in value)
     letters = sum(each.isalpha() for each in value)
@@ -218,8 +209,7 @@ def _is_opaque(value, is_password):
     return len(value) >= _MIN_OPAQUE and digits >= _MIN_DIGITS and letters > 0 and "/" not in value
 
 
-def _masked_weak_name(found):
-    # type: (Match[str]) -> str
+def _masked_weak_name(found: "Match[str]") -> str:
     """Mask the value after `DB_PASS=` or `WANDB_KEY=`; not of `forward_pass=`, `sort_key=` or `--pass 3`."""
     name, value = found.group("name").lower(), _value(found)
     assigned = any(sign in found.group("between") for sign in "=:%>") or _in_option(found)
@@ -245,8 +235,7 @@ def _masked_weak_name(found):
     return _masked_value(found) if secret or is_random(value, _MIN_RANDOM) else found.group(0)
 
 
-def _is_code(found, value):
-    # type: (Match[str], str) -> bool
+def _is_code(found: "Match[str]", value: str) -> bool:
     """True if an expression follows the name: `os.environ["X"]`, `Optional[str]`, `getenv("X")`."""
     if not found.group("call"):
         return _EXPRESSION.match(value + found.string[found.end() : found.end() + 1]) is not None
@@ -254,29 +243,25 @@ def _is_code(found, value):
     return not mixed or len(value) < _SHORT_PASSWORD or _READS.search(found.group("call")) is not None
 
 
-def _is_key(value):
-    # type: (str) -> bool
+def _is_key(value: str) -> bool:
     """True for random text, including hexadecimal digits."""
     return is_random(value, _MIN_RANDOM) or _HEX.match(value) is not None
 
 
-def _is_listed(found, value):
-    # type: (Match[str], str) -> bool
+def _is_listed(found: "Match[str]", value: str) -> bool:
     """True if a value that follows its name in a list or after a blank is random text."""
     opaque = "," in found.group("between") and value.isalnum() and len(value) >= _MIN_RANDOM
     return _is_key(value) or (opaque and _is_opaque(value, True))
 
 
-def _is_bare_password(found, before):
-    # type: (Match[str], str) -> bool
+def _is_bare_password(found: "Match[str]", before: str) -> bool:
     """True for `pwd=` and `pw=` alone: not a path (the shell's PWD), and after a colon only with a digit."""
     value, is_assigned = _value(found), "=" in found.group("between")
     mixed = any(each in value for each in "0123456789") and not value.isdigit()
     return before == "" and value[:1] not in ("~", ".") and "/" not in value and (is_assigned or mixed)
 
 
-def _word_before(found):
-    # type: (Match[str]) -> str
+def _word_before(found: "Match[str]") -> str:
     """`db` of `X_DB_PASS` or `--x-db-pass`; empty if the name is one word."""
     start = found.start()
     if found.string[start - 1 : start] not in ("-", "_"):
@@ -285,47 +270,40 @@ def _word_before(found):
     return "" if known is None else known.group(0).lower()
 
 
-def _value(found):
-    # type: (Match[str]) -> str
+def _value(found: "Match[str]") -> str:
     groups = ("masked", "quoted", "escaped", "value", "bracketed")
     return next(found.group(each) for each in groups if found.group(each)).rstrip("\\")
 
 
-def _masked_value(found):
-    # type: (Match[str]) -> str
+def _masked_value(found: "Match[str]") -> str:
     whole, value = found.group(0), _value(found)
     at = whole.rindex(value)
     return whole[:at] + MASK + whole[at + len(value) :]
 
 
-def _is_reference(value):
-    # type: (str) -> bool
+def _is_reference(value: str) -> bool:
     if value[:1] in ("$", "<") and value[-1:] != ">" and is_random(value, _MIN_RANDOM):
         return False
     return value.startswith(MASK) or _REFERENCE.match(value) is not None
 
 
-def _is_measure(value):
-    # type: (str) -> bool
+def _is_measure(value: str) -> bool:
     """True for a number with or without unit: `12.3ms`, `3/5`, `1e-3`."""
     return _MEASURE.match(value) is not None
 
 
-def _is_number(value):
-    # type: (str) -> bool
+def _is_number(value: str) -> bool:
     return not value.strip("0123456789.%/")
 
 
-def _is_text_token(found, value):
-    # type: (Match[str], str) -> bool
+def _is_text_token(found: "Match[str]", value: str) -> bool:
     """True if a "token" is a language model's piece of text, not a credential."""
     words = " " in value and not _in_option(found)
     text = len(value) < _LONG_TOKEN or words or "/" in value or value.startswith(("-", "."))
     return text or _TEXT_TOKEN.search(found.string[max(0, found.start() - 12) : found.start()]) is not None
 
 
-def _in_option(found):
-    # type: (Match[str]) -> bool
+def _in_option(found: "Match[str]") -> bool:
     """True if the name is an option's: `--hf-token` or `-password`."""
     before = found.string[max(0, found.start() - 48) : found.start()].replace("\t", " ")
     return before[before.rfind(" ") + 1 :].lstrip("\\\"'([=")[:1] == "-"

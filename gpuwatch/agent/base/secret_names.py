@@ -6,7 +6,7 @@ from .secret_forms import MASK
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Match  # noqa: F401 - used in type comments
+    from typing import Match
 
 SECRET_KEYS = frozenset((
     "wandb", "hf", "openai", "anthropic", "storage", "encryption", "encrypt", "signing", "sign", "ngc",
@@ -89,8 +89,7 @@ _NO_VALUES = frozenset(("none", "null", "true", "false", "required", "missing", 
 _NUMBER = "0123456789.%/+-"
 
 
-def is_secret_name(name):
-    # type: (str) -> bool
+def is_secret_name(name: str) -> bool:
     """True if a name ends in a word for a secret: `DB_PASSWORD`, `apiKey`, `spring.datasource.password`."""
     words = [word.lower() for word in _WORDS.findall(name)]
     if not words:
@@ -107,8 +106,7 @@ def is_secret_name(name):
     return last in ("pass", "pwd") and before != "" and before not in PASSES
 
 
-def masked_arguments(arguments):
-    # type: (list[str]) -> list[str]
+def masked_arguments(arguments: "list[str]") -> "list[str]":
     """The arguments of a program, with the values of options with such names masked.
 
     Values in quotes or of several words are left to `masked`.
@@ -126,13 +124,11 @@ def masked_arguments(arguments):
     return shown
 
 
-def _is_whole(value):
-    # type: (str) -> bool
+def _is_whole(value: str) -> bool:
     return value[:1] not in "\"'" and not any(each.isspace() for each in value)
 
 
-def without_paired(text, lower):
-    # type: (str, str) -> str
+def without_paired(text: str, lower: str) -> str:
     """The text with values of such names in XML and in pairs masked. `lower`: the text in lower case."""
     if "value" in lower:
         text = _PAIR_BACKWARDS.sub(_backwards, _PAIR.sub(_paired, text))
@@ -141,8 +137,7 @@ def without_paired(text, lower):
     return text
 
 
-def value_below(above, line):
-    # type: (tuple[str, ...], str) -> str | None
+def value_below(above: "tuple[str, ...]", line: str) -> "str | None":
     """The secret in a line below its name, as in Kubernetes manifests; None: there is none.
 
     `above`: the lines above, nearest first; the nearest one with a name counts.
@@ -158,18 +153,15 @@ def value_below(above, line):
     return value if _is_secret(name, value) else None
 
 
-def _paired(found):
-    # type: (Match[str]) -> str
+def _paired(found: "Match[str]") -> str:
     return _masked(found, 1, range(2, found.re.groups + 1))
 
 
-def _backwards(found):
-    # type: (Match[str]) -> str
+def _backwards(found: "Match[str]") -> str:
     return _masked(found, 4, range(1, 4))
 
 
-def _masked(found, name, values):
-    # type: (Match[str], int, range) -> str
+def _masked(found: "Match[str]", name: int, values: "range") -> str:
     """The match with its value masked if the name is a secret's. `name`, `values`: group numbers."""
     value = next(each for each in values if found.group(each))
     whole = found.group(0)
@@ -179,8 +171,7 @@ def _masked(found, name, values):
     return whole[:begin] + MASK + whole[end:]
 
 
-def _is_secret(name, value):
-    # type: (str, str) -> bool
+def _is_secret(name: str, value: str) -> bool:
     bare = value.strip()
     plain = bare.lower() in _NO_VALUES or bare[:1] in ("$", "<", "[") or bare.startswith(MASK)
     if plain or not is_secret_name(name):

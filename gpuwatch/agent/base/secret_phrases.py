@@ -7,7 +7,7 @@ from .secret_names import value_below
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Match  # noqa: F401 - used in type comments
+    from typing import Match
 
 PHRASE_SIGNS = ("wandb", "-pass", "--proxy", "password", "passwd", "secret", "token", "login", "identified")
 """One of these substrings (lower case) is in every text with such a phrase."""
@@ -84,8 +84,7 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/=]{4,128}[ \t]{0,8}$|\[masked\]|Proc-Type:|DE
 _VALUE_LINE = re.compile(r"[\"']?([^\s\"':=]{4,4096})[\"']?,?[ \t]{0,8}$")
 
 
-def without_phrases(text, lower):
-    # type: (str, str) -> str
+def without_phrases(text: str, lower: str) -> str:
     """The text with the secrets of such phrases masked. `lower`: the text in lower case."""
     if "wandb" in lower:
         text = _WANDB.sub(_mixed, text)
@@ -111,16 +110,14 @@ def without_phrases(text, lower):
 class SecretLines(object):
     """Masks values named on the line above, and lines of private keys, line by line."""
 
-    def __init__(self):
-        # type: () -> None
+    def __init__(self) -> None:
         self._above = ("", "", "")
         """The last lines, nearest first."""
         self._in_key = False
         self._words_before = 0
         """Within a private key: number of prefix words, as on the key's first line."""
 
-    def masked(self, line):
-        # type: (str) -> str
+    def masked(self, line: str) -> str:
         """The next line, masked; only a line of one word can be a value."""
         lines, self._above = self._above, (line, *self._above[:2])
         above = lines[0]
@@ -148,15 +145,13 @@ class SecretLines(object):
         return line[:at] + rest.replace(value.group(1), MASK)
 
 
-def masked_lines(lines):
-    # type: (list[str]) -> list[str]
+def masked_lines(lines: "list[str]") -> "list[str]":
     """Consecutive lines, masked as by `SecretLines`."""
     secrets = SecretLines()
     return [secrets.masked(line) for line in lines]
 
 
-def _letter(found):
-    # type: (Match[str]) -> str
+def _letter(found: "Match[str]") -> str:
     """Mask the password after a one-letter option if the command before it is a login program.
 
     The command is searched only for such an option, so that repeated program names cost nothing.
@@ -171,50 +166,42 @@ def _letter(found):
     return found.group(0) if is_prompt else option + gap + MASK
 
 
-def _mixed(found):
-    # type: (Match[str]) -> str
+def _mixed(found: "Match[str]") -> str:
     """Mask a value of letters and digits, which is no word of a sentence."""
     value = found.group(2)
     return found.group(1) + MASK if _has_digit(value) and _is_secret(value) else found.group(0)
 
 
-def _named(found):
-    # type: (Match[str]) -> str
+def _named(found: "Match[str]") -> str:
     return found.group(1) + MASK if _is_secret(found.group(2)) else found.group(0)
 
 
-def _listed(found):
-    # type: (Match[str]) -> str
+def _listed(found: "Match[str]") -> str:
     is_token = found.group(1).lower().startswith("token")
     items = _ITEM.sub(lambda item: _item(item.group(0), is_token), found.group(3))
     return found.group(1) + found.group(2) + items
 
 
-def _nested(found):
-    # type: (Match[str]) -> str
+def _nested(found: "Match[str]") -> str:
     is_token = found.group(1).lower().startswith("token")
     entries = _ENTRY.sub(lambda entry: entry.group(1) + _item(entry.group(2), is_token), found.group(3))
     return found.group(1) + found.group(2) + entries
 
 
-def _item(value, is_token):
-    # type: (str, bool) -> str
+def _item(value: str, is_token: bool) -> str:
     """Mask an item; a language model's text token, which has no digits, is kept."""
     plain = is_token and (len(value) < 8 or not _has_digit(value))
     return value if plain or not _is_secret(value) else MASK
 
 
-def _is_secret(value):
-    # type: (str) -> bool
+def _is_secret(value: str) -> bool:
     bare = value.strip("\"'[]<>*.,;").lower()
     return bare != "" and bare not in _PLACEHOLDERS and value[:1] != "$" and not _is_number(bare)
 
 
-def _is_number(value):
-    # type: (str) -> bool
+def _is_number(value: str) -> bool:
     return not value.strip("0123456789.%/+-e")
 
 
-def _has_digit(value):
-    # type: (str) -> bool
+def _has_digit(value: str) -> bool:
     return any(each in value for each in "0123456789")

@@ -5,7 +5,7 @@ import socket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any  # noqa: F401 - used in type comments
+    from typing import Any
 
 MIN_INTERVAL_S = 0.2
 """NVML averages over 1/6 s to 1 s."""
@@ -15,10 +15,8 @@ MAX_INTERVAL_S = 60.0
 class Settings(object):
     """The config dict of `main.run` with defaults. Links send the first three keys, tests the others."""
 
-    def __init__(self, config):
-        # type: (dict[str, Any]) -> None
-        def seconds(name, otherwise):
-            # type: (str, float) -> float
+    def __init__(self, config: "dict[str, Any]") -> None:
+        def seconds(name: str, otherwise: float) -> float:
             return float(config.get(name, otherwise))
 
         self.interval_s = within(seconds("interval_s", 1.0))
@@ -40,7 +38,7 @@ class Settings(object):
         self.proc = str(config.get("proc", "/proc"))
         self.sys = str(config.get("sys", "/sys"))
         self.kmsg = str(config.get("kmsg") or os.environ.get("GPUWATCH_KERNEL_LOG") or "/dev/kmsg")
-        self.logs = {
+        self.logs: dict[str, Any] = {
             "rules": config.get("rules"),
             "logs": list(config.get("logs", ())),
             "options": list(config.get("log_options", ())),
@@ -50,18 +48,16 @@ class Settings(object):
             "proc": self.proc,
             "discover": bool(config.get("discover")),
             "earlier_folders": list(config.get("earlier_folders", ())),
-        }  # type: dict[str, Any]
+        }
         """Settings of the log reader."""
 
 
-def _names(node):
-    # type: (object) -> list[str]
+def _names(node: object) -> "list[str]":
     """Values of `{host}`: the name in the cockpit's plan, and the node's own names."""
     here = socket.gethostname()
     return sorted({name for name in (str(node or ""), here, here.partition(".")[0]) if name})
 
 
-def within(seconds):
-    # type: (float) -> float
+def within(seconds: float) -> float:
     """A requested interval, clamped to the allowed range."""
     return min(MAX_INTERVAL_S, max(MIN_INTERVAL_S, seconds))

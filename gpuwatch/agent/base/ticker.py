@@ -6,7 +6,7 @@ from collections import deque
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable  # noqa: F401 - used in type comments
+    from typing import Any, Callable
 
 KEPT_EVENTS = 500
 
@@ -14,8 +14,7 @@ KEPT_EVENTS = 500
 class Ticker(object):
     """Releases the readers once per tick. A late reader misses ticks; nothing waits for it."""
 
-    def __init__(self, wake, interval_s):
-        # type: (Callable[[], None], float) -> None
+    def __init__(self, wake: "Callable[[], None]", interval_s: float) -> None:
         self.interval_s = interval_s
         """Seconds between ticks, as currently requested."""
         self.wake = wake
@@ -25,21 +24,18 @@ class Ticker(object):
         self._waiting = 0
         self._busy = 0
 
-    def tick(self):
-        # type: () -> None
+    def tick(self) -> None:
         """Release every waiting reader."""
         with self._condition:
             self._tick += 1
             self._busy, self._waiting = self._waiting, 0
             self._condition.notify_all()
 
-    def done(self):
-        # type: () -> bool
+    def done(self) -> bool:
         """True if every thread released by the last tick has finished."""
         return self._busy == 0
 
-    def next(self, tick):
-        # type: (int) -> int
+    def next(self, tick: int) -> int:
         """Report that the work of `tick` is done (0: none), and wait for the next tick; return its number."""
         with self._condition:
             if not tick:
@@ -58,10 +54,9 @@ class Ticker(object):
 class Reader(object):
     """A thread that reads something once per tick and leaves the results in `found`."""
 
-    def __init__(self, name, ticker, events):
-        # type: (str, Ticker, deque[dict[str, Any]]) -> None
+    def __init__(self, name: str, ticker: "Ticker", events: "deque[dict[str, Any]]") -> None:
         self.name = name
-        self.found = deque(maxlen=64)  # type: deque[tuple[str, Any]]
+        self.found: deque[tuple[str, Any]] = deque(maxlen=64)
         """(kind, value) pairs, oldest first; the emitter takes them."""
         self.events = events
         self.ended = False
@@ -69,20 +64,17 @@ class Reader(object):
         self._ticker = ticker
         self._trouble = ""
 
-    def start(self):
-        # type: () -> None
+    def start(self) -> None:
         """Start the thread, which lives as long as the process."""
         thread = threading.Thread(target=self._run, name=self.name)
         thread.daemon = True
         thread.start()
 
-    def read(self, tick):
-        # type: (int) -> None
+    def read(self, tick: int) -> None:
         """Read once. Tick 0 is the first time, before any tick."""
         raise NotImplementedError
 
-    def _run(self):
-        # type: () -> None
+    def _run(self) -> None:
         tick = 0
         while True:
             try:
@@ -93,8 +85,7 @@ class Reader(object):
                 return
             tick = self._ticker.next(tick)
 
-    def _report(self, error):
-        # type: (Exception) -> None
+    def _report(self, error: Exception) -> None:
         trouble = traceback.format_exc()
         if trouble == self._trouble:
             return

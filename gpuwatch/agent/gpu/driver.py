@@ -20,11 +20,11 @@ from .nvml import CallSlot, Nvml, text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections import deque  # noqa: F401 - used in type comments
-    from typing import Any, Callable  # noqa: F401 - used in type comments
+    from collections import deque
+    from typing import Any, Callable
 
-    from ..base.settings import Settings  # noqa: F401 - used in type comments
-    from ..base.ticker import Ticker  # noqa: F401 - used in type comments
+    from ..base.settings import Settings
+    from ..base.ticker import Ticker
 
 _POLL_S = 1.0
 _PAUSE_S = 5.0
@@ -37,12 +37,17 @@ _WANTED = XID | DOUBLE_BIT_ECC | SINGLE_BIT_STORM
 class Driver(object):
     """The GPUs and the state of the driver. `notice` explains why there are none."""
 
-    def __init__(self, ticker, events, settings, leave):
-        # type: (Ticker, deque[dict[str, Any]], Settings, Callable[[str], None]) -> None
+    def __init__(
+        self,
+        ticker: "Ticker",
+        events: "deque[dict[str, Any]]",
+        settings: "Settings",
+        leave: "Callable[[str], None]",
+    ) -> None:
         self.nvml = Nvml()
         self.slot = CallSlot()
         self.settings = settings
-        self.gpus = []  # type: list[GpuReader]
+        self.gpus: list[GpuReader] = []
         """Replaced as a whole when a GPU is added."""
         self.listed = 0
         """Number of GPUs that NVML lists now."""
@@ -50,42 +55,38 @@ class Driver(object):
         """Incremented when `listed` changes; each GPU then re-identifies itself."""
         self.opened = False
         """True once init has returned, with any result."""
-        self.notice = None  # type: dict[str, Any] | None
-        self.version = None  # type: str | None
-        self.cuda = None  # type: str | None
-        self.nvml_version = None  # type: str | None
+        self.notice: dict[str, Any] | None = None
+        self.version: str | None = None
+        self.cuda: str | None = None
+        self.nvml_version: str | None = None
         self.on_bus = nvidia_devices_on_bus(settings.sys)
-        self.xids = collections.deque(maxlen=KEPT_EVENTS)  # type: collections.deque[dict[str, Any]]
-        self.event_set = None  # type: Any
+        self.xids: collections.deque[dict[str, Any]] = collections.deque(maxlen=KEPT_EVENTS)
+        self.event_set: Any = None
         self._ticker = ticker
         self._events = events
         self._leave = leave
         self._files = Background(lambda: proc_driver.read(settings.proc), "driver files")
-        self._addresses = {}  # type: dict[int, str]
+        self._addresses: dict[int, str] = {}
         self._joining = threading.Lock()
         self._host = platform.node()
         self._began = time.monotonic()
 
-    def start(self):
-        # type: () -> None
+    def start(self) -> None:
         """Start the thread, which may block in the driver forever."""
         thread = threading.Thread(target=self._run, name="NVML")
         thread.daemon = True
         thread.start()
 
-    def settled(self):
-        # type: () -> bool
+    def settled(self) -> bool:
         """True if init has returned and every GPU is identified or lost."""
         return self.opened and all(gpu.info is not None or gpu.lost is not None for gpu in self.gpus)
 
     @property
-    def late(self):
-        # type: () -> bool
+    def late(self) -> bool:
         """True if init takes longer than a driver needs that no process holds open."""
         return not self.opened and time.monotonic() - self._began >= self.settings.cold_s
 
-    def static_info(self):
-        # type: () -> dict[int, dict[str, Any]]
+    def static_info(self) -> "dict[int, dict[str, Any]]":
         """Index -> data from the driver's files about GPUs that never answered NVML."""
         found = self._files.answer()
         if not isinstance(found, list):
@@ -93,13 +94,11 @@ class Driver(object):
         met = {gpu.index: gpu.info["uuid"] for gpu in self.gpus if gpu.info is not None}
         return proc_driver.unmet(found, met, self.listed)
 
-    def describe(self, gpu, static_info):
-        # type: (GpuReader, dict[int, dict[str, Any]]) -> dict[str, Any]
+    def describe(self, gpu: "GpuReader", static_info: "dict[int, dict[str, Any]]") -> "dict[str, Any]":
         """The keys of `wire.GpuInfo`: from NVML, else from the driver's files, else the index alone."""
         return gpu.info or static_info.get(gpu.index) or inventory.unidentified(self._host, gpu.index)
 
-    def register(self, gpu):
-        # type: (GpuReader) -> bool
+    def register(self, gpu: "GpuReader") -> bool:
         """True if this GPU is in the list, or was added because it is no duplicate."""
         with self._joining:
             if gpu in self.gpus:
@@ -109,8 +108,7 @@ class Driver(object):
             self.gpus = sorted(self.gpus + [gpu], key=lambda one: one.index)
             return True
 
-    def peers_of(self, gpu):
-        # type: (GpuReader) -> dict[str, tuple[Any, str]]
+    def peers_of(self, gpu: "GpuReader") -> "dict[str, tuple[Any, str]]":
         """UUID -> (handle, bus id) of the other responding GPUs."""
         return {
             other.info["uuid"]: (other.handle, other.info.get("bus_id", ""))
@@ -118,8 +116,7 @@ class Driver(object):
             if other is not gpu and other.info is not None and other.lost is None
         }
 
-    def watch(self, gpu):
-        # type: (GpuReader) -> None
+    def watch(self, gpu: "GpuReader") -> None:
         """Register a GPU for events; called in the GPU's own thread, because it may block."""
         if gpu.info is None or self.event_set is None:
             return
@@ -128,18 +125,15 @@ class Driver(object):
         if offered and offered & _WANTED:
             gpu.asker.ask("events", "nvmlDeviceRegisterEvents", gpu.handle, offered & _WANTED, self.event_set)
 
-    def recovered(self):
-        # type: () -> None
+    def recovered(self) -> None:
         """A GPU responds again: clear the driver's notice."""
         self.notice = None
 
-    def failed(self, code):
-        # type: (int) -> None
+    def failed(self, code: int) -> None:
         """A call on a GPU reported a problem of the node's driver."""
         self.notice = notices.of_init(code, self.on_bus)
 
-    def _run(self):
-        # type: () -> None
+    def _run(self) -> None:
         while not self._open():
             self.opened = True
             self._ticker.wake()
@@ -159,15 +153,13 @@ class Driver(object):
             self._follow_events(time.monotonic() + self.settings.retry_s)
             self._look_again()
 
-    def _open(self):
-        # type: () -> bool
+    def _open(self) -> bool:
         code = self.nvml.open(self.slot)
         if code != nvml_codes.OK:
             self._trouble(code)
         return code == nvml_codes.OK
 
-    def _trouble(self, code):
-        # type: (int) -> None
+    def _trouble(self, code: int) -> None:
         """Record a driver problem.
 
         If the library on disk was replaced, end the agent: this process keeps the old one.
@@ -176,12 +168,10 @@ class Driver(object):
         if code == nvml_codes.MISMATCH and proc_driver.replaced(_LIBRARY):
             self._leave("the NVIDIA library on the node was replaced; a new start loads the new one")
 
-    def _readers(self):
-        # type: () -> list[GpuReader]
+    def _readers(self) -> "list[GpuReader]":
         return [GpuReader(index, self, self._ticker, self._events) for index in range(self.listed)]
 
-    def _look_again(self):
-        # type: () -> None
+    def _look_again(self) -> None:
         """Handle added or removed GPUs: known ones re-identify themselves, new ones get a reader."""
         code, count = self.nvml.call(self.slot, "nvmlDeviceGetCount")
         if code in nvml_codes.NODE:
@@ -199,19 +189,16 @@ class Driver(object):
         for gpu in self._readers():
             gpu.start()
 
-    def _identify(self):
-        # type: () -> None
+    def _identify(self) -> None:
         self.version = text(self.nvml.call(self.slot, "nvmlSystemGetDriverVersion")[1])
         self.nvml_version = text(self.nvml.call(self.slot, "nvmlSystemGetNVMLVersion")[1])
         cuda = self.nvml.call(self.slot, "nvmlSystemGetCudaDriverVersion")[1]
         self.cuda = "{}.{}".format(cuda // 1000, cuda % 1000 // 10) if cuda else None
 
-    def _new_event_set(self):
-        # type: () -> None
+    def _new_event_set(self) -> None:
         self.event_set = self.nvml.call(self.slot, "nvmlEventSetCreate")[1]
 
-    def _follow_events(self, until):
-        # type: (float) -> None
+    def _follow_events(self, until: float) -> None:
         """Poll for events; without driver events the kernel log remains.
 
         A wait of 0 ms, because NVML holds the lock of the event set while it waits: a GPU that registers
@@ -234,8 +221,7 @@ class Driver(object):
             if code == nvml_codes.UNKNOWN:
                 self._new_event_set()
 
-    def _take(self, data):
-        # type: (Any) -> None
+    def _take(self, data: "Any") -> None:
         uuid = self._addresses.get(_address(data.device))
         if data.eventType == XID:
             self.xids.append(xid_event(int(data.eventData), uuid))
@@ -252,8 +238,7 @@ class Driver(object):
         self._events.append(event)
 
 
-def xid_event(code, uuid):
-    # type: (int, str | None) -> dict[str, Any]
+def xid_event(code: int, uuid: "str | None") -> "dict[str, Any]":
     """An Xid event with its meaning, as reported by NVML."""
     _, severity, title, remedy = meaning(code)
     event = {"event": "xid", "code": code, "title": title, "severity": severity, "remedy": remedy,
@@ -263,14 +248,12 @@ def xid_event(code, uuid):
     return event
 
 
-def _address(handle):
-    # type: (Any) -> int
+def _address(handle: "Any") -> int:
     """The address of a handle; NVML's handles are pointers that are stable while the library is loaded."""
     return ctypes.cast(handle, ctypes.c_void_p).value or 0
 
 
-def _same(gpu, other):
-    # type: (GpuReader, GpuReader) -> bool
+def _same(gpu: "GpuReader", other: "GpuReader") -> bool:
     """True if two readers have the same GPU: by UUID, or by index while a UUID is unknown."""
     if gpu.info is None or other.info is None:
         return gpu.index == other.index

@@ -12,9 +12,9 @@ from ..base import nvml_codes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any  # noqa: F401 - used in type comments
+    from typing import Any
 
-    from .nvml import NvmlCaller  # noqa: F401 - used in type comments
+    from .nvml import NvmlCaller
 
 MEMORY_TEMPERATURE = 82
 POWER_AVERAGE = 185
@@ -47,8 +47,7 @@ _MAX_REFUSALS = 2
 """Consecutive invalid-argument codes after which a field counts as unknown to the driver."""
 
 
-def decoded(kind, raw):
-    # type: (int, int) -> float | int | None
+def decoded(kind: int, raw: int) -> "float | int | None":
     """The value of an nvmlValue_t by its type; None for "blank" sentinels."""
     packed = raw.to_bytes(8, _BYTE_ORDER)
     value = _UNPACK.get(kind, _UNPACK[3]).unpack_from(packed)[0]
@@ -58,7 +57,7 @@ def decoded(kind, raw):
     return value  # type: ignore[no-any-return]
 
 
-_BYTE_ORDER = "little" if struct.pack("=H", 1) == b"\x01\x00" else "big"  # type: Any
+_BYTE_ORDER: "Any" = "little" if struct.pack("=H", 1) == b"\x01\x00" else "big"
 _UNPACK = {
     0: struct.Struct("=d"),
     1: struct.Struct("=I"),
@@ -77,19 +76,16 @@ class FactSource(object):
     A source is (scale, [(field, scope), ...]); its values are summed and multiplied by the scale.
     """
 
-    def __init__(self, name, *ways):
-        # type: (str, *tuple[float, list[tuple[int, int]]]) -> None
+    def __init__(self, name: str, *ways: "tuple[float, list[tuple[int, int]]]") -> None:
         self.name = name
         self.ways = [way for way in ways if way[1]]
         self._refused = 0
 
-    def entries(self):
-        # type: () -> list[tuple[int, int]]
+    def entries(self) -> "list[tuple[int, int]]":
         """The fields to query now; empty if no source is left."""
         return self.ways[0][1] if self.ways else []
 
-    def give_up(self, code):
-        # type: (int) -> bool
+    def give_up(self, code: int) -> bool:
         """True if this return code ends the current source for good; the next one is then used."""
         self._refused = self._refused + 1 if code == nvml_codes.INVALID_ARGUMENT else 0
         if code not in nvml_codes.NEVER and self._refused < _MAX_REFUSALS:
@@ -104,21 +100,18 @@ class FieldBatch(object):
 
     CALL = "nvmlDeviceGetFieldValues"
 
-    def __init__(self, wanted):
-        # type: (list[FactSource]) -> None
+    def __init__(self, wanted: "list[FactSource]") -> None:
         self._wanted = wanted
         self._lay_out()
 
-    def _lay_out(self):
-        # type: () -> None
+    def _lay_out(self) -> None:
         keys = sorted({key for wanted in self._wanted for key in wanted.entries()})
         self._count = len(keys)
         self._buffer = ctypes.create_string_buffer(_VALUE.size * max(1, len(keys)))
         for i, key in enumerate(keys):
             _KEY.pack_into(self._buffer, i * _VALUE.size, *key)
 
-    def read(self, asker, handle, label):
-        # type: (NvmlCaller, Any, str) -> dict[str, tuple[float, int]]
+    def read(self, asker: "NvmlCaller", handle: "Any", label: str) -> "dict[str, tuple[float, int]]":
         """Fact -> (value, time stamp in us); facts without a current value are left out.
 
         Raises:
@@ -128,15 +121,16 @@ class FieldBatch(object):
             return {}
         if asker.ask_directly(label, self.CALL, handle, self._count, self._buffer) != nvml_codes.OK:
             return {}
-        answers = {}  # type: dict[tuple[int, int], tuple[int, float | int | None, int]]
+        answers: dict[tuple[int, int], tuple[int, float | int | None, int]] = {}
         size = self._count * _VALUE.size
         for field, scope, at_us, _, kind, code, raw in _VALUE.iter_unpack(self._buffer.raw[:size]):
             answers[(field, scope)] = (code, decoded(kind, raw) if code == nvml_codes.OK else None, at_us)
         return self._join(asker, answers)
 
-    def _join(self, asker, answers):
-        # type: (NvmlCaller, dict[tuple[int, int], tuple[int, float | int | None, int]]) -> dict[str, tuple[float, int]]
-        found = {}  # type: dict[str, tuple[float, int]]
+    def _join(
+        self, asker: "NvmlCaller", answers: "dict[tuple[int, int], tuple[int, float | int | None, int]]"
+    ) -> "dict[str, tuple[float, int]]":
+        found: dict[str, tuple[float, int]] = {}
         moved = False
         for wanted in self._wanted:
             parts = [answers[key] for key in wanted.entries()]

@@ -5,9 +5,9 @@ from .rates import short
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any  # noqa: F401 - used in type comments
+    from typing import Any
 
-    from .nvml import NvmlCaller  # noqa: F401 - used in type comments
+    from .nvml import NvmlCaller
 
 _MIB = 1048576.0
 _BLANK = 1e15
@@ -34,8 +34,7 @@ class Gpm(object):
         GpuLost: as `NvmlCaller.ask`.
     """
 
-    def __init__(self, asker, handle):
-        # type: (NvmlCaller, Any) -> None
+    def __init__(self, asker: "NvmlCaller", handle: "Any") -> None:
         self._asker = asker
         self._handle = handle
         self._before = asker.ask(LABEL, "nvmlGpmSampleAlloc")
@@ -50,14 +49,12 @@ class Gpm(object):
         self.read()  # so that the next reading has values
 
     @staticmethod
-    def supported(asker, handle):
-        # type: (NvmlCaller, Any) -> bool
+    def supported(asker: "NvmlCaller", handle: "Any") -> bool:
         """True if this GPU supports GPM and permits it."""
         support = asker.ask(LABEL, "nvmlGpmQueryDeviceSupport", handle)
         return bool(support is not None and support.isSupportedDevice)
 
-    def read(self):
-        # type: () -> dict[str, float]
+    def read(self) -> "dict[str, float]":
         """Wire field -> mean since the previous reading.
 
         Raises:
@@ -77,13 +74,11 @@ class Gpm(object):
             return {}
         return self._values()
 
-    def forget(self):
-        # type: () -> None
+    def forget(self) -> None:
         """Discard the previous sample, so that the next values do not span it."""
         self._primed = False
 
-    def _values(self):
-        # type: () -> dict[str, float]
+    def _values(self) -> "dict[str, float]":
         found = {}
         for place, (name, (_, unit)) in enumerate(METRICS.items()):
             metric = self._request.metrics[place]

@@ -11,9 +11,9 @@ from ..base import nvml_codes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any  # noqa: F401 - used in type comments
+    from typing import Any
 
-    from .nvml import NvmlCaller  # noqa: F401 - used in type comments
+    from .nvml import NvmlCaller
 
 _FIRST_PROCESSES = 64
 _MAX_PROCESSES = 4096
@@ -59,19 +59,17 @@ class _Share(ctypes.Structure):
 class GpuProcesses(object):
     """The processes on this GPU. Compute processes every time; graphics and MPS clients every 30 s."""
 
-    def __init__(self, asker, handle, driver):
-        # type: (NvmlCaller, Any, str) -> None
+    def __init__(self, asker: "NvmlCaller", handle: "Any", driver: str) -> None:
         self._asker = asker
         self._handle = handle
         newest = _WideProcess if _WIDE_SINCE <= _version(driver) < _WIDE_BEFORE else _NvmlProcess
-        self._layouts = (("_v3", newest), ("_v2", _NvmlProcess), ("", _OldProcess))  # type: Any
-        self._rare = {}  # type: dict[int, int | None]
+        self._layouts: Any = (("_v3", newest), ("_v2", _NvmlProcess), ("", _OldProcess))
+        self._rare: dict[int, int | None] = {}
         self._rare_due = 0.0
         self._since_us = 0
         self._room = _FIRST_PROCESSES
 
-    def read(self):
-        # type: () -> dict[int, dict[str, Any]]
+    def read(self) -> "dict[int, dict[str, Any]]":
         """Pid -> {memory_bytes, sm_pct}, without unknown values.
 
         Raises:
@@ -91,18 +89,16 @@ class GpuProcesses(object):
             found[pid] = {name: value for name, value in holds.items() if value is not None}
         return found
 
-    def _list(self, call):
-        # type: (str) -> dict[int, int | None]
+    def _list(self, call: str) -> "dict[int, int | None]":
         for suffix, layout in self._layouts:
             answer = self._filled("processes", call + suffix, layout)
             if answer is not None:
                 return {p.pid: None if p.memory == _NOT_AVAILABLE else int(p.memory) for p in answer}
         return {}
 
-    def _shares(self):
-        # type: () -> dict[int, int]
+    def _shares(self) -> "dict[int, int]":
         """The newest sample of each process since the previous reading; values above 100 mean none."""
-        newest = {}  # type: dict[int, tuple[int, int]]
+        newest: dict[int, tuple[int, int]] = {}
         samples = self._filled("processes.sm_pct", "nvmlDeviceGetProcessUtilization", _Share) or []
         for sample in samples:
             if sample.sm <= 100 and sample.at_us >= newest.get(sample.pid, (0, 0))[0]:
@@ -110,8 +106,7 @@ class GpuProcesses(object):
                 self._since_us = max(self._since_us, sample.at_us)
         return {pid: sm for pid, (_, sm) in newest.items()}
 
-    def _filled(self, label, call, layout):
-        # type: (str, str, Any) -> list[Any] | None
+    def _filled(self, label: str, call: str, layout: "Any") -> "list[Any] | None":
         """The entries that the call returned; [] for none, None if the call does not exist."""
         while True:
             count = ctypes.c_uint(self._room)
@@ -131,6 +126,5 @@ class GpuProcesses(object):
             return list(entries[: min(count.value, self._room)]) if code == nvml_codes.OK else []
 
 
-def _version(driver):
-    # type: (str) -> tuple[int, ...]
+def _version(driver: str) -> "tuple[int, ...]":
     return tuple(int(part) for part in driver.split(".")[:2] if part.isdigit())

@@ -9,44 +9,38 @@ from .nvml import NvmlCaller
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections import deque  # noqa: F401 - used in type comments
-    from typing import Any, Callable, Protocol  # noqa: F401 - used in type comments
+    from collections import deque
+    from typing import Any, Callable, Protocol
 
     from ..base.settings import Settings
-    from ..base.ticker import Ticker  # noqa: F401 - used in type comments
+    from ..base.ticker import Ticker
     from .nvml import Nvml
 
     class GpuDriver(Protocol):
         """The driver's interface for its GPUs."""
 
-        nvml: Nvml
-        settings: Settings
-        version: str | None
-        event_set: Any
+        nvml: "Nvml"
+        settings: "Settings"
+        version: "str | None"
+        event_set: "Any"
         round: int
 
-        def register(self, gpu):
-            # type: (GpuReader) -> bool
+        def register(self, gpu: "GpuReader") -> bool:
             """True if the GPU is in the list."""
 
-        def static_info(self):
-            # type: () -> dict[int, dict[str, Any]]
+        def static_info(self) -> "dict[int, dict[str, Any]]":
             """Index -> data from the driver's files."""
 
-        def peers_of(self, gpu):
-            # type: (GpuReader) -> dict[str, tuple[Any, str]]
+        def peers_of(self, gpu: "GpuReader") -> "dict[str, tuple[Any, str]]":
             """Handles and bus ids of the other GPUs."""
 
-        def watch(self, gpu):
-            # type: (GpuReader) -> None
+        def watch(self, gpu: "GpuReader") -> None:
             """Register the GPU for events."""
 
-        def recovered(self):
-            # type: () -> None
+        def recovered(self) -> None:
             """The driver responds again."""
 
-        def failed(self, code):
-            # type: (int) -> None
+        def failed(self, code: int) -> None:
             """A call failed with a driver code."""
 
 
@@ -59,29 +53,29 @@ _PHASE_SHARE = 0.618
 class GpuReader(Reader):
     """Leaves ("fast" | "medium" | "slow" | "processes", value) pairs in `found`."""
 
-    def __init__(self, index, driver, ticker, events):
-        # type: (int, GpuDriver, Ticker, deque[dict[str, Any]]) -> None
+    def __init__(
+        self, index: int, driver: "GpuDriver", ticker: "Ticker", events: "deque[dict[str, Any]]"
+    ) -> None:
         Reader.__init__(self, "GPU {}".format(index), ticker, events)
         self.index = index
         self.asker = NvmlCaller(driver.nvml)
-        self.handle = None  # type: Any
-        self.info = None  # type: dict[str, Any] | None
+        self.handle: Any = None
+        self.info: dict[str, Any] | None = None
         """Result of `inventory.describe`; None until the GPU is identified."""
         self.answered = False
         """True once a first set of values was taken from `found`."""
-        self.topology = None  # type: dict[str, str] | None
-        self.lost = None  # type: nvml_codes.GpuLost | None
+        self.topology: dict[str, str] | None = None
+        self.lost: nvml_codes.GpuLost | None = None
         """Why the GPU is lost, while it is."""
         self.lost_at = 0.0
         self._driver = driver
         self._settings = driver.settings
         self._round = driver.round
         self._probe_at = 0.0
-        self._watched_by = None  # type: Any
-        self._health = {}  # type: dict[str, Any]
+        self._watched_by: Any = None
+        self._health: dict[str, Any] = {}
 
-    def read(self, tick):
-        # type: (int) -> None
+    def read(self, tick: int) -> None:
         """Identify the GPU, read what is due, or check whether it is back."""
         try:
             if self.info is None:
@@ -96,8 +90,7 @@ class GpuReader(Reader):
         except nvml_codes.GpuLost as lost:
             self._mark_lost(lost)
 
-    def _attach(self):
-        # type: () -> None
+    def _attach(self) -> None:
         if self.lost is not None and time.monotonic() < self._probe_at:
             return
         self.handle = self.asker.ask("gpu", "nvmlDeviceGetHandleByIndex", self.index)
@@ -111,8 +104,7 @@ class GpuReader(Reader):
         self.ended = not self._driver.register(self)
         self._mark_recovered()
 
-    def _reattach(self, before):
-        # type: (dict[str, Any]) -> None
+    def _reattach(self, before: "dict[str, Any]") -> None:
         """Re-identify after a reset or a change of the list or MIG mode.
 
         Handle, index and abilities may differ.
@@ -130,16 +122,14 @@ class GpuReader(Reader):
         self.info = info
         self._mark_recovered()
 
-    def _prepare(self, info):
-        # type: (dict[str, Any]) -> None
+    def _prepare(self, info: "dict[str, Any]") -> None:
         self._fast = sampling_tiers.FastTier(self.asker, self.handle, info)
         self._slow = sampling_tiers.SlowTier(self.asker, self.handle, info)
         self._processes = gpu_processes.GpuProcesses(self.asker, self.handle, self._driver.version or "")
         self._due = {"medium": 0.0, "slow": 0.0, "processes": 0.0}
         self._watched_by = None
 
-    def _read_tiers(self):
-        # type: () -> None
+    def _read_tiers(self) -> None:
         everything = self._ticker.interval_s >= EVERYTHING_FROM_S
         if self._take("fast", lambda: self._fast.read(everything)) is None:
             self._fast.forget()
@@ -158,8 +148,7 @@ class GpuReader(Reader):
             self._place()
             self._notice_mig()
 
-    def _take(self, tier, read):
-        # type: (str, Callable[[], dict[Any, Any]]) -> dict[Any, Any] | None
+    def _take(self, tier: str, read: "Callable[[], dict[Any, Any]]") -> "dict[Any, Any] | None":
         """Read into `found`; None if the driver hung meanwhile, because part of it would be outdated."""
         began = time.monotonic()
         value = read()
@@ -169,8 +158,7 @@ class GpuReader(Reader):
         self.found.append((tier, value))
         return value
 
-    def _is_due(self, tier, period, now):
-        # type: (str, float, float) -> bool
+    def _is_due(self, tier: str, period: float, now: float) -> bool:
         """True the first time, then once per period, at an offset that depends on the GPU."""
         due = self._due[tier]
         if now < due - 0.01:
@@ -183,15 +171,13 @@ class GpuReader(Reader):
             self._due[tier] = now + period
         return True
 
-    def _notice_mig(self):
-        # type: () -> None
+    def _notice_mig(self) -> None:
         """Handle a change of MIG mode: limits, abilities and instances differ."""
         info, now = self.info, mig.enabled(self.asker, self.handle)
         if info is not None and now is not None and now != info.get("mig_enabled"):
             self._reattach(info)
 
-    def _compare(self, slow):
-        # type: (dict[str, Any]) -> None
+    def _compare(self, slow: "dict[str, Any]") -> None:
         """Report what got worse since the previous reading; at the first one, a pending recovery action."""
         errors, before = slow.get("ecc_uncorrected"), self._health.get("ecc_uncorrected")
         if errors is not None and before is not None and errors > before:
@@ -203,16 +189,14 @@ class GpuReader(Reader):
             self._event("recovery_action", "critical", title)
         self._health = slow
 
-    def _place(self):
-        # type: () -> None
+    def _place(self) -> None:
         """Read the paths to the other GPUs, once all responding ones are known."""
         peers = self._driver.peers_of(self)
         if self.topology is None or set(peers) - set(self.topology):
             links = (self.info or {}).get("nvlink_count") or 0
             self.topology = topology.row(self.asker, self.handle, links, peers)
 
-    def _mark_recovered(self):
-        # type: () -> None
+    def _mark_recovered(self) -> None:
         if self.lost is None:
             return
         self.lost = None
@@ -220,8 +204,7 @@ class GpuReader(Reader):
         gone = time.time() - self.lost_at
         self._event("gpu_back", "info", "GPU {} answers again after {:.0f} s".format(self.index, gone))
 
-    def _mark_lost(self, lost):
-        # type: (nvml_codes.GpuLost) -> None
+    def _mark_lost(self, lost: "nvml_codes.GpuLost") -> None:
         self.ended = not self._driver.register(self)
         if self.ended:
             return
@@ -235,8 +218,7 @@ class GpuReader(Reader):
         if lost.code in nvml_codes.NODE:
             self._driver.failed(lost.code)
 
-    def _event(self, event, severity, title, lost=None):
-        # type: (str, str, str, nvml_codes.GpuLost | None) -> None
+    def _event(self, event: str, severity: str, title: str, lost: "nvml_codes.GpuLost | None" = None) -> None:
         facts = {"event": event, "severity": severity, "title": title, "t": time.time(), "source": "nvml"}
         known = self.info or self._driver.static_info().get(self.index)
         if known is not None:

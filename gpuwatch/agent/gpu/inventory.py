@@ -8,9 +8,9 @@ from .nvml import number, text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any  # noqa: F401 - used in type comments
+    from typing import Any
 
-    from .nvml import NvmlCaller  # noqa: F401 - used in type comments
+    from .nvml import NvmlCaller
 
 ARCHITECTURES = {
     2: "Kepler",
@@ -27,22 +27,19 @@ ARCHITECTURES = {
 _MEMORY = "memory_total_bytes"
 
 
-def unidentified(host, index):
-    # type: (str, int) -> dict[str, Any]
+def unidentified(host: str, index: int) -> "dict[str, Any]":
     """The keys of an unidentified GPU, with a placeholder for the UUID."""
     return {"uuid": "unidentified-{}-{}".format(host, index), "index": index, "name": "", "identified": False}
 
 
-def describe(asker, handle, index):
-    # type: (NvmlCaller, Any, int) -> dict[str, Any]
+def describe(asker: "NvmlCaller", handle: "Any", index: int) -> "dict[str, Any]":
     """A dict with the keys of `wire.GpuInfo`.
 
     Raises:
         GpuLost: as `NvmlCaller.ask`, or when the GPU does not state its UUID.
     """
 
-    def ask(field, name, *args):
-        # type: (str, str, *Any) -> Any
+    def ask(field: str, name: str, *args: "Any") -> "Any":
         return asker.ask(field, name, handle, *args)
 
     pci = ask("bus_id", "nvmlDeviceGetPciInfo")
@@ -88,37 +85,32 @@ def describe(asker, handle, index):
     return {name: value for name, value in info.items() if value is not None}
 
 
-def _has_no_memory(asker, memory):
-    # type: (NvmlCaller, int | None) -> bool
+def _has_no_memory(asker: "NvmlCaller", memory: "int | None") -> bool:
     """True if the GPU has no memory of its own (GB10, some Grace parts): the query fails or returns 0."""
     return memory == 0 or asker.missing.get(_MEMORY) == "not_supported"
 
 
-def _watts(milliwatts):
-    # type: (int | None) -> float | None
+def _watts(milliwatts: "int | None") -> "float | None":
     return None if milliwatts is None else milliwatts * 1e-3
 
 
-def _nvlink_count(asker, handle):
-    # type: (NvmlCaller, Any) -> int | None
+def _nvlink_count(asker: "NvmlCaller", handle: "Any") -> "int | None":
     """The number of NVLinks (field 91); it grew from 6 to 36 over the years."""
     batch = FieldBatch([FactSource("nvlink_count", (1, [(field_values.NVLINK_COUNT, 0)]))])
     found = batch.read(asker, handle, "nvlink_count")
     return int(found["nvlink_count"][0]) if "nvlink_count" in found else None
 
 
-def _affinity_words():
-    # type: () -> int
+def _affinity_words() -> int:
     return max(1, ((os.cpu_count() or 1) + 63) // 64)
 
 
-def _affinity(words):
-    # type: (Any) -> str | None
+def _affinity(words: "Any") -> "str | None":
     """CPU bit masks (64 each) in the kernel's list format: `0-31,64-95`."""
     if words is None:
         return None
     cpus = [i * 64 + bit for i, word in enumerate(words) for bit in range(64) if word >> bit & 1]
-    ranges = []  # type: list[list[int]]
+    ranges: list[list[int]] = []
     for cpu in cpus:
         if ranges and cpu == ranges[-1][1] + 1:
             ranges[-1][1] = cpu

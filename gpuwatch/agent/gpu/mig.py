@@ -4,20 +4,18 @@ from .nvml import number, text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any  # noqa: F401 - used in type comments
+    from typing import Any
 
-    from .nvml import NvmlCaller  # noqa: F401 - used in type comments
+    from .nvml import NvmlCaller
 
 
-def enabled(asker, handle):
-    # type: (NvmlCaller, Any) -> bool | None
+def enabled(asker: "NvmlCaller", handle: "Any") -> "bool | None":
     """True if MIG mode is on; None if the GPU has no MIG."""
     mode = asker.ask("mig_enabled", "nvmlDeviceGetMigMode", handle)
     return None if mode is None else bool(mode[0])
 
 
-def instances(asker, handle):
-    # type: (NvmlCaller, Any) -> list[dict[str, Any]]
+def instances(asker: "NvmlCaller", handle: "Any") -> "list[dict[str, Any]]":
     """One dict per instance with the keys of `wire.MigInstance`.
 
     Raises:

@@ -7,7 +7,7 @@ from ..base import nvml_codes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Iterable  # noqa: F401 - used in type comments
+    from typing import Any, Iterable
 
 _INT64_BLANK = 0x7FFFFFFFFFFFFFF0
 _ALL_ONES = (0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF)
@@ -16,14 +16,12 @@ _ALL_ONES = (0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF)
 class CallSlot(object):
     """The NVML call that a thread is in, readable by all. Written only by that thread."""
 
-    def __init__(self):
-        # type: () -> None
-        self.now = None  # type: tuple[str, float] | None
+    def __init__(self) -> None:
+        self.now: tuple[str, float] | None = None
         """(function, monotonic start time); None between calls."""
         self.calls = 0
 
-    def in_call_for(self, monotonic):
-        # type: (float) -> tuple[str, float] | None
+    def in_call_for(self, monotonic: float) -> "tuple[str, float] | None":
         """(function, seconds in it), or None between calls."""
         now = self.now
         return None if now is None else (now[0], max(0.0, monotonic - now[1]))
@@ -32,12 +30,10 @@ class CallSlot(object):
 class Nvml(object):
     """The binding and its library. Thread-safe; each thread has its own slot."""
 
-    def __init__(self):
-        # type: () -> None
-        self.binding = None  # type: Any
+    def __init__(self) -> None:
+        self.binding: Any = None
 
-    def open(self, slot):
-        # type: (CallSlot) -> int
+    def open(self, slot: "CallSlot") -> int:
         """Load and initialise the library; return the return code. May block forever with a faulty driver."""
         try:
             import pynvml  # noqa: PLC0415 - dear to compile, and useless on a machine without NVIDIA
@@ -48,8 +44,7 @@ class Nvml(object):
         code, _ = self.call(slot, "nvmlInitWithFlags", 0)
         return code
 
-    def call(self, slot, name, *args):
-        # type: (CallSlot, str, *Any) -> tuple[int, Any]
+    def call(self, slot: "CallSlot", name: str, *args: "Any") -> "tuple[int, Any]":
         """(0, result of the binding), or (return code, None)."""
         function = getattr(self.binding, name, None)
         if function is None:
@@ -65,8 +60,7 @@ class Nvml(object):
         finally:
             slot.now = None
 
-    def direct(self, slot, name, *args):
-        # type: (CallSlot, str, *Any) -> int
+    def direct(self, slot: "CallSlot", name: str, *args: "Any") -> int:
         """The return code of a library function called without the binding.
 
         For the few calls for which the binding makes two calls (size, then data) or rebuilds every structure,
@@ -83,8 +77,7 @@ class Nvml(object):
             slot.now = None
 
 
-def _give_memory_back():
-    # type: () -> None
+def _give_memory_back() -> None:
     """Return 15 MB, used to compile the binding, to the system; glibc keeps them otherwise."""
     try:
         ctypes.CDLL(None).malloc_trim(0)
@@ -92,24 +85,21 @@ def _give_memory_back():
         pass  # another C library
 
 
-def _code_of(error):
-    # type: (Any) -> int
+def _code_of(error: "Any") -> int:
     return int(getattr(error, "value", nvml_codes.UNKNOWN))
 
 
 class NvmlCaller(object):
     """Calls NVML for one GPU and interprets return codes (see `nvml_codes`)."""
 
-    def __init__(self, nvml):
-        # type: (Nvml) -> None
+    def __init__(self, nvml: "Nvml") -> None:
         self.nvml = nvml
         self.slot = CallSlot()
-        self.missing = {}  # type: dict[str, str]
+        self.missing: dict[str, str] = {}
         """Wire field -> why it has no value: not_supported, no_permission, error NNN."""
-        self._never = set()  # type: set[tuple[str, str]]
+        self._never: set[tuple[str, str]] = set()
 
-    def ask(self, fields, name, *args):
-        # type: (str, str, *Any) -> Any
+    def ask(self, fields: str, name: str, *args: "Any") -> "Any":
         """Call the binding; None if there is no value. `fields`: its wire fields, separated by spaces.
 
         Raises:
@@ -123,8 +113,7 @@ class NvmlCaller(object):
         self.judge(fields, code, name)
         return answer
 
-    def ask_directly(self, fields, name, *args):
-        # type: (str, str, *Any) -> int
+    def ask_directly(self, fields: str, name: str, *args: "Any") -> int:
         """As `ask`, without the binding; returns the return code, already interpreted."""
         if (fields, name) in self._never:
             return nvml_codes.NOT_SUPPORTED
@@ -135,8 +124,7 @@ class NvmlCaller(object):
             self.judge(fields, code, name)
         return code
 
-    def judge(self, fields, code, name):
-        # type: (str, int, str) -> None
+    def judge(self, fields: str, code: int, name: str) -> None:
         """Record the meaning of a return code for these fields.
 
         Raises:
@@ -155,20 +143,17 @@ class NvmlCaller(object):
         else:
             self._report(fields, "error {}".format(code))
 
-    def start_over(self):
-        # type: () -> None
+    def start_over(self) -> None:
         """Retry everything: the GPU may now support what it did not before."""
         self._never.clear()
         self.missing = {}
 
-    def forget(self, fields):
-        # type: (Iterable[str]) -> None
+    def forget(self, fields: "Iterable[str]") -> None:
         """Mark these fields as available from another source."""
         if any(field in self.missing for field in fields):
             self._report(" ".join(fields), None)
 
-    def _report(self, fields, why):
-        # type: (str, str | None) -> None
+    def _report(self, fields: str, why: "str | None") -> None:
         """Replace the whole dict, because the emitter may be reading the old one."""
         changed = dict(self.missing)
         for field in fields.split():
@@ -180,16 +165,14 @@ class NvmlCaller(object):
             self.missing = changed
 
 
-def text(value):
-    # type: (Any) -> str | None
+def text(value: "Any") -> "str | None":
     """A string of the binding (bytes or str); None if empty."""
     if isinstance(value, bytes):
         value = value.decode("utf-8", "replace")
     return str(value) if value else None
 
 
-def number(value):
-    # type: (Any) -> int | None
+def number(value: "Any") -> "int | None":
     """A count, or None for "blank" sentinels (near 2^63, or all ones)."""
     if value is None or value < 0 or value >= _INT64_BLANK or value in _ALL_ONES:
         return None

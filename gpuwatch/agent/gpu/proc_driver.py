@@ -9,13 +9,12 @@ from ..kernel.xid_lines import bus_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any  # noqa: F401 - used in type comments
+    from typing import Any
 
 _UUID = re.compile(r"GPU-[0-9a-z]{8}(-[0-9a-z]{4}){3}-[0-9a-z]{12}$")
 
 
-def read(proc="/proc"):
-    # type: (str) -> list[dict[str, Any]]
+def read(proc: str = "/proc") -> "list[dict[str, Any]]":
     """One dict per GPU with `uuid`, `name` and `bus_id` where known, in bus order.
 
     The UUID of a GPU that the driver could not start consists of question marks. May block.
@@ -25,8 +24,7 @@ def read(proc="/proc"):
     return sorted((facts for facts in found if "bus_id" in facts), key=lambda facts: str(facts["bus_id"]))
 
 
-def _facts(text):
-    # type: (str) -> dict[str, Any]
+def _facts(text: str) -> "dict[str, Any]":
     lines = (line.partition(":") for line in text.splitlines())
     stated = {key.strip(): value.strip() for key, _, value in lines}
     place = bus_id(stated.get("Bus Location", ""))
@@ -38,8 +36,9 @@ def _facts(text):
     return facts
 
 
-def unmet(found, met, listed, hidden=None):
-    # type: (list[dict[str, Any]], dict[int, str], int, bool | None) -> dict[int, dict[str, Any]]
+def unmet(
+    found: "list[dict[str, Any]]", met: "dict[int, str]", listed: int, hidden: "bool | None" = None
+) -> "dict[int, dict[str, Any]]":
     """Index -> GPU of `found` that NVML does not list, with the keys of `wire.GpuInfo`.
 
     NVML counts in bus order, so if both list as many GPUs, positions match; if a UUID from NVML (`met`, by
@@ -66,8 +65,7 @@ def unmet(found, met, listed, hidden=None):
     }
 
 
-def replaced(library):
-    # type: (str) -> bool
+def replaced(library: str) -> bool:
     """True if the file of a loaded library was replaced on disk."""
     text = read_text("/proc/self/maps", 1 << 22) or ""
     return any(library in line and line.endswith("(deleted)") for line in text.splitlines())

@@ -5,8 +5,7 @@ _COUNTER_MARGIN = 1 << 48
 """A counter this close to its maximum has wrapped if it is small again."""
 
 
-def short(value):
-    # type: (float) -> float
+def short(value: float) -> float:
     """A measured value with four significant digits (error at most 0.05 %)."""
     return float("%.4g" % value)
 
@@ -14,13 +13,11 @@ def short(value):
 class Rate(object):
     """The rate of one cumulative counter in units per second."""
 
-    def __init__(self):
-        # type: () -> None
-        self._value = None  # type: float | None
+    def __init__(self) -> None:
+        self._value: float | None = None
         self._at_us = 0
 
-    def advance(self, value, at_us):
-        # type: (float | None, int) -> float | None
+    def advance(self, value: "float | None", at_us: int) -> "float | None":
         """The mean rate since the previous reading.
 
         None at first, after a reset, or if time has not advanced.

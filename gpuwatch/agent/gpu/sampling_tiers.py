@@ -15,9 +15,9 @@ from .rates import Rate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any  # noqa: F401 - used in type comments
+    from typing import Any
 
-    from .nvml import NvmlCaller  # noqa: F401 - used in type comments
+    from .nvml import NvmlCaller
 
 _GPU = 0
 """Scope of the power fields: 0 is the GPU, 1 the module."""
@@ -53,33 +53,30 @@ RECOVERY = (
 class FastTier(object):
     """The 1 s tier of one GPU."""
 
-    def __init__(self, asker, handle, info):
-        # type: (NvmlCaller, Any, dict[str, Any]) -> None
+    def __init__(self, asker: "NvmlCaller", handle: "Any", info: "dict[str, Any]") -> None:
         self._asker = asker
         self._handle = handle
         self.unified = bool(info.get("unified_memory"))
         self._gpm = gpm.Gpm(asker, handle) if info.get("gpm") else None
         self._batch = FieldBatch(_fast_fields(info.get("nvlink_count") or 0))
-        self._rates = {}  # type: dict[str, Rate]
-        self._heat = {}  # type: dict[str, Any]
-        self._activity = {}  # type: dict[str, float]
+        self._rates: dict[str, Rate] = {}
+        self._heat: dict[str, Any] = {}
+        self._activity: dict[str, float] = {}
         self._activity_next = False
 
-    def forget(self):
-        # type: () -> None
+    def forget(self) -> None:
         """Reset after a driver hang, so that no rate, mean or kept value spans it."""
         self._rates, self._heat, self._activity = {}, {}, {}
         if self._gpm is not None:
             self._gpm.forget()
 
-    def read(self, everything):
-        # type: (bool) -> dict[str, Any]
+    def read(self, everything: bool) -> "dict[str, Any]":
         """The keys of `wire.GpuFast`; `everything`: also those that alternate between ticks.
 
         Raises:
             GpuLost: as `NvmlCaller.ask`.
         """
-        fast = {"t": time.time()}  # type: dict[str, Any]
+        fast: dict[str, Any] = {"t": time.time()}
         load = self._asker.ask(
             "utilization_pct memory_utilization_pct", "nvmlDeviceGetUtilizationRates", self._handle
         )
@@ -97,8 +94,7 @@ class FastTier(object):
             fast.setdefault(name, value)
         return {name: value for name, value in fast.items() if value is not None}
 
-    def _memory(self):
-        # type: () -> dict[str, Any]
+    def _memory(self) -> "dict[str, Any]":
         version = getattr(self._asker.nvml.binding, "nvmlMemory_v2", None)
         memory = None
         if version is not None:  # without it, memory that the driver keeps for itself counts as used
@@ -117,10 +113,9 @@ class FastTier(object):
             "memory_reserved_bytes": number(getattr(memory, "reserved", None)),
         }
 
-    def _counters(self):
-        # type: () -> dict[str, Any]
+    def _counters(self) -> "dict[str, Any]":
         read = self._batch.read(self._asker, self._handle, "fields")
-        found = {}  # type: dict[str, Any]
+        found: dict[str, Any] = {}
         for name in ("memory_temperature_c", "power_w", "energy_j"):
             if name in read:
                 found[name] = read[name][0]
@@ -137,14 +132,12 @@ class FastTier(object):
                 found[name] = rate
         return found
 
-    def _rate(self, name, read):
-        # type: (str, dict[str, tuple[float, int]]) -> float | None
+    def _rate(self, name: str, read: "dict[str, tuple[float, int]]") -> "float | None":
         value, at_us = read.get(name, (None, 0))
         rate = self._rates.setdefault(name, Rate())
         return rate.advance(value, at_us)
 
-    def _alternate(self, everything):
-        # type: (bool) -> None
+    def _alternate(self, everything: bool) -> None:
         if everything or not self._activity_next:
             self._heat = {"temperature_c": self._temperature(), "throttle": self._throttle()}
         if self._gpm is not None and (everything or self._activity_next):
@@ -152,12 +145,10 @@ class FastTier(object):
             self._asker.forget(self._activity)
         self._activity_next = not self._activity_next
 
-    def _temperature(self):
-        # type: () -> int | None
+    def _temperature(self) -> "int | None":
         return number(self._asker.ask("temperature_c", "nvmlDeviceGetTemperature", self._handle, 0))
 
-    def _throttle(self):
-        # type: () -> list[str] | None
+    def _throttle(self) -> "list[str] | None":
         """Read the throttle reasons; the call was renamed in driver 535."""
         bits = self._asker.ask("throttle", "nvmlDeviceGetCurrentClocksEventReasons", self._handle)
         if bits is None:
@@ -165,8 +156,7 @@ class FastTier(object):
         return None if bits is None else [name for bit, name in REASONS if bits & bit]
 
 
-def _fast_fields(links):
-    # type: (int) -> list[FactSource]
+def _fast_fields(links: int) -> "list[FactSource]":
     """NVLink traffic: the total over all links, else per link, in KiB; since Blackwell per link in bytes."""
     every = range(links)
     wanted = [
@@ -200,8 +190,7 @@ def _fast_fields(links):
     return wanted
 
 
-def medium(asker, handle):
-    # type: (NvmlCaller, Any) -> dict[str, Any]
+def medium(asker: "NvmlCaller", handle: "Any") -> "dict[str, Any]":
     """The 5 s tier: a dict with the keys of `wire.GpuMedium`.
 
     Raises:
@@ -233,22 +222,20 @@ class SlowTier(object):
 
     _FLAGS = ("remap_pending", "remap_failed", "retired_pending")
 
-    def __init__(self, asker, handle, info):
-        # type: (NvmlCaller, Any, dict[str, Any]) -> None
+    def __init__(self, asker: "NvmlCaller", handle: "Any", info: "dict[str, Any]") -> None:
         self._asker = asker
         self._handle = handle
         self._links = info.get("nvlink_count") or 0
         self._mig = bool(info.get("mig_enabled"))
         self._batch = FieldBatch(_slow_fields(self._links))
 
-    def read(self):
-        # type: () -> dict[str, Any]
+    def read(self) -> "dict[str, Any]":
         """A dict with the keys of `wire.GpuSlow`.
 
         Raises:
             GpuLost: as `NvmlCaller.ask`.
         """
-        slow = {"t": time.time()}  # type: dict[str, Any]
+        slow: dict[str, Any] = {"t": time.time()}
         errors = {}
         for name, (value, _) in self._batch.read(self._asker, self._handle, "health").items():
             if name in self._FLAGS:
@@ -266,8 +253,7 @@ class SlowTier(object):
         return slow
 
 
-def _slow_fields(links):
-    # type: (int) -> list[FactSource]
+def _slow_fields(links: int) -> "list[FactSource]":
     """NVLink errors: totals where the GPU has them (before Hopper), else the sum over its links."""
     single = (
         ("ecc_corrected", 3),

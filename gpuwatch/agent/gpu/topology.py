@@ -4,9 +4,9 @@ from .nvml import text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any  # noqa: F401 - used in type comments
+    from typing import Any
 
-    from .nvml import NvmlCaller  # noqa: F401 - used in type comments
+    from .nvml import NvmlCaller
 
 _SELF = "X"
 _UNKNOWN = "?"
@@ -16,8 +16,9 @@ _GPU, _SWITCH = 0, 2
 """nvmlIntNvLinkDeviceType_t."""
 
 
-def row(asker, handle, links, peers):
-    # type: (NvmlCaller, Any, int, dict[str, tuple[Any, str]]) -> dict[str, str]
+def row(
+    asker: "NvmlCaller", handle: "Any", links: int, peers: "dict[str, tuple[Any, str]]"
+) -> "dict[str, str]":
     """UUID -> code for every peer, given as UUID -> (handle, bus id).
 
     Raises:
@@ -35,10 +36,10 @@ def row(asker, handle, links, peers):
     return codes
 
 
-def _links(asker, handle, links):
-    # type: (NvmlCaller, Any, int) -> tuple[int, dict[str, int]]
+def _links(asker: "NvmlCaller", handle: "Any", links: int) -> "tuple[int, dict[str, int]]":
     """Number of active links to a switch, and to each bus id."""
-    to_switch, to_peer = 0, {}  # type: int, dict[str, int]
+    to_switch = 0
+    to_peer: dict[str, int] = {}
     for link in range(links):
         if not asker.ask("topology", "nvmlDeviceGetNvLinkState", handle, link):
             continue
@@ -53,8 +54,7 @@ def _links(asker, handle, links):
     return to_switch, to_peer
 
 
-def matrix(rows):
-    # type: (dict[str, dict[str, str]]) -> dict[str, Any] | None
+def matrix(rows: "dict[str, dict[str, str]]") -> "dict[str, Any] | None":
     """The keys of `wire.Topology` from UUID -> row; None for fewer than two GPUs.
 
     The row of a GPU that did not answer is derived from those of the others.

@@ -19,7 +19,7 @@ from .pyspy import MAX_FRAMES, MAX_THREADS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable  # noqa: F401 - used in type comments
+    from typing import Any, Callable
 
 VARIABLE = b"TORCH_WORKER_SERVER_SOCKET"
 REQUEST = b"POST /handler/dump_traceback HTTP/1.0\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"
@@ -32,15 +32,16 @@ THREAD = re.compile(r"(?:Current thread|Thread) 0x[0-9a-f]+ (?:\[(.*)\] )?\(most
 FRAME = re.compile(r'  File "(.*)", line (\d{1,9}) in (.+)$')
 
 
-def own_stacks(proc, pids, seconds):
-    # type: (str, list[int], float) -> dict[int, tuple[list[dict[str, Any]], str | None]]
+def own_stacks(
+    proc: str, pids: "list[int]", seconds: float
+) -> "dict[int, tuple[list[dict[str, Any]], str | None]]":
     """Pid -> (threads as `wire.PythonThread` or none, reason), of processes with such a socket.
 
     All are queried at the same time.
     """
     opened = TimedCalls(OPENING_S).ask({pid: _opening(proc, pid) for pid in pids})
-    found = {}  # type: dict[int, tuple[list[dict[str, Any]], str | None]]
-    open_ones = {}  # type: dict[int, tuple[int, socket.socket]]
+    found: dict[int, tuple[list[dict[str, Any]], str | None]] = {}
+    open_ones: dict[int, tuple[int, socket.socket]] = {}
     for pid, result in opened.items():
         if isinstance(result, socket.socket):
             open_ones[result.fileno()] = pid, result
@@ -54,13 +55,11 @@ def own_stacks(proc, pids, seconds):
     return found
 
 
-def _opening(proc, pid):
-    # type: (str, int) -> Callable[[], object]
+def _opening(proc: str, pid: int) -> "Callable[[], object]":
     return lambda: _open(os.path.join(proc, str(pid)), pid)
 
 
-def _open(folder, pid):
-    # type: (str, int) -> socket.socket | str | None
+def _open(folder: str, pid: int) -> "socket.socket | str | None":
     """A connection with the request sent, or why there is none; None: the process names no socket."""
     environ = read_bytes(os.path.join(folder, "environ"), 1 << 20) or b""
     path = os.fsdecode(values_of(environ).get(VARIABLE, b""))
@@ -82,8 +81,7 @@ def _open(folder, pid):
     return clean("its debug socket: " + trouble, 200)
 
 
-def _connect(connection, path):
-    # type: (socket.socket, str) -> None
+def _connect(connection: "socket.socket", path: str) -> None:
     """Connect through the folder's descriptor.
 
     Socket paths are limited to 107 bytes, and containers make them longer.
@@ -95,9 +93,11 @@ def _connect(connection, path):
         os.close(folder)
 
 
-def _answers(connections, deadline, seconds):
-    # type: (dict[int, tuple[int, socket.socket]], float, float) -> dict[int, tuple[list[dict[str, Any]], str | None]]  # noqa: E501 - a type comment is one line
-    found = {}  # type: dict[int, tuple[list[dict[str, Any]], str | None]]
+def _answers(
+    connections: "dict[int, tuple[int, socket.socket]]", deadline: float, seconds: float
+) -> "dict[int, tuple[list[dict[str, Any]], str | None]]":
+    # noqa: E501 - a type comment is one line
+    found: dict[int, tuple[list[dict[str, Any]], str | None]] = {}
     output = dict.fromkeys(connections, b"")
     poll = select.poll()
     for descriptor in connections:
@@ -123,8 +123,7 @@ def _answers(connections, deadline, seconds):
     return found
 
 
-def _read(answer):
-    # type: (bytes) -> tuple[list[dict[str, Any]], str | None]
+def _read(answer: bytes) -> "tuple[list[dict[str, Any]], str | None]":
     head, _, body = answer.partition(b"\r\n\r\n")
     status = head.split()[1:2]
     if status != [b"200"]:
@@ -136,10 +135,9 @@ def _read(answer):
     return threads, None
 
 
-def _threads(text):
-    # type: (str) -> list[dict[str, Any]]
+def _threads(text: str) -> "list[dict[str, Any]]":
     """Parse faulthandler's text, which lists the newest thread first and at most 100."""
-    threads = []  # type: list[dict[str, Any]]
+    threads: list[dict[str, Any]] = []
     for line in text.splitlines():
         head, frame = THREAD.match(line), FRAME.match(line)
         if head is not None:

@@ -19,7 +19,7 @@ from ..processes.process_table import boot_time, read_stat, seen_by, values_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable  # noqa: F401 - used in type comments
+    from typing import Any, Callable
 
 MAX_PROCESSES = 64
 MAX_FILES = 4096
@@ -41,13 +41,12 @@ LISTING_S = 8.0
 """Seconds for listing; a shared folder with a whole cluster's dumps is slow."""
 
 
-def dump_files(request, proc="/proc"):
-    # type: (dict[str, Any], str) -> dict[str, Any]
+def dump_files(request: "dict[str, Any]", proc: str = "/proc") -> "dict[str, Any]":
     """As `wire.DumpPlaces`: dump locations of the given processes, and the dumps since the job began."""
     pids = [pid for pid in request.get("pids", ()) if isinstance(pid, int) and pid > 0][:MAX_PROCESSES]
     reported = TimedCalls(PATIENCE_S).ask({pid: _places_of(proc, pid) for pid in pids})
     unread = [pid for pid in pids if not isinstance(reported.get(pid), dict)]
-    found = {}  # type: dict[tuple[str, int], list[int]]
+    found: dict[tuple[str, int], list[int]] = {}
     pipes = []
     for pid in pids:
         facts = reported.get(pid)
@@ -62,7 +61,7 @@ def dump_files(request, proc="/proc"):
     left = MAX_FILES
     places = []
     for number, (prefix, _) in enumerate(keys):
-        row = {"pids": found[keys[number]], "prefix": clean(prefix, 300)}  # type: dict[str, Any]
+        row: dict[str, Any] = {"pids": found[keys[number]], "prefix": clean(prefix, 300)}
         answer = rows.get(number)
         row.update(answer if isinstance(answer, dict) else {"error": "its folder does not answer"})
         row["left_out"] = max(0, len(row.get("files", ())) - left)
@@ -72,8 +71,7 @@ def dump_files(request, proc="/proc"):
     return {"places": places, "pipes": pipes, "unread": unread}
 
 
-def dump_piece(request, proc="/proc"):
-    # type: (dict[str, Any], str) -> dict[str, Any]
+def dump_piece(request: "dict[str, Any]", proc: str = "/proc") -> "dict[str, Any]":
     """As `wire.DumpPiece`: bytes of one dump from an offset on, as a separate gzip member.
 
     Raises:
@@ -110,10 +108,8 @@ def dump_piece(request, proc="/proc"):
 # --------------------------------------------------------------------------- where
 
 
-def _places_of(proc, pid):
-    # type: (str, int) -> Callable[[], object]
-    def look():
-        # type: () -> dict[str, Any]
+def _places_of(proc: str, pid: int) -> "Callable[[], object]":
+    def look() -> "dict[str, Any]":
         folder = os.path.join(proc, str(pid))
         environ = read_bytes(os.path.join(folder, "environ"), 1 << 20)
         if environ is None:
@@ -128,8 +124,7 @@ def _places_of(proc, pid):
     return look
 
 
-def _prefixes(folder):
-    # type: (str) -> list[tuple[str, bool]]
+def _prefixes(folder: str) -> "list[tuple[str, bool]]":
     """Dump prefix of a process in its own view, and whether the job sets it; else torch's defaults."""
     environ = read_bytes(os.path.join(folder, "environ"), 1 << 20)
     if environ is None:
@@ -142,8 +137,7 @@ def _prefixes(folder):
     return [(prefix.replace("{HOME}", home), False) for prefix in USUAL]
 
 
-def _is_pipe(folder, path):
-    # type: (str, str) -> bool
+def _is_pipe(folder: str, path: str) -> bool:
     try:
         return stat.S_ISFIFO(os.lstat(seen_by(folder, path)).st_mode)
     except OSError:
@@ -153,13 +147,13 @@ def _is_pipe(folder, path):
 # --------------------------------------------------------------------------- which
 
 
-def _listed(proc, place, pids, boot):
-    # type: (str, tuple[str, int], list[int], float | None) -> Callable[[], object]
+def _listed(
+    proc: str, place: "tuple[str, int]", pids: "list[int]", boot: "float | None"
+) -> "Callable[[], object]":
     return lambda: _files(proc, place[0], pids, boot)
 
 
-def _files(proc, prefix, pids, boot):
-    # type: (str, str, list[int], float | None) -> dict[str, Any]
+def _files(proc: str, prefix: str, pids: "list[int]", boot: "float | None") -> "dict[str, Any]":
     """The dumps at one location since the first of these processes began, and the number of older ones."""
     folder = os.path.join(proc, str(pids[0]))
     named = dict(_prefixes(folder)).get(prefix, False)
@@ -196,8 +190,7 @@ def _files(proc, prefix, pids, boot):
     return facts
 
 
-def _began(proc, pids, boot):
-    # type: (str, list[int], float | None) -> float | None
+def _began(proc: str, pids: "list[int]", boot: "float | None") -> "float | None":
     """Start of the first of these processes, unix seconds."""
     stats = [read_stat(proc, pid) for pid in pids]
     ticks = [found.start_ticks for found in stats if found is not None]
@@ -206,8 +199,7 @@ def _began(proc, pids, boot):
     return boot + min(ticks) / float(os.sysconf("SC_CLK_TCK"))
 
 
-def _packed(descriptor):
-    # type: (int) -> tuple[bytes, int]
+def _packed(descriptor: int) -> "tuple[bytes, int]":
     """Compress the following bytes until the piece is full; return it and the number of file bytes."""
     stream = zlib.compressobj(6, zlib.DEFLATED, 31)
     pieces = []

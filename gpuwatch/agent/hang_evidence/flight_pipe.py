@@ -15,15 +15,14 @@ from ..processes.process_table import seen_by, values_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable  # noqa: F401 - used in type comments
+    from typing import Any, Callable
 
 MAX_PROCESSES = 64
 STEM = b"TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
 PREFIXES = (b"TORCH_FR_DUMP_TEMP_FILE", b"TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
 
 
-def trigger(request, proc="/proc"):
-    # type: (dict[str, Any], str) -> dict[str, Any]
+def trigger(request: "dict[str, Any]", proc: str = "/proc") -> "dict[str, Any]":
     """As `wire.Dumps`."""
     pids = [pid for pid in request.get("pids", ()) if isinstance(pid, int) and pid > 0][:MAX_PROCESSES]
     answers = TimedCalls(patience_s=3.0).ask({pid: _of(proc, pid) for pid in pids})
@@ -31,13 +30,11 @@ def trigger(request, proc="/proc"):
     return {"processes": [dict(answers.get(pid) or silent, pid=pid) for pid in pids]}  # type: ignore[call-overload]
 
 
-def _of(proc, pid):
-    # type: (str, int) -> Callable[[], object]
+def _of(proc: str, pid: int) -> "Callable[[], object]":
     return lambda: _one(os.path.join(proc, str(pid)))
 
 
-def _one(folder):
-    # type: (str) -> dict[str, Any]
+def _one(folder: str) -> "dict[str, Any]":
     environ = read_bytes(os.path.join(folder, "environ"), 1 << 20)
     if environ is None:
         return {"error": "its environment cannot be read"}
@@ -48,7 +45,7 @@ def _one(folder):
         return {"error": "its job did not set TORCH_NCCL_DEBUG_INFO_PIPE_FILE"}
     if rank is None:
         return {"error": "no rank in its environment"}
-    facts = {"pipe": clean("{}{}.pipe".format(stem, rank), 300)}  # type: dict[str, Any]
+    facts: dict[str, Any] = {"pipe": clean("{}{}.pipe".format(stem, rank), 300)}
     for name in PREFIXES:
         if values.get(name):
             facts["dump"] = clean(os.fsdecode(values[name]) + str(rank), 300)
@@ -59,8 +56,7 @@ def _one(folder):
     return facts
 
 
-def _write(folder, path):
-    # type: (str, str) -> str | None
+def _write(folder: str, path: str) -> "str | None":
     """Write one byte to the process's pipe and to no other file; return why that failed."""
     path = seen_by(folder, path)
     try:

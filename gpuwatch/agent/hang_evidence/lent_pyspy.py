@@ -7,7 +7,7 @@ import zlib
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any  # noqa: F401 - used in type comments
+    from typing import Any
 
 MAX_PACKED = 16 << 20
 MAX_PROGRAM = 32 << 20
@@ -18,14 +18,12 @@ CLOSED_ON_EXEC = 1
 class UploadedProgram(object):
     """Receives a program piece by piece; `path` is where it can be run once complete."""
 
-    def __init__(self):
-        # type: () -> None
-        self.path = None  # type: str | None
-        self._digest = None  # type: str | None
+    def __init__(self) -> None:
+        self.path: str | None = None
+        self._digest: str | None = None
         self._packed = bytearray()
 
-    def take(self, request):
-        # type: (dict[str, Any]) -> dict[str, Any]
+    def take(self, request: "dict[str, Any]") -> "dict[str, Any]":
         """As `wire.Lent`: the next piece of the zlib stream; the first piece restarts it.
 
         Raises:
@@ -48,8 +46,7 @@ class UploadedProgram(object):
         return {"ready": True}
 
 
-def _unpacked(packed, digest):
-    # type: (bytes, str) -> bytes
+def _unpacked(packed: bytes, digest: str) -> bytes:
     import hashlib  # noqa: PLC0415 - it brings OpenSSL along, 3 MB
 
     try:
@@ -61,8 +58,7 @@ def _unpacked(packed, digest):
     return program
 
 
-def _held(program):
-    # type: (bytes) -> str
+def _held(program: bytes) -> str:
     descriptor = memory_file(b"py-spy")
     left = memoryview(program)
     while left:
@@ -70,8 +66,7 @@ def _held(program):
     return "/proc/{}/fd/{}".format(os.getpid(), descriptor)
 
 
-def memory_file(name):
-    # type: (bytes) -> int
+def memory_file(name: bytes) -> int:
     """An anonymous file that ends with this process; Python has the call since 3.8."""
     create = getattr(ctypes.CDLL(None, use_errno=True), "memfd_create", None)
     if create is None:

@@ -18,7 +18,7 @@ from .stacks import ABSENT, find_py_spy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any  # noqa: F401 - used in type comments
+    from typing import Any
 
 MAX_PROCESSES = 8
 MAX_SECONDS, MAX_RATE = 60, 500
@@ -35,8 +35,7 @@ MAX_PACKED_BYTES = 600 * 1024
 COUNTS = re.compile(rb"Samples: (\d{1,12}) Errors: (\d{1,12})")
 
 
-def profile(request, proc, lent):
-    # type: (dict[str, Any], str, str | None) -> dict[str, Any]
+def profile(request: "dict[str, Any]", proc: str, lent: "str | None") -> "dict[str, Any]":
     """As `wire.Profiles`, for the requested pids; `lent` is the uploaded py-spy."""
     pids = [pid for pid in request.get("pids", ()) if isinstance(pid, int) and pid > 0][:MAX_PROCESSES]
     programs = find_py_spy(proc, pids, str(request.get("py_spy") or ""), lent)
@@ -51,11 +50,10 @@ def profile(request, proc, lent):
 class _PySpyRun(object):
     """A py-spy process, and its cost."""
 
-    def __init__(self, program, pid, request):
-        # type: (str, int, dict[str, Any]) -> None
+    def __init__(self, program: str, pid: int, request: "dict[str, Any]") -> None:
         seconds = min(MAX_SECONDS, max(1, int(request.get("seconds") or 10)))
         rate = min(MAX_RATE, max(1, int(request.get("rate") or 100)))
-        self._row = {"pid": pid}  # type: dict[str, Any]
+        self._row: dict[str, Any] = {"pid": pid}
         self._began, self._me = time.monotonic(), os.getpid()
         self._deadline, self._signal = self._began + seconds + LATE_S, signal.SIGINT
         self._child = None
@@ -75,8 +73,7 @@ class _PySpyRun(object):
         except OSError as error:
             self._row["why"] = "py-spy cannot be run: {}".format(error.strerror)
 
-    def over(self):
-        # type: () -> bool
+    def over(self) -> bool:
         """True if it has ended; it is killed if it takes too long."""
         if self._child is None or self._child.returncode is not None:
             return True
@@ -90,8 +87,7 @@ class _PySpyRun(object):
             self._row["py_spy_cpu_s"] = round(used.ru_utime + used.ru_stime, 3)
         return bool(pid)
 
-    def row(self, most):
-        # type: (int) -> dict[str, Any]
+    def row(self, most: int) -> "dict[str, Any]":
         """As `wire.ProcessProfile`; `most` bytes of packed stacks."""
         if self._child is None:
             return self._row
@@ -109,8 +105,7 @@ class _PySpyRun(object):
         return self._row
 
 
-def _packed(text, most):
-    # type: (bytes, int) -> tuple[str, int]
+def _packed(text: bytes, most: int) -> "tuple[str, int]":
     """py-spy's stacks (zlib, base64), and the number of samples of rare stacks left out."""
     lines = sorted(text.splitlines(), key=_count, reverse=True)
     kept = len(lines)
@@ -121,7 +116,6 @@ def _packed(text, most):
         kept //= 2
 
 
-def _count(line):
-    # type: (bytes) -> int
+def _count(line: bytes) -> int:
     last = line.rpartition(b" ")[2]
     return int(last) if last.isdigit() and len(last) < 13 else 0

@@ -9,7 +9,7 @@ from ..logs.ipc.lifeline import die_with
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any  # noqa: F401 - used in type comments
+    from typing import Any
 
 MAX_THREADS = 16
 MAX_FRAMES = 60
@@ -17,8 +17,7 @@ MAX_FRAMES = 60
 MAX_OUTPUT = 8 << 20
 
 
-def python_stacks(program, pid, seconds):
-    # type: (str, int, float) -> tuple[list[dict[str, Any]], str | None]
+def python_stacks(program: str, pid: int, seconds: float) -> "tuple[list[dict[str, Any]], str | None]":
     """As `wire.PythonThread`, main thread first; or none, with the reason."""
     me = os.getpid()
     try:
@@ -46,8 +45,7 @@ def python_stacks(program, pid, seconds):
         return [], clean("py-spy's answer cannot be read: {}".format(error), 200)
 
 
-def _reported(found, pid):
-    # type: (list[dict[str, Any]], int) -> list[dict[str, Any]]
+def _reported(found: "list[dict[str, Any]]", pid: int) -> "list[dict[str, Any]]":
     threads = []
     for each in found:
         main = each.get("os_thread_id") == pid or each.get("thread_name") == "MainThread"

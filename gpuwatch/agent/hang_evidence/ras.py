@@ -16,7 +16,7 @@ from ..processes.process_table import values_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any  # noqa: F401 - used in type comments
+    from typing import Any
 
 USUAL = "localhost:28028"
 MAX_ADDRESSES = 8
@@ -31,8 +31,7 @@ LEG_S = 5
 """RAS's own limit in seconds for ranks to answer each other (RAS_COLLECTIVE_LEG_TIMEOUT)."""
 
 
-def ras(request, proc="/proc"):
-    # type: (dict[str, Any], str) -> dict[str, Any]
+def ras(request: "dict[str, Any]", proc: str = "/proc") -> "dict[str, Any]":
     """As `wire.RasAnswers`: every address used by the pids is queried once."""
     pids = [pid for pid in request.get("pids", ()) if isinstance(pid, int) and pid > 0][:MAX_PIDS]
     longest = min(MAX_QUERY_S, max(1.0, float(request.get("timeout_s", 10.0))))
@@ -43,10 +42,9 @@ def ras(request, proc="/proc"):
     return {"answers": answers}
 
 
-def addresses(proc, pids):
-    # type: (str, list[int]) -> dict[str, list[int]]
+def addresses(proc: str, pids: "list[int]") -> "dict[str, list[int]]":
     """RAS address -> processes that use it; those that disabled RAS are left out."""
-    found = {}  # type: dict[str, list[int]]
+    found: dict[str, list[int]] = {}
     for pid in pids:
         environ = read_bytes(os.path.join(proc, str(pid), "environ"), 1 << 20)
         if environ is None:
@@ -59,20 +57,18 @@ def addresses(proc, pids):
     return found
 
 
-def owners(proc, pids):
-    # type: (str, list[int]) -> set[int]
+def owners(proc: str, pids: "list[int]") -> "set[int]":
     """The users of processes: NCCL listens in the processes of the ranks."""
     states = (read_bytes(os.path.join(proc, str(pid), "status")) or b"" for pid in pids)
     return {int(found.group(1)) for found in map(OWNER.search, states) if found is not None}
 
 
-def listener(host, port, proc="/proc"):
-    # type: (str, int, str) -> int | None
+def listener(host: str, port: int, proc: str = "/proc") -> "int | None":
     """The user who listens on a port of this node, by address before wildcard; None: nobody is known to."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     raw = socket.inet_pton(family, host)
     known = "".join(raw[at : at + 4][::-1].hex() for at in range(0, len(raw), 4)).upper()
-    users = {}  # type: dict[str, int]
+    users: dict[str, int] = {}
     for name in ("tcp6", "tcp"):
         table = read_bytes(os.path.join(proc, "self/net", name), 8 << 20) or b""
         for line in table.decode("ascii", "replace").split("\n"):
@@ -82,14 +78,13 @@ def listener(host, port, proc="/proc"):
     return users.get(known, users.get("0" * len(known), users.get("0" * 32)))
 
 
-def ask(address, deadline, users=None):
-    # type: (str, float, set[int] | None) -> dict[str, Any]
+def ask(address: str, deadline: float, users: "set[int] | None" = None) -> "dict[str, Any]":
     """One answer, as `wire.RasAnswer` without the pids.
 
     `users`: who may answer; None: anybody.
     """
     began = time.monotonic()
-    reported = {"address": address}  # type: dict[str, Any]
+    reported: dict[str, Any] = {"address": address}
     try:
         reported.update(_ask(address, deadline, users))
     except socket.timeout:
@@ -102,8 +97,7 @@ def ask(address, deadline, users=None):
     return reported
 
 
-def _ask(address, deadline, users):
-    # type: (str, float, set[int] | None) -> dict[str, Any]
+def _ask(address: str, deadline: float, users: "set[int] | None") -> "dict[str, Any]":
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit() or not 0 < int(port) < 65536:
         raise ValueError("not an address: " + address)
@@ -134,14 +128,12 @@ def _ask(address, deadline, users):
 class RasConnection(object):
     """Commands and answers on one connection."""
 
-    def __init__(self, connection, deadline):
-        # type: (socket.socket, float) -> None
+    def __init__(self, connection: "socket.socket", deadline: float) -> None:
         self._connection = connection
         self._deadline = deadline
         self._rest = b""
 
-    def command(self, text):
-        # type: (str) -> str
+    def command(self, text: str) -> str:
         """Send a line and read one."""
         self._connection.sendall(text.encode("ascii") + b"\n")
         while b"\n" not in self._rest and len(self._rest) < 65536:
@@ -150,8 +142,7 @@ class RasConnection(object):
         line, _, self._rest = self._rest.partition(b"\n")
         return line.decode("utf-8", "replace").strip()
 
-    def rest(self, text):
-        # type: (str) -> bytes
+    def rest(self, text: str) -> bytes:
         """Send the last line and read until the peer closes."""
         self._connection.sendall(text.encode("ascii") + b"\n")
         pieces = [self._rest]
@@ -165,8 +156,7 @@ class RasConnection(object):
             raise ValueError("an answer of more than {} MB".format(MAX_ANSWER >> 20))
         return b"".join(pieces)
 
-    def _more(self):
-        # type: () -> bool
+    def _more(self) -> bool:
         left = self._deadline - time.monotonic()
         if left <= 0:
             raise socket.timeout()

@@ -18,7 +18,7 @@ from .syscalls import SYSCALLS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable  # noqa: F401 - used in type comments
+    from typing import Any, Callable
 
 MAX_PROCESSES = 64
 MAX_THREADS = 512
@@ -46,8 +46,7 @@ Beyond that only innermost frames of main threads are sent (replies are limited 
 """
 
 
-def stacks(request, proc="/proc", lent=None):
-    # type: (dict[str, Any], str, str | None) -> dict[str, Any]
+def stacks(request: "dict[str, Any]", proc: str = "/proc", lent: "str | None" = None) -> "dict[str, Any]":
     """As `wire.Stacks`, for the requested pids; `lent` is the uploaded py-spy."""
     pids = [pid for pid in request.get("pids", ()) if isinstance(pid, int) and pid > 0][:MAX_PROCESSES]
     tool = request.get("py_spy", "")
@@ -55,7 +54,7 @@ def stacks(request, proc="/proc", lent=None):
     before = {pid: threads(proc, pid) for pid in pids}
     began = time.monotonic()
     programs = find_py_spy(proc, pids, str(tool), lent) if tool is not None else {}
-    python = {}  # type: dict[int, tuple[list[dict[str, Any]], str | None]]
+    python: dict[int, tuple[list[dict[str, Any]], str | None]] = {}
     for pid in pids:
         left = began + all_s - time.monotonic()
         if pid not in programs:
@@ -78,8 +77,10 @@ def stacks(request, proc="/proc", lent=None):
     return {"processes": rows, "seconds": round(seconds, 3), "lacks_py_spy": absent}
 
 
-def _own_reports(proc, python):
-    # type: (str, dict[int, tuple[list[dict[str, Any]], str | None]]) -> dict[int, tuple[list[dict[str, Any]], str | None]]  # noqa: E501 - a type comment is one line
+def _own_reports(
+    proc: str, python: "dict[int, tuple[list[dict[str, Any]], str | None]]"
+) -> "dict[int, tuple[list[dict[str, Any]], str | None]]":
+    # noqa: E501 - a type comment is one line
     """The debug sockets' stacks of ranks for which py-spy failed but could be used."""
     lacking = {pid: why for pid, (threads, why) in python.items() if why is not None}
     reported = own_stacks(proc, sorted(lacking), OWN_S)
@@ -89,8 +90,15 @@ def _own_reports(proc, python):
     }
 
 
-def _process(proc, pid, before, after, seconds, python):
-    # type: (str, int, dict[int, dict[str, Any]], dict[int, dict[str, Any]], float, tuple[list[dict[str, Any]], str | None]) -> dict[str, Any]  # noqa: E501 - a type comment is one line
+def _process(
+    proc: str,
+    pid: int,
+    before: "dict[int, dict[str, Any]]",
+    after: "dict[int, dict[str, Any]]",
+    seconds: float,
+    python: "tuple[list[dict[str, Any]], str | None]",
+) -> "dict[str, Any]":
+    # noqa: E501 - a type comment is one line
     rows = []
     total = 0.0
     for tid, now in after.items():
@@ -104,13 +112,13 @@ def _process(proc, pid, before, after, seconds, python):
     for row in rows[:MAX_REPORTED_THREADS]:
         _waits(os.path.join(proc, str(pid), "task", str(row["tid"])), row)
     found, why = python
-    facts = {
+    facts: dict[str, Any] = {
         "pid": pid,
         "threads": rows[:MAX_REPORTED_THREADS],
         "threads_total": len(rows),
         "cpu_pct": round(total, 1),
         "python": found,
-    }  # type: dict[str, Any]
+    }
     below = children(proc, pid)
     if below:
         facts["children"] = below
@@ -119,10 +127,10 @@ def _process(proc, pid, before, after, seconds, python):
     return facts
 
 
-def _seen(program, pid, until):
-    # type: (str, int, float) -> tuple[list[dict[str, Any]], str | None]
+def _seen(program: str, pid: int, until: float) -> "tuple[list[dict[str, Any]], str | None]":
     """py-spy's result; retried if it caught no frame of the main thread."""
-    found, why = [], None  # type: list[dict[str, Any]], str | None
+    found: list[dict[str, Any]] = []
+    why: str | None = None
     for _ in range(MAX_SAMPLES):
         left = until - time.monotonic()
         if left <= 0:
@@ -133,11 +141,10 @@ def _seen(program, pid, until):
     return found, why
 
 
-def children(proc, pid):
-    # type: (str, int) -> list[dict[str, Any]]
+def children(proc: str, pid: int) -> "list[dict[str, Any]]":
     """The child processes as `wire.KernelThread`; stopped or stuck ones first."""
     folder = os.path.join(proc, str(pid), "task")
-    started = []  # type: list[str]
+    started: list[str] = []
     for name in filter(str.isdigit, names(folder)):
         started += (read_text(os.path.join(folder, name, "children"), 1 << 16) or "").split()
         if len(started) >= MAX_CHILDREN:
@@ -151,14 +158,13 @@ def children(proc, pid):
     return found[:MAX_REPORTED_CHILDREN]
 
 
-def threads(proc, pid, only=None):
-    # type: (str, int, tuple[str, ...] | None) -> dict[int, dict[str, Any]]
+def threads(proc: str, pid: int, only: "tuple[str, ...] | None" = None) -> "dict[int, dict[str, Any]]":
     """Thread id -> name, state and CPU seconds so far; empty if the process is gone.
 
     `only`: restrict to these threads.
     """
     folder = os.path.join(proc, str(pid), "task")
-    found = {}  # type: dict[int, dict[str, Any]]
+    found: dict[int, dict[str, Any]] = {}
     listed = filter(str.isdigit, names(folder)) if only is None else only
     for name in sorted(listed, key=int)[:MAX_THREADS]:
         line = read_bytes(os.path.join(folder, name, "stat"), 2048) or b""
@@ -175,8 +181,7 @@ def threads(proc, pid, only=None):
     return found
 
 
-def _cpu_s(folder, fields):
-    # type: (str, list[bytes]) -> float | None
+def _cpu_s(folder: str, fields: "list[bytes]") -> "float | None":
     precise = (read_bytes(os.path.join(folder, "schedstat"), 128) or b"").split()
     try:
         if precise:
@@ -186,8 +191,7 @@ def _cpu_s(folder, fields):
         return None
 
 
-def _waits(folder, row):
-    # type: (str, dict[str, Any]) -> None
+def _waits(folder: str, row: "dict[str, Any]") -> None:
     """Where in the kernel a thread waits; both files may be unreadable."""
     wchan = read_text(os.path.join(folder, "wchan"), 128)
     if wchan and wchan != "0":
@@ -199,8 +203,7 @@ def _waits(folder, row):
         row["syscall"] = SYSCALLS.get(int(call), "syscall " + call)
 
 
-def _shorten(rows):
-    # type: (list[dict[str, Any]]) -> None
+def _shorten(rows: "list[dict[str, Any]]") -> None:
     """Shorten the reply to the size that the cockpit accepts."""
     frames = [frame for row in rows for each in row["python"] for frame in each["frames"]]
     if sum(map(_bytes, frames)) <= MAX_FRAMES_BYTES:
@@ -218,8 +221,7 @@ def _shorten(rows):
             each["frames"] = kept
 
 
-def _bytes(frame):
-    # type: (dict[str, Any]) -> int
+def _bytes(frame: "dict[str, Any]") -> int:
     """Upper bound of a frame's size as JSON: a character may become four bytes."""
     return 4 * (len(frame["function"]) + len(frame["file"])) + 50
 
@@ -227,8 +229,7 @@ def _bytes(frame):
 # --------------------------------------------------------------------------- which py-spy
 
 
-def find_py_spy(proc, pids, named, lent):
-    # type: (str, list[int], str, str | None) -> dict[int, str]
+def find_py_spy(proc: str, pids: "list[int]", named: str, lent: "str | None") -> "dict[int, str]":
     """Pid -> py-spy to use: the named one, one on PATH, one next to its interpreter, the uploaded one."""
     without = {} if lent is None else dict.fromkeys(pids, lent)
     if named:
@@ -241,13 +242,11 @@ def find_py_spy(proc, pids, named, lent):
     return without
 
 
-def _beside(proc, pid):
-    # type: (str, int) -> Callable[[], object]
+def _beside(proc: str, pid: int) -> "Callable[[], object]":
     return lambda: _own(os.path.join(proc, str(pid)))
 
 
-def _own(folder):
-    # type: (str) -> str | None
+def _own(folder: str) -> "str | None":
     """py-spy in the environment of a process, if it has the same view of files."""
     if not os.path.samestat(os.stat(os.path.join(folder, "root")), os.stat("/")):
         return None  # a container: its programs need not run out here
@@ -269,8 +268,7 @@ def _own(folder):
     return None
 
 
-def trusted(path):
-    # type: (str) -> bool
+def trusted(path: str) -> bool:
     """True if no other user can have changed the program."""
     path = os.path.realpath(path)
     if not os.access(path, os.X_OK) or not os.path.isfile(path):

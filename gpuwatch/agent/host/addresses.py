@@ -21,8 +21,7 @@ _GLOBAL, _SITE = 0x00, 0x40
 """Scopes of /proc/net/if_inet6; link-local addresses (0x20) identify no node."""
 
 
-def own_addresses(proc="/proc"):
-    # type: (str) -> list[str]
+def own_addresses(proc: str = "/proc") -> "list[str]":
     """IPv4 and IPv6 addresses, sorted, without loopback, link-local ones and container bridges.
 
     Those are the same on many nodes. Empty if the system does not list them.
@@ -33,13 +32,11 @@ def own_addresses(proc="/proc"):
     return sorted(found)[:MAX_ADDRESSES]
 
 
-def _counts(name):
-    # type: (str) -> bool
+def _counts(name: str) -> bool:
     return name != "lo" and not is_plumbing(name)
 
 
-def _ipv4():
-    # type: () -> list[tuple[str, str]]
+def _ipv4() -> "list[tuple[str, str]]":
     """(interface, address) pairs, including secondary addresses; see netdevice(7)."""
     if fcntl is None or not os.path.isdir("/proc/net"):
         return []
@@ -58,8 +55,7 @@ def _ipv4():
     ]
 
 
-def ipv6(text):
-    # type: (str) -> list[tuple[str, str]]
+def ipv6(text: str) -> "list[tuple[str, str]]":
     """(interface, address) pairs of the global and site-local addresses in the text of /proc/net/if_inet6."""
     found = []
     for line in text.splitlines():

@@ -24,13 +24,11 @@ class DiskReader(object):
     One that does not answer is listed without values, and not queried again before it has answered.
     """
 
-    def __init__(self, proc="/proc"):
-        # type: (str) -> None
+    def __init__(self, proc: str = "/proc") -> None:
         self._mounts = os.path.join(proc, "self/mounts")
-        self._asked = {}  # type: dict[str, Background]
+        self._asked: dict[str, Background] = {}
 
-    def read(self):
-        # type: () -> list[dict[str, object]] | None
+    def read(self) -> "list[dict[str, object]] | None":
         """One dict per file system with the keys of `wire.Disk`; None if the mounts are unreadable."""
         table = read_bytes(self._mounts, 1 << 20)
         if table is None:
@@ -44,38 +42,34 @@ class DiskReader(object):
                 asked.wait(deadline)
         return [self._disk(path, kind) for path, kind in mounts.items()]
 
-    def _begin(self, path):
-        # type: (str) -> Background | None
+    def _begin(self, path: str) -> "Background | None":
         if path not in self._asked:
             self._asked[path] = Background(lambda: usage(path), "disk " + path)
         asked = self._asked[path]
         return asked if asked.start() else None
 
-    def _disk(self, path, kind):
-        # type: (str, str) -> dict[str, object]
+    def _disk(self, path: str, kind: str) -> "dict[str, object]":
         name = os.fsencode(path).decode("utf-8", "replace")
-        disk = {"mount": clean(name, 255), "filesystem": clean(kind, 64)}  # type: dict[str, object]
+        disk: dict[str, object] = {"mount": clean(name, 255), "filesystem": clean(kind, 64)}
         answer = self._asked[path].answer()
         if isinstance(answer, tuple):
             disk["used_bytes"], disk["total_bytes"] = answer
         return disk
 
 
-def usage(path):
-    # type: (str) -> tuple[int, int]
+def usage(path: str) -> "tuple[int, int]":
     """Used bytes, and used plus available to ordinary users, so that 100 % matches `df`."""
     facts = os.statvfs(path)
     used = (facts.f_blocks - facts.f_bfree) * facts.f_frsize
     return used, used + facts.f_bavail * facts.f_frsize
 
 
-def worth_showing(mounts):
-    # type: (str) -> dict[str, str]
+def worth_showing(mounts: str) -> "dict[str, str]":
     """Mount point -> file system type, for mounts with a device or share, each device once.
 
     Of several mounts of one device (bind mounts, subvolumes) the one nearest to the root is used.
     """
-    nearest = {}  # type: dict[str, tuple[str, str]]
+    nearest: dict[str, tuple[str, str]] = {}
     for line in mounts.split("\n"):
         fields = line.split(" ")
         if len(fields) < 3:
@@ -88,8 +82,7 @@ def worth_showing(mounts):
     return dict(list(nearest.values())[:MAX_MOUNTS])
 
 
-def _counts(device, path, kind):
-    # type: (str, str, str) -> bool
+def _counts(device: str, path: str, kind: str) -> bool:
     if kind in _READ_ONLY_IMAGES or device.startswith("/dev/loop"):
         return False
     if kind == "overlay":
@@ -97,7 +90,6 @@ def _counts(device, path, kind):
     return device.startswith("/dev/") or _WITHOUT_DEVICE_NODE.match(kind) is not None
 
 
-def _unescape(text):
-    # type: (str) -> str
+def _unescape(text: str) -> str:
     r"""`/my\040disk` -> `/my disk`."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), text)

@@ -13,7 +13,7 @@ from .psutil_host import OtherSystem
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable  # noqa: F401 - used in type comments
+    from typing import Callable
 
 DISKS_EVERY_S = 30.0
 IB_PATIENCE_S = 0.2
@@ -23,22 +23,26 @@ IB_PATIENCE_S = 0.2
 class HostReader(object):
     """Reads the host part of a sample; keeps the previous counters."""
 
-    def __init__(self, clock=time.time, proc="/proc", sys="/sys", monotonic=time.monotonic):
-        # type: (Callable[[], float], str, str, Callable[[], float]) -> None
+    def __init__(
+        self,
+        clock: "Callable[[], float]" = time.time,
+        proc: str = "/proc",
+        sys: str = "/sys",
+        monotonic: "Callable[[], float]" = time.monotonic,
+    ) -> None:
         self._clock = clock
         self._elsewhere = None if os.path.exists(os.path.join(proc, "stat")) else OtherSystem(monotonic)
         self._monotonic = monotonic
         self._proc = proc
-        self._times = None  # type: list[int] | None
+        self._times: list[int] | None = None
         self._nics = NicReader(sys, monotonic)
         self._ports = Background(PortReader(sys, monotonic).read, "infiniband")
         self._disks = DiskReader(proc)
         self._disks_due = monotonic()
 
-    def read(self):
-        # type: () -> dict[str, object]
+    def read(self) -> "dict[str, object]":
         """A dict with the keys of `wire.HostSample`; unknown values are left out."""
-        sample = {"t": self._clock()}  # type: dict[str, object]
+        sample: dict[str, object] = {"t": self._clock()}
         sample.update(load())
         if self._elsewhere is not None:
             sample.update(self._elsewhere.read())
@@ -52,8 +56,7 @@ class HostReader(object):
         sample["ib"] = self._ports.answer()
         return {key: value for key, value in sample.items() if value is not None}
 
-    def _processor(self):
-        # type: () -> dict[str, object]
+    def _processor(self) -> "dict[str, object]":
         text = (read_bytes(os.path.join(self._proc, "stat"), 512) or b"").split(b"\n", 1)[0]
         if not text.startswith(b"cpu "):
             return {}
@@ -61,16 +64,14 @@ class HostReader(object):
         before, self._times = self._times, times
         return {} if before is None else processor_shares(before, times)
 
-    def _disks_when_due(self):
-        # type: () -> list[dict[str, object]] | None
+    def _disks_when_due(self) -> "list[dict[str, object]] | None":
         if self._monotonic() < self._disks_due:
             return None
         self._disks_due = self._monotonic() + DISKS_EVERY_S
         return self._disks.read()
 
 
-def processor_shares(before, after):
-    # type: (list[int], list[int]) -> dict[str, object]
+def processor_shares(before: "list[int]", after: "list[int]") -> "dict[str, object]":
     """Busy and iowait percent of all processors between two `cpu` lines of /proc/stat.
 
     The columns are user, nice, system, idle, iowait, irq, softirq, steal; guest time is part of user.
@@ -83,8 +84,7 @@ def processor_shares(before, after):
     return {"cpu_pct": 100.0 * busy / total, "iowait_pct": 100.0 * spent[4] / total}
 
 
-def load():
-    # type: () -> dict[str, object]
+def load() -> "dict[str, object]":
     """The load averages of 1, 5 and 15 minutes."""
     try:
         one, five, fifteen = os.getloadavg()
@@ -93,11 +93,10 @@ def load():
     return {"load_1m": one, "load_5m": five, "load_15m": fifteen}
 
 
-def memory(meminfo):
-    # type: (bytes) -> dict[str, object]
+def memory(meminfo: bytes) -> "dict[str, object]":
     """Memory in use: MemTotal - MemAvailable; what is available without swapping does not count."""
     fields = {key: int(value) * 1024 for key, value in re.findall(rb"(?m)^(\w+):\s+(\d+) kB$", meminfo)}
-    facts = {}  # type: dict[str, object]
+    facts: dict[str, object] = {}
     if b"MemTotal" in fields:
         facts["memory_total_bytes"] = fields[b"MemTotal"]
         if b"MemAvailable" in fields:

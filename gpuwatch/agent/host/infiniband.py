@@ -9,7 +9,7 @@ from .net import rate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable  # noqa: F401 - used in type comments
+    from typing import Callable
 
 MAX_PORTS = 64
 ERRORS_EVERY_S = 10.0
@@ -39,15 +39,13 @@ _SATURATED = 0xFFFFFFFF
 class PortReader(object):
     """Converts the ports' word counters into rates, by its own monotonic clock."""
 
-    def __init__(self, sys="/sys", monotonic=time.monotonic):
-        # type: (str, Callable[[], float]) -> None
+    def __init__(self, sys: str = "/sys", monotonic: "Callable[[], float]" = time.monotonic) -> None:
         self._root = os.path.join(sys, "class/infiniband")
         self._monotonic = monotonic
-        self._counters = {}  # type: dict[str, tuple[float, int | None, int | None]]
-        self._errors = {}  # type: dict[str, tuple[float, dict[str, int]]]
+        self._counters: dict[str, tuple[float, int | None, int | None]] = {}
+        self._errors: dict[str, tuple[float, dict[str, int]]] = {}
 
-    def read(self):
-        # type: () -> list[dict[str, object]] | None
+    def read(self) -> "list[dict[str, object]] | None":
         """One dict per port with the keys of `wire.IbPort`; None without such a card."""
         found = [
             (device, int(number))
@@ -57,15 +55,14 @@ class PortReader(object):
         ]
         return [self._port(device, number) for device, number in found[:MAX_PORTS]] or None
 
-    def _port(self, device, number):
-        # type: (str, int) -> dict[str, object]
+    def _port(self, device: str, number: int) -> "dict[str, object]":
         folder = os.path.join(self._root, device, "ports", str(number))
         received = _words_as_bytes(os.path.join(folder, "counters/port_rcv_data"))
         sent = _words_as_bytes(os.path.join(folder, "counters/port_xmit_data"))
         now = self._monotonic()
         before = self._counters.get(folder)
         self._counters[folder] = (now, received, sent)
-        facts = {
+        facts: dict[str, object] = {
             "device": device,
             "port": number,
             "state": _after_number(read_text(os.path.join(folder, "state"), 64)),
@@ -73,14 +70,13 @@ class PortReader(object):
             "link_layer": read_text(os.path.join(folder, "link_layer"), 64),
             "rate_gbps": _gigabits(read_text(os.path.join(folder, "rate"), 64)),
             "errors": self._error_counters(folder, now) or None,
-        }  # type: dict[str, object]
+        }
         if before is not None:
             facts["rx_bps"] = rate(before[1], received, now - before[0])
             facts["tx_bps"] = rate(before[2], sent, now - before[0])
         return {key: value for key, value in facts.items() if value is not None}
 
-    def _error_counters(self, folder, now):
-        # type: (str, float) -> dict[str, int]
+    def _error_counters(self, folder: str, now: float) -> "dict[str, int]":
         known = self._errors.get(folder)
         if known is None or now - known[0] >= ERRORS_EVERY_S:
             counts = {name: read_int(os.path.join(folder, group, name)) for group, name in _ERRORS}
@@ -89,8 +85,7 @@ class PortReader(object):
         return known[1]
 
 
-def _words_as_bytes(path):
-    # type: (str) -> int | None
+def _words_as_bytes(path: str) -> "int | None":
     """`port_xmit_data` and `port_rcv_data` in bytes.
 
     They count words of four bytes (sysfs-class-infiniband).
@@ -99,14 +94,12 @@ def _words_as_bytes(path):
     return None if words is None or words == _SATURATED else words * 4
 
 
-def _after_number(text):
-    # type: (str | None) -> str | None
+def _after_number(text: "str | None") -> "str | None":
     """`4: ACTIVE` -> `ACTIVE`."""
     return text.partition(":")[2].strip() or text if text else None
 
 
-def _gigabits(text):
-    # type: (str | None) -> float | None
+def _gigabits(text: "str | None") -> "float | None":
     """`400 Gb/sec (4X NDR)` -> 400.0."""
     match = re.match(r"([\d.]+)\s*Gb/sec", text or "")
     return float(match.group(1)) if match else None

@@ -26,10 +26,9 @@ _NOT_THE_DRIVERS = ("vfio-pci", "pci-stub", "xen-pciback")
 """Kernel drivers that reserve a GPU for a virtual machine, which hides it from NVML."""
 
 
-def describe(proc="/proc", etc="/etc"):
-    # type: (str, str) -> dict[str, object]
+def describe(proc: str = "/proc", etc: str = "/etc") -> "dict[str, object]":
     """The host part of the hello frame; unknown values are left out."""
-    facts = {
+    facts: dict[str, object] = {
         "host": clean(socket.gethostname(), 255),
         "python": platform.python_version(),
         "kernel": platform.release() or None,
@@ -39,12 +38,11 @@ def describe(proc="/proc", etc="/etc"):
         "memory_total_bytes": _memory_total(proc),
         "booted_at": boot_time(proc),
         "boot_id": read_text(os.path.join(proc, "sys/kernel/random/boot_id"), 64),
-    }  # type: dict[str, object]
+    }
     return {key: value for key, value in facts.items() if value not in (None, "")}
 
 
-def nvidia_devices_on_bus(sys="/sys"):
-    # type: (str) -> int | None
+def nvidia_devices_on_bus(sys: str = "/sys") -> "int | None":
     """Number of NVIDIA display controllers (PCI class 0x0300 or 0x0302) that this host's driver should have.
 
     Virtual functions and devices passed to virtual machines do not count. None if there is no PCI bus.
@@ -55,8 +53,7 @@ def nvidia_devices_on_bus(sys="/sys"):
     return sum(1 for name in names(root) if _is_nvidia_display(os.path.join(root, name)))
 
 
-def _is_nvidia_display(device):
-    # type: (str) -> bool
+def _is_nvidia_display(device: str) -> bool:
     if read_text(os.path.join(device, "vendor"), 16) != "0x10de":
         return False
     if (read_text(os.path.join(device, "class"), 16) or "")[:6] not in ("0x0300", "0x0302"):
@@ -67,8 +64,7 @@ def _is_nvidia_display(device):
     return driver not in _NOT_THE_DRIVERS
 
 
-def _system_name(etc):
-    # type: (str) -> str | None
+def _system_name(etc: str) -> "str | None":
     for path in (os.path.join(etc, "os-release"), os.path.join(etc, "../usr/lib/os-release")):
         match = re.search(r'^PRETTY_NAME="?([^"\n]*)', read_text(path) or "", re.MULTILINE)
         if match:
@@ -77,10 +73,9 @@ def _system_name(etc):
     return "macOS " + version if version else platform.system() or None
 
 
-def _cpu_model(proc):
-    # type: (str) -> str | None
+def _cpu_model(proc: str) -> "str | None":
     text = read_text(os.path.join(proc, "cpuinfo"), 8192) or ""
-    fields = {}  # type: dict[str, str]
+    fields: dict[str, str] = {}
     for line in text.splitlines():
         key, _, value = line.partition(":")
         fields.setdefault(key.strip(), value.strip())
@@ -89,8 +84,7 @@ def _cpu_model(proc):
     return clean(model, 120) or None
 
 
-def _memory_total(proc):
-    # type: (str) -> int | None
+def _memory_total(proc: str) -> "int | None":
     match = re.match(r"MemTotal:\s+(\d+) kB", read_text(os.path.join(proc, "meminfo"), 256) or "")
     if match:
         return int(match.group(1)) * 1024

@@ -8,7 +8,7 @@ from ..base.procfs import names, read_int, read_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable  # noqa: F401 - used in type comments
+    from typing import Callable
 
 MAX_NICS = 64
 SPEED_EVERY_S = 30.0
@@ -19,8 +19,7 @@ _PLUMBING = re.compile(
 )
 
 
-def is_plumbing(name):
-    # type: (str) -> bool
+def is_plumbing(name: str) -> bool:
     """True for an interface that only connects containers or tunnels."""
     return _PLUMBING.match(name) is not None
 
@@ -28,15 +27,13 @@ def is_plumbing(name):
 class NicReader(object):
     """Converts the interfaces' byte counters into rates, by its own monotonic clock."""
 
-    def __init__(self, sys="/sys", monotonic=time.monotonic):
-        # type: (str, Callable[[], float]) -> None
+    def __init__(self, sys: str = "/sys", monotonic: "Callable[[], float]" = time.monotonic) -> None:
         self._root = os.path.join(sys, "class/net")
         self._monotonic = monotonic
-        self._counters = {}  # type: dict[str, tuple[float, int | None, int | None]]
-        self._speeds = {}  # type: dict[str, tuple[float, str | None, float | None]]
+        self._counters: dict[str, tuple[float, int | None, int | None]] = {}
+        self._speeds: dict[str, tuple[float, str | None, float | None]] = {}
 
-    def read(self):
-        # type: () -> list[dict[str, object]] | None
+    def read(self) -> "list[dict[str, object]] | None":
         """One dict per interface with the keys of `wire.Nic`; None if the kernel lists none."""
         found = [name for name in names(self._root) if os.path.isdir(os.path.join(self._root, name))]
         if not found:
@@ -46,23 +43,20 @@ class NicReader(object):
         self._speeds = {name: self._speeds[name] for name in chosen if name in self._speeds}
         return [self._nic(name) for name in chosen]
 
-    def _worth_showing(self, found):
-        # type: (list[str]) -> list[str]
+    def _worth_showing(self, found: "list[str]") -> "list[str]":
         """Physical cards; if there are none (in a container) virtual functions, then other virtual ones."""
-        best = {}  # type: dict[int, list[str]]
+        best: dict[int, list[str]] = {}
         for name in found:
             best.setdefault(self._virtuality(name), []).append(name)
         return best[min(best)][:MAX_NICS] if best else []
 
-    def _virtuality(self, name):
-        # type: (str) -> int
+    def _virtuality(self, name: str) -> int:
         device = os.path.join(self._root, name, "device")
         if os.path.exists(device):
             return 1 if os.path.exists(os.path.join(device, "physfn")) else 0
         return 3 if is_plumbing(name) else 2
 
-    def _nic(self, name):
-        # type: (str) -> dict[str, object]
+    def _nic(self, name: str) -> "dict[str, object]":
         folder = os.path.join(self._root, name)
         count = {
             key: read_int(os.path.join(folder, "statistics", key))
@@ -72,20 +66,19 @@ class NicReader(object):
         before = self._counters.get(name)
         self._counters[name] = (now, count["rx_bytes"], count["tx_bytes"])
         state = read_text(os.path.join(folder, "operstate"), 64)
-        facts = {
+        facts: dict[str, object] = {
             "name": name,
             "state": state,
             "speed_bps": self._speed(name, state, now),
             "errors": _total(count["rx_errors"], count["tx_errors"]),
             "drops": _total(count["rx_dropped"], count["tx_dropped"]),
-        }  # type: dict[str, object]
+        }
         if before is not None:
             facts["rx_bps"] = rate(before[1], count["rx_bytes"], now - before[0])
             facts["tx_bps"] = rate(before[2], count["tx_bytes"], now - before[0])
         return {key: value for key, value in facts.items() if value is not None}
 
-    def _speed(self, name, state, now):
-        # type: (str, str | None, float) -> float | None
+    def _speed(self, name: str, state: "str | None", now: float) -> "float | None":
         """Speed in bit/s, read again after SPEED_EVERY_S; None: unknown (link down, virtual interface)."""
         known = self._speeds.get(name)
         if known is None or known[1] != state or now - known[0] >= SPEED_EVERY_S:
@@ -95,8 +88,7 @@ class NicReader(object):
         return known[2]
 
 
-def rate(before, after, seconds):
-    # type: (int | None, int | None, float) -> float | None
+def rate(before: "int | None", after: "int | None", seconds: float) -> "float | None":
     """Rate per second between two counter values, with four significant digits.
 
     None if the counter was reset or is unknown.
@@ -106,7 +98,6 @@ def rate(before, after, seconds):
     return float("%.4g" % ((after - before) / seconds))
 
 
-def _total(*counts):
-    # type: (*int | None) -> int | None
+def _total(*counts: "int | None") -> "int | None":
     known = [count for count in counts if count is not None]
     return sum(known) if known else None

@@ -40,13 +40,12 @@ _CHOSEN = re.compile(r"\[(\w+)\]")
 """`always [madvise] never`: the active option is in brackets."""
 
 
-def system_settings(proc="/proc", sys="/sys"):
-    # type: (str, str) -> dict[str, str]
+def system_settings(proc: str = "/proc", sys: str = "/sys") -> "dict[str, str]":
     """Name -> value; unreadable ones are left out.
 
     Only known options of the kernel's command line are included, since others may contain secrets.
     """
-    found = {}  # type: dict[str, str]
+    found: dict[str, str] = {}
     for name, path in _FILES:
         text = read_text(os.path.join(sys, path), 4096) or ""
         chosen = _CHOSEN.search(text)
@@ -72,8 +71,7 @@ def system_settings(proc="/proc", sys="/sys"):
     return {clean(name, 80): clean(value, MAX_VALUE) for name, value in known}
 
 
-def _network(root, found):
-    # type: (str, dict[str, str]) -> None
+def _network(root: str, found: "dict[str, str]") -> None:
     for name in [each for each in names(root) if each != "lo" and not is_plumbing(each)][:MAX_DEVICES]:
         folder = os.path.join(root, name)
         if os.path.exists(os.path.join(folder, "device")):
@@ -82,8 +80,7 @@ def _network(root, found):
             found["net.{}.driver".format(name)] = driver
 
 
-def _adapters(root, found):
-    # type: (str, dict[str, str]) -> None
+def _adapters(root: str, found: "dict[str, str]") -> None:
     for name in names(root)[:MAX_DEVICES]:
         for key, path in (("firmware", "fw_ver"), ("type", "hca_type"), ("board", "board_id")):
             found["ib.{}.{}".format(name, key)] = read_text(os.path.join(root, name, path), 256) or ""

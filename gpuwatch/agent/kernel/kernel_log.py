@@ -7,7 +7,7 @@ from .xid_lines import event
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, Iterable  # noqa: F401 - used in type comments
+    from typing import Callable, Iterable
 
 HISTORY_S = 24 * 3600.0
 """Seconds before the start for which events are reported."""
@@ -33,32 +33,34 @@ class KernelLog(object):
     thread.
     """
 
-    def __init__(self, clock=time.time, kmsg="/dev/kmsg", journal=None, monotonic=time.monotonic):
-        # type: (Callable[[], float], str, list[str] | None, Callable[[], float]) -> None
+    def __init__(
+        self,
+        clock: "Callable[[], float]" = time.time,
+        kmsg: str = "/dev/kmsg",
+        journal: "list[str] | None" = None,
+        monotonic: "Callable[[], float]" = time.monotonic,
+    ) -> None:
         self._clock = clock
         self._monotonic = monotonic
         self._kmsg = kmsg
         self._journal = journal
         self._reader = self._open()
         self._not_before = clock() - HISTORY_S
-        self._retry_at = None  # type: float | None
-        self.records = []  # type: list[tuple[float, str]]
+        self._retry_at: float | None = None
+        self.records: list[tuple[float, str]] = []
         """(unix seconds, text) of the last poll: those behind the events, and all others."""
 
     @property
-    def source(self):
-        # type: () -> str | None
+    def source(self) -> "str | None":
         """/dev/kmsg, journalctl, or None."""
         return None if self._reader is None else self._reader.name
 
     @property
-    def notice(self):
-        # type: () -> dict[str, object] | None
+    def notice(self) -> "dict[str, object] | None":
         """A dict with the keys of `wire.Notice` while the log cannot be read."""
         return dict(UNREADABLE) if self._reader is None else None
 
-    def poll(self):
-        # type: () -> list[dict[str, object]]
+    def poll(self) -> "list[dict[str, object]]":
         """The events since the last poll, oldest first; the first time those of the last 24 hours."""
         self.records = []
         if self._reader is None and self._retry_at is not None and self._clock() >= self._retry_at:
@@ -74,16 +76,14 @@ class KernelLog(object):
         self.records = [(t, text) for t, text in records if t >= self._not_before]
         return gather(self.records)
 
-    def close(self):
-        # type: () -> None
+    def close(self) -> None:
         """Close the log; a child process is ended and reaped."""
         self._retry_at = None
         if self._reader is not None:
             self._reader.close()
             self._reader = None
 
-    def _open(self):
-        # type: () -> Kmsg | Journal | None
+    def _open(self) -> "Kmsg | Journal | None":
         descriptor = open_kmsg(self._kmsg)
         if descriptor is not None:
             return Kmsg(descriptor, self._clock, self._monotonic)
@@ -96,15 +96,14 @@ class KernelLog(object):
             return None
 
 
-def gather(records):
-    # type: (Iterable[tuple[float, str]]) -> list[dict[str, object]]
+def gather(records: "Iterable[tuple[float, str]]") -> "list[dict[str, object]]":
     """The events in (unix seconds, text) records; equal ones close together are one with a `count`.
 
     A line about a lost GPU next to its own Xid 79 is dropped. Of very many events the newest `MAX_EVENTS` are
     returned, after an event that counts the others.
     """
-    events = []  # type: list[dict[str, object]]
-    latest = {}  # type: dict[tuple[object, ...], tuple[float, dict[str, object]]]
+    events: list[dict[str, object]] = []
+    latest: dict[tuple[object, ...], tuple[float, dict[str, object]]] = {}
     for t, text in records:
         found = event(text)
         if found is None:
@@ -124,8 +123,7 @@ def gather(records):
     return news if len(news) <= MAX_EVENTS else [_left_out(news[:-MAX_EVENTS])] + news[-MAX_EVENTS:]
 
 
-def _left_out(events):
-    # type: (list[dict[str, object]]) -> dict[str, object]
+def _left_out(events: "list[dict[str, object]]") -> "dict[str, object]":
     title = "{} older errors in the kernel log are not listed".format(len(events))
     return {
         "event": "agent",

@@ -11,7 +11,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable  # noqa: F401 - used in type comments
+    from typing import Callable
 
 MAX_RECORDS = 4000
 """Records read per poll; the rest of a flood follows."""
@@ -29,17 +29,20 @@ class Kmsg(object):
 
     name = "/dev/kmsg"
 
-    def __init__(self, descriptor, clock=time.time, monotonic=time.monotonic):
-        # type: (int, Callable[[], float], Callable[[], float]) -> None
+    def __init__(
+        self,
+        descriptor: int,
+        clock: "Callable[[], float]" = time.time,
+        monotonic: "Callable[[], float]" = time.monotonic,
+    ) -> None:
         self._descriptor = descriptor
         self._clock = clock
         self._monotonic = monotonic
-        self._caught_up_at = None  # type: float | None
+        self._caught_up_at: float | None = None
 
-    def read(self):
-        # type: () -> list[tuple[float, str]]
+    def read(self) -> "list[tuple[float, str]]":
         """The new records as (unix seconds, text)."""
-        records = []  # type: list[tuple[float, str]]
+        records: list[tuple[float, str]] = []
         boot, now = self._clock() - self._monotonic(), self._clock()
         for _ in range(MAX_RECORDS):
             try:
@@ -59,14 +62,12 @@ class Kmsg(object):
                 records.append((t if self._caught_up_at is None else max(t, self._caught_up_at), record[1]))
         return records
 
-    def close(self):
-        # type: () -> None
+    def close(self) -> None:
         """Close the device."""
         os.close(self._descriptor)
 
 
-def parse_kmsg(data):
-    # type: (bytes) -> tuple[float, str] | None
+def parse_kmsg(data: bytes) -> "tuple[float, str] | None":
     """Seconds since boot and text of a record `priority,sequence,microseconds,flags;text`.
 
     The format is the kernel's Documentation/ABI/testing/dev-kmsg.
@@ -79,8 +80,7 @@ def parse_kmsg(data):
     return int(fields[2]) / 1e6, re.sub(r"\\x([0-9a-f]{2})", lambda found: chr(int(found.group(1), 16)), text)
 
 
-def open_kmsg(path="/dev/kmsg"):
-    # type: (str) -> int | None
+def open_kmsg(path: str = "/dev/kmsg") -> "int | None":
     """A descriptor at the oldest record; None if this user may not read it."""
     try:
         return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -93,8 +93,7 @@ class Journal(object):
 
     name = "journalctl"
 
-    def __init__(self, command):
-        # type: (list[str]) -> None
+    def __init__(self, command: "list[str]") -> None:
         self._partial = b""
         self._child = subprocess.Popen(
             command,
@@ -107,8 +106,7 @@ class Journal(object):
         self._pipe = self._child.stdout.fileno()
         os.set_blocking(self._pipe, False)
 
-    def read(self):
-        # type: () -> list[tuple[float, str]]
+    def read(self) -> "list[tuple[float, str]]":
         """The new records as (unix seconds, text)."""
         data, ended = self._partial, False
         while len(data) < (4 << 20):
@@ -125,8 +123,7 @@ class Journal(object):
         whole, newline, self._partial = data.rpartition(b"\n")
         return parse_journal((whole + newline).decode("utf-8", "replace"))
 
-    def close(self):
-        # type: () -> None
+    def close(self) -> None:
         """End the child and reap it."""
         self._child.kill()
         self._child.wait()
@@ -134,10 +131,9 @@ class Journal(object):
             self._child.stdout.close()
 
 
-def parse_journal(text):
-    # type: (str) -> list[tuple[float, str]]
+def parse_journal(text: str) -> "list[tuple[float, str]]":
     """The records of `-o short-unix`: `1700000000.123456 host kernel: text`, further lines indented."""
-    records = []  # type: list[tuple[float, str]]
+    records: list[tuple[float, str]] = []
     for line in text.splitlines():
         match = re.match(r"(\d{9,11}\.\d+) \S+ [^:]*: (.*)", line)
         if match:
@@ -148,8 +144,7 @@ def parse_journal(text):
     return records
 
 
-def journal_command():
-    # type: () -> list[str] | None
+def journal_command() -> "list[str] | None":
     """The command that follows the kernel's messages; None if this user may not read them.
 
     Without permission `journalctl` waits forever, so the files are checked first.
@@ -161,8 +156,7 @@ def journal_command():
     return [program, "-k", "-f", "-o", "short-unix", "-n", "2000", "--no-pager", "-q"]
 
 
-def _die_with_parent():
-    # type: () -> Callable[[], None] | None
+def _die_with_parent() -> "Callable[[], None] | None":
     """Called in the child: the kernel ends it when the thread that started it is gone."""
     try:
         prctl = ctypes.CDLL(None).prctl
@@ -170,8 +164,7 @@ def _die_with_parent():
         return None
     parent = os.getpid()
 
-    def arm():
-        # type: () -> None
+    def arm() -> None:
         prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
         if os.getppid() != parent:
             os._exit(0)

@@ -4,7 +4,7 @@ from collections import deque
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Iterable  # noqa: F401 - used in type comments
+    from typing import Any, Iterable
 
 HOLD_S = 0.5
 """Seconds that NVML's report waits for the kernel's line, if the kernel log is readable."""
@@ -15,19 +15,22 @@ SAME_S = 10.0
 class XidJoin(object):
     """Reports every Xid once: by the kernel's line if there is one, else by NVML's report."""
 
-    def __init__(self):
-        # type: () -> None
-        self._held = deque(maxlen=500)  # type: deque[tuple[float, dict[str, Any]]]
-        self._reported = deque(maxlen=500)  # type: deque[dict[str, Any]]
+    def __init__(self) -> None:
+        self._held: deque[tuple[float, dict[str, Any]]] = deque(maxlen=500)
+        self._reported: deque[dict[str, Any]] = deque(maxlen=500)
 
     @property
-    def held(self):
-        # type: () -> int
+    def held(self) -> int:
         """Number of NVML reports that wait for the kernel's line."""
         return len(self._held)
 
-    def take(self, from_nvml, from_kernel, kernel_readable, now):
-        # type: (Iterable[dict[str, Any]], Iterable[dict[str, Any]], bool, float) -> list[dict[str, Any]]
+    def take(
+        self,
+        from_nvml: "Iterable[dict[str, Any]]",
+        from_kernel: "Iterable[dict[str, Any]]",
+        kernel_readable: bool,
+        now: float,
+    ) -> "list[dict[str, Any]]":
         """The events to report now (dicts with `code`, `t` and perhaps `gpu`).
 
         `now` is a monotonic clock.
@@ -51,8 +54,7 @@ class XidJoin(object):
         return report
 
 
-def placed(record, by_bus):
-    # type: (dict[str, Any], dict[str, str]) -> dict[str, Any]
+def placed(record: "dict[str, Any]", by_bus: "dict[str, str]") -> "dict[str, Any]":
     """A kernel-log record as an event, with the GPU's UUID instead of `bus_id`.
 
     Whole addresses are compared: on some machines (Grace) GPUs differ only in the PCI domain.
@@ -64,8 +66,7 @@ def placed(record, by_bus):
     return event
 
 
-def _twin(event, others):
-    # type: (dict[str, Any], Iterable[dict[str, Any]]) -> dict[str, Any] | None
+def _twin(event: "dict[str, Any]", others: "Iterable[dict[str, Any]]") -> "dict[str, Any] | None":
     """The other source's report of the same event, or None."""
     for other in others:
         same_gpu = other.get("gpu") is None or event.get("gpu") in (None, other.get("gpu"))

@@ -19,8 +19,7 @@ _SWITCH_REMEDY = (
 )
 
 
-def event(text):
-    # type: (str) -> dict[str, object] | None
+def event(text: str) -> "dict[str, object] | None":
     """The fields of `wire.Event` and `bus_id` from a kernel line; None for any other line.
 
     `bus_id` is formatted as by NVML (`00000000:41:00.0`). A GPU that fell off the bus without an Xid gives an
@@ -35,15 +34,14 @@ def event(text):
             return _with_place(describe(int(code), body), place)
     if _FELL_OFF.search(text):
         _, severity, title, remedy = meaning(79)
-        lost = {"event": "xid", "code": None}  # type: dict[str, object]
+        lost: dict[str, object] = {"event": "xid", "code": None}
         lost.update(title=title, severity=severity, remedy=remedy)
         lost["detail"] = clean(" ".join(text.replace("NVRM:", " ").split()), MAX_DETAIL)
         return _with_place(lost, text)
     return None
 
 
-def bus_id(text):
-    # type: (str) -> str | None
+def bus_id(text: str) -> "str | None":
     """The first PCI address in `text` in NVML's format: eight digits of domain, upper case, with function."""
     match = _BUS.search(text)
     if match is None:
@@ -52,10 +50,9 @@ def bus_id(text):
     return "{}:{}:{}.{}".format(domain.zfill(8), bus, device, function or "0").upper()
 
 
-def _xid(code, body):
-    # type: (int, str) -> dict[str, object]
+def _xid(code: int, body: str) -> "dict[str, object]":
     _, severity, title, remedy = meaning(code, body)
-    facts = {"event": "xid", "code": code}  # type: dict[str, object]
+    facts: dict[str, object] = {"event": "xid", "code": code}
     facts.update(title=title, severity=severity, remedy=remedy)
     pid = _PID.search(body)
     if pid:
@@ -66,8 +63,7 @@ def _xid(code, body):
     return facts
 
 
-def _switch(code, body):
-    # type: (int, str) -> dict[str, object]
+def _switch(code: int, body: str) -> "dict[str, object]":
     return {
         "event": "sxid",
         "code": code,
@@ -78,8 +74,7 @@ def _switch(code, body):
     }
 
 
-def _with_place(facts, text):
-    # type: (dict[str, object], str) -> dict[str, object]
+def _with_place(facts: "dict[str, object]", text: str) -> "dict[str, object]":
     place = bus_id(text)
     if place is not None:
         facts["bus_id"] = place

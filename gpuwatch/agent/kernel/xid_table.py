@@ -157,7 +157,7 @@ _NVLINK5_CODES = frozenset(range(144, 151))
 _NVLINK_TEXT_CODES = frozenset(range(70, 78))
 """Codes near 74 that come with the text of an NVLink error; the text decides."""
 
-_BUCKETS = {
+_BUCKETS: "dict[str, tuple[int, ...]]" = {
     "RESTART_APP": (8, 11, 13, 25, 31, 32, 60, 69, 80, 94)
     + _COPY_ENGINES
     + _DECODERS
@@ -176,14 +176,13 @@ _BUCKETS = {
     "WORKFLOW_NVLINK_ERR": (74,),
     "WORKFLOW_NVLINK5_ERR": tuple(sorted(_NVLINK5_CODES)),
     "XID_154": (154,),
-}  # type: dict[str, tuple[int, ...]]
+}
 
 ACTIONS = {code: bucket for bucket, codes in _BUCKETS.items() for code in codes}
 """Code -> immediate action in NVIDIA's catalogue; the newest codes have none."""
 
 
-def meaning(code, detail=None):
-    # type: (int, str | None) -> tuple[str, str, str, str]
+def meaning(code: int, detail: "str | None" = None) -> "tuple[str, str, str, str]":
     """Class, severity (info, warning, error, critical), title and remedy of an Xid.
 
     The kernel line's text (`detail`), if known, decides what the code leaves open: `Nonfatal` of an NVLink 5

@@ -6,15 +6,15 @@ from .scanning.dedup import REPORT_EVERY_S
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .file_scanners import FileScanners  # noqa: F401 - used in type comments
-    from .files.backlog import Backlog  # noqa: F401 - used in type comments
-    from .files.catalog import Catalog  # noqa: F401 - used in type comments
-    from .files.entry import FileEntry  # noqa: F401 - used in type comments
-    from .guarded_scan import GuardedScan  # noqa: F401 - used in type comments
-    from .ipc.activity_marker import ActivityMarker  # noqa: F401 - used in type comments
-    from .ipc.outbox import Outbox  # noqa: F401 - used in type comments
-    from .reporter import Reporter  # noqa: F401 - used in type comments
-    from .scanning.scanner import Scanner  # noqa: F401 - used in type comments
+    from .file_scanners import FileScanners
+    from .files.backlog import Backlog
+    from .files.catalog import Catalog
+    from .files.entry import FileEntry
+    from .guarded_scan import GuardedScan
+    from .ipc.activity_marker import ActivityMarker
+    from .ipc.outbox import Outbox
+    from .reporter import Reporter
+    from .scanning.scanner import Scanner
 
 BACKLOG_TURN_S = 0.02
 
@@ -22,8 +22,15 @@ BACKLOG_TURN_S = 0.02
 class BacklogScan(object):
     """Scans the newest parts of all backlogs first, then older ones."""
 
-    def __init__(self, catalog, marker, scanners, scan, reporter, outbox):
-        # type: (Catalog, ActivityMarker, FileScanners, GuardedScan, Reporter, Outbox) -> None
+    def __init__(
+        self,
+        catalog: "Catalog",
+        marker: "ActivityMarker",
+        scanners: "FileScanners",
+        scan: "GuardedScan",
+        reporter: "Reporter",
+        outbox: "Outbox",
+    ) -> None:
         self._catalog = catalog
         self._marker = marker
         self._scanners = scanners
@@ -31,8 +38,7 @@ class BacklogScan(object):
         self._reporter = reporter
         self._outbox = outbox
 
-    def step(self):
-        # type: () -> bool
+    def step(self) -> bool:
         """Scan a little of a backlog, those that took least time first; True if there is more."""
         now = time.monotonic()
         until = now + BACKLOG_TURN_S
@@ -43,8 +49,7 @@ class BacklogScan(object):
                 break
         return bool(entries)
 
-    def read(self, entry):
-        # type: (FileEntry) -> None
+    def read(self, entry: "FileEntry") -> None:
         """Scan the next step of one file's backlog."""
         backlog, scanner = entry.backlog, entry.scanner
         if backlog is None or scanner is None:
@@ -62,8 +67,7 @@ class BacklogScan(object):
         if not backlog.left:
             self._end(entry, backlog, scanner)
 
-    def _end(self, entry, backlog, scanner):
-        # type: (FileEntry, Backlog, Scanner) -> None
+    def _end(self, entry: "FileEntry", backlog: "Backlog", scanner: "Scanner") -> None:
         """Finish a part of the backlog; continue with the older one, with a new scanner."""
         self._scan.enter(entry, scanner, backlog)
         self._scan.safely(entry, scanner.progress, send=self._reporter.progress)
@@ -87,7 +91,6 @@ class BacklogScan(object):
             self._reporter.list_soon()
 
 
-def _spent(entry):
-    # type: (FileEntry) -> tuple[bool, float]
+def _spent(entry: "FileEntry") -> "tuple[bool, float]":
     """Sort key: the newest parts of all files come before older ones."""
     return entry.backlog is not None and entry.backlog.second, entry.step.spent_s

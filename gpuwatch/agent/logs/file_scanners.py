@@ -9,22 +9,20 @@ from .scanning.table_sieve import TableFile, TableSieve, is_table_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .files.entry import FileEntry  # noqa: F401 - used in type comments
-    from .matching.ruleset import RuleSet  # noqa: F401 - used in type comments
-    from .reporter import Numbers  # noqa: F401 - used in type comments
+    from .files.entry import FileEntry
+    from .matching.ruleset import RuleSet
+    from .reporter import Numbers
 
 
 class FileScanners(object):
     """Creates the scanners of all files; they share rules and finding ids."""
 
-    def __init__(self, ruleset, numbers):
-        # type: (RuleSet, Numbers) -> None
+    def __init__(self, ruleset: "RuleSet", numbers: "Numbers") -> None:
         self.sieve = Sieve(ruleset)
         self._ruleset = ruleset
         self._numbers = numbers
 
-    def of(self, entry, steps=True):
-        # type: (FileEntry, bool) -> Scanner
+    def of(self, entry: "FileEntry", steps: bool = True) -> "Scanner":
         """A new scanner for a file; without `steps` it reads no progress."""
         if not is_table_name(entry.name):
             return Scanner(self._ruleset, entry.name, self._numbers, entry.speaker, self.sieve, steps=steps)
@@ -37,7 +35,6 @@ class FileScanners(object):
         )
 
 
-def _header_of(entry):
-    # type: (FileEntry) -> bytes
+def _header_of(entry: "FileEntry") -> bytes:
     """The beginning of a followed file."""
     return b"" if entry.follower is None else entry.follower.at(0, HEADER_BYTES)

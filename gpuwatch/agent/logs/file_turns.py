@@ -6,14 +6,14 @@ from .files.catalog import SMALL_BACKLOG
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .backlog_scan import BacklogScan  # noqa: F401 - used in type comments
-    from .file_scanners import FileScanners  # noqa: F401 - used in type comments
-    from .files.catalog import Catalog  # noqa: F401 - used in type comments
-    from .files.entry import FileEntry  # noqa: F401 - used in type comments
-    from .guarded_scan import GuardedScan  # noqa: F401 - used in type comments
-    from .ipc.activity_marker import ActivityMarker  # noqa: F401 - used in type comments
-    from .ipc.outbox import Outbox  # noqa: F401 - used in type comments
-    from .queries.server import Server  # noqa: F401 - used in type comments
+    from .backlog_scan import BacklogScan
+    from .file_scanners import FileScanners
+    from .files.catalog import Catalog
+    from .files.entry import FileEntry
+    from .guarded_scan import GuardedScan
+    from .ipc.activity_marker import ActivityMarker
+    from .ipc.outbox import Outbox
+    from .queries.server import Server
 
 TURN_S = 0.05
 """Seconds of reading before other work of the log reader gets a turn."""
@@ -23,8 +23,16 @@ _ACTIVE_S = 10.0
 class FileTurns(object):
     """The order of turns, and the work of one turn."""
 
-    def __init__(self, catalog, marker, server, scanners, scan, backlog, outbox):
-        # type: (Catalog, ActivityMarker, Server, FileScanners, GuardedScan, BacklogScan, Outbox) -> None
+    def __init__(
+        self,
+        catalog: "Catalog",
+        marker: "ActivityMarker",
+        server: "Server",
+        scanners: "FileScanners",
+        scan: "GuardedScan",
+        backlog: "BacklogScan",
+        outbox: "Outbox",
+    ) -> None:
         self._catalog = catalog
         self._marker = marker
         self._server = server
@@ -32,11 +40,10 @@ class FileTurns(object):
         self._scan = scan
         self._backlog = backlog
         self._outbox = outbox
-        self._waiting = []  # type: list[FileEntry]
+        self._waiting: list[FileEntry] = []
         """Files without a turn in this round."""
 
-    def begin_round(self, now):
-        # type: (float) -> None
+    def begin_round(self, now: float) -> None:
         """Give every file a turn; those that want another one come after the rest."""
         hungry = self._waiting
         self._waiting = [
@@ -45,11 +52,10 @@ class FileTurns(object):
             if one.follower is not None and one.hold_until <= now and one not in hungry
         ] + hungry
 
-    def step(self):
-        # type: () -> bool
+    def step(self) -> bool:
         """Run turns; True if files still wait."""
         until = time.monotonic() + TURN_S
-        again = []  # type: list[FileEntry]
+        again: list[FileEntry] = []
         while self._waiting and time.monotonic() < until and not self._outbox.paused:
             entry = self._waiting.pop(0)
             if self._read(entry):
@@ -57,8 +63,7 @@ class FileTurns(object):
         self._waiting += again
         return bool(self._waiting)
 
-    def look_at_quiet(self, now):
-        # type: (float) -> None
+    def look_at_quiet(self, now: float) -> None:
         """Report what has waited long enough for more lines."""
         for entry in self._catalog.entries.values():
             if now - entry.active_at < _ACTIVE_S or now >= entry.quiet_due:
@@ -70,8 +75,7 @@ class FileTurns(object):
             for tail in entry.tails:
                 tail.quiet(now, time.time())
 
-    def _read(self, entry):
-        # type: (FileEntry) -> bool
+    def _read(self, entry: "FileEntry") -> bool:
         """Run one file's turn; True if it used its whole share and probably has more."""
         follower = entry.follower
         if follower is None:
@@ -110,8 +114,7 @@ class FileTurns(object):
             tail.feed(piece.data, piece.offset, arrived, now)
         return entry.held is not None or len(piece.data) >= most
 
-    def _scan_held(self, entry):
-        # type: (FileEntry) -> None
+    def _scan_held(self, entry: "FileEntry") -> None:
         """Scan one step of the backlog that delays a live piece, or that piece."""
         if entry.backlog is not None and entry.ahead is None:
             self._backlog.read(entry)
@@ -119,8 +122,7 @@ class FileTurns(object):
             piece, entry.held = entry.held, None
             self._scan_live(entry, *piece)
 
-    def _scan_live(self, entry, data, offset, arrived, seam):
-        # type: (FileEntry, bytes, int, float, bool) -> None
+    def _scan_live(self, entry: "FileEntry", data: bytes, offset: int, arrived: float, seam: bool) -> None:
         backlog = entry.backlog
         if backlog is not None and backlog.left <= SMALL_BACKLOG and entry.ahead is None:
             entry.held, entry.unscanned = (data, offset, arrived, seam), len(data)

@@ -5,23 +5,30 @@ from .watchdog.stretches import CAREFUL, SKIPPED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable  # noqa: F401 - used in type comments
+    from typing import Any, Callable
 
-    from .checkpoints.lookup import CheckpointFiles  # noqa: F401 - used in type comments
-    from .files.backlog import Backlog  # noqa: F401 - used in type comments
-    from .files.entry import FileEntry  # noqa: F401 - used in type comments
-    from .ipc.activity_marker import ActivityMarker  # noqa: F401 - used in type comments
-    from .ipc.outbox import Outbox  # noqa: F401 - used in type comments
-    from .reporter import Numbers, Reporter  # noqa: F401 - used in type comments
-    from .scanning.scanner import Scanner  # noqa: F401 - used in type comments
-    from .watchdog.stretches import Stretches  # noqa: F401 - used in type comments
+    from .checkpoints.lookup import CheckpointFiles
+    from .files.backlog import Backlog
+    from .files.entry import FileEntry
+    from .ipc.activity_marker import ActivityMarker
+    from .ipc.outbox import Outbox
+    from .reporter import Numbers, Reporter
+    from .scanning.scanner import Scanner
+    from .watchdog.stretches import Stretches
 
 
 class GuardedScan(object):
     """Feeds the scanners of all files and reports the results."""
 
-    def __init__(self, stretches, marker, checkpoints, numbers, reporter, outbox):
-        # type: (Stretches, ActivityMarker, CheckpointFiles, Numbers, Reporter, Outbox) -> None
+    def __init__(
+        self,
+        stretches: "Stretches",
+        marker: "ActivityMarker",
+        checkpoints: "CheckpointFiles",
+        numbers: "Numbers",
+        reporter: "Reporter",
+        outbox: "Outbox",
+    ) -> None:
         self._stretches = stretches
         self._marker = marker
         self._checkpoints = checkpoints
@@ -29,8 +36,14 @@ class GuardedScan(object):
         self._reporter = reporter
         self._outbox = outbox
 
-    def feed(self, entry, scanner, inode, piece, scanned):
-        # type: (FileEntry, Scanner, int, tuple[bytes, int, float, bool], Callable[[int], None]) -> None
+    def feed(
+        self,
+        entry: "FileEntry",
+        scanner: "Scanner",
+        inode: int,
+        piece: "tuple[bytes, int, float, bool]",
+        scanned: "Callable[[int], None]",
+    ) -> None:
         """Scan a piece (bytes, offset, arrival, backlog) without ranges on which earlier readers hung.
 
         `scanned` gets the number of bytes done, before their findings are sent.
@@ -56,8 +69,9 @@ class GuardedScan(object):
         entry.step.end(len(data), self._numbers.next - first)
         self._marker.idle()
 
-    def safely(self, entry, scan, *arguments, **how):
-        # type: (FileEntry, Callable[..., list[dict[str, Any]]], Any, Any) -> None
+    def safely(
+        self, entry: "FileEntry", scan: "Callable[..., list[dict[str, Any]]]", *arguments: "Any", **how: "Any"
+    ) -> None:
         """Report a scan's results, as findings or by `send`.
 
         A fault is reported once and ends nothing.
@@ -74,21 +88,18 @@ class GuardedScan(object):
         if found:
             self._reporter.place(entry)
 
-    def _report_findings(self, found):
-        # type: (list[dict[str, Any]]) -> None
+    def _report_findings(self, found: "list[dict[str, Any]]") -> None:
         """Send findings, with checkpoint files looked up; too recent ones are checked again later."""
         self._reporter.send([self._checkpoints.with_files(finding) for finding in found])
 
-    def enter(self, entry, scanner, backlog=None):
-        # type: (FileEntry, Scanner, Backlog | None) -> None
+    def enter(self, entry: "FileEntry", scanner: "Scanner", backlog: "Backlog | None" = None) -> None:
         """Announce the scan of a file's range, or of its whole backlog."""
         if backlog is not None:
             self._marker.scan(entry.path, backlog.inode, *backlog.whole)
         elif entry.follower is not None and scanner.pending is not None:
             self._marker.scan(entry.path, entry.follower.inode, *scanner.pending)
 
-    def progress(self, entry, scanner):
-        # type: (FileEntry, Scanner) -> None
+    def progress(self, entry: "FileEntry", scanner: "Scanner") -> None:
         """Report the progress in the newest lines of a file."""
         self.enter(entry, scanner)
         self.safely(entry, scanner.progress, send=self._reporter.progress)

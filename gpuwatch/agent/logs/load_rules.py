@@ -10,11 +10,10 @@ from .matching.ruleset import RuleSet
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any  # noqa: F401 - used in type comments
+    from typing import Any
 
 
-def load(sent, suspended):
-    # type: (Any, dict[str, dict[str, str]]) -> tuple[RuleSet, list[dict[str, Any]]]
+def load(sent: "Any", suspended: "dict[str, dict[str, str]]") -> "tuple[RuleSet, list[dict[str, Any]]]":
     """The rule set, and notices about rules that this Python cannot compile.
 
     `sent` is a list of compiled rules, or base64 of zlib of its JSON; `suspended` maps files to rules and
@@ -24,7 +23,7 @@ def load(sent, suspended):
         json.loads(zlib.decompress(base64.b64decode(sent)).decode("utf-8")) if isinstance(sent, str) else sent
     )
     compiled = compiled or []
-    notices = []  # type: list[dict[str, Any]]
+    notices: list[dict[str, Any]] = []
     try:
         ruleset = _ready(compiled)
     except (re.error, RecursionError, OverflowError):
@@ -36,16 +35,14 @@ def load(sent, suspended):
     return ruleset, notices
 
 
-def _ready(compiled):
-    # type: (list[dict[str, Any]]) -> RuleSet
+def _ready(compiled: "list[dict[str, Any]]") -> "RuleSet":
     """The set with its patterns compiled: the worker reports at its start which ones it cannot use."""
     ruleset = RuleSet(compiled)
     ruleset.compile()
     return ruleset
 
 
-def _fault(rule):
-    # type: (dict[str, Any]) -> str
+def _fault(rule: "dict[str, Any]") -> str:
     """Why this Python cannot compile a rule; empty: it can."""
     try:
         _ready([rule])
@@ -54,8 +51,7 @@ def _fault(rule):
     return ""
 
 
-def _unusable(rule, error):
-    # type: (str, str) -> dict[str, Any]
+def _unusable(rule: str, error: str) -> "dict[str, Any]":
     return {
         "code": "rule_unusable",
         "severity": "warning",

@@ -11,13 +11,13 @@ from .scanning.dedup import MAX_OPEN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any  # noqa: F401 - used in type comments
+    from typing import Any
 
-    from .files.catalog import Catalog  # noqa: F401 - used in type comments
-    from .files.entry import FileEntry  # noqa: F401 - used in type comments
-    from .ipc.outbox import Outbox  # noqa: F401 - used in type comments
-    from .matching.ruleset import RuleSet  # noqa: F401 - used in type comments
-    from .queries.kernel_lines import KernelLines  # noqa: F401 - used in type comments
+    from .files.catalog import Catalog
+    from .files.entry import FileEntry
+    from .ipc.outbox import Outbox
+    from .matching.ruleset import RuleSet
+    from .queries.kernel_lines import KernelLines
 
 BEAT_S = 0.5
 LIST_S = 2.0
@@ -35,12 +35,10 @@ BEHIND_BYTES = 16 << 20
 class Numbers(object):
     """Assigns finding ids; `next` is the next one."""
 
-    def __init__(self, first):
-        # type: (int) -> None
+    def __init__(self, first: int) -> None:
         self.next = first
 
-    def __call__(self):
-        # type: () -> int
+    def __call__(self) -> int:
         """The next id."""
         number = self.next
         self.next += 1
@@ -50,8 +48,15 @@ class Numbers(object):
 class Reporter(object):
     """Queues messages when they are due."""
 
-    def __init__(self, outbox, catalog, kernel, numbers, ruleset, bad_rules):
-        # type: (Outbox, Catalog, KernelLines, Numbers, RuleSet, list[dict[str, Any]]) -> None
+    def __init__(
+        self,
+        outbox: "Outbox",
+        catalog: "Catalog",
+        kernel: "KernelLines",
+        numbers: "Numbers",
+        ruleset: "RuleSet",
+        bad_rules: "list[dict[str, Any]]",
+    ) -> None:
         self._outbox = outbox
         self._catalog = catalog
         self._kernel = kernel
@@ -60,26 +65,23 @@ class Reporter(object):
         self._bad_rules = bad_rules
         self._beat_due = 0.0
         self._list_due = 0.0
-        self._listed = None  # type: list[dict[str, Any]] | None
+        self._listed: list[dict[str, Any]] | None = None
         self._complete = False
-        self._found = {}  # type: dict[str, Any]
+        self._found: dict[str, Any] = {}
         self._listed_at = 0.0
-        self._noticed = []  # type: list[dict[str, Any]]
-        self._troubles = set()  # type: set[str]
-        self._reported_places = {}  # type: dict[str, list[int]]
+        self._noticed: list[dict[str, Any]] = []
+        self._troubles: set[str] = set()
+        self._reported_places: dict[str, list[int]] = {}
 
-    def list_soon(self):
-        # type: () -> None
+    def list_soon(self) -> None:
         """Send the file list soon: it is awaited."""
         self._list_due = 0.0
 
-    def beat_soon(self):
-        # type: () -> None
+    def beat_soon(self) -> None:
         """Send a heartbeat soon: something was searched that must not be searched again."""
         self._beat_due = 0.0
 
-    def send(self, findings):
-        # type: (list[dict[str, Any]]) -> None
+    def send(self, findings: "list[dict[str, Any]]") -> None:
         """Send findings (dicts with the keys of `wire.Finding`)."""
         known = {row["path"] for row in self._listed or ()}
         if any(
@@ -94,23 +96,20 @@ class Reporter(object):
                 lines = [line[: most // len(lines)] for line in lines]
             self._outbox.put("F", dict(finding, kind="finding", t=t, lines=lines))
 
-    def progress(self, frames):
-        # type: (list[dict[str, Any]]) -> None
+    def progress(self, frames: "list[dict[str, Any]]") -> None:
         """Send training progress (dicts with the keys of `wire.Progress`)."""
         t = round(time.time(), 3)
         for frame in frames:
             self._outbox.put("R", dict(frame, kind="progress", t=t))
 
-    def place(self, entry):
-        # type: (FileEntry) -> None
+    def place(self, entry: "FileEntry") -> None:
         """Send the reading position after findings, so that a later reader does not repeat them."""
         place = entry.place()
         if place and self._reported_places.get(entry.path) != place:
             self._reported_places[entry.path] = place
             self._outbox.put("P", {entry.path: place})
 
-    def trouble(self, title, detail):
-        # type: (str, str) -> None
+    def trouble(self, title: str, detail: str) -> None:
         """Report a problem; the same title is reported once."""
         if title in self._troubles:
             return
@@ -120,8 +119,7 @@ class Reporter(object):
             "source": "agent", "title": "logs: " + title, "detail": detail[:500],
         })  # fmt: skip
 
-    def report(self, complete, found):
-        # type: (bool, dict[str, Any]) -> None
+    def report(self, complete: bool, found: "dict[str, Any]") -> None:
         """Send heartbeat, positions, notices and the file list, each when due.
 
         `complete`: every known file is in the list; `found`: further keys of the list.
@@ -143,8 +141,7 @@ class Reporter(object):
             self._list_due = now + LIST_S
             self._list(now)
 
-    def _list(self, now):
-        # type: (float) -> None
+    def _list(self, now: float) -> None:
         rows = [entry.row() for entry in self._catalog.entries.values()]
         kernel = self._kernel.row()
         rows += [kernel] if kernel is not None else []
@@ -163,8 +160,7 @@ class Reporter(object):
             frame["truncated"] = left_out
         self._outbox.put("G", frame)
 
-    def _notices(self):
-        # type: () -> list[dict[str, Any]]
+    def _notices(self) -> "list[dict[str, Any]]":
         slow = self._ruleset.suspended.items()
         found = self._bad_rules + [
             messages.slow(rule, why)
@@ -180,8 +176,7 @@ class Reporter(object):
         return found
 
 
-def fitting(rows, most):
-    # type: (list[dict[str, Any]], int) -> list[dict[str, Any]]
+def fitting(rows: "list[dict[str, Any]]", most: int) -> "list[dict[str, Any]]":
     """The rows that fit into `most` bytes of JSON, small ones first, in the given order."""
     sizes = [len(json.dumps(row)) + 1 for row in rows]
     kept, total = set(), 0
@@ -196,8 +191,7 @@ def fitting(rows, most):
 _COUNTS = frozenset(("size", "lines", "grown_at", "backlog_pct", "searched_to", "fingerprint"))
 
 
-def _lasting(row):
-    # type: (dict[str, Any]) -> list[tuple[str, Any]]
+def _lasting(row: "dict[str, Any]") -> "list[tuple[str, Any]]":
     """The keys of a row that do not change with every line."""
     searched = row.get("searched_to", -1) >= (row.get("size") or 0)
     return sorted(

@@ -20,8 +20,8 @@ from .watchdog.hangs import Hangs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from subprocess import Popen  # noqa: F401 - used in type comments
-    from typing import Any, Callable  # noqa: F401 - used in type comments
+    from subprocess import Popen
+    from typing import Any, Callable
 
 _LOOK_S = 0.5
 FULL_BYTES = 2 << 20
@@ -39,39 +39,37 @@ _ANSWERED_BY_LINES = ("tail", "read", "search")
 class LogReader(object):
     """Give it requests, processes and kernel records; take frames from it. No method blocks."""
 
-    def __init__(self, wake, config):
-        # type: (Callable[[], None], dict[str, Any]) -> None
+    def __init__(self, wake: "Callable[[], None]", config: "dict[str, Any]") -> None:
         self._wake = wake
         self._hangs = Hangs()
         left_out = vars(self._hangs)
         self._config = dict(config, next_id=1, places={}, records=0, began=time.time(), **left_out)
         """The reader's start config, kept up to date for the next reader."""
         self._lock = threading.Lock()
-        self._frames = collections.deque()  # type: collections.deque[str]
+        self._frames: collections.deque[str] = collections.deque()
         self._frames_bytes = 0
-        self._requests = collections.deque()  # type: collections.deque[bytes]
+        self._requests: collections.deque[bytes] = collections.deque()
         self._look_up = os.pipe()
         for end in self._look_up:
             os.set_blocking(end, False)
-        self._child = None  # type: Child | None
-        self._hanging = []  # type: list[tuple[Popen[bytes], str]]
+        self._child: Child | None = None
+        self._hanging: list[tuple[Popen[bytes], str]] = []
         """Killed readers that the kernel still holds, with the file responsible."""
-        self._standing = collections.OrderedDict()  # type: collections.OrderedDict[str, bytes]
+        self._standing: collections.OrderedDict[str, bytes] = collections.OrderedDict()
         """Messages that every reader needs, in their newest version."""
-        self._asked = set()  # type: set[int]
+        self._asked: set[int] = set()
         """Requests without their last lines."""
-        self._own = {}  # type: dict[str, dict[str, Any]]
-        self._its = []  # type: list[dict[str, Any]]
-        self._source = None  # type: str | None
+        self._own: dict[str, dict[str, Any]] = {}
+        self._its: list[dict[str, Any]] = []
+        self._source: str | None = None
         self._kernel_began = False
         """True if this reader received the first kernel-log records (perhaps none)."""
-        self._records = []  # type: list[tuple[float, str]]
+        self._records: list[tuple[float, str]] = []
         """Kernel-log records not yet reported as searched."""
         self._listed = ""
         """Its newest file list, as a frame."""
 
-    def start(self):
-        # type: () -> None
+    def start(self) -> None:
         """Start the thread, which starts the reader."""
         thread = threading.Thread(target=self._run, name="logs")
         thread.daemon = True
@@ -80,19 +78,16 @@ class LogReader(object):
     # ----------------------------------------------------------------- for the emitter
 
     @property
-    def notices(self):
-        # type: () -> list[dict[str, Any]]
+    def notices(self) -> "list[dict[str, Any]]":
         """Dicts with the keys of `wire.Notice`."""
         return [self._own[key] for key in sorted(self._own)] + self._its
 
     @property
-    def waiting(self):
-        # type: () -> bool
+    def waiting(self) -> bool:
         """True if frames are waiting."""
         return bool(self._frames)
 
-    def take(self):
-        # type: () -> list[str]
+    def take(self) -> "list[str]":
         """The frames received: JSON objects without `v` and `seq`."""
         with self._lock:
             frames, self._frames = list(self._frames), collections.deque()
@@ -101,8 +96,7 @@ class LogReader(object):
             self._nudge()
         return frames
 
-    def ask(self, request):
-        # type: (dict[str, Any]) -> None
+    def ask(self, request: "dict[str, Any]") -> None:
         """Forward a request of the cockpit; its answers are among the frames."""
         if request["do"] in ("leave", "folders"):
             self._stand(request["do"], dict(request, id=None))
@@ -112,13 +106,11 @@ class LogReader(object):
             self._requests.append(_line(request))
         self._nudge()
 
-    def processes(self, rows, launchers):
-        # type: (list[dict[str, Any]], dict[int, dict[str, Any]]) -> None
+    def processes(self, rows: "list[dict[str, Any]]", launchers: "dict[int, dict[str, Any]]") -> None:
         """Set the relevant processes (keys as in `wire.Process`), and their launchers' files."""
         self._stand("processes", messages.of_processes(rows, launchers))
 
-    def kernel(self, records, source):
-        # type: (list[tuple[float, str]], str | None) -> None
+    def kernel(self, records: "list[tuple[float, str]]", source: "str | None") -> None:
         """Add records of the kernel log; `source`: where they come from (None: unreadable)."""
         if source != self._source:
             self._source = source
@@ -134,16 +126,14 @@ class LogReader(object):
                 self._requests.append(_line({"do": "kernel", "records": records}))
             self._nudge()
 
-    def cost(self):
-        # type: () -> tuple[float, int]
+    def cost(self) -> "tuple[float, int]":
         """CPU seconds of the running reader, and its private resident bytes."""
         child = self._child
         return (0.0, 0) if child is None else (cpu_s(child.process.pid)[0], own_bytes(child.process.pid))
 
     # ----------------------------------------------------------------- the thread
 
-    def _run(self):
-        # type: () -> None
+    def _run(self) -> None:
         wait_s = RESTART_S
         while len(self._hanging) < MAX_HANGING:
             began = time.monotonic()
@@ -160,8 +150,7 @@ class LogReader(object):
             wait_s = min(longest, 2 * wait_s)
         self._note({"failed": messages.given_up(MAX_HANGING)})
 
-    def _converse(self, child):
-        # type: (Child) -> str
+    def _converse(self, child: "Child") -> str:
         """Serve the reader until it has `ended` or hangs; return why, as `Child.hangs`."""
         while True:
             self._hand_over(child)
@@ -184,8 +173,7 @@ class LogReader(object):
                 return why
             self._release()
 
-    def _hand_over(self, child):
-        # type: (Child) -> None
+    def _hand_over(self, child: "Child") -> None:
         with self._lock:
             for name, message in self._standing.items():
                 if child.sent.get(name) is not message:
@@ -194,8 +182,7 @@ class LogReader(object):
             child.unsent += b"".join(self._requests)
             self._requests.clear()
 
-    def _take_in(self, lines):
-        # type: (list[str]) -> None
+    def _take_in(self, lines: "list[str]") -> None:
         frames = []
         for line in lines:
             letter, text = line[:1], line[1:]
@@ -218,22 +205,19 @@ class LogReader(object):
                 self._frames_bytes += sum(map(len, frames))
             self._wake()
 
-    def _take_beat(self, beat):
-        # type: (dict[str, int]) -> None
+    def _take_beat(self, beat: "dict[str, int]") -> None:
         self._config["next_id"] = beat["next_id"]
         with self._lock:
             self._searched_records(beat["records"] - self._config["records"])
 
-    def _searched_records(self, count):
-        # type: (int) -> None
+    def _searched_records(self, count: int) -> None:
         """Drop records that the reader has searched; call with the lock held."""
         del self._records[:count]
         self._config["records"] += count
 
     # ----------------------------------------------------------------- its end
 
-    def _reap(self, child, why):
-        # type: (Child, str) -> bool
+    def _reap(self, child: "Child", why: str) -> bool:
         """Kill and reap the reader, record what it hung on, and answer its open requests.
 
         False if it hung on lines that the next one leaves out.
@@ -279,8 +263,7 @@ class LogReader(object):
         self._wake()
         return why != "work" or activity.what != "scan"
 
-    def _release(self):
-        # type: () -> None
+    def _release(self) -> None:
         """Allow a file again whose read has returned after all."""
         for process, path in list(self._hanging):
             if process.poll() is not None:
@@ -291,8 +274,7 @@ class LogReader(object):
 
     # ----------------------------------------------------------------- small things
 
-    def _stand(self, name, message):
-        # type: (str, dict[str, Any]) -> None
+    def _stand(self, name: str, message: "dict[str, Any]") -> None:
         line = _line(message)
         with self._lock:
             if self._standing.get(name) == line:
@@ -300,19 +282,16 @@ class LogReader(object):
             self._standing[name] = line
         self._nudge()
 
-    def _note(self, notices):
-        # type: (dict[str, Any]) -> None
+    def _note(self, notices: "dict[str, Any]") -> None:
         self._own = dict(self._own, **notices)
         self._wake()
 
-    def _nudge(self):
-        # type: () -> None
+    def _nudge(self) -> None:
         try:
             os.write(self._look_up[1], b"!")
         except OSError:
             pass  # full: it looks up already
 
 
-def _line(message):
-    # type: (dict[str, Any]) -> bytes
+def _line(message: "dict[str, Any]") -> bytes:
     return (json.dumps(message) + "\n").encode("ascii")

@@ -30,7 +30,7 @@ from .watchdog.stretches import Stretches
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, BinaryIO  # noqa: F401 - used in type comments
+    from typing import Any, BinaryIO
 
 TICK_S = 1.0
 """Seconds between progress reports, however many steps are written."""
@@ -39,8 +39,7 @@ PATIENCE_S = 3.0
 MAX_MESSAGE = 16 << 20
 
 
-def run(config, stdin, stdout):
-    # type: (dict[str, Any], BinaryIO, BinaryIO) -> int
+def run(config: "dict[str, Any]", stdin: "BinaryIO", stdout: "BinaryIO") -> int:
     """Read logs until `stdin` ends; return the exit status."""
     die_with(config["parent"])
     worker = Worker(config, Requests(stdin, MAX_MESSAGE), Outbox(stdout.fileno()))
@@ -54,8 +53,7 @@ def run(config, stdin, stdout):
 class Worker(object):
     """The state of the log reader."""
 
-    def __init__(self, config, requests, outbox):
-        # type: (dict[str, Any], Requests, Outbox) -> None
+    def __init__(self, config: "dict[str, Any]", requests: "Requests", outbox: "Outbox") -> None:
         self._requests = requests
         self._outbox = outbox
         self._poll_s = float(config.get("poll_s", 0.25))
@@ -94,8 +92,7 @@ class Worker(object):
         self._tick_s = float(config.get("tick_s", TICK_S))
         self._tick_due = 0.0
 
-    def serve(self):
-        # type: () -> None
+    def serve(self) -> None:
         """Run until the agent closes stdin or is gone."""
         busy, paused = True, False
         while not self._requests.ended:
@@ -116,27 +113,23 @@ class Worker(object):
             self._outbox.flush()
 
     @property
-    def _settled(self):
-        # type: () -> bool
+    def _settled(self) -> bool:
         """True if all sources of log files were searched once."""
         return self._finder.settled and self._discovery.settled
 
     @property
-    def _introduced(self):
-        # type: () -> bool
+    def _introduced(self) -> bool:
         """True if the running processes' files are known, or were waited for long enough."""
         return time.monotonic() >= self._introduced_by
 
-    def _wait(self, seconds):
-        # type: (float) -> None
+    def _wait(self, seconds: float) -> None:
         reading = [self._requests.fileno()] + self._server.descriptors()
         writing = [self._outbox] if self._outbox.waiting else []
         select.select(reading, writing, [], max(0.0, min(seconds, self._poll_s)))
 
     # ----------------------------------------------------------------- requests
 
-    def _answer(self):
-        # type: () -> None
+    def _answer(self) -> None:
         for request in self._requests.read():
             if isinstance(request, ValueError):
                 continue
@@ -164,15 +157,13 @@ class Worker(object):
             else:
                 self._server.answer(request)
 
-    def _confirm(self, number):
-        # type: (int | None) -> None
+    def _confirm(self, number: "int | None") -> None:
         if number is not None:
             self._outbox.put("A", {"kind": "reply", "id": number, "t": round(time.time(), 3)})
 
     # ----------------------------------------------------------------- what the files hold
 
-    def _follow(self):
-        # type: () -> bool
+    def _follow(self) -> bool:
         """Read new data of files; True if there is more."""
         now = time.monotonic()
         if now >= self._poll_due:
@@ -183,8 +174,7 @@ class Worker(object):
             self._turns.look_at_quiet(now)
         return self._turns.step()
 
-    def _report_progress(self):
-        # type: () -> None
+    def _report_progress(self) -> None:
         """Send the newest lines' values of all files.
 
         Delayed (and updated) while much is waiting to be sent.
@@ -198,6 +188,5 @@ class Worker(object):
                 self._scan.progress(entry, scanner)
         self._marker.idle()
 
-    def _enter_record(self, number):
-        # type: (int) -> None
+    def _enter_record(self, number: int) -> None:
         self._marker.scan(KERNEL, 0, number, number + 1)

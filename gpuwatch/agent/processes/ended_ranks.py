@@ -12,7 +12,7 @@ from .process_table import ENDED, read_stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable  # noqa: F401 - used in type comments
+    from typing import Callable
 
     Row = dict[str, object]
 
@@ -32,17 +32,15 @@ class EndedRanks(object):
     Reports nothing if the kernel has no pidfds, nor for ranks that ended without an error.
     """
 
-    def __init__(self, report, proc="/proc"):
-        # type: (Callable[[dict[str, object]], None], str) -> None
+    def __init__(self, report: "Callable[[dict[str, object]], None]", proc: str = "/proc") -> None:
         self._report = report
         self._proc = proc
-        self._watched = {}  # type: dict[int, tuple[int, object]]
+        self._watched: dict[int, tuple[int, object]] = {}
         """Descriptor -> pid and rank."""
-        self._known = set()  # type: set[tuple[int, object]]
-        self._poll = None  # type: select.epoll | None
+        self._known: set[tuple[int, object]] = set()
+        self._poll: select.epoll | None = None
 
-    def watch(self, rows):
-        # type: (list[Row]) -> None
+    def watch(self, rows: "list[Row]") -> None:
         """Wait for the ends of the ranks among these processes. `rows`: as from `ProcessReader.read`."""
         if self._proc != "/proc" or not hasattr(select, "epoll"):
             return  # the pids of a tree that was made for a test are nobody's here
@@ -59,8 +57,7 @@ class EndedRanks(object):
                 self._watched[descriptor] = (row["pid"], row["rank"])  # type: ignore[assignment]
                 self._wait_for(descriptor)
 
-    def _wait_for(self, descriptor):
-        # type: (int) -> None
+    def _wait_for(self, descriptor: int) -> None:
         if self._poll is None:
             self._poll = select.epoll()
             thread = threading.Thread(target=self._run, name="ended ranks")
@@ -68,8 +65,7 @@ class EndedRanks(object):
             thread.start()
         self._poll.register(descriptor, select.EPOLLIN)
 
-    def _run(self):
-        # type: () -> None
+    def _run(self) -> None:
         poll = self._poll
         while poll is not None:
             for descriptor, _ in poll.poll():
@@ -83,8 +79,7 @@ class EndedRanks(object):
                     self._report(_event(pid, rank, status, at))
 
 
-def _event(pid, rank, status, at):
-    # type: (int, object, int, float) -> dict[str, object]
+def _event(pid: int, rank: object, status: int, at: float) -> "dict[str, object]":
     how = "by signal {}".format(-status) if status < 0 else "with exit code {}".format(status)
     return {
         "event": "rank_ended",
@@ -98,8 +93,7 @@ def _event(pid, rank, status, at):
     }
 
 
-def _open(pid):
-    # type: (int) -> int
+def _open(pid: int) -> int:
     """A descriptor that becomes readable when a process ends; -1: none."""
     try:
         if hasattr(os, "pidfd_open"):
@@ -109,8 +103,7 @@ def _open(pid):
         return -1
 
 
-def _status(proc, pid, descriptor):
-    # type: (str, int, int) -> int | None
+def _status(proc: str, pid: int, descriptor: int) -> "int | None":
     """Exit code, or minus a signal, of a process that just ended; None: it is 0, or not visible."""
     found = read_stat(proc, pid)
     if found is not None and found.state == ENDED:

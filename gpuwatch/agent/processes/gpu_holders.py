@@ -4,40 +4,35 @@ from .process_table import read_stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any  # noqa: F401 - used in type comments
+    from typing import Any
 
 
 class Holders(object):
     """Written by the emitter, read by the node's thread: a silent GPU stays joined to its rank."""
 
-    def __init__(self, proc="/proc"):
-        # type: (str) -> None
+    def __init__(self, proc: str = "/proc") -> None:
         self._proc = proc
-        self._reported = {}  # type: dict[str, tuple[int, dict[int, dict[str, Any] | None]]]
+        self._reported: dict[str, tuple[int, dict[int, dict[str, Any] | None]]] = {}
         """UUID -> index, pid -> hold; None: it held the GPU at its last answer. Replaced as a whole."""
-        self._starts = {}  # type: dict[int, int | None]
-        self._awaited = frozenset()  # type: frozenset[int]
+        self._starts: dict[int, int | None] = {}
+        self._awaited: frozenset[int] = frozenset()
 
     @property
-    def partial(self):
-        # type: () -> str | None
+    def partial(self) -> "str | None":
         """Why holders may be missing: the GPUs that have not listed their processes yet."""
         gpus = ", ".join(map(str, sorted(self._awaited)))
         return "GPU {} has not listed its processes yet".format(gpus) if gpus else None
 
-    def expect(self, index, uuid, may_answer):
-        # type: (int, str, bool) -> None
+    def expect(self, index: int, uuid: str, may_answer: bool) -> None:
         """Wait for the first process list of a GPU; `may_answer` is False for one that is stuck or lost."""
         wait = may_answer and uuid not in self._reported
         self._awaited = self._awaited.union((index,)) if wait else self._awaited.difference((index,))
 
-    def report(self, index, uuid, holds):
-        # type: (int, str, dict[int, dict[str, Any]]) -> None
+    def report(self, index: int, uuid: str, holds: "dict[int, dict[str, Any]]") -> None:
         """Set a GPU's processes: pid -> keys of `wire.ProcessGpu` except `uuid`."""
         self._reported = dict(self._reported, **{uuid: (index, holds)})
 
-    def fall_silent(self, uuid):
-        # type: (str) -> None
+    def fall_silent(self, uuid: str) -> None:
         """Record that a GPU does not respond: its processes stay, their usage is unknown."""
         if uuid not in self._reported:
             return
@@ -45,14 +40,13 @@ class Holders(object):
         if any(hold is not None for hold in before.values()):
             self._reported = dict(self._reported, **{uuid: (index, dict.fromkeys(before))})
 
-    def by_pid(self):
-        # type: () -> dict[int, list[dict[str, Any]]]
+    def by_pid(self) -> "dict[int, list[dict[str, Any]]]":
         """Pid -> holds with the keys of `wire.ProcessGpu`; remembered ones while the process lives.
 
         In GPU order, whichever answered first: a rank's first GPU is reported as its own.
         """
-        holders = {}  # type: dict[int, list[dict[str, Any]]]
-        starts = {}  # type: dict[int, int | None]
+        holders: dict[int, list[dict[str, Any]]] = {}
+        starts: dict[int, int | None] = {}
         for uuid, (_, holds) in sorted(self._reported.items(), key=lambda reported: reported[1][0]):
             for pid, hold in holds.items():
                 if pid not in starts:

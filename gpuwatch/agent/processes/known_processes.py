@@ -14,9 +14,9 @@ from .spawned_ranks import has_library, is_distributed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, Iterable, Iterator  # noqa: F401 - used in type comments
+    from typing import Callable, Iterable, Iterator
 
-    from .process_table import Stat  # noqa: F401 - used in type comments
+    from .process_table import Stat
 
 YOUNG_S = 10.0
 """Seconds for which a new process may be between fork and exec: its environment is read again."""
@@ -47,65 +47,57 @@ class KnownProcess(object):
         "variables",
     )
 
-    def __init__(self, found, checked, start):
-        # type: (Stat, float, float | None) -> None
+    def __init__(self, found: "Stat", checked: float, start: "float | None") -> None:
         self.name = found.name
         self.parent = found.parent
         self.start_ticks = found.start_ticks
         self.start = start
         self.checked = checked
-        self.variables = None  # type: dict[str, str] | None
-        self.details = None  # type: Details | None
+        self.variables: dict[str, str] | None = None
+        self.details: Details | None = None
         self.details_at = self.details_due = 0.0
         self.distributed = False
-        self.trains = None  # type: bool | None
-        self.cpu = None  # type: tuple[float, int] | None
+        self.trains: bool | None = None
+        self.cpu: tuple[float, int] | None = None
 
 
 class KnownProcesses(object):
     """All processes by pid."""
 
-    def __init__(self, proc, clock=time.time):
-        # type: (str, Callable[[], float]) -> None
-        self.by_pid = {}  # type: dict[int, KnownProcess]
+    def __init__(self, proc: str, clock: "Callable[[], float]" = time.time) -> None:
+        self.by_pid: dict[int, KnownProcess] = {}
         self.ticks_per_s = float(os.sysconf("SC_CLK_TCK"))
         self._proc = proc
         self._clock = clock
-        self._users = {}  # type: dict[int, str]
+        self._users: dict[int, str] = {}
         self._calls = TimedCalls()
         self._boot = boot_time(proc)
 
     @property
-    def stuck(self):
-        # type: () -> list[int]
+    def stuck(self) -> "list[int]":
         """Processes for which /proc does not respond."""
         return self._calls.stuck
 
-    def scan(self, now):
-        # type: (float) -> None
+    def scan(self, now: float) -> None:
         """Drop ended processes, read new ones, and reread a part of the others."""
         present = set(pids(self._proc))
         for pid in set(self.by_pid).difference(present):
             del self.by_pid[pid]
         self._meet([pid for pid in present if self._is_due(pid, now)], now)
 
-    def meet_strangers(self, found, now):
-        # type: (dict[int, Stat | None], float) -> None
+    def meet_strangers(self, found: "dict[int, Stat | None]", now: float) -> None:
         """Read the environment of processes that are new or reuse a pid."""
         self._meet([pid for pid, line in found.items() if self._is_stranger(pid, line)], now)
 
-    def _is_stranger(self, pid, found):
-        # type: (int, Stat | None) -> bool
+    def _is_stranger(self, pid: int, found: "Stat | None") -> bool:
         one = self.by_pid.get(pid)
         return found is not None and (one is None or one.start_ticks != found.start_ticks)
 
-    def _is_due(self, pid, now):
-        # type: (int, float) -> bool
+    def _is_due(self, pid: int, now: float) -> bool:
         return pid not in self.by_pid or self.by_pid[pid].checked <= now - RECHECK_S
 
-    def _meet(self, strangers, now):
-        # type: (list[int], float) -> None
-        asked = []  # type: list[int]
+    def _meet(self, strangers: "list[int]", now: float) -> None:
+        asked: list[int] = []
         for pid in strangers:
             found = read_stat(self._proc, pid)
             if found is None:
@@ -125,17 +117,14 @@ class KnownProcesses(object):
                 one.variables = answer
                 one.checked = now - RECHECK_S if self._is_young(one) else now
 
-    def _is_young(self, one):
-        # type: (KnownProcess) -> bool
+    def _is_young(self, one: "KnownProcess") -> bool:
         return one.start is not None and self._clock() - one.start < YOUNG_S
 
-    def _environ_of(self, pid):
-        # type: (int) -> Callable[[], dict[str, str]]
+    def _environ_of(self, pid: int) -> "Callable[[], dict[str, str]]":
         path = os.path.join(self._proc, str(pid), "environ")
         return lambda: variables(read_bytes(path, MAX_ENVIRON) or b"")
 
-    def learn_details(self, present, now):
-        # type: (list[int], float) -> None
+    def learn_details(self, present: "list[int]", now: float) -> None:
         """Read the details of these processes where they are due."""
         due = [pid for pid in present if pid in self.by_pid and self.by_pid[pid].details_due <= now]
         for pid, answer in self._calls.ask({pid: self._details_of(pid) for pid in due}).items():
@@ -143,31 +132,26 @@ class KnownProcesses(object):
                 self.by_pid[pid].details = answer
                 self.by_pid[pid].details_at, self.by_pid[pid].details_due = now, now + DETAILS_EVERY_S
 
-    def doubt_details(self, on_gpu):
-        # type: (Iterable[int]) -> None
+    def doubt_details(self, on_gpu: "Iterable[int]") -> None:
         """Mark for rereading those that the driver lists but that had no GPU open."""
         for pid in on_gpu:
             one = self.by_pid.get(pid)
             if one is not None and one.details is not None and one.details.holds_gpu is False:
                 one.details_due = min(one.details_due, one.details_at + LOOK_AGAIN_S)
 
-    def details(self, wanted):
-        # type: (Iterable[int]) -> list[Details]
+    def details(self, wanted: "Iterable[int]") -> "list[Details]":
         """Pid -> details of these processes, where known."""
         found = (self.by_pid[pid].details for pid in wanted if pid in self.by_pid)
         return [one for one in found if one is not None]
 
-    def _details_of(self, pid):
-        # type: (int) -> Callable[[], Details]
+    def _details_of(self, pid: int) -> "Callable[[], Details]":
         all_files = self.by_pid[pid].name in PIPE_READERS
         return lambda: Details(self._proc, pid, self._users, all_files)
 
-    def _started(self, found):
-        # type: (Stat) -> float | None
+    def _started(self, found: "Stat") -> "float | None":
         return None if self._boot is None else self._boot + found.start_ticks / self.ticks_per_s
 
-    def ancestors(self, pid):
-        # type: (int) -> Iterator[int]
+    def ancestors(self, pid: int) -> "Iterator[int]":
         """The ancestors of a process, nearest first."""
         for _ in range(MAX_DEPTH):
             one = self.by_pid.get(pid)
@@ -176,8 +160,7 @@ class KnownProcesses(object):
             pid = one.parent
             yield pid
 
-    def launcher(self, pid):
-        # type: (int) -> int | None
+    def launcher(self, pid: int) -> "int | None":
         """The nearest ancestor of a rank with another rank's variables, or None."""
         if pid not in self.by_pid:
             return None
@@ -187,8 +170,7 @@ class KnownProcesses(object):
                 return above
         return None
 
-    def inherited(self, pid):
-        # type: (int) -> dict[str, str]
+    def inherited(self, pid: int) -> "dict[str, str]":
         """The variables of a process, completed from its ancestors; the nearest wins."""
         merged = dict(self.by_pid[pid].variables or {})
         for above in self.ancestors(pid):
@@ -197,16 +179,14 @@ class KnownProcesses(object):
                 merged.setdefault(key, value)
         return merged
 
-    def has_library(self, pid):
-        # type: (int) -> bool
+    def has_library(self, pid: int) -> bool:
         """As `spawned_ranks.has_library`; repeated for a process that may still be loading."""
         one = self.by_pid[pid]
         if one.trains is None or (not one.trains and self._is_young(one)):
             one.trains = has_library(self._proc, pid)
         return one.trains
 
-    def is_distributed(self, pid):
-        # type: (int) -> bool
+    def is_distributed(self, pid: int) -> bool:
         """As `spawned_ranks.is_distributed`; once True, it stays True."""
         one = self.by_pid[pid]
         if not one.distributed:

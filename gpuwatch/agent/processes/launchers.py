@@ -6,9 +6,9 @@ reads it through pipes. So does the last program of a shell pipeline: `torchrun 
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Iterable  # noqa: F401 - used in type comments
+    from typing import Iterable
 
-    from .process_details import Details  # noqa: F401 - used in type comments
+    from .process_details import Details
 
 LAUNCHERS = frozenset(
     ("torchrun", "pt_elastic", "accelerate", "deepspeed", "composer", "colossalai", "horovodrun")
@@ -23,17 +23,15 @@ MAX_STAGES = 3
 """Pipeline programs that are followed: `torchrun | grep | tee` has two."""
 
 
-def is_launcher(name):
-    # type: (str) -> bool
+def is_launcher(name: str) -> bool:
     """True if a process that started ranks logs about them: a known launcher, or a Python program."""
     return name in LAUNCHERS or name.startswith(("python", "pt_"))
 
 
-def outlets(readers):
-    # type: (Iterable[Details]) -> dict[str, list[str]]
+def outlets(readers: "Iterable[Details]") -> "dict[str, list[str]]":
     """Pipe -> files in which its data ends up, through programs that read pipes."""
     reading = [one for one in readers if 0 in one.pipes]
-    found = {}  # type: dict[str, list[str]]
+    found: dict[str, list[str]] = {}
     for _ in range(MAX_STAGES):
         for one in reading:
             paths = found.setdefault(one.pipes[0], [])
@@ -42,8 +40,7 @@ def outlets(readers):
     return found
 
 
-def written(details, ends):
-    # type: (Details, dict[str, list[str]]) -> list[str]
+def written(details: "Details", ends: "dict[str, list[str]]") -> "list[str]":
     """The files that a process writes, directly or through pipes; `ends`: from `outlets`."""
     through = [path for number in (1, 2) for path in ends.get(details.pipes.get(number, ""), ())]
     return details.logs + [path for path in sorted(set(through)) if path not in details.logs]

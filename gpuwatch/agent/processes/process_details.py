@@ -44,8 +44,7 @@ class Details(object):
 
     __slots__ = ("command", "container", "holds_gpu", "inner_pid", "job", "logs", "pipes", "step", "user")
 
-    def __init__(self, proc, pid, users, all_files=False):
-        # type: (str, int, dict[int, str], bool) -> None
+    def __init__(self, proc: str, pid: int, users: "dict[int, str]", all_files: bool = False) -> None:
         """`all_files`: every regular file that it writes counts as a log, whatever its name."""
         folder = os.path.join(proc, str(pid))
         self.command = command_line(read_bytes(os.path.join(folder, "cmdline"), 16384) or b"")
@@ -61,15 +60,13 @@ class Details(object):
         self.holds_gpu = any(path.startswith(_GPU_DEVICES) for path in targets.values()) if targets else None
 
 
-def command_line(cmdline):
-    # type: (bytes) -> str | None
+def command_line(cmdline: bytes) -> "str | None":
     """The arguments on one line, secrets masked, cut at `MAX_COMMAND` characters."""
     arguments = cmdline.rstrip(b"\0").decode("utf-8", "replace").split("\0")
     return clean(masked(" ".join(map(_quoted, masked_arguments(arguments)))), MAX_COMMAND) or None
 
 
-def _quoted(argument):
-    # type: (str) -> str
+def _quoted(argument: str) -> str:
     """Quote an argument with blanks; as a secret, it is then masked whole."""
     name, equals, value = argument.partition("=") if _ASSIGNED.match(argument) else ("", "", argument)
     if not any(each.isspace() for each in value):
@@ -78,15 +75,13 @@ def _quoted(argument):
     return '{}{}"{}"'.format(name, equals, value)
 
 
-def inner_pid(status):
-    # type: (str) -> int | None
+def inner_pid(status: str) -> "int | None":
     """The last pid of the line NSpid of /proc/PID/status, if there are several."""
     match = re.search(r"^NSpid:\s+\d+(?:\s+\d+)*\s+(\d+)$", status, re.MULTILINE)
     return int(match.group(1)) if match else None
 
 
-def container(cgroup):
-    # type: (str) -> str | None
+def container(cgroup: str) -> "str | None":
     """`runtime:short id` from /proc/PID/cgroup; None outside of a container."""
     for pattern, runtime in _CONTAINERS:
         match = pattern.search(cgroup)
@@ -95,20 +90,18 @@ def container(cgroup):
     return None
 
 
-def slurm_step(cgroup):
-    # type: (str) -> tuple[str | None, str | None]
+def slurm_step(cgroup: str) -> "tuple[str | None, str | None]":
     """Job and step from Slurm's cgroup (both hierarchies), or None."""
     match = _SLURM.search(cgroup)
     return (match.group(1), match.group(2)) if match else (None, None)
 
 
-def log_files(folder, targets, all_files=False):
-    # type: (str, dict[int, str], bool) -> list[str]
+def log_files(folder: str, targets: "dict[int, str]", all_files: bool = False) -> "list[str]":
     """Regular files that the process writes: at descriptors 1 and 2, and logs by name.
 
     The path of a process in a container is not valid here, so it is given through /proc/PID/root.
     """
-    found = []  # type: list[str]
+    found: list[str] = []
     for descriptor in sorted(targets):
         target = targets[descriptor]
         standard = descriptor in (1, 2)
@@ -125,11 +118,10 @@ def log_files(folder, targets, all_files=False):
     return found
 
 
-def _descriptors(folder):
-    # type: (str) -> dict[int, str]
+def _descriptors(folder: str) -> "dict[int, str]":
     """Descriptor -> path, of the first ones with a path; other users' are unreadable."""
     numbers = sorted(int(name) for name in names(os.path.join(folder, "fd")) if name.isdigit())
-    targets = {}  # type: dict[int, str]
+    targets: dict[int, str] = {}
     for number in numbers[:MAX_DESCRIPTORS]:
         target = read_link(os.path.join(folder, "fd", str(number)))
         if target is not None and target.startswith("/"):
@@ -137,14 +129,12 @@ def _descriptors(folder):
     return targets
 
 
-def _pipes(folder):
-    # type: (str) -> dict[int, str]
+def _pipes(folder: str) -> "dict[int, str]":
     targets = {number: read_link(os.path.join(folder, "fd", str(number))) for number in (0, 1, 2)}
     return {number: target for number, target in targets.items() if target and target.startswith("pipe:[")}
 
 
-def _written(folder, descriptor, standard):
-    # type: (str, int, bool) -> bool
+def _written(folder: str, descriptor: int, standard: bool) -> bool:
     """True if opened for writing only; 1 and 2 may be open for both."""
     text = read_text(os.path.join(folder, "fdinfo", str(descriptor)), 4096) or ""
     match = re.search(r"^flags:\s*([0-7]+)", text, re.MULTILINE)
@@ -152,8 +142,7 @@ def _written(folder, descriptor, standard):
     return access == os.O_WRONLY or (standard and access == os.O_RDWR)
 
 
-def _path_here(folder, descriptor, target):
-    # type: (str, int, str) -> str | None
+def _path_here(folder: str, descriptor: int, target: str) -> "str | None":
     """The path by which this machine finds the open file, if it is regular.
 
     A deleted file is reachable only through its writer's descriptor.
@@ -171,8 +160,7 @@ def _path_here(folder, descriptor, target):
     return through if target.endswith(_DELETED) else None
 
 
-def _is_same(path, other):
-    # type: (str, str) -> bool
+def _is_same(path: str, other: str) -> bool:
     """True if two paths are the same file; a deleted file at two descriptors has two paths."""
     try:
         return path.endswith(("/fd/1", "/fd/2")) and _same_file(path, os.stat(other))
@@ -180,16 +168,14 @@ def _is_same(path, other):
         return False
 
 
-def _same_file(path, opened):
-    # type: (str, os.stat_result) -> bool
+def _same_file(path: str, opened: "os.stat_result") -> bool:
     try:
         return os.path.samestat(os.stat(path), opened)
     except OSError:
         return False
 
 
-def _user(status, users):
-    # type: (str, dict[int, str]) -> str | None
+def _user(status: str, users: "dict[int, str]") -> "str | None":
     """The effective user's name, or number without one. Names are cached in `users`."""
     match = re.search(r"^Uid:\s+\d+\s+(\d+)", status, re.MULTILINE)
     if match is None:

@@ -14,11 +14,11 @@ from .spawned_ranks import SpawnGroups, may_be_program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, Iterable, Iterator  # noqa: F401 - used in type comments
+    from typing import Callable, Iterable, Iterator
 
-    from .known_processes import KnownProcess  # noqa: F401 - used in type comments
-    from .process_details import Details  # noqa: F401 - used in type comments
-    from .process_table import Stat  # noqa: F401 - used in type comments
+    from .known_processes import KnownProcess
+    from .process_details import Details
+    from .process_table import Stat
 
 MAX_PROCESSES = 1024
 SCAN_EVERY_S = 4.5
@@ -30,19 +30,24 @@ _INITIAL_PID_NAMESPACE = "pid:[4026531836]"
 class ProcessReader(object):
     """Joins NVML's process ids with /proc, and finds the ranks among all processes."""
 
-    def __init__(self, clock=time.time, proc="/proc", monotonic=time.monotonic, scan_every_s=SCAN_EVERY_S):
-        # type: (Callable[[], float], str, Callable[[], float], float) -> None
+    def __init__(
+        self,
+        clock: "Callable[[], float]" = time.time,
+        proc: str = "/proc",
+        monotonic: "Callable[[], float]" = time.monotonic,
+        scan_every_s: float = SCAN_EVERY_S,
+    ) -> None:
         self._proc = proc
         self._monotonic = monotonic
         self._processes = KnownProcesses(proc, clock)
         self._known = self._processes.by_pid
-        self.launchers = {}  # type: dict[int, dict[str, object]]
+        self.launchers: dict[int, dict[str, object]] = {}
         """Pid of each launcher -> `paths` of the log files that it writes, and its `job` if it names one.
 
         Launchers are what started the listed ranks, and other known launchers; the job comes from their own
         variables.
         """
-        self._ends = {}  # type: dict[str, list[str]]
+        self._ends: dict[str, list[str]] = {}
         self._me = os.getpid()  # in a pod of a job the agent itself carries the rank's variables
         self._groups = SpawnGroups()
         self._scan_every_s = scan_every_s
@@ -51,14 +56,14 @@ class ProcessReader(object):
         self._own_pids = _pids_are_the_drivers(proc)
 
     @property
-    def partial(self):
-        # type: () -> str | None
+    def partial(self) -> "str | None":
         """Why facts are missing, if reading about a process does not return."""
         stuck = self._processes.stuck
         return "reading /proc/{} does not come back".format(stuck[0]) if stuck else None
 
-    def read(self, gpu_processes):
-        # type: (dict[int, list[dict[str, object]]]) -> tuple[list[dict[str, object]], int]
+    def read(
+        self, gpu_processes: "dict[int, list[dict[str, object]]]"
+    ) -> "tuple[list[dict[str, object]], int]":
         """Dicts with the keys of `wire.Process`, those on a GPU first, and the number of omitted ones.
 
         `gpu_processes` maps a pid to its holds (keys of `wire.ProcessGpu`). A pid that is invisible here
@@ -106,8 +111,9 @@ class ProcessReader(object):
                 row.update(numbered[row["pid"]])
         return [row for row in rows if row is not None], truncated
 
-    def _numbered(self, on_gpu, candidates, now):
-        # type: (set[int], set[int], float) -> dict[int, dict[str, object]]
+    def _numbered(
+        self, on_gpu: "set[int]", candidates: "set[int]", now: float
+    ) -> "dict[int, dict[str, object]]":
         """The ranks that their program numbers itself, as from `spawned_ranks.ranks`.
 
         `on_gpu`: pids that hold a GPU, `candidates`: those with a rank in their environment.
@@ -128,8 +134,7 @@ class ProcessReader(object):
             siblings, on_gpu, self._processes.is_distributed, self._processes.has_library
         )
 
-    def _sibling(self, pid):
-        # type: (int) -> Sibling | None
+    def _sibling(self, pid: int) -> "Sibling | None":
         """The process as a `Sibling`; None: unknown."""
         one, found = self._known[pid], read_stat(self._proc, pid)
         if found is not None and found.state == ENDED:
@@ -141,8 +146,9 @@ class ProcessReader(object):
         logs = written(one.details, self._ends)
         return Sibling(pid, one.parent, one.start_ticks, one.details.command or "", logs)
 
-    def _outputs(self, wanted, above):
-        # type: (Iterable[int], dict[int, int | None]) -> Iterator[tuple[int, dict[str, object]]]
+    def _outputs(
+        self, wanted: "Iterable[int]", above: "dict[int, int | None]"
+    ) -> "Iterator[tuple[int, dict[str, object]]]":
         """The output files of launchers.
 
         A process that started ranks which write into pipes is one, whatever its name.
@@ -160,8 +166,14 @@ class ProcessReader(object):
             if paths:
                 yield pid, dict(identity(one.variables or {}), paths=paths)
 
-    def _row(self, pid, found, gpus, launcher, now):
-        # type: (int, Stat | None, list[dict[str, object]] | None, int | None, float) -> dict[str, object] | None
+    def _row(
+        self,
+        pid: int,
+        found: "Stat | None",
+        gpus: "list[dict[str, object]] | None",
+        launcher: "int | None",
+        now: float,
+    ) -> "dict[str, object] | None":
         one = self._known.get(pid)
         details = one.details if one is not None else None
         namesake = self._is_a_namesake(details, gpus)
@@ -170,7 +182,7 @@ class ProcessReader(object):
         if namesake:  # a rank is listed, whoever has its number elsewhere
             gpus = None
         inherited = self._processes.inherited(pid)
-        row = {
+        row: dict[str, object] = {
             "pid": pid,
             "name": found.name,
             "start": one.start,
@@ -181,7 +193,7 @@ class ProcessReader(object):
             "gpus": gpus,
             "variables": inherited,
             "launcher": launcher,
-        }  # type: dict[str, object]
+        }
         row.update(identity(inherited))
         if details is not None:
             row.update((key, getattr(details, key)) for key in ("user", "command", "container", "inner_pid"))
@@ -193,13 +205,11 @@ class ProcessReader(object):
                 row["variables"] = dict({"SLURM_STEP_ID": details.step}, **inherited)
         return {key: value for key, value in row.items() if value not in (None, [], {})}
 
-    def _is_a_namesake(self, details, gpus):
-        # type: (Details | None, list[dict[str, object]] | None) -> bool
+    def _is_a_namesake(self, details: "Details | None", gpus: "list[dict[str, object]] | None") -> bool:
         """True if, in a container, the driver's pid is another process here, one without an open GPU."""
         return bool(gpus) and not self._own_pids and details is not None and details.holds_gpu is False
 
-    def _cpu(self, one, found, now):
-        # type: (KnownProcess, Stat, float) -> float | None
+    def _cpu(self, one: "KnownProcess", found: "Stat", now: float) -> "float | None":
         """Percent of one core since the previous reading."""
         before, one.cpu = one.cpu, (now, found.cpu_ticks)
         if before is None or now <= before[0] or found.cpu_ticks < before[1]:
@@ -207,8 +217,7 @@ class ProcessReader(object):
         return 100.0 * (found.cpu_ticks - before[1]) / self._processes.ticks_per_s / (now - before[0])
 
 
-def _pids_are_the_drivers(proc):
-    # type: (str) -> bool
+def _pids_are_the_drivers(proc: str) -> bool:
     if os.environ.get("GPUWATCH_DRIVER_PIDS") == "own":
         return True
     try:

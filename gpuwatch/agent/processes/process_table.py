@@ -30,8 +30,7 @@ class Stat(object):
         "state",
     )
 
-    def __init__(self, line):
-        # type: (bytes) -> None
+    def __init__(self, line: bytes) -> None:
         head, _, tail = line.rpartition(b")")
         fields = tail.split()
         self.name = clean(head.partition(b"(")[2].decode("utf-8", "replace"), 64) or "?"
@@ -41,15 +40,14 @@ class Stat(object):
         self.cpu_ticks = int(fields[11]) + int(fields[12])
         self.start_ticks = int(fields[19])
         self.rss_pages = int(fields[21])
-        self.exit_status = None  # type: int | None
+        self.exit_status: int | None = None
         """Exit code, or minus a signal, of a failed process that its parent has not reaped yet."""
         code = int(fields[_EXIT_CODE]) if self.state == ENDED and len(fields) > _EXIT_CODE else 0
         if code:
             self.exit_status = -(code & 0x7F) if code & 0x7F else code >> 8
 
 
-def read_stat(proc, pid):
-    # type: (str, int) -> Stat | None
+def read_stat(proc: str, pid: int) -> "Stat | None":
     """The line of a process; None if it does not exist (or not in this pid namespace)."""
     line = read_bytes(os.path.join(proc, str(pid), "stat"), 2048)
     try:
@@ -58,14 +56,12 @@ def read_stat(proc, pid):
         return None
 
 
-def pids(proc):
-    # type: (str) -> list[int]
+def pids(proc: str) -> "list[int]":
     """All visible processes."""
     return [int(name) for name in names(proc) if name.isdigit()]
 
 
-def boot_time(proc):
-    # type: (str) -> float | None
+def boot_time(proc: str) -> "float | None":
     """Boot time in unix seconds, from /proc/stat."""
     for line in (read_bytes(os.path.join(proc, "stat"), 1 << 20) or b"").splitlines():
         if line.startswith(b"btime "):
@@ -73,15 +69,13 @@ def boot_time(proc):
     return None
 
 
-def seen_by(folder, path):
-    # type: (str, str) -> str
+def seen_by(folder: str, path: str) -> str:
     """A path of the process as seen from here: it may be in a container, and in another folder."""
     if not os.path.isabs(path):
         path = os.path.join(os.readlink(os.path.join(folder, "cwd")), path)
     return os.path.join(folder, "root") + "/" + path.lstrip("/")
 
 
-def values_of(environ):
-    # type: (bytes) -> dict[bytes, bytes]
+def values_of(environ: bytes) -> "dict[bytes, bytes]":
     """/proc/PID/environ as a dict of names and values."""
     return dict(entry.partition(b"=")[::2] for entry in environ.split(b"\0") if b"=" in entry)

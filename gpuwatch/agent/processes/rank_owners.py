@@ -4,7 +4,7 @@ from ..base.rank_environment import identity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, Iterable  # noqa: F401 - used in type comments
+    from typing import Callable, Iterable
 
 _NOT_RANKS = frozenset(
     (
@@ -55,8 +55,7 @@ _NOT_RANKS = frozenset(
 """Shells, launchers and users' tools: they have the variables of a rank that they start or inspect."""
 
 
-def carries_rank(name, variables):
-    # type: (str, dict[str, str]) -> bool
+def carries_rank(name: str, variables: "dict[str, str]") -> bool:
     """True if a process's own environment makes it a rank, by its name and whitelisted variables.
 
     RANK alone is too common a word to count without WORLD_SIZE. SLURM_PROCID is inherited by everything in an
@@ -72,11 +71,10 @@ def carries_rank(name, variables):
 
 
 def owners(
-    candidates,  # type: dict[int, dict[str, object]]
-    holders,  # type: dict[int, dict[str, object]]
-    ancestors,  # type: Callable[[int], Iterable[int]]
-):
-    # type: (...) -> list[int]
+    candidates: "dict[int, dict[str, object]]",
+    holders: "dict[int, dict[str, object]]",
+    ancestors: "Callable[[int], Iterable[int]]",
+) -> "list[int]":
     """The candidates that are ranks themselves.
 
     `candidates` (no GPU) and `holders` (on a GPU) map a pid to its identity. A child with an ancestor's
@@ -84,7 +82,7 @@ def owners(
     """
     known = dict(candidates)
     known.update(holders)
-    dropped = set()  # type: set[int]
+    dropped: set[int] = set()
     for pid, facts in known.items():
         place = place_of(facts)
         for above in ancestors(pid):
@@ -97,7 +95,6 @@ def owners(
     return sorted(pid for pid in candidates if pid not in dropped)
 
 
-def place_of(facts):
-    # type: (dict[str, object]) -> tuple[object, ...]
+def place_of(facts: "dict[str, object]") -> "tuple[object, ...]":
     """The part of an identity that distinguishes a rank from the processes around it."""
     return tuple(facts.get(key) for key in ("rank", "local_rank", "world_size"))

@@ -13,7 +13,7 @@ from .process_table import MAX_DEPTH, pids, read_stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any  # noqa: F401 - used in type comments
+    from typing import Any
 
 MAX_RANKS = 64
 MAX_TARGETS = 64
@@ -48,10 +48,14 @@ _TORCH_FILE = re.compile(rb"(/\S*)/torch/lib/libtorch\S*\.so", re.MULTILINE)
 _NVSWITCH = re.compile("nvidia-nvswitch")
 
 
-def settings_report(request, proc="/proc", dev="/dev", shm="/dev/shm"):  # noqa: S108 - its size is asked, nothing is written
-    # type: (dict[str, Any], str, str, str) -> dict[str, Any]
+def settings_report(
+    request: "dict[str, Any]",
+    proc: str = "/proc",
+    dev: str = "/dev",
+    shm: str = "/dev/shm",  # noqa: S108 - its size is asked, nothing is written
+) -> "dict[str, Any]":
     """As `wire.NodeSettings`; unreadable values are left out."""
-    found = {"ranks": _ranks(proc, request.get("pids")), "reached": _reached(request)}  # type: dict[str, Any]
+    found: dict[str, Any] = {"ranks": _ranks(proc, request.get("pids")), "reached": _reached(request)}
     found["listens"] = _listens(request, proc)
     found.update(_shm(shm))
     if any(_NVSWITCH.search(name) for name in names(dev)):
@@ -59,8 +63,7 @@ def settings_report(request, proc="/proc", dev="/dev", shm="/dev/shm"):  # noqa:
     return found
 
 
-def _shm(folder):
-    # type: (str) -> dict[str, int]
+def _shm(folder: str) -> "dict[str, int]":
     try:
         stat = os.statvfs(folder)
     except OSError:
@@ -69,8 +72,7 @@ def _shm(folder):
     return {"shm_total_bytes": total, "shm_used_bytes": total - stat.f_bfree * stat.f_frsize}
 
 
-def _runs(proc, command):
-    # type: (str, str) -> bool
+def _runs(proc: str, command: str) -> bool:
     """True if a process of this name runs; the kernel keeps 15 characters."""
     return any(read_text(os.path.join(proc, str(pid), "comm"), 64) == command for pid in pids(proc))
 
@@ -78,16 +80,15 @@ def _runs(proc, command):
 # --------------------------------------------------------------------------- ranks
 
 
-def _ranks(proc, asked):
-    # type: (str, object) -> list[dict[str, Any]]
+def _ranks(proc: str, asked: object) -> "list[dict[str, Any]]":
     wanted = [pid for pid in asked if isinstance(pid, int)] if isinstance(asked, list) else []
-    who = {}  # type: dict[int, dict[str, object]]
+    who: dict[int, dict[str, object]] = {}
     for pid in wanted or pids(proc):
         facts = identity(variables(_environ(proc, pid)))
         if facts.get("rank") is not None:
             who[pid] = facts
     # a rank's data-loader workers inherit its environment: the oldest process of a rank is the rank
-    oldest = {}  # type: dict[object, int]
+    oldest: dict[object, int] = {}
     for pid in sorted(who):
         facts = who[pid]
         place = (facts.get("job"), facts.get("master"), facts["rank"], _launcher(proc, pid, who))
@@ -99,13 +100,11 @@ def _ranks(proc, asked):
     ]
 
 
-def _environ(proc, pid):
-    # type: (str, int) -> bytes
+def _environ(proc: str, pid: int) -> bytes:
     return read_bytes(os.path.join(proc, str(pid), "environ"), 1 << 20) or b""
 
 
-def _launcher(proc, pid, who):
-    # type: (str, int, dict[int, dict[str, object]]) -> int
+def _launcher(proc: str, pid: int, who: "dict[int, dict[str, object]]") -> int:
     """The nearest ancestor of a rank that is no rank; it distinguishes jobs without an id."""
     above = pid
     for _ in range(MAX_DEPTH):
@@ -116,13 +115,12 @@ def _launcher(proc, pid, who):
     return above
 
 
-def _rank(folder, pid, rank, environ):
-    # type: (str, int, object, bytes) -> dict[str, Any]
+def _rank(folder: str, pid: int, rank: object, environ: bytes) -> "dict[str, Any]":
     maps = read_bytes(os.path.join(folder, "maps"), MAX_MAPS) or b""
     packages = _TORCH_FILE.search(maps)
     site = packages.group(1).decode("utf-8", "replace") if packages else None
     root = os.path.join(folder, "root")  # the files as the process sees them, in a container too
-    facts = {
+    facts: dict[str, Any] = {
         "pid": pid,
         "rank": rank,
         "parent": _parent(folder),
@@ -130,7 +128,7 @@ def _rank(folder, pid, rank, environ):
         "torch": _package(root, site, "torch"),
         "nccl": _nccl(root, maps) or _package(root, site, "nvidia_nccl_cu"),
         "variables": settings(environ),
-    }  # type: dict[str, Any]
+    }
     limits = read_text(os.path.join(folder, "limits"), 8192) or ""
     facts["memlock_bytes"], facts["nofile"] = (
         _limit(limits, "Max locked memory"),
@@ -139,16 +137,14 @@ def _rank(folder, pid, rank, environ):
     return {key: value for key, value in facts.items() if value is not None}
 
 
-def _parent(folder):
-    # type: (str) -> int | None
+def _parent(folder: str) -> "int | None":
     fields = (read_text(os.path.join(folder, "stat"), 2048) or "").rpartition(")")[2].split()
     return int(fields[1]) if len(fields) > 1 and fields[1].isdigit() else None
 
 
-def settings(environ):
-    # type: (bytes) -> dict[str, str]
+def settings(environ: bytes) -> "dict[str, str]":
     """The variables that control the communication of ranks; possible secrets stay on the node."""
-    found = {}  # type: dict[str, str]
+    found: dict[str, str] = {}
     for entry in environ.split(b"\0"):
         name, equals, value = entry.decode("utf-8", "replace").partition("=")
         wanted = name in _NAMES or name in _KEPT_SLURM or name.startswith(_PREFIXES)
@@ -157,8 +153,7 @@ def settings(environ):
     return found
 
 
-def _package(root, site, start):
-    # type: (str, str | None, str) -> str | None
+def _package(root: str, site: "str | None", start: str) -> "str | None":
     """A version from the name of its dist-info folder."""
     if site is None:
         return None
@@ -170,8 +165,7 @@ def _package(root, site, start):
     return None
 
 
-def _nccl(root, maps):
-    # type: (str, bytes) -> str | None
+def _nccl(root: str, maps: bytes) -> "str | None":
     mapped = _NCCL_FILE.search(maps)
     if mapped is None:
         return None
@@ -180,8 +174,7 @@ def _nccl(root, maps):
     return version.group(1) if version else None
 
 
-def _limit(limits, name):
-    # type: (str, str) -> int | None
+def _limit(limits: str, name: str) -> "int | None":
     """The soft limit from a line of /proc/PID/limits; -1: unlimited."""
     for line in limits.split("\n"):
         if line.startswith(name):
@@ -193,9 +186,8 @@ def _limit(limits, name):
 # --------------------------------------------------------------------------- network
 
 
-def _reached(request):
-    # type: (dict[str, Any]) -> dict[str, str]
-    found = {}  # type: dict[str, str]
+def _reached(request: "dict[str, Any]") -> "dict[str, str]":
+    found: dict[str, str] = {}
     for target in list(request.get("reach", ()))[:MAX_TARGETS]:
         host, colon, port = str(target).rpartition(":")
         if colon and port.isdigit():
@@ -203,8 +195,7 @@ def _reached(request):
     return found
 
 
-def _connect(host, port):
-    # type: (str, int) -> str
+def _connect(host: str, port: int) -> str:
     try:
         socket.create_connection((host, port), CONNECT_S).close()
     except socket.timeout:
@@ -214,12 +205,11 @@ def _connect(host, port):
     return ""
 
 
-def _listens(request, proc):
-    # type: (dict[str, Any], str) -> dict[str, int | None]
+def _listens(request: "dict[str, Any]", proc: str) -> "dict[str, int | None]":
     wanted = [port for port in list(request.get("ports", ()))[:MAX_PORTS] if isinstance(port, int)]
     if not wanted:
         return {}
-    inodes = {}  # type: dict[int, str]
+    inodes: dict[int, str] = {}
     for table in ("net/tcp", "net/tcp6"):
         for line in (read_text(os.path.join(proc, table), 4 << 20) or "").split("\n")[1:]:
             fields = line.split()
@@ -228,8 +218,7 @@ def _listens(request, proc):
     return {str(port): _owner(proc, inodes[port]) if port in inodes else None for port in wanted}
 
 
-def _owner(proc, inode):
-    # type: (str, str) -> int
+def _owner(proc: str, inode: str) -> int:
     """Pid of a socket's owner; 0 if hidden."""
     wanted = "socket:[{}]".format(inode)
     for pid in pids(proc):

@@ -12,7 +12,7 @@ from ..base.rank_environment import MAX_RANKS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, Iterator, Sequence  # noqa: F401 - used in type comments
+    from typing import Iterator, Sequence
 
 _ARGUMENT = re.compile(r"(?:^|\s)--?(?:global[-_])?rank[ =](\d{1,6})(?=\s|$)")
 _TITLE = re.compile(r"(?i)(?<![a-z])(?:global[ _-]?)?rank[ =:#_-]{0,2}(\d{1,6})(?![\d.])")
@@ -30,8 +30,9 @@ class Sibling(object):
 
     __slots__ = ("command", "ended", "logs", "parent", "pid", "start")
 
-    def __init__(self, pid, parent, start, command, logs, ended=False):
-        # type: (int, int, int, str, list[str], bool) -> None
+    def __init__(
+        self, pid: int, parent: int, start: int, command: str, logs: "list[str]", ended: bool = False
+    ) -> None:
         self.pid = pid
         self.parent = parent
         self.start = start
@@ -40,8 +41,7 @@ class Sibling(object):
         self.ended = ended
 
 
-def numbers(members):
-    # type: (Sequence[Sibling]) -> tuple[dict[int, int], str]
+def numbers(members: "Sequence[Sibling]") -> "tuple[dict[int, int], str]":
     """Pid -> rank, and its source: path, command or order.
 
     A member that has ended writes nothing: its rank is its place in the order of starts, if that matches the
@@ -57,8 +57,7 @@ def numbers(members):
     return known, source
 
 
-def numbered_logs(members):
-    # type: (Sequence[Sibling]) -> dict[int, int]
+def numbered_logs(members: "Sequence[Sibling]") -> "dict[int, int]":
     """Pid -> the one number in which the paths of their own logs differ; empty if they do not.
 
     Numbers from 1 on (`worker_1`) are no ranks, unless rank 0 has ended; nor are widely spaced ones (pids).
@@ -75,23 +74,20 @@ def numbered_logs(members):
     return {}
 
 
-def _places(members):
-    # type: (Sequence[Sibling]) -> dict[int, int]
+def _places(members: "Sequence[Sibling]") -> "dict[int, int]":
     """Pid -> place in the order of starts."""
     ordered = sorted(members, key=lambda one: (one.start, one.pid))
     return {one.pid: place for place, one in enumerate(ordered)}
 
 
-def _from_zero(reported):
-    # type: (dict[int, int]) -> bool
+def _from_zero(reported: "dict[int, int]") -> bool:
     """True if numbers may be ranks: close together, and not simply starting at 1."""
     values = sorted(reported.values())
     dense = values[-1] < 2 * len(values) + 2
     return dense and values != list(range(1, len(values) + 1))
 
 
-def _forms(logs):
-    # type: (Sequence[str]) -> Iterator[tuple[tuple[str, str], int]]
+def _forms(logs: "Sequence[str]") -> "Iterator[tuple[tuple[str, str], int]]":
     """(text before and after a number of a path) and the number, last number of a path first."""
     for path in logs:
         folder = path.rfind("/", 0, max(0, path.rfind("/"))) + 1
@@ -99,8 +95,7 @@ def _forms(logs):
             yield (path[: found.start()], path[found.end() :]), int(found.group())
 
 
-def _stated(living):
-    # type: (Sequence[Sibling]) -> tuple[dict[int, int], str] | None
+def _stated(living: "Sequence[Sibling]") -> "tuple[dict[int, int], str] | None":
     """Pid -> rank if every living member states a distinct one, and the source."""
     for source, read in (("path", _of_path), ("command", _of_command)):
         reported = {one.pid: read(one) for one in living}
@@ -110,13 +105,11 @@ def _stated(living):
     return None
 
 
-def _of_path(one):
-    # type: (Sibling) -> int | None
+def _of_path(one: "Sibling") -> "int | None":
     reported_ranks = {rank for rank, _ in map(ranks_of_path, one.logs) if rank is not None}
     return reported_ranks.pop() if len(reported_ranks) == 1 else None
 
 
-def _of_command(one):
-    # type: (Sibling) -> int | None
+def _of_command(one: "Sibling") -> "int | None":
     found = _ARGUMENT.search(one.command) or _TITLE.search(one.command)
     return int(found.group(1)) if found else None

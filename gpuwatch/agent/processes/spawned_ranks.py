@@ -13,9 +13,9 @@ from .sibling_numbers import numbered_logs, numbers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, Iterable, Sequence  # noqa: F401 - used in type comments
+    from typing import Callable, Iterable, Sequence
 
-    from .sibling_numbers import Sibling  # noqa: F401 - used in type comments
+    from .sibling_numbers import Sibling
 
 THREADS = ("gloo", "pt_gloo", "pt_nccl", "pt_tcpstore", "NCCL", "nccl")
 """Prefixes of thread names of torch.distributed and NCCL; data-loader workers have none."""
@@ -32,29 +32,33 @@ MAX_MAPS = 8 << 20
 class SpawnGroups(object):
     """Keeps the ranks assigned to a group while members end."""
 
-    def __init__(self):
-        # type: () -> None
-        self._known = {}  # type: dict[int, dict[int, dict[str, object]]]
+    def __init__(self) -> None:
+        self._known: dict[int, dict[int, dict[str, object]]] = {}
         """Parent -> pid -> its assignment."""
 
-    def __contains__(self, pid):
-        # type: (object) -> bool
+    def __contains__(self, pid: object) -> bool:
         """True if a process was assigned a rank."""
         return any(pid in group for group in self._known.values())
 
-    def ranks(self, siblings, on_gpu, distributed, trains):
-        # type: (Iterable[Sibling], set[int], Callable[[int], bool], Callable[[int], bool]) -> dict[int, dict[str, object]]  # noqa: E501 - a type comment is one line
+    def ranks(
+        self,
+        siblings: "Iterable[Sibling]",
+        on_gpu: "set[int]",
+        distributed: "Callable[[int], bool]",
+        trains: "Callable[[int], bool]",
+    ) -> "dict[int, dict[str, object]]":
+        # noqa: E501 - a type comment is one line
         """Pid -> `rank`, `local_rank`, `world_size`, `launcher` and `rank_source` as in `wire.Process`.
 
         `on_gpu`: pids that hold a GPU. `distributed`, `trains`: as `is_distributed` and `has_library`, called
         for processes with siblings.
         """
-        groups = {}  # type: dict[int, list[Sibling]]
+        groups: dict[int, list[Sibling]] = {}
         for one in siblings:
             if one.parent > 1 and one.parent not in on_gpu:
                 groups.setdefault(one.parent, []).append(one)
         self._known = {parent: self._known[parent] for parent in groups if parent in self._known}
-        found = {}  # type: dict[int, dict[str, object]]
+        found: dict[int, dict[str, object]] = {}
         for parent, group in groups.items():
             given = _given(parent, _members(group, on_gpu, distributed, trains))
             kept = self._kept(parent, group, given)
@@ -63,8 +67,9 @@ class SpawnGroups(object):
                 found.update(kept)
         return found
 
-    def _kept(self, parent, group, given):
-        # type: (int, list[Sibling], dict[int, dict[str, object]]) -> dict[int, dict[str, object]]
+    def _kept(
+        self, parent: int, group: "list[Sibling]", given: "dict[int, dict[str, object]]"
+    ) -> "dict[int, dict[str, object]]":
         """The current assignments of a group.
 
         Ranks stay, unless evidence better than the order now gives others.
@@ -82,14 +87,12 @@ class SpawnGroups(object):
         return {pid: dict(facts, world_size=world) for pid, facts in kept.items()}
 
 
-def may_be_program(name):
-    # type: (str) -> bool
+def may_be_program(name: str) -> bool:
     """True if a process may be a rank by its name, or by a title with the rank."""
     return name.startswith(PROGRAMS) or "rank" in name.lower()
 
 
-def is_distributed(proc, pid):
-    # type: (str, int) -> bool
+def is_distributed(proc: str, pid: int) -> bool:
     """True if a process has threads that only torch.distributed or NCCL starts."""
     folder = os.path.join(proc, str(pid), "task")
     tasks = names(folder)[:MAX_THREADS]
@@ -98,15 +101,18 @@ def is_distributed(proc, pid):
     )
 
 
-def has_library(proc, pid):
-    # type: (str, int) -> bool
+def has_library(proc: str, pid: int) -> bool:
     """True if a process has loaded a training library."""
     maps = read_bytes(os.path.join(proc, str(pid), "maps"), MAX_MAPS) or b""
     return any(name in maps for name in LIBRARIES)
 
 
-def _members(group, on_gpu, distributed, trains):
-    # type: (list[Sibling], set[int], Callable[[int], bool], Callable[[int], bool]) -> list[Sibling]
+def _members(
+    group: "list[Sibling]",
+    on_gpu: "set[int]",
+    distributed: "Callable[[int], bool]",
+    trains: "Callable[[int], bool]",
+) -> "list[Sibling]":
     """The ranks among the processes of one parent, including ended ones."""
     living, ended = [one for one in group if not one.ended], [one for one in group if one.ended]
     members = [
@@ -120,8 +126,7 @@ def _members(group, on_gpu, distributed, trains):
     return members + ended if members else []
 
 
-def _given(parent, members):
-    # type: (int, Sequence[Sibling]) -> dict[int, dict[str, object]]
+def _given(parent: int, members: "Sequence[Sibling]") -> "dict[int, dict[str, object]]":
     if len(members) < 2:
         return {}
     known, source = numbers(members)

@@ -37,11 +37,14 @@ _READ_BUNDLE = "import sys,zlib;r=sys.stdin.buffer;n=int(r.readline());exec(zlib
 
 _START = Path(__file__).with_name("node_start.py")
 _AGENT = Path(__file__).parents[2] / "agent"
-_COMMENT = re.compile(r"(?m)^[ \t]*#[^\n]*$|[ \t]+# (?:type|noqa):[^\n\"']*$")
-_TRAILING = re.compile(r"(?m)^([^\n\"'#]+?)[ \t]+#[^\n]*$")
-"""A comment behind code without quotes, of which `pynvml.py` has hundreds."""
+_COMMENT = re.compile(r"^([^\"'#]*?)[ \t]*#.*$")
+"""A line's comment, alone or behind code without quotes."""
 _TYPES_ONLY = re.compile(r"(?m)^TYPE_CHECKING = False\nif TYPE_CHECKING:\n(?:[ \t]+[^\n]*\n|\n(?=[ \t]+\S))+")
-"""Imports for type comments, which never run."""
+"""Imports for types, which never run."""
+_SIGNATURE = re.compile(r"(?ms)^[ \t]*def \w+\(.*?\)(?: -> [^\n]+)?:$")
+_TYPE_OF_ARGUMENT = re.compile(r': (?:"[^"\n]*"|[\w.]+)(?=,| = |\)|$)', re.MULTILINE)
+_TYPE_OF_RESULT = re.compile(r"\) -> [^\n]+:$")
+_TYPE_OF_VARIABLE = re.compile(r"""(?m)^([ \t]*[A-Za-z_][\w.]*): (?:"[^"\n]*"|[^\n="']+) = """)
 _DOCSTRING = re.compile(r'(?m)^([ \t]*)"""(?:[^"\\]|"(?!""))*"""$')
 _INDENT = re.compile(r'(?m)("""(?:[^"\\]|"(?!""))*""")|^(?: {4})+')
 """Leading blanks of a line, or a multi-line literal, whose blanks stay."""
@@ -105,14 +108,19 @@ def _installed_body() -> bytes:
 
 
 def without_prose(source: str) -> str:
-    """A module without docstrings, comments, and imports for type comments.
+    """A module without docstrings, comments, types, and imports for types.
 
     Every statement keeps its line number. A quarter of the bundle would be prose, which every connection
     would send. Tabs indent, because they compress better.
     """
-    untyped = _TYPES_ONLY.sub(lambda found: "\n" * found[0].count("\n"), source)
-    bare = _DOCSTRING.sub(_emptied, _TRAILING.sub(r"\1", _COMMENT.sub("", untyped)))
+    text = _TYPES_ONLY.sub(lambda found: "\n" * found[0].count("\n"), _DOCSTRING.sub(_emptied, source))
+    code = "\n".join(_COMMENT.sub(r"\1", line) if "#" in line else line for line in text.split("\n"))
+    bare = _TYPE_OF_VARIABLE.sub(r"\1 = ", _SIGNATURE.sub(_without_types, code))
     return _INDENT.sub(lambda found: found[1] or "\t" * (len(found[0]) // 4), bare)
+
+
+def _without_types(signature: re.Match[str]) -> str:
+    return _TYPE_OF_RESULT.sub("):", _TYPE_OF_ARGUMENT.sub("", signature[0]))
 
 
 def _emptied(docstring: re.Match[str]) -> str:

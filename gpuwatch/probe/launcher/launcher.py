@@ -24,7 +24,7 @@ from gpuwatch.probe.launcher.worker_process import WorkerProcess
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, BinaryIO, Callable, NoReturn  # noqa: F401 - used in type comments
+    from typing import Any, BinaryIO, Callable, NoReturn
 
 DEADLINE_S = 3600.0
 """The default if the config has none."""
@@ -39,8 +39,7 @@ _WORKER_PATIENCE = 2
 """The worker kills everything after this many times the silence that the launcher allows the conductor."""
 
 
-def run(config, stdin, stdout):
-    # type: (dict[str, Any], BinaryIO, BinaryIO) -> NoReturn
+def run(config: "dict[str, Any]", stdin: "BinaryIO", stdout: "BinaryIO") -> "NoReturn":
     """Serve one conductor.
 
     Args:
@@ -68,13 +67,14 @@ def run(config, stdin, stdout):
 class Launcher(object):
     """One node's part of a probe."""
 
-    def __init__(self, config, outlet, lifeline, deadline):
-        # type: (dict[str, Any], LineWriter, Lifeline, float) -> None
+    def __init__(
+        self, config: "dict[str, Any]", outlet: "LineWriter", lifeline: "Lifeline", deadline: float
+    ) -> None:
         self._config = config
         self._outlet = outlet
         self._lifeline = lifeline
         self._deadline = deadline
-        self._orders = queue.Queue()  # type: queue.Queue[dict[str, Any] | ValueError]
+        self._orders: queue.Queue[dict[str, Any] | ValueError] = queue.Queue()
         self._gpus = Gpus()
         self._inventory_reader = InventoryReader(
             self._gpus, config.get("python"), config.get("activate"), config.get("proc", "/proc")
@@ -85,11 +85,10 @@ class Launcher(object):
         """0: never exit because of silence."""
         self._worker_silence_s = float(config.get("worker_silence_s") or _WORKER_PATIENCE * self._silence_s)
         self._beat_s = min(_BEAT_S, self._worker_silence_s / 4 or _BEAT_S)
-        self._listener = None  # type: Listener | None
-        self._worker = None  # type: WorkerProcess | None
+        self._listener: Listener | None = None
+        self._worker: WorkerProcess | None = None
 
-    def take_in(self, requests):
-        # type: (Requests) -> NoReturn
+    def take_in(self, requests: "Requests") -> "NoReturn":
         """Queue the received orders; end everything at the end of stdin, or after too long a silence."""
         try:
             self._queue_orders(requests)
@@ -97,8 +96,7 @@ class Launcher(object):
             self._lifeline.cut("an error in the launcher: {!r}".format(error))
         self._lifeline.cut("the connection ended")
 
-    def _queue_orders(self, requests):
-        # type: (Requests) -> None
+    def _queue_orders(self, requests: "Requests") -> None:
         silence_s = self._silence_s or float("inf")
         received = time.monotonic()
         while not requests.ended:
@@ -113,8 +111,7 @@ class Launcher(object):
                     self._lifeline.leave("stopped")
                 self._orders.put(order)
 
-    def serve(self):
-        # type: () -> NoReturn
+    def serve(self) -> "NoReturn":
         """Take the inventory, then execute orders.
 
         Raises:
@@ -133,8 +130,7 @@ class Launcher(object):
             except (KeyError, TypeError, ValueError) as error:
                 self._outlet.note("the order {} was not understood: {!r}".format(order.get("do"), error))
 
-    def _do(self, order):
-        # type: (dict[str, Any]) -> None
+    def _do(self, order: "dict[str, Any]") -> None:
         command = order.get("do")
         if command == "listen":
             self._listen(str(order["address"]))
@@ -156,8 +152,7 @@ class Launcher(object):
         else:
             self._outlet.note("an unknown order: {}".format(command))
 
-    def _listen(self, address):
-        # type: (str) -> None
+    def _listen(self, address: str) -> None:
         if self._listener is not None:
             self._listener.close()
             self._listener = None
@@ -170,17 +165,14 @@ class Launcher(object):
             return
         self._outlet.emit("listening", address=address, port=self._listener.port)
 
-    def _reach(self, source, targets, timeout_s):
-        # type: (str, list[dict[str, Any]], float) -> None
+    def _reach(self, source: str, targets: "list[dict[str, Any]]", timeout_s: float) -> None:
         self._outlet.emit("reached", tries=reach_all(source, targets, timeout_s))
 
-    def _count(self):
-        # type: () -> None
+    def _count(self) -> None:
         with self._counting:
             self._outlet.emit("counters", values=self._counters.read())
 
-    def _prepare(self, order):
-        # type: (dict[str, Any]) -> None
+    def _prepare(self, order: "dict[str, Any]") -> None:
         if self._worker is not None:
             self._outlet.note("the ranks were prepared already")
             return
@@ -208,16 +200,14 @@ class Launcher(object):
             return
         self._worker.send(order)
 
-    def _stop(self, order):
-        # type: (dict[str, Any]) -> NoReturn
+    def _stop(self, order: "dict[str, Any]") -> "NoReturn":
         if self._worker is not None:
             self._worker.stop_requested = True
             self._worker.send(order)
             self._worker.wait(STOP_S)
         self._lifeline.leave("stopped")
 
-    def _beat(self):
-        # type: () -> None
+    def _beat(self) -> None:
         """Send a heartbeat, and the state of the worker: an import may keep it from sending anything."""
         stopped = 0
         while True:
@@ -234,12 +224,10 @@ class Launcher(object):
             except OSError:
                 self._lifeline.cut("the connection is closed")
 
-    def _beside(self, work):
-        # type: (Callable[[], None]) -> None
+    def _beside(self, work: "Callable[[], None]") -> None:
         """Run it in a separate thread; a failure is reported."""
 
-        def attempt():
-            # type: () -> None
+        def attempt() -> None:
             try:
                 work()
             except Exception as error:

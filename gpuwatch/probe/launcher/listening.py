@@ -14,8 +14,7 @@ _PAUSE_S = 0.05
 class Listener(object):
     """Listens, and accepts and closes every connection, until the socket is handed over."""
 
-    def __init__(self, address):
-        # type: (str) -> None
+    def __init__(self, address: str) -> None:
         """Bind to this address and a port of the kernel's choice.
 
         Raises:
@@ -30,15 +29,14 @@ class Listener(object):
         except BaseException:
             self.socket.close()
             raise
-        self.port = self.socket.getsockname()[1]  # type: int
+        self.port: int = self.socket.getsockname()[1]
         self.socket.setblocking(False)
         self._stopped, self._stop_signal = os.pipe()
         self._thread = threading.Thread(target=self._answer, name="listening")
         self._thread.daemon = True
         self._thread.start()
 
-    def take(self):
-        # type: () -> socket.socket
+    def take(self) -> "socket.socket":
         """Return the socket, still listening, with an empty queue; the caller closes it."""
         self._stop()
         while self._accept():
@@ -46,20 +44,17 @@ class Listener(object):
         self.socket.setblocking(True)
         return self.socket
 
-    def close(self):
-        # type: () -> None
+    def close(self) -> None:
         """Stop listening."""
         self._stop()
         self.socket.close()
 
-    def _stop(self):
-        # type: () -> None
+    def _stop(self) -> None:
         os.close(self._stop_signal)
         self._thread.join()
         os.close(self._stopped)
 
-    def _answer(self):
-        # type: () -> None
+    def _answer(self) -> None:
         waiting = select.poll()
         for descriptor in (self.socket.fileno(), self._stopped):
             waiting.register(descriptor, select.POLLIN)
@@ -67,8 +62,7 @@ class Listener(object):
             if not self._accept():
                 time.sleep(_PAUSE_S)  # no descriptor is left, for instance
 
-    def _accept(self):
-        # type: () -> bool
+    def _accept(self) -> bool:
         """True if there was a connection."""
         try:
             self.socket.accept()[0].close()
@@ -79,7 +73,6 @@ class Listener(object):
         return True
 
 
-def family_of(address):
-    # type: (str) -> int
+def family_of(address: str) -> int:
     """AF_INET6 for an address with colons."""
     return socket.AF_INET6 if ":" in address else socket.AF_INET

@@ -10,7 +10,7 @@ from gpuwatch.probe.launcher.listening import family_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any  # noqa: F401 - used in type comments
+    from typing import Any
 
 _RESERVED_DESCRIPTORS = 64
 """Descriptors that are kept free."""
@@ -28,16 +28,14 @@ _WORDS = {
 
 
 class _Try(object):
-    def __init__(self, target):
-        # type: (dict[str, Any]) -> None
+    def __init__(self, target: "dict[str, Any]") -> None:
         self.target = target
-        self.socket = None  # type: Any
+        self.socket: Any = None
         self.since = 0.0
-        self.result = None  # type: dict[str, Any] | None
+        self.result: dict[str, Any] | None = None
 
 
-def reach_all(source, targets, timeout_s):
-    # type: (str, list[dict[str, Any]], float) -> list[dict[str, Any]]
+def reach_all(source: str, targets: "list[dict[str, Any]]", timeout_s: float) -> "list[dict[str, Any]]":
     """Connect from `source` to every {node, address, port}.
 
     Return {node, ok, connect_s, error} in this order.
@@ -48,7 +46,7 @@ def reach_all(source, targets, timeout_s):
     waiting = list(reversed(tries))
     room = _room(len(tries))
     selector = selectors.DefaultSelector()
-    running = set()  # type: set[_Try]
+    running: set[_Try] = set()
     while waiting or running:
         while waiting and len(running) < room:
             one = waiting.pop()
@@ -64,8 +62,7 @@ def reach_all(source, targets, timeout_s):
     return [one.result for one in tries if one.result is not None]
 
 
-def _begin(one, source):
-    # type: (_Try, str) -> bool
+def _begin(one: "_Try", source: str) -> bool:
     """Start a connection; True if it must be waited for."""
     address, port = str(one.target["address"]), int(one.target["port"])
     one.since = time.monotonic()
@@ -85,8 +82,7 @@ def _begin(one, source):
     return False
 
 
-def _wait(selector, running, source, timeout_s):
-    # type: (selectors.BaseSelector, set[_Try], str, float) -> None
+def _wait(selector: "selectors.BaseSelector", running: "set[_Try]", source: str, timeout_s: float) -> None:
     """Wait for an event; finish the attempts that connected, failed, or timed out."""
     if not running:
         return
@@ -100,8 +96,7 @@ def _wait(selector, running, source, timeout_s):
             one.result = {"node": one.target["node"], "ok": False, "error": error}
 
 
-def _settle(one, code, source):
-    # type: (_Try, int, str) -> None
+def _settle(one: "_Try", code: int, source: str) -> None:
     one.result = {"node": one.target["node"], "ok": code == 0}
     if code == 0:
         one.result["connect_s"] = round(time.monotonic() - one.since, 6)
@@ -114,14 +109,12 @@ def _settle(one, code, source):
     one.result["error"] = message
 
 
-def _close(one):
-    # type: (_Try) -> None
+def _close(one: "_Try") -> None:
     if one.socket is not None:
         one.socket.close()
 
 
-def _room(wanted):
-    # type: (int) -> int
+def _room(wanted: int) -> int:
     """The number of sockets that may be open at once; the soft limit is raised if necessary and possible."""
     try:
         import resource  # noqa: PLC0415 - not on every system

@@ -19,10 +19,10 @@ from gpuwatch.probe.launcher.inventory.interpreters import ending
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import IO, Any, Deque  # noqa: F401 - used in type comments
+    from typing import IO, Any, Deque
 
-    from gpuwatch.probe.launcher.connection.lines import LineWriter  # noqa: F401 - used in type comments
-    from gpuwatch.probe.launcher.inventory.interpreters import Interpreter  # noqa: F401 - used in type comments
+    from gpuwatch.probe.launcher.connection.lines import LineWriter
+    from gpuwatch.probe.launcher.inventory.interpreters import Interpreter
 
 ENTRY = "gpuwatch.probe.worker"
 NEEDED = (ENTRY, "gpuwatch.probe.ranks")
@@ -41,8 +41,9 @@ _LOADER = (
 class WorkerProcess(object):
     """Started by the launcher's main thread: the kernel ends it together with that."""
 
-    def __init__(self, outlet, interpreter, config, store):
-        # type: (LineWriter, Interpreter, dict[str, Any], Any) -> None
+    def __init__(
+        self, outlet: "LineWriter", interpreter: "Interpreter", config: "dict[str, Any]", store: "Any"
+    ) -> None:
         """Start it.
 
         Args:
@@ -57,7 +58,7 @@ class WorkerProcess(object):
         """
         self._outlet = outlet
         self.stop_requested = False
-        self._given_up = None  # type: str | None
+        self._given_up: str | None = None
         store_fd = None if store is None else store.fileno()
         first = _program() + json.dumps(dict(config, store_fd=store_fd)).encode("ascii") + b"\n"
         passed = [] if store_fd is None else [store_fd]
@@ -83,44 +84,38 @@ class WorkerProcess(object):
             if store is not None:
                 store.close()
         assert self.process.stderr is not None  # noqa: S101 - asked for above
-        self._stderr = self.process.stderr  # type: IO[bytes]
-        self._last_words = deque(maxlen=LAST_LINES)  # type: Deque[str]
-        self._orders = queue.Queue()  # type: queue.Queue[bytes]
+        self._stderr: IO[bytes] = self.process.stderr
+        self._last_words: Deque[str] = deque(maxlen=LAST_LINES)
+        self._orders: queue.Queue[bytes] = queue.Queue()
         self._orders.put(first)
         _in_background(lambda: self._feed(outside_in), "to the worker")
         self._words = _in_background(self._listen, "the worker's stderr")
         self._lines = _in_background(lambda: self._pass_on(outside_out), "from the worker")
         self._end = _in_background(self._see_it_end, "the worker")
 
-    def send(self, order):
-        # type: (dict[str, Any]) -> None
+    def send(self, order: "dict[str, Any]") -> None:
         """Queue an order for it; returns at once."""
         self._orders.put(json.dumps(order).encode("ascii") + b"\n")
 
-    def beat(self):
-        # type: () -> None
+    def beat(self) -> None:
         """Send a heartbeat."""
         self._orders.put(b"\n")
 
-    def state(self):
-        # type: () -> str | None
+    def state(self) -> "str | None":
         """The state in /proc: S, D, T, ...; None after its end."""
         found = read_stat("/proc", self.process.pid)
         return None if found is None else found.state
 
-    def give_up(self, reason):
-        # type: (str) -> None
+    def give_up(self, reason: str) -> None:
         """Kill it; `reason` is reported as the reason of its end."""
         self._given_up = reason
         self.process.kill()
 
-    def wait(self, seconds):
-        # type: (float) -> None
+    def wait(self, seconds: float) -> None:
         """Wait until it has ended and all its lines were passed on."""
         self._end.join(seconds)
 
-    def _feed(self, descriptor):
-        # type: (int) -> None
+    def _feed(self, descriptor: int) -> None:
         """Write the queued orders; it may not read for long while it measures."""
         with os.fdopen(descriptor, "wb", 0) as pipe:
             while True:
@@ -131,8 +126,7 @@ class WorkerProcess(object):
                 except OSError:
                     return  # it has ended, which is reported elsewhere
 
-    def _pass_on(self, descriptor):
-        # type: (int) -> None
+    def _pass_on(self, descriptor: int) -> None:
         with os.fdopen(descriptor, "rb", MAX_LINE) as pipe:
             while True:
                 line = pipe.readline(MAX_LINE)
@@ -141,8 +135,7 @@ class WorkerProcess(object):
                 if line.startswith(b"{") and line.endswith(b"}\n"):
                     self._outlet.write(line)
 
-    def _see_it_end(self):
-        # type: () -> None
+    def _see_it_end(self) -> None:
         """Wait for its end; close the pipes that leftover ranks would keep open."""
         status = self.process.wait()
         end_others()
@@ -151,16 +144,14 @@ class WorkerProcess(object):
         if status != 0 or not self.stop_requested:
             self._outlet.emit("died", reason=self._why(status))
 
-    def _why(self, status):
-        # type: (int) -> str
+    def _why(self, status: int) -> str:
         if self._given_up is not None:
             return self._given_up
         words = list(self._last_words)
         message = "; its last words: " + "\n".join(words) if words else "; it printed nothing"
         return ("the worker ended: {}".format(ending(status)) + message)[: 8 * MAX_TEXT]
 
-    def _listen(self):
-        # type: () -> None
+    def _listen(self) -> None:
         """Keep its last lines on stderr; torch's warnings must not block it."""
         while True:
             line = self._stderr.readline(1 << 14)
@@ -171,16 +162,14 @@ class WorkerProcess(object):
                 self._last_words.append(message)
 
 
-def _in_background(work, name):
-    # type: (Any, str) -> threading.Thread
+def _in_background(work: "Any", name: str) -> "threading.Thread":
     thread = threading.Thread(target=work, name=name)
     thread.daemon = True
     thread.start()
     return thread
 
 
-def _program():
-    # type: () -> bytes
+def _program() -> bytes:
     """The sources that the worker needs, in the format of its loader."""
     make = getattr(getattr(__spec__, "loader", None), "program", None)
     if make is None:

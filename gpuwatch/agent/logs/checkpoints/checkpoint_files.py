@@ -7,7 +7,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Iterable  # noqa: F401 - used in type comments
+    from typing import Any, Iterable
 
 MAX_FILES = 4096
 MAX_DEPTH = 3
@@ -27,14 +27,13 @@ _TEMPORARY = re.compile(
 class StoredCheckpoint(object):
     """The files at a path: `files` (name -> bytes) and when the newest was written."""
 
-    def __init__(self, path):
-        # type: (str) -> None
+    def __init__(self, path: str) -> None:
         """Read the folder or file.
 
         Raises:
             OSError: there is nothing, or it may not be seen.
         """
-        self.files = {}  # type: dict[str, int]
+        self.files: dict[str, int] = {}
         self.written_at = 0.0
         status = os.lstat(path)
         if stat.S_ISDIR(status.st_mode):
@@ -45,18 +44,15 @@ class StoredCheckpoint(object):
             raise OSError("no file of a checkpoint")
 
     @property
-    def size(self):
-        # type: () -> int
+    def size(self) -> int:
         """Total bytes."""
         return sum(self.files.values())
 
-    def _add(self, name, status):
-        # type: (str, os.stat_result) -> None
+    def _add(self, name: str, status: "os.stat_result") -> None:
         self.files[name] = status.st_size
         self.written_at = max(self.written_at, status.st_mtime)
 
-    def _take(self, folder, below, depth):
-        # type: (str, str, int) -> None
+    def _take(self, folder: str, below: str, depth: int) -> None:
         for entry in os.scandir(folder):
             if len(self.files) >= MAX_FILES:
                 return
@@ -67,8 +63,7 @@ class StoredCheckpoint(object):
                 self._add(below + entry.name, entry.stat(follow_symlinks=False))
 
 
-def facts(path, now=None):
-    # type: (str, float | None) -> dict[str, Any]
+def facts(path: str, now: "float | None" = None) -> "dict[str, Any]":
     """Facts about a path; empty: nothing is there.
 
     `files`, `bytes`, `written_at`, and `complete` (0 or 1) if known; for an incomplete one also `good` and
@@ -77,7 +72,11 @@ def facts(path, now=None):
     found = _seen(path)
     if found is None:
         return {}
-    reported = {"files": len(found.files), "bytes": found.size, "written_at": round(found.written_at, 3)}  # type: dict[str, Any]
+    reported: dict[str, Any] = {
+        "files": len(found.files),
+        "bytes": found.size,
+        "written_at": round(found.written_at, 3),
+    }
     if (time.time() if now is None else now) - found.written_at < GROWING_S:
         return reported
     older = _older(path, found.written_at)
@@ -92,8 +91,7 @@ def facts(path, now=None):
     return reported
 
 
-def _is_complete(path, found, older):
-    # type: (str, StoredCheckpoint, list[StoredCheckpoint]) -> bool | None
+def _is_complete(path: str, found: "StoredCheckpoint", older: "list[StoredCheckpoint]") -> "bool | None":
     """By the marks of its format, else by comparison with `older` ones, newest first; None: undecided."""
     names = [name.rpartition("/")[2] for name in found.files]
     if any(_TEMPORARY.search(name) for name in names + [os.path.basename(path)]):
@@ -102,7 +100,7 @@ def _is_complete(path, found, older):
         return False
     if any(name.endswith(".distcp") for name in names) and ".metadata" not in names:
         return False  # torch.distributed.checkpoint writes it last
-    shards = {}  # type: dict[tuple[str, str, str], set[int]]
+    shards: dict[tuple[str, str, str], set[int]] = {}
     for name in names:
         shard = _SHARD.search(name)
         if shard is not None:
@@ -117,10 +115,9 @@ def _is_complete(path, found, older):
     return True if shards or ".metadata" in names or "_CHECKPOINT_METADATA" in names else None
 
 
-def _has_gap(names):
-    # type: (Iterable[str]) -> bool
+def _has_gap(names: "Iterable[str]") -> bool:
     """True if a rank below the highest one lacks a file that the others have."""
-    forms = {}  # type: dict[tuple[str, str], set[int]]
+    forms: dict[tuple[str, str], set[int]] = {}
     for name in names:
         for rank in _RANK.finditer(name):
             form = name[: rank.start(1)], name[rank.end(1) :]
@@ -131,18 +128,16 @@ def _has_gap(names):
     )
 
 
-def _lacks(found, earlier):
-    # type: (StoredCheckpoint, StoredCheckpoint) -> bool
+def _lacks(found: "StoredCheckpoint", earlier: "StoredCheckpoint") -> bool:
     """True if files and bytes are missing relative to an earlier one; fewer ranks write as many bytes."""
     return len(found.files) < len(earlier.files) and found.size < SAME_SIZE * earlier.size
 
 
-def _older(path, written_at):
-    # type: (str, float) -> list[tuple[str, StoredCheckpoint]]
+def _older(path: str, written_at: float) -> "list[tuple[str, StoredCheckpoint]]":
     """Older checkpoints next to it, with names equal except for digits, newest first."""
     folder, name = os.path.split(path)
     form = _DIGITS.sub("#", name)
-    found = []  # type: list[tuple[float, str]]
+    found: list[tuple[float, str]] = []
     for entry in os.scandir(folder or "."):
         if entry.name != name and _DIGITS.sub("#", entry.name) == form and not entry.is_symlink():
             at = entry.stat(follow_symlinks=False).st_mtime
@@ -152,8 +147,7 @@ def _older(path, written_at):
     return [(beside, one) for beside, one in known if one is not None]
 
 
-def _seen(path):
-    # type: (str) -> StoredCheckpoint | None
+def _seen(path: str) -> "StoredCheckpoint | None":
     try:
         return StoredCheckpoint(path)
     except (OSError, ValueError):

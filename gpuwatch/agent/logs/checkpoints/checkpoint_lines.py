@@ -18,8 +18,7 @@ _OF_STEP = re.compile(
 )
 
 
-def checkpoint_of(line):
-    # type: (str) -> tuple[int | None, str | None]
+def checkpoint_of(line: str) -> "tuple[int | None, str | None]":
     """(step, path); the path is that of the step's folder, or of the file."""
     text = line[:2000]
     path = _path(text)
@@ -31,8 +30,7 @@ def checkpoint_of(line):
     return None, path
 
 
-def _path(text):
-    # type: (str) -> str | None
+def _path(text: str) -> "str | None":
     found = [one.group() for one in _PATH.finditer(text) if _is_path(one.group())]
     if not found:
         name = _FILE.search(text)
@@ -44,7 +42,6 @@ def _path(text):
     return "/".join(parts)
 
 
-def _is_path(text):
-    # type: (str) -> bool
+def _is_path(text: str) -> bool:
     """True if the text is a path, not a date, a fraction such as 3/16 or a URL."""
     return not text.startswith("//") and re.search(r"[A-Za-z]{2}", text) is not None

@@ -9,9 +9,9 @@ from .checkpoint_lines import checkpoint_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable  # noqa: F401 - used in type comments
+    from typing import Any, Callable
 
-    from ..files.catalog import Catalog  # noqa: F401 - used in type comments
+    from ..files.catalog import Catalog
 
 SAVED = "place.checkpoint_saved"
 """Rule of such lines, as sent by the cockpit."""
@@ -22,16 +22,14 @@ _STEP_FOLDERS = ("iter_{:07d}", "global_step{}", "checkpoint-{}", "step_{}", "st
 class CheckpointFiles(object):
     """Pass all findings through it; call `again` at intervals."""
 
-    def __init__(self, catalog, enter):
-        # type: (Catalog, Callable[[str], object]) -> None
+    def __init__(self, catalog: "Catalog", enter: "Callable[[str], object]") -> None:
         """`enter` is called with a path before the file system is accessed."""
         self._catalog = catalog
         self._enter = enter
-        self._waiting = OrderedDict()  # type: OrderedDict[tuple[Any, ...], tuple[float, dict[str, Any]]]
+        self._waiting: OrderedDict[tuple[Any, ...], tuple[float, dict[str, Any]]] = OrderedDict()
         """(log, rank) -> when to check again (monotonic), and the finding."""
 
-    def with_files(self, finding):
-        # type: (dict[str, Any]) -> dict[str, Any]
+    def with_files(self, finding: "dict[str, Any]") -> "dict[str, Any]":
         """The finding, with `files`, `bytes`, `written_at` and `complete` added for checkpoints."""
         if finding["rule"] != SAVED:
             return finding
@@ -45,8 +43,7 @@ class CheckpointFiles(object):
             self._waiting.pop(key, None)
         return dict(finding, fields=dict(finding["fields"], **found))
 
-    def again(self, now):
-        # type: (float) -> list[dict[str, Any]]
+    def again(self, now: float) -> "list[dict[str, Any]]":
         """Findings whose checkpoints have settled meanwhile."""
         due = [key for key, (at, _) in self._waiting.items() if at <= now]
         found = []
@@ -55,8 +52,7 @@ class CheckpointFiles(object):
             found.append(dict(finding, fields=dict(finding["fields"], **self._look(finding))))
         return found
 
-    def _look(self, finding):
-        # type: (dict[str, Any]) -> dict[str, Any]
+    def _look(self, finding: "dict[str, Any]") -> "dict[str, Any]":
         step, path = checkpoint_of(finding["lines"][finding.get("key", 0)])
         if path is None:
             return {}
@@ -67,8 +63,7 @@ class CheckpointFiles(object):
         return facts(_of_step(place, step))
 
 
-def _of_step(place, step):
-    # type: (str, int | None) -> str
+def _of_step(place: str, step: "int | None") -> str:
     """The folder of the step, where the line names its parent (Megatron's, Orbax's)."""
     for form in _STEP_FOLDERS if step is not None and os.path.isdir(place) else ():
         below = os.path.join(place, form.format(step))

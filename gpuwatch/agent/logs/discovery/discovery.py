@@ -13,14 +13,14 @@ from .walk import WINDOW_S, Walk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Iterator  # noqa: F401 - used in type comments
+    from typing import Any, Iterator
 
-    from ..files.catalog import Catalog  # noqa: F401 - used in type comments
-    from ..files.mounts import Mounts  # noqa: F401 - used in type comments
-    from ..ipc.activity_marker import ActivityMarker  # noqa: F401 - used in type comments
-    from ..matching.prefilter import Sieve  # noqa: F401 - used in type comments
-    from ..matching.ruleset import RuleSet  # noqa: F401 - used in type comments
-    from .walk import LogCandidate  # noqa: F401 - used in type comments
+    from ..files.catalog import Catalog
+    from ..files.mounts import Mounts
+    from ..ipc.activity_marker import ActivityMarker
+    from ..matching.prefilter import Sieve
+    from ..matching.ruleset import RuleSet
+    from .walk import LogCandidate
 
 ANSWER_S = 2.0
 """Seconds to wait for the cockpit's assignment of a network file system."""
@@ -39,8 +39,15 @@ MAX_TAILS = 128
 class Discovery(object):
     """Call `step` when nothing else waits; does nothing unless `discover` is set in the config."""
 
-    def __init__(self, config, catalog, mounts, marker, ruleset, sieve):
-        # type: (dict[str, Any], Catalog, Mounts, ActivityMarker, RuleSet, Sieve) -> None
+    def __init__(
+        self,
+        config: "dict[str, Any]",
+        catalog: "Catalog",
+        mounts: "Mounts",
+        marker: "ActivityMarker",
+        ruleset: "RuleSet",
+        sieve: "Sieve",
+    ) -> None:
         self._on = bool(config.get("discover"))
         self._proc = str(config.get("proc", "/proc"))
         self._earlier = [str(folder) for folder in config.get("earlier_folders", ())]
@@ -49,17 +56,17 @@ class Discovery(object):
         self._marker = marker
         self._ruleset = ruleset
         self._sieve = sieve
-        self._work = None  # type: Iterator[None] | None
+        self._work: Iterator[None] | None = None
         self._due = 0.0
         self._spent = 0.0
-        self._users = {}  # type: dict[int, str]
-        self._known = {}  # type: dict[str, tuple[float, int]]
+        self._users: dict[int, str] = {}
+        self._known: dict[str, tuple[float, int]] = {}
         """Path -> modification time and size of files that are no training logs."""
-        self._shared = {}  # type: dict[str, tuple[str, str]]
+        self._shared: dict[str, tuple[str, str]] = {}
         """Folder on a network file system -> its identity and facts that only a node that sees it knows."""
-        self._ours = None  # type: list[str] | None
+        self._ours: list[str] | None = None
         """Folders assigned to this node; None: no assignment yet."""
-        self._answer_due = None  # type: float | None
+        self._answer_due: float | None = None
         self._looked = False
         self._soon = 0
         """Number of repeats after `SOON_S`."""
@@ -69,34 +76,30 @@ class Discovery(object):
         """True if a limit ended the last search early."""
 
     @property
-    def settled(self):
-        # type: () -> bool
+    def settled(self) -> bool:
         """True if the search has run once, or never will."""
         if not self._on:
             return True
         waits = self._shared and self._ours is None
         return self._looked and not (waits and time.monotonic() < (self._answer_due or 0.0))
 
-    def share(self, folders):
-        # type: (list[str]) -> None
+    def share(self, folders: "list[str]") -> None:
         """Set the network folders that this node must search."""
         ours = [folder for folder in folders if folder in self._shared]
         if ours and ours != self._ours:
             self._looked, self._due = False, 0.0
         self._ours = ours
 
-    def facts(self):
-        # type: () -> dict[str, Any]
+    def facts(self) -> "dict[str, Any]":
         """Non-default keys of `wire.Logs`."""
         shared = [
             {"path": path, "identity": self._shared[path][0], "fingerprint": self._shared[path][1]}
             for path in sorted(self._shared)
         ]
-        facts = {"shared": shared, "search_cut": self.cut}  # type: dict[str, Any]
+        facts: dict[str, Any] = {"shared": shared, "search_cut": self.cut}
         return {key: value for key, value in facts.items() if value}
 
-    def step(self):
-        # type: () -> bool
+    def step(self) -> bool:
         """Continue for a moment; True if there is more to do now."""
         began = time.monotonic()
         if not self._on or (self._work is None and began < self._due):
@@ -119,8 +122,7 @@ class Discovery(object):
             self._answer_due = time.monotonic() + ANSWER_S
         return False
 
-    def _look(self):
-        # type: () -> Iterator[None]
+    def _look(self) -> "Iterator[None]":
         for path, rank in list(sibling_logs(self._catalog.starts(), self._enter, self._is_blocked)):
             self._take_sibling(path, rank)
             yield
@@ -139,8 +141,7 @@ class Discovery(object):
                 self._take(one)
                 yield
 
-    def _folders(self):
-        # type: () -> list[str]
+    def _folders(self) -> "list[str]":
         """Folders to search now; of network file systems only assigned ones."""
         folders = []
         for folder in start_folders(self._proc, self._earlier, self._enter, self._is_blocked):
@@ -156,12 +157,10 @@ class Discovery(object):
                 folders.append(folder)
         return folders
 
-    def _is_new(self, one):
-        # type: (LogCandidate) -> bool
+    def _is_new(self, one: "LogCandidate") -> bool:
         return one.path not in self._catalog.entries and self._known.get(one.path) != _state(one)
 
-    def _take_sibling(self, path, rank):
-        # type: (str, int | None) -> None
+    def _take_sibling(self, path: str, rank: "int | None") -> None:
         """Add the log of a gone rank; its job still runs, so it is not of an ended job."""
         if path in self._catalog.entries:
             return
@@ -175,8 +174,7 @@ class Discovery(object):
         if entry is not None:
             entry.last_lines = tail.lines
 
-    def _take(self, one):
-        # type: (LogCandidate) -> None
+    def _take(self, one: "LogCandidate") -> None:
         """Add a file if it is the log of a recently ended training."""
         try:
             tail = LogTail(one.path)
@@ -192,8 +190,7 @@ class Discovery(object):
         if entry is not None:
             entry.last_at, entry.last_lines, entry.owner = last, tail.lines, self._user(one.uid)
 
-    def _user(self, uid):
-        # type: (int) -> str
+    def _user(self, uid: int) -> str:
         if uid not in self._users:
             try:
                 self._users[uid] = clean(pwd.getpwuid(uid).pw_name, 64)
@@ -201,15 +198,12 @@ class Discovery(object):
                 self._users[uid] = str(uid)
         return self._users[uid]
 
-    def _enter(self, path):
-        # type: (str) -> None
+    def _enter(self, path: str) -> None:
         self._marker.file(path)
 
-    def _is_blocked(self, path):
-        # type: (str) -> bool
+    def _is_blocked(self, path: str) -> bool:
         return path in self._catalog.blocked
 
 
-def _state(one):
-    # type: (LogCandidate) -> tuple[float, int]
+def _state(one: "LogCandidate") -> "tuple[float, int]":
     return one.modified, one.size

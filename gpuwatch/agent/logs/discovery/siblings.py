@@ -9,7 +9,7 @@ from ...base.procfs import names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, Iterable, Iterator  # noqa: F401 - used in type comments
+    from typing import Callable, Iterable, Iterator
 
 MAX_ENTRIES = 2000
 """Most folder entries per search."""
@@ -23,15 +23,18 @@ class Form(object):
 
     __slots__ = ("files", "is_rank", "start")
 
-    def __init__(self):
-        # type: () -> None
+    def __init__(self) -> None:
         self.start = float("inf")
         self.files = 0
         self.is_rank = True
 
 
-def sibling_logs(written, enter, blocked):
-    # type: (Iterable[tuple[str, float, int | None]], Callable[[str], object], Callable[[str], bool]) -> Iterator[tuple[str, int | None]]  # noqa: E501 - a type comment is one line
+def sibling_logs(
+    written: "Iterable[tuple[str, float, int | None]]",
+    enter: "Callable[[str], object]",
+    blocked: "Callable[[str], bool]",
+) -> "Iterator[tuple[str, int | None]]":
+    # noqa: E501 - a type comment is one line
     """Files written since the job began, with their rank if the siblings' names show it.
 
     Args:
@@ -61,13 +64,14 @@ def sibling_logs(written, enter, blocked):
                     yield path, int(number) if states else None
 
 
-def _forms(written):
-    # type: (Iterable[tuple[str, float, int | None]]) -> dict[str, dict[tuple[str, str, str], Form]]
+def _forms(
+    written: "Iterable[tuple[str, float, int | None]]",
+) -> "dict[str, dict[tuple[str, str, str], Form]]":
     """Folder -> (name before and after a number, and the rest) -> the form of its files.
 
     In `/r/attempt_0/3/stdout.log` the rank's folder has the number, in `/r/rank3.log` the file.
     """
-    found = {}  # type: dict[str, dict[tuple[str, str, str], Form]]
+    found: dict[str, dict[tuple[str, str, str], Form]] = {}
     for path, start, rank in written:
         folder, name = os.path.split(path)
         outer, last = os.path.split(folder)
@@ -83,8 +87,7 @@ def _forms(written):
     return found
 
 
-def _since(path, start):
-    # type: (str, float) -> bool
+def _since(path: str, start: float) -> bool:
     """True if a regular file there was written after a time."""
     try:
         status = os.lstat(path)

@@ -8,7 +8,7 @@ from ...base.procfs import names, read_bytes, read_link
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, Iterable, Iterator  # noqa: F401 - used in type comments
+    from typing import Callable, Iterable, Iterator
 
 SHELLS = frozenset(
     ("bash", "sh", "dash", "zsh", "fish", "tcsh", "ksh", "csh", "tmux", "screen", "sshd", "srun", "salloc")
@@ -33,8 +33,9 @@ _TOO_WIDE = ("/", "/tmp", "/home", "/mnt", "/opt", "/srv", "/var/tmp")  # noqa: 
 _TORCHELASTIC = "torchelastic_"
 
 
-def start_folders(proc, earlier, enter, blocked):
-    # type: (str, Iterable[str], Callable[[str], object], Callable[[str], bool]) -> Iterator[str]
+def start_folders(
+    proc: str, earlier: "Iterable[str]", enter: "Callable[[str], object]", blocked: "Callable[[str], bool]"
+) -> "Iterator[str]":
     """Real paths of folders to search, most likely first.
 
     /proc/PID/cwd is readable for the agent's own user's processes only, for root of all.
@@ -45,7 +46,7 @@ def start_folders(proc, earlier, enter, blocked):
         enter: Is called with each folder before the file system is asked about it.
         blocked: Reports the folders that must not be touched.
     """
-    seen = set()  # type: set[str]
+    seen: set[str] = set()
     for folder in _torchelastic() + list(earlier) + _of_shells(proc) + [_own(), _home()]:
         if not folder.startswith("/") or blocked(folder) or len(seen) >= MAX_FOLDERS:
             continue
@@ -56,16 +57,14 @@ def start_folders(proc, earlier, enter, blocked):
             yield real
 
 
-def is_system(folder):
-    # type: (str) -> bool
+def is_system(folder: str) -> bool:
     """True if a folder contains system files, or files of all users."""
     return folder in _TOO_WIDE or any(folder == one or folder.startswith(one + "/") for one in _SYSTEM)
 
 
-def written_by_others(proc, paths):
-    # type: (str, frozenset[str]) -> set[str]
+def written_by_others(proc: str, paths: "frozenset[str]") -> "set[str]":
     """Those paths that a process has open for writing, as far as descriptors are readable."""
-    found = set()  # type: set[str]
+    found: set[str] = set()
     for pid in names(proc):
         folder = os.path.join(proc, pid, "fd")
         for number in names(folder) if pid.isdigit() and paths else ():
@@ -75,16 +74,14 @@ def written_by_others(proc, paths):
     return found
 
 
-def _writes(fdinfo):
-    # type: (str) -> bool
+def _writes(fdinfo: str) -> bool:
     for line in (read_bytes(fdinfo, 4096) or b"").splitlines():
         if line.startswith(b"flags:"):
             return int(line.split()[1], 8) & os.O_ACCMODE != os.O_RDONLY
     return False
 
 
-def _torchelastic():
-    # type: () -> list[str]
+def _torchelastic() -> "list[str]":
     """The default log folders of torchrun, newest first."""
     base = tempfile.gettempdir()
     found = []
@@ -100,8 +97,7 @@ def _torchelastic():
     return [path for _, path in sorted(found)]
 
 
-def _of_shells(proc):
-    # type: (str) -> list[str]
+def _of_shells(proc: str) -> "list[str]":
     found = []
     for pid in names(proc):
         if pid.isdigit() and _name(proc, pid) in SHELLS:
@@ -111,15 +107,13 @@ def _of_shells(proc):
     return found
 
 
-def _name(proc, pid):
-    # type: (str, str) -> str
+def _name(proc: str, pid: str) -> str:
     """The first word of a process name (`tmux` of `tmux: server`)."""
     comm = read_bytes(os.path.join(proc, pid, "comm"), 64) or b""
     return comm.decode("utf-8", "replace").partition(":")[0].strip()
 
 
-def _own():
-    # type: () -> str
+def _own() -> str:
     """The agent's working folder: by ssh its user's home."""
     try:
         return os.getcwd()
@@ -127,6 +121,5 @@ def _own():
         return ""
 
 
-def _home():
-    # type: () -> str
+def _home() -> str:
     return os.path.expanduser("~")

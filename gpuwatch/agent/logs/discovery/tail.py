@@ -13,8 +13,8 @@ from ..scanning.scanner import Scanner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..matching.prefilter import Sieve  # noqa: F401 - used in type comments
-    from ..matching.ruleset import RuleSet  # noqa: F401 - used in type comments
+    from ..matching.prefilter import Sieve
+    from ..matching.ruleset import RuleSet
 
 TAIL_BYTES = 32 * 1024
 LAST_LINES = 5
@@ -35,8 +35,7 @@ _GRAVE = ("error", "critical")
 class LogTail(object):
     """The end of a file. `lines`: the last ones, for display; `at`: the newest time in a line."""
 
-    def __init__(self, path):
-        # type: (str) -> None
+    def __init__(self, path: str) -> None:
         """Read it.
 
         Raises:
@@ -54,14 +53,12 @@ class LogTail(object):
         self.lines = [text[:LAST_CHARACTERS] for text in texts[-LAST_LINES:]]
         self.at = _newest_time(texts[-_STAMPED_LINES:], self.modified)
 
-    def rank(self):
-        # type: () -> int | None
+    def rank(self) -> "int | None":
         """The rank, if torch's prefixes name exactly one."""
         ranks = set(_TORCHS_RANK.findall(self.data))
         return int(ranks.pop()) if len(ranks) == 1 else None
 
-    def is_training(self, ruleset, sieve):
-        # type: (RuleSet, Sieve) -> bool
+    def is_training(self, ruleset: "RuleSet", sieve: "Sieve") -> bool:
         """True if it contains steps, or an exception of a training program."""
         scanner = Scanner(ruleset, "", itertools.count(1).__next__, None, sieve)
         found = scanner.feed(self.data + b"\n", self.begin, self.modified, backlog=True)
@@ -73,7 +70,6 @@ class LogTail(object):
         return failed and _TRAINING.search(self.data) is not None
 
 
-def _newest_time(texts, modified):
-    # type: (list[str], float) -> float | None
+def _newest_time(texts: "list[str]", modified: float) -> "float | None":
     times = [at for at in (time_of(text, modified) for text in texts) if at is not None]
     return max(times) if times and max(times) <= time.time() + 300.0 else None

@@ -6,7 +6,7 @@ import stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, Iterator, Sequence  # noqa: F401 - used in type comments
+    from typing import Callable, Iterator, Sequence
 
 MAX_DEPTH = 3
 """Depth below a start folder; folders made by launchers or loggers do not count."""
@@ -39,8 +39,7 @@ class LogCandidate(object):
 
     __slots__ = ("modified", "path", "size", "uid")
 
-    def __init__(self, path, status):
-        # type: (str, os.stat_result) -> None
+    def __init__(self, path: str, status: "os.stat_result") -> None:
         self.path = path
         self.modified = status.st_mtime
         self.size = status.st_size
@@ -50,13 +49,18 @@ class LogCandidate(object):
 class Walk(object):
     """Walks folders level by level, newest first; does not follow links or enter other file systems."""
 
-    def __init__(self, folders, now, enter, blocked):
-        # type: (Sequence[str], float, Callable[[str], object], Callable[[str], bool]) -> None
+    def __init__(
+        self,
+        folders: "Sequence[str]",
+        now: float,
+        enter: "Callable[[str], object]",
+        blocked: "Callable[[str], bool]",
+    ) -> None:
         """`now`: unix seconds; `enter` is called with each folder; `blocked`.
 
         Paths that must not be accessed.
         """
-        self.found = []  # type: list[LogCandidate]
+        self.found: list[LogCandidate] = []
         self.entries = 0
         self.cut = False
         """True if a limit ended it early."""
@@ -64,14 +68,13 @@ class Walk(object):
         self._user = os.geteuid()
         self._enter = enter
         self._blocked = blocked
-        self._level = [(folder, None, 0) for folder in folders]  # type: list[tuple[str, int | None, int]]
-        self._seen = set()  # type: set[tuple[int, int]]
+        self._level: list[tuple[str, int | None, int]] = [(folder, None, 0) for folder in folders]
+        self._seen: set[tuple[int, int]] = set()
 
-    def steps(self):
-        # type: () -> Iterator[None]
+    def steps(self) -> "Iterator[None]":
         """Process one folder per step."""
         while self._level:
-            below = []  # type: list[tuple[float, str, int, int]]
+            below: list[tuple[float, str, int, int]] = []
             for folder, device, depth in self._level:
                 if self.entries >= MAX_ENTRIES:
                     self.cut = True
@@ -80,13 +83,12 @@ class Walk(object):
                 yield
             self._level = [(path, device, depth) for _, path, device, depth in sorted(below)]
 
-    def _list(self, folder, device, depth):
-        # type: (str, int | None, int) -> list[tuple[float, str, int, int]]
+    def _list(self, folder: str, device: "int | None", depth: int) -> "list[tuple[float, str, int, int]]":
         """Add a folder's log files; return (-mtime, path, device, depth) of its subfolders."""
         if self._blocked(folder):
             return []
         self._enter(folder)
-        below = []  # type: list[tuple[float, str, int, int]]
+        below: list[tuple[float, str, int, int]] = []
         try:
             here = os.stat(folder)
             if (here.st_dev, here.st_ino) in self._seen or device not in (None, here.st_dev):
@@ -102,8 +104,9 @@ class Walk(object):
             pass  # what may not be listed is not looked at
         return below
 
-    def _take(self, entry, device, depth, below):
-        # type: (os.DirEntry[str], int, int, list[tuple[float, str, int, int]]) -> None
+    def _take(
+        self, entry: "os.DirEntry[str]", device: int, depth: int, below: "list[tuple[float, str, int, int]]"
+    ) -> None:
         name = entry.name
         if name.startswith(".") or name in _DULL:
             return
@@ -118,15 +121,13 @@ class Walk(object):
         elif stat.S_ISREG(status.st_mode) and status.st_size and self._is_wanted(status):
             self.found.append(LogCandidate(entry.path, status))
 
-    def _is_wanted(self, status):
-        # type: (os.stat_result) -> bool
+    def _is_wanted(self, status: "os.stat_result") -> bool:
         """True if written recently, by a user whose processes this agent can see."""
         ours = self._user in (0, status.st_uid)
         return ours and self._now - WINDOW_S <= status.st_mtime <= self._now + AHEAD_S
 
 
-def _may_be_log(name):
-    # type: (str) -> bool
+def _may_be_log(name: str) -> bool:
     """True for a log's name: by its suffix, or by a word if it has no other suffix."""
     if _LOG_NAME.search(name):
         return True

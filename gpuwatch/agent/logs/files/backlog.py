@@ -15,8 +15,7 @@ _LINE_BYTES = 64 * 1024
 class Backlog(object):
     """One file's backlog, with its own descriptor since the file may be rotated meanwhile."""
 
-    def __init__(self, path, end, begin=None, older=None):
-        # type: (str, int, int | None, int | None) -> None
+    def __init__(self, path: str, end: int, begin: "int | None" = None, older: "int | None" = None) -> None:
         """Scan from `begin` (a line's first byte), else `BACKLOG_BYTES` back, to `end`.
 
         `older`: start of the part to scan after this one; earlier parts follow.
@@ -31,53 +30,46 @@ class Backlog(object):
             begin = self._line_from(newest_data(self._descriptor, end, BACKLOG_BYTES))
             older = self._line_from(newest_data(self._descriptor, begin, OLDER_BYTES))
         self._begin = begin
-        self.older = None if older is None or older >= self._begin else older  # type: int | None
+        self.older: int | None = None if older is None or older >= self._begin else older
         """Start of the part to scan after this one."""
         self._at = self._begin
         self._in_hole = False
         self.second = False
         """True while the older part is being scanned."""
 
-    def _line_from(self, offset):
-        # type: (int) -> int
+    def _line_from(self, offset: int) -> int:
         """Offset of the first line after the one that contains `offset`."""
         if not offset:
             return 0
         return offset + os.pread(self._descriptor, _LINE_BYTES, offset).find(b"\n") + 1
 
     @property
-    def searched_from(self):
-        # type: () -> int
+    def searched_from(self) -> int:
         """Offset from which everything is searched; earlier parts follow."""
         if self.second:
             return self._end
         return 0 if self.older is None else self._begin
 
     @property
-    def span(self):
-        # type: () -> list[int]
+    def span(self) -> "list[int]":
         """The next byte to scan, and the end."""
         return [self._at, self._end]
 
     @property
-    def left(self):
-        # type: () -> int
+    def left(self) -> int:
         """Bytes left to scan."""
         return max(0, self._end - self._at)
 
-    def pct(self):
-        # type: () -> float
+    def pct(self) -> float:
         """Progress in percent."""
         return round(100.0 * (self._at - self._begin) / max(1, self._end - self._begin), 1)
 
     @property
-    def whole(self):
-        # type: () -> tuple[int, int]
+    def whole(self) -> "tuple[int, int]":
         """Begin and end."""
         return self._begin, self._end
 
-    def read(self, budget):
-        # type: (int) -> tuple[bytes, int]
+    def read(self, budget: int) -> "tuple[bytes, int]":
         """The next piece, of at most `budget` bytes, and its offset.
 
         Of a hole only the first byte is returned, as a line end, which ends an unfinished line before it. A
@@ -96,13 +88,11 @@ class Backlog(object):
             self._end = self._at
         return data, self._at
 
-    def scanned(self, count):
-        # type: (int) -> None
+    def scanned(self, count: int) -> None:
         """Record that `count` more bytes are scanned."""
         self._at += count
 
-    def go_older(self):
-        # type: () -> None
+    def go_older(self) -> None:
         """Continue with the older part."""
         if self.older is not None:
             self._begin, self._end, self._at = self.older, self._begin, self.older
@@ -110,13 +100,11 @@ class Backlog(object):
             self.older = older if older < self._begin else None
             self.second, self._in_hole = True, False
 
-    def give_up(self):
-        # type: () -> None
+    def give_up(self) -> None:
         """Skip the rest."""
         self._end = self._at
 
-    def close(self):
-        # type: () -> None
+    def close(self) -> None:
         """Close the file."""
         if self._descriptor >= 0:
             os.close(self._descriptor)

@@ -13,10 +13,10 @@ from .pages import line_start
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Iterable  # noqa: F401 - used in type comments
+    from typing import Any, Callable, Iterable
 
-    from ..scanning.scanner import Scanner  # noqa: F401 - used in type comments
-    from .mounts import Mounts  # noqa: F401 - used in type comments
+    from ..scanning.scanner import Scanner
+    from .mounts import Mounts
 
 MAX_FILES = 512
 RETRY_S = 10.0
@@ -32,38 +32,43 @@ _TRUST = {"process": 0, "slurm": 1, "option": 2, "glob": 3, "found": 4}
 class Catalog(object):
     """Entries by path. `enter` is called with a path before the file system is accessed."""
 
-    def __init__(self, mounts, scanner_of, clock, enter):
-        # type: (Mounts, Callable[[FileEntry], Scanner], Callable[[], float], Callable[[str], object]) -> None
-        self.entries = OrderedDict()  # type: OrderedDict[str, FileEntry]
-        self.left_out = set()  # type: set[str]
+    def __init__(
+        self,
+        mounts: "Mounts",
+        scanner_of: "Callable[[FileEntry], Scanner]",
+        clock: "Callable[[], float]",
+        enter: "Callable[[str], object]",
+    ) -> None:
+        self.entries: OrderedDict[str, FileEntry] = OrderedDict()
+        self.left_out: set[str] = set()
         """Paths over `MAX_FILES`."""
-        self.places = {}  # type: dict[str, list[int]]
+        self.places: dict[str, list[int]] = {}
         """Path -> `FileEntry.place`: position of the previous reader."""
-        self.blocked = {}  # type: dict[str, str]
+        self.blocked: dict[str, str] = {}
         """Path -> why it must not be accessed."""
         self._mounts = mounts
         self._scanner_of = scanner_of
         self._clock = clock
         self._enter = enter
         self._pseudo = _devices("/proc", "/sys")
-        self._elsewhere = set()  # type: set[str]
-        self._writers = {}  # type: dict[str, list[dict[str, Any]]]
-        self._launchers = {}  # type: dict[str, list[int]]
-        self._local_ranks = {}  # type: dict[int, int]
-        self._finished = OrderedDict()  # type: OrderedDict[tuple[int, int], int]
+        self._elsewhere: set[str] = set()
+        self._writers: dict[str, list[dict[str, Any]]] = {}
+        self._launchers: dict[str, list[int]] = {}
+        self._local_ranks: dict[int, int] = {}
+        self._finished: OrderedDict[tuple[int, int], int] = OrderedDict()
 
     # ----------------------------------------------------------------- what there is
 
-    def named(self, name):
-        # type: (str) -> FileEntry | None
+    def named(self, name: str) -> "FileEntry | None":
         """The file with this display name."""
         found = self.entries.get(name)
         if found is not None and found.name == name:
             return found
         return next((entry for entry in self.entries.values() if entry.name == name), None)
 
-    def add(self, path, source, rank=None, fresh=False, job=None):
-        # type: (str, str, int | None, bool, str | None) -> None
+    def add(
+        self, path: str, source: str, rank: "int | None" = None, fresh: bool = False, job: "str | None" = None
+    ) -> None:
         """Add a found file. `fresh`: it did not exist at the last look, so all of its content is new.
 
         `rank`, `job`: its owner, from the way it was found.
@@ -88,15 +93,19 @@ class Catalog(object):
         if entry.identity is not None:
             entry.hold_until = self._clock() + HOLD_S
 
-    def written(self, rows, launchers, local_ranks):
-        # type: (Iterable[dict[str, Any]], Iterable[dict[str, Any]], dict[int, int]) -> None
+    def written(
+        self,
+        rows: "Iterable[dict[str, Any]]",
+        launchers: "Iterable[dict[str, Any]]",
+        local_ranks: "dict[int, int]",
+    ) -> None:
         """Set the processes that write log files, and the map of local to global ranks.
 
         `rows`: pid, paths, rank, local_rank and job of each. Launchers (pid, paths, job) write what ranks
         print into their pipes, and how ranks ended.
         """
         self._writers, self._launchers, self._local_ranks = {}, {}, local_ranks
-        here = {}  # type: dict[tuple[int, int], str]
+        here: dict[tuple[int, int], str] = {}
         for row in rows:
             for path in sorted({self._one_path(path, here) for path in row["paths"]}):
                 self._writers.setdefault(path, []).append(row)
@@ -109,8 +118,7 @@ class Catalog(object):
         for entry in self.entries.values():
             self._introduce(entry)
 
-    def starts(self):
-        # type: () -> list[tuple[str, float, int | None]]
+    def starts(self) -> "list[tuple[str, float, int | None]]":
         """Files that ranks write, with the first rank's start and, if there is only one, its number."""
         found = []
         for path, rows in self._writers.items():
@@ -122,8 +130,7 @@ class Catalog(object):
                 )
         return found
 
-    def _one_path(self, path, here):
-        # type: (str, dict[tuple[int, int], str]) -> str
+    def _one_path(self, path: str, here: "dict[tuple[int, int], str]") -> str:
         """The one path under which a file is followed that processes in containers see at several.
 
         `here`: (device, inode) -> the path met first.
@@ -141,13 +148,11 @@ class Catalog(object):
                 return entry.path
         return here.setdefault(key, path)
 
-    def _introduce(self, entry):
-        # type: (FileEntry) -> None
+    def _introduce(self, entry: "FileEntry") -> None:
         path = entry.path
         entry.written_by(self._writers.get(path, []), self._launchers.get(path, []), self._local_ranks)
 
-    def leave(self, paths):
-        # type: (Iterable[str]) -> None
+    def leave(self, paths: "Iterable[str]") -> None:
         """Leave these files to another node's agent; all others are followed here."""
         self._elsewhere = set(paths)
         for entry in self.entries.values():
@@ -158,8 +163,7 @@ class Catalog(object):
             elif entry.name not in self._elsewhere and entry.state == "elsewhere":
                 self._begin(entry, False)
 
-    def retry(self):
-        # type: () -> None
+    def retry(self) -> None:
         """Retry unreadable files."""
         now = self._clock()
         for entry in list(self.entries.values()):
@@ -167,15 +171,13 @@ class Catalog(object):
                 self._enter(entry.path)
                 self._begin(entry, False)
 
-    def failed(self, entry, error):
-        # type: (FileEntry, OSError) -> None
+    def failed(self, entry: "FileEntry", error: OSError) -> None:
         """Handle a file that cannot be read any more."""
         self._put_down(entry)
         entry.state, entry.reason = "unreadable", error.strerror or str(error)
         entry.retry_at = self._clock() + RETRY_S
 
-    def note_finished(self, follower):
-        # type: (Follower) -> None
+    def note_finished(self, follower: "Follower") -> None:
         """Remember a file that was read to its end and rotated away; a glob may find its new name."""
         for device, inode, offset in follower.finished:
             self._finished[device, inode] = offset
@@ -185,8 +187,7 @@ class Catalog(object):
 
     # ----------------------------------------------------------------- to begin and to end
 
-    def _wanted(self, path, source):
-        # type: (str, str) -> bool
+    def _wanted(self, path: str, source: str) -> bool:
         """True for a regular file that is not followed under another name."""
         try:
             found = os.stat(path)
@@ -199,8 +200,7 @@ class Catalog(object):
             return False
         return not self._followed(here)
 
-    def _followed(self, here, besides=None):
-        # type: (tuple[int, int], FileEntry | None) -> bool
+    def _followed(self, here: "tuple[int, int]", besides: "FileEntry | None" = None) -> bool:
         """True if the file (device, inode) is followed."""
         return any(
             entry.follower is not None
@@ -209,8 +209,7 @@ class Catalog(object):
             for entry in self.entries.values()
         )
 
-    def _make_room(self):
-        # type: () -> bool
+    def _make_room(self) -> bool:
         """Drop the file that is gone for longest and not shown; True if there was one."""
         gone = [
             entry
@@ -225,15 +224,13 @@ class Catalog(object):
         self.drop(min(gone, key=lambda entry: entry.grown_at or 0.0))
         return True
 
-    def drop(self, entry):
-        # type: (FileEntry) -> None
+    def drop(self, entry: "FileEntry") -> None:
         """Forget a file."""
         self._put_down(entry)
         self.places.pop(entry.path, None)
         self.entries.pop(entry.path, None)
 
-    def _begin(self, entry, fresh):
-        # type: (FileEntry, bool) -> None
+    def _begin(self, entry: "FileEntry", fresh: bool) -> None:
         if entry.path in self.blocked:
             entry.state, entry.reason = "unreadable", self.blocked[entry.path]
             return
@@ -256,8 +253,7 @@ class Catalog(object):
         if entry.grown_at is None and follower.size:
             entry.grown_at = min(time.time(), follower.entered_at)
 
-    def _from_where(self, entry, follower, fresh):
-        # type: (FileEntry, Follower, bool) -> None
+    def _from_where(self, entry: "FileEntry", follower: "Follower", fresh: bool) -> None:
         """Choose the start: the previous reader's position, else byte 0 of a new file, else a backlog."""
         place = self.places.pop(entry.path, None)
         done = self._finished.get((follower.device, follower.inode))
@@ -279,8 +275,7 @@ class Catalog(object):
             follower.open(end)
         entry.scanner = self._scanner_of(entry)
 
-    def _put_down(self, entry):
-        # type: (FileEntry) -> None
+    def _put_down(self, entry: "FileEntry") -> None:
         """Stop following, and remember the position."""
         if entry.follower is not None:
             follower = entry.follower
@@ -292,29 +287,25 @@ class Catalog(object):
         entry.follower = entry.scanner = entry.ahead = entry.backlog = entry.held = None
         entry.unscanned = 0
 
-    def _identify(self, entry):
-        # type: (FileEntry) -> None
+    def _identify(self, entry: "FileEntry") -> None:
         try:
             found = os.stat(entry.path)
         except OSError:
             return
         entry.size, entry.identity = found.st_size, self._mounts.identity(found.st_dev, found.st_ino)
 
-    def _list_mounts(self, entry, follower):
-        # type: (FileEntry, Follower) -> None
+    def _list_mounts(self, entry: "FileEntry", follower: "Follower") -> None:
         entry.identity = self._mounts.identity(follower.device, follower.inode)
         follower.remote = entry.identity is not None
 
 
-def _refuse_packed(follower):
-    # type: (Follower) -> None
+def _refuse_packed(follower: "Follower") -> None:
     packing = packing_by_magic(follower.at(0, 8))
     if packing is not None:
         raise OSError("packed ({}): only `gpuwatch scan` reads it".format(packing))
 
 
-def _last_line(follower):
-    # type: (Follower) -> int
+def _last_line(follower: "Follower") -> int:
     """Offset after the last complete line."""
     reach = 64 * 1024
     begin = max(0, follower.size - reach)
@@ -322,7 +313,6 @@ def _last_line(follower):
     return begin + max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
 
 
-def _devices(*folders):
-    # type: (*str) -> frozenset[int]
+def _devices(*folders: str) -> "frozenset[int]":
     """File systems whose files must not be read: a reader of /proc/kmsg takes its records from others."""
     return frozenset(os.stat(folder).st_dev for folder in folders if os.path.isdir(folder))

@@ -8,12 +8,12 @@ from ...base.procfs import UNPRINTABLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable  # noqa: F401 - used in type comments
+    from typing import Any, Callable
 
-    from ..scanning.scanner import Scanner  # noqa: F401 - used in type comments
-    from .backlog import Backlog  # noqa: F401 - used in type comments
-    from .follower import Follower  # noqa: F401 - used in type comments
-    from .tails import FollowedTail  # noqa: F401 - used in type comments
+    from ..scanning.scanner import Scanner
+    from .backlog import Backlog
+    from .follower import Follower
+    from .tails import FollowedTail
 
 KEPT_ARRIVALS = 7200
 """Seconds with new lines whose file position is remembered."""
@@ -33,21 +33,18 @@ _ZERO_RANK_FIELDS = ("searched_to", "local_rank")
 class StepSize(object):
     """Adapts the bytes per turn: fewer where lines are slow to search."""
 
-    def __init__(self, clock=time.process_time):
-        # type: (Callable[[], float]) -> None
+    def __init__(self, clock: "Callable[[], float]" = time.process_time) -> None:
         self.bytes = FIRST_BYTES
         self.spent_s = 0.0
         """CPU seconds of all turns."""
         self._clock = clock
         self._began = 0.0
 
-    def begin(self):
-        # type: () -> None
+    def begin(self) -> None:
         """Start a turn."""
         self._began = self._clock()
 
-    def end(self, done, findings):
-        # type: (int, int) -> None
+    def end(self, done: int, findings: int) -> None:
         """End a turn in which `done` bytes were searched."""
         took = self._clock() - self._began
         self.spent_s += took
@@ -61,26 +58,25 @@ class StepSize(object):
 class FileEntry(object):
     """A file by its path."""
 
-    def __init__(self, path, source, rank=None):
-        # type: (str, str, int | None) -> None
+    def __init__(self, path: str, source: str, rank: "int | None" = None) -> None:
         self.path = path
         self.name = shown(path)
         """Display name, as sent to the cockpit."""
         self.source = source
         self.state = "following"
-        self.reason = None  # type: str | None
+        self.reason: str | None = None
         self.retry_at = 0.0
-        self.follower = None  # type: Follower | None
-        self.scanner = None  # type: Scanner | None
-        self.ahead = None  # type: Scanner | None
+        self.follower: Follower | None = None
+        self.scanner: Scanner | None = None
+        self.ahead: Scanner | None = None
         """Scanner for live lines while `scanner` is still at the backlog."""
-        self.backlog = None  # type: Backlog | None
+        self.backlog: Backlog | None = None
         self.old_until = 0
         """Bytes before this existed when the agent came."""
-        self.tails = []  # type: list[FollowedTail]
-        self.size = None  # type: int | None
+        self.tails: list[FollowedTail] = []
+        self.size: int | None = None
         self.lines = 0
-        self.grown_at = None  # type: float | None
+        self.grown_at: float | None = None
         self.active_at = 0.0
         """When the scanner last got bytes (monotonic)."""
         self.quiet_due = 0.0
@@ -91,29 +87,30 @@ class FileEntry(object):
         self.unscanned = 0
         """Bytes read by the follower but not given to the scanner yet."""
         self.step = StepSize()
-        self.held = None  # type: tuple[bytes, int, float, bool] | None
+        self.held: tuple[bytes, int, float, bool] | None = None
         """A live piece (bytes, offset, arrival, after a seam) that waits for the end of a small backlog."""
         self.hold_until = 0.0
         """Until then it is only listed (monotonic)."""
-        self.identity = None  # type: str | None
-        self.arrivals = deque(maxlen=KEPT_ARRIVALS)  # type: deque[tuple[float, int]]
+        self.identity: str | None = None
+        self.arrivals: deque[tuple[float, int]] = deque(maxlen=KEPT_ARRIVALS)
         """(unix seconds, offset), at most one per second."""
-        self.pids = []  # type: list[int]
-        self.found_job = None  # type: str | None
+        self.pids: list[int] = []
+        self.found_job: str | None = None
         """Its job, from the way it was found."""
-        self.last_at = None  # type: float | None
-        self.last_lines = []  # type: list[str]
+        self.last_at: float | None = None
+        self.last_lines: list[str] = []
         """For an ended job's log: time of the last line, and the last lines."""
-        self.owner = None  # type: str | None
+        self.owner: str | None = None
         """Name of the user who owns such a file."""
         self._glob_rank = rank
         self._path_rank, self._path_local = ranks_of_path(path)
-        self._spoken = {}  # type: dict[str, Any]
-        self._ranks = []  # type: list[int]
-        self._places = {}  # type: dict[int, int]
+        self._spoken: dict[str, Any] = {}
+        self._ranks: list[int] = []
+        self._places: dict[int, int] = {}
 
-    def written_by(self, writers, launchers, places):
-        # type: (list[dict[str, Any]], list[int], dict[int, int]) -> None
+    def written_by(
+        self, writers: "list[dict[str, Any]]", launchers: "list[int]", places: "dict[int, int]"
+    ) -> None:
         """Set which processes have it open, and the global rank of each local rank of this node.
 
         The last writer is remembered after its end, when the file matters most.
@@ -123,7 +120,7 @@ class FileEntry(object):
         if not writers:
             return
         self._ranks = sorted({writer["rank"] for writer in writers if writer.get("rank") is not None})
-        spoken = {}  # type: dict[str, Any]
+        spoken: dict[str, Any] = {}
         if len(self._ranks) == 1:
             spoken = {"rank": self._ranks[0], "rank_from": "process"}
             local = {writer.get("local_rank") for writer in writers}
@@ -134,8 +131,7 @@ class FileEntry(object):
             spoken["job"] = jobs.pop()
         self._spoken = spoken
 
-    def speaker(self):
-        # type: () -> dict[str, Any]
+    def speaker(self) -> "dict[str, Any]":
         """The rank that writes the file, apart from its lines: the writer, else the path."""
         found = dict(self._spoken)
         if self.found_job is not None and not self._ranks:
@@ -151,13 +147,11 @@ class FileEntry(object):
             found["rank"], found["rank_from"] = rank, "path"
         return found
 
-    def scanners(self):
-        # type: () -> list[Scanner]
+    def scanners(self) -> "list[Scanner]":
         """The backlog's (or only) scanner, then the one for live lines."""
         return [each for each in (self.scanner, self.ahead) if each is not None]
 
-    def place(self):
-        # type: () -> list[int]
+    def place(self) -> "list[int]":
         """Reading position: device, inode, next byte; then of the backlog.
 
         For the backlog: its next byte, its end, and the start of the older part, if any.
@@ -172,21 +166,18 @@ class FileEntry(object):
         here += [begin if self.scanner is None else self.scanner.unread_from(begin), end]
         return here if self.backlog.older is None else here + [self.backlog.older]
 
-    def scanned(self, count):
-        # type: (int) -> None
+    def scanned(self, count: int) -> None:
         """Record that the scanner got `count` more bytes."""
         self.unscanned -= count
 
-    def searched_to(self):
-        # type: () -> int | None
+    def searched_to(self) -> "int | None":
         """Offset up to which everything is searched; None while unknown."""
         if self.follower is None or self.backlog is not None or self.skipped or not self.visited:
             return None
         offset = self.follower.offset - self.unscanned
         return offset if self.scanner is None else self.scanner.searched_to(offset)
 
-    def row(self):
-        # type: () -> dict[str, Any]
+    def row(self) -> "dict[str, Any]":
         """A dict with the keys of `wire.LogFile`."""
         spoken = self.speaker()
         backlog = self.backlog
@@ -221,8 +212,7 @@ class FileEntry(object):
         }
 
 
-def shown(path):
-    # type: (str) -> str
+def shown(path: str) -> str:
     """A path as displayable text: invalid and invisible characters are escaped."""
     text = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     return UNPRINTABLE.sub(lambda found: found.group().encode("unicode_escape").decode("ascii"), text)

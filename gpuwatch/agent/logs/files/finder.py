@@ -9,11 +9,11 @@ from .globs import Glob, with_hosts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import subprocess  # noqa: F401 - used in type comments
-    from typing import Any, Callable, Iterator  # noqa: F401 - used in type comments
+    import subprocess
+    from typing import Any, Callable, Iterator
 
-    from ..ipc.activity_marker import ActivityMarker  # noqa: F401 - used in type comments
-    from .catalog import Catalog  # noqa: F401 - used in type comments
+    from ..ipc.activity_marker import ActivityMarker
+    from .catalog import Catalog
 
 RESCAN_S = 3.0
 """Seconds between rounds of all globs, or ten times the last round's duration if longer."""
@@ -25,17 +25,16 @@ _STREAMS = re.compile(r"^\s*Std(?:Out|Err)=(/.*)$", re.MULTILINE)
 
 
 NOTHING = "nothing is there"
-_KINDS = (
+_KINDS: "tuple[tuple[Callable[[int], bool], str | None], ...]" = (
     (stat.S_ISREG, None),
     (stat.S_ISFIFO, "a named pipe (FIFO), which is not read: its writer would notice"),
     (stat.S_ISDIR, "a folder; name the files in it"),
     (stat.S_ISCHR, "a device"),
     (stat.S_ISSOCK, "a socket"),
-)  # type: tuple[tuple[Callable[[int], bool], str | None], ...]
+)
 
 
-def no_log(path):
-    # type: (str) -> str | None
+def no_log(path: str) -> "str | None":
     """Why a path is no log file; None: it may be one."""
     try:
         mode = os.stat(path).st_mode
@@ -47,8 +46,7 @@ def no_log(path):
 class Finder(object):
     """Adds what it finds to the catalog."""
 
-    def __init__(self, config, catalog, marker):
-        # type: (dict[str, Any], Catalog, ActivityMarker) -> None
+    def __init__(self, config: "dict[str, Any]", catalog: "Catalog", marker: "ActivityMarker") -> None:
         hosts = config.get("hosts", [])
         self._catalog = catalog
         self._marker = marker
@@ -57,37 +55,33 @@ class Finder(object):
             Glob(one, "option", pattern) for pattern in options for one in with_hosts([pattern], hosts)
         ]
         self._globs += [Glob(one, "glob") for one in with_hosts(config.get("logs", []), hosts)]
-        self._misses = dict.fromkeys(options, NOTHING)  # type: dict[str, str | None]
-        self._walk = None  # type: Iterator[tuple[str, int | None, Glob] | None] | None
+        self._misses: dict[str, str | None] = dict.fromkeys(options, NOTHING)
+        self._walk: Iterator[tuple[str, int | None, Glob] | None] | None = None
         self._due = 0.0
         self._began = 0.0
         self._first = True
-        self._asked = set()  # type: set[str]
-        self._asking = None  # type: tuple[subprocess.Popen[bytes], float, str] | None
-        self._waiting = []  # type: list[str]
+        self._asked: set[str] = set()
+        self._asking: tuple[subprocess.Popen[bytes], float, str] | None = None
+        self._waiting: list[str] = []
 
     @property
-    def settled(self):
-        # type: () -> bool
+    def settled(self) -> bool:
         """True if all globs were walked once, and Slurm has answered."""
         return not (self._globs and self._first) and self._asking is None and not self._waiting
 
     @property
-    def misses(self):
-        # type: () -> dict[str, str]
+    def misses(self) -> "dict[str, str]":
         """Pattern or option -> why it has led to no log file so far."""
         return {pattern: why for pattern, why in self._misses.items() if why is not None}
 
-    def jobs(self, names):
-        # type: (list[str]) -> None
+    def jobs(self, names: "list[str]") -> None:
         """Set the jobs of processes here; Slurm's output files of those that it knows are looked up once."""
         for name in names:
             if name not in self._asked and _JOB.fullmatch(name):
                 self._asked.add(name)
                 self._waiting.append(name)
 
-    def step(self):
-        # type: () -> bool
+    def step(self) -> bool:
         """Continue for a moment; True if there is more to do now."""
         self._ask_slurm()
         now = time.monotonic()
@@ -111,18 +105,15 @@ class Finder(object):
                 self._catalog.add(path, each.source, rank, fresh=not self._first)
         return True
 
-    def _all(self):
-        # type: () -> Iterator[tuple[str, int | None, Glob] | None]
+    def _all(self) -> "Iterator[tuple[str, int | None, Glob] | None]":
         for each in self._globs:
             for found in each.walk(self._enter):
                 yield None if found is None else (found[0], found[1], each)
 
-    def _enter(self, path):
-        # type: (str) -> None
+    def _enter(self, path: str) -> None:
         self._marker.file(path)
 
-    def _ask_slurm(self):
-        # type: () -> None
+    def _ask_slurm(self) -> None:
         if self._asking is not None:
             child, began, job = self._asking
             if child.poll() is not None:

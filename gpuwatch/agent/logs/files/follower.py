@@ -15,7 +15,7 @@ from .rotation import copied_to, rotated_meanwhile, signature
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable  # noqa: F401 - used in type comments
+    from typing import Callable
 
 MARK_BYTES = 64
 QUIET_S = 2.0
@@ -36,8 +36,7 @@ class Piece(object):
 
     __slots__ = ("data", "offset", "seam")
 
-    def __init__(self, data, offset, seam):
-        # type: (bytes, int, str | None) -> None
+    def __init__(self, data: bytes, offset: int, seam: "str | None") -> None:
         self.data = data
         self.offset = offset
         self.seam = seam
@@ -46,8 +45,12 @@ class Piece(object):
 class Follower(object):
     """Follows one path. `offset` is the next byte to read of the current file (device, inode)."""
 
-    def __init__(self, path, clock, taken=None):
-        # type: (str, Callable[[], float], Callable[[tuple[int, int]], bool] | None) -> None
+    def __init__(
+        self,
+        path: str,
+        clock: "Callable[[], float]",
+        taken: "Callable[[tuple[int, int]], bool] | None" = None,
+    ) -> None:
         """`taken`: tells whether another follower has the file (device, inode)."""
         self.path = path
         self.merged = False
@@ -58,7 +61,7 @@ class Follower(object):
         """Last modification of the current file when it was opened (unix seconds)."""
         self.device = self.inode = self.offset = self.size = self.seams = 0
         self.gone = False
-        self.finished = []  # type: list[tuple[int, int, int]]
+        self.finished: list[tuple[int, int, int]] = []
         """(device, inode, bytes) of files that were read to their end; the owner takes them."""
         self._clock = clock
         self._taken = taken
@@ -67,14 +70,13 @@ class Follower(object):
         self._mark = b""
         self._modified = 0
         self._grew = clock()
-        self._next = []  # type: list[tuple[str, int, int]]
+        self._next: list[tuple[str, int, int]] = []
         """(path, inode, offset) of files to read after the current one."""
-        self._seam = None  # type: str | None
-        self._copy = None  # type: tuple[str, int, int, int] | None
+        self._seam: str | None = None
+        self._copy: tuple[str, int, int, int] | None = None
         """The copy made at the last truncation."""
 
-    def open(self, offset=None):
-        # type: (int | None) -> None
+    def open(self, offset: "int | None" = None) -> None:
         """Open the file at this offset or at its end.
 
         Raises:
@@ -84,21 +86,18 @@ class Follower(object):
         self.offset = self.size if offset is None else min(offset, self.size)
         self._mark = self._before(self.offset)
 
-    def close(self):
-        # type: () -> None
+    def close(self) -> None:
         """Close the file."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
     @property
-    def closed(self):
-        # type: () -> bool
+    def closed(self) -> bool:
         """True if no file is open."""
         return self._descriptor < 0
 
-    def fingerprint(self):
-        # type: () -> str | None
+    def fingerprint(self) -> "str | None":
         """A key by which nodes find that they see the same file; None: not open, empty or unreadable.
 
         Inode, size, modification time (ns), and checksums of both ends. For a file on a shared file system,
@@ -110,13 +109,11 @@ class Follower(object):
         return (_shared_fingerprint if self.remote else _fingerprint)(self._descriptor)
 
     @property
-    def behind(self):
-        # type: () -> int
+    def behind(self) -> int:
         """Bytes not read yet, as of the last look."""
         return max(0, self.size - self.offset)
 
-    def read(self, budget):
-        # type: (int) -> Piece | None
+    def read(self, budget: int) -> "Piece | None":
         """New data, at most `budget` bytes; None if there is none.
 
         Raises:
@@ -142,8 +139,7 @@ class Follower(object):
             return self._rewritten(budget)
         return self._more(budget)
 
-    def at(self, offset, count):
-        # type: (int, int) -> bytes
+    def at(self, offset: int, count: int) -> bytes:
         """Bytes of the current file at an offset; empty if there are none."""
         if self._descriptor < 0:
             return b""
@@ -151,8 +147,7 @@ class Follower(object):
 
     # ----------------------------------------------------------------- the file we are in
 
-    def _more(self, budget):
-        # type: (int) -> Piece | None
+    def _more(self, budget: int) -> "Piece | None":
         data = os.pread(self._descriptor, budget + len(self._mark), self.offset - len(self._mark))
         if data[: len(self._mark)] != self._mark:
             return self._rewritten(budget)
@@ -167,8 +162,7 @@ class Follower(object):
         self._grew = self._clock()
         return piece
 
-    def _rewritten(self, budget):
-        # type: (int) -> Piece | None
+    def _rewritten(self, budget: int) -> "Piece | None":
         """Handle a truncation; after copytruncate, the copy has the unread data."""
         self._reported(TRUNCATED)
         copy = copied_to(self.path, self.inode, self.offset, self._mark)
@@ -181,23 +175,20 @@ class Follower(object):
             self._copy = signature(copy[0])
         return self._advance(budget, left=False)
 
-    def _copied_again(self):
-        # type: () -> tuple[str, int, int, int] | None
+    def _copied_again(self) -> "tuple[str, int, int, int] | None":
         """Read from a new copy what was written and truncated between two looks."""
         if self._copy is None or self.offset:
             return None
         now = signature(self._copy[0])
         return None if now == self._copy else now
 
-    def _before(self, offset):
-        # type: (int) -> bytes
+    def _before(self, offset: int) -> bytes:
         begin = max(0, offset - MARK_BYTES)
         return os.pread(self._descriptor, offset - begin, begin)
 
     # ----------------------------------------------------------------- from one file to the next
 
-    def _replaced(self, found, budget):
-        # type: (os.stat_result, int) -> Piece | None
+    def _replaced(self, found: "os.stat_result", budget: int) -> "Piece | None":
         """Handle a new file at the path; its writer has left the old one once it writes there."""
         if not stat.S_ISREG(found.st_mode):
             piece = self._more(budget)
@@ -217,8 +208,7 @@ class Follower(object):
         self._next = rotated_meanwhile(self.path, ours, found) + [(self.path, found.st_ino, 0)]
         return self._more(budget) or self._advance(budget)
 
-    def _advance(self, budget, left=True):
-        # type: (int, bool) -> Piece | None
+    def _advance(self, budget: int, left: bool = True) -> "Piece | None":
         """Move to the next file; None if it is empty."""
         while self._next:
             path, inode, offset = self._next.pop(0)
@@ -238,8 +228,7 @@ class Follower(object):
                 return piece
         return None
 
-    def _enter(self, path):
-        # type: (str) -> None
+    def _enter(self, path: str) -> None:
         descriptor = open_regular(path)
         found = os.fstat(descriptor)
         self.close()
@@ -248,8 +237,7 @@ class Follower(object):
         self.entered_at = found.st_mtime
         self._modified, self._mark = 0, b""
 
-    def _out_of_sight(self, error, budget):
-        # type: (OSError, int) -> Piece | None
+    def _out_of_sight(self, error: OSError, budget: int) -> "Piece | None":
         if _is_gone(error):
             return self._deleted(budget)
         piece = self._more(budget)
@@ -257,8 +245,7 @@ class Follower(object):
             raise error  # it is there, but we may not see it
         return piece
 
-    def _deleted(self, budget):
-        # type: (int) -> Piece | None
+    def _deleted(self, budget: int) -> "Piece | None":
         self.gone = True
         piece = self._more(budget)
         if piece is None and self._clock() - self._grew > DELETED_S:
@@ -266,8 +253,7 @@ class Follower(object):
             self.close()
         return piece
 
-    def _reappear(self, budget):
-        # type: (int) -> Piece | None
+    def _reappear(self, budget: int) -> "Piece | None":
         try:
             self._enter(self.path)
         except OSError as error:
@@ -280,13 +266,11 @@ class Follower(object):
         self._reported(ANEW)
         return self._more(budget)
 
-    def _reported(self, seam):
-        # type: (str) -> None
+    def _reported(self, seam: str) -> None:
         self.seams += 1
         self._seam = self._seam or seam
 
-    def _refresh(self):
-        # type: () -> None
+    def _refresh(self) -> None:
         if self.remote and self._clock() - self._refreshed >= REFRESH_S:
             self._refreshed = self._clock()
             try:
@@ -295,8 +279,7 @@ class Follower(object):
                 pass
 
 
-def _fingerprint(descriptor):
-    # type: (int) -> str | None
+def _fingerprint(descriptor: int) -> "str | None":
     try:
         found = os.fstat(descriptor)
         first = os.pread(descriptor, FINGERPRINT_BYTES, 0)
@@ -309,8 +292,7 @@ def _fingerprint(descriptor):
     return ":".join("{:x}".format(mark) for mark in marks)
 
 
-def _shared_fingerprint(descriptor):
-    # type: (int) -> str | None
+def _shared_fingerprint(descriptor: int) -> "str | None":
     try:
         found = os.fstat(descriptor)
         length = min(found.st_size, FINGERPRINT_BYTES)
@@ -322,6 +304,5 @@ def _shared_fingerprint(descriptor):
     return "{:x}:{:x}:{:x}".format(found.st_ino, len(first), mark)
 
 
-def _is_gone(error):
-    # type: (OSError) -> bool
+def _is_gone(error: OSError) -> bool:
     return error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ESTALE)

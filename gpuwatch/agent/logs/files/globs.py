@@ -5,7 +5,7 @@ import re
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, Iterator, Optional, Sequence, Tuple, Union  # noqa: F401 - used in type comments
+    from typing import Callable, Iterator, Optional, Sequence, Tuple, Union
 
     Part = Union[str, "re.Pattern[str]", None]
     """A plain name, a pattern, or None for `**`."""
@@ -29,8 +29,7 @@ class Glob(object):
     `**` matches any number of folders.
     """
 
-    def __init__(self, pattern, source, given=None):
-        # type: (str, str, str | None) -> None
+    def __init__(self, pattern: str, source: str, given: "str | None" = None) -> None:
         self.source = source
         """Source of the files it finds: `glob` or `option`."""
         self.given = pattern if given is None else given
@@ -38,8 +37,7 @@ class Glob(object):
         parts = os.path.expanduser(pattern).split("/")
         self._parts = [_component(part) for part in parts if part]
 
-    def walk(self, enter):
-        # type: (Callable[[str], object]) -> Iterator[Step]
+    def walk(self, enter: "Callable[[str], object]") -> "Iterator[Step]":
         """Yield (path, rank) of each matching file, and None after each listed folder.
 
         `enter` is called with a path before the file system is accessed: a dead mount may block.
@@ -47,10 +45,9 @@ class Glob(object):
         return _Walk(enter).into("", self._parts, None, 0) if self._parts else iter(())
 
 
-def with_hosts(patterns, hosts):
-    # type: (Sequence[str], Sequence[str]) -> list[str]
+def with_hosts(patterns: "Sequence[str]", hosts: "Sequence[str]") -> "list[str]":
     """The patterns with `{host}` replaced by each of this node's names."""
-    found = []  # type: list[str]
+    found: list[str] = []
     for pattern in patterns:
         for host in hosts if "{host}" in pattern else [""]:
             one = pattern.replace("{host}", host)
@@ -59,13 +56,12 @@ def with_hosts(patterns, hosts):
     return found
 
 
-def _component(part):
-    # type: (str) -> Part
+def _component(part: str) -> "Part":
     if part == "**":
         return None
     if _MAGIC.search(part) is None:
         return part
-    named = []  # type: list[str]
+    named: list[str] = []
     pieces = []
     for piece in _PIECES.findall(part):
         if piece in _MEANING:
@@ -92,12 +88,10 @@ def _component(part):
 class _Walk(object):
     """A walk along the components of a pattern."""
 
-    def __init__(self, enter):
-        # type: (Callable[[str], object]) -> None
+    def __init__(self, enter: "Callable[[str], object]") -> None:
         self._enter = enter
 
-    def into(self, folder, parts, rank, depth):
-        # type: (str, Sequence[Part], int | None, int) -> Iterator[Step]
+    def into(self, folder: str, parts: "Sequence[Part]", rank: "int | None", depth: int) -> "Iterator[Step]":
         """Yield the matches below `folder` for the remaining parts.
 
         `rank`: from an earlier part.
@@ -111,8 +105,7 @@ class _Walk(object):
             else self._fitting(folder, parts, rank, depth)
         )
 
-    def _plain(self, path, rest, rank, depth):
-        # type: (str, Sequence[Part], int | None, int) -> Iterator[Step]
+    def _plain(self, path: str, rest: "Sequence[Part]", rank: "int | None", depth: int) -> "Iterator[Step]":
         if rest:
             for found in self.into(path, rest, rank, depth):
                 yield found
@@ -121,8 +114,7 @@ class _Walk(object):
         if os.path.exists(path):
             yield path, rank
 
-    def _deep(self, folder, parts, rank, depth):
-        # type: (str, Sequence[Part], int | None, int) -> Iterator[Step]
+    def _deep(self, folder: str, parts: "Sequence[Part]", rank: "int | None", depth: int) -> "Iterator[Step]":
         if len(parts) > 1:
             for found in self.into(folder, parts[1:], rank, depth):
                 yield found
@@ -134,8 +126,9 @@ class _Walk(object):
                 for found in self.into(folder + "/" + name, parts, rank, depth + 1):
                     yield found
 
-    def _fitting(self, folder, parts, rank, depth):
-        # type: (str, Sequence[Part], int | None, int) -> Iterator[Step]
+    def _fitting(
+        self, folder: str, parts: "Sequence[Part]", rank: "int | None", depth: int
+    ) -> "Iterator[Step]":
         part, rest = parts[0], parts[1:]
         entries = _entries(folder, self._enter)
         yield None
@@ -152,8 +145,7 @@ class _Walk(object):
                 yield folder + "/" + name, known
 
 
-def _entries(folder, enter):
-    # type: (str, Callable[[str], object]) -> list[tuple[str, bool]]
+def _entries(folder: str, enter: "Callable[[str], object]") -> "list[tuple[str, bool]]":
     """(name, True for a real folder), sorted; empty if unreadable."""
     enter(folder or "/")
     try:
@@ -162,8 +154,7 @@ def _entries(folder, enter):
         return []
 
 
-def _is_folder(entry):
-    # type: (os.DirEntry[str]) -> bool
+def _is_folder(entry: "os.DirEntry[str]") -> bool:
     try:
         return entry.is_dir(follow_symlinks=False)
     except OSError:

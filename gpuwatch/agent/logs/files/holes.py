@@ -7,12 +7,11 @@ SMALL_HOLE = 1 << 20
 """Bytes; smaller holes are read as zeros."""
 MAX_EXTENTS = 1000
 """Most data extents examined; the rest of a file counts as data."""
-_DATA = getattr(os, "SEEK_DATA", None)  # type: int | None
-_HOLE = getattr(os, "SEEK_HOLE", None)  # type: int | None
+_DATA: "int | None" = getattr(os, "SEEK_DATA", None)
+_HOLE: "int | None" = getattr(os, "SEEK_HOLE", None)
 
 
-def data_from(descriptor, offset, end):
-    # type: (int, int, int) -> int
+def data_from(descriptor: int, offset: int, end: int) -> int:
     """The first stored byte at or after `offset`, or `end`; moves the file position.
 
     Holes below `SMALL_HOLE`, and all on file systems that do not report them, count as data.
@@ -26,12 +25,11 @@ def data_from(descriptor, offset, end):
     return found if found - offset >= SMALL_HOLE else offset
 
 
-def newest_data(descriptor, end, most):
-    # type: (int, int, int) -> int
+def newest_data(descriptor: int, end: int, most: int) -> int:
     """The offset after which `most` stored bytes (or all) remain before `end`."""
     if end <= most:
         return 0
-    extents = []  # type: list[tuple[int, int]]
+    extents: list[tuple[int, int]] = []
     at = 0
     while at < end:
         begin = data_from(descriptor, at, end)
@@ -46,8 +44,7 @@ def newest_data(descriptor, end, most):
     return 0
 
 
-def _hole_from(descriptor, offset, end):
-    # type: (int, int, int) -> int
+def _hole_from(descriptor: int, offset: int, end: int) -> int:
     """The end of the data at `offset`."""
     if _HOLE is None:
         return end

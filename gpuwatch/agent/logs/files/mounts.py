@@ -16,15 +16,13 @@ _LOCAL_FUSE = (
 class Mounts(object):
     """The network mounts in /proc/self/mountinfo, by device number."""
 
-    def __init__(self, proc="/proc"):
-        # type: (str) -> None
+    def __init__(self, proc: str = "/proc") -> None:
         self._path = os.path.join(proc, "self/mountinfo")
-        self._by_device = {}  # type: dict[int, tuple[str, str]]
-        self._local = set()  # type: set[int]
+        self._by_device: dict[int, tuple[str, str]] = {}
+        self._local: set[int] = set()
         self.read()
 
-    def read(self):
-        # type: () -> None
+    def read(self) -> None:
         """Read the table again."""
         try:
             with open(self._path, "rb") as file:
@@ -34,8 +32,7 @@ class Mounts(object):
         self._by_device = network_mounts(text)
         self._local = set()
 
-    def is_network(self, device):
-        # type: (int) -> bool
+    def is_network(self, device: int) -> bool:
         """True if a file with this `st_dev` is on a network file system."""
         if device not in self._by_device and device not in self._local:
             self.read()
@@ -43,8 +40,7 @@ class Mounts(object):
                 self._local.add(device)
         return device in self._by_device
 
-    def identity(self, device, inode):
-        # type: (int, int) -> str | None
+    def identity(self, device: int, inode: int) -> "str | None":
         """An identity that is equal on every node that mounts the file system; None for a local one."""
         if not self.is_network(device):
             return None
@@ -52,10 +48,9 @@ class Mounts(object):
         return "{}:{}:{}".format(kind, source, inode)
 
 
-def network_mounts(text):
-    # type: (str) -> dict[int, tuple[str, str]]
+def network_mounts(text: str) -> "dict[int, tuple[str, str]]":
     """Device number -> (kind, source) of network file systems; format of proc(5)."""
-    found = {}  # type: dict[int, tuple[str, str]]
+    found: dict[int, tuple[str, str]] = {}
     for line in text.splitlines():
         head, separator, tail = line.partition(" - ")
         fields, after = head.split(" "), tail.split(" ")
@@ -69,6 +64,5 @@ def network_mounts(text):
     return found
 
 
-def _shared(kind):
-    # type: (str) -> bool
+def _shared(kind: str) -> bool:
     return kind.startswith(_NETWORK) and kind not in _LOCAL_FUSE

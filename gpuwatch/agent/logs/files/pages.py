@@ -5,7 +5,7 @@ from ..lines.splitter import MAX_LINE, Splitter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable  # noqa: F401 - used in type comments
+    from typing import Any, Callable
 
     ReadAt = Callable[[int, int], bytes]
     """(offset, count) -> bytes; fewer at the end of the file."""
@@ -21,8 +21,15 @@ _OWN_TIME = 3
 """Index in a row (`wire.LogLine`) of the line's own time."""
 
 
-def around(read_at, size, offset, before, after, bare=False, until=None):
-    # type: (ReadAt, int, int, int, int, bool, float | None) -> list[list[Any]]
+def around(
+    read_at: "ReadAt",
+    size: int,
+    offset: int,
+    before: int,
+    after: int,
+    bare: bool = False,
+    until: "float | None" = None,
+) -> "list[list[Any]]":
     """Rows of the lines around the one that contains byte `offset`, which is the first of `after`.
 
     `bare`: those of `after` without time, rank and level, which saves most of the CPU time; `until`: as for
@@ -34,8 +41,7 @@ def around(read_at, size, offset, before, after, bare=False, until=None):
     return rows
 
 
-def line_start(read_at, offset):
-    # type: (ReadAt, int) -> int
+def line_start(read_at: "ReadAt", offset: int) -> int:
     """Start of the line that contains byte `offset`."""
     reach = _NEAR_BYTES
     while True:
@@ -49,8 +55,7 @@ def line_start(read_at, offset):
         reach *= 8
 
 
-def tail_start(read_at, size, count):
-    # type: (ReadAt, int, int) -> int
+def tail_start(read_at: "ReadAt", size: int, count: int) -> int:
     """Start offset for at least the last `count` lines, within `MAX_BYTES`."""
     reach = _BLOCK_BYTES
     while True:
@@ -63,8 +68,7 @@ def tail_start(read_at, size, count):
         reach *= 4
 
 
-def above(read_at, start, count, until=None):
-    # type: (ReadAt, int, int, float | None) -> list[list[Any]]
+def above(read_at: "ReadAt", start: int, count: int, until: "float | None" = None) -> "list[list[Any]]":
     """The last `count` lines that end at `start`, within `MAX_TEXT` and `MAX_BYTES`."""
     reach, wanted = _BLOCK_BYTES, count
     while count > 0 and start > 0:
@@ -82,8 +86,7 @@ def above(read_at, start, count, until=None):
     return []
 
 
-def _last_lines(data, first, count):
-    # type: (bytes, int, int) -> tuple[int, bool | None]
+def _last_lines(data: bytes, first: int, count: int) -> "tuple[int, bool | None]":
     """Start of the last `count` lines, and whether all are present; None: `MAX_TEXT` cuts some."""
     at, text = len(data), 0
     while count > 0 and at > first:
@@ -96,13 +99,15 @@ def _last_lines(data, first, count):
     return at, count == 0
 
 
-def below(read_at, size, start, count, bare=False, until=None):
-    # type: (ReadAt, int, int, int, bool, float | None) -> list[list[Any]]
+def below(
+    read_at: "ReadAt", size: int, start: int, count: int, bare: bool = False, until: "float | None" = None
+) -> "list[list[Any]]":
     """The first `count` lines from `start` on, within `MAX_TEXT` and `MAX_BYTES`.
 
     An unfinished last line is included.
     """
-    splitter, rows, at = Splitter(), [], start  # type: Splitter, list[tuple[int, int, str]], int
+    splitter, at = Splitter(), start
+    rows: list[tuple[int, int, str]] = []
     text = 0
     while len(rows) < count and at < min(size, start + MAX_BYTES) and text <= MAX_TEXT:
         data = read_at(at, _BLOCK_BYTES)
@@ -118,8 +123,7 @@ def below(read_at, size, start, count, bare=False, until=None):
     return [list(one) if bare else row(*one, arrived=None, until=until) for one in rows[:count]]
 
 
-def offset_of_time(read_at, size, wanted, until=None):
-    # type: (ReadAt, int, float, float | None) -> int | None
+def offset_of_time(read_at: "ReadAt", size: int, wanted: float, until: "float | None" = None) -> "int | None":
     """Start of the first line whose own time is `wanted` or later; None if no line has a time.
 
     A bisection that assumes rising times. Lines without a time belong to the one before.
@@ -145,8 +149,9 @@ def offset_of_time(read_at, size, wanted, until=None):
     return low if any_time else None
 
 
-def _first_time(read_at, size, start, until):
-    # type: (ReadAt, int, int, float | None) -> tuple[int, float, int] | None
+def _first_time(
+    read_at: "ReadAt", size: int, start: int, until: "float | None"
+) -> "tuple[int, float, int] | None":
     """(offset, own time, end) of the first timed line in the block at `start`."""
     data = read_at(start, min(_BLOCK_BYTES, size - start))
     for one in _split(data, start):
@@ -156,8 +161,7 @@ def _first_time(read_at, size, start, until):
     return None
 
 
-def _split(data, offset):
-    # type: (bytes, int) -> list[tuple[int, int, str]]
+def _split(data: bytes, offset: int) -> "list[tuple[int, int, str]]":
     splitter = Splitter()
     rows = splitter.feed(data, offset)
     tail = splitter.tail()

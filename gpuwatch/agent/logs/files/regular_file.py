@@ -11,7 +11,7 @@ import stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Set, Tuple  # noqa: F401 - used in type comments
+    from typing import Set, Tuple
 
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
 PATH_ONLY = getattr(os, "O_PATH", None)
@@ -22,8 +22,7 @@ NOT_REGULAR = "not a regular file"
 FOREIGN_LINK = "a link of another user, to a file that not everybody may read"
 
 
-def open_regular(path, no_link=False):
-    # type: (str, bool) -> int
+def open_regular(path: str, no_link: bool = False) -> int:
     """A descriptor to read a regular file; nothing else is ever opened.
 
     Args:
@@ -54,8 +53,7 @@ def open_regular(path, no_link=False):
     return descriptor
 
 
-def _check(place, path):
-    # type: (int, str) -> None
+def _check(place: int, path: str) -> None:
     """Refuse non-regular files, and link targets that the link's owner may not read."""
     found = os.fstat(place)
     if not stat.S_ISREG(found.st_mode):
@@ -74,13 +72,13 @@ def _check(place, path):
         raise OSError(errno.ESTALE, "it was replaced while it was opened", path)
 
 
-def _links(path):
-    # type: (str) -> Tuple[Set[int], bool]
+def _links(path: str) -> "Tuple[Set[int], bool]":
     """The owners of the links on the path, and whether all users may pass through its folders.
 
     Links in /proc are the kernel's and thus trusted.
     """
-    owners, public = set(), True  # type: Set[int], bool
+    owners: Set[int] = set()
+    public = True
     at, parts = "/", [part for part in path.split("/") if part]
     left = MAX_LINKS
     while parts:

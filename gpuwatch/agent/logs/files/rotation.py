@@ -11,8 +11,7 @@ _AGED = re.compile(r"[.-]\d[\dT:_.-]*$")
 MAX_SIBLINGS = 16
 
 
-def copied_to(path, inode, offset, mark):
-    # type: (str, int, int, bytes) -> tuple[str, int, int] | None
+def copied_to(path: str, inode: int, offset: int, mark: bytes) -> "tuple[str, int, int] | None":
     """(path, inode, offset) at which to continue in the copy made before a truncation.
 
     The copy is recognised by the bytes before the position, `mark`.
@@ -25,8 +24,7 @@ def copied_to(path, inode, offset, mark):
     return None
 
 
-def signature(path):
-    # type: (str) -> tuple[str, int, int, int] | None
+def signature(path: str) -> "tuple[str, int, int, int] | None":
     """Distinguishes successive copies under one name; None if there is none."""
     try:
         found = os.stat(path)
@@ -35,8 +33,9 @@ def signature(path):
     return path, found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def rotated_meanwhile(path, ours, newest):
-    # type: (str, os.stat_result, os.stat_result) -> list[tuple[str, int, int]]
+def rotated_meanwhile(
+    path: str, ours: "os.stat_result", newest: "os.stat_result"
+) -> "list[tuple[str, int, int]]":
     """(path, inode, 0) of files that came after the current one and were rotated away before the newest.
 
     Only if the current file has become one of their siblings: other names may be another program's logs.
@@ -52,11 +51,10 @@ def rotated_meanwhile(path, ours, newest):
     ]
 
 
-def _aged(path):
-    # type: (str) -> list[tuple[os.stat_result, str]]
+def _aged(path: str) -> "list[tuple[os.stat_result, str]]":
     """The rotated siblings of a file, longest unchanged first."""
     folder, base = os.path.split(path)
-    found = []  # type: list[tuple[os.stat_result, str]]
+    found: list[tuple[os.stat_result, str]] = []
     try:
         names = [name for name in os.listdir(folder or ".") if name.startswith(base)]
     except OSError:
@@ -74,8 +72,7 @@ def _aged(path):
     return sorted(found, key=lambda one: one[0].st_mtime_ns)[-MAX_SIBLINGS:]
 
 
-def _holds(path, offset, mark):
-    # type: (str, int, bytes) -> bool
+def _holds(path: str, offset: int, mark: bytes) -> bool:
     try:
         descriptor = open_regular(path)
     except OSError:

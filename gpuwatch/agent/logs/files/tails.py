@@ -6,9 +6,9 @@ from ..lines.splitter import Splitter, is_bar
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any  # noqa: F401 - used in type comments
+    from typing import Any
 
-    from ..ipc.outbox import Outbox  # noqa: F401 - used in type comments
+    from ..ipc.outbox import Outbox
 
 QUIET_S = 0.5
 """Seconds of silence after which an unfinished line is sent; a running bar is sent this often."""
@@ -17,8 +17,7 @@ QUIET_S = 0.5
 class FollowedTail(object):
     """Sends appended lines. A row with the offset of the previous one replaces it (the line grew)."""
 
-    def __init__(self, number, file, outbox, until=None):
-        # type: (int, str, Outbox, float | None) -> None
+    def __init__(self, number: int, file: str, outbox: "Outbox", until: "float | None" = None) -> None:
         """`until`: as for `row`, for existing lines."""
         self.number = number
         self._until = until
@@ -27,12 +26,11 @@ class FollowedTail(object):
         self._splitter = Splitter()
         self._dropped = 0
         self._fed_at = 0.0
-        self._reported = None  # type: tuple[int, int, str] | None
-        self._bar = None  # type: int | None
+        self._reported: tuple[int, int, str] | None = None
+        self._bar: int | None = None
         """Offset under which the running bar was first sent."""
 
-    def begin(self, data, offset, count, size, seam=None):
-        # type: (bytes, int, int, int, str | None) -> None
+    def begin(self, data: bytes, offset: int, count: int, size: int, seam: "str | None" = None) -> None:
         """Send the last `count` lines at the end of `data`; `seam`: what happened before those."""
         rows = self._splitter.feed(data, offset)
         tail = self._splitter.tail()
@@ -42,8 +40,7 @@ class FollowedTail(object):
         last = [row(*one, arrived=None, until=self._until) for one in rows[-count:]] if count else []
         self.send(last, size=size, seam=seam)
 
-    def feed(self, data, offset, arrived, now):
-        # type: (bytes, int, float, float) -> None
+    def feed(self, data: bytes, offset: int, arrived: float, now: float) -> None:
         """Process consecutive bytes; `now` is monotonic."""
         rows = self._splitter.feed(data, offset)
         self._fed_at = now
@@ -51,15 +48,13 @@ class FollowedTail(object):
             self.send([row(self._placed(one), one[1], one[2], arrived) for one in rows])
             self._reported = None
 
-    def seam(self, what):
-        # type: (str) -> None
+    def seam(self, what: str) -> None:
         """Record that the file was truncated or replaced: the next lines are of another file."""
         self._splitter.forget()
         self._reported = self._bar = None
         self.send([], seam=what)
 
-    def quiet(self, now, arrived):
-        # type: (float, float) -> None
+    def quiet(self, now: float, arrived: float) -> None:
         """Send the unfinished line once it has stood long enough."""
         tail = self._splitter.tail()
         if tail is None or now - self._fed_at < QUIET_S or tail == self._reported:
@@ -67,14 +62,12 @@ class FollowedTail(object):
         self.send([row(self._placed(tail), tail[1], tail[2], arrived)])
         self._note_reported(tail)
 
-    def end(self, error=None):
-        # type: (str | None) -> None
+    def end(self, error: "str | None" = None) -> None:
         """Send the last frame."""
         for frame in lines_frames(self.number, self._file, [], done=True, error=error):
             self._outbox.put("L", frame)
 
-    def _placed(self, one):
-        # type: (tuple[int, int, str]) -> int
+    def _placed(self, one: "tuple[int, int, str]") -> int:
         """The offset to send: all states of a bar have that of its first."""
         if not is_bar(one[2]):
             self._bar = None
@@ -83,14 +76,12 @@ class FollowedTail(object):
             self._bar = one[0]
         return self._bar
 
-    def _note_reported(self, tail):
-        # type: (tuple[int, int, str]) -> None
+    def _note_reported(self, tail: "tuple[int, int, str]") -> None:
         self._reported = tail
         if is_bar(tail[2]) and self._bar is None:
             self._bar = tail[0]
 
-    def send(self, rows, **rest):
-        # type: (list[list[Any]], Any) -> None
+    def send(self, rows: "list[list[Any]]", **rest: "Any") -> None:
         """Send rows; while the pipe is full they are only counted."""
         if self._outbox.waiting > BRIM_BYTES:
             self._dropped += len(rows)

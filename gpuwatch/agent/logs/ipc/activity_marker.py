@@ -24,44 +24,37 @@ NOTHING = Activity("", "", (0, 0, 0), "")
 class ActivityMarker(object):
     """The writing side."""
 
-    def __init__(self, read_end, write_end):
-        # type: (int, int) -> None
+    def __init__(self, read_end: int, write_end: int) -> None:
         self._read_end = read_end
         self._write_end = write_end
         self._scan = self._tail = b"\n"
         for end in (read_end, write_end):
             os.set_blocking(end, False)
 
-    def file(self, path):
-        # type: (str) -> None
+    def file(self, path: str) -> None:
         """Announce an access to a file or folder."""
         self._write(b"file " + _path(path) + b"\n")
 
-    def scan(self, path, inode, begin, end):
-        # type: (str, int, int, int) -> None
+    def scan(self, path: str, inode: int, begin: int, end: int) -> None:
         """Announce the scan of bytes `begin` to `end` of a file."""
         self._tail = " {} {} {} ".format(inode, begin, end).encode("ascii") + _path(path) + b"\n"
         self._scan = b"scan -" + self._tail
         self._write(self._scan)
 
-    def rule(self, rule):
-        # type: (str) -> None
+    def rule(self, rule: str) -> None:
         """Announce the search for a rule in the scanned range."""
         self._write(b"scan " + rule.encode("ascii", "replace")[:200] + self._tail)
 
-    def after_rule(self):
-        # type: () -> None
+    def after_rule(self) -> None:
         """Announce the end of that search."""
         self._write(self._scan)
 
-    def idle(self):
-        # type: () -> None
+    def idle(self) -> None:
         """Announce work that always ends."""
         self._scan = self._tail = b"\n"
         self._write(self._scan)
 
-    def _write(self, activity):
-        # type: (bytes) -> None
+    def _write(self, activity: bytes) -> None:
         try:
             os.write(self._write_end, activity)
         except BlockingIOError:
@@ -69,15 +62,13 @@ class ActivityMarker(object):
             os.write(self._write_end, activity)
 
 
-def _path(path):
-    # type: (str) -> bytes
+def _path(path: str) -> bytes:
     return path.replace("\n", "\0").encode("utf-8", "surrogateescape")[
         :_MAX_PATH_BYTES
     ]  # no path holds a NUL
 
 
-def last_activity(read_end):
-    # type: (int) -> Activity
+def last_activity(read_end: int) -> "Activity":
     """The last announced activity of a stopped reader; `NOTHING` if unknown."""
     os.set_blocking(read_end, False)
     data = b""

@@ -9,7 +9,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable  # noqa: F401 - used in type comments
+    from typing import Callable
 
 FINDINGS_PER_S, FINDINGS_AT_ONCE = 100.0, 500.0
 BYTES_PER_S, BYTES_AT_ONCE = 192.0 * 1024, 8.0 * (1 << 20)
@@ -18,21 +18,18 @@ BYTES_PER_S, BYTES_AT_ONCE = 192.0 * 1024, 8.0 * (1 << 20)
 class FindingAllowance(object):
     """Two token buckets, for findings and their bytes; one turn of one file may overdraw both."""
 
-    def __init__(self, clock=time.monotonic):
-        # type: (Callable[[], float]) -> None
+    def __init__(self, clock: "Callable[[], float]" = time.monotonic) -> None:
         self._clock = clock
         self._at = clock()
         self._findings, self._bytes = FINDINGS_AT_ONCE, BYTES_AT_ONCE
 
-    def spend(self, size):
-        # type: (int) -> None
+    def spend(self, size: int) -> None:
         """Charge one finding of this many bytes."""
         self._findings -= 1.0
         self._bytes -= size
 
     @property
-    def used_up(self):
-        # type: () -> bool
+    def used_up(self) -> bool:
         """True if files must wait."""
         now = self._clock()
         passed = max(0.0, now - self._at)

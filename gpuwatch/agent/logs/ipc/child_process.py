@@ -12,9 +12,9 @@ from .process_stats import cpu_s
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any  # noqa: F401 - used in type comments
+    from typing import Any
 
-    from .activity_marker import Activity  # noqa: F401 - used in type comments
+    from .activity_marker import Activity
 
 _LOADER = "import sys,zlib;r=sys.stdin.buffer;n=int(r.readline());exec(zlib.decompress(r.read(n)))"
 STALL_CPU_S = 3.0
@@ -33,8 +33,7 @@ SHIPPED_PACKAGES = ("base",)
 class Child(object):
     """Starts the reader with `config`, adding the activity marker and the agent's pid."""
 
-    def __init__(self, config):
-        # type: (dict[str, Any]) -> None
+    def __init__(self, config: "dict[str, Any]") -> None:
         """Start it.
 
         Raises:
@@ -61,15 +60,14 @@ class Child(object):
         for end in (self.input, self.output):
             os.set_blocking(end, False)
         self.unsent = first
-        self.sent = {}  # type: dict[str, bytes]
+        self.sent: dict[str, bytes] = {}
         """The standing messages that it has received."""
         self._rest = b""
         self._spoken = False
         self._received = time.monotonic()
         self._worked = 0.0
 
-    def write(self):
-        # type: () -> bool
+    def write(self) -> bool:
         """Write what its pipe accepts; False if it no longer reads."""
         try:
             written = os.write(self.input, self.unsent[:_PIECE_BYTES])
@@ -80,8 +78,7 @@ class Child(object):
         self.unsent = self.unsent[written:]
         return True
 
-    def read(self):
-        # type: () -> list[str] | None
+    def read(self) -> "list[str] | None":
         """The complete lines received; None at the end of file."""
         try:
             data = os.read(self.output, _PIECE_BYTES)
@@ -95,13 +92,11 @@ class Child(object):
         self._rest = lines.pop()
         return [line.decode("ascii") for line in lines]
 
-    def receive(self):
-        # type: () -> None
+    def receive(self) -> None:
         """Reset the silence timer."""
         self._received, self._worked = time.monotonic(), cpu_s(self.process.pid)[0]
 
-    def hangs(self):
-        # type: () -> str | None
+    def hangs(self) -> "str | None":
         """Why it must be ended: endless `work`, `wait` for something that does not come, or `stopped`; None.
 
         Fine.
@@ -116,13 +111,11 @@ class Child(object):
             return "stopped" if state in ("T", "t") else "wait"
         return None
 
-    def last_activity(self):
-        # type: () -> Activity
+    def last_activity(self) -> "Activity":
         """The last activity that it announced."""
         return last_activity(self._marker)
 
-    def kill(self):
-        # type: () -> bool
+    def kill(self) -> bool:
         """End it; False while the kernel does not release it."""
         try:
             self.process.kill()
@@ -131,8 +124,7 @@ class Child(object):
             return False
         return True
 
-    def close(self):
-        # type: () -> None
+    def close(self) -> None:
         """Close the agent's ends of its pipes."""
         os.close(self._marker)
         for end in (self.process.stdin, self.process.stdout):
@@ -140,8 +132,7 @@ class Child(object):
                 end.close()
 
 
-def _program():
-    # type: () -> bytes
+def _program() -> bytes:
     """The source files that the reader needs, as its loader reads them."""
     package = __name__.rsplit(".", 2)[0]
     agent = package.rpartition(".")[0]

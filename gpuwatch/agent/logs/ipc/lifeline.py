@@ -7,8 +7,7 @@ import signal
 _PR_SET_PDEATHSIG = 1
 
 
-def die_with(parent):
-    # type: (int) -> None
+def die_with(parent: int) -> None:
     """Have the kernel kill this process when the thread that started it ends; at once if `parent` is gone.
 
     Linux only. Elsewhere the end of the pipe ends the process, unless it hangs.

@@ -4,7 +4,7 @@ import json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any  # noqa: F401 - used in type comments
+    from typing import Any
 
 STUCK = "reading it does not come back; its mount may be dead"
 _WRITER = ("pid", "rank", "local_rank", "job", "start")
@@ -12,8 +12,7 @@ ENDLESS_RULE = "it did not come to an end on some line"
 ENDLESS = "scanning it does not come to an end"
 
 
-def of_processes(rows, launchers):
-    # type: (list[dict[str, Any]], dict[int, dict[str, Any]]) -> dict[str, Any]
+def of_processes(rows: "list[dict[str, Any]]", launchers: "dict[int, dict[str, Any]]") -> "dict[str, Any]":
     """The message with the files that processes write, the local -> global rank map, and the jobs.
 
     `launchers`: pid -> the `paths` that they write and, if known, their `job`.
@@ -34,14 +33,13 @@ def of_processes(rows, launchers):
     }
 
 
-def _local_ranks(rows):
-    # type: (list[dict[str, Any]]) -> dict[int, int]
+def _local_ranks(rows: "list[dict[str, Any]]") -> "dict[int, int]":
     """Local -> global rank if a single job runs here.
 
     From the ranks' own numbers, else by torchrun's arithmetic.
     """
-    known = {}  # type: dict[int, set[int]]
-    bases = set()  # type: set[tuple[int, int]]
+    known: dict[int, set[int]] = {}
+    bases: set[tuple[int, int]] = set()
     for row in rows:
         local, rank = row.get("local_rank"), row.get("rank")
         if local is not None and rank is not None:
@@ -59,16 +57,14 @@ def _local_ranks(rows):
     return found
 
 
-def unsearched(frame):
-    # type: (str) -> str
+def unsearched(frame: str) -> str:
     """The file list of an ended reader without its search progress, which the next reader will report."""
     listed = json.loads(frame)
     listed["files"] = [{key: row[key] for key in row if key != "searched_to"} for row in listed["files"]]
     return json.dumps(dict(listed, complete=False))
 
 
-def no_reader(why):
-    # type: (str) -> dict[str, Any]
+def no_reader(why: str) -> "dict[str, Any]":
     """Notice: the reader does not start."""
     return {
         "code": "log_reader_failed",
@@ -78,8 +74,7 @@ def no_reader(why):
     }
 
 
-def given_up(count):
-    # type: (int) -> dict[str, Any]
+def given_up(count: int) -> "dict[str, Any]":
     """Notice: too many readers are blocked in the kernel."""
     return {
         "code": "log_reader_failed",
@@ -91,8 +86,7 @@ def given_up(count):
     }
 
 
-def stuck(path, why):
-    # type: (str, str) -> dict[str, Any]
+def stuck(path: str, why: str) -> "dict[str, Any]":
     """Notice: a file is skipped."""
     return {
         "code": "log_file_stuck",
@@ -103,8 +97,7 @@ def stuck(path, why):
     }
 
 
-def slow(rule, why):
-    # type: (str, str) -> dict[str, Any]
+def slow(rule: str, why: str) -> "dict[str, Any]":
     """Notice: a rule that the matcher suspended, with its reason."""
     return {
         "code": "rule_suspended",
@@ -114,8 +107,7 @@ def slow(rule, why):
     }
 
 
-def stretches_skipped(path, stretches):
-    # type: (str, list[list[int]]) -> dict[str, Any]
+def stretches_skipped(path: str, stretches: "list[list[int]]") -> "dict[str, Any]":
     """Notice: parts of a file that are not searched."""
     _, begin, end = stretches[-1]
     return {
@@ -133,8 +125,7 @@ def stretches_skipped(path, stretches):
     }
 
 
-def behind(path, count):
-    # type: (str, int) -> dict[str, Any]
+def behind(path: str, count: int) -> "dict[str, Any]":
     """Notice: a file grows faster than it can be read."""
     return {
         "code": "logs_behind",
@@ -143,8 +134,7 @@ def behind(path, count):
     }
 
 
-def crowded(path, most):
-    # type: (str, int) -> dict[str, Any]
+def crowded(path: str, most: int) -> "dict[str, Any]":
     """Notice: more different findings in a file than are kept separately."""
     return {
         "code": "findings_crowded",
@@ -154,8 +144,7 @@ def crowded(path, most):
     }
 
 
-def ended(why, status):
-    # type: (str, int | None) -> dict[str, Any]
+def ended(why: str, status: "int | None") -> "dict[str, Any]":
     """Notice: the reader exited with this status, hung (`work`, `wait`), or was `stopped` by a signal."""
     what = "was stopped by a signal" if why == "stopped" else "did not come to an end with a request"
     return {

@@ -13,7 +13,7 @@ from .allowance import FindingAllowance
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any  # noqa: F401 - used in type comments
+    from typing import Any
 
 FULL_BYTES = 1 << 20
 """Bytes waiting at which reading stops; the files keep the data."""
@@ -28,44 +28,37 @@ _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, ensure_ascii=
 class Outbox(object):
     """Buffers what the pipe does not accept."""
 
-    def __init__(self, descriptor):
-        # type: (int) -> None
+    def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._pending = deque()  # type: deque[bytes]
+        self._pending: deque[bytes] = deque()
         self._bytes = 0
         self._allowance = FindingAllowance()
         os.set_blocking(descriptor, False)
 
-    def fileno(self):
-        # type: () -> int
+    def fileno(self) -> int:
         """The descriptor, for select."""
         return self._descriptor
 
     @property
-    def waiting(self):
-        # type: () -> int
+    def waiting(self) -> int:
         """Bytes that the pipe has not accepted."""
         return self._bytes
 
     @property
-    def full(self):
-        # type: () -> bool
+    def full(self) -> bool:
         """True if producers of messages should pause."""
         return self._bytes >= FULL_BYTES
 
     @property
-    def paused(self):
-        # type: () -> bool
+    def paused(self) -> bool:
         """True if file reading pauses because too much waits or too many findings were recently reported."""
         return self.full or self._allowance.used_up
 
-    def put(self, letter, content):
-        # type: (str, Any) -> None
+    def put(self, letter: str, content: "Any") -> None:
         """Queue a message."""
         self.put_text(letter, _encode(content))
 
-    def put_text(self, letter, text):
-        # type: (str, str) -> None
+    def put_text(self, letter: str, text: str) -> None:
         """Queue a message of JSON text."""
         data = (letter + text + "\n").encode("ascii")
         self._pending.append(data)
@@ -73,8 +66,7 @@ class Outbox(object):
         if letter == "F":
             self._allowance.spend(len(data))
 
-    def flush(self):
-        # type: () -> None
+    def flush(self) -> None:
         """Write what the pipe accepts now.
 
         Raises:
@@ -93,13 +85,12 @@ class Outbox(object):
                 return
 
 
-def lines_frames(number, file, rows, **rest):
-    # type: (int, str, list[list[Any]], Any) -> list[dict[str, Any]]
+def lines_frames(number: int, file: str, rows: "list[list[Any]]", **rest: "Any") -> "list[dict[str, Any]]":
     """`wire.Lines` frames with the rows, split by size; at least one.
 
     `rest`: further keys; a seam goes with the first frame, everything else with the last.
     """
-    frames = []  # type: list[dict[str, Any]]
+    frames: list[dict[str, Any]] = []
     begin = size = 0
     head = {"kind": "lines", "t": round(time.time(), 3), "id": number, "file": file}
     for at, row in enumerate(rows):

@@ -8,8 +8,7 @@ _TICKS_PER_S = float(os.sysconf("SC_CLK_TCK"))
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-def cpu_s(pid):
-    # type: (int) -> tuple[float, str | None]
+def cpu_s(pid: int) -> "tuple[float, str | None]":
     """CPU seconds of a process and its ended children, and its state; (0, None) if unknown."""
     line = read_bytes("/proc/{}/stat".format(pid), 2048)
     try:
@@ -19,8 +18,7 @@ def cpu_s(pid):
         return 0.0, None
 
 
-def own_bytes(pid):
-    # type: (int) -> int
+def own_bytes(pid: int) -> int:
     """Resident memory of a process without file-backed pages, which similar processes share; 0: unknown."""
     fields = (read_bytes("/proc/{}/statm".format(pid), 256) or b"").split()
     try:

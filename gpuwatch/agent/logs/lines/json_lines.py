@@ -10,9 +10,9 @@ from .programs import program_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any  # noqa: F401 - used in type comments
+    from typing import Any
 
-    from .prefixes import Speaker  # noqa: F401 - used in type comments
+    from .prefixes import Speaker
 
 MAX_PREFIX_CHARS = 200
 """Characters of prefixes before the object."""
@@ -59,8 +59,7 @@ _BYTES = re.compile(rb'"MESSAGE"\s?:\s?\[(\d{1,3}(?:,\s?\d{1,3}){0,16383})\]')
 _ONE_CHARACTER_ESCAPES = {b"\\" + bytes([c]): b" " + bytes([c]) for c in b'"/\\'}
 
 
-def object_at(text):
-    # type: (str) -> int
+def object_at(text: str) -> int:
     """Start of the JSON object that fills the rest of a line; -1: none."""
     if text.rstrip()[-1:] != "}":
         return -1
@@ -68,14 +67,12 @@ def object_at(text):
     return found.start() if found else -1
 
 
-def is_object(text):
-    # type: (str) -> bool
+def is_object(text: str) -> bool:
     """True if a line has the form of a JSON object, whose content is values, not lines of ranks."""
     return text[:2] == '{"' and text.rstrip()[-1:] == "}"
 
 
-def texts_of(text, speaker):
-    # type: (str, Speaker) -> list[str]
+def texts_of(text: str, speaker: "Speaker") -> "list[str]":
     """The message and exception of a JSON record, line by line; empty if it is no logger's record.
 
     Ranks, host and program that the record names are added to `speaker`.
@@ -109,8 +106,7 @@ def texts_of(text, speaker):
     return lines[:MAX_TEXTS]
 
 
-def _kubernetes_event(record):
-    # type: (dict[str, Any]) -> str | None
+def _kubernetes_event(record: "dict[str, Any]") -> "str | None":
     """A Kubernetes event as a line of `kubectl get events`; None: it is no event."""
     about = record.get("involvedObject") or record.get("regarding")
     reason, message = record.get("reason"), record.get("message") or record.get("note")
@@ -120,16 +116,14 @@ def _kubernetes_event(record):
     return "{}  {}  {}  {}".format(record.get("type"), reason, name, message)
 
 
-def _captured(record):
-    # type: (dict[str, Any]) -> str | None
+def _captured(record: "dict[str, Any]") -> "str | None":
     """The output of a process in a record of a launcher or runtime, if a field names the stream."""
     if not any(value in _STREAMS for value in record.values() if isinstance(value, str)):
         return None
     return _first([record], _OUTPUTS, str)  # type: ignore[no-any-return]
 
 
-def _foreign(record):
-    # type: (dict[str, Any]) -> list[str]
+def _foreign(record: "dict[str, Any]") -> "list[str]":
     """The texts of a logger with field names in another language; empty if it is no logger's record.
 
     Recognised by a time and a level (one word in capitals).
@@ -142,8 +136,7 @@ def _foreign(record):
     return [line for each in texts for line in _LINES.split(each) if line.strip()][:MAX_TEXTS]
 
 
-def _outcome(parts):
-    # type: (list[dict[str, Any]]) -> str
+def _outcome(parts: "list[dict[str, Any]]") -> str:
     """The result of a process as `exit_code=137`, appended to the message.
 
     Uninformative fields are left out.
@@ -157,22 +150,19 @@ def _outcome(parts):
     return " " + " ".join(reported) if reported else ""
 
 
-def has_escapes(data):
-    # type: (bytes) -> bool
+def has_escapes(data: bytes) -> bool:
     """True if the data contains JSON lines with escapes, which `unescaped` resolves."""
     return b'{"' in data and (b"\\" in data or b'"MESSAGE"' in data)
 
 
-def unescaped(data):
-    # type: (bytes) -> bytes
+def unescaped(data: bytes) -> bytes:
     """Lines with JSON escapes replaced by blanks and characters of the same length, for word searches."""
     if b'"MESSAGE"' in data:
         data = _BYTES.sub(_decoded, data)
     return _ESCAPE.sub(_plain, data)
 
 
-def escaped(text):
-    # type: (bytes) -> list[bytes]
+def escaped(text: bytes) -> "list[bytes]":
     """The forms of a text in lines that went through `unescaped`, where they differ from the text."""
     plain = text.decode("utf-8")
     forms = {unescaped(each.encode("ascii")) for each in (json.dumps(plain)[1:-1], _of_go(plain))}
@@ -180,23 +170,20 @@ def escaped(text):
     return sorted(forms - {text})
 
 
-def _decoded(found):
-    # type: (re.Match[bytes]) -> bytes
+def _decoded(found: "re.Match[bytes]") -> bytes:
     codes = [int(each) for each in found.group(1).split(b",")]
     text = bytes(bytearray(code if 32 <= code < 256 else 32 for code in codes))
     return text.replace(b'"', b" ").replace(b"\\", b" ").ljust(len(found.group()))
 
 
-def _characters(codes):
-    # type: (list[Any]) -> str | None
+def _characters(codes: "list[Any]") -> "str | None":
     """The text of a list of bytes."""
     if not all(isinstance(code, int) and 0 <= code < 256 for code in codes):
         return None
     return bytes(bytearray(codes)).decode("utf-8", "replace")
 
 
-def _of_go(text):
-    # type: (str) -> str
+def _of_go(text: str) -> str:
     """A text in the escaping of Docker and Kubernetes (Go)."""
     quoted = json.dumps(text)[1:-1]
     for sign in "<>&":
@@ -204,8 +191,7 @@ def _of_go(text):
     return quoted
 
 
-def _plain(found):
-    # type: (re.Match[bytes]) -> bytes
+def _plain(found: "re.Match[bytes]") -> bytes:
     escape = found.group()
     if len(escape) == 2:
         return _ONE_CHARACTER_ESCAPES.get(escape, b"  ")
@@ -215,8 +201,7 @@ def _plain(found):
     return chr(code).encode("utf-8").rjust(6)
 
 
-def _first(parts, names, kind):
-    # type: (list[dict[str, Any]], tuple[str, ...], type) -> Any
+def _first(parts: "list[dict[str, Any]]", names: "tuple[str, ...]", kind: type) -> "Any":
     for part in parts:
         for name in names:
             value = part.get(name)
@@ -225,8 +210,7 @@ def _first(parts, names, kind):
     return None
 
 
-def _name_speaker(part, speaker):
-    # type: (dict[str, Any], Speaker) -> None
+def _name_speaker(part: "dict[str, Any]", speaker: "Speaker") -> None:
     rank, local = _number(part, _RANKS), _number(part, _LOCAL_RANKS)
     host, program = _first([part], _HOSTS, str), _first([part], _PROGRAMS, str)
     speaker.rank = speaker.rank if rank is None else rank
@@ -235,8 +219,7 @@ def _name_speaker(part, speaker):
     speaker.program = program_of(program) if program else speaker.program
 
 
-def _number(part, names):
-    # type: (dict[str, Any], tuple[str, ...]) -> int | None
+def _number(part: "dict[str, Any]", names: "tuple[str, ...]") -> "int | None":
     for name in names:
         value = part.get(name)
         if isinstance(value, str) and value.isdigit():
@@ -246,8 +229,7 @@ def _number(part, names):
     return None
 
 
-def _text(value):
-    # type: (Any) -> str
+def _text(value: "Any") -> str:
     """An exception as text, from a text, lines, or its type and message."""
     if isinstance(value, str):
         return value

@@ -100,15 +100,13 @@ _LOCAL = re.compile(r"thread '(?!main')|fatal: |Exception in thread \"(?!main\")
 """Critical forms of a single thread, or of a tool (git, Ansible) whose caller may go on."""
 
 
-def level(text, raw=None):
-    # type: (str, str | None) -> str | None
+def level(text: str, raw: "str | None" = None) -> "str | None":
     """critical, error or warning by the line's own words; None: none or a lower one."""
     found = own_level(text, raw)
     return None if found in MILD else found
 
 
-def own_level(text, raw=None):
-    # type: (str, str | None) -> str | None
+def own_level(text: str, raw: "str | None" = None) -> "str | None":
     """critical, error, warning, info or debug; None: the line states none.
 
     `text` is the message after known prefixes, `raw` the whole line: its prefixes may show that a logger
@@ -121,20 +119,17 @@ def own_level(text, raw=None):
     return next((name for name, form in _FORMS if form.match(text)), None)
 
 
-def is_fatal(text, raw):
-    # type: (str, str) -> bool
+def is_fatal(text: str, raw: str) -> bool:
     """True if the line reports the end of its program; a panic of a single thread does not."""
     return own_level(text, raw) == "critical" and _LOCAL.match(text.lstrip()) is None
 
 
-def has_stamp(text):
-    # type: (str) -> bool
+def has_stamp(text: str) -> bool:
     """True if a logger or collector put a time into the head of a line."""
     return _STAMP.search(text, 0, LEVEL_CHARS) is not None
 
 
-def _in_head(text):
-    # type: (str) -> str | None
+def _in_head(text: str) -> "str | None":
     head = text[:LEVEL_CHARS]
     letter = _LETTER.search(head) if head[:1] in _LETTERS or "] " in head else None
     if letter is not None and not head[: letter.start()].strip():
@@ -153,8 +148,7 @@ def _in_head(text):
     return None
 
 
-def _is_head(before, behind):
-    # type: (str, str) -> bool
+def _is_head(before: str, behind: str) -> bool:
     """True if the text around a level word is a logger's head, not a sentence, name or table."""
     stamped = _STAMP.search(before) is not None or _STAMP.search(behind, 0, 40) is not None
     if not before.strip():
@@ -175,6 +169,5 @@ def _is_head(before, behind):
     return words[-1].endswith(".") or (bare <= 1 and stamped)
 
 
-def _is_delimiter(word):
-    # type: (str) -> bool
+def _is_delimiter(word: str) -> bool:
     return word in _DELIMITERS or word[-1] in ":|[<" or not any(each.isalnum() for each in word)

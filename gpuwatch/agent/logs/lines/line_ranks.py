@@ -86,19 +86,17 @@ class LineRanks(object):
 
     __slots__ = ("index", "local_rank", "phrase", "rank", "word", "world")
 
-    def __init__(self):
-        # type: () -> None
-        self.rank = None  # type: int | None
-        self.local_rank = None  # type: int | None
-        self.index = None  # type: int | None
+    def __init__(self) -> None:
+        self.rank: int | None = None
+        self.local_rank: int | None = None
+        self.index: int | None = None
         """A number after the word `word` that may count the ranks."""
-        self.word = None  # type: str | None
+        self.word: str | None = None
         self.phrase = False
         """True if a sentence states that `rank` or `index` has failed."""
-        self.world = None  # type: int | None
+        self.world: int | None = None
 
-    def take(self, word, number, world=None):
-        # type: (str, int, str | None) -> None
+    def take(self, word: str, number: int, world: "str | None" = None) -> None:
         """Keep the first number of each scope."""
         scope = SCOPES[word]
         if scope == RANK and self.rank is None:
@@ -111,14 +109,12 @@ class LineRanks(object):
             self.world = int(world)
 
     @property
-    def empty(self):
-        # type: () -> bool
+    def empty(self) -> bool:
         """True if no process is named."""
         return self.rank is None and self.local_rank is None and self.index is None
 
 
-def line_ranks(text):
-    # type: (str) -> LineRanks
+def line_ranks(text: str) -> "LineRanks":
     """Read one line; a phrase that names a failed rank takes precedence over the writer in the head."""
     text = text[:RANK_CHARS]
     head = LineRanks()
@@ -142,8 +138,7 @@ def line_ranks(text):
     return head if failed.empty else failed
 
 
-def record_ranks(text):
-    # type: (str) -> LineRanks
+def record_ranks(text: str) -> "LineRanks":
     """Read only the fields of a record: JSON, or several `key=value`."""
     reading = LineRanks()
     text = text[:RANK_CHARS]
@@ -153,13 +148,11 @@ def record_ranks(text):
     return reading
 
 
-def _is_record(text):
-    # type: (str) -> bool
+def _is_record(text: str) -> bool:
     return text.lstrip()[:1] == "{" or sum(1 for _ in _PAIRS.finditer(text)) > 1
 
 
-def _read_head(text, reading):
-    # type: (str, LineRanks) -> int
+def _read_head(text: str, reading: "LineRanks") -> int:
     """Parse the head before the message; return where it ends."""
     at = 0
     for _ in range(MAX_TOKENS):
@@ -192,8 +185,7 @@ def _read_head(text, reading):
     return at
 
 
-def _read_subject(text, at, reading):
-    # type: (str, int, LineRanks) -> None
+def _read_subject(text: str, at: int, reading: "LineRanks") -> None:
     """Take the rank at the start of a message, if it is the only one: `rank 0 sub-batch 3 loss 5.1`."""
     named = RANK_NAMED.match(text, at)
     if named is None or named.group("rank") is None or text[named.end() : named.end() + 1] != " ":
@@ -202,8 +194,7 @@ def _read_subject(text, at, reading):
         _take(named, text, reading)
 
 
-def _read_suffix(text, at, reading):
-    # type: (str, int, LineRanks) -> None
+def _read_suffix(text: str, at: int, reading: "LineRanks") -> None:
     """Take the rank at the end of a line, if it is the only one: `out of memory, rank 3`."""
     ranks = [found for found in islice(RANK_NAMED.finditer(text, at), MAX_MENTIONS) if found.group("rank")]
     if len(ranks) != 1:
@@ -214,8 +205,7 @@ def _read_suffix(text, at, reading):
         _take(ranks[0], text, reading)
 
 
-def _closes(named, text):
-    # type: (re.Match[str], str) -> bool
+def _closes(named: "re.Match[str]", text: str) -> bool:
     """True if a numbered word stands alone, as in a head, and does not start a sentence."""
     if _CLOSED.match(text, named.end()) is not None:
         return True
@@ -224,19 +214,17 @@ def _closes(named, text):
     return named.group("sep").strip() != "" and text[named.end() : named.end() + 1] == " "
 
 
-def _take(named, text, reading):
-    # type: (re.Match[str], str, LineRanks) -> None
+def _take(named: "re.Match[str]", text: str, reading: "LineRanks") -> None:
     if not _counts_other(named, text):
         reading.take(_word(named), int(named.group("n")), named.group("world"))
 
 
-def _read_sentence(text, at, anonymous):
-    # type: (str, int, bool) -> LineRanks
+def _read_sentence(text: str, at: int, anonymous: bool) -> "LineRanks":
     """The rank that a sentence states has failed; an empty reading for none or several.
 
     `anonymous`: the head names no rank, so the place of an error (`on rank 3`) counts too.
     """
-    failed = {}  # type: dict[tuple[str, int], str | None]
+    failed: dict[tuple[str, int], str | None] = {}
     for found in islice(RANK_NAMED.finditer(text, at), MAX_MENTIONS):
         word = _word(found)
         if (
@@ -258,8 +246,7 @@ def _read_sentence(text, at, anonymous):
     return reading
 
 
-def _read_mention(text, at, reading):
-    # type: (str, int, LineRanks) -> None
+def _read_mention(text: str, at: int, reading: "LineRanks") -> None:
     """Take the only rank in an error that is no peer: `Check failed: 2 vs. 0, rank 5 device 5: no room`.
 
     A known writer takes precedence.
@@ -277,8 +264,7 @@ def _read_mention(text, at, reading):
         reading.take("rank", ranks.pop())
 
 
-def _failed(found, text, anonymous):
-    # type: (re.Match[str], str, bool) -> bool
+def _failed(found: "re.Match[str]", text: str, anonymous: bool) -> bool:
     """True if the sentence states that this rank has failed, or that something failed there."""
     before = text[max(0, found.start() - _CHARS_BEFORE) : found.start()]
     if FROM.search(before) is not None:
@@ -292,19 +278,16 @@ def _failed(found, text, anonymous):
     )
 
 
-def _shuts(found, text):
-    # type: (re.Match[str], str) -> bool
+def _shuts(found: "re.Match[str]", text: str) -> bool:
     """True if the bracket before a word closes soon after it: `[rank 3/8 on n1]`."""
     return re.match(r"[^\[\](){}<>]{0,60}[\])]", text[found.end() : found.end() + 62]) is not None
 
 
-def _word(found):
-    # type: (re.Match[str]) -> str
+def _word(found: "re.Match[str]") -> str:
     return next(name for name, value in found.groupdict().items() if value is not None and name in SCOPES)
 
 
-def _counts_other(found, text):
-    # type: (re.Match[str], str) -> bool
+def _counts_other(found: "re.Match[str]", text: str) -> bool:
     """True if the number counts something other than processes: `tp rank 3`, `rank 4 tensor`."""
     before = text[max(0, found.start() - _CHARS_BEFORE) : found.start()]
     return OTHER_COUNTS.search(before) is not None or NOT_OF_A_JOB.match(text, found.end()) is not None

@@ -26,19 +26,21 @@ _ECHO = re.compile(
 )
 
 
-def messages(line, local_ranks=False, records=True):
-    # type: (bytes, bool, bool) -> tuple[list[tuple[str, Speaker]], bool]
+def messages(
+    line: bytes, local_ranks: bool = False, records: bool = True
+) -> "tuple[list[tuple[str, Speaker]], bool]":
     """The messages of a physical line with their writers, and whether `[rankN]:` proved to be local.
 
     `records`: for a JSON record return its message, not the line itself.
     """
-    found = []  # type: list[tuple[str, Speaker]]
+    found: list[tuple[str, Speaker]] = []
     proof = _take(line, Speaker(), local_ranks, found, MAX_NESTED if records else 0)
     return found, proof
 
 
-def _take(line, speaker, local_ranks, found, nested):
-    # type: (bytes, Speaker, bool, list[tuple[str, Speaker]], int) -> bool
+def _take(
+    line: bytes, speaker: "Speaker", local_ranks: bool, found: "list[tuple[str, Speaker]]", nested: int
+) -> bool:
     """Add the messages of a line to `found`; return whether `[rankN]:` proved to be local."""
     if b"{" in line and nested:
         proof = _take_record(line_text(line), speaker, local_ranks, found, nested)
@@ -59,8 +61,9 @@ def _take(line, speaker, local_ranks, found, nested):
     return proof
 
 
-def _take_record(text, speaker, local_ranks, found, nested):
-    # type: (str, Speaker, bool, list[tuple[str, Speaker]], int) -> bool | None
+def _take_record(
+    text: str, speaker: "Speaker", local_ranks: bool, found: "list[tuple[str, Speaker]]", nested: int
+) -> "bool | None":
     """As `_take` for a JSON record, whose message may have prefixes or be a record too; None: it is none."""
     begin = object_at(text)
     if begin < 0:
@@ -75,14 +78,12 @@ def _take_record(text, speaker, local_ranks, found, nested):
     return proof
 
 
-def is_wrapped(text):
-    # type: (str) -> bool
+def is_wrapped(text: str) -> bool:
     """True if the record continues on the next physical line."""
     return _WRAPPED.search(text) is not None
 
 
-def may_be_wrapped(line):
-    # type: (bytes) -> bool
+def may_be_wrapped(line: bytes) -> bool:
     """True if a physical line contains one of the words that all wrapped records have."""
     for word in _BREAKABLE:  # noqa: SIM110 - three times as fast as any()
         if word in line:
@@ -90,8 +91,7 @@ def may_be_wrapped(line):
     return False
 
 
-def broken_end(data):
-    # type: (bytes) -> int
+def broken_end(data: bytes) -> int:
     """Bytes at the end of complete lines that are an unfinished wrapped record."""
     tail = data[-_LOOK_BACK:]
     if not may_be_wrapped(tail):
@@ -109,16 +109,14 @@ def broken_end(data):
     return broken
 
 
-def joined(first, second):
-    # type: (str, str) -> str
+def joined(first: str, second: str) -> str:
     """Join two halves of a wrapped record; without a space if both sides are letters or digits."""
     first, second = first.rstrip("\r\n"), second.lstrip()
     inside = first[-1:].isalnum() and second[:1].isalnum() and len(first) >= 78
     return first + ("" if inside or first[-1:] in "(= " else " ") + second
 
 
-def is_source(message, above):
-    # type: (str, str) -> bool
+def is_source(message: str, above: str) -> bool:
     """True if a line quotes source code in a traceback, and thus is no error itself.
 
     `above` is the previous line by the same writer. Frames of frozen, generated or deleted code quote no
@@ -129,7 +127,6 @@ def is_source(message, above):
     return _FRAME.match(above) is not None and _indent(message) > _indent(above)
 
 
-def _indent(text):
-    # type: (str) -> int
+def _indent(text: str) -> int:
     found = _INDENT.match(text)
     return found.end() if found else 0

@@ -23,8 +23,7 @@ _DEVICE = (  # kernel and RDMA messages begin so; none of these is a host
 _END = r"(?=[ \t\[:|,]|$)[:| ]?"
 
 
-def _forms(*patterns):
-    # type: (str) -> list[re.Pattern[str]]
+def _forms(*patterns: str) -> "list[re.Pattern[str]]":
     return [re.compile(each) for each in patterns]
 
 
@@ -40,8 +39,7 @@ _HOST_AFTER_MARK = r" ?[/|] ?" + _NO_HOST + r"(?P<host>(?=[\w.-]{0,80}\d)[A-Za-z
 _OF_HOST = _NO_HOST + r"(?P<host>(?=[\w.-]{0,80}\d)[A-Za-z][\w.-]{0,80}?)(?: ?[/@|,:] ?| )"
 
 
-def _tags(begin, end, bare):
-    # type: (str, str, str) -> tuple[str, ...]
+def _tags(begin: str, end: str, bare: str) -> "tuple[str, ...]":
     """Patterns of a tag between two delimiters; `bare`: `?` if a number without a word is a task too."""
     whose = [_RANK + _AT, _RANK + _HOST_AFTER_MARK, r"(?:" + _WORD + r")" + bare + _TASK + _AT]
     whose += [_WORD + _TASK + _HOST_AFTER_MARK, _OF_HOST + _RANK, _OF_HOST + _WORD + _TASK]
@@ -168,7 +166,7 @@ _TABLE = (
     ("a", PLAIN, LABELS + NAMED_TAGS + HOST_NAMED),
     (">-<", PLAIN, OTHERS),
 )
-FORMS = {}  # type: dict[str, list[tuple[str, re.Pattern[str]]]]
+FORMS: "dict[str, list[tuple[str, re.Pattern[str]]]]" = {}
 """First character (`0` for digits, `a` for letters) -> patterns to try, in order."""
 for _firsts, _kind, _patterns in _TABLE:
     for _first in _firsts:

@@ -37,19 +37,17 @@ class Speaker(object):
 
     __slots__ = ("rank", "local_rank", "host", "pid", "task", "program", "_seen")
 
-    def __init__(self, other=None):
-        # type: (Speaker | None) -> None
-        self.rank = other.rank if other else None  # type: int | None
-        self.local_rank = other.local_rank if other else None  # type: int | None
-        self.host = other.host if other else None  # type: str | None
-        self.pid = other.pid if other else None  # type: int | None
-        self.task = other.task if other else None  # type: int | None
-        self.program = other.program if other else None  # type: str | None
+    def __init__(self, other: "Speaker | None" = None) -> None:
+        self.rank: int | None = other.rank if other else None
+        self.local_rank: int | None = other.local_rank if other else None
+        self.host: str | None = other.host if other else None
+        self.pid: int | None = other.pid if other else None
+        self.task: int | None = other.task if other else None
+        self.program: str | None = other.program if other else None
         """Program as named in a system log, in lower case; `kernel` for the kernel; None: not named."""
         self._seen = False
 
-    def take(self, found, local_ranks):
-        # type: (re.Match[str], bool) -> bool
+    def take(self, found: "re.Match[str]", local_ranks: bool) -> bool:
         """Process one prefix; True if it proves that a single `[rankN]:` is a local rank in this file."""
         proof = False
         for kind, value in found.groupdict().items():
@@ -69,8 +67,7 @@ class Speaker(object):
                 self.host = _DAEMON.sub("", value)
         return proof
 
-    def _take_rank(self, rank, is_local):
-        # type: (int, bool) -> bool
+    def _take_rank(self, rank: int, is_local: bool) -> bool:
         proof = False
         if self._seen:  # [rank0]:[rank8]: the first was put there by the launcher
             proof = self.rank is not None and self.rank != rank
@@ -84,8 +81,7 @@ class Speaker(object):
         return proof
 
 
-def differ(one, other):
-    # type: (Speaker, Speaker) -> bool
+def differ(one: "Speaker", other: "Speaker") -> bool:
     """True if two lines cannot be of the same process, by their prefixes."""
     return any(
         getattr(one, name) is not None
@@ -95,8 +91,7 @@ def differ(one, other):
     )
 
 
-def peel(text, speaker, local_ranks=False):
-    # type: (str, Speaker, bool) -> tuple[int, bool]
+def peel(text: str, speaker: "Speaker", local_ranks: bool = False) -> "tuple[int, bool]":
     """Process the prefixes of `text`.
 
     Return where the message begins, and whether ranks proved to be local.
@@ -123,8 +118,7 @@ def peel(text, speaker, local_ranks=False):
     return at, proof
 
 
-def _prefix(text, at, kernel):
-    # type: (str, int, bool) -> tuple[str, re.Match[str] | None]
+def _prefix(text: str, at: int, kernel: bool) -> "tuple[str, re.Match[str] | None]":
     """The pattern of the prefix at `at` and its match; after the kernel's own prefix no host follows."""
     first = text[at : at + 1]
     first = "0" if first.isdigit() else "a" if first.isalpha() else first
@@ -135,8 +129,7 @@ def _prefix(text, at, kernel):
     return "", None
 
 
-def _collector(text, begin, at, speaker):
-    # type: (str, int, int, Speaker) -> int
+def _collector(text: str, begin: int, at: int, speaker: "Speaker") -> int:
     """Read host and program, as log collectors write them after a time; return where the message begins."""
     syslog = text[begin : begin + 1].isalpha() or _NUMBERED_MONTH.match(text, begin) is not None
     forms = AFTER_STAMP + AFTER_MONTH if syslog else AFTER_STAMP
@@ -149,8 +142,7 @@ def _collector(text, begin, at, speaker):
     return at
 
 
-def look_inside(text, speaker):
-    # type: (str, Speaker) -> None
+def look_inside(text: str, speaker: "Speaker") -> None:
     """Read the writer from the message: torch's `[Rank 3]`, NCCL's `host:pid:tid [device]`."""
     if speaker.rank is None:
         found = _IN_TEXT.search(text)
@@ -162,8 +154,7 @@ def look_inside(text, speaker):
             speaker.host, speaker.pid = head.group(1), int(head.group(2))
 
 
-def untagged(text, speaker):
-    # type: (str, Speaker) -> str
+def untagged(text: str, speaker: "Speaker") -> str:
     """The line without mpirun's tags, which may be anywhere in it; their rank is taken."""
     if "]<std" not in text:
         return text
@@ -174,15 +165,13 @@ def untagged(text, speaker):
     return _TAG.sub("", text)
 
 
-def _is_quotation(before):
-    # type: (str) -> bool
+def _is_quotation(before: str) -> bool:
     """True if a quotation is open at the end of `before`: what follows is a value such as a prompt."""
     opened = list(_QUOTED.finditer(before))
     return bool(opened) and opened[-1].group(1) not in before[opened[-1].end() :]
 
 
-def writers(text):
-    # type: (str) -> list[str]
+def writers(text: str) -> "list[str]":
     """Split a message at another rank's prefix: two ranks wrote on one line."""
     if "]:" not in text:
         return [text]

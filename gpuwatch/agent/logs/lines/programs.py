@@ -31,14 +31,12 @@ _BEGINS = (
 _HEAD = re.compile(r"(?!slurm)([A-Za-z][\w.-]{1,40})(?:\[\d{1,10}\])?: ")
 
 
-def is_system(program):
-    # type: (str) -> bool
+def is_system(program: str) -> bool:
     """True if a program (in lower case) belongs to the system and runs no part of a job."""
     return program in _EXACT or program.startswith(_BEGINS) or program == KERNEL
 
 
-def head_program(message):
-    # type: (str) -> str | None
+def head_program(message: str) -> "str | None":
     """The system program at the start of a line without a time: `sshd[1761]: `.
 
     A job's own output also begins lines like this (`slurmstepd: error: `), so it does not identify the file's
@@ -49,8 +47,7 @@ def head_program(message):
     return name if name and name != KERNEL and is_system(name) else None
 
 
-def program_of(name):
-    # type: (str) -> str
+def program_of(name: str) -> str:
     """The bare name of a program as written in system logs.
 
     `/usr/sbin/sshd`, `postfix/smtp`, `crond(pam_unix)`.
@@ -60,8 +57,7 @@ def program_of(name):
     return (parts[-1] if bare.startswith("/") else parts[0]).lower()
 
 
-def is_about(programs, program):
-    # type: (tuple[str, ...], str | None) -> bool
+def is_about(programs: "tuple[str, ...]", program: "str | None") -> bool:
     """True if a rule with these `programs` applies to lines of `program`; None: no program is named."""
     if program is None or ANY in programs or program in programs:
         return True

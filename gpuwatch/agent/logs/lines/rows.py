@@ -8,11 +8,17 @@ from .timestamps import time_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any  # noqa: F401 - used in type comments
+    from typing import Any
 
 
-def row(offset, end, text, arrived, rule=None, until=None):
-    # type: (int, int, str, float | None, str | None, float | None) -> list[Any]
+def row(
+    offset: int,
+    end: int,
+    text: str,
+    arrived: "float | None",
+    rule: "str | None" = None,
+    until: "float | None" = None,
+) -> "list[Any]":
     """A row of a `Splitter` with its own time, the rank of its prefix and its level.
 
     `arrived` is None for a line from before the agent came; a time without a year is then the last such one

@@ -37,8 +37,7 @@ _BAR_END = re.compile(
 )
 
 
-def scrubbed(data):
-    # type: (bytes) -> bytes
+def scrubbed(data: bytes) -> bytes:
     """The bytes without escape sequences and control characters; line ends stay."""
     if b"\x1b" in data:
         data = _ANSI.sub(b"", data)
@@ -47,14 +46,12 @@ def scrubbed(data):
     return data
 
 
-def line_text(line):
-    # type: (bytes) -> str
+def line_text(line: bytes) -> str:
     """A line as text: without escapes, control characters and secrets, tabs as spaces, cut."""
     return _short_text(line) if len(line) <= MAX_CACHED_LINE else _text(line)
 
 
-def _text(line):
-    # type: (bytes) -> str
+def _text(line: bytes) -> str:
     if b"\x1b" in line:
         line = _ANSI.sub(b"", line)
     if line[:1] in _MARKS:
@@ -66,14 +63,12 @@ def _text(line):
 _short_text = lru_cache(maxsize=CACHED_LINES)(_text)
 
 
-def is_bar(text):
-    # type: (str) -> bool
+def is_bar(text: str) -> bool:
     """True if a line is a state of a progress bar."""
     return _BAR.search(text) is not None
 
 
-def glued(line):
-    # type: (bytes) -> int
+def glued(line: bytes) -> int:
     """Start of a record written directly after a progress bar on its line; 0: none."""
     if b"%|" not in line and b"it]" not in line and b"/s" not in line and b"/it" not in line:
         return 0
@@ -92,19 +87,17 @@ class Splitter(object):
     own; of an overwritten bar only the last state is returned.
     """
 
-    def __init__(self):
-        # type: () -> None
+    def __init__(self) -> None:
         self._start = 0
         self._kept = b""
         self._length = 0
-        self._bar = None  # type: tuple[int, int, str] | None
+        self._bar: tuple[int, int, str] | None = None
         self._held_cr = False
         self._secrets = SecretLines()
 
-    def feed(self, data, offset):
-        # type: (bytes, int) -> list[tuple[int, int, str]]
+    def feed(self, data: bytes, offset: int) -> "list[tuple[int, int, str]]":
         """The rows completed by `data`, whose first byte is at `offset`."""
-        rows = []  # type: list[tuple[int, int, str]]
+        rows: list[tuple[int, int, str]] = []
         if not data:
             return rows
         if self._held_cr:
@@ -121,27 +114,23 @@ class Splitter(object):
         self._keep(data, at, stop)
         return rows
 
-    def tail(self):
-        # type: () -> tuple[int, int, str] | None
+    def tail(self) -> "tuple[int, int, str] | None":
         """The unfinished line, or a bar's newest state; it stays, and is returned again when it has grown."""
         if self._length:
             return self._start, self._start + self._length, copy(self._secrets).masked(line_text(self._kept))
         return self._bar
 
-    def forget(self):
-        # type: () -> None
+    def forget(self) -> None:
         """Reset: the file was truncated or replaced."""
         self._kept, self._length, self._bar, self._held_cr = b"", 0, None, False
         self._secrets = SecretLines()
 
-    def _keep(self, data, at, end):
-        # type: (bytes, int, int) -> None
+    def _keep(self, data: bytes, at: int, end: int) -> None:
         if len(self._kept) < MAX_LINE:
             self._kept += data[at : min(end, at + MAX_LINE - len(self._kept))]
         self._length += end - at
 
-    def _close(self, rows, end, overwritten):
-        # type: (list[tuple[int, int, str]], int, bool) -> None
+    def _close(self, rows: "list[tuple[int, int, str]]", end: int, overwritten: bool) -> None:
         start, line = self._start, self._kept
         self._start, self._kept, self._length = end, b"", 0
         cut = glued(line)
@@ -163,8 +152,7 @@ class Splitter(object):
             else:
                 rows.append((start, end, text))
 
-    def _land(self, rows):
-        # type: (list[tuple[int, int, str]]) -> None
+    def _land(self, rows: "list[tuple[int, int, str]]") -> None:
         if self._bar is not None:
             rows.append(self._bar)
             self._bar = None

@@ -81,8 +81,7 @@ _PREFIX = {
 _DAY = 86400.0
 
 
-def time_of(text, arrived):
-    # type: (str, float) -> float | None
+def time_of(text: str, arrived: float) -> "float | None":
     """The line's own time in unix seconds, or None.
 
     A missing year is the newest one that puts the time at most a day after `arrived`.
@@ -114,8 +113,7 @@ def time_of(text, arrived):
     return _nearest(clock, arrived) + fraction
 
 
-def _month(text):
-    # type: (str) -> int
+def _month(text: str) -> int:
     """The number in the text (unchecked), or the month of a name in another language; 0: neither."""
     text = text.rstrip("月월")
     if text.isdigit():
@@ -124,22 +122,19 @@ def _month(text):
     return _OTHER_MONTHS.get(text[:4]) or _OTHER_MONTHS.get(text[:3]) or 0
 
 
-def _epoch(digits):
-    # type: (str) -> float
+def _epoch(digits: str) -> float:
     """Unix seconds of a number in seconds, milliseconds, microseconds or nanoseconds."""
     whole, _, _ = digits.partition(".")
     return float(digits) / float(10 ** (len(whole) - 10))
 
 
-def _nearest(clock, arrived):
-    # type: (tuple[int, int, int, int, int], float) -> float
+def _nearest(clock: "tuple[int, int, int, int, int]", arrived: float) -> float:
     year = time.localtime(arrived).tm_year
     at = _seconds(year, clock, None)
     return at if at <= arrived + _DAY else _seconds(year - 1, clock, None)
 
 
-def _seconds(year, clock, zone):
-    # type: (int, tuple[int, int, int, int, int], str | None) -> float
+def _seconds(year: int, clock: "tuple[int, int, int, int, int]", zone: "str | None") -> float:
     if zone is None:
         return time.mktime((year,) + clock + (0, 0, -1))
     at = timegm((year,) + clock + (0, 0, 0))

@@ -6,8 +6,8 @@ from ..lines.splitter import MAX_LINE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..lines.prefixes import Speaker  # noqa: F401 - used in type comments
-    from .chunk import Chunk  # noqa: F401 - used in type comments
+    from ..lines.prefixes import Speaker
+    from .chunk import Chunk
 
 
 MAX_BETWEEN = 8
@@ -19,14 +19,13 @@ class CandidateLine(object):
 
     __slots__ = ("end", "parts", "proof", "stated", "start")
 
-    def __init__(self, chunk, start, end, local_ranks):
-        # type: (Chunk, int, int, bool) -> None
+    def __init__(self, chunk: "Chunk", start: int, end: int, local_ranks: bool) -> None:
         self.start = start
         self.end = end
-        self.parts = []  # type: list[int]
+        self.parts: list[int] = []
         """Starts of the physical lines above that belong to the same record."""
         stated, self.proof = messages(chunk.clean[start : min(end, start + MAX_LINE)], local_ranks)
-        self.stated = []  # type: list[tuple[str, Speaker]]
+        self.stated: list[tuple[str, Speaker]] = []
         """Its messages with their writers, without quoted source code."""
         for index, each in enumerate(stated):
             record = stated[index - 1][0] if index else None
@@ -35,13 +34,11 @@ class CandidateLine(object):
         if self.stated:
             self._join(chunk, chunk.above(start, MAX_WRAPPED - 1), local_ranks)
 
-    def raw(self, chunk):
-        # type: (Chunk) -> str
+    def raw(self, chunk: "Chunk") -> str:
         """The physical line with its prefixes."""
         return chunk.text(self.start, self.end)
 
-    def _join(self, chunk, above, local_ranks):
-        # type: (Chunk, list[bytes], bool) -> None
+    def _join(self, chunk: "Chunk", above: "list[bytes]", local_ranks: bool) -> None:
         text, by = self.stated[-1]
         for before in reversed(above):  # this may be the second or third line of a broken record
             if not may_be_wrapped(before):
@@ -57,8 +54,7 @@ class CandidateLine(object):
         self.stated[-1] = (text, by)
 
 
-def _is_quoted(stated, record, chunk, start):
-    # type: (tuple[str, Speaker], str | None, Chunk, int) -> bool
+def _is_quoted(stated: "tuple[str, Speaker]", record: "str | None", chunk: "Chunk", start: int) -> bool:
     """True if a message quotes source code, which is indented below its frame by the same writer.
 
     `record`: the previous message on the same physical line, if any.

@@ -12,9 +12,9 @@ from ..lines.timestamps import time_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Iterator  # noqa: F401 - used in type comments
+    from typing import Any, Iterator
 
-    from ..lines.prefixes import Speaker  # noqa: F401 - used in type comments
+    from ..lines.prefixes import Speaker
 
 PAST_BYTES = 16 * 1024
 """Bytes of the previous chunk that are kept, for context and conditions."""
@@ -37,31 +37,27 @@ _RAISED = re.compile(
 
 
 @lru_cache(maxsize=CACHED_LINES)
-def _last_message(line):
-    # type: (bytes) -> tuple[str, Speaker]
+def _last_message(line: bytes) -> "tuple[str, Speaker]":
     """The last message of a physical line and its writer; do not modify."""
     return messages(line)[0][-1]
 
 
 @lru_cache(maxsize=CACHED_LINES)
-def _time_of(line, arrived):
-    # type: (bytes, float) -> float | None
+def _time_of(line: bytes, arrived: float) -> "float | None":
     return time_of(line_text(line), arrived)
 
 
 class Chunk(object):
     """Finds lines in bytes without splitting all of them."""
 
-    def __init__(self, raw, base, past):
-        # type: (bytes, int, bytes) -> None
+    def __init__(self, raw: bytes, base: int, past: bytes) -> None:
         self.clean = scrubbed(raw)
         self._raw = raw
         self._base = base
         self._past = past
         self._cursor = (0, 0)
 
-    def line_around(self, at):
-        # type: (int) -> tuple[int, int]
+    def line_around(self, at: int) -> "tuple[int, int]":
         """Start and end (without line end) of the line that contains byte `at`.
 
         For a line too long to search as one, the part near that byte.
@@ -77,13 +73,11 @@ class Chunk(object):
         other = clean.find(b"\r", at, end)
         return start, other if other >= 0 else end
 
-    def text(self, start, end):
-        # type: (int, int) -> str
+    def text(self, start: int, end: int) -> str:
         """One line as text."""
         return line_text(self.clean[start : min(end, start + MAX_LINE)])
 
-    def offset_of(self, start):
-        # type: (int) -> int
+    def offset_of(self, start: int) -> int:
         """File offset of the line at `start`; cheap if called in ascending order."""
         if len(self.clean) == len(self._raw):
             return self._base + start
@@ -97,8 +91,7 @@ class Chunk(object):
         self._cursor = (start, raw)
         return self._base + raw
 
-    def above(self, start, most):
-        # type: (int, int) -> list[bytes]
+    def above(self, start: int, most: int) -> "list[bytes]":
         """Up to `most` non-blank lines before the one at `start`, in order."""
         if most <= 0:
             return []
@@ -117,8 +110,7 @@ class Chunk(object):
                 return last[::-1]
             size *= 4
 
-    def _upwards(self, start, most):
-        # type: (int, int) -> Iterator[bytes]
+    def _upwards(self, start: int, most: int) -> "Iterator[bytes]":
         """Yield the lines of `above`, nearest first; far ones are found only when needed."""
         near = self.above(start, SHORT_TRACEBACK)
         for line in reversed(near):
@@ -126,8 +118,7 @@ class Chunk(object):
         for line in reversed(self.above(start, most)[: -len(near) or None]):
             yield line
 
-    def below(self, end, most):
-        # type: (int, int) -> list[bytes]
+    def below(self, end: int, most: int) -> "list[bytes]":
         """Up to `most` non-blank lines after the one that ends at `end`."""
         size = 2048
         while True:
@@ -140,34 +131,30 @@ class Chunk(object):
                 return lines[:most]
             size *= 4
 
-    def texts_below(self, end, most, by):
-        # type: (int, int, Speaker) -> list[str]
+    def texts_below(self, end: int, most: int, by: "Speaker") -> "list[str]":
         """The lines after the one that ends at `end`, without those of other ranks."""
-        texts = []  # type: list[str]
+        texts: list[str] = []
         for line in self.below(end, 2 * most) if end else self._from_start(2 * most):
             if len(texts) < most and not differ(messages(line)[0][0][1], by):
                 texts.append(line_text(line))
         return texts
 
-    def shown_around(self, start, end, message, by):
-        # type: (int, int, str, Speaker) -> tuple[list[str], int]
+    def shown_around(self, start: int, end: int, message: str, by: "Speaker") -> "tuple[list[str], int]":
         """The line with two lines above it or its whole traceback, and its index among them."""
-        above = []  # type: list[str]
+        above: list[str] = []
         if _RAISED.match(message):
             above = self._traceback(start, by)
         if not above:
             above = [line_text(line) for line in self.above(start, 2)]
         return masked_lines([*above, self.text(start, end)]), len(above)
 
-    def start_above(self, start):
-        # type: (int) -> int
+    def start_above(self, start: int) -> int:
         """Start of the line before the one at `start`."""
         return self.line_around(max(0, start - 1))[0]
 
-    def failure_table(self, start):
-        # type: (int) -> tuple[dict[str, Any], str]
+    def failure_table(self, start: int) -> "tuple[dict[str, Any], str]":
         """Fields from the rows above in torch's failure table, and the text of its time."""
-        fields = {}  # type: dict[str, Any]
+        fields: dict[str, Any] = {}
         when = ""
         for line in reversed(self.above(start, 7)):
             text = messages(line)[0][-1][0]
@@ -183,8 +170,7 @@ class Chunk(object):
                 fields.update({key: int(each) for key, each in rank.groupdict().items()} if rank else {})
         return fields, when
 
-    def next_time(self, end, arrived):
-        # type: (int, float) -> float | None
+    def next_time(self, end: int, arrived: float) -> "float | None":
         """The first time in the lines below."""
         for line in self.below(end, 40):
             at = _time_of(line, arrived)
@@ -192,8 +178,7 @@ class Chunk(object):
                 return at
         return None
 
-    def last_time(self, start, arrived):
-        # type: (int, float) -> float | None
+    def last_time(self, start: int, arrived: float) -> "float | None":
         """The last time in the lines above."""
         for line in reversed(self.above(start, 40)):
             at = _time_of(line, arrived)
@@ -201,14 +186,12 @@ class Chunk(object):
                 return at
         return None
 
-    def latest_time(self, start, arrived):
-        # type: (int, float) -> float | None
+    def latest_time(self, start: int, arrived: float) -> "float | None":
         """The latest time in the lines above."""
         times = [_time_of(line, arrived) for line in self.above(start, 40)]
         return max((at for at in times if at is not None), default=None)
 
-    def end_of_text(self):
-        # type: () -> bytes
+    def end_of_text(self) -> bytes:
         """The bytes that the next chunk needs as its past."""
         return (
             (self._past + self.clean)[-PAST_BYTES:]
@@ -216,14 +199,12 @@ class Chunk(object):
             else self.clean[-PAST_BYTES:]
         )
 
-    def _from_start(self, most):
-        # type: (int) -> list[bytes]
+    def _from_start(self, most: int) -> "list[bytes]":
         lines = _END.split(self.clean[: 16 * PAST_BYTES])
         return [line for line in lines if line.strip()][:most]
 
-    def _traceback(self, start, by):
-        # type: (int, Speaker) -> list[str]
-        lines = []  # type: list[str]
+    def _traceback(self, start: int, by: "Speaker") -> "list[str]":
+        lines: list[str] = []
         if self.clean.rfind(_TRACEBACK, 0, start) < 0 and _TRACEBACK not in self._past:
             return lines
         for raw in self._upwards(start, 3 * MAX_TRACEBACK):

@@ -15,7 +15,7 @@ from ..lines.splitter import line_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .chunk import Chunk  # noqa: F401 - used in type comments
+    from .chunk import Chunk
 
 MAX_LIST = 12
 """Most lines between a heading and an entry of its list."""
@@ -177,8 +177,7 @@ _STRONG = re.compile(
 )
 
 
-def is_event(text, start, advice=False):
-    # type: (str, int, bool) -> bool
+def is_event(text: str, start: int, advice: bool = False) -> bool:
     """True if the words from `start` on report an event; `advice`: also accept them within advice."""
     if _RUNNER.search(text) or _NO_RUN.search(text) or _DISMISSED.search(text, start) or _SOURCE.match(text):
         return False
@@ -195,8 +194,7 @@ def is_event(text, start, advice=False):
     return advice or _ADVICE.search(before, cut) is None
 
 
-def is_absent(text, end):
-    # type: (str, int) -> bool
+def is_absent(text: str, end: int) -> bool:
     """True if the words that end at `end` are a flag with a denying value: `slow step detected: False`."""
     before = text[max(0, end - 60) : end]
     denied = _ABSENT.match(text, end) is not None
@@ -204,20 +202,17 @@ def is_absent(text, end):
     return (denied or counted_none) and _EXCEPTION.search(before) is None
 
 
-def is_continuing(text):
-    # type: (str) -> bool
+def is_continuing(text: str) -> bool:
     """True if an error line itself says that the program retries, skips or continues without it."""
     return _GOES_ON.search(text) is not None
 
 
-def has_given_up(text):
-    # type: (str) -> bool
+def has_given_up(text: str) -> bool:
     """True if a line says that a process ended or gave up, and not that it goes on."""
     return _GAVE_UP.search(text) is not None and not is_continuing(text)
 
 
-def _is_setting(before):
-    # type: (str) -> bool
+def _is_setting(before: str) -> bool:
     """True if a value follows: an entry of a list of texts, or a field that is no message."""
     found = _LIST_OF_TEXTS.search(before)
     if found is not None and found.group("name").lower() not in _EVENT_KEYS:
@@ -229,8 +224,7 @@ def _is_setting(before):
 
 
 @lru_cache(maxsize=2 * MAX_SAMPLE)
-def _as_above(line):
-    # type: (bytes) -> tuple[str, bool]
+def _as_above(line: bytes) -> "tuple[str, bool]":
     """A line as text, and whether it is a record of its own.
 
     The last line of a traceback is none: samples quote such lines. Cached, since lines are above several
@@ -240,8 +234,7 @@ def _as_above(line):
     return text, has_stamp(text) or (own_level(text) is not None and _RAISED.match(text) is None)
 
 
-def is_quoted_above(chunk, start, text, raw):
-    # type: (Chunk, int, str, str) -> bool
+def is_quoted_above(chunk: "Chunk", start: int, text: str, raw: str) -> bool:
     """True if lines above make the line at `start` an entry of a list of advice, or part of a sample."""
     if has_stamp(raw) or text != raw or _STRONG.match(text) or own_level(text) == "critical":
         return False

@@ -10,13 +10,13 @@ from .event_form import has_given_up
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any  # noqa: F401 - used in type comments
+    from typing import Any
 
-    from ..lines.line_ranks import LineRanks  # noqa: F401 - used in type comments
-    from ..lines.prefixes import Speaker  # noqa: F401 - used in type comments
-    from .candidate import CandidateLine  # noqa: F401 - used in type comments
-    from .chunk import Chunk  # noqa: F401 - used in type comments
-    from .ruleset import CompiledRule  # noqa: F401 - used in type comments
+    from ..lines.line_ranks import LineRanks
+    from ..lines.prefixes import Speaker
+    from .candidate import CandidateLine
+    from .chunk import Chunk
+    from .ruleset import CompiledRule
 
 MAX_BACK_S = 86400.0
 """Seconds by which a time may be before an earlier one in the file; time zones explain at most this."""
@@ -26,8 +26,16 @@ _TABLE = ("exitcode", "error_file", "traceback")
 """Rows of torch's failure table below the one with the rank."""
 
 
-def described(rule, chunk, line, text, by, fields, arrived, backlog):
-    # type: (CompiledRule, Chunk, CandidateLine, str, Speaker, dict[str, Any], float, bool) -> dict[str, Any]
+def described(
+    rule: "CompiledRule",
+    chunk: "Chunk",
+    line: "CandidateLine",
+    text: str,
+    by: "Speaker",
+    fields: "dict[str, Any]",
+    arrived: float,
+    backlog: bool,
+) -> "dict[str, Any]":
     """The keys of `wire.Finding` that the match itself gives."""
     raw = chunk.text(line.start, line.end)
     kernel = by.program == KERNEL or " kernel: " in raw[:LEVEL_CHARS]  # its level is that of a system log
@@ -36,7 +44,7 @@ def described(rule, chunk, line, text, by, fields, arrived, backlog):
         row, when = chunk.failure_table(line.start)
         fields = dict(row, **fields)
         own = time_of(when, arrived) if own is None else own
-    bounds = {}  # type: dict[str, Any]
+    bounds: dict[str, Any] = {}
     latest = None if own is None else chunk.latest_time(line.start, arrived)
     if own is not None and latest is not None and latest - own > MAX_BACK_S:
         own = None
@@ -50,7 +58,7 @@ def described(rule, chunk, line, text, by, fields, arrived, backlog):
     raiser = _RAISER.search(lines[0]) if key else None
     if raiser is not None:
         fields = dict(fields, rank=int(raiser.group(1)))
-    found = {
+    found: dict[str, Any] = {
         "rule": rule.id,
         "severity": severity_of(rule, fields, None if kernel else own_level(text, raw), has_given_up(text)),
         "role": rule.role,
@@ -61,13 +69,12 @@ def described(rule, chunk, line, text, by, fields, arrived, backlog):
         "lines": lines,
         "key": key,
         "fields": fields,
-    }  # type: dict[str, Any]
+    }
     found.update(bounds)
     return found
 
 
-def _bounded(chunk, line, arrived):
-    # type: (Chunk, CandidateLine, float) -> tuple[float | None, dict[str, Any]]
+def _bounded(chunk: "Chunk", line: "CandidateLine", arrived: float) -> "tuple[float | None, dict[str, Any]]":
     """The latest possible time of an undated line from before the agent came, and the kind of bound.
 
     It is not later than the next time below it, and not earlier than the last one above it. Without a nearby
@@ -81,19 +88,19 @@ def _bounded(chunk, line, arrived):
     return None, {"bound": "undated"}
 
 
-def severity_of(rule, fields, level, gave_up):
-    # type: (CompiledRule, dict[str, Any], str | None, bool) -> str
+def severity_of(rule: "CompiledRule", fields: "dict[str, Any]", level: "str | None", gave_up: bool) -> str:
     """The rule's severity; at most `info` if the line calls itself information and reports no end."""
     return "info" if level in MILD and not rule.exact and not gave_up else rule.severity_of(fields)
 
 
-def whose(by, fields, known, reading=None):
-    # type: (Speaker, dict[str, Any], dict[str, Any], LineRanks | None) -> dict[str, Any]
+def whose(
+    by: "Speaker", fields: "dict[str, Any]", known: "dict[str, Any]", reading: "LineRanks | None" = None
+) -> "dict[str, Any]":
     """Rank, process and host of a finding: from the line's text, its prefix, or the file's known writer.
 
     Only facts about the writing process take precedence over the prefix. `reading`: of the line itself.
     """
-    found = {}  # type: dict[str, Any]
+    found: dict[str, Any] = {}
     sure = known.get("rank") is not None and known.get("rank_from") == "process"
     if is_rank(fields.get("rank")):
         found.update(rank=fields["rank"], rank_from="field")

@@ -10,12 +10,12 @@ from .ruleset import typed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any  # noqa: F401 - used in type comments
+    from typing import Any
 
-    from ..progress.dialect import CompiledDialect, ProgressReading  # noqa: F401 - used in type comments
-    from .candidate import CandidateLine  # noqa: F401 - used in type comments
-    from .chunk import Chunk  # noqa: F401 - used in type comments
-    from .ruleset import CompiledRule, LazyPattern, RuleSet  # noqa: F401 - used in type comments
+    from ..progress.dialect import CompiledDialect, ProgressReading
+    from .candidate import CandidateLine
+    from .chunk import Chunk
+    from .ruleset import CompiledRule, LazyPattern, RuleSet
 
 SEARCHED_CHARS = 4096
 """Characters of a line that are searched, around the phrase."""
@@ -28,18 +28,18 @@ MAX_SLOW = 3
 class LineMatcher(object):
     """Searches the lines of one file."""
 
-    def __init__(self, ruleset, file):
-        # type: (RuleSet, str) -> None
+    def __init__(self, ruleset: "RuleSet", file: str) -> None:
         self._ruleset = ruleset
         self._file = file
         self._off = ruleset.off_in(file)
-        self._slow = {}  # type: dict[str, int]
+        self._slow: dict[str, int] = {}
         """Rule -> number of lines of this file on which it was slow."""
-        self.matched = []  # type: list[tuple[CompiledRule, str]]
+        self.matched: list[tuple[CompiledRule, str]] = []
         """Rules with a matching pattern (accepted or not), with the matched text."""
 
-    def fields(self, rule, text, hit, general=False):
-        # type: (CompiledRule, str, int, bool) -> dict[str, Any] | None
+    def fields(
+        self, rule: "CompiledRule", text: str, hit: int, general: bool = False
+    ) -> "dict[str, Any] | None":
         """The fields of a match, near offset `hit` of a long line; None: no match.
 
         `general`: use the rule's general patterns.
@@ -56,8 +56,7 @@ class LineMatcher(object):
             return None
         return None if is_absent(text, found.end()) else fields_of(found.groupdict())
 
-    def raised(self, rule, text):
-        # type: (CompiledRule, str) -> dict[str, Any] | None
+    def raised(self, rule: "CompiledRule", text: str) -> "dict[str, Any] | None":
         """The fields of an exception that ends a traceback; None: the rule does not match it."""
         if rule.raised is None or self._is_off(rule):
             return None
@@ -67,8 +66,9 @@ class LineMatcher(object):
             return None
         return fields_of(found.groupdict())
 
-    def is_error(self, rule, text, chunk, line, raised=False):
-        # type: (CompiledRule, str, Chunk, CandidateLine, bool) -> bool
+    def is_error(
+        self, rule: "CompiledRule", text: str, chunk: "Chunk", line: "CandidateLine", raised: bool = False
+    ) -> bool:
         """True if a message is logged as an error, and is no advice, data or test output.
 
         So does a logged sentence without a level that states that a process gave up or died.
@@ -89,8 +89,9 @@ class LineMatcher(object):
             and not is_quoted_above(chunk, line.start, text, raw)
         )
 
-    def after(self, rule, chunk, start, fields, record=()):
-        # type: (CompiledRule, Chunk, int, dict[str, Any], Any) -> bool
+    def after(
+        self, rule: "CompiledRule", chunk: "Chunk", start: int, fields: "dict[str, Any]", record: "Any" = ()
+    ) -> bool:
         """Check the rule's condition on the lines above `start`; its groups are added to the fields.
 
         `record`: earlier messages on the same physical line.
@@ -101,8 +102,14 @@ class LineMatcher(object):
             rule, rule.after, chunk.above(start, rule.after_lines), fields, record
         )
 
-    def _above(self, rule, pattern, lines, fields, record):
-        # type: (CompiledRule, LazyPattern, list[bytes], dict[str, Any], Any) -> bool
+    def _above(
+        self,
+        rule: "CompiledRule",
+        pattern: "LazyPattern",
+        lines: "list[bytes]",
+        fields: "dict[str, Any]",
+        record: "Any",
+    ) -> bool:
         for line in [None] + lines[::-1]:
             for text, _ in messages(line)[0] if line is not None else record[::-1]:
                 found = self._first(rule, [pattern], text[:SEARCHED_CHARS])
@@ -112,21 +119,18 @@ class LineMatcher(object):
                     return True
         return False
 
-    def recovery(self, rule, text):
-        # type: (CompiledRule, str) -> dict[str, Any] | None
+    def recovery(self, rule: "CompiledRule", text: str) -> "dict[str, Any] | None":
         """The fields of a line that ends what the rule found, or None."""
         if rule.recovery is None or self._is_off(rule):
             return None
         found = self._first(rule, [rule.recovery], text[:SEARCHED_CHARS])
         return None if found is None else fields_of(found.groupdict())
 
-    def ends_block(self, rule, text):
-        # type: (CompiledRule, str) -> bool
+    def ends_block(self, rule: "CompiledRule", text: str) -> bool:
         """True if a line is the last one of the rule's block."""
         return rule.until is not None and self._first(rule, [rule.until], text[:SEARCHED_CHARS]) is not None
 
-    def reading(self, dialects, text):
-        # type: (list[CompiledDialect], str) -> ProgressReading | None
+    def reading(self, dialects: "list[CompiledDialect]", text: str) -> "ProgressReading | None":
         """The values of a line in the first dialect that matches."""
         for dialect in dialects:
             if self._is_off(dialect):
@@ -142,12 +146,12 @@ class LineMatcher(object):
                 return found
         return None
 
-    def _is_off(self, rule):
-        # type: (CompiledRule | CompiledDialect) -> bool
+    def _is_off(self, rule: "CompiledRule | CompiledDialect") -> bool:
         return rule.id in self._off or rule.id in self._ruleset.off_everywhere
 
-    def _first(self, rule, patterns, text):
-        # type: (CompiledRule, list[LazyPattern], str) -> re.Match[str] | None
+    def _first(
+        self, rule: "CompiledRule", patterns: "list[LazyPattern]", text: str
+    ) -> "re.Match[str] | None":
         """The first match of a rule's patterns; while the rule is announced, nothing else runs."""
         if not patterns or rule.id in self._off:
             return None
@@ -161,14 +165,12 @@ class LineMatcher(object):
             self._leave(rule, began)
         return None
 
-    def _enter(self, rule):
-        # type: (CompiledRule | CompiledDialect) -> float
+    def _enter(self, rule: "CompiledRule | CompiledDialect") -> float:
         if self._ruleset.entered is not None:
             self._ruleset.entered(rule.id)
         return time.process_time()  # not the clock on the wall: a busy node is not the rule's fault
 
-    def _leave(self, rule, began):
-        # type: (CompiledRule | CompiledDialect, float) -> None
+    def _leave(self, rule: "CompiledRule | CompiledDialect", began: float) -> None:
         took = time.process_time() - began
         if self._ruleset.left is not None:
             self._ruleset.left()
@@ -179,14 +181,12 @@ class LineMatcher(object):
                 self._ruleset.suspend(rule.id, why, self._file)
 
 
-def fields_of(groups):
-    # type: (dict[str, str | None]) -> dict[str, Any]
+def fields_of(groups: "dict[str, str | None]") -> "dict[str, Any]":
     """Named groups as data, without unmatched ones; numbers are converted."""
     return {name: typed(value.strip()) for name, value in groups.items() if value is not None}
 
 
-def _window(text, hit):
-    # type: (str, int) -> str
+def _window(text: str, hit: int) -> str:
     if len(text) <= SEARCHED_CHARS:
         return text
     begin = max(0, min(hit - SEARCHED_CHARS // 4, len(text) - SEARCHED_CHARS))

@@ -15,11 +15,11 @@ from ..lines.json_lines import has_escapes, unescaped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any  # noqa: F401 - used in type comments
+    from typing import Any
 
-    from ..progress.dialect import CompiledDialect  # noqa: F401 - used in type comments
-    from ..progress.latest_lines import Newest  # noqa: F401 - used in type comments
-    from .ruleset import Phrase, RuleSet  # noqa: F401 - used in type comments
+    from ..progress.dialect import CompiledDialect
+    from ..progress.latest_lines import Newest
+    from .ruleset import Phrase, RuleSet
 
 MAX_WORDS = 50000
 MAX_SHAPES = 40000
@@ -34,7 +34,7 @@ MAX_SHAPE = 2000
 MAX_PROGRESS_SHAPE = 8000
 """The limit for shapes that may report progress: a line may name hundreds of metrics."""
 
-_NO_HITS = []  # type: list[Any]
+_NO_HITS: "list[Any]" = []
 _DIGITS = b"0123456789"
 _CONTROLS = bytes(c for c in range(32) if c not in (9, 10, 13)) + b"\x7f"
 SHAPELESS = _CONTROLS + _DIGITS
@@ -45,31 +45,29 @@ _LETTERS = bytes(c if 65 <= c <= 90 or 97 <= c <= 122 else 32 for c in range(256
 class Sieve(object):
     """Remembers the shapes of one or several logs."""
 
-    def __init__(self, ruleset, phrases=None):
-        # type: (RuleSet, list[Phrase] | None) -> None
+    def __init__(self, ruleset: "RuleSet", phrases: "list[Phrase] | None" = None) -> None:
         """`phrases`: those to look for; by default all of the rule set."""
-        self._exact = {}  # type: dict[bytes, list[Phrase]]
-        self._folded = {}  # type: dict[bytes, list[Phrase]]
-        self._inside = {}  # type: dict[bytes, list[Phrase]]
-        self._folded_inside = {}  # type: dict[bytes, list[Phrase]]
-        self._heads = {}  # type: dict[bytes, list[bytes]]
+        self._exact: dict[bytes, list[Phrase]] = {}
+        self._folded: dict[bytes, list[Phrase]] = {}
+        self._inside: dict[bytes, list[Phrase]] = {}
+        self._folded_inside: dict[bytes, list[Phrase]] = {}
+        self._heads: dict[bytes, list[bytes]] = {}
         """First lower-case letters of word parts -> these parts."""
-        self._sizes = []  # type: list[int]
-        self._anywhere = []  # type: list[Phrase]
-        self._bare = {}  # type: dict[Phrase, bytes]
-        self._plain_words = set()  # type: set[bytes]
-        self._literal_words = {}  # type: dict[bytes, list[Phrase]]
-        self._plain_shapes = set()  # type: set[bytes]
-        self._rule_shapes = {}  # type: dict[bytes, list[Phrase]]
-        self._progress_shapes = {}  # type: dict[bytes, list[CompiledDialect]]
+        self._sizes: list[int] = []
+        self._anywhere: list[Phrase] = []
+        self._bare: dict[Phrase, bytes] = {}
+        self._plain_words: set[bytes] = set()
+        self._literal_words: dict[bytes, list[Phrase]] = {}
+        self._plain_shapes: set[bytes] = set()
+        self._rule_shapes: dict[bytes, list[Phrase]] = {}
+        self._progress_shapes: dict[bytes, list[CompiledDialect]] = {}
         """Shapes of lines that may report progress, of which only the newest line is needed."""
         self._bytes = 0
         self._dialects = ruleset.dialects
         for phrase in ruleset.phrases if phrases is None else phrases:
             self._place(phrase)
 
-    def hits(self, data, newest=None):
-        # type: (bytes, Newest | None) -> list[tuple[int, Phrase]]
+    def hits(self, data: bytes, newest: "Newest | None" = None) -> "list[tuple[int, Phrase]]":
         """Offsets in `data` (complete lines, no escapes) where a rule's phrase occurs; one per line.
 
         `newest` receives the last lines of the shapes that may report progress.
@@ -80,13 +78,13 @@ class Sieve(object):
         if has_escapes(data):
             data = unescaped(data)
         shapes = data.translate(None, SHAPELESS).split(b"\n")
-        lines = []  # type: list[bytes]
+        lines: list[bytes] = []
         different = set(shapes) - self._plain_shapes
         searched_shapes = self._look(different)
         if newest is not None and not self._progress_shapes.keys().isdisjoint(different):
             lines = raw.split(b"\n")
             newest.take(lines, shapes, self._progress_shapes, len(data))
-        found = []  # type: list[tuple[int, Phrase]]
+        found: list[tuple[int, Phrase]] = []
         if not searched_shapes:
             return found
         at = 0
@@ -97,14 +95,12 @@ class Sieve(object):
         found.sort(key=_where)
         return found
 
-    def no_progress(self, shape):
-        # type: (bytes) -> None
+    def no_progress(self, shape: bytes) -> None:
         """Record that lines of this shape report no progress, whatever their digits."""
         if self._progress_shapes.pop(shape, None) is not None and shape not in self._rule_shapes:
             self._plain_shapes.add(shape)
 
-    def _place(self, phrase):
-        # type: (Phrase) -> None
+    def _place(self, phrase: "Phrase") -> None:
         self._bare[phrase] = phrase.text.translate(None, _DIGITS)
         if not phrase.lead:
             self._anywhere.append(phrase)
@@ -113,11 +109,10 @@ class Sieve(object):
         else:
             (self._folded_inside if phrase.fold else self._inside).setdefault(phrase.lead, []).append(phrase)
 
-    def _look(self, shapes):
-        # type: (set[bytes]) -> dict[bytes, list[Phrase]]
+    def _look(self, shapes: "set[bytes]") -> "dict[bytes, list[Phrase]]":
         """The shapes that may contain a phrase; all examined shapes are remembered."""
-        searched_shapes = {}  # type: dict[bytes, list[Phrase]]
-        fresh = []  # type: list[bytes]
+        searched_shapes: dict[bytes, list[Phrase]] = {}
+        fresh: list[bytes] = []
         for shape in shapes:
             if shape in self._rule_shapes:
                 searched_shapes[shape] = self._rule_shapes[shape]
@@ -148,8 +143,7 @@ class Sieve(object):
             )
         return searched_shapes
 
-    def _few(self, literal, anywhere):
-        # type: (set[bytes], list[Phrase]) -> list[bytes] | None
+    def _few(self, literal: "set[bytes]", anywhere: "list[Phrase]") -> "list[bytes] | None":
         """The texts of which a shape must contain one, if they are few enough to search directly."""
         phrases = {phrase for word in literal for phrase in self._literal_words[word]}
         phrases.update(anywhere)
@@ -157,21 +151,19 @@ class Sieve(object):
             return None
         return [self._bare[phrase] for phrase in phrases]
 
-    def _phrases(self, shape, literal, anywhere):
-        # type: (bytes, set[bytes], list[Phrase]) -> list[Phrase]
+    def _phrases(self, shape: bytes, literal: "set[bytes]", anywhere: "list[Phrase]") -> "list[Phrase]":
         words = literal.intersection(shape.translate(_LETTERS).split())
         if not words and not anywhere:
             return []
         lowered = shape.lower()
-        phrases = {}  # type: dict[Phrase, None]
+        phrases: dict[Phrase, None] = {}
         for some in [self._literal_words[word] for word in words] + [anywhere]:
             for phrase in some:
                 if self._bare[phrase] in (lowered if phrase.fold else shape) and phrase.may_match(lowered):
                     phrases[phrase] = None
         return list(phrases)
 
-    def _remember(self, shape, phrases, dialects):
-        # type: (bytes, list[Phrase], list[CompiledDialect]) -> None
+    def _remember(self, shape: bytes, phrases: "list[Phrase]", dialects: "list[CompiledDialect]") -> None:
         if len(shape) > (MAX_PROGRESS_SHAPE if dialects else MAX_SHAPE):
             return
         self._bytes += len(shape)
@@ -190,8 +182,7 @@ class Sieve(object):
         elif not dialects:
             self._plain_shapes.add(shape)
 
-    def _learn(self, words):
-        # type: (set[bytes]) -> None
+    def _learn(self, words: "set[bytes]") -> None:
         """Determine the phrases to which each of these words may belong."""
         if len(self._plain_words) + len(self._literal_words) > MAX_WORDS:
             self._plain_words.clear()
@@ -208,30 +199,27 @@ class Sieve(object):
             else:
                 self._plain_words.add(word)
 
-    def _parts_in(self, folded):
-        # type: (bytes) -> set[bytes]
+    def _parts_in(self, folded: bytes) -> "set[bytes]":
         """The word parts that a lower-case word may contain, by their beginnings."""
         if not self._heads:
             for part in set(self._inside).union(self._folded_inside):
                 self._heads.setdefault(part[:HEAD_CHARS].lower(), []).append(part)
             self._sizes = sorted({len(head) for head in self._heads})
-        found = set()  # type: set[bytes]
+        found: set[bytes] = set()
         for size in self._sizes:
             for at in range(len(folded) - size + 1):
                 found.update(self._heads.get(folded[at : at + size], ()))
         return found
 
 
-def _holds(shape, texts):
-    # type: (bytes, list[bytes]) -> bool
+def _holds(shape: bytes, texts: "list[bytes]") -> bool:
     for text in texts:  # noqa: SIM110 - three times as fast as any()
         if text in shape:
             return True
     return False
 
 
-def _find(line, phrases, base, found):
-    # type: (bytes, list[Phrase], int, list[tuple[int, Phrase]]) -> None
+def _find(line: bytes, phrases: "list[Phrase]", base: int, found: "list[tuple[int, Phrase]]") -> None:
     lowered = b""
     for phrase in phrases:
         if phrase.fold:
@@ -244,6 +232,5 @@ def _find(line, phrases, base, found):
             found.append((base + at, phrase))
 
 
-def _where(hit):
-    # type: (tuple[int, Phrase]) -> int
+def _where(hit: "tuple[int, Phrase]") -> int:
     return hit[0]

@@ -11,12 +11,12 @@ from ..lines.splitter import line_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Iterator  # noqa: F401 - used in type comments
+    from typing import Iterator
 
-    from ..lines.line_ranks import LineRanks  # noqa: F401 - used in type comments
-    from ..lines.prefixes import Speaker  # noqa: F401 - used in type comments
-    from .candidate import CandidateLine  # noqa: F401 - used in type comments
-    from .chunk import Chunk  # noqa: F401 - used in type comments
+    from ..lines.line_ranks import LineRanks
+    from ..lines.prefixes import Speaker
+    from .candidate import CandidateLine
+    from .chunk import Chunk
 
 MAX_ABOVE = 60
 """Lines of a traceback that are searched for its beginning."""
@@ -32,8 +32,7 @@ _LEAD = re.compile(
 _LOGGED = re.compile(r"\b(?:ERROR|CRITICAL|FATAL|EXCEPTION|WARNING)\b|exception|failed", re.IGNORECASE)
 
 
-def read_around(chunk, line, text, by):
-    # type: (Chunk, CandidateLine, str, Speaker) -> LineRanks
+def read_around(chunk: "Chunk", line: "CandidateLine", text: str, by: "Speaker") -> "LineRanks":
     """Read a message of a line; one below a traceback belongs to the rank that began it."""
     reading = _stated(text, by, chunk.clean[line.start : line.end])
     known = by.rank is not None or by.local_rank is not None or by.task is not None
@@ -51,8 +50,7 @@ def read_around(chunk, line, text, by):
     return found or reading
 
 
-def _upwards(lines, inside):
-    # type: (list[bytes], list[tuple[str, Speaker]]) -> Iterator[tuple[str, Speaker]]
+def _upwards(lines: "list[bytes]", inside: "list[tuple[str, Speaker]]") -> "Iterator[tuple[str, Speaker]]":
     """The messages of the record itself and of the lines above, the nearest first.
 
     Regular lines of a rank that its prefix names are left out.
@@ -62,23 +60,20 @@ def _upwards(lines, inside):
             yield text, who
 
 
-def _depth(text):
-    # type: (str) -> int
+def _depth(text: str) -> int:
     """The indentation of a frame, also behind what a launcher or logger put before it."""
     lead = _LEAD.match(text)
     text = text[lead.end() if lead else 0 :]
     return len(text) - len(text.lstrip())
 
 
-def read_message(text, by, raw):
-    # type: (str, Speaker, bytes) -> LineRanks
+def read_message(text: str, by: "Speaker", raw: bytes) -> "LineRanks":
     """Read a message, else the fields of its JSON record `raw`, else the name of its host."""
     reading = _stated(text, by, raw)
     return line_ranks("[" + by.host + "] ") if reading.empty and by.host is not None else reading
 
 
-def _stated(text, by, raw):
-    # type: (str, Speaker, bytes) -> LineRanks
+def _stated(text: str, by: "Speaker", raw: bytes) -> "LineRanks":
     reading = line_ranks(text)
     if reading.empty and b'{"' in raw:
         reading = record_ranks(line_text(raw))
@@ -87,8 +82,7 @@ def _stated(text, by, raw):
     return reading
 
 
-def _of_record(lines, raw, by):
-    # type: (list[bytes], bytes, Speaker) -> LineRanks | None
+def _of_record(lines: "list[bytes]", raw: bytes, by: "Speaker") -> "LineRanks | None":
     """The writer of the error record that a line without a time continues."""
     above = lines[-1] if lines else b""
     if _DATED.match(above) is None or _DATED.match(raw) is not None:
@@ -100,8 +94,7 @@ def _of_record(lines, raw, by):
     return None if reading.rank is None or reading.phrase else reading
 
 
-def _of_traceback(lines, by, depth):
-    # type: (Iterator[tuple[str, Speaker]], Speaker, int) -> LineRanks | None
+def _of_traceback(lines: "Iterator[tuple[str, Speaker]]", by: "Speaker", depth: int) -> "LineRanks | None":
     """Who began the traceback that these lines end with: its first line, or the logger's line above that."""
     begun = False
     for text, who in lines:
@@ -119,8 +112,7 @@ def _of_traceback(lines, by, depth):
     return None
 
 
-def _with_tag(text, by):
-    # type: (str, Speaker) -> LineRanks
+def _with_tag(text: str, by: "Speaker") -> "LineRanks":
     """Read a line whose tag may name the process: `r17@gpu-2 | ERROR | it died`."""
     reading = line_ranks(text)
     if reading.empty and by.rank is not None:

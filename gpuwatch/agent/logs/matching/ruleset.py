@@ -37,8 +37,7 @@ class CompiledFlood(object):
 
     __slots__ = ("count", "seconds")
 
-    def __init__(self, count, seconds):
-        # type: (int, float) -> None
+    def __init__(self, count: int, seconds: float) -> None:
         self.count = count
         self.seconds = seconds
 
@@ -48,13 +47,11 @@ class LazyPattern(object):
 
     __slots__ = ("search", "text")
 
-    def __init__(self, text):
-        # type: (str) -> None
+    def __init__(self, text: str) -> None:
         self.text = text
-        self.search = self._first_search  # type: Callable[[str], re.Match[str] | None]
+        self.search: Callable[[str], re.Match[str] | None] = self._first_search
 
-    def compile(self):
-        # type: () -> None
+    def compile(self) -> None:
         """Compile it now.
 
         Raises:
@@ -62,8 +59,7 @@ class LazyPattern(object):
         """
         self.search = re.compile(self.text).search
 
-    def _first_search(self, text):
-        # type: (str) -> re.Match[str] | None
+    def _first_search(self, text: str) -> "re.Match[str] | None":
         self.compile()
         return self.search(text)
 
@@ -78,14 +74,13 @@ class CompiledRule(object):
         "steady", "unless", "until",
     )  # fmt: skip
 
-    def __init__(self, plain):
-        # type: (dict[str, Any]) -> None
+    def __init__(self, plain: "dict[str, Any]") -> None:
         self.id = str(plain["id"])
         self.severity = str(plain["severity"])
         self.role = plain["role"]
         self.match = [LazyPattern(each) for each in plain["match"]]
         self.unless = [LazyPattern(each) for each in plain.get("unless", ())]
-        general = plain.get("general")  # type: Any
+        general: Any = plain.get("general")
         self.general = [LazyPattern(each) for each in general["match"]] if general else []
         """General patterns: searched only in lines that no specific pattern explains."""
         self.general_unless = [LazyPattern(each) for each in general["unless"]] if general else []
@@ -109,25 +104,23 @@ class CompiledRule(object):
         """True: one finding per writer, always the newest match."""
         self.once = bool(plain.get("once"))
         """True: two matches with equal text, in lines that differ only in digits, are the same."""
-        flood = plain.get("flood")  # type: Any
+        flood: Any = plain.get("flood")
         self.flood = CompiledFlood(flood["count"], flood["seconds"]) if flood else None
-        recovery = plain.get("recovery")  # type: Any
+        recovery: Any = plain.get("recovery")
         self.recovery = LazyPattern(recovery["match"]) if recovery else None
         self.same = list(recovery["same"]) if recovery else []
         self.steady = bool(plain.get("steady"))
         """True if its patterns treat all digits alike."""
         self.programs = tuple(plain.get("programs") or DEFAULT)
         """Programs whose lines it applies to, where a line names its program."""
-        self.severity_by = plain.get("severity_by") or {}  # type: dict[str, dict[str, str]]
+        self.severity_by: dict[str, dict[str, str]] = plain.get("severity_by") or {}
 
     @property
-    def is_specific(self):
-        # type: () -> bool
+    def is_specific(self) -> bool:
         """True if `match` shows what a line is about, not only that something failed."""
         return self.role != "hint" and self.raised is None
 
-    def patterns(self):
-        # type: () -> Iterator[LazyPattern]
+    def patterns(self) -> "Iterator[LazyPattern]":
         """All patterns that it may search."""
         for each in self.match + self.unless + self.general + self.general_unless:
             yield each
@@ -135,8 +128,7 @@ class CompiledRule(object):
             if one is not None:
                 yield one
 
-    def severity_of(self, fields):
-        # type: (dict[str, Any]) -> str
+    def severity_of(self, fields: "dict[str, Any]") -> str:
         """The severity, as modified by a field."""
         for name, table in self.severity_by.items():
             if name in fields and str(fields[name]) in table:
@@ -149,21 +141,19 @@ class Phrase(object):
 
     __slots__ = ("dialects", "fold", "lead", "needs", "recoveries", "rules", "text", "whole")
 
-    def __init__(self, literal):
-        # type: (dict[str, Any]) -> None
+    def __init__(self, literal: "dict[str, Any]") -> None:
         self.fold = bool(literal.get("fold"))
-        text = literal["text"].encode("utf-8")  # type: bytes
+        text: bytes = literal["text"].encode("utf-8")
         self.text = text.lower() if self.fold else text
-        self.lead = literal.get("lead", "").encode("utf-8")  # type: bytes
+        self.lead: bytes = literal.get("lead", "").encode("utf-8")
         self.whole = bool(literal.get("whole"))
-        self.rules = []  # type: list[CompiledRule]
-        self.recoveries = []  # type: list[CompiledRule]
-        self.dialects = []  # type: list[CompiledDialect]
-        self.needs = None  # type: list[list[list[bytes]]] | None
+        self.rules: list[CompiledRule] = []
+        self.recoveries: list[CompiledRule] = []
+        self.dialects: list[CompiledDialect] = []
+        self.needs: list[list[list[bytes]]] | None = None
         """For each of its patterns the groups of other words required; None: none are."""
 
-    def takes(self, needs):
-        # type: (Any) -> None
+    def takes(self, needs: "Any") -> None:
         """Add a pattern with this literal and its groups of other words, if any."""
         if self.needs is None and (self.rules or self.recoveries or self.dialects):
             return
@@ -173,8 +163,7 @@ class Phrase(object):
         elif groups not in (self.needs or ()):
             self.needs = (self.needs or []) + [groups]
 
-    def may_match(self, lowered):
-        # type: (bytes) -> bool
+    def may_match(self, lowered: bytes) -> bool:
         """True if a lower-case line contains the words that one of its patterns needs."""
         if self.needs is None:
             return True
@@ -190,13 +179,11 @@ class Phrase(object):
         return False
 
     @property
-    def leads_to_findings(self):
-        # type: () -> bool
+    def leads_to_findings(self) -> bool:
         """True if a line with it may be a finding, or end one."""
         return bool(self.rules or self.recoveries)
 
-    def steady(self):
-        # type: () -> bool
+    def steady(self) -> bool:
         """True if lines that differ only in digits are equal to it and its rules."""
         return (
             not self.recoveries and not _DIGIT.search(self.text) and all(rule.steady for rule in self.rules)
@@ -206,31 +193,30 @@ class Phrase(object):
 class RuleSet(object):
     """All rules of a node. A rule that takes too long in a file is suspended there, with the reason."""
 
-    def __init__(self, compiled):
-        # type: (list[dict[str, Any]]) -> None
+    def __init__(self, compiled: "list[dict[str, Any]]") -> None:
         rules = [each for each in compiled if each.get("kind") != PROGRESS]
         dialects = [each for each in compiled if each.get("kind") == PROGRESS]
         self.rules = [CompiledRule(each) for each in rules]
         self.dialects = [CompiledDialect(each) for each in dialects]
         """In the order in which they are tried."""
-        self.suspended = {}  # type: dict[str, str]
+        self.suspended: dict[str, str] = {}
         """Rule -> why and in which file it was last suspended."""
-        self.off_everywhere = set()  # type: set[str]
+        self.off_everywhere: set[str] = set()
         """Rules that are suspended in all files."""
-        self._off = {}  # type: dict[str, set[str]]
-        self.entered = None  # type: Any
+        self._off: dict[str, set[str]] = {}
+        self.entered: Any = None
         """Called with a rule's id before each of its searches, if set."""
-        self.left = None  # type: Any
+        self.left: Any = None
         """Called after each search, if set."""
-        found = {}  # type: dict[tuple[str, bool, str], Phrase]
-        paced = {}  # type: dict[tuple[str, bool, str], Phrase]
+        found: dict[tuple[str, bool, str], Phrase] = {}
+        paced: dict[tuple[str, bool, str], Phrase] = {}
         for rule, plain in zip(self.rules, rules):  # noqa: B905 - strict needs Python 3.10
             for literal in plain["literals"]:
                 for phrase in self._phrases(found, literal):
                     phrase.takes(literal.get("needs"))
                     if rule not in phrase.rules:
                         phrase.rules.append(rule)
-            recovery = plain.get("recovery") or {}  # type: Any
+            recovery: Any = plain.get("recovery") or {}
             for literal in recovery.get("literals", ()):
                 for phrase in self._phrases(found, literal):
                     phrase.takes(None)
@@ -246,8 +232,7 @@ class RuleSet(object):
         self.dialects.sort(key=_comes_last)
         self.phrases = list(found.values()) + list(paced.values())
 
-    def compile(self):
-        # type: () -> None
+    def compile(self) -> None:
         """Compile the patterns of all rules.
 
         Raises:
@@ -257,13 +242,11 @@ class RuleSet(object):
             for pattern in rule.patterns():
                 pattern.compile()
 
-    def off_in(self, file):
-        # type: (str) -> set[str]
+    def off_in(self, file: str) -> "set[str]":
         """The rules suspended in a file; the returned set is live."""
         return self._off.setdefault(file, set())
 
-    def suspend(self, rule, why, file=None):
-        # type: (str, str, str | None) -> None
+    def suspend(self, rule: str, why: str, file: "str | None" = None) -> None:
         """Suspend a rule in this file; everywhere if none is named, or after `MAX_FILES`."""
         self.suspended[rule] = why
         if file is not None:
@@ -271,22 +254,21 @@ class RuleSet(object):
         if file is None or sum(rule in off for off in self._off.values()) >= MAX_FILES:
             self.off_everywhere.add(rule)
 
-    def _phrases(self, found, literal):
-        # type: (dict[tuple[str, bool, str], Phrase], dict[str, Any]) -> list[Phrase]
+    def _phrases(
+        self, found: "dict[tuple[str, bool, str], Phrase]", literal: "dict[str, Any]"
+    ) -> "list[Phrase]":
         """The phrases of a literal as is, and in its JSON-escaped form."""
         own = self._phrase(found, literal)
         return [own] + [self._phrase(found, dict(literal, text=text)) for text in _in_json(own.text)]
 
-    def _phrase(self, found, literal):
-        # type: (dict[tuple[Any, ...], Phrase], dict[str, Any]) -> Phrase
+    def _phrase(self, found: "dict[tuple[Any, ...], Phrase]", literal: "dict[str, Any]") -> "Phrase":
         key = (literal["text"], bool(literal.get("fold")), literal.get("lead", ""))
         if key not in found:
             found[key] = Phrase(literal)
         return found[key]
 
 
-def _words(by_id, name, depth):
-    # type: (dict[str, CompiledDialect], str | None, int) -> dict[str, str]
+def _words(by_id: "dict[str, CompiledDialect]", name: "str | None", depth: int) -> "dict[str, str]":
     """The words of a dialect, with those of the one that it extends, recursively."""
     dialect = by_id.get(name or "")
     if dialect is None or depth > MAX_LIKE:
@@ -296,10 +278,9 @@ def _words(by_id, name, depth):
 
 
 @lru_cache(maxsize=1 << 14)
-def _forms(words):
-    # type: (tuple[str, ...]) -> list[bytes]
+def _forms(words: "tuple[str, ...]") -> "list[bytes]":
     """The forms of words in a lower-case line without digits, also in a JSON string."""
-    forms = []  # type: list[bytes]
+    forms: list[bytes] = []
     for word in words:
         plain = word.encode("utf-8")
         forms.append(plain)
@@ -309,19 +290,16 @@ def _forms(words):
 
 
 @lru_cache(maxsize=1 << 14)
-def _in_json(text):
-    # type: (bytes) -> list[str]
+def _in_json(text: bytes) -> "list[str]":
     """The forms of a literal in a JSON string, where they differ."""
     return [form.decode("utf-8") for form in escaped(text)] if _ESCAPED.search(text) else []
 
 
-def _comes_last(dialect):
-    # type: (CompiledDialect) -> bool
+def _comes_last(dialect: "CompiledDialect") -> bool:
     return dialect.fallback
 
 
-def typed(text):
-    # type: (str) -> str | int | float
+def typed(text: str) -> "str | int | float":
     """A field's value, as a number if it looks like one."""
     if NUMBER.match(text):
         return int(text)

@@ -14,8 +14,8 @@ from ..lines.timestamps import time_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..lines.prefixes import Speaker  # noqa: F401 - used in type comments
-    from .chunk import Chunk  # noqa: F401 - used in type comments
+    from ..lines.prefixes import Speaker
+    from .chunk import Chunk
 
 HEAD = b"Traceback (most recent call last)"
 FRAME = b'  File "'
@@ -41,8 +41,7 @@ class Traceback(object):
 
     __slots__ = ("by", "framed", "headless", "left", "prefix", "prefixed")
 
-    def __init__(self, prefix, by, headless=False):
-        # type: (bytes, Speaker, bool) -> None
+    def __init__(self, prefix: bytes, by: "Speaker", headless: bool = False) -> None:
         self.prefix = prefix
         self.by = by
         self.headless = headless
@@ -51,8 +50,7 @@ class Traceback(object):
         """True if its lines have the prefix of its head."""
         self.left = MAX_BELOW_FRAMES if headless else MAX_BELOW
 
-    def take(self, line):
-        # type: (bytes) -> tuple[bool, str | None]
+    def take(self, line: bytes) -> "tuple[bool, str | None]":
         """Process the next line.
 
         Return whether the traceback ends with it, and the exception if it is one.
@@ -75,8 +73,7 @@ class Traceback(object):
             self.prefix = self.prefix if self.prefixed else b""
         return self.left <= 0, None
 
-    def _is_of_another(self, line, rest):
-        # type: (bytes, bytes) -> bool
+    def _is_of_another(self, line: bytes, rest: bytes) -> bool:
         """True if another process, or a logger between two writes of the traceback, wrote the line."""
         return differ(messages(line)[0][-1][1], self.by) or time_of(line_text(rest), 0.0) is not None
 
@@ -84,13 +81,11 @@ class Traceback(object):
 class TracebackEnds(object):
     """The tracebacks of one file; feed it all chunks in order."""
 
-    def __init__(self):
-        # type: () -> None
-        self.open = []  # type: list[Traceback]
+    def __init__(self) -> None:
+        self.open: list[Traceback] = []
         """Tracebacks open at the end of the last chunk."""
 
-    def copy(self):
-        # type: () -> TracebackEnds
+    def copy(self) -> "TracebackEnds":
         """A copy, for examining a line before its end has come."""
         other = TracebackEnds()
         for each in self.open:
@@ -99,11 +94,10 @@ class TracebackEnds(object):
             other.open.append(again)
         return other
 
-    def find(self, chunk):
-        # type: (Chunk) -> dict[int, str]
+    def find(self, chunk: "Chunk") -> "dict[int, str]":
         """Yield the start of each line in the chunk that ends a traceback, and its text after the prefix."""
-        found = {}  # type: dict[int, str]
-        frames = set()  # type: set[int]
+        found: dict[int, str] = {}
+        frames: set[int] = set()
         still = [each for each in self.open if not _walk(chunk, 0, each, found, frames)]
         at = chunk.clean.find(HEAD)
         while at >= 0:
@@ -124,8 +118,7 @@ class TracebackEnds(object):
         return found
 
 
-def _headless(chunk, found, frames):
-    # type: (Chunk, dict[int, str], set[int]) -> list[Traceback]
+def _headless(chunk: "Chunk", found: "dict[int, str]", frames: "set[int]") -> "list[Traceback]":
     """Follow tracebacks without their head (`tail`, a rotation).
 
     Return those that continue in the next chunk.
@@ -145,8 +138,7 @@ def _headless(chunk, found, frames):
     return still
 
 
-def _walk(chunk, start, each, found, frames):
-    # type: (Chunk, int, Traceback, dict[int, str], set[int]) -> bool
+def _walk(chunk: "Chunk", start: int, each: "Traceback", found: "dict[int, str]", frames: "set[int]") -> bool:
     """Follow a traceback from the line at `start` on; True if it ends in this chunk.
 
     Starts of lines with frames are added to `frames`.
@@ -167,8 +159,7 @@ def _walk(chunk, start, each, found, frames):
     return False
 
 
-def _in_record(line):
-    # type: (bytes) -> str | None
+def _in_record(line: bytes) -> "str | None":
     """The exception of a traceback within one JSON record."""
     head, framed = False, False
     for text, _ in messages(line)[0]:

@@ -12,9 +12,9 @@ from .quantities import NOTHING, QUANTITIES, put
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any  # noqa: F401 - used in type comments
+    from typing import Any
 
-    from .quantities import Fields  # noqa: F401 - used in type comments
+    from .quantities import Fields
 
 READ_CHARS = 8192
 """Characters of a line that are read."""
@@ -43,8 +43,7 @@ class ProgressReading(object):
 
     __slots__ = ("dialect", "fields", "phases")
 
-    def __init__(self, dialect, fields, phases):
-        # type: (CompiledDialect, Fields, dict[str, float]) -> None
+    def __init__(self, dialect: "CompiledDialect", fields: "Fields", phases: "dict[str, float]") -> None:
         self.dialect = dialect
         self.fields = fields
         self.phases = phases
@@ -59,19 +58,18 @@ class CompiledDialect(object):
         "plain", "shared", "slow", "steady", "words",
     )  # fmt: skip
 
-    def __init__(self, plain):
-        # type: (dict[str, Any]) -> None
+    def __init__(self, plain: "dict[str, Any]") -> None:
         self.id = str(plain["id"])
         self._plain = {name: plain.get(name, ()) for name in ("match", "unless")}
-        self._match = []  # type: list[re.Pattern[str]]
-        self._unless = []  # type: list[re.Pattern[str]]
-        self.words = plain.get("words", {})  # type: dict[str, str]
-        self.like = plain.get("like")  # type: str | None
-        self.shared = {}  # type: dict[str, str]
+        self._match: list[re.Pattern[str]] = []
+        self._unless: list[re.Pattern[str]] = []
+        self.words: dict[str, str] = plain.get("words", {})
+        self.like: str | None = plain.get("like")
+        self.shared: dict[str, str] = {}
         """The words of the dialect that it extends, used where it does not override them."""
         self.plain = bool(plain.get("plain"))
         """True: only named groups are read, no words."""
-        self.phases = plain.get("phases")  # type: str | None
+        self.phases: str | None = plain.get("phases")
         """Unit of its timers: every word with a number is one."""
         self.per_epoch = bool(plain.get("per_epoch"))
         """True: steps start again with every epoch."""
@@ -84,8 +82,7 @@ class CompiledDialect(object):
         self.steady = bool(plain.get("steady"))
         """True if its patterns treat all digits alike."""
 
-    def read(self, text):
-        # type: (str) -> ProgressReading | None
+    def read(self, text: str) -> "ProgressReading | None":
         """The values of a line of this dialect; None: it does not match, or has none.
 
         Raises:
@@ -103,11 +100,11 @@ class CompiledDialect(object):
             return None
         if any(each.search(text) for each in self._unless):
             return None
-        fields = {}  # type: Fields
+        fields: Fields = {}
         for name, value in found.groupdict().items():
             if value is not None:
                 put(fields, name, value)
-        phases = {}  # type: dict[str, float]
+        phases: dict[str, float] = {}
         if self.phases is not None:
             self._timers(text[found.end() :], self.phases, phases)
         elif not self.plain:
@@ -116,10 +113,9 @@ class CompiledDialect(object):
             return None
         return ProgressReading(self, fields, phases)
 
-    def _words(self, text, fields, phases):
-        # type: (str, Fields, dict[str, float]) -> None
+    def _words(self, text: str, fields: "Fields", phases: "dict[str, float]") -> None:
         words, shared = self.words, self.shared
-        lesser = []  # type: list[tuple[str, str]]
+        lesser: list[tuple[str, str]] = []
         for name, value, rate in pairs(text):
             # `2.5 steps/s` is a rate whatever it is called, and so is `speed (steps/s) 2.5`
             unit = rate or (name[name.rfind("(") + 1 : -1] if name[-1:] == ")" else "")
@@ -138,11 +134,10 @@ class CompiledDialect(object):
             put(fields, quantity, value)
 
     @staticmethod
-    def _timers(text, unit, phases):
-        # type: (str, str, dict[str, float]) -> None
+    def _timers(text: str, unit: str, phases: "dict[str, float]") -> None:
         last = None
         for name, value, _ in pairs(text):
-            one = {}  # type: Fields
+            one: Fields = {}
             if len(phases) >= MAX_PHASES or not put(one, "step_time_" + unit, value):
                 continue
             took = float(one["step_time_s"])
@@ -153,11 +148,10 @@ class CompiledDialect(object):
                 phases[last] = max(phases[last], took)
 
 
-def _timer(name, value, phases):
-    # type: (str, str, dict[str, float]) -> None
+def _timer(name: str, value: str, phases: "dict[str, float]") -> None:
     """Read the duration of a part of a step: by the unit of the value, else of the name, else in seconds."""
     timer = TIMER.search(name)
-    one = {}  # type: Fields
+    one: Fields = {}
     if timer is None:
         return
     if FRACTION.search(value) is None and not name.endswith(UNITS):

@@ -5,9 +5,9 @@ import re
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable  # noqa: F401 - used in type comments
+    from typing import Any, Callable
 
-    from .dialect import CompiledDialect  # noqa: F401 - used in type comments
+    from .dialect import CompiledDialect
 
 HISTORY_STEPS = 200
 """Steps reported for one writer."""
@@ -32,8 +32,7 @@ class HistoryLine(object):
 
     __slots__ = ("line", "number", "offset")
 
-    def __init__(self, number, offset, line):
-        # type: (int, int, bytes) -> None
+    def __init__(self, number: int, offset: int, line: bytes) -> None:
         self.number = number
         self.offset = offset
         self.line = line
@@ -44,17 +43,15 @@ class _Kept(object):
 
     __slots__ = ("dialects", "has_nan", "last", "lines", "seen", "stride")
 
-    def __init__(self, dialects, shape):
-        # type: (list[CompiledDialect], bytes) -> None
+    def __init__(self, dialects: "list[CompiledDialect]", shape: bytes) -> None:
         self.dialects = dialects
         self.has_nan = NAN.search(shape) is not None
-        self.lines = []  # type: list[HistoryLine]
+        self.lines: list[HistoryLine] = []
         self.last = HistoryLine(-1, 0, b"")
         self.seen = 0
         self.stride = 1
 
-    def thin(self):
-        # type: () -> int
+    def thin(self) -> int:
         """Drop every second line; return how many."""
         before = len(self.lines)
         self.lines = self.lines[::2]
@@ -65,20 +62,20 @@ class _Kept(object):
 class Past(object):
     """Receives the lines of a backlog in file order, and keeps a bounded number of them."""
 
-    def __init__(self):
-        # type: () -> None
-        self._kept = {}  # type: dict[bytes, _Kept]
+    def __init__(self) -> None:
+        self._kept: dict[bytes, _Kept] = {}
         self._number = 0
         self._lines = 0
-        self._unplaced = []  # type: list[HistoryLine]
+        self._unplaced: list[HistoryLine] = []
         """Lines added last; their offsets are relative to their stretch."""
-        self._before = {}  # type: dict[bytes, dict[bytes, tuple[HistoryLine, list[CompiledDialect]]]]
+        self._before: dict[bytes, dict[bytes, tuple[HistoryLine, list[CompiledDialect]]]] = {}
         """Writer -> shape without a NaN -> its newest line."""
-        self._onsets = {}  # type: dict[tuple[bytes, bytes], list[tuple[HistoryLine, list[CompiledDialect]]]]
+        self._onsets: dict[tuple[bytes, bytes], list[tuple[HistoryLine, list[CompiledDialect]]]] = {}
         """(writer, shape with a NaN) -> the first such line, after the newest ones before it."""
 
-    def take(self, lines, shapes, paced):
-        # type: (list[bytes], list[bytes], dict[bytes, list[CompiledDialect]]) -> None
+    def take(
+        self, lines: "list[bytes]", shapes: "list[bytes]", paced: "dict[bytes, list[CompiledDialect]]"
+    ) -> None:
         """Add the next lines with their shapes; those in `paced` may report progress."""
         end = 0
         for index, shape in enumerate(shapes):
@@ -105,15 +102,13 @@ class Past(object):
             kept.seen += 1
         self._number += len(lines)
 
-    def place(self, offset_of):
-        # type: (Callable[[int], int]) -> None
+    def place(self, offset_of: "Callable[[int], int]") -> None:
         """Convert the offsets of the lines added last into file offsets."""
         for row in self._unplaced:
             row.offset = offset_of(row.offset)
         del self._unplaced[:]
 
-    def _note_onset(self, kept, shape):
-        # type: (_Kept, bytes) -> None
+    def _note_onset(self, kept: "_Kept", shape: bytes) -> None:
         found = WRITER.search(kept.last.line, 0, 200)
         writer = found.group() if found else b""
         before = self._before.get(writer)
@@ -127,8 +122,7 @@ class Past(object):
         elif (writer, shape) not in self._onsets and len(self._onsets) < MAX_WRITERS:
             self._onsets[writer, shape] = list(before.values()) + [(kept.last, kept.dialects)]
 
-    def lines(self):
-        # type: () -> list[tuple[HistoryLine, list[CompiledDialect]]]
+    def lines(self) -> "list[tuple[HistoryLine, list[CompiledDialect]]]":
         """The kept lines in file order, with their dialects."""
         found = []
         for kept in self._kept.values():
@@ -141,8 +135,7 @@ class Past(object):
         return found
 
 
-def evenly(points):
-    # type: (list[Any]) -> list[Any]
+def evenly(points: "list[Any]") -> "list[Any]":
     """At most `HISTORY_STEPS` points, with the first, the last, and both sides of a loss's turn to NaN."""
     if len(points) <= HISTORY_STEPS:
         return points
@@ -155,8 +148,7 @@ def evenly(points):
     return [points[at] for at in sorted(chosen)]
 
 
-def _turn(points, apart):
-    # type: (list[Any], int) -> int | None
+def _turn(points: "list[Any]", apart: int) -> "int | None":
     """Index of the start of the final run of non-finite losses; None: there is none.
 
     Finite values less than `apart` steps before it are of ranks that lag slightly.
@@ -172,6 +164,5 @@ def _turn(points, apart):
     return turn
 
 
-def _number(row):
-    # type: (tuple[HistoryLine, list[CompiledDialect]]) -> int
+def _number(row: "tuple[HistoryLine, list[CompiledDialect]]") -> int:
     return row[0].number

@@ -11,7 +11,7 @@ from .quantities import CLOCK, NUMBER, ODD, SPELLED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Iterator  # noqa: F401 - used in type comments
+    from typing import Iterator
 
 MAX_PAIRS = 400
 
@@ -48,8 +48,7 @@ _WRAPPING = ("tensor", "np.float32", "np.float64")
 _MAX_VALUE_CHARS = 120
 
 
-def pairs(text):
-    # type: (str) -> Iterator[tuple[str, str, str]]
+def pairs(text: str) -> "Iterator[tuple[str, str, str]]":
     """(words, value with unit, rate): words are `canonical`; rate such as `tok/s`, else empty.
 
     In `loss 2.5 tok/s 1200` the rate is the word of the second number.
@@ -66,14 +65,12 @@ def pairs(text):
         yield words, text[found.start() : behind], canonical(rate)
 
 
-def canonical(words):
-    # type: (str) -> str
+def canonical(words: str) -> str:
     """Lower case, with one underscore for blanks, underscores and hyphens."""
     return _SPACES.sub("_", words.strip(_AROUND).lower())
 
 
-def _words(before):
-    # type: (str) -> str
+def _words(before: str) -> str:
     bracketed = _BRACKETED.search(before) if "]" in before[-6:] else None
     if bracketed is not None:  # `[loss]: 2.5`
         return canonical(bracketed.group(1))

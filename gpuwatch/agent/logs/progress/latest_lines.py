@@ -7,10 +7,10 @@ from .history_lines import NAN, WRITER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any  # noqa: F401 - used in type comments
+    from typing import Any
 
-    from .dialect import CompiledDialect  # noqa: F401 - used in type comments
-    from .history_lines import Past  # noqa: F401 - used in type comments
+    from .dialect import CompiledDialect
+    from .history_lines import Past
 
 MAX_CHUNK_LINES = 64
 """Lines taken from one stretch of a file; the last one of each shape."""
@@ -27,17 +27,23 @@ _MAY_DIFFER = re.compile(rb"^\s*(?:\[[A-Za-z ]{0,12}\]|: |\[,\]<)|[Rr](?:ank|ANK
 class Newest(object):
     """The newest line of each shape and writer of one file."""
 
-    def __init__(self):
-        # type: () -> None
-        self._found = []  # type: list[tuple[int, bytes, bytes, list[CompiledDialect], bool]]
-        self._odd = set()  # type: set[tuple[bytes, bytes]]
+    def __init__(self) -> None:
+        self._found: list[tuple[int, bytes, bytes, list[CompiledDialect], bool]] = []
+        self._odd: set[tuple[bytes, bytes]] = set()
         """Shapes with a NaN, and the writers that reported one."""
-        self._waiting = OrderedDict()  # type: OrderedDict[Any, tuple[int, float, bool, bytes, bytes, list[CompiledDialect]]]
-        self.past = None  # type: Past | None
+        self._waiting: OrderedDict[Any, tuple[int, float, bool, bytes, bytes, list[CompiledDialect]]] = (
+            OrderedDict()
+        )
+        self.past: Past | None = None
         """Receives all lines of a backlog while set."""
 
-    def take(self, lines, shapes, paced, size):
-        # type: (list[bytes], list[bytes], dict[bytes, list[CompiledDialect]], int) -> None
+    def take(
+        self,
+        lines: "list[bytes]",
+        shapes: "list[bytes]",
+        paced: "dict[bytes, list[CompiledDialect]]",
+        size: int,
+    ) -> None:
         """Take the last line of each shape in `paced`.
 
         `shapes` are those of all `lines`, `size` their bytes.
@@ -59,12 +65,17 @@ class Newest(object):
             shape = shapes[index]
             self._found.append((at, lines[index], shape, paced[shape], index in turns))
 
-    def _turns(self, lines, shapes, paced, last):
-        # type: (list[bytes], list[bytes], dict[bytes, list[CompiledDialect]], dict[bytes, int]) -> set[int]
+    def _turns(
+        self,
+        lines: "list[bytes]",
+        shapes: "list[bytes]",
+        paced: "dict[bytes, list[CompiledDialect]]",
+        last: "dict[bytes, int]",
+    ) -> "set[int]":
         """Each writer's first line with a NaN, and its line before."""
         odd = {shape for shape in last if shape in paced and NAN.search(shape)}
-        found = set()  # type: set[int]
-        before = {}  # type: dict[bytes, int]
+        found: set[int] = set()
+        before: dict[bytes, int] = {}
         for index, shape in enumerate(shapes) if odd else ():
             if shape not in paced:
                 continue
@@ -76,8 +87,7 @@ class Newest(object):
                 found.update(at for at in (before.get(writer), index) if at is not None)
         return found
 
-    def place(self, offset_of, arrived, backlog):
-        # type: (Any, float, bool) -> None
+    def place(self, offset_of: "Any", arrived: float, backlog: bool) -> None:
         """Set the file offsets and arrival of the lines taken last."""
         if self.past is not None:
             self.past.place(offset_of)
@@ -89,8 +99,7 @@ class Newest(object):
         while len(self._waiting) > MAX_WAITING_LINES:
             self._waiting.popitem(last=False)
 
-    def drain(self):
-        # type: () -> list[tuple[int, float, bool, bytes, bytes, list[CompiledDialect]]]
+    def drain(self) -> "list[tuple[int, float, bool, bytes, bytes, list[CompiledDialect]]]":
         """Return and clear the waiting lines in arrival order.
 
         Offset, arrival, backlog, line, shape, dialects.
@@ -99,22 +108,19 @@ class Newest(object):
         self._waiting.clear()
         return waiting
 
-    def __bool__(self):
-        # type: () -> bool
+    def __bool__(self) -> bool:
         return bool(self._waiting)
 
 
-def _writer(line):
-    # type: (bytes) -> bytes
+def _writer(line: bytes) -> bytes:
     found = WRITER.search(line, 0, 200)
     return found.group() if found else b""
 
 
-def _others(lines, shapes, index, most):
-    # type: (list[bytes], list[bytes], int, int) -> list[int]
+def _others(lines: "list[bytes]", shapes: "list[bytes]", index: int, most: int) -> "list[int]":
     """The last line of each writer with the shape of the line at `index`."""
     shape = shapes[index]
-    seen = {}  # type: dict[bytes, int]
+    seen: dict[bytes, int] = {}
     for at in range(index, max(-1, index - most), -1):
         if shapes[at] == shape:
             writer = WRITER.search(lines[at], 0, 200)

@@ -9,7 +9,7 @@ from .quantities import NOTHING, QUANTITIES, put
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .quantities import Fields  # noqa: F401 - used in type comments
+    from .quantities import Fields
 
 ENDINGS = (".csv", ".tsv")
 COMMON = "progress.common"
@@ -35,8 +35,7 @@ class MetricsTable(object):
     steady = False
     fallback = False
 
-    def __init__(self, delimiter, quantities, time_column):
-        # type: (str, dict[int, str], int | None) -> None
+    def __init__(self, delimiter: str, quantities: "dict[int, str]", time_column: "int | None") -> None:
         self._delimiter = delimiter
         self._quantities = quantities
         """Column index -> quantity."""
@@ -44,11 +43,10 @@ class MetricsTable(object):
         self.per_epoch = False
         """True: steps start again with every epoch."""
 
-    def read(self, text):
-        # type: (str) -> ProgressReading | None
+    def read(self, text: str) -> "ProgressReading | None":
         """The values of a row; None if it has no step, or nothing else."""
         cells = self._cells(text)
-        fields = {}  # type: Fields
+        fields: Fields = {}
         for index, quantity in self._quantities.items():
             if index < len(cells) and cells[index]:
                 put(fields, quantity, cells[index])
@@ -56,20 +54,17 @@ class MetricsTable(object):
             return None
         return ProgressReading(self, fields, {})  # type: ignore[arg-type]
 
-    def time_cell(self, text):
-        # type: (str) -> str
+    def time_cell(self, text: str) -> str:
         """A row's cell in the time column; empty if there is none."""
         cells = self._cells(text)
         index = self._time_column
         return cells[index] if index is not None and index < len(cells) else ""
 
-    def _cells(self, text):
-        # type: (str) -> list[str]
+    def _cells(self, text: str) -> "list[str]":
         return _cells(text, self._delimiter)
 
 
-def table_of(begin, words):
-    # type: (bytes, dict[str, str]) -> MetricsTable | None
+def table_of(begin: bytes, words: "dict[str, str]") -> "MetricsTable | None":
     """The metrics table that begins with these bytes; None: no table, or other data.
 
     Its header names a step (or an epoch) and a metric. `words`: those of the dialect `COMMON`, each with its
@@ -93,8 +88,7 @@ def table_of(begin, words):
     return table
 
 
-def _header(begin):
-    # type: (bytes) -> str | None
+def _header(begin: bytes) -> "str | None":
     for line in begin.replace(b"\r", b"\n").split(b"\n")[:-1]:
         text = line.decode("utf-8", "replace").lstrip("\ufeff# ").rstrip()
         if text:
@@ -102,18 +96,16 @@ def _header(begin):
     return None
 
 
-def _cells(text, delimiter):
-    # type: (str, str) -> list[str]
+def _cells(text: str, delimiter: str) -> "list[str]":
     try:
         return [cell.strip() for cell in next(csv.reader([text], delimiter=str(delimiter)), [])]
     except csv.Error:
         return []
 
 
-def _quantities(names, words):
-    # type: (list[str], dict[str, str]) -> dict[int, str]
+def _quantities(names: "list[str]", words: "dict[str, str]") -> "dict[int, str]":
     """Column index -> quantity, each once; batches and epochs are steps if there is no other."""
-    found = {}  # type: dict[int, str]
+    found: dict[int, str] = {}
     for index, name in enumerate(names):
         quantity = words.get(name)
         known = quantity is not None and quantity != NOTHING and name not in TIME_COLUMNS
@@ -130,6 +122,5 @@ def _quantities(names, words):
     return found
 
 
-def _fields(quantities):
-    # type: (dict[int, str]) -> set[str]
+def _fields(quantities: "dict[int, str]") -> "set[str]":
     return {QUANTITIES[quantity][0] for quantity in quantities.values()}

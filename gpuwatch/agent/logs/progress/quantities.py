@@ -45,7 +45,7 @@ MAX_QUANTITY = 1e18
 """Larger numbers count as invalid."""
 _UNIT_REQUIRED = 0.0
 """Marks quantities that require a unit in the line."""
-QUANTITIES = {
+QUANTITIES: "Dict[str, Quantity]" = {
     "step": ("step", "of", 1.0),
     "total_steps": ("total_steps", "count", 1.0),
     "epoch": ("epoch", "plain", 1.0),
@@ -81,7 +81,7 @@ QUANTITIES = {
     "requests_running": ("requests_running", "count", 1.0),
     "requests_waiting": ("requests_waiting", "count", 1.0),
     "cache_share": ("cache_share", "share", 1.0),
-}  # type: Dict[str, Quantity]
+}
 """Name -> field, parser, and factor for a number without unit."""
 NOTHING = "-"
 """Marks a word without meaning in this dialect, whatever it means elsewhere."""
@@ -98,12 +98,11 @@ _PART = re.compile(r"(\d+(?:\.\d+)?) ?([a-z])")
 _DAYS = re.compile(r"(\d+) days?, ")
 
 
-def put(fields, quantity, text):
-    # type: (Fields, str, str) -> bool
+def put(fields: "Fields", quantity: str, text: str) -> bool:
     """Parse `text` as a quantity into `fields` without overwriting; True if it could be parsed."""
     name, kind, factor = QUANTITIES[quantity]
     if kind == "time":
-        value = _duration(text, factor)  # type: Value | None
+        value: Value | None = _duration(text, factor)
         if value is not None and (value < 0 or value == 0 and name == "step_time_s"):  # type: ignore[operator]
             value = None
     else:
@@ -114,8 +113,7 @@ def put(fields, quantity, text):
     return True
 
 
-def _value(fields, text, kind, factor):
-    # type: (Fields, str, str, float) -> Value | None
+def _value(fields: "Fields", text: str, kind: str, factor: float) -> "Value | None":
     found = _QUANTITY.match(text)
     if found is None or found.group("clock"):
         return None
@@ -139,8 +137,7 @@ def _value(fields, text, kind, factor):
     return number * factor
 
 
-def _count(fields, number, of):
-    # type: (Fields, float, str | None) -> int | None
+def _count(fields: "Fields", number: float, of: "str | None") -> "int | None":
     """Parse a whole number; `of` is the total, unless the total steps are known from elsewhere."""
     if number < 0 or number != int(number):
         return None
@@ -150,22 +147,19 @@ def _count(fields, number, of):
     return int(number)
 
 
-def _odd(text):
-    # type: (str) -> str
+def _odd(text: str) -> str:
     text = text.lower()
     return "nan" if text == "nan" else "-inf" if text.startswith("-") else "inf"
 
 
-def _share(number, unit, factor):
-    # type: (float, str, float) -> float | None
+def _share(number: float, unit: str, factor: float) -> "float | None":
     """A share as 0 to 1; -1 and -100 % mean unknown, and values over 1.5 are percent."""
     if unit == "%" or factor == QUANTITIES["mfu_pct"][2] or number > 1.5:
         number /= 100.0
     return number if 0 <= number <= 1.5 else None
 
 
-def _duration(text, factor):
-    # type: (str, float) -> float | None
+def _duration(text: str, factor: float) -> "float | None":
     """Seconds of `1:02:03`, `2 days, 1:02:03`, `4m 28s`, `360 ms` or a plain number."""
     spelled = _SPELLED.match(text)
     if spelled is not None and len(_PART.findall(spelled.group("spelled").lower())) > 1:
@@ -182,8 +176,7 @@ def _duration(text, factor):
     return float(found.group("number").replace(",", "")) * factor if factor else None
 
 
-def _of_clock(text):
-    # type: (str) -> float
+def _of_clock(text: str) -> float:
     days = _DAYS.match(text)
     seconds = 0.0
     for part in text[days.end() if days else 0 :].split(":"):

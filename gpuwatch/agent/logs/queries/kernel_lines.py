@@ -8,11 +8,11 @@ from ..scanning.scanner import Scanner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import re  # noqa: F401 - used in type comments
-    from typing import Any, Callable, Iterable  # noqa: F401 - used in type comments
+    import re
+    from typing import Any, Callable, Iterable
 
-    from ..files.tails import FollowedTail  # noqa: F401 - used in type comments
-    from ..matching.ruleset import RuleSet  # noqa: F401 - used in type comments
+    from ..files.tails import FollowedTail
+    from ..matching.ruleset import RuleSet
 
 NAME = "kernel log"
 """As `wire.KERNEL_LOG`; offsets count records."""
@@ -22,8 +22,15 @@ KEPT_RECORDS = 4000
 class KernelLines(object):
     """Processes (unix seconds, text) records. `source`: where they come from; None: unreadable."""
 
-    def __init__(self, ruleset, ids, began, count, skipped, enter):
-        # type: (RuleSet, Callable[[], int], float, int, Iterable[list[int]], Callable[[int], object]) -> None
+    def __init__(
+        self,
+        ruleset: "RuleSet",
+        ids: "Callable[[], int]",
+        began: float,
+        count: int,
+        skipped: "Iterable[list[int]]",
+        enter: "Callable[[int], object]",
+    ) -> None:
         """`began`: older records were there before the agent; `count`.
 
         Records that earlier readers processed.
@@ -31,8 +38,8 @@ class KernelLines(object):
         `skipped`: ranges of records on which earlier readers hung; `enter` is called with a record's number
         before it is searched.
         """
-        self.source = None  # type: str | None
-        self.tails = []  # type: list[FollowedTail]
+        self.source: str | None = None
+        self.tails: list[FollowedTail] = []
         self._scanner = Scanner(ruleset, NAME, ids)
         self._began = began
         self._count = count
@@ -41,13 +48,12 @@ class KernelLines(object):
         self._lines = 0
         self._taken = False
         """True once the first records (perhaps none) were searched."""
-        self._grown_at = None  # type: float | None
-        self._kept = deque(maxlen=KEPT_RECORDS)  # type: deque[tuple[int, float, str]]
+        self._grown_at: float | None = None
+        self._kept: deque[tuple[int, float, str]] = deque(maxlen=KEPT_RECORDS)
 
-    def take(self, records, now):
-        # type: (Iterable[tuple[float, str]], float) -> list[dict[str, Any]]
+    def take(self, records: "Iterable[tuple[float, str]]", now: float) -> "list[dict[str, Any]]":
         """The findings in new records; `now` in unix seconds."""
-        found = []  # type: list[dict[str, Any]]
+        found: list[dict[str, Any]] = []
         self._taken = True
         for t, text in records:
             line = masked(" ".join(text.splitlines()))
@@ -63,21 +69,18 @@ class KernelLines(object):
                 tail.send([self._row(self._kept[-1], now)])
         return found
 
-    def _search(self, line, t, old):
-        # type: (str, float, bool) -> list[dict[str, Any]]
+    def _search(self, line: str, t: float, old: bool) -> "list[dict[str, Any]]":
         if any(begin <= self._count < end for _, begin, end in self._skipped):
             self._scanner.seam()
             return []
         self._enter(self._count)
         return self._scanner.feed(line.encode("utf-8", "replace") + b"\n", self._count, t, backlog=old)
 
-    def quiet(self, now):
-        # type: (float) -> list[dict[str, Any]]
+    def quiet(self, now: float) -> "list[dict[str, Any]]":
         """As `Scanner.quiet`."""
         return self._scanner.quiet(now)
 
-    def page(self, offset, at, before, after):
-        # type: (int | None, float | None, int, int) -> list[list[Any]]
+    def page(self, offset: "int | None", at: "float | None", before: int, after: int) -> "list[list[Any]]":
         """Rows around a record number, a time or the end, as far back as records are kept."""
         first = self._kept[0][0] if self._kept else 0
         if at is not None:
@@ -88,30 +91,26 @@ class KernelLines(object):
         return rows[max(0, place - before) : place + after]
 
     @property
-    def size(self):
-        # type: () -> int
+    def size(self) -> int:
         """Number of records so far."""
         return self._count
 
-    def matching(self, pattern, limit):
-        # type: (re.Pattern[str], int) -> list[list[Any]]
+    def matching(self, pattern: "re.Pattern[str]", limit: int) -> "list[list[Any]]":
         """Rows of the kept records that match a pattern."""
         return [self._row(one, None) for one in self._kept if pattern.search(one[2])][:limit]
 
-    def row(self):
-        # type: () -> dict[str, Any] | None
+    def row(self) -> "dict[str, Any] | None":
         """A dict with the keys of `wire.LogFile`; None if the kernel log is unreadable."""
         if self.source is None:
             return None
-        row = {"path": NAME, "source": "kernel", "size": self._count, "lines": self._lines}  # type: dict[str, Any]
+        row: dict[str, Any] = {"path": NAME, "source": "kernel", "size": self._count, "lines": self._lines}
         if self._taken and not self._skipped:
             row["searched_to"] = self._count
         if self._grown_at is not None:
             row["grown_at"] = self._grown_at
         return row
 
-    def _row(self, record, arrived):
-        # type: (tuple[int, float, str], float | None) -> list[Any]
+    def _row(self, record: "tuple[int, float, str]", arrived: "float | None") -> "list[Any]":
         number, t, text = record
         made = row(number, number + 1, text, arrived)
         made[3] = t

@@ -26,7 +26,7 @@ except ImportError:
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Iterable, Iterator, Sequence  # noqa: F401 - used in type comments
+    from typing import Any, Callable, Iterable, Iterator, Sequence
 
 STALL_CPU_S = 3.0
 STALL_S = 15.0
@@ -40,8 +40,7 @@ _MAX_ROWS = 200
 class SearchPlan(object):
     """What to search for, and where."""
 
-    def __init__(self, request):
-        # type: (dict[str, Any]) -> None
+    def __init__(self, request: "dict[str, Any]") -> None:
         """Parse a request.
 
         Raises:
@@ -59,8 +58,7 @@ class SearchPlan(object):
         self.literal, self.fold = literal_of(pattern, self.pattern.flags)
 
 
-def literal_of(pattern, flags=0):
-    # type: (str, int) -> tuple[bytes, bool]
+def literal_of(pattern: str, flags: int = 0) -> "tuple[bytes, bool]":
     """Bytes that every matching line contains (may be empty), and whether case is ignored."""
     parsed = parser.parse(pattern, flags)
     state = getattr(parsed, "state", None) or parsed.pattern  # its name before Python 3.8
@@ -78,8 +76,7 @@ def literal_of(pattern, flags=0):
     return (best.lower() if fold else best).encode("utf-8", "replace"), fold
 
 
-def search(plan, files, send):
-    # type: (SearchPlan, list[str], Callable[[dict[str, Any]], object]) -> None
+def search(plan: "SearchPlan", files: "list[str]", send: "Callable[[dict[str, Any]], object]") -> None:
     """Search files and send `wire.Lines` frames, the last one marked done."""
     sizes = [(path, _size(path)) for path in files]
     reporter = SearchReporter(plan, float(sum(size for _, size in sizes)) or 1.0, send)
@@ -93,8 +90,7 @@ def search(plan, files, send):
     reporter.end()
 
 
-def _size(path):
-    # type: (str) -> int
+def _size(path: str) -> int:
     try:
         return os.stat(path).st_size
     except OSError:
@@ -104,22 +100,20 @@ def _size(path):
 class SearchReporter(object):
     """Sends matches in small batches, and the progress."""
 
-    def __init__(self, plan, total, send):
-        # type: (SearchPlan, float, Callable[[dict[str, Any]], object]) -> None
+    def __init__(self, plan: "SearchPlan", total: float, send: "Callable[[dict[str, Any]], object]") -> None:
         self.left = plan.limit
-        self.trouble = None  # type: str | None
-        self.until = None  # type: float | None
+        self.trouble: str | None = None
+        self.until: float | None = None
         """As for `row`, for the file being searched."""
         self._number = plan.number
         self._total = total
         self._send = send
         self._done = 0.0
         self._file = ""
-        self._rows = []  # type: list[list[Any]]
+        self._rows: list[list[Any]] = []
         self._sent = time.monotonic()
 
-    def found(self, path, one):
-        # type: (str, tuple[int, int, str]) -> None
+    def found(self, path: str, one: "tuple[int, int, str]") -> None:
         """Report a matching line."""
         if self._rows and self._file != path:
             self._flush()
@@ -129,20 +123,17 @@ class SearchReporter(object):
         if len(self._rows) >= _MAX_ROWS:
             self._flush()
 
-    def went(self, count):
-        # type: (int) -> None
+    def went(self, count: int) -> None:
         """Record that `count` more bytes were searched."""
         self._done += count
         if time.monotonic() - self._sent >= PROGRESS_S:
             self._flush()
 
-    def end(self):
-        # type: () -> None
+    def end(self) -> None:
         """Send the rest."""
         self._flush(done=True, error=self.trouble)
 
-    def _flush(self, **rest):
-        # type: (Any) -> None
+    def _flush(self, **rest: "Any") -> None:
         self._sent = time.monotonic()
         progress = 1.0 if "done" in rest else min(1.0, round(self._done / self._total, 4))
         for frame in lines_frames(self._number, shown(self._file), self._rows, progress=progress, **rest):
@@ -150,8 +141,7 @@ class SearchReporter(object):
         self._rows = []
 
 
-def _search_file(plan, path, size, reporter):
-    # type: (SearchPlan, str, int, SearchReporter) -> None
+def _search_file(plan: "SearchPlan", path: str, size: int, reporter: "SearchReporter") -> None:
     """Search a file; blocks without the literal are skipped at memory speed."""
     descriptor = open_regular(path)
     try:
@@ -160,8 +150,7 @@ def _search_file(plan, path, size, reporter):
         os.close(descriptor)
 
 
-def _pieces(descriptor, size):
-    # type: (int, int) -> Iterator[tuple[bytes, int]]
+def _pieces(descriptor: int, size: int) -> "Iterator[tuple[bytes, int]]":
     at = 0
     while at < size:
         data = os.pread(descriptor, min(BLOCK_BYTES, size - at), at)
@@ -171,8 +160,9 @@ def _pieces(descriptor, size):
         at += len(data)
 
 
-def search_pieces(plan, path, pieces, reporter):
-    # type: (SearchPlan, str, Iterable[tuple[bytes, int]], SearchReporter) -> None
+def search_pieces(
+    plan: "SearchPlan", path: str, pieces: "Iterable[tuple[bytes, int]]", reporter: "SearchReporter"
+) -> None:
     """Search a file; `pieces`: its bytes in order, each with the number of file bytes read for it."""
     at, rest = 0, b""
     for data, count in pieces:
@@ -190,8 +180,9 @@ def search_pieces(plan, path, pieces, reporter):
         _search_block(plan, path, rest, at - len(rest), reporter)
 
 
-def _search_block(plan, path, block, begin, reporter):
-    # type: (SearchPlan, str, bytes, int, SearchReporter) -> None
+def _search_block(
+    plan: "SearchPlan", path: str, block: bytes, begin: int, reporter: "SearchReporter"
+) -> None:
     literal = plan.literal
     if not literal:
         _search_lines(plan, path, block, begin, reporter)
@@ -206,8 +197,9 @@ def _search_block(plan, path, block, begin, reporter):
         found = sought.find(literal, end)
 
 
-def _search_lines(plan, path, data, offset, reporter):
-    # type: (SearchPlan, str, bytes, int, SearchReporter) -> None
+def _search_lines(
+    plan: "SearchPlan", path: str, data: bytes, offset: int, reporter: "SearchReporter"
+) -> None:
     splitter = Splitter()
     rows = splitter.feed(data, offset)
     tail = splitter.tail()
@@ -221,8 +213,9 @@ def _search_lines(plan, path, data, offset, reporter):
 class RunningSearch(object):
     """A running search as seen by the log reader."""
 
-    def __init__(self, plan, files, search=search):
-        # type: (SearchPlan, Sequence[Any], Callable[..., object]) -> None
+    def __init__(
+        self, plan: "SearchPlan", files: "Sequence[Any]", search: "Callable[..., object]" = search
+    ) -> None:
         """`search` searches the files and sends the results."""
         self.number = plan.number
         self.pid, self.descriptor = _fork(plan, files, search)
@@ -230,8 +223,7 @@ class RunningSearch(object):
         self._rest = b""
         self._received = (time.monotonic(), cpu_s(self.pid)[0])
 
-    def read(self):
-        # type: () -> list[str]
+    def read(self) -> "list[str]":
         """The frames received, as JSON text; `ended` is set after the last one."""
         data = os.read(self.descriptor, 1 << 18)
         if not data:
@@ -241,8 +233,7 @@ class RunningSearch(object):
         self._rest = lines.pop()
         return [line.decode("ascii") for line in lines]
 
-    def stalled(self):
-        # type: () -> str | None
+    def stalled(self) -> "str | None":
         """Why it should be given up, or None."""
         then, before = self._received
         cpu, state = cpu_s(self.pid)
@@ -252,13 +243,11 @@ class RunningSearch(object):
             return "a file does not answer; the search was given up"
         return None
 
-    def listening(self):
-        # type: () -> None
+    def listening(self) -> None:
         """Reset the silence timer: its output was not read meanwhile."""
         self._received = (time.monotonic(), cpu_s(self.pid)[0])
 
-    def end(self):
-        # type: () -> None
+    def end(self) -> None:
         """Kill and reap it; one that hangs in the kernel is abandoned."""
         os.close(self.descriptor)
         try:
@@ -271,8 +260,7 @@ class RunningSearch(object):
             pass  # it is gone
 
 
-def _fork(plan, files, search):
-    # type: (SearchPlan, Sequence[Any], Callable[..., object]) -> tuple[int, int]
+def _fork(plan: "SearchPlan", files: "Sequence[Any]", search: "Callable[..., object]") -> "tuple[int, int]":
     """(pid, descriptor of its output)."""
     read_end, write_end = os.pipe()
     parent = os.getpid()
@@ -289,8 +277,7 @@ def _fork(plan, files, search):
         os.close(0)
         os.close(1)
 
-        def send(frame):
-            # type: (dict[str, Any]) -> None
+        def send(frame: "dict[str, Any]") -> None:
             data = (json.dumps(frame) + "\n").encode("ascii")
             while data:
                 data = data[os.write(3, data) :]

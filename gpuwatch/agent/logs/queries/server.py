@@ -11,13 +11,13 @@ from .search import RunningSearch, SearchPlan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable  # noqa: F401 - used in type comments
+    from typing import Any, Callable
 
-    from ..files.catalog import Catalog  # noqa: F401 - used in type comments
-    from ..files.entry import FileEntry  # noqa: F401 - used in type comments
-    from ..files.follower import Follower  # noqa: F401 - used in type comments
-    from ..ipc.outbox import Outbox  # noqa: F401 - used in type comments
-    from .kernel_lines import KernelLines  # noqa: F401 - used in type comments
+    from ..files.catalog import Catalog
+    from ..files.entry import FileEntry
+    from ..files.follower import Follower
+    from ..ipc.outbox import Outbox
+    from .kernel_lines import KernelLines
 
 MAX_TAILS = 256
 MAX_SEARCHES = 4
@@ -35,20 +35,18 @@ class _NotYetError(Exception):
 class Server(object):
     """Handles requests as they arrive from the cockpit."""
 
-    def __init__(self, catalog, kernel, outbox):
-        # type: (Catalog, KernelLines, Outbox) -> None
+    def __init__(self, catalog: "Catalog", kernel: "KernelLines", outbox: "Outbox") -> None:
         self._catalog = catalog
         self._kernel = kernel
         self._outbox = outbox
-        self._tails = {}  # type: dict[int, tuple[FollowedTail, list[FollowedTail]]]
+        self._tails: dict[int, tuple[FollowedTail, list[FollowedTail]]] = {}
         """Request id -> its tail, and the file's list that contains it."""
-        self._searches = {}  # type: dict[int, RunningSearch]
+        self._searches: dict[int, RunningSearch] = {}
         self._settled = False
-        self._later = []  # type: list[dict[str, Any]]
+        self._later: list[dict[str, Any]] = []
         """Requests for files that may still be found."""
 
-    def answer(self, request):
-        # type: (dict[str, Any]) -> None
+    def answer(self, request: "dict[str, Any]") -> None:
         """Handle a request; an impossible one is answered with the reason."""
         number = request["id"]
         actions = {"tail": self._tail, "read": self._read, "search": self._search, "cancel": self._cancel}
@@ -63,13 +61,11 @@ class Server(object):
         except (KeyError, TypeError, ValueError) as error:
             self._refuse(number, "this request cannot be understood: {}".format(str(error)[:200]))
 
-    def descriptors(self):
-        # type: () -> list[int]
+    def descriptors(self) -> "list[int]":
         """Descriptors for select."""
         return [] if self._outbox.full else [search.descriptor for search in self._searches.values()]
 
-    def step(self, settled):
-        # type: (bool) -> None
+    def step(self, settled: bool) -> None:
         """Forward results of searches, and cancel those that hang; `settled`: all files are known."""
         if settled and not self._settled:
             self._settled = True
@@ -92,14 +88,12 @@ class Server(object):
                 search.end()
                 del self._searches[number]
 
-    def seam(self, entry, what):
-        # type: (FileEntry, str) -> None
+    def seam(self, entry: "FileEntry", what: str) -> None:
         """Notify the tails of a file of a truncation or replacement."""
         for tail in entry.tails:
             tail.seam(what)
 
-    def forget(self, entry, why):
-        # type: (FileEntry, str) -> None
+    def forget(self, entry: "FileEntry", why: str) -> None:
         """End the tails of a file that is no longer followed under this name."""
         for tail in entry.tails:
             tail.end(error=why)
@@ -108,8 +102,7 @@ class Server(object):
 
     # ----------------------------------------------------------------- tails and pages
 
-    def _tail(self, request):
-        # type: (dict[str, Any]) -> None
+    def _tail(self, request: "dict[str, Any]") -> None:
         number, name, count = (
             request["id"],
             request["file"],
@@ -140,8 +133,7 @@ class Server(object):
             self._tails[number] = tail, entry.tails
         self._tails[number][1].append(tail)
 
-    def _read(self, request):
-        # type: (dict[str, Any]) -> None
+    def _read(self, request: "dict[str, Any]") -> None:
         number, name = request["id"], request["file"]
         before, after = max(0, int(request.get("before", 0))), max(0, int(request.get("after", 0)))
         offset, at = request.get("offset"), request.get("time")
@@ -154,8 +146,7 @@ class Server(object):
         try:
             size = os.fstat(descriptor).st_size
 
-            def read_at(place, count):
-                # type: (int, int) -> bytes
+            def read_at(place: int, count: int) -> bytes:
                 return os.pread(descriptor, count, place)
 
             if offset is None and at is not None:
@@ -166,8 +157,7 @@ class Server(object):
             os.close(descriptor)
         self._send(number, name, rows, size=size, done=True)
 
-    def _entry(self, name):
-        # type: (str) -> FileEntry
+    def _entry(self, name: str) -> "FileEntry":
         entry = self._catalog.named(name)
         if entry is None and not self._settled:
             raise _NotYetError
@@ -179,8 +169,7 @@ class Server(object):
 
     # ----------------------------------------------------------------- searches
 
-    def _search(self, request):
-        # type: (dict[str, Any]) -> None
+    def _search(self, request: "dict[str, Any]") -> None:
         try:
             plan = SearchPlan(request)
         except ValueError as error:
@@ -201,8 +190,7 @@ class Server(object):
             plan.limit = max(1, plan.limit - len(rows))
         self._searches[plan.number] = RunningSearch(plan, files)
 
-    def _cancel(self, request):
-        # type: (dict[str, Any]) -> None
+    def _cancel(self, request: "dict[str, Any]") -> None:
         number = request["of"]
         if any(one["id"] == number for one in self._later):
             self._later = [one for one in self._later if one["id"] != number]
@@ -215,25 +203,21 @@ class Server(object):
             self._end_search(number)
         self._outbox.put("A", {"kind": "reply", "id": request["id"], "t": round(time.time(), 3)})
 
-    def _end_search(self, number, error=None):
-        # type: (int, str | None) -> None
+    def _end_search(self, number: int, error: "str | None" = None) -> None:
         self._searches.pop(number).end()
         self._send(number, "", [], done=True, error=error)
 
     # ----------------------------------------------------------------- sending
 
-    def _send(self, number, file, rows, **rest):
-        # type: (int, str, list[list[Any]], Any) -> None
+    def _send(self, number: int, file: str, rows: "list[list[Any]]", **rest: "Any") -> None:
         for frame in lines_frames(number, file, rows, **rest):
             self._outbox.put("L", frame)
 
-    def _refuse(self, number, why):
-        # type: (int, str) -> None
+    def _refuse(self, number: int, why: str) -> None:
         self._outbox.put("A", {"kind": "reply", "id": number, "t": round(time.time(), 3), "error": why[:500]})
 
 
-def _begin(follower, offset, count):
-    # type: (Follower, int | None, int) -> tuple[int, str | None]
+def _begin(follower: "Follower", offset: "int | None", count: int) -> "tuple[int, str | None]":
     """Start offset of a tail, and what is missing before it."""
     if offset is None:
         return pages.tail_start(follower.at, follower.offset, count), None
@@ -245,8 +229,7 @@ def _begin(follower, offset, count):
     return offset, None
 
 
-def _place_of_time(entry, read_at, size, at):
-    # type: (FileEntry, Callable[[int, int], bytes], int, float) -> int
+def _place_of_time(entry: "FileEntry", read_at: "Callable[[int, int], bytes]", size: int, at: float) -> int:
     """The offset of a time by the lines' own times, else by arrival.
 
     Raises:
@@ -255,7 +238,7 @@ def _place_of_time(entry, read_at, size, at):
     place = pages.offset_of_time(read_at, size, at)
     if place is not None:
         return place
-    before = None  # type: int | None
+    before: int | None = None
     for arrived, offset in entry.arrivals:
         if arrived > at and before is not None:
             return before

@@ -5,9 +5,9 @@ from collections import deque
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any  # noqa: F401 - used in type comments
+    from typing import Any
 
-    from ..matching.ruleset import CompiledRule  # noqa: F401 - used in type comments
+    from ..matching.ruleset import CompiledRule
 
 
 SAME_AFTER_S = 600.0
@@ -31,12 +31,11 @@ class Open(object):
 
     __slots__ = ("finding", "reported", "reported_count", "waiting")
 
-    def __init__(self, finding, waiting):
-        # type: (dict[str, Any], object) -> None
+    def __init__(self, finding: "dict[str, Any]", waiting: object) -> None:
         self.finding = finding
         self.reported = float("-inf")
         self.reported_count = 0
-        self.waiting = waiting  # type: Any
+        self.waiting: Any = waiting
         """Lines of its block that are still to come; it is reported after them."""
 
 
@@ -45,37 +44,34 @@ class Crowd(object):
 
     __slots__ = ("count", "last")
 
-    def __init__(self):
-        # type: () -> None
+    def __init__(self) -> None:
         self.count = 0
-        self.last = None  # type: tuple[object, ...] | None
+        self.last: tuple[object, ...] | None = None
 
 
 class Gatherer(object):
     """All open findings of one file."""
 
-    def __init__(self, ids):
-        # type: (Any) -> None
-        self.earlier = None  # type: Gatherer | None
+    def __init__(self, ids: "Any") -> None:
+        self.earlier: Gatherer | None = None
         """The open findings of the file's earlier content, which a recovery ends too."""
         self._ids = ids
-        self._open = {}  # type: dict[str, dict[tuple[object, ...], Open]]
-        self._crowds = {}  # type: dict[tuple[object, ...], Crowd]
+        self._open: dict[str, dict[tuple[object, ...], Open]] = {}
+        self._crowds: dict[tuple[object, ...], Crowd] = {}
         self._count = 0
-        self._growing = {}  # type: dict[Open, None]
+        self._growing: dict[Open, None] = {}
         self._made_room = float("-inf")
-        self._floods = {}  # type: dict[tuple[object, ...], deque[dict[str, Any]]]
+        self._floods: dict[tuple[object, ...], deque[dict[str, Any]]] = {}
         self.left_out = 0
         """Matches over the limit: counted with another writer's finding, or not at all."""
 
-    def add(self, rule, finding, message):
-        # type: (CompiledRule, dict[str, Any], str) -> Open | None
+    def add(self, rule: "CompiledRule", finding: "dict[str, Any]", message: str) -> "Open | None":
         """Add a match; return the finding that it starts.
 
         None if it is only counted (or there are too few to report).
         """
         key = signature(finding, message)
-        at = finding["at"]  # type: float
+        at: float = finding["at"]
         mine = self._open.setdefault(rule.id, {})
         if rule.newest:
             return self._renewed(rule.id, key[:3], finding)
@@ -112,8 +108,7 @@ class Gatherer(object):
         finding["count"], finding["last_at"] = count, at
         return self._opened(rule.id, key, Open(finding, None))
 
-    def _renewed(self, rule, key, finding):
-        # type: (str, tuple[object, ...], dict[str, Any]) -> Open | None
+    def _renewed(self, rule: str, key: "tuple[object, ...]", finding: "dict[str, Any]") -> "Open | None":
         """The finding of a writer, updated to this match; None if there is no room for another."""
         known = self._open[rule].get(key)
         if known is None:
@@ -129,8 +124,9 @@ class Gatherer(object):
         self._growing[known] = None
         return None
 
-    def _crowded(self, rule, key, at):
-        # type: (str, tuple[object, ...], float) -> tuple[tuple[object, ...] | None, bool]
+    def _crowded(
+        self, rule: str, key: "tuple[object, ...]", at: float
+    ) -> "tuple[tuple[object, ...] | None, bool]":
         """The finding with which a new one without room is counted, and whether the whole file is full."""
         crowd = self._crowds.get((rule,) + key[:3])
         if crowd is not None and crowd.count >= MAX_OF_A_SPEAKER:
@@ -141,8 +137,7 @@ class Gatherer(object):
             return crowd.last, True
         return next(iter(self._open[rule]), None), True
 
-    def _make_room(self, at):
-        # type: (float) -> bool
+    def _make_room(self, at: float) -> bool:
         """Drop findings that are too old to grow."""
         if at - self._made_room < ROOM_EVERY_S:
             return False
@@ -153,8 +148,7 @@ class Gatherer(object):
                     self._forget(rule, key)
         return self._count < MAX_OPEN
 
-    def _opened(self, rule, key, known):
-        # type: (str, tuple[object, ...], Open) -> Open
+    def _opened(self, rule: str, key: "tuple[object, ...]", known: "Open") -> "Open":
         crowd = self._crowds.setdefault((rule,) + key[:3], Crowd())
         if key not in self._open[rule]:
             crowd.count += 1
@@ -164,8 +158,7 @@ class Gatherer(object):
         self._growing[known] = None
         return known
 
-    def _forget(self, rule, key):
-        # type: (str, tuple[object, ...]) -> None
+    def _forget(self, rule: str, key: "tuple[object, ...]") -> None:
         self._growing.pop(self._open[rule].pop(key), None)
         crowd = self._crowds[(rule,) + key[:3]]
         crowd.count -= 1
@@ -175,12 +168,11 @@ class Gatherer(object):
         if not crowd.count:
             del self._crowds[(rule,) + key[:3]]
 
-    def close(self, rule, fields, at):
-        # type: (CompiledRule, dict[str, Any], float) -> list[dict[str, Any]]
+    def close(self, rule: "CompiledRule", fields: "dict[str, Any]", at: float) -> "list[dict[str, Any]]":
         """Handle a recovery line; return what it ends."""
         closed = [] if self.earlier is None else self.earlier.close(rule, fields, at)
         for key, known in list(self._open.get(rule.id, {}).items()):
-            old = known.finding["fields"]  # type: dict[str, Any]
+            old: dict[str, Any] = known.finding["fields"]
             if all(old.get(name) == fields.get(name) for name in rule.same):
                 self._forget(rule.id, key)
                 known.finding["closed"] = True
@@ -188,13 +180,12 @@ class Gatherer(object):
                 closed.append(dict(known.finding))
         return closed
 
-    def grown(self, now, most=GROWN_AT_ONCE):
-        # type: (float, int) -> list[dict[str, Any]]
+    def grown(self, now: float, most: int = GROWN_AT_ONCE) -> "list[dict[str, Any]]":
         """Up to `most` findings whose count grew since they were last reported.
 
         Those reported a moment ago are excluded.
         """
-        out = []  # type: list[dict[str, Any]]
+        out: list[dict[str, Any]] = []
         for known in list(self._growing):
             if len(out) >= most:
                 break
@@ -208,18 +199,16 @@ class Gatherer(object):
         return out
 
 
-def report(known, now):
-    # type: (Open, float) -> dict[str, Any]
+def report(known: "Open", now: float) -> "dict[str, Any]":
     """The current finding, marked as reported."""
     known.reported, known.reported_count = now, known.finding["count"]
     known.waiting = None
     return dict(known.finding)
 
 
-def signature(finding, message):
-    # type: (dict[str, Any], str) -> tuple[object, ...]
+def signature(finding: "dict[str, Any]", message: str) -> "tuple[object, ...]":
     """A key that is equal for repeats of a finding: writer, fields, words without numbers."""
-    fields = finding["fields"]  # type: dict[str, Any]
+    fields: dict[str, Any] = finding["fields"]
     return (
         finding.get("rank", finding.get("index")),
         finding.get("local_rank"),

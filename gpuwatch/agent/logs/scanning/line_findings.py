@@ -14,14 +14,14 @@ from .repeats import KnownLines, Repeats
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any  # noqa: F401 - used in type comments
+    from typing import Any
 
-    from ..lines.prefixes import Speaker  # noqa: F401 - used in type comments
-    from ..matching.chunk import Chunk  # noqa: F401 - used in type comments
-    from ..matching.matcher import LineMatcher  # noqa: F401 - used in type comments
-    from ..matching.ruleset import CompiledRule, RuleSet  # noqa: F401 - used in type comments
-    from .dedup import Gatherer  # noqa: F401 - used in type comments
-    from .open_blocks import OpenBlocks  # noqa: F401 - used in type comments
+    from ..lines.prefixes import Speaker
+    from ..matching.chunk import Chunk
+    from ..matching.matcher import LineMatcher
+    from ..matching.ruleset import CompiledRule, RuleSet
+    from .dedup import Gatherer
+    from .open_blocks import OpenBlocks
 
 _ONE_DIGIT = bytes(48 if 48 <= c <= 57 else c for c in range(256))
 
@@ -29,8 +29,15 @@ _ONE_DIGIT = bytes(48 if 48 <= c <= 57 else c for c in range(256))
 class LineFindings(object):
     """Searches the lines of one file in which a rule's words occur, and collects the findings."""
 
-    def __init__(self, ruleset, file, search, speaker, gather, blocks):
-        # type: (RuleSet, str, LineMatcher, Any, Gatherer, OpenBlocks) -> None
+    def __init__(
+        self,
+        ruleset: "RuleSet",
+        file: str,
+        search: "LineMatcher",
+        speaker: "Any",
+        gather: "Gatherer",
+        blocks: "OpenBlocks",
+    ) -> None:
         self.local_ranks = False
         """True if the file's rank numbers are local to its node."""
         self.backlog = False
@@ -43,26 +50,32 @@ class LineFindings(object):
         self._speaker = speaker
         self._gather = gather
         self._blocks = blocks
-        self._reported = set()  # type: set[tuple[int, str]]
+        self._reported: set[tuple[int, str]] = set()
         self._known_lines = KnownLines()
         self._found_once = False
         """True if the current line gave a finding of a rule with `once`."""
-        self._shape_searched = None  # type: int | None
-        self._steady = {}  # type: dict[Phrase, bool]
+        self._shape_searched: int | None = None
+        self._steady: dict[Phrase, bool] = {}
         self._repeats = Repeats()
 
-    def seam(self):
-        # type: () -> None
+    def seam(self) -> None:
         """Reset: the file was truncated or replaced, so offsets have a new meaning."""
         self._reported.clear()
 
-    def forget_before(self, offset):
-        # type: (int) -> None
+    def forget_before(self, offset: int) -> None:
         """Drop state about lines before this offset, which do not come again."""
         self._reported = {each for each in self._reported if each[0] >= offset}
 
-    def take(self, chunk, span, hit, phrases, arrived, out, raised=None):
-        # type: (Chunk, tuple[int, int], int, list[Phrase], float, list[dict[str, Any]], str | None) -> None
+    def take(
+        self,
+        chunk: "Chunk",
+        span: "tuple[int, int]",
+        hit: int,
+        phrases: "list[Phrase]",
+        arrived: float,
+        out: "list[dict[str, Any]]",
+        raised: "str | None" = None,
+    ) -> None:
         """Search the line of a span that contains these phrases, the first at `hit`.
 
         `raised`: the exception, if a traceback ends with the line.
@@ -86,15 +99,15 @@ class LineFindings(object):
         if shape is not None and not line.parts and (once or not matched):
             self._known_lines.add(shape, raw, [text for _, text in matched])
 
-    def _count(self, again, arrived, out):
-        # type: (tuple[CompiledRule, dict[str, Any], str], float, list[dict[str, Any]]) -> None
+    def _count(
+        self, again: "tuple[CompiledRule, dict[str, Any], str]", arrived: float, out: "list[dict[str, Any]]"
+    ) -> None:
         """Count a further error line of a known shape."""
         known = self._gather.add(*again)
         if known is not None:
             out.append(report(known, arrived))
 
-    def _shape(self, line, phrases):
-        # type: (bytes, list[Phrase]) -> int | None
+    def _shape(self, line: bytes, phrases: "list[Phrase]") -> "int | None":
         """A key that is equal for lines that differ only in digits, where rules do not depend on those."""
         for phrase in phrases:
             if phrase is self.raised:
@@ -106,12 +119,20 @@ class LineFindings(object):
                 return None
         return hash(line.translate(_ONE_DIGIT))
 
-    def _search_line(self, chunk, line, hit, phrases, arrived, out, raised=None):
-        # type: (Chunk, CandidateLine, int, list[Phrase], float, list[dict[str, Any]], str | None) -> None
+    def _search_line(
+        self,
+        chunk: "Chunk",
+        line: "CandidateLine",
+        hit: int,
+        phrases: "list[Phrase]",
+        arrived: float,
+        out: "list[dict[str, Any]]",
+        raised: "str | None" = None,
+    ) -> None:
         """Search a line; `raised`: the exception, if a traceback ends with it."""
         if not line.stated:
             return
-        rules = []  # type: list[CompiledRule]
+        rules: list[CompiledRule] = []
         for phrase in phrases:
             rules.extend(rule for rule in phrase.rules if rule not in rules)
             for rule in phrase.recoveries:
@@ -126,8 +147,16 @@ class LineFindings(object):
             fallback = [rule for rule in rules if rule.fallback]
             self._unexplained(fallback, chunk, line, raised, arrived, out)
 
-    def _explains(self, rule, general, chunk, line, hit, arrived, out):
-        # type: (CompiledRule, bool, Chunk, CandidateLine, int, float, list[dict[str, Any]]) -> bool
+    def _explains(
+        self,
+        rule: "CompiledRule",
+        general: bool,
+        chunk: "Chunk",
+        line: "CandidateLine",
+        hit: int,
+        arrived: float,
+        out: "list[dict[str, Any]]",
+    ) -> bool:
         """True if a rule explains the line, by its general (`general`) or specific patterns.
 
         If so, it is reported.
@@ -142,8 +171,9 @@ class LineFindings(object):
                 return True
         return False
 
-    def _exception(self, chunk, line, raised, arrived, out):
-        # type: (Chunk, CandidateLine, str, float, list[dict[str, Any]]) -> bool
+    def _exception(
+        self, chunk: "Chunk", line: "CandidateLine", raised: str, arrived: float, out: "list[dict[str, Any]]"
+    ) -> bool:
         """True if a rule matches the exception that ends a traceback, whatever its name."""
         by = line.stated[-1][1]
         for rule in self.raised.rules:
@@ -154,8 +184,15 @@ class LineFindings(object):
                 return True
         return False
 
-    def _unexplained(self, rules, chunk, line, raised, arrived, out):
-        # type: (list[CompiledRule], Chunk, CandidateLine, str | None, float, list[dict[str, Any]]) -> None
+    def _unexplained(
+        self,
+        rules: "list[CompiledRule]",
+        chunk: "Chunk",
+        line: "CandidateLine",
+        raised: "str | None",
+        arrived: float,
+        out: "list[dict[str, Any]]",
+    ) -> None:
         """Report the first message that is logged as an error, if no other rule explains the line."""
         for rule in rules:
             for text, by in line.stated if raised is None else [(raised, line.stated[-1][1])]:
@@ -170,16 +207,25 @@ class LineFindings(object):
                         self._repeats.add(self._shape_searched, raw, rule, finding, text)
                     return
 
-    def _recovery(self, rule, line, arrived, out):
-        # type: (CompiledRule, CandidateLine, float, list[dict[str, Any]]) -> None
+    def _recovery(
+        self, rule: "CompiledRule", line: "CandidateLine", arrived: float, out: "list[dict[str, Any]]"
+    ) -> None:
         for text, _ in line.stated:
             fields = self._search.recovery(rule, text)
             if fields is not None:
                 at = time_of(text, arrived)
                 out.extend(self._gather.close(rule, fields, arrived if at is None else at))
 
-    def _found(self, rule, chunk, line, stated, fields, arrived, out):
-        # type: (CompiledRule, Chunk, CandidateLine, tuple[str, Speaker], dict[str, Any], float, list[dict[str, Any]]) -> Any
+    def _found(
+        self,
+        rule: "CompiledRule",
+        chunk: "Chunk",
+        line: "CandidateLine",
+        stated: "tuple[str, Speaker]",
+        fields: "dict[str, Any]",
+        arrived: float,
+        out: "list[dict[str, Any]]",
+    ) -> "Any":
         """Add a match; return its finding, or None if it was added before."""
         text, by = stated
         offset = chunk.offset_of(line.start)

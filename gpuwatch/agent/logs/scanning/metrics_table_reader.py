@@ -6,9 +6,9 @@ from .progress_reader import ProgressReader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Iterator  # noqa: F401 - used in type comments
+    from typing import Any, Iterator
 
-    from .table_sieve import TableFile, TableSieve  # noqa: F401 - used in type comments
+    from .table_sieve import TableFile, TableSieve
 
 MIN_EPOCH_S, MIN_EPOCH_MS = 1e9, 1e12
 """Smallest valid times since 1970 in a time column, in seconds and in milliseconds."""
@@ -17,13 +17,15 @@ MIN_EPOCH_S, MIN_EPOCH_MS = 1e9, 1e12
 class TableReader(ProgressReader):
     """Reads the rows of a table by its header, and lines of other files unchanged."""
 
-    def __init__(self, name, search, sieve, speaker, file):
-        # type: (str, Any, TableSieve, Any, TableFile) -> None
+    def __init__(
+        self, name: str, search: "Any", sieve: "TableSieve", speaker: "Any", file: "TableFile"
+    ) -> None:
         ProgressReader.__init__(self, name, search, sieve, speaker)
         self._table_file = file
 
-    def readings(self, line, dialects, local_ranks):
-        # type: (bytes, list[Any], bool) -> Iterator[tuple[Any, Any, str]]
+    def readings(
+        self, line: bytes, dialects: "list[Any]", local_ranks: bool
+    ) -> "Iterator[tuple[Any, Any, str]]":
         """As `ProgressReader.readings`."""
         table = self._table_file.get()
         if table is None:
@@ -35,8 +37,7 @@ class TableReader(ProgressReader):
         if reading is not None:
             yield reading, Speaker(), text
 
-    def written_at(self, line, arrived):
-        # type: (bytes, float) -> float | None
+    def written_at(self, line: bytes, arrived: float) -> "float | None":
         """As `ProgressReader.written_at`."""
         table = self._table_file.get()
         if table is None:

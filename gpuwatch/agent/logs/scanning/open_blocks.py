@@ -6,13 +6,13 @@ from .dedup import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any  # noqa: F401 - used in type comments
+    from typing import Any
 
-    from ..lines.prefixes import Speaker  # noqa: F401 - used in type comments
-    from ..matching.chunk import Chunk  # noqa: F401 - used in type comments
-    from ..matching.matcher import LineMatcher  # noqa: F401 - used in type comments
-    from ..matching.ruleset import CompiledRule  # noqa: F401 - used in type comments
-    from .dedup import Open  # noqa: F401 - used in type comments
+    from ..lines.prefixes import Speaker
+    from ..matching.chunk import Chunk
+    from ..matching.matcher import LineMatcher
+    from ..matching.ruleset import CompiledRule
+    from .dedup import Open
 
 MAX_BLOCK = 60
 
@@ -20,41 +20,51 @@ MAX_BLOCK = 60
 class OpenBlocks(object):
     """The open blocks of one file; each is reported once it is full, or ends."""
 
-    def __init__(self, search):
-        # type: (LineMatcher) -> None
+    def __init__(self, search: "LineMatcher") -> None:
         self._search = search
-        self._waiting = []  # type: list[tuple[Open, CompiledRule]]
+        self._waiting: list[tuple[Open, CompiledRule]] = []
 
-    def open(self, opened, rule, by, chunk, end, arrived, out):
-        # type: (Open, CompiledRule, Speaker, Chunk, int, float, list[dict[str, Any]]) -> None
+    def open(
+        self,
+        opened: "Open",
+        rule: "CompiledRule",
+        by: "Speaker",
+        chunk: "Chunk",
+        end: int,
+        arrived: float,
+        out: "list[dict[str, Any]]",
+    ) -> None:
         """Start a block with the lines below `end`."""
         opened.waiting = [min(rule.block or MAX_BLOCK, MAX_BLOCK), by]
         self._waiting += self._filled([(opened, rule)], chunk, end, arrived, out)
 
-    def fill(self, chunk, arrived, out):
-        # type: (Chunk, float, list[dict[str, Any]]) -> None
+    def fill(self, chunk: "Chunk", arrived: float, out: "list[dict[str, Any]]") -> None:
         """Continue with the lines of the next chunk."""
         if self._waiting:
             self._waiting = self._filled(self._waiting, chunk, 0, arrived, out)
 
-    def report(self, now, out):
-        # type: (float, list[dict[str, Any]]) -> None
+    def report(self, now: float, out: "list[dict[str, Any]]") -> None:
         """Report all blocks as they are."""
         for known, _ in self._waiting:
             out.append(report(known, now))
         self._waiting = []
 
-    def searched_to(self, offset):
-        # type: (int) -> int
+    def searched_to(self, offset: int) -> int:
         """The offset up to which everything is reported, if all before `offset` is searched."""
         for known, _ in self._waiting:
             offset = min(offset, known.finding["offset"])
         return offset
 
-    def _filled(self, waiting, chunk, end, arrived, out):
-        # type: (list[tuple[Open, CompiledRule]], Chunk, int, float, list[dict[str, Any]]) -> list[tuple[Open, CompiledRule]]
+    def _filled(
+        self,
+        waiting: "list[tuple[Open, CompiledRule]]",
+        chunk: "Chunk",
+        end: int,
+        arrived: float,
+        out: "list[dict[str, Any]]",
+    ) -> "list[tuple[Open, CompiledRule]]":
         """Add the lines below `end`; return the blocks that still wait."""
-        still = []  # type: list[tuple[Open, CompiledRule]]
+        still: list[tuple[Open, CompiledRule]] = []
         for known, rule in waiting:
             left, by = known.waiting
             done = False

@@ -13,14 +13,14 @@ from ..progress.latest_lines import Newest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Iterator  # noqa: F401 - used in type comments
+    from typing import Any, Callable, Iterator
 
-    from ..lines.line_ranks import LineRanks as Ranks  # noqa: F401 - used in type comments
-    from ..lines.prefixes import Speaker  # noqa: F401 - used in type comments
-    from ..matching.matcher import LineMatcher  # noqa: F401 - used in type comments
-    from ..matching.prefilter import Sieve  # noqa: F401 - used in type comments
-    from ..progress.dialect import CompiledDialect, ProgressReading  # noqa: F401 - used in type comments
-    from .table_sieve import TableSieve  # noqa: F401 - used in type comments
+    from ..lines.line_ranks import LineRanks as Ranks
+    from ..lines.prefixes import Speaker
+    from ..matching.matcher import LineMatcher
+    from ..matching.prefilter import Sieve
+    from ..progress.dialect import CompiledDialect, ProgressReading
+    from .table_sieve import TableSieve
 
     Writer = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -41,32 +41,35 @@ _RECORD = re.compile(r".{40,4000}[\])}]\s{0,4}(?=\d{1,3}(?:\.\d+)?%\s?\|)")
 class ProgressReader(object):
     """Parses the lines kept by `newest`, and remembers what was not reported."""
 
-    def __init__(self, file, search, sieve, speaker):
-        # type: (str, LineMatcher, Sieve | TableSieve, Callable[[], dict[str, Any]] | None) -> None
+    def __init__(
+        self,
+        file: str,
+        search: "LineMatcher",
+        sieve: "Sieve | TableSieve",
+        speaker: "Callable[[], dict[str, Any]] | None",
+    ) -> None:
         self.newest = Newest()
         self._file = file
         self._search = search
         self._sieve = sieve
         self._speaker = speaker
-        self._unreported = {}  # type: dict[tuple[Any, ...], dict[str, Any]]
-        self._turned = []  # type: list[dict[str, Any]]
+        self._unreported: dict[tuple[Any, ...], dict[str, Any]] = {}
+        self._turned: list[dict[str, Any]] = []
         """Frames at a loss's turn to NaN (last finite, first NaN), which newer ones must not replace."""
-        self._odd = {}  # type: dict[tuple[Any, ...], bool]
+        self._odd: dict[tuple[Any, ...], bool] = {}
         """Writer -> whether its last loss was not finite."""
-        self._first_odd = set()  # type: set[tuple[Any, ...]]
+        self._first_odd: set[tuple[Any, ...]] = set()
         """Writers whose unreported frame is the first without a finite loss."""
-        self._past = None  # type: Past | None
+        self._past: Past | None = None
         self._past_reported = False
 
-    def take_from(self, backlog):
-        # type: (bool) -> None
+    def take_from(self, backlog: bool) -> None:
         """Set whether the next input is of the backlog or live."""
         if backlog and self._past is None and not self._past_reported:
             self._past = Past()
         self.newest.past = self._past if backlog else None
 
-    def frames(self, local_ranks):
-        # type: (bool) -> list[dict[str, Any]]
+    def frames(self, local_ranks: bool) -> "list[dict[str, Any]]":
         """New values since the last call: dicts with the set keys of `wire.Progress`.
 
         `local_ranks`: a lone `[rankN]:` of this file is a local rank.
@@ -75,7 +78,7 @@ class ProgressReader(object):
             known = False
             # for live lines the arrival time is as exact, and right in any time zone
             own = self.written_at(line, arrived) if backlog else None
-            stated = {}  # type: dict[Any, set[str]]
+            stated: dict[Any, set[str]] = {}
             for reading, by, text in self.readings(line, dialects, local_ranks):
                 known = True
                 writer = self._writer(reading.fields, by, read_message(text, by, line))
@@ -87,14 +90,13 @@ class ProgressReader(object):
         self._first_odd.difference_update(reported)
         return turned + [self._unreported.pop(key) for key in reported]
 
-    def past(self, local_ranks, arrived):
-        # type: (bool, float) -> list[dict[str, Any]]
+    def past(self, local_ranks: bool, arrived: float) -> "list[dict[str, Any]]":
         """The sampled steps of the backlog, one frame per writer.
 
         Call once, after the backlog was read.
         """
         past, self._past, self.newest.past, self._past_reported = self._past, None, None, True
-        writers = {}  # type: dict[tuple[Any, ...], Steps]
+        writers: dict[tuple[Any, ...], Steps] = {}
         for row, dialects in past.lines() if past is not None else ():
             line = row.line
             own = self.written_at(line, arrived)
@@ -106,18 +108,18 @@ class ProgressReader(object):
                     writers[key].take(reading, own, row.offset)
         return [steps.frame(self._file, arrived) for steps in writers.values() if steps.points]
 
-    def written_at(self, line, arrived):
-        # type: (bytes, float) -> float | None
+    def written_at(self, line: bytes, arrived: float) -> "float | None":
         """The line's own time (unix seconds); None: it has none."""
         return time_of(line_text(line[:TIME_CHARS]), arrived)
 
-    def readings(self, line, dialects, local_ranks):
-        # type: (bytes, list[CompiledDialect], bool) -> Iterator[tuple[ProgressReading, Speaker, str]]
+    def readings(
+        self, line: bytes, dialects: "list[CompiledDialect]", local_ranks: bool
+    ) -> "Iterator[tuple[ProgressReading, Speaker, str]]":
         """The values of a line, and its message.
 
         Of several bar states on it, the newest with a step.
         """
-        stepped = set()  # type: set[tuple[Any, ...]]
+        stepped: set[tuple[Any, ...]] = set()
         for text, by, is_bar in newest_first(self._messages(line, dialects, local_ranks)):
             written_by = (by.rank, by.local_rank, by.pid, by.host, by.task)
             if is_bar and written_by in stepped:
@@ -128,30 +130,37 @@ class ProgressReader(object):
                     stepped.add(written_by)
                 yield reading, by, text
 
-    def _messages(self, line, dialects, local_ranks):
-        # type: (bytes, list[CompiledDialect], bool) -> list[tuple[str, Speaker]]
+    def _messages(
+        self, line: bytes, dialects: "list[CompiledDialect]", local_ranks: bool
+    ) -> "list[tuple[str, Speaker]]":
         """The line itself; the message of a JSON record only if the record has no values."""
         plain = messages(line, local_ranks, records=False)[0]
         if b"{" not in line or any(self._search.reading(dialects, text) for text, _ in plain):
             return plain
         return messages(line, local_ranks)[0]
 
-    def _writer(self, fields, by, head):
-        # type: (dict[str, Any], Speaker, Ranks) -> Writer
+    def _writer(self, fields: "dict[str, Any]", by: "Speaker", head: "Ranks") -> "Writer":
         """The writer of a line: a key, and its keys of `wire.Progress`."""
         who = self.whose(fields, by, head)
         return tuple(who.get(name) for name in ("rank", "local_rank", "pid", "host")) + (by.task,), who
 
-    def whose(self, fields, by, head=None):
-        # type: (dict[str, Any], Speaker, Ranks | None) -> dict[str, Any]
+    def whose(self, fields: "dict[str, Any]", by: "Speaker", head: "Ranks | None" = None) -> "dict[str, Any]":
         """The keys of `wire.Finding` for the writer of a line.
 
         `head`: the ranks in its message.
         """
         return whose(by, fields, self._speaker() if self._speaker is not None else {}, head)
 
-    def _take(self, reading, writer, offset, arrived, own, backlog, stated):
-        # type: (ProgressReading, Writer, int, float, float | None, bool, dict[Any, set[str]]) -> None
+    def _take(
+        self,
+        reading: "ProgressReading",
+        writer: "Writer",
+        offset: int,
+        arrived: float,
+        own: "float | None",
+        backlog: bool,
+        stated: "dict[Any, set[str]]",
+    ) -> None:
         fields = reading.fields
         key, who = writer
         # a record glued to a bar adds to it: the bar's step is the one that its total and speed are of
@@ -174,8 +183,7 @@ class ProgressReader(object):
             frame["per_epoch"] = reading.dialect.per_epoch
         frame["backlog"] = backlog
 
-    def _keep_turn(self, key, fields):
-        # type: (tuple[Any, ...], dict[str, Any]) -> None
+    def _keep_turn(self, key: "tuple[Any, ...]", fields: "dict[str, Any]") -> None:
         """Keep the frame of a writer at its loss's turn to NaN from being replaced."""
         if "loss" not in fields or "step" not in fields:
             return
@@ -190,10 +198,10 @@ class ProgressReader(object):
             self._odd[key] = odd
 
 
-def newest_first(stated):
-    # type: (list[tuple[str, Speaker]]) -> list[tuple[str, Speaker, bool]]
+def newest_first(stated: "list[tuple[str, Speaker]]") -> "list[tuple[str, Speaker, bool]]":
     """The messages of a line: first its bars from the last one on, split where no return separates them."""
-    bars, others = [], []  # type: list[tuple[str, Speaker, bool]], list[tuple[str, Speaker, bool]]
+    bars: list[tuple[str, Speaker, bool]] = []
+    others: list[tuple[str, Speaker, bool]] = []
     for text, by in stated:
         ends = [bar.end() for bar in _BAR.finditer(text)] if "<" in text else []
         if not ends:
@@ -214,16 +222,15 @@ def newest_first(stated):
 class Steps(object):
     """The past steps of one writer; a line without a step belongs to the previous step."""
 
-    def __init__(self, who, dialect):
-        # type: (dict[str, Any], CompiledDialect) -> None
+    def __init__(self, who: "dict[str, Any]", dialect: "CompiledDialect") -> None:
         self._who = who
         self._dialect = dialect
-        self._step = self._total = None  # type: Any
-        self.points = []  # type: list[list[Any]]
+        self._step: Any = None
+        self._total: Any = None
+        self.points: list[list[Any]] = []
         """[step, time, *CURVES, offset] each, None where missing."""
 
-    def take(self, reading, at, offset):
-        # type: (ProgressReading, float | None, int) -> None
+    def take(self, reading: "ProgressReading", at: "float | None", offset: int) -> None:
         """Add the values of the line at `offset`, written `at`."""
         fields = reading.fields
         if "step" in fields:
@@ -244,8 +251,7 @@ class Steps(object):
             if value is not None and (index > 2 or not odd):
                 point[index] = value
 
-    def frame(self, file, arrived):
-        # type: (str, float) -> dict[str, Any]
+    def frame(self, file: str, arrived: float) -> "dict[str, Any]":
         """A dict with the keys of `wire.Progress`."""
         at = self.points[-1][1]
         return dict(

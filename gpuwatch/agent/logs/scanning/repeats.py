@@ -7,9 +7,9 @@ from ..lines.timestamps import time_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any  # noqa: F401 - used in type comments
+    from typing import Any
 
-    from ..matching.ruleset import CompiledRule  # noqa: F401 - used in type comments
+    from ..matching.ruleset import CompiledRule
 
 SEARCHED_FIRST = 8
 """Lines of one shape and rank that are searched and shown with context."""
@@ -27,13 +27,13 @@ _RANK = re.compile(
 class Repeats(object):
     """For one file: the last finding of each shape, once enough were searched."""
 
-    def __init__(self):
-        # type: () -> None
-        self._known = {}  # type: dict[tuple[int, bytes], list[Any]]
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, bytes], list[Any]] = {}
         self._searched = 0
 
-    def add(self, shape, line, rule, finding, message):
-        # type: (int | None, bytes, CompiledRule, dict[str, Any], str) -> None
+    def add(
+        self, shape: "int | None", line: bytes, rule: "CompiledRule", finding: "dict[str, Any]", message: str
+    ) -> None:
         """Record that a line of this shape was searched and is an error without a specific rule."""
         if shape is None:
             return
@@ -43,8 +43,9 @@ class Repeats(object):
         known = self._known.setdefault((shape, _rank(line)), [0, rule, finding, message])
         known[0] += 1
 
-    def match(self, shape, line, offset, arrived):
-        # type: (int | None, bytes, int, float) -> tuple[CompiledRule, dict[str, Any], str] | None
+    def match(
+        self, shape: "int | None", line: bytes, offset: int, arrived: float
+    ) -> "tuple[CompiledRule, dict[str, Any], str] | None":
         """Rule, finding and message of a further line of a known shape; None: search it."""
         known = None if shape is None or not self._known else self._known.get((shape, _rank(line)))
         if known is None or known[0] < (SEARCHED_FIRST if self._searched < MANY_ERRORS else 1):
@@ -59,22 +60,19 @@ class Repeats(object):
 class KnownLines(object):
     """For one file: shapes of lines that give nothing new, since a training log repeats itself."""
 
-    def __init__(self):
-        # type: () -> None
-        self._shapes = {}  # type: dict[int, list[tuple[int, int]]]
+    def __init__(self) -> None:
+        self._shapes: dict[int, list[tuple[int, int]]] = {}
         """Shape -> position of the decisive text in its lines; none for lines without a match."""
-        self._texts = set()  # type: set[tuple[Any, ...]]
+        self._texts: set[tuple[Any, ...]] = set()
 
-    def holds(self, shape, line):
-        # type: (int, bytes) -> bool
+    def holds(self, shape: int, line: bytes) -> bool:
         """True if a line of this shape gives nothing new."""
         places = self._shapes.get(shape)
         if not places:
             return places is not None
         return _texts_at(shape, line, places) in self._texts
 
-    def add(self, shape, line, texts):
-        # type: (int, bytes, list[str]) -> None
+    def add(self, shape: int, line: bytes, texts: "list[str]") -> None:
         """Record that a searched line gave nothing but these texts, each once."""
         raw = [text.encode("utf-8", "replace") for text in texts]
         if any(line.count(each) != 1 for each in raw):
@@ -88,12 +86,10 @@ class KnownLines(object):
             self._texts.add(_texts_at(shape, line, places))
 
 
-def _texts_at(shape, line, places):
-    # type: (int, bytes, list[tuple[int, int]]) -> tuple[Any, ...]
+def _texts_at(shape: int, line: bytes, places: "list[tuple[int, int]]") -> "tuple[Any, ...]":
     return (shape,) + tuple(line[begin:end] for begin, end in places)
 
 
-def _rank(line):
-    # type: (bytes) -> bytes
+def _rank(line: bytes) -> bytes:
     found = _RANK.search(line, 0, 200)
     return found.group() if found else b""

@@ -13,10 +13,10 @@ from .progress_reader import ProgressReader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any  # noqa: F401 - used in type comments
+    from typing import Any
 
-    from ..matching.ruleset import Phrase, RuleSet  # noqa: F401 - used in type comments
-    from .table_sieve import TableSieve  # noqa: F401 - used in type comments
+    from ..matching.ruleset import Phrase, RuleSet
+    from .table_sieve import TableSieve
 
 MAX_TAIL = 64 * 1024
 OVERLAP_BYTES = 1024
@@ -28,28 +28,36 @@ QUIET_S = 0.5
 class Scanner(object):
     """Scans one file: feed it all bytes in order, call `quiet` each tick and `end` at the end."""
 
-    def __init__(self, ruleset, file, ids, speaker=None, sieve=None, gather=None, progress=None, steps=True):
-        # type: (RuleSet, str, Any, Any, Sieve | TableSieve | None, Any, Any, bool) -> None
+    def __init__(
+        self,
+        ruleset: "RuleSet",
+        file: str,
+        ids: "Any",
+        speaker: "Any" = None,
+        sieve: "Sieve | TableSieve | None" = None,
+        gather: "Any" = None,
+        progress: "Any" = None,
+        steps: bool = True,
+    ) -> None:
         self._search = LineMatcher(ruleset, file)
-        self._sieve = Sieve(ruleset) if sieve is None else sieve  # type: Any
-        self.gather = Gatherer(ids) if gather is None else gather  # type: Gatherer
+        self._sieve: Any = Sieve(ruleset) if sieve is None else sieve
+        self.gather: Gatherer = Gatherer(ids) if gather is None else gather
         self._tail = b""
         self._past = b""
         self._tail_at = 0
         self._fed = float("-inf")
         self._looked = 0
         self._fed_to = 0
-        self._unread_steps = None  # type: int | None
+        self._unread_steps: int | None = None
         """Start of the first line that `progress` has not read."""
         self._blocks = OpenBlocks(self._search)
         self._lines = LineFindings(ruleset, file, self._search, speaker, self.gather, self._blocks)
         self._tracebacks = TracebackEnds()
-        self._progress = progress  # type: ProgressReader | None
+        self._progress: ProgressReader | None = progress
         if progress is None and steps and ruleset.dialects:
             self._progress = ProgressReader(file, self._search, self._sieve, speaker)
 
-    def feed(self, data, offset, arrived, backlog=False):
-        # type: (bytes, int, float, bool) -> list[dict[str, Any]]
+    def feed(self, data: bytes, offset: int, arrived: float, backlog: bool = False) -> "list[dict[str, Any]]":
         """The findings completed by `data`, whose first byte is at file offset `offset`.
 
         They are dicts with the set keys of `wire.Finding`, without v, t, seq and kind.
@@ -66,16 +74,15 @@ class Scanner(object):
         elif cut:
             cut -= broken_end(whole[:cut])
         self._tail, self._tail_at = whole[cut - again :], base + cut - again
-        out = []  # type: list[dict[str, Any]]
+        out: list[dict[str, Any]] = []
         if cut:
             self._scan(whole[:cut], base, arrived, out, cut - again)
             self._looked = 0
         return out
 
-    def quiet(self, now):
-        # type: (float) -> list[dict[str, Any]]
+    def quiet(self, now: float) -> "list[dict[str, Any]]":
         """Process what waited in vain for more; call it each tick."""
-        out = []  # type: list[dict[str, Any]]
+        out: list[dict[str, Any]] = []
         self._fed = min(self._fed, now)  # the clock may have been set back
         if now - self._fed >= QUIET_S:
             self._look_at_tail(self._fed, out)
@@ -83,79 +90,67 @@ class Scanner(object):
         out.extend(self.gather.grown(now))
         return out
 
-    def seam(self):
-        # type: () -> None
+    def seam(self) -> None:
         """The file was truncated or replaced: drop unfinished state."""
         self._tail, self._past, self._looked = b"", b"", 0
         self._tracebacks = TracebackEnds()
         self._lines.seam()
 
-    def end(self):
-        # type: () -> list[dict[str, Any]]
+    def end(self) -> "list[dict[str, Any]]":
         """No more data will come: report everything."""
-        out = []  # type: list[dict[str, Any]]
+        out: list[dict[str, Any]] = []
         self._look_at_tail(self._fed, out)
         self._blocks.report(self._fed, out)
         out.extend(self.gather.grown(float("inf"), MAX_OPEN))
         return out
 
-    def progress(self):
-        # type: () -> list[dict[str, Any]]
+    def progress(self) -> "list[dict[str, Any]]":
         """Training values in the lines since the last call: keys of `wire.Progress`."""
         frames = [] if self._progress is None else self._progress.frames(self._lines.local_ranks)
         self._unread_steps = None
         return frames
 
-    def past(self, now):
-        # type: (float) -> list[dict[str, Any]]
+    def past(self, now: float) -> "list[dict[str, Any]]":
         """The steps of the backlog, once read: keys of `wire.Progress`."""
         return [] if self._progress is None else self._progress.past(self._lines.local_ranks, now)
 
     @property
-    def left_out(self):
-        # type: () -> int
+    def left_out(self) -> int:
         """Matches over the limit of separate findings."""
         return self.gather.left_out
 
     @property
-    def unfinished(self):
-        # type: () -> bytes
+    def unfinished(self) -> bytes:
         """Data that waits for the end of its line."""
         return self._tail
 
     @property
-    def fed_to(self):
-        # type: () -> int
+    def fed_to(self) -> int:
         """Offset after the last byte fed."""
         return self._fed_to
 
-    def rewind(self):
-        # type: () -> None
+    def rewind(self) -> None:
         """Prepare for data that may repeat, after an interrupted scan."""
         self._tail, self._looked = b"", 0
         self._tracebacks = TracebackEnds()
 
-    def unread_from(self, offset):
-        # type: (int) -> int
+    def unread_from(self, offset: int) -> int:
         """The first unsearched byte, if the next one to be fed is at `offset`."""
         return self._tail_at if len(self._tail) > self._looked else offset
 
-    def searched_to(self, offset):
-        # type: (int) -> int
+    def searched_to(self, offset: int) -> int:
         """The offset up to which everything is searched and reported, if the next byte is at `offset`."""
         return self._blocks.searched_to(self.unread_from(offset))
 
     @property
-    def pending(self):
-        # type: () -> tuple[int, int] | None
+    def pending(self) -> "tuple[int, int] | None":
         """The range of bytes that `quiet` or `progress` may still read; None: none."""
         begin = self.searched_to(self._fed_to)
         if self._unread_steps is not None:
             begin = min(begin, self._unread_steps)
         return (begin, self._fed_to) if begin < self._fed_to else None
 
-    def _look_at_tail(self, arrived, out):
-        # type: (float, list[dict[str, Any]]) -> None
+    def _look_at_tail(self, arrived: float, out: "list[dict[str, Any]]") -> None:
         if len(self._tail) > self._looked:
             self._looked = len(self._tail)
             past, tracebacks = self._past, self._tracebacks
@@ -163,8 +158,9 @@ class Scanner(object):
             self._scan(self._tail, self._tail_at, arrived, out)
             self._past, self._tracebacks = past, tracebacks
 
-    def _scan(self, raw, base, arrived, out, until=None):
-        # type: (bytes, int, float, list[dict[str, Any]], int | None) -> None
+    def _scan(
+        self, raw: bytes, base: int, arrived: float, out: "list[dict[str, Any]]", until: "int | None" = None
+    ) -> None:
         """Search lines. Those from byte `until` on will come again, and wait for that."""
         chunk = Chunk(raw, base, self._past)
         self._blocks.fill(chunk, arrived, out)
@@ -183,7 +179,7 @@ class Scanner(object):
         while index < len(hits):
             first = hits[index][0]
             start, end = chunk.line_around(first)
-            phrases = []  # type: list[Phrase]
+            phrases: list[Phrase] = []
             while index < len(hits) and hits[index][0] < max(end, start + 1):
                 phrases.append(hits[index][1])
                 index += 1
@@ -192,6 +188,5 @@ class Scanner(object):
         self._lines.forget_before(self._tail_at - MAX_LINE)
 
 
-def _place(hit):
-    # type: (tuple[int, Phrase]) -> int
+def _place(hit: "tuple[int, Phrase]") -> int:
     return hit[0]

@@ -5,14 +5,13 @@ from ..progress.metrics_table import COMMON, ENDINGS, table_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable  # noqa: F401 - used in type comments
+    from typing import Any, Callable
 
-    from ..matching.ruleset import RuleSet  # noqa: F401 - used in type comments
-    from ..progress.metrics_table import MetricsTable  # noqa: F401 - used in type comments
+    from ..matching.ruleset import RuleSet
+    from ..progress.metrics_table import MetricsTable
 
 
-def is_table_name(name):
-    # type: (str) -> bool
+def is_table_name(name: str) -> bool:
     """True if a file of this name may contain a table."""
     return name.lower().endswith(ENDINGS)
 
@@ -20,16 +19,14 @@ def is_table_name(name):
 class TableFile(object):
     """The table of one file; its header is read at the first row."""
 
-    def __init__(self, ruleset, header):
-        # type: (RuleSet, Callable[[], bytes]) -> None
+    def __init__(self, ruleset: "RuleSet", header: "Callable[[], bytes]") -> None:
         """`header` returns the first bytes of the file."""
         self._words = next((each.words for each in ruleset.dialects if each.id == COMMON), {})
         self._header = header
         self._looked = False
-        self._table = None  # type: MetricsTable | None
+        self._table: MetricsTable | None = None
 
-    def get(self):
-        # type: () -> MetricsTable | None
+    def get(self) -> "MetricsTable | None":
         """The table; None: the file contains other text."""
         if not self._looked:
             begin = self._header()
@@ -41,13 +38,11 @@ class TableFile(object):
 class TableSieve(object):
     """Replaces the `Sieve` for a table file: all rows may report progress."""
 
-    def __init__(self, sieve, file):
-        # type: (Any, TableFile) -> None
+    def __init__(self, sieve: "Any", file: "TableFile") -> None:
         self._sieve = sieve
         self._file = file
 
-    def hits(self, data, newest=None):
-        # type: (bytes, Any) -> list[tuple[int, Any]]
+    def hits(self, data: bytes, newest: "Any" = None) -> "list[tuple[int, Any]]":
         """As `Sieve.hits`."""
         table = self._file.get()
         if table is None:
@@ -58,6 +53,5 @@ class TableSieve(object):
             newest.take(lines, shapes, dict.fromkeys(filter(None, shapes), [table]), len(data))
         return self._sieve.hits(data)  # type: ignore[no-any-return]
 
-    def no_progress(self, shape):
-        # type: (bytes) -> None
+    def no_progress(self, shape: bytes) -> None:
         """No-op: any shape may be that of a row."""

@@ -9,9 +9,9 @@ from ..ipc import messages
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any  # noqa: F401 - used in type comments
+    from typing import Any
 
-    from ..ipc.activity_marker import Activity  # noqa: F401 - used in type comments
+    from ..ipc.activity_marker import Activity
 
 MAX_SKIPPED = 16
 """Skipped lines of a file after which the file is no longer scanned."""
@@ -20,19 +20,17 @@ MAX_SKIPPED = 16
 class Hangs(object):
     """Kept by the agent from one reader to the next."""
 
-    def __init__(self):
-        # type: () -> None
-        self.suspended = {}  # type: dict[str, dict[str, str]]
+    def __init__(self) -> None:
+        self.suspended: dict[str, dict[str, str]] = {}
         """Path -> rule -> reason."""
-        self.careful = {}  # type: dict[str, list[int]]
+        self.careful: dict[str, list[int]] = {}
         """Path -> range that is scanned line by line."""
-        self.skipped = {}  # type: dict[str, list[list[int]]]
+        self.skipped: dict[str, list[list[int]]] = {}
         """Path -> ranges that are not scanned."""
-        self.blocked = {}  # type: dict[str, str]
+        self.blocked: dict[str, str] = {}
         """Path -> why it must not be accessed."""
 
-    def scanning(self, activity):
-        # type: (Activity) -> dict[str, Any]
+    def scanning(self, activity: "Activity") -> "dict[str, Any]":
         """Record that a reader hung while scanning.
 
         Returns notices by key; a notice replaces the one with the same key.
@@ -52,8 +50,7 @@ class Hangs(object):
             return self.touching(path, messages.ENDLESS)
         return {"stretch " + path: messages.stretches_skipped(path, skipped)}
 
-    def touching(self, path, why):
-        # type: (str, str) -> dict[str, Any]
+    def touching(self, path: str, why: str) -> "dict[str, Any]":
         """Record that a reader hung on a file itself, or that too many ranges were skipped.
 
         Returns as `scanning`.
@@ -62,7 +59,6 @@ class Hangs(object):
         return {"file " + path: messages.stuck(path, why)}
 
 
-def overlap(one, other):
-    # type: (list[int], list[int]) -> bool
+def overlap(one: "list[int]", other: "list[int]") -> bool:
     """True if two ranges of a file overlap."""
     return one[0] == other[0] and one[1] < other[2] and other[1] < one[2]

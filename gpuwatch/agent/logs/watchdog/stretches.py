@@ -6,7 +6,7 @@ from .hangs import overlap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Iterator  # noqa: F401 - used in type comments
+    from typing import Iterator
 
 WHOLE, CAREFUL, SKIPPED = "whole", "careful", "skipped"
 
@@ -16,13 +16,11 @@ _LINE = re.compile(rb"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 class Stretches(object):
     """`careful` and `skipped`: path -> ranges ([inode, begin, end])."""
 
-    def __init__(self, careful, skipped):
-        # type: (dict[str, list[int]], dict[str, list[list[int]]]) -> None
+    def __init__(self, careful: "dict[str, list[int]]", skipped: "dict[str, list[list[int]]]") -> None:
         self._careful = careful
         self._skipped = skipped
 
-    def cut(self, path, inode, data, offset):
-        # type: (str, int, bytes, int) -> Iterator[tuple[int, bytes, str]]
+    def cut(self, path: str, inode: int, data: bytes, offset: int) -> "Iterator[tuple[int, bytes, str]]":
         """Portions of `data` (which begins at `offset`) in order, and how each is to be scanned.
 
         A careful portion is one line, or the part of it in `data`.
@@ -46,6 +44,5 @@ class Stretches(object):
                 yield begin, portion, WHOLE
 
 
-def _inside(at, stretches):
-    # type: (int, list[list[int]]) -> bool
+def _inside(at: int, stretches: "list[list[int]]") -> bool:
     return any(begin <= at < end for _, begin, end in stretches)

@@ -14,9 +14,9 @@ from gpuwatch.agent.processes.process_table import pids
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import NoReturn  # noqa: F401 - used in type comments
+    from typing import NoReturn
 
-    from gpuwatch.probe.launcher.connection.lines import LineWriter  # noqa: F401 - used in type comments
+    from gpuwatch.probe.launcher.connection.lines import LineWriter
 
 _NCCL_FILE = b"/dev/shm/nccl-"
 _SWEEP_S = 0.5
@@ -30,8 +30,7 @@ _BIND = (
 )
 
 
-def bound(argv):
-    # type: (list[str]) -> list[str]
+def bound(argv: "list[str]") -> "list[str]":
     """The argv for a process that the kernel kills when the thread that started it ends.
 
     The setting is made by the process itself, because code between fork and exec is unsafe in a process with
@@ -43,12 +42,10 @@ def bound(argv):
 class Lifeline(object):
     """Kills the whole process group: on request, at the absolute deadline, or after too long a silence."""
 
-    def __init__(self, outlet):
-        # type: (LineWriter) -> None
+    def __init__(self, outlet: "LineWriter") -> None:
         self._outlet = outlet
 
-    def take_group(self):
-        # type: () -> None
+    def take_group(self) -> None:
         """Become the leader of a process group, and let signals end it without running any Python code."""
         try:
             os.setsid()
@@ -56,12 +53,10 @@ class Lifeline(object):
             pass  # we lead one already
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
-    def end_at(self, deadline):
-        # type: (float) -> None
+    def end_at(self, deadline: float) -> None:
         """Kill everything at `deadline` (monotonic seconds), whatever hangs then."""
 
-        def wait():
-            # type: () -> None
+        def wait() -> None:
             while True:
                 left = deadline - time.monotonic()
                 if left <= 0:
@@ -72,8 +67,7 @@ class Lifeline(object):
         thread.daemon = True
         thread.start()
 
-    def cut(self, reason):
-        # type: (str) -> NoReturn
+    def cut(self, reason: str) -> "NoReturn":
         """Send SIGKILL to the group, including this process."""
         others = group_members()
         _remove_shared_memory(others)
@@ -82,16 +76,14 @@ class Lifeline(object):
             os.killpg(os.getpid(), signal.SIGKILL)
         os._exit(1)
 
-    def leave(self, reason):
-        # type: (str) -> NoReturn
+    def leave(self, reason: str) -> "NoReturn":
         """Exit in order: kill the rest of the group, send the farewell line, and exit with 0."""
         end_others()
         self._outlet.last_word(reason)
         os._exit(0)
 
 
-def end_others():
-    # type: () -> None
+def end_others() -> None:
     """Send SIGKILL to the other processes of the group."""
     for _ in range(3):  # a process that is being made while we look is met the next time
         others = group_members()
@@ -103,8 +95,7 @@ def end_others():
         _wait_until_gone(others)
 
 
-def group_members():
-    # type: () -> list[int]
+def group_members() -> "list[int]":
     """The other running processes of the group.
 
     Empty if /proc is unreadable, or if this process leads no group.
@@ -115,34 +106,29 @@ def group_members():
     return [pid for pid in pids("/proc") if pid != me and _is_live_member(pid, me)]
 
 
-def _is_live_member(pid, group):
-    # type: (int, int) -> bool
+def _is_live_member(pid: int, group: int) -> bool:
     fields = (read_bytes("/proc/{}/stat".format(pid), 2048) or b"").rpartition(b")")[2].split()
     return len(fields) > 2 and int(fields[2]) == group and fields[0] not in (b"Z", b"X")
 
 
-def _kill(pid):
-    # type: (int) -> None
+def _kill(pid: int) -> None:
     try:
         os.kill(pid, signal.SIGKILL)
     except OSError:
         pass  # gone already
 
 
-def _wait_until_gone(members):
-    # type: (list[int]) -> None
+def _wait_until_gone(members: "list[int]") -> None:
     deadline = time.monotonic() + 1.0
     me = os.getpid()
     while any(_is_live_member(pid, me) for pid in members) and time.monotonic() < deadline:
         time.sleep(0.01)
 
 
-def _remove_shared_memory(members):
-    # type: (list[int]) -> None
+def _remove_shared_memory(members: "list[int]") -> None:
     """Remove shared-memory segments that NCCL ranks made for each other and have not unlinked."""
 
-    def remove():
-        # type: () -> None
+    def remove() -> None:
         for pid in members:
             text = read_bytes("/proc/{}/maps".format(pid), 1 << 22) or b""
             for path in {line.rpartition(b" ")[2] for line in text.splitlines()}:

@@ -7,7 +7,7 @@ import threading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any  # noqa: F401 - used in type comments
+    from typing import Any
 
 START_MARK = "GPUWATCHP"
 MAX_TEXT = 300
@@ -20,28 +20,23 @@ _LAST_WORD_S = 0.2
 class LineWriter(object):
     """Writes whole lines to one descriptor, from any thread."""
 
-    def __init__(self, descriptor):
-        # type: (int) -> None
+    def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._lock = threading.Lock()
 
-    def begin(self, nonce):
-        # type: (str) -> None
+    def begin(self, nonce: str) -> None:
         """Mark the end of what a login shell may have printed."""
         self.write("\n{} {}\n".format(START_MARK, nonce).encode("ascii"))
 
-    def emit(self, kind, **facts):
-        # type: (str, Any) -> None
+    def emit(self, kind: str, **facts: "Any") -> None:
         """Write one line of `protocol`; facts that are None are left out."""
         self.write(_line(kind, facts))
 
-    def note(self, text):
-        # type: (str) -> None
+    def note(self, text: str) -> None:
         """Send a note for the user."""
         self.emit("note", text=text[: 4 * MAX_TEXT])
 
-    def write(self, data):
-        # type: (bytes) -> None
+    def write(self, data: bytes) -> None:
         """Write all of it; blocks while nobody reads.
 
         Raises:
@@ -52,8 +47,7 @@ class LineWriter(object):
             while view:
                 view = view[os.write(self._descriptor, view) :]
 
-    def last_word(self, reason):
-        # type: (str) -> None
+    def last_word(self, reason: str) -> None:
         """Send the reason for leaving, if that is possible without blocking."""
         line = _line("leaving", {"reason": reason[:MAX_TEXT]})
         if not self._lock.acquire(timeout=_LAST_WORD_S):
@@ -68,7 +62,6 @@ class LineWriter(object):
             self._lock.release()
 
 
-def _line(kind, facts):
-    # type: (str, dict[str, Any]) -> bytes
+def _line(kind: str, facts: "dict[str, Any]") -> bytes:
     reported = {key: value for key, value in facts.items() if value is not None}
     return json.dumps(dict(reported, kind=kind), separators=(",", ":")).encode("ascii") + b"\n"

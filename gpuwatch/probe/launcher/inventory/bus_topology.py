@@ -8,7 +8,7 @@ from gpuwatch.probe.launcher.connection.lines import MAX_TEXT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any  # noqa: F401 - used in type comments
+    from typing import Any
 
 NCCL_SETTINGS = ("NCCL_IB_HCA", "NCCL_IB_DISABLE", "NCCL_NET", "NCCL_TOPO_FILE")
 NCCL_FILES = ("/etc/nccl.conf", "~/.nccl.conf")
@@ -16,8 +16,7 @@ NCCL_FILES = ("/etc/nccl.conf", "~/.nccl.conf")
 _BUS_ID = re.compile(r"([0-9a-f]+):([0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f])$")
 
 
-def of_gpu(bus_id, sys="/sys"):
-    # type: (str | None, str) -> dict[str, Any]
+def of_gpu(bus_id: "str | None", sys: str = "/sys") -> "dict[str, Any]":
     """Return `pci_path` and `numa` of a GPU by its bus id as NVML writes it (00000000:1B:00.0)."""
     match = _BUS_ID.match((bus_id or "").lower())
     if match is None:
@@ -26,16 +25,14 @@ def of_gpu(bus_id, sys="/sys"):
     return _place(os.path.join(sys, "bus/pci/devices", "{}:{}".format(domain, match.group(2))), sys)
 
 
-def of_port(device, sys="/sys"):
-    # type: (str, str) -> dict[str, Any]
+def of_port(device: str, sys: str = "/sys") -> "dict[str, Any]":
     """The same for an RDMA device; empty for one without PCI (a software device)."""
     return _place(os.path.join(sys, "class/infiniband", device, "device"), sys)
 
 
-def nccl_settings(environ, files=NCCL_FILES):
-    # type: (dict[str, str], tuple[str, ...]) -> dict[str, str]
+def nccl_settings(environ: "dict[str, str]", files: "tuple[str, ...]" = NCCL_FILES) -> "dict[str, str]":
     """NCCL's settings that select its ports, for ranks with this environment."""
-    found = {}  # type: dict[str, str]
+    found: dict[str, str] = {}
     for name in files:
         for line in (read_text(os.path.expanduser(name)) or "").splitlines():
             key, equals, value = line.partition("=")
@@ -45,13 +42,12 @@ def nccl_settings(environ, files=NCCL_FILES):
     return {key: clean(found[key], MAX_TEXT) for key in NCCL_SETTINGS if found.get(key)}
 
 
-def _place(link, sys):
-    # type: (str, str) -> dict[str, Any]
+def _place(link: str, sys: str) -> "dict[str, Any]":
     root = os.path.join(os.path.realpath(sys), "devices") + os.sep
     path = os.path.realpath(link)
     if not (path.startswith(root) and "pci" in path and os.path.isdir(path)):
         return {}
-    facts = {"pci_path": clean(path[len(root) :], MAX_TEXT)}  # type: dict[str, Any]
+    facts: dict[str, Any] = {"pci_path": clean(path[len(root) :], MAX_TEXT)}
     numa = read_int(os.path.join(path, "numa_node"))
     if numa is not None and numa >= 0:  # -1: the firmware does not state
         facts["numa"] = numa

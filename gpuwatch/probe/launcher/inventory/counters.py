@@ -10,9 +10,9 @@ from gpuwatch.agent.host.net import is_plumbing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any  # noqa: F401 - used in type comments
+    from typing import Any
 
-    from gpuwatch.probe.launcher.inventory.gpus import Gpus  # noqa: F401 - used in type comments
+    from gpuwatch.probe.launcher.inventory.gpus import Gpus
 
 PATIENCE_S = 3.0
 """Seconds to wait for the cards' firmware, which may hang."""
@@ -27,15 +27,13 @@ _TCP = {
 class CounterReader(object):
     """Reads them repeatedly; a query that hung is repeated after it has returned."""
 
-    def __init__(self, gpus, proc="/proc", sys="/sys"):
-        # type: (Gpus, str, str) -> None
+    def __init__(self, gpus: "Gpus", proc: str = "/proc", sys: str = "/sys") -> None:
         self._gpus = gpus
         self._proc = proc
         self._sys = sys
         self._ports = Background(lambda: PortReader(sys).read(), "infiniband")
 
-    def read(self):
-        # type: () -> dict[str, float]
+    def read(self) -> "dict[str, float]":
         """Read the counters, by the names of `protocol.Counters`.
 
         What is not available in time is left out.
@@ -50,10 +48,9 @@ class CounterReader(object):
         return values
 
 
-def tcp(proc):
-    # type: (str) -> dict[str, float]
+def tcp(proc: str) -> "dict[str, float]":
     """Read `tcp:retransmits` and `tcp:timeouts` of this network namespace."""
-    values = {}  # type: dict[str, float]
+    values: dict[str, float] = {}
     for head, (path, wanted) in _TCP.items():
         rows = [
             line.split()[1:]
@@ -68,15 +65,14 @@ def tcp(proc):
     return values
 
 
-def nics(sys):
-    # type: (str) -> dict[str, float]
+def nics(sys: str) -> "dict[str, float]":
     """Read `nic:eth0:rx_errors` and so on of every interface except loopback.
 
     If there are too many, not those of containers.
     """
     root = os.path.join(sys, "class/net")
     found = sorted((name for name in names(root) if name != "lo"), key=is_plumbing)
-    values = {}  # type: dict[str, float]
+    values: dict[str, float] = {}
     for name in found[:MAX_NICS]:
         for counter in _NIC:
             count = read_int(os.path.join(root, name, "statistics", counter))
@@ -85,8 +81,7 @@ def nics(sys):
     return values
 
 
-def _of_ports(ports):
-    # type: (Any) -> dict[str, float]
+def _of_ports(ports: "Any") -> "dict[str, float]":
     return {
         "ib:{}/{}:{}".format(port["device"], port["port"], name): float(count)
         for port in ports or ()

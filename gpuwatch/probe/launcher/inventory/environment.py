@@ -22,13 +22,12 @@ _FABRIC = ("NCCL_", "FI_", "UCX_", "SHARP_")
 """Settings of how the job's ranks communicate, which the probe must measure."""
 
 
-def of_process(environ, folder):
-    # type: (bytes, str | None) -> dict[str, str]
+def of_process(environ: bytes, folder: "str | None") -> "dict[str, str]":
     """The part of a training process's environment that its torch and its fabric need.
 
     `folder` is its working folder, which relative entries of PYTHONPATH refer to.
     """
-    found = {}  # type: dict[str, str]
+    found: dict[str, str] = {}
     for entry in environ.split(b"\0"):
         name, equals, value = entry.partition(b"=")
         key = name.decode("utf-8", "surrogateescape")
@@ -40,8 +39,7 @@ def of_process(environ, folder):
     return found
 
 
-def like_process(found):
-    # type: (dict[str, str]) -> dict[str, str]
+def like_process(found: "dict[str, str]") -> "dict[str, str]":
     """This process's environment with the training process's variables over it (`of_process`)."""
     replaced = _PLACES[1:]
     own = {
@@ -50,7 +48,6 @@ def like_process(found):
     return dict(own, **found)
 
 
-def without_traces(environ):
-    # type: (dict[str, str]) -> dict[str, str]
+def without_traces(environ: "dict[str, str]") -> "dict[str, str]":
     """The same without variables that a rank must not inherit, and with the probe's settings."""
     return dict({key: value for key, value in environ.items() if key not in REMOVED}, **SETTINGS)

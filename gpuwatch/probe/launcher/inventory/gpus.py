@@ -14,7 +14,7 @@ from gpuwatch.agent.host.machine import nvidia_devices_on_bus
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable  # noqa: F401 - used in type comments
+    from typing import Any, Callable
 
 MAX_PROBED_GPUS = 64
 
@@ -22,24 +22,21 @@ MAX_PROBED_GPUS = 64
 class Card(object):
     """One GPU: its values, and why it is unusable."""
 
-    def __init__(self, nvml, index):
-        # type: (Nvml, int) -> None
+    def __init__(self, nvml: "Nvml", index: int) -> None:
         self.index = index
         self.asker = NvmlCaller(nvml)
-        self.handle = None  # type: Any
-        self.info = {}  # type: dict[str, Any]
+        self.handle: Any = None
+        self.info: dict[str, Any] = {}
         """Keys of `wire.GpuInfo`; `uuid` is among them once the GPU has answered."""
-        self.health = None  # type: SlowTier | None
-        self.lost = None  # type: str | None
-        self.busy = None  # type: Background | None
+        self.health: SlowTier | None = None
+        self.lost: str | None = None
+        self.busy: Background | None = None
         """The last query, which may never return."""
 
-    def ask(self, question):
-        # type: (Callable[[Card], dict[str, Any]]) -> bool
+    def ask(self, question: "Callable[[Card], dict[str, Any]]") -> bool:
         """Start a query in a thread of its own; False while the previous one hangs."""
 
-        def answer():
-            # type: () -> object
+        def answer() -> object:
             try:
                 return question(self)
             except nvml_codes.GpuLost as lost:
@@ -51,16 +48,14 @@ class Card(object):
         self.busy = Background(answer, "GPU {}".format(self.index))
         return self.busy.start()
 
-    def answer(self, deadline):
-        # type: (float) -> dict[str, Any] | None
+    def answer(self, deadline: float) -> "dict[str, Any] | None":
         """The result of the last query, waiting until `deadline` (monotonic); None if it did not return."""
         if self.busy is None or not self.busy.wait(deadline):
             return None
         found = self.busy.answer()
         return found if isinstance(found, dict) else None
 
-    def trouble(self):
-        # type: () -> str
+    def trouble(self) -> str:
         """Why there is no answer, in words."""
         if self.lost is not None:
             return "GPU {}: {}".format(self.index, self.lost)
@@ -72,18 +67,16 @@ class Card(object):
 class Gpus(object):
     """All GPUs of this node."""
 
-    def __init__(self):
-        # type: () -> None
+    def __init__(self) -> None:
         self._nvml = Nvml()
         self._slot = CallSlot()
         self._driver = ""
         self._opening = Background(self._open, "NVML")
         self._code = nvml_codes.UNKNOWN
-        self._on_bus = None  # type: int | None
-        self.cards = []  # type: list[Card]
+        self._on_bus: int | None = None
+        self.cards: list[Card] = []
 
-    def inventory(self, deadline):
-        # type: (float) -> tuple[list[dict[str, Any]], list[str]]
+    def inventory(self, deadline: float) -> "tuple[list[dict[str, Any]], list[str]]":
         """Return dicts with the keys of `protocol.InventoryGpu`, without user names.
 
         And what could not be read.
@@ -91,16 +84,16 @@ class Gpus(object):
         notes = self._opened(deadline)
         return self._all(self._describe, deadline, notes), notes
 
-    def counters(self, deadline):
-        # type: (float) -> dict[str, float]
+    def counters(self, deadline: float) -> "dict[str, float]":
         """The GPUs' part of `protocol.Counters`; a GPU that does not answer in time is left out."""
-        values = {}  # type: dict[str, float]
+        values: dict[str, float] = {}
         for found in self._all(_counters, deadline, []):
             values.update(found)
         return values
 
-    def _all(self, question, deadline, notes):
-        # type: (Callable[[Card], dict[str, Any]], float, list[str]) -> list[dict[str, Any]]
+    def _all(
+        self, question: "Callable[[Card], dict[str, Any]]", deadline: float, notes: "list[str]"
+    ) -> "list[dict[str, Any]]":
         found = []
         for card in [each for each in self.cards if each.ask(question)]:
             reported = card.answer(deadline)
@@ -110,8 +103,7 @@ class Gpus(object):
                 notes.append(card.trouble())
         return found
 
-    def _opened(self, deadline):
-        # type: (float) -> list[str]
+    def _opened(self, deadline: float) -> "list[str]":
         """Load NVML and list the GPUs; return the reason if that fails."""
         self._opening.start()
         if not self._opening.wait(deadline):
@@ -124,8 +116,7 @@ class Gpus(object):
         notice = notices.of_init(self._code, self._on_bus)
         return [] if notice["code"] == "no_gpu" else [str(notice["text"])]
 
-    def _open(self):
-        # type: () -> None
+    def _open(self) -> None:
         self._on_bus = nvidia_devices_on_bus()
         self._code = self._nvml.open(self._slot)
         if self._code == nvml_codes.OK:
@@ -133,8 +124,7 @@ class Gpus(object):
             self._code, count = self._nvml.call(self._slot, "nvmlDeviceGetCount")
             self.cards = [Card(self._nvml, index) for index in range(min(count or 0, MAX_PROBED_GPUS))]
 
-    def _describe(self, card):
-        # type: (Card) -> dict[str, Any]
+    def _describe(self, card: "Card") -> "dict[str, Any]":
         asker = card.asker
         card.handle = asker.ask("gpu", "nvmlDeviceGetHandleByIndex", card.index)
         if card.handle is None:
@@ -158,8 +148,7 @@ class Gpus(object):
         return facts
 
 
-def _counters(card):
-    # type: (Card) -> dict[str, float]
+def _counters(card: "Card") -> "dict[str, float]":
     if card.health is None:
         return {}
     uuid, handle, asker = card.info["uuid"], card.handle, card.asker

@@ -18,7 +18,7 @@ from gpuwatch.probe.launcher.inventory.environment import SETTINGS, without_trac
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Iterable, Iterator  # noqa: F401 - used in type comments
+    from typing import Any, Iterable, Iterator
 
 OLDEST = (3, 8)
 """The oldest Python for the ranks; the launcher itself runs on 3.6."""
@@ -62,30 +62,28 @@ _PLACES = (
 class Interpreter(object):
     """A candidate: how it is started, and why it is considered."""
 
-    def __init__(self, why, python, activate=None, environ=None):
-        # type: (str, str, str | None, dict[str, str] | None) -> None
+    def __init__(
+        self, why: str, python: str, activate: "str | None" = None, environ: "dict[str, str] | None" = None
+    ) -> None:
         self.why = why
         self.python = python
         self.activate = activate
         """A shell line to run before it, in a login shell."""
         self._environ = environ
-        self.real = None  # type: str | None
+        self.real: str | None = None
         """`sys.executable`, after it was queried."""
-        self.torch = None  # type: str | None
+        self.torch: str | None = None
 
     @property
-    def name(self):
-        # type: () -> str
+    def name(self) -> str:
         """The name for messages."""
         return "{} ({})".format(clean(self.python, MAX_TEXT), self.why)
 
-    def environ(self):
-        # type: () -> dict[str, str]
+    def environ(self) -> "dict[str, str]":
         """The environment to start it with."""
         return without_traces(dict(os.environ) if self._environ is None else self._environ)
 
-    def argv(self, code, streams):
-        # type: (str, tuple[int, int]) -> list[str]
+    def argv(self, code: str, streams: "tuple[int, int]") -> "list[str]":
         """The argv that runs a Python text with `streams` (inherited descriptors) as its stdin and stdout.
 
         The shell line uses the shell's own stdin and stdout. The settings are made again after it, so that it
@@ -105,8 +103,7 @@ class Interpreter(object):
         # a login shell, because it defines `module`
         return bound([shell, "-lc", script] if shell else ["/bin/sh", "-c", script])
 
-    def same(self):
-        # type: () -> tuple[object, ...]
+    def same(self) -> "tuple[object, ...]":
         """A key that is equal for two candidates that would be started in the same way."""
         environ = self._environ or {}
         # the names of one file in one folder; in another folder the same file may be that of a venv
@@ -120,16 +117,14 @@ class Interpreter(object):
         )
 
 
-def configured(python, activate):
-    # type: (str | None, str | None) -> list[Interpreter]
+def configured(python: "str | None", activate: "str | None") -> "list[Interpreter]":
     """The candidates from the hosts file."""
     if activate:
         return [Interpreter("activate", python or "python3", activate)]
     return [Interpreter("hosts file", os.path.expanduser(python))] if python else []
 
 
-def installed():
-    # type: () -> Iterator[Interpreter]
+def installed() -> "Iterator[Interpreter]":
     """Candidates on PATH, in the usual places, and in a login shell."""
     yield Interpreter("the launcher's own", sys.executable)
     for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
@@ -147,11 +142,10 @@ def installed():
             yield Interpreter("a usual place", path)
 
 
-def choose(candidates):
-    # type: (Iterable[Interpreter]) -> tuple[Interpreter | None, list[str]]
+def choose(candidates: "Iterable[Interpreter]") -> "tuple[Interpreter | None, list[str]]":
     """The first candidate with torch; and why those before it were rejected."""
-    tried = []  # type: list[str]
-    seen = set()  # type: set[tuple[object, ...]]
+    tried: list[str] = []
+    seen: set[tuple[object, ...]] = set()
     until = time.monotonic() + ASK_ALL_S
     for one in candidates:
         if one.same() in seen:
@@ -168,8 +162,7 @@ def choose(candidates):
     return None, tried
 
 
-def ask(one, patience_s):
-    # type: (Interpreter, float) -> str | None
+def ask(one: "Interpreter", patience_s: float) -> "str | None":
     """Query its version and its torch; return why it is rejected, or None."""
     if one.activate is None and shutil.which(one.python) is None:
         return "it is not there"
@@ -205,8 +198,7 @@ def ask(one, patience_s):
     return None if one.torch else "no torch"
 
 
-def _reported(output):
-    # type: (bytes) -> dict[str, Any] | None
+def _reported(output: bytes) -> "dict[str, Any] | None":
     for line in output.decode("utf-8", "replace").splitlines():
         if line.startswith(_MARK):
             try:
@@ -217,15 +209,13 @@ def _reported(output):
     return None
 
 
-def _no_answer(status, words):
-    # type: (int, bytes) -> str
+def _no_answer(status: int, words: bytes) -> str:
     lines = [line for line in words.decode("utf-8", "replace").splitlines() if line.strip()]
     last = clean(masked(lines[-1]), MAX_TEXT) if lines else "no word on stderr"
     return "{}: {}".format(ending(status), last)
 
 
-def ending(status):
-    # type: (int) -> str
+def ending(status: int) -> str:
     """`exit code 3`, or `killed by SIGKILL`."""
     if status >= 0:
         return "exit code {}".format(status)

@@ -13,10 +13,10 @@ from gpuwatch.probe.launcher.inventory import bus_topology, interpreters, nics, 
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Iterator  # noqa: F401 - used in type comments
+    from typing import Any, Iterator
 
-    from gpuwatch.probe.launcher.inventory.gpus import Gpus  # noqa: F401 - used in type comments
-    from gpuwatch.probe.launcher.inventory.interpreters import Interpreter  # noqa: F401 - used in type comments
+    from gpuwatch.probe.launcher.inventory.gpus import Gpus
+    from gpuwatch.probe.launcher.inventory.interpreters import Interpreter
 
 NVML_S = 12.0
 """Seconds for NVML and all GPUs together.
@@ -31,16 +31,16 @@ _PORT = ("device", "port", "state", "link_layer", "rate_gbps")
 class InventoryReader(object):
     """Takes one inventory; afterwards `interpreter` is the one for the ranks, or None."""
 
-    def __init__(self, gpus, python, activate, proc="/proc"):
-        # type: (Gpus, str | None, str | None, str) -> None
+    def __init__(
+        self, gpus: "Gpus", python: "str | None", activate: "str | None", proc: str = "/proc"
+    ) -> None:
         self._gpus = gpus
         self._python = python
         self._activate = activate
         self._proc = proc
-        self.interpreter = None  # type: Interpreter | None
+        self.interpreter: Interpreter | None = None
 
-    def look(self):
-        # type: () -> dict[str, Any]
+    def look(self) -> "dict[str, Any]":
         """Return a dict with the keys of `protocol.NodeInventory`."""
         now = time.monotonic()
         ports = Background(lambda: PortReader().read(), "infiniband")
@@ -48,7 +48,7 @@ class InventoryReader(object):
         gpus, notes = self._gpus.inventory(now + NVML_S)
         rows = _processes(gpus, self._proc)
         _name_users(gpus, rows, self._proc)
-        refused = []  # type: list[str]
+        refused: list[str] = []
         self.interpreter, tried = interpreters.choose(self._candidates(rows, refused))
         if not ports.wait(now + PORTS_S):
             notes.append("the InfiniBand ports do not answer: /sys/class/infiniband hangs")
@@ -70,8 +70,7 @@ class InventoryReader(object):
             "notes": notes[:MAX_NOTES],
         }
 
-    def _candidates(self, rows, refused):
-        # type: (list[dict[str, Any]], list[str]) -> Iterator[Interpreter]
+    def _candidates(self, rows: "list[dict[str, Any]]", refused: "list[str]") -> "Iterator[Interpreter]":
         """The candidates in order of preference; if the hosts file has an activation line, only that one."""
         for one in interpreters.configured(self._python, self._activate):
             yield one
@@ -83,18 +82,16 @@ class InventoryReader(object):
             yield one
 
 
-def _processes(gpus, proc):
-    # type: (list[dict[str, Any]], str) -> list[dict[str, Any]]
+def _processes(gpus: "list[dict[str, Any]]", proc: str) -> "list[dict[str, Any]]":
     """The processes on GPUs and the ranks without one, with the keys of `wire.Process`."""
-    held = {}  # type: dict[int, list[dict[str, object]]]
+    held: dict[int, list[dict[str, object]]] = {}
     for gpu in gpus:
         for user in gpu["users"]:
             held.setdefault(user["pid"], []).append({"uuid": gpu["uuid"]})
     return ProcessReader(proc=proc).read(held)[0]
 
 
-def _name_users(gpus, rows, proc):
-    # type: (list[dict[str, Any]], list[dict[str, Any]], str) -> None
+def _name_users(gpus: "list[dict[str, Any]]", rows: "list[dict[str, Any]]", proc: str) -> None:
     """Add the names of the users of the GPUs, as far as they are visible from here."""
     by_pid = {row["pid"]: row for row in rows}
     for gpu in gpus:
@@ -106,16 +103,14 @@ def _name_users(gpus, rows, proc):
                     user["user"] = row["user"]
 
 
-def _ports(found):
-    # type: (Any) -> list[dict[str, Any]]
+def _ports(found: "Any") -> "list[dict[str, Any]]":
     return [
         dict({key: port[key] for key in _PORT if key in port}, **bus_topology.of_port(port["device"]))
         for port in found or ()
     ]
 
 
-def _cpus():
-    # type: () -> int | None
+def _cpus() -> "int | None":
     """The number of CPUs that this process may use."""
     try:
         return len(os.sched_getaffinity(0))

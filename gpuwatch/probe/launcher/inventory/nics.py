@@ -8,7 +8,7 @@ from gpuwatch.agent.base.procfs import read_int, read_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Iterator  # noqa: F401 - used in type comments
+    from typing import Any, Iterator
 
 MAX_NICS = 256
 _HEADER = struct.Struct("=IHHII")
@@ -18,11 +18,10 @@ _GETADDR, _NEWADDR, _DONE, _ERROR = 22, 20, 3, 2
 _REQUEST_DUMP = 0x1 | 0x300
 _IFA_ADDRESS, _IFA_LOCAL = 1, 2
 _SCOPE_LINK = 253
-_LOOPBACK = [{"name": "lo", "address": "127.0.0.1", "prefix": 8}]  # type: list[dict[str, Any]]
+_LOOPBACK: "list[dict[str, Any]]" = [{"name": "lo", "address": "127.0.0.1", "prefix": 8}]
 
 
-def read(sys="/sys"):
-    # type: (str) -> list[dict[str, Any]]
+def read(sys: str = "/sys") -> "list[dict[str, Any]]":
     """One dict per address with the keys of `protocol.InventoryNic`.
 
     Loopback is included, link-local IPv6 is not. If the kernel has no rtnetlink (macOS), only loopback is
@@ -35,19 +34,17 @@ def read(sys="/sys"):
     return [dict(one, **_state(sys, one["name"])) for one in found[:MAX_NICS]]
 
 
-def _state(sys, name):
-    # type: (str, str) -> dict[str, Any]
+def _state(sys: str, name: str) -> "dict[str, Any]":
     folder = os.path.join(sys, "class/net", name)
     state = read_text(os.path.join(folder, "operstate"), 64)
-    facts = {"up": state in ("up", "unknown", None)}  # type: dict[str, Any]
+    facts: dict[str, Any] = {"up": state in ("up", "unknown", None)}
     megabits = read_int(os.path.join(folder, "speed"))
     if megabits is not None and megabits > 0:
         facts["speed_bps"] = megabits * 1e6 / 8
     return facts
 
 
-def _addresses():
-    # type: () -> Iterator[dict[str, Any]]
+def _addresses() -> "Iterator[dict[str, Any]]":
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as kernel:
         kernel.settimeout(2.0)
         body = _ADDRESS.pack(socket.AF_UNSPEC, 0, 0, 0, 0)
@@ -62,8 +59,7 @@ def _addresses():
                     yield reported
 
 
-def _messages(data):
-    # type: (bytes) -> Iterator[tuple[int, bytes]]
+def _messages(data: bytes) -> "Iterator[tuple[int, bytes]]":
     while len(data) >= _HEADER.size:
         length, kind = _HEADER.unpack_from(data)[:2]
         if length < _HEADER.size:
@@ -72,14 +68,13 @@ def _messages(data):
         data = data[(length + 3) & ~3 :]
 
 
-def _address(payload):
-    # type: (bytes) -> dict[str, Any] | None
+def _address(payload: bytes) -> "dict[str, Any] | None":
     family, prefix, _, scope, index = _ADDRESS.unpack_from(payload)
     if family not in (socket.AF_INET, socket.AF_INET6):
         return None
     if family == socket.AF_INET6 and scope == _SCOPE_LINK:
         return None
-    attributes = {}  # type: dict[int, bytes]
+    attributes: dict[int, bytes] = {}
     rest = payload[_ADDRESS.size :]
     while len(rest) >= _ATTRIBUTE.size:
         length, kind = _ATTRIBUTE.unpack_from(rest)

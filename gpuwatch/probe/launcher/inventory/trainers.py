@@ -11,7 +11,7 @@ from gpuwatch.probe.launcher.inventory.interpreters import Interpreter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Iterator  # noqa: F401 - used in type comments
+    from typing import Any, Callable, Iterator
 
 MAX_INTERPRETERS = 4
 """Maximum number of different interpreters that are queried."""
@@ -20,8 +20,7 @@ _MAX_MAPS = 1 << 22
 _MAX_ENVIRON = 1 << 20
 
 
-def interpreters(proc, rows, tried):
-    # type: (str, list[dict[str, Any]], list[str]) -> Iterator[Interpreter]
+def interpreters(proc: str, rows: "list[dict[str, Any]]", tried: "list[str]") -> "Iterator[Interpreter]":
     """Candidates from processes on a GPU, then from other ranks, then from any with libtorch mapped.
 
     Args:
@@ -30,7 +29,7 @@ def interpreters(proc, rows, tried):
         tried: Receives the reason for each process whose interpreter cannot be used.
     """
     known = [row["pid"] for row in rows if row.get("name") != "?"]
-    found = set()  # type: set[tuple[object, ...]]
+    found: set[tuple[object, ...]] = set()
     for pid in known + [pid for pid in _with_torch(proc) if pid not in known]:
         one = _looked_into(proc, pid, tried)
         if one is not None and one.same() not in found:
@@ -40,8 +39,7 @@ def interpreters(proc, rows, tried):
             return
 
 
-def script(proc, pid):
-    # type: (str, int) -> str
+def script(proc: str, pid: int) -> str:
     """`train.py` of `python -u train.py`, the module of `python -m`, else the first word or process name."""
     words = (read_bytes(os.path.join(proc, str(pid), "cmdline"), 16384) or b"").split(b"\0")
     names = [word.decode("utf-8", "replace") for word in words]
@@ -55,8 +53,7 @@ def script(proc, pid):
     return found.name if found is not None else "?"
 
 
-def _looked_into(proc, pid, tried):
-    # type: (str, int, list[str]) -> Interpreter | None
+def _looked_into(proc: str, pid: int, tried: "list[str]") -> "Interpreter | None":
     looked = TimedCalls(_PATIENCE_S).ask({pid: lambda: _TrainerProcess(proc, pid)}).get(pid)
     if not isinstance(looked, _TrainerProcess):
         return None
@@ -74,8 +71,7 @@ def _looked_into(proc, pid, tried):
 class _TrainerProcess(object):
     """What one process shows about its interpreter. Reading it may block."""
 
-    def __init__(self, proc, pid):
-        # type: (str, int) -> None
+    def __init__(self, proc: str, pid: int) -> None:
         folder = os.path.join(proc, str(pid))
         self.script = script(proc, pid)
         self.ours = _owner(folder) == os.geteuid()
@@ -84,13 +80,12 @@ class _TrainerProcess(object):
         environ = read_bytes(folder + "/environ", _MAX_ENVIRON)
         where = read_link(folder + "/cwd")
         self.environ = None if environ is None else of_process(environ, where)
-        self.python = None  # type: str | None
+        self.python: str | None = None
         if self.is_python and self.environ is not None:
             self.python = _python(folder, self.exe or "", self.environ)
 
 
-def _python(folder, exe, environ):
-    # type: (str, str, dict[str, str]) -> str | None
+def _python(folder: str, exe: str, environ: "dict[str, str]") -> "str | None":
     """The path that starts this interpreter in its own environment.
 
     /proc/PID/exe bypasses the links of a venv, so the other names of the same file are tried first.
@@ -105,24 +100,21 @@ def _python(folder, exe, environ):
     return next((name for name in names if _same_file(folder + "/exe", name)), None)
 
 
-def _owner(path):
-    # type: (str) -> int | None
+def _owner(path: str) -> "int | None":
     try:
         return os.stat(path).st_uid
     except OSError:
         return None
 
 
-def _same_file(one, other):
-    # type: (str, str) -> bool
+def _same_file(one: str, other: str) -> bool:
     try:
         return os.path.samefile(one, other)
     except (OSError, ValueError):
         return False
 
 
-def _with_torch(proc):
-    # type: (str) -> list[int]
+def _with_torch(proc: str) -> "list[int]":
     """Python processes with libtorch mapped, as far as permissions allow."""
     names = {pid: read_stat(proc, pid) for pid in pids(proc) if pid != os.getpid()}
     asked = {
@@ -133,6 +125,5 @@ def _with_torch(proc):
     return sorted(pid for pid, answer in TimedCalls(_PATIENCE_S).ask(asked).items() if answer)
 
 
-def _maps_of(proc, pid):
-    # type: (str, int) -> Callable[[], object]
+def _maps_of(proc: str, pid: int) -> "Callable[[], object]":
     return lambda: b"/libtorch" in (read_bytes(os.path.join(proc, str(pid), "maps"), _MAX_MAPS) or b"")
