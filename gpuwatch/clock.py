@@ -17,3 +17,27 @@ class SessionClock:
 
 SYSTEM = SessionClock()
 """The clocks of this machine."""
+
+SHIFT_S = 0.25
+"""Growth of the clocks' difference (seconds) that is taken for a change of the wall clock."""
+EARLIER_S = 0.001
+"""As `SHIFT_S`, for a smaller difference: its readings were closer together."""
+
+
+class SteadyOffset:
+    """Converts monotonic to wall time with one offset.
+
+    The clocks are read one after the other, on a busy machine milliseconds apart. With the difference of
+    each pair of readings the time of the same fact would change with every reading.
+    """
+
+    def __init__(self) -> None:
+        self._offset_s: float | None = None
+
+    def wall(self, now: float, wall: float) -> float:
+        """The wall time (unix seconds) at `now`, by this reading of `wall` and the earlier ones."""
+        offset_s = wall - now
+        kept = self._offset_s
+        if kept is None or not kept - EARLIER_S <= offset_s <= kept + SHIFT_S:
+            self._offset_s = kept = offset_s
+        return now + kept

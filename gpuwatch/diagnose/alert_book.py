@@ -7,6 +7,7 @@ from time import perf_counter
 
 from msgspec import structs
 
+from gpuwatch.clock import SteadyOffset
 from gpuwatch.diagnose.alerts.condition_alerts import on_its_rank
 from gpuwatch.diagnose.alerts.deduplication import Deduplicator
 from gpuwatch.diagnose.alerts.full_mounts import Disks, disks_of, with_mounts
@@ -91,6 +92,7 @@ class AlertBook:
         self._lasting_ids = LastingIds()
         self._annotations = Annotations()
         self._dirty = False
+        self._offset = SteadyOffset()
         self._wall = 0.0
         """Unix seconds of the newest update."""
         self._judging: Iterator[None] | None = None
@@ -161,7 +163,7 @@ class AlertBook:
         Returns:
             True when an alert or an incident changed.
         """
-        self._wall = wall
+        self._wall = wall = self._offset.wall(now, wall)
         self._dirty |= self._reported.update(fleet, now, wall)
         self._dirty |= fleet.checkpoints.version != self._checkpoints_version
         self._checkpoints_version = fleet.checkpoints.version
@@ -281,10 +283,7 @@ class AlertBook:
         self._mark_now()
 
     def judge_now(self) -> None:
-        """Judge all known facts with the next updates instead of at the next interval.
-
-        For one-shot reports.
-        """
+        """Judge all known facts with the next updates, not at the next interval (for one-shot reports)."""
         self._outcomes_interval.hurry()
         self._mark_now()
 

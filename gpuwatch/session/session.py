@@ -162,7 +162,7 @@ class Session(RequestSender):
             self.fleet.servers.take(name, answer, now)
         self._followed.note(self.fleet)
         self._followed.write_sometimes(now)
-        wall = self.clock.wall()
+        now, wall = self.clock.monotonic(), self.clock.wall()
         self.book = self._containment.judge(self.book, self._new_book, now, wall)
         if not self.recorded:
             self._earlier.note(self.fleet, self.book.incidents, now, wall)
