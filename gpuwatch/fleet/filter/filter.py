@@ -9,12 +9,13 @@ comparison, not even `!=`.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from gpuwatch.fleet.filter import columns
 from gpuwatch.fleet.filter.columns import ALIASES, COLUMNS, LABEL, NumberColumn, WordColumn
-from gpuwatch.fleet.filter.pattern import FilterPatternError, matcher
 from gpuwatch.fleet.filter.terms import (
     ORDER,
     AllOf,
@@ -29,9 +30,13 @@ from gpuwatch.fleet.filter.terms import (
 )
 from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.fleet.nodes.units import PERCENT
+from gpuwatch.rules.compiling.check import PatternError
+from gpuwatch.rules.compiling.typed_pattern import TypedPattern
 
 MAX_CHARACTERS = 1000
 MAX_NESTED = 40
+MAX_PATTERN_CHARS = 200
+MAX_VALUE_CHARS = 200
 Kind: TypeAlias = Literal["word", "quoted", "operator", "and", "or", "not", "(", ")", "end"]
 
 
@@ -50,7 +55,11 @@ class Filter:
     term: Term
 
     def matches(self, node: Node, gpu: Gpu | None, now: float) -> bool:
-        """True if a GPU is to be shown (without a GPU: if the node is to be shown)."""
+        """True if a GPU is to be shown (without a GPU: if the node is to be shown).
+
+        Raises:
+            PatternError: a pattern takes too long on the values of these nodes.
+        """
         return self.term.matches(node, gpu, now)
 
     def __str__(self) -> str:
@@ -108,8 +117,8 @@ def _word_is(name: _Token, operator: Operator, value: _Token, column: WordColumn
         raise FilterError(f"{name.text} is text: compare it with = != ~= or !~", name.at)
     if operator in ("~=", "!~"):
         try:
-            return WordIs(name.text, operator, value.text, column, matcher(value.text))
-        except FilterPatternError as error:
+            return WordIs(name.text, operator, value.text, column, _matcher(value.text))
+        except PatternError as error:
             raise FilterError(f"{name.text}: {error}", value.at) from error
     wanted = value.text.lower()
     if column.known and wanted not in column.known:
@@ -118,6 +127,22 @@ def _word_is(name: _Token, operator: Operator, value: _Token, column: WordColumn
             f"{name.text} is one of {', '.join(column.known)}, never {wanted!r}{hint}", value.at
         )
     return WordIs(name.text, operator, value.text, column, lambda each: each.lower() == wanted)
+
+
+def _matcher(text: str) -> Callable[[str], bool]:
+    """A cached, case-insensitive search for a pattern in the first characters of a value."""
+    if len(text) > MAX_PATTERN_CHARS:
+        raise PatternError(f"a pattern of {len(text)} characters; at most {MAX_PATTERN_CHARS}")
+    pattern = TypedPattern(text, ignore_case=True, max_chars=MAX_VALUE_CHARS)
+
+    @lru_cache(maxsize=4096)
+    def matches(value: str) -> bool:
+        found = pattern.search(value)
+        if found is None:
+            raise PatternError(f"{text!r} takes too long on these values")
+        return found
+
+    return matches
 
 
 # --------------------------------------------------------------------------- reading

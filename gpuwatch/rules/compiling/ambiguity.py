@@ -19,11 +19,12 @@ from typing import Any
 
 from gpuwatch.rules.compiling.check import (
     UNBOUNDED_REPEAT,
-    RulePatternError,
+    PatternError,
     characters_of,
     op,
     parsed,
 )
+from gpuwatch.rules.compiling.choices import ways
 from gpuwatch.rules.compiling.pattern_parts import MAX_COPIES, REPEATS, is_folded, readable, readable_in
 from gpuwatch.rules.compiling.repeat_automaton import check_repeats
 
@@ -31,6 +32,8 @@ WINDOW_CHARS = 4096
 """Number of characters of a line that are searched (`agent/logs/matching/matcher.py`)."""
 MAX_STEPS = 2e9
 """Maximum estimated steps of a search of one window: some seconds of CPU time at worst."""
+MAX_WAYS = 1e9
+"""Maximum estimated ways to match one text; the built-in packs reach 6e8, for prefixes of 60 characters."""
 LARGE_REPEAT = 200
 """A repeat with at least this many repetitions shares the window with the others.
 
@@ -41,22 +44,37 @@ MAX_FACTORS = 50
 
 
 def check_pattern(pattern: str) -> None:
-    """Refuse a pattern whose search may never end.
+    """Refuse a pattern whose search of a line may never end.
 
     Raises:
         PatternError: with the reason.
     """
-    tree = parsed(pattern)
-    try:
-        folded = bool(re.compile(pattern).flags & re.IGNORECASE)
-    except re.error as error:
-        raise RulePatternError(f"not a regular expression: {error.msg}", error.pos) from None
-    check_repeats(tree, folded=folded)
+    tree, folded = checked_tree(pattern)
     if estimated_steps(tree, folded=folded) > MAX_STEPS:
-        raise RulePatternError(
+        raise PatternError(
             "repeats that follow each other can match one text, so a long line may never end. Bound them "
             "([^ ]{0,80} for .*), or put a character between that they cannot match"
         )
+    if ways(tree, folded=folded) > MAX_WAYS:
+        raise PatternError(
+            "its optional parts and alternatives can match one text in many ways, so a long line may never "
+            "end. Use fewer of them, or such that begin with different characters"
+        )
+
+
+def checked_tree(pattern: str, *, ignore_case: bool = False) -> tuple[Any, bool]:
+    """The parsed pattern, and True if it ignores case, by itself or as asked.
+
+    Raises:
+        PatternError: no regular expression, or the work doubles with every character of a line.
+    """
+    tree = parsed(pattern)
+    try:
+        folded = ignore_case or bool(re.compile(pattern).flags & re.IGNORECASE)
+    except re.error as error:
+        raise PatternError(f"not a regular expression: {error.msg}", error.pos) from None
+    check_repeats(tree, folded=folded)
+    return tree, folded
 
 
 # ----------------------------------------------------------------- repeats that follow each other
@@ -83,9 +101,9 @@ def _bits(characters: frozenset[int]) -> int:
 _ALL_BITS = _bits(frozenset(range(257)))
 
 
-def estimated_steps(tree: Any, *, folded: bool) -> float:
-    """Estimated worst-case steps of a search of a window of `WINDOW_CHARS` characters."""
-    return max(_steps(path) for path in _paths(tree, folded=folded))
+def estimated_steps(tree: Any, *, folded: bool, window: int = WINDOW_CHARS) -> float:
+    """Estimated worst-case steps of a search of a window of this many characters."""
+    return max(_steps(path, window) for path in _paths(tree, folded=folded))
 
 
 def _paths(tree: Any, *, folded: bool) -> list[list[_Element]]:
@@ -111,7 +129,7 @@ def _expanded(code: Any, argument: Any, *, folded: bool) -> list[list[_Element]]
         reads = _bits(readable_in(body, folded=folded))
         least = low * body.getwidth()[0]
         if high >= UNBOUNDED_REPEAT and low != high:
-            return [[_Element(reads, least, min(WINDOW_CHARS, high * max(1, body.getwidth()[1])))]]
+            return [[_Element(reads, least, high * max(1, body.getwidth()[1]))]]
         paths = _paths(body, folded=folded)
         if high == 1:
             return [*([] if low else [[]]), *paths]
@@ -119,7 +137,9 @@ def _expanded(code: Any, argument: Any, *, folded: bool) -> list[list[_Element]]
         if varying:
             return [max(varying, key=_steps) * min(high, UNBOUNDED_REPEAT)]
         return [[_Element(reads, least, 0 if low == high else high)]]
-    return [[_Element(_bits(readable(code, argument, folded=folded)), 1, 0)]]
+    # a back-reference compares as many characters as its group has matched
+    least, most = (0, math.inf) if code is op.GROUPREF else (1, 0)
+    return [[_Element(_bits(readable(code, argument, folded=folded)), least, most)]]
 
 
 def _conditions(code: Any, argument: Any, *, folded: bool) -> list[list[_Element]]:
@@ -140,23 +160,24 @@ def _anchor(where: Any) -> _Element:
     return _Element(0, 0, 0)
 
 
-def _steps(path: list[_Element]) -> float:
+def _steps(path: list[_Element], window: int = WINDOW_CHARS) -> float:
     """The largest product over repeats that can share one stretch of text.
 
     The search itself is the first factor.
     """
-    path = [_Element(_ALL_BITS, 0, WINDOW_CHARS), *path]
-    best: dict[int, tuple[float, int]] = {0: (float(WINDOW_CHARS), 1)}
+    path = [_Element(_ALL_BITS, 0, window), *path]
+    best: dict[int, tuple[float, int]] = {0: (float(window), 1)}
     """Index of a repeat -> the product up to it, and the number of its factors that share the window."""
     for index, element in enumerate(path):
         if not element.most or not index:
             continue
-        best[index] = (element.most, 1)
+        most = min(window, element.most)
+        best[index] = (most, 1)
         for earlier, (steps, count) in list(best.items()):
             period = _period(path, earlier, index) if earlier < index else 0
             if period:
-                more = element.most >= LARGE_REPEAT
-                best[index] = max(best[index], (steps * element.most / period, count + more))
+                more = most >= LARGE_REPEAT
+                best[index] = max(best[index], (steps * most / period, count + more))
     return max(steps / math.factorial(min(count, MAX_FACTORS)) for steps, count in best.values())
 
 

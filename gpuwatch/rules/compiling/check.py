@@ -32,7 +32,7 @@ _NEGATED = {
 }
 
 
-class RulePatternError(ValueError):
+class PatternError(ValueError):
     """Raised for a refused pattern; `position` is the offending character, if known."""
 
     def __init__(self, why: str, position: int | None = None) -> None:
@@ -52,9 +52,9 @@ def parsed(pattern: str) -> Any:
             warnings.simplefilter("error")
             tree = parser.parse(pattern)
     except re.error as error:
-        raise RulePatternError(f"not a regular expression: {error.msg}", error.pos) from None
+        raise PatternError(f"not a regular expression: {error.msg}", error.pos) from None
     except (Warning, OverflowError, RecursionError) as error:
-        raise RulePatternError(f"not a regular expression: {error}") from None
+        raise PatternError(f"not a regular expression: {error}") from None
     _old_enough(tree)
     return tree
 
@@ -80,7 +80,7 @@ def _old_enough(tree: Any) -> None:
     new = [getattr(op, name) for name in ("ATOMIC_GROUP", "POSSESSIVE_REPEAT") if hasattr(op, name)]
     for code, argument in tree:
         if code in new:
-            raise RulePatternError(
+            raise PatternError(
                 "atomic groups and possessive quantifiers need Python 3.11; nodes may have 3.6"
             )
         for inner in inner_parts(code, argument):

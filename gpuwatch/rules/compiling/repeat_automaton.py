@@ -8,7 +8,7 @@ from typing import Any
 
 from gpuwatch.rules.compiling.check import (
     UNBOUNDED_REPEAT,
-    RulePatternError,
+    PatternError,
     inner_parts,
     op,
 )
@@ -75,7 +75,7 @@ class _Builder:
 
     def _position(self, reads: frozenset[int], *, nullable: bool) -> Automaton:
         if len(self.reads) >= MAX_POSITIONS:
-            raise RulePatternError("a repeated group is too large; repeat less, or fewer times")
+            raise PatternError("a repeated group is too large; repeat less, or fewer times")
         self.reads.append(reads)
         self.next.append(set())
         at = len(self.reads) - 1
@@ -123,7 +123,7 @@ def check_repeats(tree: Any, *, folded: bool) -> None:
             builder = _Builder(folded=folded)
             builder.repeated(builder.sequence(argument[2]))
             if _is_ambiguous(builder):
-                raise RulePatternError(
+                raise PatternError(
                     "a repeated group can match one text in several ways, so a long line may never end. Put "
                     "a character between that neither neighbour can match, or use a character class"
                 )

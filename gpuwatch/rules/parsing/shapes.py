@@ -10,7 +10,7 @@ from gpuwatch.hosts.errors import Problems, TextPosition, escaped
 from gpuwatch.hosts.shapes import Keyword, Number, Schema, Shape, Text, Whole, described, quoted, scalar
 from gpuwatch.hosts.structures import Key, ListOf, MapOf, OneOf, ReadMapping, Record
 from gpuwatch.rules.compiling.ambiguity import check_pattern
-from gpuwatch.rules.compiling.check import RulePatternError
+from gpuwatch.rules.compiling.check import PatternError
 from gpuwatch.rules.model.failure_class import KINDS
 
 MAX_PATTERN = 2000
@@ -30,7 +30,7 @@ class PatternShape(Shape):
             return None
         try:
             check_pattern(text)
-        except RulePatternError as error:
+        except PatternError as error:
             at = place(node)
             one_line = node.start_mark.line == node.end_mark.line
             if error.position is not None and one_line:

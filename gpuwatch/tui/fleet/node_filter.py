@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from gpuwatch.fleet.filter.filter import Filter, FilterError, parse
 from gpuwatch.fleet.nodes.node import Gpu
+from gpuwatch.rules.compiling.check import PatternError
 from gpuwatch.tui.model.node_summary import NodeView, Overview, severity_level
 
 
@@ -51,12 +52,13 @@ class Shown:
         if seen == self._seen:
             return
         self._seen = seen
-        views = [overview.views[name] for name in order if name in overview.views]
-        if self.narrowed:
-            self.gpus = set()
-            views = [view for view in views if self._narrow(view, self.gpus, now)]
-        else:
-            self.gpus = None
+        whole = views = [overview.views[name] for name in order if name in overview.views]
+        self.gpus = set() if self.narrowed else None
+        try:
+            views = whole if self.gpus is None else [v for v in whole if self._narrow(v, self.gpus, now)]
+        except PatternError as error:
+            self.error, self._filter = str(error), None
+            views, self.gpus = whole, None
         self.views, names = views, tuple([view.name for view in views])
         if names != self.names:
             self.names = names

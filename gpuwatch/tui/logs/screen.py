@@ -123,7 +123,7 @@ class LogsScreen(LogsLayout):
 
     def open_filter(self) -> bool:
         """Search in all files on the nodes."""
-        self.ask("search", self.workspace.hunt.search.pattern.pattern if self.workspace.hunt.search else "")
+        self.ask("search", self.workspace.hunt.search.pattern.text if self.workspace.hunt.search else "")
         return True
 
     def action_choose_logs(self) -> None:
@@ -133,7 +133,7 @@ class LogsScreen(LogsLayout):
     def action_filter_lines(self) -> None:
         """Set a filter that keeps or hides lines."""
         search = self.workspace.hunt.search
-        self.ask("filter", self.opened.filter_text or (search.pattern.pattern if search else ""))
+        self.ask("filter", self.opened.filter_text or (search.pattern.text if search else ""))
 
     def action_go_to_time(self) -> None:
         """Ask for a time."""

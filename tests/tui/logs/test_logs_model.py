@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import time
 from pathlib import Path
 
 import pytest
 
 from gpuwatch.number_text import folded
+from gpuwatch.rules.compiling.typed_pattern import TypedPattern
 from gpuwatch.tui.logs.data.buffer import Buffer
 from gpuwatch.tui.logs.data.folding import normal
 from gpuwatch.tui.logs.data.merge import Merge
@@ -214,14 +214,14 @@ def test_a_filter_keeps_or_leaves_out_and_new_lines_pass_it_too() -> None:
     session = one_file(20)
     buffer = opened(session)
     sheet = RowModel()
-    sheet.keep = re.compile("line 1")
+    sheet.keep = TypedPattern("line 1")
     sheet.sync(buffer)
     assert len(sheet.rows) == 11
     session.write("gpu-001", PATH, "line 100\nline 200")
     pulled(session, buffer)
     sheet.sync(buffer)
     assert texts(sheet, buffer)[-1] == "line 100"
-    sheet.keep, sheet.without = None, re.compile("line 1")
+    sheet.keep, sheet.without = None, TypedPattern("line 1")
     sheet.forget()
     sheet.sync(buffer)
     assert len(sheet.rows) == 10

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from typing import Literal, Protocol, TypeAlias
 
 from gpuwatch.diagnose.model.condition import ORDER
+from gpuwatch.rules.compiling.typed_pattern import TypedPattern
 from gpuwatch.tui.logs.data.folding import TRACE, Fold, Folder
 from gpuwatch.tui.logs.data.sources import LogSource
 from gpuwatch.wire import LogLine, Severity
@@ -88,8 +88,8 @@ class RowModel:
     def __init__(self) -> None:
         self.rows: list[Fold] = []
         self.folding = True
-        self.keep: re.Pattern[str] | None = None
-        self.without: re.Pattern[str] | None = None
+        self.keep: TypedPattern | None = None
+        self.without: TypedPattern | None = None
         self.across = False
         """True if lines of several files alternate: equal ones are folded over what is between them."""
         self.floor: Floor | None = None
@@ -202,7 +202,7 @@ class RowModel:
                 self._speaks = line.rank == self.only_rank
             if not self._speaks:
                 return False
-        if self.keep is not None and not self.keep.search(line.text):
+        if self.keep is not None and self.keep.search(line.text) is False:
             return False
         return self.without is None or not self.without.search(line.text)
 

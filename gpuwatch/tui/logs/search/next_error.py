@@ -97,7 +97,7 @@ def to_bad(
 
 def to_hit(view: View, step: int, search: LogSearch) -> str | bool:
     """Jump to the next or previous search hit in this pane; returns the same as `to_bad`."""
-    if seek(view, step, lambda _row, line: search.pattern.search(line.text) is not None):
+    if seek(view, step, lambda _row, line: bool(search.pattern.search(line.text))):
         return True
     offset = None
     if not view.merged:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from bisect import insort
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
 from gpuwatch.fleet.logs.log_stream import KEPT_CHARACTERS, LogStream
+from gpuwatch.rules.compiling.typed_pattern import TypedPattern
 from gpuwatch.tui.logs.data.line_window import UNKNOWN
 from gpuwatch.tui.model.session_protocol import Searcher
 from gpuwatch.wire import LogLine
@@ -27,16 +27,6 @@ class Hit:
     line: LogLine = field(compare=False)
 
 
-def compiled(pattern: str) -> tuple[re.Pattern[str], bool]:
-    """Compile the pattern; True: case is ignored, because it contains no capital letter.
-
-    Raises:
-        re.error: It is not a regular expression.
-    """
-    ignore = pattern == pattern.lower()
-    return re.compile(pattern, re.IGNORECASE if ignore else 0), ignore
-
-
 class LogSearch:
     """One pattern over many nodes at once."""
 
@@ -51,12 +41,13 @@ class LogSearch:
             nodes: Node -> its files; empty: all that are followed there.
             offsets: Node -> its clock minus ours.
         """
-        self.pattern, ignore = compiled(pattern)
+        self.pattern = TypedPattern(pattern)
         self.hits: list[Hit] = []
         self.version = 0
         self.cancelled = False
         self._asker = asker
         self._offsets = offsets
+        ignore = self.pattern.ignore_case
         self._streams = [asker.search(n, pattern, files, ignore_case=ignore) for n, files in nodes.items()]
         self._taken = [0] * len(self._streams)
         self._versions = [-1] * len(self._streams)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 
+from gpuwatch.rules.compiling.typed_pattern import TypedPattern
 from gpuwatch.tui.logs.data.viewport import View
 from gpuwatch.tui.logs.search import next_error
 from gpuwatch.tui.logs.search.node_search import LogSearch
@@ -37,7 +37,7 @@ class LogHunt:
         self._key_of = key_of
 
     @property
-    def patterns(self) -> tuple[re.Pattern[str], ...]:
+    def patterns(self) -> tuple[TypedPattern, ...]:
         """The patterns that are highlighted wherever they occur."""
         return (self.search.pattern,) if self.search else ()
 
@@ -52,9 +52,9 @@ class LogHunt:
         """Search every followed file on every connected node, or the selected job's files.
 
         Raises:
-            re.error: Not a regular expression.
+            PatternError: not a regular expression, or one that could take too long.
         """
-        re.compile(pattern)
+        TypedPattern(pattern)
         self.end_search()
         fleet, alone = self._scene.fleet, self._scene.scope.job is not None
         nodes: dict[str, Sequence[str]] = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -12,6 +11,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from gpuwatch.number_text import folded
+from gpuwatch.rules.compiling.typed_pattern import TypedPattern
 from gpuwatch.tui.logs.data.folding import Fold
 from gpuwatch.tui.logs.data.line_prefix import message_at, short_prefix
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
@@ -31,7 +31,7 @@ class Ink:
     """How one line is painted."""
 
     look: StyleSet
-    patterns: tuple[re.Pattern[str], ...] = ()
+    patterns: tuple[TypedPattern, ...] = ()
     """Highlighted patterns."""
     left: int = 0
     severity: Severity | None = None
@@ -161,8 +161,9 @@ def _without_head(text: str, cells: int) -> str:
     return text[len(head.rstrip(" ")) :] if cell_len(text) > cells else ""
 
 
-def _spans(text: str, patterns: Iterable[re.Pattern[str]]) -> list[tuple[int, int]]:
-    found = sorted(m.span() for pattern in patterns for m in pattern.finditer(text) if m.end() > m.start())
+def _spans(text: str, patterns: Iterable[TypedPattern]) -> list[tuple[int, int]]:
+    spans = (span for pattern in patterns for span in pattern.spans(text) or ())
+    found = sorted(span for span in spans if span[1] > span[0])
     out: list[tuple[int, int]] = []
     for start, end in found:
         if not out or start >= out[-1][1]:

@@ -103,7 +103,7 @@ class LogResults(SelectableLines):
         reported = f"; {clean(failed[0][0])}: {clean(failed[0][1])}" if failed else ""
         more = f" +{len(failed) - 1}" if len(failed) > 1 else ""
         first = "first " if search.cut else ""
-        found = f" {first}{len(search.hits):,} lines with {clean(search.pattern.pattern)!r}"
+        found = f" {first}{len(search.hits):,} lines with {clean(search.pattern.text)!r}"
         return f"{found} on {search.nodes} nodes, {state}{reported}{more}"
 
     def go(self, item: int) -> None:

@@ -43,8 +43,7 @@ class LogBar(RebuiltPage, can_focus=False):
     def _parts(self) -> list[tuple[str, Style]]:
         workspace, look, hunt, opened = self.workspace, self.look, self.workspace.hunt, self.workspace.opened
         parts: list[tuple[str, Style]] = []
-        if hunt.note:
-            parts.append((f"{clean(hunt.note)}", look.severity["warning"]))
+        parts.extend((clean(n), look.severity["warning"]) for n in (hunt.note, opened.filter_note) if n)
         if hunt.quest is not None:
             words = f"searching the node for the next {hunt.quest.what}: {hunt.quest.progress:.0%}"
             back = self.cockpit.key_of("app.back")
@@ -64,7 +63,7 @@ class LogBar(RebuiltPage, can_focus=False):
             more = "+" if hunt.search.cut else ""
             parts.append(
                 (
-                    f"/{clean(hunt.search.pattern.pattern)} {len(hunt.search.hits):,}{more}{done}",
+                    f"/{clean(hunt.search.pattern.text)} {len(hunt.search.hits):,}{more}{done}",
                     look.title,
                 )
             )

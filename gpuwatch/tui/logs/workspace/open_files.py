@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Sequence
 
+from gpuwatch.rules.compiling.typed_pattern import TypedPattern
 from gpuwatch.tui.logs.data.buffer import PAGE_LINES, Buffer
 from gpuwatch.tui.logs.data.finding_marks import Marked
 from gpuwatch.tui.logs.data.merge import MAX_LINES, Merge
@@ -18,6 +18,8 @@ OPENED_AT_ONCE = 16
 """Number of files that are opened in one frame."""
 STILL_S = 0.25
 """The cursor must rest this many seconds before other files are read at its time."""
+COMMON_LINE_CHARS = 4096
+"""A filter that sees fewer characters of a line says so."""
 UNSURE_S = 1.0
 """A clock error above this many seconds is reported."""
 
@@ -31,10 +33,13 @@ class OpenLogs:
         self.time: float | None = None
         """The time of all views on our clock; None: at the end."""
         self.filter_text = ""
+        self.filter_note = ""
+        """What the person must know about the filter."""
         self.level: Floor | None = None
         """The lowest severity of the lines that are shown; None: all are."""
         self.wrap = False
         self.folding = True
+        self._filter_pattern: TypedPattern | None = None
         self._scene = view_state
         self._marked = marked
         self._buffers: dict[LogSource, Buffer] = {}
@@ -151,6 +156,9 @@ class OpenLogs:
 
     def pull(self) -> None:
         """Process what was received; request what is due."""
+        if self._filter_pattern is not None and self._filter_pattern.is_given_up:
+            self.set_filter("")
+            self.filter_note = "the filter took too long on these lines and is off"
         frozen = self._scene.frozen
         for buffer in self._to_open[:OPENED_AT_ONCE]:
             self._begin(buffer)
@@ -215,11 +223,13 @@ class OpenLogs:
         """Keep only lines that match a pattern, or with a leading `!` those that do not.
 
         Raises:
-            re.error: Not a regular expression.
+            PatternError: not a regular expression, or one that could take too long.
         """
-        if text.strip() not in ("", "!"):
-            re.compile(text.removeprefix("!"))
-        self.filter_text = "" if text.strip() in ("", "!") else text
+        is_empty, self.filter_note = text.strip() in ("", "!"), ""
+        self._filter_pattern = pattern = None if is_empty else TypedPattern(text.removeprefix("!"))
+        self.filter_text = "" if is_empty else text
+        if pattern is not None and pattern.window < COMMON_LINE_CHARS:
+            self.filter_note = f"the filter sees the first {pattern.window:,} characters of a line"
         for view in self.all_views():
             self._filter(view)
             view.forget()
@@ -232,12 +242,9 @@ class OpenLogs:
             view.forget()
 
     def _filter(self, view: View) -> None:
-        text, sheet = self.filter_text, view.sheet
+        sheet, pattern, hides = view.sheet, self._filter_pattern, self.filter_text.startswith("!")
         sheet.floor, sheet.found = self.level, self._marked.at
-        body = text.removeprefix("!")
-        pattern = re.compile(body, re.IGNORECASE if body == body.lower() else 0) if body else None
-        sheet.keep = None if text.startswith("!") else pattern
-        sheet.without = pattern if text.startswith("!") else None
+        sheet.keep, sheet.without = (None, pattern) if hides else (pattern, None)
 
     def set_folding(self, *, on: bool) -> None:
         """Fold tracebacks and repeated lines, or show every line."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from typing import Literal, TypeAlias
 
+from gpuwatch.rules.compiling.check import PatternError
+from gpuwatch.rules.compiling.typed_pattern import TypedPattern
 from gpuwatch.tui.logs.data.sources import ChoiceError, choose
 from gpuwatch.tui.logs.workspace.workspace import LogWorkspace
 from gpuwatch.tui.model.time_input import TimeError, time_typed
 
 Purpose: TypeAlias = Literal["choose", "search", "filter", "time"]
-WRONG = (re.error, ChoiceError, TimeError)
+WRONG = (PatternError, ChoiceError, TimeError)
 """Raised by `try_out` and `enter`; the message explains what is wrong with the text."""
 
 
@@ -22,8 +23,9 @@ def try_out(workspace: LogWorkspace, purpose: Purpose, text: str) -> str:
     """
     if purpose == "filter":
         workspace.opened.set_filter(text)
-    elif purpose == "search":
-        re.compile(text)
+        return workspace.opened.filter_note
+    if purpose == "search":
+        TypedPattern(text)
     elif text.strip() and purpose == "choose":
         found = choose(text, workspace.view_state.fleet, workspace.special)
         return f"{len(found)} log{'s' * (len(found) != 1)}"
