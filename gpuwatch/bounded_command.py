@@ -43,7 +43,7 @@ def run_bounded(
     env: Mapping[str, str] | None = None,
     new_session: bool = False,
 ) -> CommandEnd:
-    """Run a command; processes that it leaves in the background are not waited for.
+    """Run a command and return its exit status and output; its background processes are not waited for.
 
     Args:
         argv: The command.
@@ -56,7 +56,7 @@ def run_bounded(
     Raises:
         OSError: it cannot be started.
         subprocess.TimeoutExpired: it took longer.
-        OutputTooLongError: it printed more.
+        OutputTooLongError: it printed more than `most` bytes.
     """
     try:
         process = subprocess.Popen(
@@ -82,7 +82,12 @@ def run_bounded(
 
 
 def _exchange(process: subprocess.Popen[bytes], data: bytes, until: float, most: int) -> tuple[bytes, bytes]:
-    """Write `data` and read both streams, until they end or the process does."""
+    """Write `data` to stdin and return (stdout, end of stderr), once both streams or the process have ended.
+
+    Raises:
+        subprocess.TimeoutExpired: the monotonic time `until` has passed.
+        OutputTooLongError: stdout exceeds `most` bytes.
+    """
     output, words, left = bytearray(), bytearray(), bytearray(data)
     with selectors.DefaultSelector() as selector:
         if (pipe := process.stdin) is not None:
@@ -109,7 +114,7 @@ def _exchange(process: subprocess.Popen[bytes], data: bytes, until: float, most:
 
 
 def _write(pipe: int, left: bytearray) -> bool:
-    """Write a part of it; False: all is written, or the other end no longer reads."""
+    """Write a piece of `left` and remove it there; return False once all is written or the reader is gone."""
     try:
         del left[: os.write(pipe, left[:_PIECE_BYTES])]
     except BlockingIOError:
@@ -120,7 +125,7 @@ def _write(pipe: int, left: bytearray) -> bool:
 
 
 def _read(pipe: int, output: bytearray, most: int) -> bool:
-    """Append the available bytes to the output; False at the end of the stream.
+    """Append the available bytes to the output; return False at the end of the stream.
 
     Raises:
         OutputTooLongError: the output exceeds `most` bytes.
@@ -133,7 +138,10 @@ def _read(pipe: int, output: bytearray, most: int) -> bool:
 
 
 def _read_end(pipe: int, words: bytearray) -> bool:
-    """Read what is available and keep its end; False: the stream has ended."""
+    """Append the available bytes, keeping only the last `MAX_WORDS_BYTES`.
+
+    Return False at the end of stream.
+    """
     piece = os.read(pipe, _PIECE_BYTES)
     words += piece
     del words[: max(0, len(words) - MAX_WORDS_BYTES)]

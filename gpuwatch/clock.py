@@ -1,4 +1,4 @@
-"""The two clocks of every judgement; a replay has its own, which return recorded time."""
+"""The pair of clocks by which a session judges; a replay substitutes clocks that return recorded time."""
 
 from __future__ import annotations
 

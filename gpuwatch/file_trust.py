@@ -1,4 +1,4 @@
-"""Tells whether other users can have led a name elsewhere or put a file beside it."""
+"""Checks whether other users could have redirected a path by a link, or put files beside a file."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ BESIDE_SUFFIXES = ("-wal", "-shm", "-journal")
 
 
 def trusted_path(path: Path) -> Path:
-    """The path without links; nothing on it can have been put there by a user who does not share it.
+    """Return the absolute path with all links resolved, after checking that no other user can redirect it.
 
-    Links must be of this user or root. In a folder that everybody may write each part of the path must be of
-    this user or root, or of a group that this user shares. The last part may be missing.
+    Links must belong to this user or root. In a world-writable folder each part of the path must belong to
+    this
+    user, root, or a group that this user is in. The last part may be missing.
 
     Raises:
-        OSError: another user's link or folder is on the way, or a part of the path is missing.
+        OSError: another user's link or folder is on the way, or another part of the path is missing.
     """
     at, parts = Path("/"), list(reversed(path.absolute().parts[1:]))
     left = MAX_LINKS
@@ -54,10 +55,10 @@ def trusted_path(path: Path) -> Path:
 
 
 def shared_folder(path: Path) -> os.stat_result:
-    """The status of the folder of a file that a group shares; `path` as `trusted_path` returns it.
+    """Return the status of the parent folder of `path`, a path as returned by `trusted_path`.
 
     Raises:
-        PermissionError: everybody may write the folder.
+        PermissionError: the folder is world-writable.
     """
     found = path.parent.stat()
     _refuse(path.parent, bool(found.st_mode & stat.S_IWOTH), f"everybody may write {path.parent} (chmod o-w)")
@@ -65,16 +66,16 @@ def shared_folder(path: Path) -> os.stat_result:
 
 
 def is_of_folder(found: os.stat_result, folder: os.stat_result) -> bool:
-    """True for a file of this user, root, the folder's owner or the group that writes the folder."""
+    """Return True for a file of this user, root, the folder's owner, or the group that may write in it."""
     is_of_group = bool(folder.st_mode & stat.S_IWGRP) and found.st_gid == folder.st_gid
     return found.st_uid in (0, os.geteuid(), folder.st_uid) or is_of_group
 
 
 def own_beside(database: Path) -> bool:
-    """True if SQLite has files beside a database, all of them trusted; False: there is none.
+    """Return True if SQLite files (-wal, -shm, -journal) exist beside a database; all of them are trusted.
 
     Raises:
-        PermissionError: another user can have made or changed one.
+        PermissionError: another user could have made or changed one of them.
     """
     path = Path(os.path.realpath(database))
     main = path.stat()
@@ -93,7 +94,7 @@ def own_beside(database: Path) -> bool:
 
 
 def others_may_add(database: Path) -> bool:
-    """True if users other than the owner of a database and root can put files beside it."""
+    """Return True if users other than this one and root can create files in the folder of a database."""
     folder = Path(os.path.realpath(database)).parent.stat()
     return folder.st_uid not in (0, os.geteuid()) or bool(folder.st_mode & 0o022)
 

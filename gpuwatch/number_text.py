@@ -1,4 +1,4 @@
-"""Numbers and lists as text: sizes, rates, times, shares, counts, ranges. One implementation of each."""
+"""Formats numbers and lists as text: sizes, rates, times, shares, counts, ranges."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ SIZE_UNITS = ((1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K"))
 
 
 def digits(value: float) -> str:
-    """Three significant digits: 0.6, 24.1, 392."""
+    """Return up to three significant digits, without trailing zeros: `0.6`, `24.1`, `392`, `4870`."""
     return f"{value:.0f}" if value >= 99.95 else f"{value:.3g}"
 
 
 def three_digits(value: float) -> str:
-    """Decimals to fill three digits: 1.23, 12.3, 123."""
+    """Return a number with as many decimals as make three digits: `1.23`, `12.3`, `123`."""
     for limit, places in ((9.995, 2), (99.95, 1)):
         if value < limit:
             return f"{value:.{places}f}"
@@ -27,12 +27,12 @@ def three_digits(value: float) -> str:
 
 
 def percent(ratio: float) -> str:
-    """`25 %`; below 10 % with one more digit."""
+    """Return a ratio (0 to 1) as percent: `25 %`; below 10 % with two significant digits."""
     return f"{ratio * 100:.2g} %" if ratio < 0.0995 else f"{ratio * 100:.0f} %"
 
 
 def share_text(share: float | None) -> str:
-    """`98%`."""
+    """Return a ratio (0 to 1) as percent: `98%`; a dash for None."""
     return UNKNOWN if share is None else f"{share * 100:.0f}%"
 
 
@@ -43,12 +43,12 @@ def rate_of(rate: float, reference: float) -> str:
 
 
 def rate_with_unit(gb_per_s: float) -> str:
-    """`2.4 GB/s`, `24 MB/s`."""
+    """Return a rate (GB/s) with its unit: `2.4 GB/s`; below 0.1 GB/s in MB/s: `24 MB/s`."""
     return f"{digits(gb_per_s)} GB/s" if gb_per_s >= MIN_GB_PER_S else f"{digits(gb_per_s * 1e3)} MB/s"
 
 
 def rate_text(gb_per_s: float | None) -> str:
-    """10^9 bytes per second in three digits, at most five cells: `392`, `48.7`, `4.87`, `0.024`."""
+    """Return GB/s (10**9 bytes) without its unit: `392`, `48.7`, `0.024`, `<.001`; a dash for None."""
     if gb_per_s is None:
         return UNKNOWN
     if 0 < gb_per_s < MIN_SHOWN_GB_PER_S:
@@ -57,7 +57,7 @@ def rate_text(gb_per_s: float | None) -> str:
 
 
 def time_text(seconds: float | None) -> str:
-    """Three digits: `845us`, `12.3ms`, `1.23s`."""
+    """Return a time in three digits: `845us`, `12.3ms`, `1.23s`; a dash for None."""
     if seconds is None:
         return UNKNOWN
     for limit, unit, factor in ((0.9995e-3, "us", 1e6), (0.9995, "ms", 1e3)):
@@ -67,7 +67,7 @@ def time_text(seconds: float | None) -> str:
 
 
 def duration(seconds: float) -> str:
-    """`0.4 s`, `12 s`, `3 min`, `5 h`."""
+    """Return a duration in one unit: `0.4 s`, `12 s`, `3 min`, `5 h`."""
     if seconds < 10:
         return f"{seconds:.1f} s"
     if seconds < 120:
@@ -111,13 +111,13 @@ def some(count: int, every: int, one: str) -> str:
 
 
 def listed(names: Sequence[str], most: int = 4) -> str:
-    """`a, b, c, d and 3 more`."""
+    """Return the first `most` names, and the number of further ones: `a, b, c, d and 3 more`."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def ranges(numbers: Iterable[int], most: int | None = 6, separator: str = ", ") -> str:
-    """`0-7, 12`, cut after `most` pieces."""
+    """Return sorted numbers as ranges, `0-7, 12`; after `most` ranges (None: all) `...` replaces the rest."""
     pieces: list[list[int]] = []
     for number in sorted(set(numbers)):
         if pieces and number == pieces[-1][1] + 1:
@@ -129,12 +129,12 @@ def ranges(numbers: Iterable[int], most: int | None = 6, separator: str = ", ") 
 
 
 def folded(numbers: Iterable[int]) -> str:
-    """`0-7,9,12-15`: all ranges, as options take them."""
+    """Return all numbers as ranges in the form of command-line options: `0-7,9,12-15`."""
     return ranges(numbers, None, ",")
 
 
 def scaled_text(value: float, kilo: int) -> str:
-    """At most five cells with a prefix: `0`, `812`, `1.5k`, `79.6G`, `1024T`."""
+    """Return a number with a prefix, `kilo` (1000 or 1024) per step: `0`, `812`, `1.5k`, `79.6G`, `1024T`."""
     size, prefix = float(value), ""
     for prefix in ("", "k", "M", "G", "T", "P"):
         if abs(size) < 999.5 or prefix == "P":
@@ -146,7 +146,7 @@ def scaled_text(value: float, kilo: int) -> str:
 
 
 def seconds_text(value: float) -> str:
-    """At most four cells: `0.4s`, `12s`, `3m`, `5h`, `2d`."""
+    """Return a duration in one unit, at most four characters: `0.4s`, `12s`, `3m`, `5h`, `2d`."""
     if value < 9.95:
         return f"{value:.1f}s"
     for limit, size, letter in ((99.5, 1, "s"), (5970, 60, "m"), (356_400, 3600, "h")):
@@ -156,13 +156,13 @@ def seconds_text(value: float) -> str:
 
 
 def lasting(seconds: float) -> str:
-    """`48s`, `2m05s`."""
+    """Return a duration in seconds, from 100 s on in minutes and seconds: `48s`, `2m05s`."""
     whole = max(0, round(seconds))
     return f"{whole}s" if whole < 100 else f"{whole // 60}m{whole % 60:02}s"
 
 
 def span_text(seconds: float) -> str:
-    """A long time in two units: `1d 18h`, `3h 05m`, `4m 10s`."""
+    """Return a duration in its two largest units: `1d 18h`, `3h 05m`, `4m 10s`; below a minute `42s`."""
     whole = int(seconds)
     for size, small, words in ((86_400, 3600, "dh"), (3600, 60, "hm")):
         if whole >= size:
@@ -171,5 +171,5 @@ def span_text(seconds: float) -> str:
 
 
 def age_text(seconds: float) -> str:
-    """Whole seconds first, so that it does not flicker: `7s`, `42s`, `12m`, `3h`."""
+    """Return an age as `seconds_text`, but in whole seconds, so that it does not flicker: `7s`, `12m`."""
     return f"{seconds:.0f}s" if seconds < 99.5 else seconds_text(seconds)

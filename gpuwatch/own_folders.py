@@ -7,17 +7,17 @@ from pathlib import Path
 
 
 def config_folder() -> Path:
-    """`$XDG_CONFIG_HOME/gpuwatch`: rules and silences. It may not exist yet, nor may the others."""
+    """Return `$XDG_CONFIG_HOME/gpuwatch` (default ~/.config): rules and silences. It need not exist."""
     return _folder("XDG_CONFIG_HOME", ".config")
 
 
 def cache_folder() -> Path:
-    """`$XDG_CACHE_HOME/gpuwatch`: compiled rules."""
+    """Return `$XDG_CACHE_HOME/gpuwatch` (default ~/.cache): compiled rules. It need not exist."""
     return _folder("XDG_CACHE_HOME", ".cache")
 
 
 def state_folder() -> Path:
-    """`$XDG_STATE_HOME/gpuwatch`: faults that the screens survived, and bookmarks."""
+    """Return `$XDG_STATE_HOME/gpuwatch` (default ~/.local/state): faults, bookmarks. It need not exist."""
     return _folder("XDG_STATE_HOME", ".local/state")
 
 
@@ -33,6 +33,9 @@ def make_own(folder: Path) -> None:
 
 
 def _folder(variable: str, default: str) -> Path:
-    """The folder of a variable or its default; relative paths are ignored, as the specification requires."""
+    """Return `gpuwatch` below the folder that a variable names.
+
+    A relative path in the variable is ignored.
+    """
     base = os.environ.get(variable, "")
     return (Path(base) if base.startswith("/") else Path.home() / default) / "gpuwatch"

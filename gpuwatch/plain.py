@@ -49,11 +49,11 @@ def plain_text(text: str) -> str:
 
 
 def plain_json(text: str) -> str:
-    """JSON text with these characters escaped: safe to print, and the same document."""
+    """Return JSON text with these characters escaped; safe to print, it decodes to the same document."""
     return _STEERING.sub(lambda found: "\n" if found[0] == "\n" else json.dumps(found[0])[1:-1], text)
 
 
 def plain_lines(text: str, most: int) -> list[str]:
-    """The last `most` lines that are not blank, each sanitized."""
+    """Return the last `most` lines that are not blank, stripped and sanitized."""
     lines = [plain(line).strip() for line in re.split(r"[\r\n]+", text)]
     return [line for line in lines if line][-most:]

@@ -29,9 +29,9 @@ MAX_JOB = 2**32 - 1
 
 
 def value(kind: str, given: object) -> str | None:
-    """The value for use in a command; None if it does not have the form of its kind.
+    """Return `given` as text for use in a command; None if it does not match the pattern `FORMS[kind]`.
 
-    Values come from logs, environments and nodes: one of another form could inject a command.
+    Values come from logs, environments and nodes: text of another form could inject a command.
     """
     text = "" if given is None else str(given)
     if not FORMS[kind].fullmatch(text):
@@ -40,13 +40,10 @@ def value(kind: str, given: object) -> str | None:
 
 
 def command_line(argv: Sequence[str]) -> str:
-    """The line that a POSIX shell splits into exactly `argv`."""
+    """Return `argv` quoted as one line for a POSIX shell."""
     return shlex.join(argv)
 
 
 def over_ssh(options: Sequence[str], host: str, argv: Sequence[str]) -> str:
-    """The line that runs `argv` on a host.
-
-    Ssh passes one string to the remote shell, which splits it again.
-    """
+    """Return the line that runs `argv` on a host by ssh, quoted twice: the remote shell splits it again."""
     return command_line(["ssh", *options, host, *map(shlex.quote, argv)])

@@ -25,12 +25,12 @@ MAX_LINKS = 40
 
 
 def write_whole(path: Path, data: bytes, mode: int = OWN_MODE) -> None:
-    """Replace a file of an existing folder atomically.
+    """Replace or create a file atomically; its folder must exist.
 
     Only its owner may read it, unless `mode` gives others rights.
 
     Raises:
-        OSError: it cannot be written, or a device or pipe is there; what was there stays.
+        OSError: it cannot be written, or `path` is a folder, device or pipe; the previous content stays.
     """
     with replaced_whole(path, mode) as file:
         file.write(data)
@@ -38,13 +38,13 @@ def write_whole(path: Path, data: bytes, mode: int = OWN_MODE) -> None:
 
 @contextlib.contextmanager
 def replaced_whole(path: Path, mode: int = OWN_MODE) -> Iterator[BinaryIO]:
-    """Replace a file that is written in pieces: it gets its name if the block ends without an exception.
+    """Yield a new file to write; it replaces `path` atomically if the block ends without an exception.
 
     The new file has an unpredictable temporary name, and no link is followed: files that another user has put
     into the folder are never written to.
 
     Raises:
-        OSError: as of `write_whole`.
+        OSError: the same as `write_whole`.
     """
     refuse_device(path)
     number, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
@@ -60,7 +60,7 @@ def replaced_whole(path: Path, mode: int = OWN_MODE) -> Iterator[BinaryIO]:
 
 
 def _give(number: int, folder: Path, mode: int) -> None:
-    """Give the folder's group its rights to an open file."""
+    """Give an open file the folder's group and the rights `mode`; nothing if `mode` is the owner's only."""
     if mode != OWN_MODE and os.fstat(number).st_uid == os.geteuid():
         with contextlib.suppress(OSError):
             os.fchown(number, -1, folder.stat().st_gid)
@@ -68,20 +68,21 @@ def _give(number: int, folder: Path, mode: int) -> None:
 
 
 def refuse_device(path: Path) -> None:
-    """Refuse a device, or a link to one: root could otherwise replace /dev/null and /dev/stdout.
+    """Refuse an existing path that is no regular file: root could otherwise replace /dev/null.
 
     Raises:
-        OSError: something else than a file is there.
+        OSError: a folder, device or pipe is there.
     """
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "not a file but a folder, device or pipe", str(path))
 
 
 def own_target(path: Path) -> Path:
-    """The file that a name leads to, following links owned by the user and by root.
+    """Return the file that a path leads to; only links of this user and of root are followed.
 
     Raises:
-        OSError: another user's link is in its place; it would lead to a file of that user's choice.
+        OSError: a link belongs to another user, who could choose the file that is written, or links form a
+            loop.
     """
     at = path
     for _ in range(MAX_LINKS):
@@ -98,12 +99,12 @@ def own_target(path: Path) -> Path:
 
 
 def open_in_place(path: Path, mode: int = OWN_MODE) -> int:
-    """A descriptor to overwrite a file in place, or to write to a device or pipe.
+    """Return a descriptor that overwrites a file in place (created if missing) or writes to a device.
 
     A file is truncated only after it is known that no other user's link has led to it.
 
     Raises:
-        OSError: it cannot be opened, or as of `own_target`.
+        OSError: it cannot be opened, or the errors of `own_target`.
     """
     own_target(path)
     number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY, mode)
@@ -125,12 +126,12 @@ def _empty(number: int, path: Path) -> None:
 
 @contextlib.contextmanager
 def lock_beside(path: Path, mode: int = OWN_MODE) -> Iterator[None]:
-    """Hold the lock beside a file; the file itself is replaced and cannot carry one.
+    """Hold an exclusive lock on `path` with the suffix `.lock`; the file itself is replaced.
 
     `mode`: the rights of the lock, if others share the file.
 
     Raises:
-        OSError: another process does not let go of it.
+        OSError: it cannot be created, or another process holds it for longer than `LOCK_S`.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     number = os.open(path.with_suffix(".lock"), flags, OWN_MODE)
@@ -151,7 +152,7 @@ def lock_beside(path: Path, mode: int = OWN_MODE) -> Iterator[None]:
 
 
 def set_aside(path: Path) -> Path:
-    """Rename a damaged file, so that a new one can be created; return the new name.
+    """Rename a damaged file to `NAME.damaged`, so that a new one can be created; return the new path.
 
     Raises:
         OSError: it cannot be renamed.
@@ -185,7 +186,7 @@ def read_bounded(path: Path, most: int) -> bytes:
 
 
 def read_own(path: Path, most: int, *, follow: bool = True) -> bytes:
-    """Read a file that only its owner or root may write, and that belongs to this user or root.
+    """Return the content of a file that belongs to this user or root, and that no other user may write.
 
     Args:
         path: The file.
@@ -193,7 +194,7 @@ def read_own(path: Path, most: int, *, follow: bool = True) -> bytes:
         follow: True if it may be a link.
 
     Raises:
-        FileNotFoundError: it is not there.
+        FileNotFoundError: it does not exist.
         OSError: it cannot be read, is no regular file or too large, or others may write it; `strerror` states
             which.
     """

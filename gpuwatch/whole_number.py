@@ -1,4 +1,4 @@
-"""Parses numbers in texts of others: `int` raises on more than 4,300 digits, and on some digit characters."""
+"""Parses numbers in external text: `int` raises on more than 4,300 digits, and on some digit characters."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ MAX_DIGITS = 9
 
 
 def whole_number(text: str) -> int | None:
-    """A count, an index or a size in an external text; None if it is not one."""
+    """Return the value of a text of at most nine decimal digits, else None (also with a sign or a space)."""
     return int(text) if text.isdecimal() and len(text) <= MAX_DIGITS else None

@@ -1,4 +1,4 @@
-"""A session over a plan of nodes; see `gpuwatch.session.session`."""
+"""The session: watches the nodes of a plan, or plays a recording or logs; see `gpuwatch.session.session`."""
 
 from gpuwatch.session.session import Session
 

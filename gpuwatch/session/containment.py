@@ -1,6 +1,6 @@
-"""Isolates faulty nodes: a node whose frames fail, or cost too much CPU, loses its link.
+"""Isolates faulty nodes: the link of a node whose frames fail, or cost too much CPU, is closed.
 
-No other node does.
+All other nodes stay connected.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MAX_UPDATES = 50
 
 
 class Containment:
-    """Applies arrivals to the fleet and judges it, isolating nodes that raise exceptions."""
+    """Applies arrivals to the fleet and judges it; closes the link of a node that causes an exception."""
 
     def __init__(self, fleet: Fleet, hang_up: Callable[[str, str], None]) -> None:
         """`hang_up` closes the link of a node, for a reason that is shown."""
@@ -39,7 +39,10 @@ class Containment:
         """Node -> CPU budget for its frames, in seconds."""
 
     def apply(self, arrival: Arrival) -> None:
-        """Apply one arrival to the fleet."""
+        """Apply one arrival to the fleet.
+
+        If that fails or costs too much CPU, close the node's link instead.
+        """
         began = thread_time()
         try:
             self._fleet.apply(arrival)
@@ -69,7 +72,8 @@ class Containment:
     def judge(self, book: AlertBook, new_book: Callable[[], AlertBook], now: float, wall: float) -> AlertBook:
         """Update the alert book and return the one to use from now on.
 
-        A node whose facts raise an exception is dropped, and the others are judged by a new book.
+        If the judgement raises an exception, the nodes that cause it are dropped, and a new book judges the
+        others.
 
         Raises:
             Exception: raised by the book, if no single node causes it.
@@ -92,7 +96,7 @@ class Containment:
 
 
 def culprits(fleet: Fleet, new_book: Callable[[], AlertBook], now: float, wall: float) -> list[str]:
-    """The nodes that raise an exception when they are judged alone by a new book."""
+    """Return the names of the nodes that raise an exception when a new book judges each of them alone."""
     return [name for name in fleet.nodes if _raises(fleet.only(name), new_book(), now, wall)]
 
 

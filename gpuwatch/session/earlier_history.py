@@ -16,7 +16,10 @@ GATHER_S = 2.0
 
 
 class EarlierHistory:
-    """Queries each GPU once, on a thread. Call `update` after every poll of the session."""
+    """Merges the past metrics of each GPU into the fleet's histories. Call `update` after every poll.
+
+    Each GPU is queried once, on a thread.
+    """
 
     def __init__(self, target: PrometheusTarget, clock: Callable[[], float]) -> None:
         """Prepare; nothing is queried yet. `clock`: monotonic seconds of the session."""
@@ -30,7 +33,7 @@ class EarlierHistory:
         self._trouble: str | None = None
 
     def update(self, fleet: Fleet) -> None:
-        """Merge the received history, and query new GPUs."""
+        """Merge the history that has arrived, and query new GPUs some seconds after the first appeared."""
         now = self._clock()
         self._apply(fleet)
         if self._thread is not None and self._thread.is_alive():
@@ -47,7 +50,7 @@ class EarlierHistory:
             self._thread.start()
 
     def take_trouble(self) -> str | None:
-        """Return why no history is available; once."""
+        """Return why no history is available; once, then None."""
         trouble, self._trouble = self._trouble, None
         return trouble
 
@@ -77,7 +80,7 @@ class EarlierHistory:
 
 
 def earlier_histories(past: Mapping[str, GpuPast]) -> dict[str, GpuHistory]:
-    """UUID -> history of the GPU up to now."""
+    """Return the history of each GPU up to now, by UUID."""
     histories: dict[str, GpuHistory] = {}
     for uuid, each in past.items():
         history = histories[uuid] = GpuHistory()

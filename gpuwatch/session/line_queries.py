@@ -1,4 +1,4 @@
-"""Requests the lines below unresolved errors, and the end of their file: they show what followed."""
+"""Requests the lines below unresolved errors, and the end of their file, to see what followed them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Doubles each time.
 
 
 class LineReads(Protocol):
-    """The requests of a session for lines of a node's files."""
+    """A session's requests for lines of node files."""
 
     def read_lines(
         self,
@@ -85,7 +85,7 @@ class _Question:
 
 @dataclass
 class _Asked:
-    """When an error may be queried again."""
+    """When an error was last queried, and when it may be again."""
 
     at: float
     size: int
@@ -94,7 +94,7 @@ class _Asked:
 
 
 class LineQueries:
-    """Call `update` after every poll of the session; non-blocking."""
+    """Queries what followed each unsettled error of the alert book. Call `update` after every poll."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class LineQueries:
 
         Args:
             session: Sends the requests.
-            book: The book of alerts: names the errors, and takes the answers.
+            book: Gives the current alert book: it names the errors and stores the answers.
             clock: Monotonic seconds.
         """
         self._session = session
@@ -120,7 +120,10 @@ class LineQueries:
         """True while there are errors with outstanding or postponed requests."""
 
     def update(self) -> None:
-        """Process the answers, and request lines of errors that are new or whose file has grown."""
+        """Process the answers, and request lines for errors that are new or whose file has grown.
+
+        Does not block.
+        """
         now, book = self._clock(), self._book()
         for question in list(self._open.values()):
             self._take(question, book, now)
@@ -154,7 +157,7 @@ class LineQueries:
             self._asked = {name: asked for name, asked in self._asked.items() if name in names}
 
     def _sizes(self, nodes: Iterable[str]) -> dict[tuple[str, str], int]:
-        """(node, path) -> size in bytes of the files that connected nodes read."""
+        """Return (node, path) -> size in bytes of the files that connected nodes read."""
         known = self._session.fleet.nodes
         return {
             (name, file.path): file.size or 0
@@ -171,7 +174,10 @@ class LineQueries:
         return asked is None or (size > asked.size and now >= asked.at + asked.pause_s)
 
     def _ask(self, place: Place, alert: Alert, size: int, now: float) -> bool:
-        """Send the request if the node's budget allows it; False: it does not."""
+        """Request the lines around an error; return False if the node's budget is used up.
+
+        True also if the node has `MAX_OPEN` open requests, so that nothing is sent.
+        """
         if sum(place.node == each.node for each in self._open) >= MAX_OPEN:
             return True
         node, file, first, last = place
@@ -192,5 +198,5 @@ class LineQueries:
 
 
 def is_readable(file: LogFile) -> bool:
-    """True if the node follows an existing file."""
+    """Return True if the node follows the file and it is not the kernel log."""
     return file.state == "following" and file.source != "kernel"

@@ -1,4 +1,4 @@
-"""Queries single processes for their stacks, whether they are ranks or not."""
+"""Queries any processes of nodes for their stacks, ranks or not."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_PIDS = 64
 
 
 def holders(node: Node) -> list[int]:
-    """Pids of processes on a node that hold a GPU and have no rank."""
+    """Return the pids of processes on a node that use a GPU but have no rank."""
     return [process.pid for process in node.processes if process.gpus and process.rank is None]
 
 
@@ -29,13 +29,13 @@ def ask_processes(
 
     Args:
         session: Started.
-        pids: By node.
-        py_spy: As of `HangQuery`.
-        longest_s: A node that has not answered by then is given up.
+        pids: Node -> pids; at most `MAX_PIDS` of each node are queried.
+        py_spy: The same as for `HangQuery`.
+        longest_s: A node that has not answered after this many seconds is given up.
         poll: Polls the session, and pauses.
 
     Returns:
-        What each process does, by node and pid; and node -> why it did not answer.
+        (node, pid) -> stacks; and node -> why it did not answer.
     """
     asked = [session.ask_stacks(node, sorted(own)[:MAX_PIDS], py_spy) for node, own in pids.items() if own]
     deadline = time.monotonic() + longest_s

@@ -1,4 +1,4 @@
-"""Profiles of running ranks: estimates the cost first, then samples. Non-blocking."""
+"""Profiles running ranks: estimates the cost first, then samples. Non-blocking."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ class PendingProfile:
 
 
 class ProfileQuery:
-    """Create it, poll the session, call `update` after every poll.
+    """One profile of ranks. Poll the session, call `update` after every poll.
 
-    `start` once it is `ready`, until `over`.
+    `start` it once it is `ready`.
     """
 
     def __init__(
@@ -67,8 +67,8 @@ class ProfileQuery:
             session: Started.
             places: The ranks.
             options: How they are sampled.
-            seats: Where the ranks of all jobs run, for the steps that they log.
-            clock: Of the session.
+            seats: Where the ranks of all jobs run, to find the steps that they log.
+            clock: Monotonic seconds of the session.
         """
         self.options = options
         self.ranks = [PendingProfile(place) for place in places]
@@ -95,7 +95,7 @@ class ProfileQuery:
 
     @property
     def cost(self) -> str:
-        """The largest estimated cost per rank, as text."""
+        """The estimated cost of the rank with the most Python frames, as text."""
         known = [each.frames for each in self.ranks if each.frames is not None]
         return cost_text(self.options, max(known, default=None))
 
@@ -112,16 +112,16 @@ class ProfileQuery:
         return f"sampling: {passed:.0f} of {self.options.seconds} s"
 
     def start(self) -> None:
-        """Sample all ranks at the same time."""
+        """Start to sample all ranks at the same time; nodes without py-spy get an upload first."""
         for node in self._pids():
             self._sample(node)
 
     def profiles(self) -> list[ProfiledRank]:
-        """The profiles so far, in the order of the places."""
+        """Return the profiles so far, in the order of the places."""
         return [self._profile(each) for each in self.ranks]
 
     def update(self) -> bool:
-        """Process what has arrived; True if there was anything."""
+        """Process what has arrived; return True if there was anything."""
         before = self.version
         for upload in self._uploads.values():
             if not upload.over:
@@ -213,7 +213,7 @@ class ProfileQuery:
         )
 
     def _pace(self, place: PlacedRank, since: float) -> RankPace:
-        """How fast a rank has run since a time (our monotonic clock)."""
+        """Return a rank's median step time and CPU use since a time (our monotonic clock)."""
         fleet = self._session.fleet
         node = fleet.nodes.get(place.node)
         cpu = next((each.cpu_pct for each in node.processes if each.pid == place.pid), None) if node else None

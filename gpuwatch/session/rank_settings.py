@@ -39,13 +39,16 @@ class SettingsRequests(Protocol):
 
 
 class SettingsQuery:
-    """Queries every live node; poll the session until it is `over`. Non-blocking.
+    """Queries live nodes for the settings of their ranks; poll the session until it is `over`. Non-blocking.
 
     A node tests the reachability of its own ranks' rendezvous only: other jobs may use other networks.
     """
 
     def __init__(self, session: SettingsRequests, nodes: Collection[str] | None = None) -> None:
-        """`nodes`: only these; None: all. The session must be started and have its first reports."""
+        """Send the requests. `nodes`: only these; None: all live ones.
+
+        The session must be started and have its first reports.
+        """
         live = _live(session)
         self.asked = [_asked(session, node) for node in live if nodes is None or node.name in nodes]
 
@@ -56,7 +59,7 @@ class SettingsQuery:
 
     @property
     def answers(self) -> dict[str, NodeSettings]:
-        """Node -> answer; nodes without an answer are left out."""
+        """Node -> its answer; nodes without an answer are left out."""
         return _answers(self.asked, NodeSettings)
 
 
@@ -65,12 +68,12 @@ def ask_all(
     longest_s: float = ANSWER_S,
     report: Callable[[int, int], None] = lambda _done, _all: None,
 ) -> dict[str, NodeSettings]:
-    """Return the answers of all live nodes that arrive in time; other nodes are left out.
+    """Return node -> rank settings of all live nodes that answer in time.
 
     Args:
         session: Started, its first reports are there.
-        longest_s: To wait at most.
-        report: Called with how many have answered, of how many.
+        longest_s: Maximum seconds to wait.
+        report: Called with the number of nodes that have answered, and of all.
     """
     query = SettingsQuery(session)
     _wait(session, query.asked, longest_s, report)
@@ -89,7 +92,7 @@ def ask_all_systems(session: Session, longest_s: float = ANSWER_S) -> dict[str, 
 
     Args:
         session: Started, its first reports are there.
-        longest_s: To wait at most.
+        longest_s: Maximum seconds to wait.
     """
     asked = [session.ask_system_settings(node.name) for node in _live(session)]
     _wait(session, asked, longest_s)
@@ -120,6 +123,6 @@ def _wait(
 
 
 def _answers(asked: Sequence[Asked], kind: type[Answer]) -> dict[str, Answer]:
-    """Node -> answer; nodes without an answer are left out."""
+    """Return node -> answer; nodes without an answer are left out."""
     answers = ((one.node, one.read(kind)[0]) for one in asked)
     return {node: reported for node, reported in answers if reported is not None}

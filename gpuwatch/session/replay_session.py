@@ -39,7 +39,7 @@ SLICE_S = 0.05
 
 
 class ReplaySession(Session):
-    """A session whose frames come from a file; it sends no requests to nodes."""
+    """A session that plays a recording; it sends no requests to nodes."""
 
     book: RecordedBook
     recorded = True
@@ -75,13 +75,13 @@ class ReplaySession(Session):
         return RecordedBook(self.packs, self.plan.thresholds)
 
     def poll(self) -> bool:
-        """Process the records that are due, for at most one time slice."""
+        """Process the records that are due, for at most one time slice; return True if there were any."""
         self.player.advance()
         moved = self._take_due(time.perf_counter() + SLICE_S)
         return self._histories.step(self.fleet) or moved
 
     def go_to(self, at: float) -> None:
-        """Seek to a time (unix seconds of recorded time); the state is as it was then."""
+        """Seek to a time (unix seconds of recorded time) and restore the state at that time."""
         self.player.seek(round(at * MICRO))
         self._take_due(None)
 
@@ -97,7 +97,7 @@ class ReplaySession(Session):
 
     @property
     def replay(self) -> ReplaySession:
-        """This session, which the screens control."""
+        """This session itself: the screens control its position and speed."""
         return self
 
     @property
@@ -122,7 +122,7 @@ class ReplaySession(Session):
 
     @property
     def playing(self) -> bool:
-        """True while the replay runs."""
+        """True while time advances, False while it is paused."""
         return self.player.playing
 
     @property
@@ -147,19 +147,19 @@ class ReplaySession(Session):
         self.player.pause()
 
     def play(self) -> None:
-        """Resume; from the beginning if the end was reached."""
+        """Continue; from the beginning if the end was reached."""
         if self.player.at_end:
             self.player.seek(self.recording.first)
         self.player.play()
 
     def change_speed(self, steps: int) -> float:
-        """Change the speed by this many steps; return the new speed."""
+        """Go this many steps up or down the list of speeds; return the new speed."""
         at = min(len(SPEEDS) - 1, max(0, SPEEDS.index(self.player.speed) + steps))
         self.player.speed = SPEEDS[at]
         return self.player.speed
 
     def step(self, seconds: float) -> None:
-        """Move by this many recorded seconds (negative: back)."""
+        """Move by this many recorded seconds; negative: back."""
         if seconds < 0:
             self.player.seek(self.player.position + round(seconds * MICRO))
         else:
@@ -220,4 +220,4 @@ class ReplaySession(Session):
 
 
 class NotRecordedError(Exception):
-    """The request needs a live node."""
+    """Raised for a request that needs a live node."""

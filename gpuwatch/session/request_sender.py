@@ -31,10 +31,10 @@ from gpuwatch.wire import (
 
 
 class RequestSender:
-    """Numbers requests, sends them, and fails them when the link of their node is lost."""
+    """Numbers requests, sends them, and fails the open ones when the link of their node is lost."""
 
     def __init__(self, fleet: Fleet, send: Callable[[str, AnyRequest], bool]) -> None:
-        """Keep answers in `fleet`.
+        """Keep open requests and their answers in `fleet`.
 
         `send` takes a node and a request; it returns False if it could not send.
         """
@@ -43,7 +43,7 @@ class RequestSender:
         self._asked = 0
 
     def tail(self, node: str, file: str, lines: int = 200) -> LogStream:
-        """Request the last lines of a file on a node and every new one, until `drop`.
+        """Request the last `lines` lines of a file on a node and every new one, until `drop`.
 
         It survives a lost link: when the node is back, it continues at its position.
         """
@@ -110,14 +110,17 @@ class RequestSender:
     def ask_profile(
         self, node: str, pids: Sequence[int], *, seconds: int, rate: int, blocking: bool, py_spy: str = ""
     ) -> Asked:
-        """Request samples of processes (`wire.Profiles`); `session.profile_query` does it for ranks."""
+        """Request samples of processes (`wire.Profiles`); `session.profile_query` profiles ranks."""
         request = AskProfile(
             id=self._number(), pids=list(pids), seconds=seconds, rate=rate, blocking=blocking, py_spy=py_spy
         )
         return self._ask(node, request)
 
     def lend_py_spy(self, node: str, piece: str, offset: int, size: int, digest: str) -> Asked:
-        """Send a piece of py-spy to a node's agent (`wire.Lent`); see `session.hang.py_spy_upload`."""
+        """Send a piece of py-spy to a node's agent (`wire.UploadResult`).
+
+        See `session.hang.py_spy_upload`.
+        """
         number = self._number()
         return self._ask(node, LendPySpy(id=number, piece=piece, offset=offset, size=size, digest=digest))
 
@@ -126,7 +129,7 @@ class RequestSender:
         return self._ask(node, AskRas(id=self._number(), pids=list(pids)))
 
     def ask_dumps(self, node: str, pids: Sequence[int]) -> Asked:
-        """Make these processes write their flight-recorder dumps on the node (`wire.Dumps`)."""
+        """Make these processes write their flight-recorder dumps on the node (`wire.DumpResults`)."""
         return self._ask(node, AskDumps(id=self._number(), pids=list(pids)))
 
     def ask_dump_files(self, node: str, pids: Sequence[int]) -> Asked:
@@ -144,9 +147,9 @@ class RequestSender:
             self._report(stream.node, Cancel(id=self._number(), of=stream.id))
 
     def forward(self, node: str, request: AnyRequest) -> int | None:
-        """Send a request of another process under a new number of this session; return the number.
+        """Send a request of another process under a new number of this session, and return that number.
 
-        None: it was not sent. Its answer is not kept here.
+        Return None if it could not be sent. Its answer is not kept in the fleet.
         """
         number = self._number()
         return number if self._report(node, structs.replace(request, id=number)) else None

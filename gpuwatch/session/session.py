@@ -1,4 +1,4 @@
-"""A session: opens the links of a plan and moves arrivals into the fleet. It knows no screen."""
+"""The session: opens the links of a plan and applies what arrives to the fleet. It depends on no screen."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ if TYPE_CHECKING:
 
 
 class ProbeRunsError(Exception):
-    """A probe is running; two at a time would disturb each other."""
+    """Raised if a probe is still running: two at a time would disturb each other."""
 
 
 class Session(RequestSender):
-    """Start it, call `poll` at any rate, close it. Also a context manager."""
+    """A monitoring session. `start` it, call `poll` at any rate, `close` it. Also a context manager."""
 
     recorded = False
     """True for a replayed recording, whose past is complete."""
@@ -75,14 +75,14 @@ class Session(RequestSender):
         Args:
             plan: The nodes.
             options: How links are opened.
-            ask: For a passphrase.
-            py_spy: Lent to nodes that have none, when ranks are asked for their stacks.
-            clock: Everything is judged by it.
-            links: Makes them, where they are others than those of the plan.
+            ask: Asks the user for a passphrase or password.
+            py_spy: Uploaded to nodes that have none, when stacks are requested.
+            clock: Used for every judgement.
+            links: Creates the links, if not from the plan.
 
         Raises:
-            RulesError: a rule pack of the person's own is not usable.
-            CarrierError: something that was asked for cannot be used.
+            RulesError: a rule pack of the user cannot be used.
+            CarrierError: a requested option cannot be used.
         """
         self.plan = plan
         self.py_spy = py_spy
@@ -135,7 +135,7 @@ class Session(RequestSender):
         return next(filter(None, (each.take_trouble() for each in sources if each is not None)), None)
 
     def keep_stream(self) -> StreamTee:
-        """Keep the recent past of the session from now on; called before `start`, all of it."""
+        """Return the tee that keeps the session's recent stream from now on; before `start`, all of it."""
         if self.tee is None:
             names = [spec.name for spec in self.plan.nodes]
             self.tee = StreamTee(names, BookRecorder(lambda: self.book), self.clock)
@@ -152,7 +152,7 @@ class Session(RequestSender):
         self._serving.start()
 
     def poll(self) -> bool:
-        """Move all arrivals into the fleet; True if there were any."""
+        """Apply all arrivals to the fleet and judge it; return True if there were any."""
         now = self.clock.monotonic()
         arrivals = self.inbox.drain()
         if self._kube is not None:
@@ -211,16 +211,16 @@ class Session(RequestSender):
         rank: int | None = None,
         until: float | None = None,
     ) -> str | None:
-        """Silence matching alerts, also in other cockpits and later sessions.
+        """Silence matching alerts, also in other running gpuwatches and later sessions.
 
-        Returns the reason if those cannot know.
+        Return the reason if they will not have it, else None.
         """
         return self._state.silence(self.book, Silence(code, node, gpu, rank, until))
 
     def unsilence(
         self, code: str, *, node: str | None = None, gpu: int | None = None, rank: int | None = None
     ) -> str | None:
-        """Remove a silence everywhere. Returns why others will not learn of it, or None."""
+        """Remove a silence everywhere; return why others will still have it, or None."""
         return self._state.unsilence(self.book, Silence(code, node, gpu, rank))
 
     def note(self, incident: str, text: str) -> str | None:
@@ -228,27 +228,29 @@ class Session(RequestSender):
         return self._state.note(self.book, incident, text)
 
     def act(self, action: Action, target: ActionTarget) -> ActionRun:
-        """Run a confirmed action without blocking. Its result goes into the incident's notes.
+        """Start a confirmed action without blocking, and return its run.
+
+        The result is added to the incident's notes.
 
         Raises:
-            RefusedActionError: it must not run, or not any more.
+            RefusedActionError: it is not possible, or no longer.
         """
         return self._actions.begin(action, target, self.fleet)
 
     def retry(self, node: str | None = None) -> None:
-        """Connect lost nodes now instead of after their wait: one by name, or all. Does not block."""
+        """Connect a lost node, or all (None), now instead of after the waiting time. Does not block."""
         self._links.retry(node)
 
     def inquire(self) -> HangQuery:
-        """Start a hang query to all ranks and NCCL; call its `update` after every poll."""
+        """Start a hang query to all ranks and NCCL, and return it; call its `update` after every poll."""
         from gpuwatch.session.hang.hang_query import HangQuery  # noqa: PLC0415 - loaded when it is asked for
 
         return HangQuery(self, clock=self.clock)
 
     def profile(self, places: Sequence[PlacedRank], seats: RankPlacement) -> ProfileQuery:
-        """Estimate the cost of sampling these ranks.
+        """Return a query that estimates the cost of sampling these ranks.
 
-        Call `update` after every poll, and `start` to sample.
+        Call its `update` after every poll, and `start` to sample.
         """
         from gpuwatch.diagnose.profiles.cost import ProfileOptions  # noqa: PLC0415 - loaded when it is asked for
         from gpuwatch.session.profile_query import ProfileQuery  # noqa: PLC0415 - loaded when it is needed
@@ -256,14 +258,16 @@ class Session(RequestSender):
         return ProfileQuery(self, places, ProfileOptions(), seats, self.clock.monotonic)
 
     def hang_report(self, job: str | None) -> HangReport | None:
-        """The answer of a job's ranks to this session's hang query; None: none yet."""
+        """Return the report of the automatic query of a job's ranks; None: not queried, or still waiting."""
         return None if self._hang_queries is None else self._hang_queries.hang_report(job)
 
     def probe(self, request: ProbeRequest, baseline: Baseline | None = None) -> Conductor:
-        """Start a probe over the links' connections, which need not be started; it asks before it measures.
+        """Start a probe over the links' connections, which need not be live, and return it.
+
+        It asks before it measures.
 
         Raises:
-            ProbeRunsError: the one before has not ended.
+            ProbeRunsError: the previous probe has not ended.
         """
         if self.probes and not self.probes[-1].results.over:
             raise ProbeRunsError("a probe is under way; wait for its end, or cancel it")

@@ -1,4 +1,4 @@
-"""Recording of a running session, started and ended by a key, or for the duration of a command."""
+"""Records a running session into a file: started and ended by a key, or for the duration of a command."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from gpuwatch.session.session import Session
 
 
 class SessionRecording:
-    """One recording at a time; it begins with what the session's ring still holds."""
+    """The recording of a session, at most one at a time.
+
+    It begins with what the session's ring still holds.
+    """
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -22,17 +25,17 @@ class SessionRecording:
         self._detach: Callable[[], None] = lambda: None
 
     def start(self, path: Path, retention: Retention | None = None, heartbeat: Path | None = None) -> None:
-        """Record into a file from now on; the time of each commit is written to `heartbeat`.
+        """Record into a file from now on; the time of each commit is written to the file `heartbeat`.
 
         Raises:
-            RecordingError: it cannot be written.
+            RecordingError: the recording cannot be written.
         """
         tee = self._session.keep_stream()
         self.writer = RecordingWriter(path, self._session.plan, tee.nodes, retention, heartbeat)
         self._detach = tee.attach(self.writer)
 
     def close(self) -> None:
-        """Write everything and end the recording."""
+        """Write the rest and end the recording; nothing if there is none."""
         if self.writer is not None:
             self._detach()
             self.writer.close()
@@ -54,7 +57,7 @@ class SessionRecording:
         )
 
     def toggle(self) -> str:
-        """Start or end the recording; returns a sentence with the file."""
+        """Start or end the recording; return a sentence that names the file, or the reason of a failure."""
         if self.writer is not None:
             path = self.writer.state.path
             self.close()
@@ -78,5 +81,5 @@ class SessionRecording:
 
 
 def megabytes(size: float) -> str:
-    """`3.4 MB`."""
+    """Return bytes as megabytes (10**6): `3.4 MB`."""
     return f"{size / 1e6:.1f} MB"

@@ -1,4 +1,4 @@
-"""Ownership of files on a shared file system: several nodes see them, one agent follows each."""
+"""Decides which agent follows each file of a shared file system that several nodes see."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def followers(seen: Mapping[str, Iterable[LogFile]], before: Mapping[str, str]) 
     The node that writes it is preferred, then the one that followed it before, then the first in plan order.
 
     Args:
-        seen: The log files of every node that is connected now, in the plan's order.
-        before: What this function stated last.
+        seen: The log files of every connected node, in the plan's order.
+        before: The previous result.
     """
     nodes: dict[str, list[str]] = {}
     writers: dict[str, list[str]] = {}
@@ -38,9 +38,9 @@ def followers(seen: Mapping[str, Iterable[LogFile]], before: Mapping[str, str]) 
 
 
 def left_to_others(node: str, files: Iterable[LogFile], chosen: Mapping[str, str]) -> list[str]:
-    """The paths that this node's agent leaves to another node's, without files that its own ranks write.
+    """Return the paths on a node that another node's agent follows, sorted.
 
-    The log of a rank is never left to another node's agent.
+    A file that the node's own ranks write, or last wrote, is never among them.
     """
     return sorted(
         file.path
@@ -55,7 +55,7 @@ def _is_own(file: LogFile) -> bool:
 
 
 class SharedSearches:
-    """Assigns each network file system to one agent, which searches it for ended jobs."""
+    """Assigns each network folder to one node's agent, which searches it for logs of ended jobs."""
 
     def __init__(self) -> None:
         self._chosen: dict[str, str] = {}
@@ -85,7 +85,7 @@ class SharedSearches:
 
 
 class SharedFileOwners:
-    """Tells each agent which files another agent follows, whenever that changes."""
+    """Tells each agent which files other agents follow, whenever that changes."""
 
     def __init__(self) -> None:
         self._chosen: dict[str, str] = {}
@@ -95,7 +95,7 @@ class SharedFileOwners:
         self._searches = SharedSearches()
 
     def update(self, fleet: Fleet, send: Callable[[str, AnyRequest], bool]) -> None:
-        """Recompute from the nodes' file lists; does nothing if no list changed."""
+        """Recompute from the nodes' file lists and send changes; does nothing if no list changed."""
         if fleet.logs_version == self._version:
             return
         self._version = fleet.logs_version

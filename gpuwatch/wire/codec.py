@@ -39,7 +39,9 @@ def decode_strictly(line: bytes, decoder: msgspec.json.Decoder[T], refusal: type
     """Decode one line from a possibly hostile machine; its strings are sanitized.
 
     Raises:
-        ValueError: A `refusal`, safe to show: not JSON, of an unknown kind, or a field of the wrong type.
+        ValueError: an error of the class `refusal`, safe to show: not JSON, of an unknown kind, or a field of
+            the
+            wrong type.
     """
     try:
         if MAY_STEER.search(line) is None:
@@ -50,7 +52,7 @@ def decode_strictly(line: bytes, decoder: msgspec.json.Decoder[T], refusal: type
 
 
 def sanitized_value(value: Any) -> Any:  # noqa: ANN401 - JSON is what it is
-    """A decoded JSON value with every string sanitized, keys included."""
+    """Return a decoded JSON value with every string sanitized, keys included."""
     if isinstance(value, str):
         return plain(value)
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""The dumps of flight recorders on a node."""
+"""Flight-recorder dumps on a node: requesting, listing and transferring them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from gpuwatch.wire.limits import Many, Moment, Name, Rank, Real, Text, Whole
 
 
 class DumpResult(FramePart, frozen=True):
-    """The result of requesting the flight recorder's dump from one process."""
+    """Whether one process was asked for its flight-recorder dump, and where it writes that."""
 
     pid: Whole
     pipe: Name | None = None
@@ -18,13 +18,13 @@ class DumpResult(FramePart, frozen=True):
 
 
 class DumpResults(FramePart, frozen=True):
-    """One result per process."""
+    """The answer to `AskDumps`: one result per process."""
 
     processes: Many[DumpResult] = []
 
 
 class DumpFile(FramePart, frozen=True):
-    """An existing dump."""
+    """A flight-recorder dump that exists on the node."""
 
     name: Name
     """The name after the prefix: `3`, `3.json`."""
@@ -36,7 +36,7 @@ class DumpFile(FramePart, frozen=True):
 
 
 class DumpPlace(FramePart, frozen=True):
-    """Where processes write their dumps; on a shared file system those of other nodes are there too."""
+    """A path prefix to which processes write dumps; on a shared file system also those of other nodes."""
 
     prefix: Name
     pids: Many[Whole] = []
@@ -56,7 +56,7 @@ class DumpPlace(FramePart, frozen=True):
 
 
 class DumpPipe(FramePart, frozen=True):
-    """A process whose job set TORCH_NCCL_DEBUG_INFO_PIPE_FILE."""
+    """A process whose job set TORCH_NCCL_DEBUG_INFO_PIPE_FILE, so that it can be asked for a dump."""
 
     pid: Whole
     there: bool = False
@@ -64,7 +64,7 @@ class DumpPipe(FramePart, frozen=True):
 
 
 class DumpPlaces(FramePart, frozen=True):
-    """All places of the requested processes."""
+    """The answer to `AskDumpFiles`: the dumps of the requested processes, by place."""
 
     places: Many[DumpPlace] = []
     pipes: Many[DumpPipe] = []
@@ -73,7 +73,7 @@ class DumpPlaces(FramePart, frozen=True):
 
 
 class DumpPiece(FramePart, frozen=True):
-    """A part of a dump."""
+    """The answer to `AskDumpPiece`: a part of a dump."""
 
     packed: str
     """gzip, then base64."""

@@ -52,7 +52,7 @@ class Hello(Frame, tag="hello", frozen=True):
 
 
 class Sample(Frame, tag="sample", frozen=True):
-    """The readings of one tick."""
+    """The measured values of one tick: GPUs, host, and the agent's own cost."""
 
     gpus: Few[GpuSample] = []
     host: HostSample | None = None
@@ -62,7 +62,7 @@ class Sample(Frame, tag="sample", frozen=True):
 
 
 class Ranks(Frame, tag="ranks", frozen=True):
-    """All relevant processes on this node; replaces the previous list."""
+    """All processes of this node that use a GPU or are ranks; replaces the previous list."""
 
     processes: Many[Process] = []
     truncated: Count = 0

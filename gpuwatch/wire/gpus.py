@@ -46,7 +46,7 @@ class GpuInfo(FramePart, frozen=True):
 
 
 class GpuFast(FramePart, frozen=True):
-    """The 1 s tier. Rates are computed with NVML's own counter time stamps.
+    """Values read at every tick, at most once a second. Rates use NVML's own counter time stamps.
 
     With ticks below 2 s, `temperature_c`, `throttle` and the `_activity_pct` and `_occupancy_pct` values are
     read at every second tick (to limit NVML calls), so they may be one tick older than `t`.
@@ -84,7 +84,7 @@ class GpuFast(FramePart, frozen=True):
 
 
 class GpuMedium(FramePart, frozen=True):
-    """The 5 s tier."""
+    """Values read every 5 s: clocks, power limit, PCIe link, encoder, fan."""
 
     t: Moment
     memory_clock_mhz: Whole | None = None
@@ -109,7 +109,7 @@ class MigInstance(FramePart, frozen=True):
 
 
 class GpuSlow(FramePart, frozen=True):
-    """The 30 s tier: health counters."""
+    """Values read every 30 s: health counters."""
 
     t: Moment
     ecc_corrected: Whole | None = None
@@ -151,7 +151,7 @@ class GpuSample(FramePart, frozen=True):
 
 
 class Topology(FramePart, frozen=True):
-    """The links between the GPUs, as in `nvidia-smi topo -m`: NV18, PIX, PXB, PHB, NODE, SYS, X."""
+    """The connections between the GPUs, as in `nvidia-smi topo -m`: NV18, PIX, PXB, PHB, NODE, SYS, X."""
 
     uuids: Few[Name]
     links: Many[Many[Name]]

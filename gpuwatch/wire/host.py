@@ -1,4 +1,4 @@
-"""The node itself, and the cost of watching it."""
+"""The host's measured values (CPU, memory, network, disks), and the agent's own cost."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Disk(FramePart, frozen=True):
 
 
 class HostSample(FramePart, frozen=True):
-    """The node itself. `disks`, `nics` and `ib` are complete lists or absent."""
+    """The host's values. `disks`, `nics` and `ib` are complete lists or absent."""
 
     t: Moment
     cpu_pct: Real | None = None
@@ -62,7 +62,7 @@ class HostSample(FramePart, frozen=True):
 
 
 class AgentCost(FramePart, frozen=True):
-    """The agent's cost for the node."""
+    """The CPU time, memory and NVML calls that the agent itself uses."""
 
     cpu_pct: Real | None = None
     """Percent of one core, over the last ticks."""

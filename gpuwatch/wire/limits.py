@@ -1,4 +1,4 @@
-"""Limits of the values in a frame; a value outside of them is refused before it is used."""
+"""Limits of the values in a frame; a frame with a value outside of them is refused."""
 
 from __future__ import annotations
 

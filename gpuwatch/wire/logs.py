@@ -32,7 +32,7 @@ KERNEL_LOG = "kernel log"
 
 
 class LogFile(FramePart, frozen=True):
-    """A file that the agent follows, or would follow."""
+    """A log file that the agent follows, or does not follow for a stated reason."""
 
     path: Name
     state: Literal["following", "unreadable", "elsewhere", "gone"] = "following"
@@ -91,7 +91,7 @@ class LogFile(FramePart, frozen=True):
 
 
 class SharedFolder(FramePart, frozen=True):
-    """A folder on a network file system that may contain the logs of ended jobs: one node searches it."""
+    """A folder on a network file system that may have the logs of ended jobs; one node is to search it."""
 
     path: Name
     identity: Name
@@ -117,7 +117,7 @@ class Logs(Frame, tag="logs", frozen=True):
 
 
 class Finding(Frame, tag="finding", frozen=True, kw_only=True):
-    """A rule matched. Sent again with the same `id` when its count grew or it was closed."""
+    """A match of a rule. Sent again with the same `id` when its count grew or it was closed."""
 
     id: Whole
     """Unique for one run of the agent."""

@@ -64,10 +64,10 @@ class Process(FramePart, frozen=True):
 
     @property
     def on_loopback(self) -> bool:
-        """True if its rendezvous can be reached only from its own node."""
+        """True if its rendezvous address is a loopback address, which only its own node can reach."""
         return (self.master or "").startswith(LOOPBACK)
 
     @property
     def inferred(self) -> bool:
-        """True if its rank is inferred: written `~3`, and a culprit with low confidence at most."""
+        """True if its rank is only inferred from the order of start: it is shown as `~3`."""
         return self.rank_source == "order"

@@ -16,7 +16,7 @@ MAX_PAST_STEPS = 200
 
 
 class PastStep(FramePart, array_like=True, frozen=True):
-    """A step that was in the file before the agent started."""
+    """A training step that was logged before the agent started."""
 
     step: Real
     at: Moment | None = None
@@ -31,7 +31,7 @@ class PastStep(FramePart, array_like=True, frozen=True):
 
 
 class Progress(Frame, tag="progress", frozen=True, kw_only=True):
-    """The newest values of one writer of one file since its last such frame.
+    """The newest training values that one writer logged to one file since its last such frame.
 
     At most one per tick, file and writer; skipped steps can be inferred from step numbers and times.
     """

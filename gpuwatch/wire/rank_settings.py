@@ -1,4 +1,4 @@
-"""What a node reports only on request: the settings of the ranks on it."""
+"""Settings that a node reports only on request: of its ranks, and of the machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ UNLIMITED = -1
 
 
 class RankSettings(FramePart, frozen=True):
-    """The settings of one rank's process."""
+    """The settings of one rank's process: interpreter, library versions, environment, limits."""
 
     pid: Whole
     rank: Rank | None = None
@@ -29,7 +29,7 @@ class RankSettings(FramePart, frozen=True):
 
 
 class NodeSettings(FramePart, frozen=True):
-    """One node."""
+    """The answer to `AskRankSettings`: what one node's ranks use, and which addresses it reaches."""
 
     shm_total_bytes: Whole | None = None
     shm_used_bytes: Whole | None = None
@@ -43,7 +43,7 @@ class NodeSettings(FramePart, frozen=True):
 
 
 class SystemSettings(FramePart, frozen=True):
-    """The settings of one machine: firmware, kernel, network and driver options.
+    """The answer to `AskSystemSettings`: firmware, kernel, network and driver options of one machine.
 
     `agent/host/system_settings.py` lists them.
     """

@@ -18,7 +18,7 @@ class Ping(Request, tag="ping", frozen=True):
 
 
 class SetInterval(Request, tag="interval", frozen=True):
-    """Change the tick interval."""
+    """Change the agent's tick interval to `seconds`."""
 
     seconds: float
 
@@ -99,10 +99,7 @@ class AskSystemSettings(Request, tag="system", frozen=True):
 
 
 class AskStacks(Request, tag="stacks", frozen=True):
-    """Return the current stacks of these processes.
-
-    `wire.Stacks` in the data of the reply, after some seconds.
-    """
+    """Return the stacks of these processes: `wire.Stacks` in the data of the reply, after some seconds."""
 
     pids: list[int]
     """At most 64 are inspected."""
@@ -130,7 +127,7 @@ class AskProfile(Request, tag="profile", frozen=True):
 
 
 class LendPySpy(Request, tag="lend", frozen=True):
-    """Send a piece of a py-spy into the agent's memory: `wire.Lent` in the data of the reply."""
+    """Send a piece of a py-spy into the agent's memory: `wire.UploadResult` in the data of the reply."""
 
     piece: str
     """A piece of the zlib-compressed program, in base64."""
@@ -151,7 +148,7 @@ class AskRas(Request, tag="ras", frozen=True):
 
 
 class AskDumps(Request, tag="dumps", frozen=True):
-    """Request flight recorder dumps from these processes: `wire.Dumps` in the data of the reply.
+    """Request flight recorder dumps from these processes: `wire.DumpResults` in the data of the reply.
 
     Only if the job was started with TORCH_NCCL_DEBUG_INFO_PIPE_FILE; the dumps are files of the job.
     """

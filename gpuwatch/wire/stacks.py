@@ -27,7 +27,7 @@ class PythonThread(FramePart, frozen=True):
 
 
 class KernelThread(FramePart, frozen=True):
-    """A thread of a process, as listed in /proc."""
+    """A thread of a process, or a child process, as listed in /proc."""
 
     tid: Whole
     name: Name = ""
@@ -42,7 +42,7 @@ class KernelThread(FramePart, frozen=True):
 
 
 class ProcessStack(FramePart, frozen=True):
-    """One process."""
+    """The threads of one process and, where they could be read, its Python stacks."""
 
     pid: Whole
     cpu_pct: Real | None = None
@@ -58,7 +58,7 @@ class ProcessStack(FramePart, frozen=True):
 
 
 class Stacks(FramePart, frozen=True):
-    """All requested processes that exist."""
+    """The answer to `AskStacks`: the requested processes that exist."""
 
     processes: Many[ProcessStack] = []
     seconds: Real = 0.0
@@ -68,7 +68,7 @@ class Stacks(FramePart, frozen=True):
 
 
 class ProcessProfile(FramePart, frozen=True):
-    """One process, and the cost of sampling it."""
+    """The stack samples of one process, and what sampling it cost."""
 
     pid: Whole
     packed: str = ""
@@ -85,7 +85,7 @@ class ProcessProfile(FramePart, frozen=True):
 
 
 class Profiles(FramePart, frozen=True):
-    """All requested processes."""
+    """The answer to `AskProfile`: the requested processes."""
 
     processes: Few[ProcessProfile] = []
     lacks_py_spy: bool = False
@@ -93,14 +93,14 @@ class Profiles(FramePart, frozen=True):
 
 
 class UploadResult(FramePart, frozen=True):
-    """The result of receiving a piece of a program."""
+    """The answer to `LendPySpy`: whether the program is complete."""
 
     ready: bool = False
     """True if it is complete, and used from now on."""
 
 
 class RasAnswer(FramePart, frozen=True):
-    """NCCL's answer on one address."""
+    """The report of NCCL's RAS (its own state query) at one address."""
 
     address: Name
     packed: str = ""
@@ -115,6 +115,6 @@ class RasAnswer(FramePart, frozen=True):
 
 
 class RasAnswers(FramePart, frozen=True):
-    """One answer for each address that the requested processes use."""
+    """The answer to `AskRas`: one report for each address that the requested processes use."""
 
     answers: Many[RasAnswer] = []

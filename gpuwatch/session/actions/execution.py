@@ -1,4 +1,4 @@
-"""Run one confirmed command to its end, here or over a node's link, with limits on time and output size."""
+"""Runs one confirmed command to its end, here or over a node's link, with limits on time and output size."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_OUTPUT_BYTES, MAX_LINES = 64 << 10, 200
 
 
 class ActionRun:
-    """One command; `start` runs it on a thread of its own."""
+    """One command on its own thread, started by `start`; `outcome` holds its result."""
 
     def __init__(self, action: Action, opened: Callable[[], Carrier], limit_s: float = RUNS_S) -> None:
         """Prepare the run; `start` begins it.
@@ -30,7 +30,7 @@ class ActionRun:
         Args:
             action: What was confirmed.
             opened: Starts the command.
-            limit_s: After so many seconds it is given up.
+            limit_s: The command is ended after this many seconds.
         """
         self.action = action
         self.outcome: ActionOutcome | None = None
@@ -43,7 +43,7 @@ class ActionRun:
         self._thread.start()
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait up to `timeout_s` seconds; True if the command has ended."""
+        """Wait up to `timeout_s` seconds; return True if the command has ended."""
         self._thread.join(timeout_s)
         return self.outcome is not None
 
@@ -89,15 +89,15 @@ class ActionRun:
 
 
 def run_of(action: Action, spec: NodeSpec | None, dialer: Dialer | None) -> ActionRun:
-    """Return the run of an action, not started.
+    """Return a run of an action that is not started yet.
 
     Args:
         action: What was confirmed.
         spec: The node that it runs on; None: it runs on this machine.
-        dialer: What opens a carrier to that node.
+        dialer: Opens a carrier to that node.
 
     Raises:
-        CarrierError: the program is not here, or there is no way to the node.
+        CarrierError: the program is not installed here, or no link to the node carries commands.
     """
     if spec is None or spec.link == "local":
         program = shutil.which(action.argv[0])

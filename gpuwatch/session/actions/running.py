@@ -1,4 +1,4 @@
-"""Running actions of a session: checks before the start, state, and notes on the results."""
+"""Checks and starts a session's confirmed actions, and adds their results to the incidents as notes."""
 
 from __future__ import annotations
 
@@ -21,23 +21,26 @@ class RefusedActionError(Exception):
 
 
 class RunningActions:
-    """Call `begin` for a confirmed action, `update` after every poll, and `close` at the end."""
+    """The running actions of a session. `begin` starts one.
+
+    `update` after every poll and `close` add notes.
+    """
 
     def __init__(self, note: Note, dialer: Callable[[str], Dialer | None]) -> None:
         """Start without actions.
 
         Args:
-            note: Writes the result.
-            dialer: What opens a carrier to a node, by its name.
+            note: Adds a note to an incident: incident id, text.
+            dialer: Gives what opens a carrier to a node, by its name; None: no carrier.
         """
         self._note, self._dialer = note, dialer
         self._under_way: list[tuple[ActionRun, str | None]] = []
 
     def begin(self, action: Action, target: ActionTarget, fleet: Fleet) -> ActionRun:
-        """Run a confirmed action; does not block.
+        """Start a confirmed action without blocking, and return its run.
 
         Raises:
-            RefusedActionError: it must not run (any more), or cannot be started.
+            RefusedActionError: it is not possible, or no longer, or cannot be started.
         """
         refuse_unless_possible(action, target, fleet)
         spec = None if action.node is None else fleet.nodes[action.node].spec
@@ -50,7 +53,7 @@ class RunningActions:
         return run
 
     def update(self) -> bool:
-        """Write notes for actions that ended; True if any did."""
+        """Add notes for the actions that have ended; return True if any has."""
         ended = [each for each in self._under_way if each[0].outcome is not None]
         self._under_way = [each for each in self._under_way if each not in ended]
         for run, incident in ended:
@@ -59,7 +62,7 @@ class RunningActions:
         return bool(ended)
 
     def close(self) -> None:
-        """Write notes for actions that still run: their result is unknown."""
+        """Add notes for the ended actions, and for those that still run: their result is unknown."""
         self.update()
         for run, incident in self._under_way:
             if incident is not None:
@@ -70,7 +73,7 @@ class RunningActions:
 
 
 def refuse_unless_possible(action: Action, target: ActionTarget, fleet: Fleet) -> None:
-    """Check again after the confirmation: ranks come and go, and pids are reused.
+    """Check after the confirmation that the action is still possible: ranks end and pids are reused.
 
     Raises:
         RefusedActionError: with the reason.
@@ -103,7 +106,7 @@ def _refuse_another_process(process: SignalledProcess, fleet: Fleet) -> None:
 
 
 def noted(action: Action, outcome: ActionOutcome) -> str:
-    """The text of a note: command, result, and the end of the output."""
+    """Return the text of a note: command, result, and the end of the output."""
     output = outcome.output.replace("\n", " | ")
     if len(output) > MAX_NOTED_CHARS:
         output = "... " + output[-MAX_NOTED_CHARS:]

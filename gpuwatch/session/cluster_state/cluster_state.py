@@ -1,4 +1,4 @@
-"""Shares the marks of a cluster between its cockpits: changes are written at once and others' are read."""
+"""Shares a cluster's marks between running gpuwatches: writes changes at once and reads those of others."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def marks_file(plan: Plan) -> MarksFile | None:
 
 
 def person() -> str:
-    """The user and host that marks are attributed to: `alice@login-1`."""
+    """Return the user and host that marks are attributed to: `alice@login-1`."""
     try:
         name = getpass.getuser()
     except (KeyError, OSError):
@@ -51,7 +51,10 @@ def person() -> str:
 
 
 class ClusterState:
-    """Call `restore` with the first book, `start` with the links, `update` after each poll, then `close`."""
+    """Acknowledgements, silences and notes of a cluster, kept equal in the alert book and in the marks file.
+
+    Call `restore` with the first book, `start` with the links, `update` after each poll, then `close`.
+    """
 
     def __init__(
         self, file: MarksFile | None, earlier: Callable[[], Iterable[Silence]], wall: Callable[[], float]
@@ -59,8 +62,8 @@ class ClusterState:
         """Prepare; nothing is read yet.
 
         Args:
-            file: None: the marks hold for this session alone.
-            earlier: The silences of before there was such a file.
+            file: None: the marks are valid for this session only.
+            earlier: Gives the silences that were stored before the marks file existed.
             wall: Unix seconds.
         """
         self.marks = ClusterMarks()
@@ -76,7 +79,7 @@ class ClusterState:
         self._thread: threading.Thread | None = None
 
     def restore(self, book: AlertBook) -> None:
-        """Read the file and apply its marks to the book."""
+        """Read the file and apply its marks to the book; without a file, those of `earlier`."""
         found = None if self._file is None else self._bounded(self._file.read)
         if found is not None:
             self.marks, self._stamp = found
@@ -86,19 +89,19 @@ class ClusterState:
         self._show(book)
 
     def start(self) -> None:
-        """Start to watch the file for changes by other cockpits."""
+        """Start a thread that watches the file for changes by others."""
         if self._file is not None and self._thread is None:
             self._thread = threading.Thread(target=self._watch, name="cluster state", daemon=True)
             self._thread.start()
 
     def close(self) -> None:
-        """Stop watching."""
+        """Stop watching the file."""
         with self._changed:
             self._closing = True
             self._changed.notify()
 
     def take_trouble(self) -> str | None:
-        """Return why the file cannot be read or written; each reason once."""
+        """Return why the file cannot be read or written, each reason once; None: nothing new."""
         with self._changed:
             trouble, self._trouble = self._trouble, None
         if trouble is None or trouble in self._was_told:
@@ -107,7 +110,7 @@ class ClusterState:
         return trouble
 
     def update(self, book: AlertBook) -> None:
-        """Apply the changes of other cockpits to the book, and drop lapsed acknowledgements from the file."""
+        """Apply the changes of others to the book, and drop lapsed acknowledgements from the file."""
         with self._changed:
             new, self._new = self._new, None
         if new is not None:
@@ -160,7 +163,7 @@ class ClusterState:
         book.keep_notes(self.marks.notes_by_id())
 
     def _change(self, how: Change) -> str | None:
-        """Apply a change to the file, or only to this session. Returns why it is not in the file, or None."""
+        """Apply a change to the marks and the file. Return why it is not in the file, or None."""
         self.marks = how(self.marks)
         file = self._file
         if file is None:
@@ -184,7 +187,10 @@ class ClusterState:
         return None
 
     def _bounded(self, work: Callable[[], Result]) -> Result | None:
-        """Return the result of `work`; None with a pending trouble message if it fails or takes too long."""
+        """Return the result of `work`.
+
+        None, with a trouble text for `take_trouble`, if it fails or takes too long.
+        """
         done: list[Result] = []
         failed: list[str] = []
 

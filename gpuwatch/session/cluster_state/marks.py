@@ -1,4 +1,4 @@
-"""Acknowledgements, silences and notes as stored in a cluster's file. Pure."""
+"""Acknowledgements, silences and notes as stored in a cluster's file, and changes of them. Pure."""
 
 from __future__ import annotations
 
@@ -46,12 +46,15 @@ class KeptSilence(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def silence(self) -> Silence:
-        """The silence in the form that the alert book uses."""
+        """Return the silence in the form that the alert book uses."""
         return Silence(self.code, self.node, self.gpu, self.rank, self.until)
 
 
 class KeptNote(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A stored note on an incident; other cockpits may know the incident only by its cause."""
+    """A stored note on an incident.
+
+    In other sessions the incident may have another id but the same `cause`.
+    """
 
     incident: AlertId
     text: NoteText
@@ -70,13 +73,13 @@ class ClusterMarks(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def acknowledgements(self) -> list[Acknowledgement]:
-        """The acknowledgements in the form that the alert book uses."""
+        """Return the acknowledgements in the form that the alert book uses."""
         return [
             Acknowledgement(each.alert, each.at, each.by or None, each.first) for each in self.acknowledged
         ]
 
     def notes_by_id(self) -> dict[str, tuple[IncidentNote, ...]]:
-        """Incident id and cause id -> notes."""
+        """Return the notes by incident id, and again by the id of the incident's cause."""
         found: dict[str, list[IncidentNote]] = {}
         for each in self.notes:
             note = IncidentNote(each.at, each.by, each.text)
@@ -119,7 +122,10 @@ def with_note(marks: ClusterMarks, note: KeptNote) -> ClusterMarks:
 
 
 def lasting(marks: ClusterMarks, wall: float) -> ClusterMarks:
-    """Return the marks without ended and old entries. `wall`: unix seconds."""
+    """Return the newest `MAX_MARKS` of each kind, without those that have ended or are too old.
+
+    Acknowledgements are kept for 14 days, notes for 180. `wall`: unix seconds.
+    """
     return ClusterMarks(
         marks.version,
         tuple(one for one in marks.acknowledged if one.at > wall - KEPT_ACKNOWLEDGED_S)[-MAX_MARKS:],

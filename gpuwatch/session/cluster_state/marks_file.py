@@ -1,7 +1,4 @@
-"""The file with a cluster's marks.
-
-The operator's own in the state folder, or a group's on a shared file system.
-"""
+"""The file with a cluster's marks: in the user's state folder, or a group's on a shared file system."""
 
 from __future__ import annotations
 
@@ -30,22 +27,22 @@ _decoder = msgspec.json.Decoder(ClusterMarks)
 
 
 class MarksError(Exception):
-    """The file cannot be read or written; the message is one sentence with the remedy."""
+    """Raised if the file cannot be read or written; the message is one sentence with the remedy."""
 
 
 class DamagedMarksError(ValueError):
-    """The file does not contain marks."""
+    """Raised if the file does not contain marks."""
 
 
 def file_name(source: str) -> str:
-    """The name of a cluster's file in the state folder, derived from its source (a path, a node range)."""
+    """Return the name of a cluster's file in the state folder, made from its source (path or node range)."""
     stem = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(source).name)[:60].strip("-.") or "nodes"
     whole = str(Path(source).absolute()) if Path(source).exists() else source
     return f"{stem}-{hashlib.sha256(whole.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}.json"
 
 
 class MarksFile:
-    """Reads the file as a whole and changes it under a lock."""
+    """The marks file; it is read as a whole and changed under a lock."""
 
     def __init__(self, path: Path, *, shared: bool = False) -> None:
         """`shared`: users of the folder's group may write it; otherwise only its owner."""
@@ -53,10 +50,12 @@ class MarksFile:
         self.shared = shared
 
     def stamp(self) -> Stamp | None:
-        """Changes with the content; None: the file does not exist.
+        """Return (inode, mtime in ns, size) of the file, which shows whether it changed.
+
+        None: it does not exist.
 
         Raises:
-            OSError: it cannot be looked at.
+            OSError: it cannot be opened.
         """
         try:
             number = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -69,7 +68,7 @@ class MarksFile:
             os.close(number)
 
     def read(self) -> tuple[ClusterMarks, Stamp | None]:
-        """Return the marks in the file; empty marks if there is no file.
+        """Return the marks in the file and its stamp; empty marks and None if there is no file.
 
         Raises:
             MarksError: it cannot be read, is damaged, or a newer version has written it.
@@ -88,7 +87,7 @@ class MarksFile:
         return marks, stamp
 
     def change(self, change: Change, wall: float) -> tuple[ClusterMarks, Stamp | None]:
-        """Apply a change on top of those by other cockpits; return the new content.
+        """Apply a change to the current content of the file; return the new marks and the new stamp.
 
         Raises:
             MarksError: it cannot be read or written; it is left as it was.
@@ -106,10 +105,10 @@ class MarksFile:
             raise MarksError(f"{self.path} cannot be written: {error.strerror or error}") from error
 
     def _place(self) -> tuple[Path, int]:
-        """The file without links, and its mode: group-writable if the folder is.
+        """Return the path without links, and the file's mode: 0660 in a group-writable folder, else 0600.
 
         Raises:
-            PermissionError: everybody may write the folder, or another user's link leads there.
+            PermissionError: the folder is world-writable, or another user's link is on the path.
         """
         if not self.shared:
             return self.path, 0o600

@@ -1,1 +1,1 @@
-"""Log text and settings of an incident or job, fetched from the nodes for an evidence bundle."""
+"""Fetches log text and settings of an incident or job from the nodes, for an evidence bundle."""

@@ -45,7 +45,7 @@ _TEXTS = (".jsonl", ".csv", ".tsv", ".txt", ".log", ".md", *_CONFIGS)
 
 
 class Artifact(NamedTuple):
-    """An artifact file."""
+    """A file of a job that belongs into a bundle: trace, event file, telemetry or configuration."""
 
     path: str
     """Path below the job's folder."""
@@ -54,7 +54,10 @@ class Artifact(NamedTuple):
 
     @property
     def is_text(self) -> bool:
-        """True if it is text in which secrets can be masked; traces stay as their viewers need them."""
+        """True for a text file whose secrets are to be masked.
+
+        A trace stays unchanged, as its viewer needs it.
+        """
         return self.kind in ("configuration", "telemetry") and self.path.lower().endswith(_TEXTS)
 
 
@@ -84,7 +87,7 @@ def artifact_kind(path: str, size: int) -> ArtifactKind | None:
 
 
 def chosen_artifacts(files: Iterable[tuple[str, int]]) -> tuple[list[Artifact], list[tuple[str, str]]]:
-    """Return the artifacts in a folder, and those that are too large, with the reason.
+    """Return the artifacts to copy, and (path, reason) of those that exceed the limits of size or number.
 
     Args:
         files: Path below the folder, and size (bytes).

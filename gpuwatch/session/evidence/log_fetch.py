@@ -27,7 +27,7 @@ MAX_ATTEMPTS = 3
 
 
 class TextReads(LineReads, Protocol):
-    """The reading of node files by a session, with `read_text`."""
+    """A session's requests for lines of node files, with `read_text`."""
 
     def read_text(self, node: str, file: str, offset: int, lines: int) -> LogStream:
         """Request lines from a byte offset on, without times, ranks and levels."""
@@ -67,7 +67,7 @@ class LogFetched:
         return min(self.spooled.next, self.part.size) if self.part.whole else 0
 
     def ask(self, session: TextReads, now: float) -> None:
-        """Request the next page."""
+        """Request the next page of a whole log, or the lines around the next place."""
         node, file = self.part.node, self.part.file
         self._asked_at = now
         if self.part.whole:
@@ -78,7 +78,7 @@ class LogFetched:
         self._stream = session.read_lines(node, file, offset=offset, time=at, before=above, after=below)
 
     def take(self, session: LineReads, spool: Spool, now: float) -> None:
-        """Store the requested page, if it has arrived.
+        """Store the requested page, if it has arrived; if it is late or failed, retry or give up.
 
         Raises:
             OSError: the spool cannot be written.
@@ -162,7 +162,7 @@ class LogFetch:
         return sum(log.fetched_bytes for log in self.logs)
 
     def update(self) -> None:
-        """Store what has arrived, and request more.
+        """Store the pages that have arrived, and request further ones.
 
         Raises:
             OSError: the spool cannot be written, as on a full disk.
@@ -180,7 +180,10 @@ class LogFetch:
 
 
 def blocks_text(part: LogPart, rows: dict[int, LogLine]) -> str:
-    """Lines in file order, `>` before lines of evidence; after a gap, the byte offset of the next line."""
+    """Return lines in file order, `>` before lines of evidence.
+
+    A heading gives the offset where lines are left out.
+    """
     lines: list[str] = []
     end: int | None = None
     for offset in sorted(rows):

@@ -43,7 +43,7 @@ class LogPart:
 
 @dataclass(frozen=True)
 class LogSelection:
-    """The parts to fetch, and the files that are left out."""
+    """The parts of logs to fetch, and the files that are left out."""
 
     parts: tuple[LogPart, ...]
     left_out: tuple[tuple[str, str, str], ...] = ()
@@ -51,12 +51,12 @@ class LogSelection:
 
     @property
     def bytes(self) -> int:
-        """Total size of the whole files in bytes."""
+        """Total size in bytes of the files to be fetched whole, without the kernel log."""
         return sum(part.size for part in self.parts if part.whole and not part.is_kernel)
 
 
 def select_logs(subject: EvidenceSubject, fleet: Fleet, *, whole: bool) -> LogSelection:
-    """The logs of the subject's job and nodes.
+    """Return which logs of the subject's job and nodes to fetch, and which parts of them.
 
     Args:
         subject: The incident or job.
@@ -105,13 +105,16 @@ def _part(
 
 
 def _is_of(file: LogFile, subject: EvidenceSubject) -> bool:
-    """True if it is a log of the subject's job; without a job, a log that the user named and no job has."""
+    """Return True if it is a log of the subject's job.
+
+    Without a job, if the user named it and it has no job.
+    """
     named = file.source in ("option", "glob") and subject.job is None
     return file.job == subject.job and (file.job is not None or named)
 
 
 def _places(subject: EvidenceSubject) -> dict[tuple[str, str], tuple[int, ...]]:
-    """(node, file) -> offsets of the evidence in it: the first of each alert, the cause first."""
+    """Return (node, file) -> sorted offsets of the evidence in it: the first two proofs of each alert."""
     found: dict[tuple[str, str], dict[int, None]] = {}
     for incident in subject.incidents:
         for alert in incident.alerts:

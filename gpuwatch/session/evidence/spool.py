@@ -1,4 +1,4 @@
-"""Fetched log text on disk until the bundle is written, so that an interrupted fetch can resume."""
+"""Keeps fetched log text on disk until the bundle is written, so that an interrupted fetch can resume."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_JOURNAL_BYTES = 256 << 20
 
 
 class SpoolEntry(msgspec.Struct, frozen=True):
-    """Progress of one log's fetch, a line of the journal; the newest one of a log counts."""
+    """A line of the journal: how far one log is fetched. The last entry of a log is valid."""
 
     log: str
     identity: str | None
@@ -36,7 +36,7 @@ _decoder = msgspec.json.Decoder(SpoolEntry)
 
 @dataclass
 class SpooledLog:
-    """One log that is being fetched."""
+    """The file with the fetched text of one log, and where to continue."""
 
     path: Path
     next: int = 0
@@ -45,17 +45,17 @@ class SpooledLog:
 
 
 class Spool:
-    """A private folder next to the bundle, `FILE.part`. Call `remove` once the bundle is written."""
+    """The folder `FILE.part` next to the bundle, readable only by its owner. `remove` it after the bundle."""
 
     def __init__(self, folder: Path, source: str) -> None:
         """Open the folder, with the content of an interrupted fetch of the same source.
 
         Args:
-            folder: Made where it is missing.
-            source: What is watched, and what of it: another source's folder is emptied.
+            folder: Created if missing.
+            source: Names the nodes and the subject; a folder of another source is emptied.
 
         Raises:
-            OSError: it cannot be made or written.
+            OSError: it cannot be created or written, or is a link or another user's.
         """
         self.folder = folder
         make_own(folder)
@@ -73,7 +73,11 @@ class Spool:
         """Bytes of text that an interrupted fetch left."""
 
     def begin(self, part: LogPart) -> SpooledLog:
-        """Return the state at which to continue a log: its beginning, or where an earlier fetch stopped."""
+        """Return where to continue a log: at its beginning, or where a fetch of the whole log stopped.
+
+        Raises:
+            OSError: the spool cannot be written.
+        """
         name = hashlib.sha256(f"{part.node}\0{part.file}\0{part.whole}".encode("utf-8", "surrogatepass"))
         log = SpooledLog(self.folder / f"{name.hexdigest()[:24]}.txt")
         entry = self._known.get(log.path.name)
@@ -86,7 +90,7 @@ class Spool:
         return log
 
     def append(self, part: LogPart, log: SpooledLog, text: str, following: int, *, done: bool) -> None:
-        """Store text, and record how far it reaches.
+        """Store text, and record in the journal that the log is fetched up to the offset `following`.
 
         Raises:
             OSError: the disk is full, or cannot be written.

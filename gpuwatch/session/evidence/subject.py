@@ -10,7 +10,7 @@ from gpuwatch.fleet.fleet import Fleet
 
 
 class UnknownSubjectError(LookupError):
-    """Unknown incident or job; the message lists the known ones."""
+    """Raised for an unknown incident or job; the message lists the known ones."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class EvidenceSubject:
 
     @property
     def name(self) -> str:
-        """`incident 1 of job 4711`, `job 4711`."""
+        """Text for the user: `incident 1 of job 4711`, `job 4711`; `nodes` without a job and an incident."""
         of = f"job {self.job}" if self.job is not None else ""
         if len(self.incidents) != 1:
             return of or "nodes"
@@ -40,7 +40,9 @@ class EvidenceSubject:
 
 
 def chosen_incident(incidents: Sequence[Incident], asked: str | None) -> Incident | None:
-    """Return the incident with a number or id; without one, the newest active, else the newest.
+    """Return the incident with a number or id.
+
+    If `asked` is None, the newest active, else the newest or None.
 
     Args:
         incidents: The newest first.
@@ -59,7 +61,7 @@ def chosen_incident(incidents: Sequence[Incident], asked: str | None) -> Inciden
 
 
 def of_incident(incident: Incident, fleet: Fleet) -> EvidenceSubject:
-    """The subject for one incident."""
+    """Return the subject for one incident."""
     nodes = _job_nodes(fleet, incident.job) if incident.job is not None else set()
     return EvidenceSubject(
         incident.job, (incident,), _in_order(fleet, nodes | _named((incident,))), incident.first
@@ -67,7 +69,7 @@ def of_incident(incident: Incident, fleet: Fleet) -> EvidenceSubject:
 
 
 def of_job(job: str, incidents: Iterable[Incident], fleet: Fleet, wall: float) -> EvidenceSubject:
-    """The subject for a job. `wall`: unix seconds now, used as its time if it has no incident.
+    """Return the subject for a job. `wall`: unix seconds now, used as its time if it has no incident.
 
     Raises:
         UnknownSubjectError: no process, log or incident is of this job.
@@ -82,7 +84,7 @@ def of_job(job: str, incidents: Iterable[Incident], fleet: Fleet, wall: float) -
 
 
 def jobs_of(fleet: Fleet) -> set[str]:
-    """The jobs of all processes and log files."""
+    """Return the names of the jobs that any process or log file belongs to."""
     found = {process.job for node in fleet.nodes.values() for process in node.processes}
     found |= {file.job for node in fleet.nodes.values() for file in node.logs}
     return {job for job in found if job is not None}
@@ -98,7 +100,7 @@ def _job_nodes(fleet: Fleet, job: str | None) -> set[str]:
 
 
 def _named(incidents: Iterable[Incident]) -> set[str]:
-    """The nodes that the alerts name, and those whose agents read the evidence."""
+    """Return the nodes that the alerts name, and those whose agents read the evidence."""
     alerts = [alert for incident in incidents for alert in incident.alerts]
     return {alert.node for alert in alerts if alert.node} | {
         proof.node for alert in alerts for proof in alert.proof if proof.node

@@ -1,1 +1,1 @@
-"""Queries to the ranks of a job that hangs: stacks, RAS, dumps, upload of py-spy."""
+"""Queries the ranks of a job that hangs: stacks, RAS, dumps, upload of py-spy."""

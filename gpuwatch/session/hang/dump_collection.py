@@ -1,4 +1,4 @@
-"""Collects flight-recorder dumps from all nodes and judges them here. Non-blocking.
+"""Collects flight-recorder dumps from all nodes and analyzes them here. Non-blocking.
 
 Existing dumps are only read. The ranks write fresh ones, at the location their job configured, only when
 `write` is called.
@@ -35,9 +35,10 @@ NOT_WRITTEN = f"none was written within {WRITE_S:.0f} s of being asked"
 
 
 class DumpCollection:
-    """Create it, poll the session, call `update` after every poll until it is `over`.
+    """Lists, fetches and analyzes the dumps of the given ranks; `hang_check` holds the verdict.
 
-    Then `write` is possible.
+    Create it, poll the session, and call `update` after every poll until it is `over`; then `write` is
+    possible.
     """
 
     def __init__(
@@ -55,8 +56,8 @@ class DumpCollection:
         Args:
             session: Started.
             seats: The ranks' processes.
-            whole: Every node of the session is asked, and its processes are known.
-            longest_s: A node that has not listed its dumps by then is given up.
+            whole: True if every node of the session is queried, and its processes are known.
+            longest_s: A node that has not listed its dumps after this many seconds is given up.
             clock: Monotonic seconds.
             wall: Unix seconds.
         """
@@ -96,7 +97,7 @@ class DumpCollection:
 
     @property
     def progress(self) -> str:
-        """The current activity as text; empty when all is done."""
+        """The current activity as text; empty if there is none."""
         if self.phase == "fetching":
             parcels = [each for case in self._cases for each in case.parcels.values()]
             taken, total = sum(each.taken for each in parcels), sum(each.size for each in parcels)
@@ -109,7 +110,7 @@ class DumpCollection:
         return words.get(self.phase, "")
 
     def update(self) -> bool:
-        """Process what has arrived; True if the report changed."""
+        """Process what has arrived; return True if it went on to another phase."""
         before = self.phase
         if self.phase == "listing":
             self._take_lists()
@@ -122,9 +123,9 @@ class DumpCollection:
         return self.phase != before
 
     def write(self) -> bool:
-        """Trigger fresh dumps in all ranks with a dump pipe (they overwrite older ones); False.
+        """Make all ranks with a dump pipe write fresh dumps, which replace older ones.
 
-        Not possible now.
+        Return False if that is not possible: the collection is not over, or no rank has a pipe.
         """
         pids = self._writers()
         if not self.over or not pids:
@@ -194,7 +195,7 @@ class DumpCollection:
         self.phase = "fetching"
 
     def _folders(self) -> dict[str | None, Path]:
-        """Job -> folder with its dumps until they are judged."""
+        """Create and return the folder of each job's dumps; if that fails, no dump is fetched."""
         folders = {}
         try:
             self._spool = tempfile.TemporaryDirectory(prefix="gpuwatch-dumps-")

@@ -22,7 +22,7 @@ NOT_ASKED = "it runs on no node that was asked"
 
 @dataclass(frozen=True)
 class RankTarget:
-    """A rank and its process."""
+    """A rank, its job and world size."""
 
     rank: int
     job: str | None
@@ -45,7 +45,7 @@ class DumpTargets:
 
 @dataclass(frozen=True)
 class Listed:
-    """The dump lists of all nodes."""
+    """The dump lists of all nodes: the input of `chosen`."""
 
     seats: Mapping[Key, RankTarget]
     places: Mapping[str, DumpPlaces]
@@ -65,7 +65,7 @@ class Listed:
 
 
 def chosen(listed: Listed) -> list[DumpTargets]:
-    """Return the jobs, largest first, with the newest dump of each rank (from its own node if possible)."""
+    """Return for each job, the largest first, the newest dump of each rank, from its own node if possible."""
     jobs: dict[str | None, dict[int, Key]] = {}
     for key, seat in sorted(listed.seats.items()):
         jobs.setdefault(seat.job, {}).setdefault(seat.rank, key)
@@ -114,7 +114,7 @@ def _parcel(job: str | None, node: str, place: DumpPlace, file: DumpFile, at: fl
 
 
 def _explain(case: DumpTargets, rank: int, key: Key | None, listed: Listed) -> None:
-    """Record why there is no dump of this rank: it left none, or the node could not be searched."""
+    """Record why there is no dump of this rank: it left none, or its node could not be searched."""
     if key is None:
         if listed.whole and not listed.silent:
             case.none[rank] = NOWHERE
@@ -152,7 +152,7 @@ def _jobs(node: str, place: DumpPlace, listed: Listed) -> set[str | None]:
 
 
 def _before(places: list[DumpPlace]) -> str:
-    """A remark that older dumps exist and were not used."""
+    """Return a remark that older dumps exist and were not used; empty if there are none."""
     older = sum(place.older for place in places)
     if not older:
         return ""

@@ -70,10 +70,10 @@ class DumpTransfer:
         """Prepare; the next `update` starts the transfer.
 
         Args:
-            session: Asks the node.
+            session: Requests pieces from the node.
             node: Its name.
-            parcels: Of this node, in the order in which they are to come.
-            folder: Where one of them goes.
+            parcels: The dumps of this node, in the order of the transfer.
+            folder: Gives the folder for a dump.
             clock: Monotonic seconds.
         """
         self.node = node
@@ -110,7 +110,7 @@ class DumpTransfer:
             )
 
     def give_up(self, why: str) -> None:
-        """Fail all remaining dumps."""
+        """Fail all remaining dumps, with this reason."""
         for parcel in list(self._left):
             self._end(parcel, why)
         self._asked = None
@@ -144,7 +144,7 @@ class DumpTransfer:
             self._end(parcel, None if parcel.taken == parcel.size else "it got shorter while it was read")
 
     def _again(self, parcel: DumpFileTransfer, piece: DumpPiece) -> None:
-        """Restart a dump that was rewritten during the transfer; once."""
+        """Start a dump again that was rewritten during the transfer; fail it the second time."""
         if parcel.attempts:
             self._end(parcel, "it was being written while it was read")
             return
@@ -161,7 +161,7 @@ class DumpTransfer:
 
 
 def too_big(size: int) -> str:
-    """The reason why a dump is not fetched: its size."""
+    """Return the sentence why a dump of `size` bytes is not fetched."""
     return (
         f"{scaled_text(size, 1000)}B, more than the {scaled_text(MAX_DUMP_BYTES, 1000)}B that are fetched: "
         "read it there with gpuwatch flight"

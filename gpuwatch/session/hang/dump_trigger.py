@@ -19,7 +19,7 @@ class Asks(Protocol):
     """The requests of a session that a trigger needs."""
 
     def ask_dumps(self, node: str, pids: list[int]) -> Asked:
-        """Make these processes write their dumps (`wire.Dumps`)."""
+        """Make these processes write their dumps (`wire.DumpResults`)."""
         ...
 
     def ask_dump_files(self, node: str, pids: list[int]) -> Asked:
@@ -28,7 +28,10 @@ class Asks(Protocol):
 
 
 class Writing:
-    """One trigger of the ranks. Call `update` until it is `over`."""
+    """Makes ranks write fresh dumps, and watches until they are complete.
+
+    Call `update` until it is `over`.
+    """
 
     def __init__(
         self,
@@ -38,13 +41,13 @@ class Writing:
         before: Mapping[str, DumpPlaces],
         clock: Callable[[], float],
     ) -> None:
-        """Trigger the ranks.
+        """Send the requests to the nodes.
 
         Args:
-            session: Asks the nodes.
+            session: Sends requests to the nodes.
             seats: The ranks' processes.
             pids: Node -> those that have a pipe.
-            before: Node -> the dumps that are there now.
+            before: Node -> the dumps that exist now.
             clock: Monotonic seconds.
         """
         self.places: dict[str, DumpPlaces] = dict(before)
@@ -71,7 +74,7 @@ class Writing:
 
     @property
     def over(self) -> bool:
-        """True if all ranks have written, or had time to."""
+        """True if all ranks have written, or their time is up."""
         return not self._triggers and not self._to_write
 
     @property
@@ -80,7 +83,7 @@ class Writing:
         return sorted({asked.node for asked in self._triggers} | {node for node, _ in self._to_write})
 
     def update(self) -> None:
-        """Process what arrived, and check the dumps again."""
+        """Process the answers, and request the lists of dumps again until the new ones stop growing."""
         now = self._clock()
         for asked in [each for each in self._triggers if each.done or now >= self._deadline]:
             self._triggers.remove(asked)
@@ -129,7 +132,7 @@ class Writing:
                     self._to_write.discard((node, pid))
 
     def _known(self, node: str, reported: DumpPlaces) -> dict[File, tuple[float, int]]:
-        """(node, path) -> (time, size) of the dumps of a node's own ranks; a change shows a rewrite.
+        """Return (node, path) -> (time, size) of the dumps of a node's own ranks; a change shows a rewrite.
 
         On a shared file system every node also lists those of the others.
         """

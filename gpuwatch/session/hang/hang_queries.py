@@ -1,7 +1,7 @@
 """Queries the ranks of a suspected hang automatically: RAS, /proc, py-spy --nonblocking.
 
-A hang is queried once. Only if the answer does not settle it are the ranks read a second time: unchanged
-lines show that a rank does not move, which one reading cannot.
+Each hang is queried once, and a second time only if the first answer is not conclusive: unchanged lines show
+that a rank does not move, which one reading cannot.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MAX_READINGS = 2
 
 @dataclass
 class AutomaticQuery:
-    """The automatic query about one silence of a job."""
+    """The automatic query about one period in which a job logs nothing."""
 
     query: HangQuery
     at: float
@@ -50,7 +50,10 @@ class AutomaticQuery:
 
 
 class HangQueries:
-    """Call `update` after every poll of the session; non-blocking."""
+    """Queries the ranks of jobs that are suspected to hang. Call `update` after every poll.
+
+    It does not block.
+    """
 
     def __init__(
         self,
@@ -62,7 +65,7 @@ class HangQueries:
 
         Args:
             session: Sends the requests.
-            book: Gives the book in force: it states which jobs hang, and takes the answers.
+            book: Gives the current alert book, which names the suspected jobs and stores the answers.
             clock: Of the session.
         """
         self._session = session
@@ -90,7 +93,10 @@ class HangQueries:
                 query.kept = self._keep(job, query.answer)
 
     def hang_report(self, job: str | None) -> HangReport | None:
-        """The answer of a job's ranks in its current silence; None: not queried, or still waiting."""
+        """Return the report on a job's ranks in its current hang.
+
+        None: not queried, or an answer is outstanding.
+        """
         query = self._queries.get(job or "")
         return query.query.hang_report(self._session.fleet) if query is not None and query.over else None
 
@@ -111,7 +117,7 @@ class HangQueries:
             self._book().answer_hang(job, query.answer)
 
     def _keep(self, job: str, answer: HangAnswer) -> bool:
-        """Store the answer in the incident of this hang; False: there is none yet."""
+        """Store the answer in the incident of this hang; return False if there is no such incident yet."""
         name = f"{CODE}@{job}"
         for incident in self._book().incidents:
             if any(alert.id == name and alert.state == "firing" for alert in incident.alerts):

@@ -37,7 +37,10 @@ RAS_NODES = 2
 
 
 class HangQuery:
-    """Create it, poll the session, call `update` after every poll until it is `over`."""
+    """One query of ranks for hang evidence.
+
+    Poll the session and call `update` after every poll until it is `over`.
+    """
 
     def __init__(
         self,
@@ -56,12 +59,13 @@ class HangQuery:
         Args:
             session: Started, its processes are known.
             nodes: Only these; None: all.
-            py_spy: Its path on the nodes; empty: where it is found; None: without it.
-            ras: Also ask NCCL's RAS.
-            dumps: Also fetch the dumps that flight recorders have left; none is written for it.
-            silent_job: Only the ranks of this job, for no key was pressed: no dumps, no py-spy is lent, and
-                no debug socket of a rank is used. None: of all jobs.
-            longest_s: A node that has not answered by then is given up.
+            py_spy: Its path on the nodes; empty: search for it there; None: do not use it.
+            ras: Also query NCCL's RAS.
+            dumps: Also fetch existing flight-recorder dumps; none is written.
+            silent_job: For an automatic query: only the ranks of this job, no dumps, no upload of py-spy, no
+                debug
+                sockets. None: the ranks of all jobs.
+            longest_s: A node that has not answered after this many seconds is given up.
             clock: Of the session.
         """
         self._clock, self._wall = clock.monotonic, clock.wall
@@ -119,21 +123,21 @@ class HangQuery:
 
     @property
     def progress(self) -> str:
-        """Other current activity as text; empty when there is none."""
+        """The current activity (upload of py-spy, dumps) as text; empty if there is none."""
         if self._lending:
             least = min(self._loans[node].share for node in self._lending)
             return f"lending py-spy to {plural(len(self._lending), 'node')}, {100 * least:.0f} %"
         return self.dumps.progress if self.dumps is not None else ""
 
     def write_dumps(self) -> bool:
-        """Trigger fresh dumps in ranks whose job has a dump pipe; False: not possible now."""
+        """Make the ranks with a dump pipe write fresh dumps; return False if that is not possible now."""
         if self.dumps is None or not self.dumps.write():
             return False
         self.version += 1
         return True
 
     def update(self) -> bool:
-        """Process what has arrived; True if anything has."""
+        """Process what has arrived; return True if anything has."""
         late = self._clock() >= self._deadline
         before = self.version
         for node in self._lending:
@@ -151,7 +155,7 @@ class HangQuery:
         return self.version != before
 
     def hang_report(self, fleet: Fleet) -> HangReport:
-        """Judge what has arrived so far."""
+        """Return the judgement of what has arrived so far."""
         addresses = places_of(fleet.nodes.values()).addresses
         ranks = {key: each.rank for key, each in self.stacks.items()}
 
@@ -171,7 +175,7 @@ class HangQuery:
         return [node for node, loan in self._loans.items() if not loan.over]
 
     def _lend(self, loan: PySpyUpload) -> None:
-        """Continue an upload; when it is complete, query the node's ranks again."""
+        """Continue an upload of py-spy; when it is complete, request the stacks of the node's ranks again."""
         loan.update()
         if loan.ready:
             self._deadline = self._clock() + self._longest_s
@@ -212,7 +216,7 @@ class HangQuery:
         return pids
 
     def _stepped(self, fleet: Fleet) -> dict[str | None, float]:
-        """Job -> time of its last logged step (unix seconds), where that is known precisely."""
+        """Return job -> time of its last logged step (unix seconds), where that is known precisely."""
         by_node: dict[str, list[RankStack]] = {}
         for each in self.stacks.values():
             by_node.setdefault(each.node, []).append(each)
@@ -229,7 +233,7 @@ class HangQuery:
         return found
 
     def _seats(self, chosen: Collection[Node]) -> dict[Key, RankTarget]:
-        """The ranks whose dumps are collected."""
+        """Return the ranks whose dumps are collected, by (node, pid)."""
         return {
             (node.name, each.pid): RankTarget(each.rank, each.job or each.master, each.world_size)
             for node in chosen
@@ -238,7 +242,7 @@ class HangQuery:
         }
 
     def _ras_targets(self) -> dict[str, list[int]]:
-        """Node -> pids of the first and the last rank of each job."""
+        """Return node -> pids of the ranks that are queried for RAS: those on its first and last node."""
         jobs: dict[str | None, list[RankStack]] = {}
         for each in self.stacks.values():
             jobs.setdefault(each.job, []).append(each)

@@ -23,22 +23,22 @@ SILENCE_S = 20.0
 
 
 class UploadError(Exception):
-    """The program cannot be uploaded."""
+    """Raised if the program cannot be uploaded, with the reason."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """The program to upload."""
+    """A py-spy program to upload: zlib-compressed, with its SHA-256."""
 
     packed: bytes
     digest: str
 
 
 def load(path: Path) -> Program:
-    """Read a program for the upload.
+    """Read a py-spy program for the upload.
 
     Raises:
-        UploadError: why it cannot be lent.
+        UploadError: it cannot be read, is too large, or is no program.
     """
     try:
         program = read_bounded(path, MAX_PY_SPY_BYTES + 1)
@@ -89,7 +89,7 @@ class PySpyUpload:
         return self._sent / len(self._program.packed)
 
     def update(self) -> None:
-        """Process an accepted piece, and send the next one."""
+        """Process the node's answer to the last piece, and send the next piece."""
         if self._asked is not None and not self._asked.done:
             if self._clock() - self._asked_at > SILENCE_S:
                 self.why = f"no answer in {SILENCE_S:.0f} s"

@@ -1,1 +1,1 @@
-"""Incidents of earlier sessions, by node and GPU."""
+"""Stores incidents across sessions, to count how often a node or GPU had the same one before."""

@@ -36,7 +36,7 @@ MAX_TIME, MAX_GPU = 1e11, 1_024
 
 
 class HistoryError(Exception):
-    """The history cannot be read or written; the message is one sentence with the remedy."""
+    """Raised if the history cannot be read or written; the message is one sentence with the remedy."""
 
 
 class IncidentFile:
@@ -49,6 +49,8 @@ class IncidentFile:
 
     def read(self, since: float = 0.0) -> list[SeenIncident]:
         """Return the incidents seen after a time (unix seconds), newest first; empty if there is no file.
+
+        Rows that are no valid incidents are left out; `damaged` is their number.
 
         Raises:
             HistoryError: it cannot be read.
@@ -64,7 +66,7 @@ class IncidentFile:
             raise self._error("read", error) from error
 
     def keep(self, incidents: Iterable[SeenIncident], now: float) -> None:
-        """Add or update incidents. `now`: unix seconds.
+        """Add or update incidents, and delete old ones. `now`: unix seconds.
 
         Raises:
             HistoryError: it cannot be written.
@@ -124,7 +126,10 @@ def _rows(file: sqlite3.Connection, since: float) -> list[tuple[object, ...]]:
 
 
 def _incident(row: tuple[object, ...]) -> SeenIncident | None:
-    """The record of a row; None: no gpuwatch wrote it. SQLite stores any type in any column."""
+    """Return the record of a row.
+
+    None if its values are not valid, since SQLite stores any type in any column.
+    """
     fields = dict(zip(_COLUMNS, row, strict=True))
     fields["timed"] = bool(fields["timed"])
     try:

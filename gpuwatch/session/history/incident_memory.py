@@ -33,12 +33,12 @@ CLOSE_S = 3.0
 
 
 def keeps_history(plan: Plan) -> bool:
-    """True if the incidents of a plan are stored; never those of the demo."""
+    """Return True if incidents are stored: not for the demo, nor if the environment variable turns it off."""
     return os.environ.get(VARIABLE) != "off" and not any(spec.link == "demo" for spec in plan.nodes)
 
 
 class IncidentMemory:
-    """Call `update` after every judgement (non-blocking), and `close` to write the rest."""
+    """The incident history of a running session. Call `update` after every judgement, then `close`."""
 
     def __init__(self, folder: Path) -> None:
         """`folder`: the folder of the history file, which need not exist."""
@@ -58,12 +58,12 @@ class IncidentMemory:
         self._version = -1
 
     def start(self) -> None:
-        """Start to read; does not block."""
+        """Start the thread that reads and writes the history; does not block."""
         self._thread = threading.Thread(target=self._run, name="incident history", daemon=True)
         self._thread.start()
 
     def take_trouble(self) -> str | None:
-        """Return why the history cannot be read or written; once."""
+        """Return why the history cannot be read or written; once, then None."""
         with self._changed:
             if self._trouble is None or self._was_told:
                 return None
@@ -71,7 +71,10 @@ class IncidentMemory:
             return self._trouble
 
     def update(self, book: AlertBook, fleet: Fleet, wall: float) -> None:
-        """Store the current incidents. `wall`: unix seconds."""
+        """Hand new and changed incidents to the writer, and set their recurrence in the book.
+
+        `wall`: unix seconds.
+        """
         known = self._known
         if known is None or book.version == self._version:
             return
@@ -94,7 +97,7 @@ class IncidentMemory:
                 self._changed.notify()
 
     def close(self) -> None:
-        """Write the rest; give up if the disk does not respond."""
+        """Write the remaining incidents; give up after `CLOSE_S` seconds if the disk does not respond."""
         with self._changed:
             self._closing = True
             self._changed.notify()
@@ -141,7 +144,10 @@ _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", 
 
 
 def recurrence_text(incident: Incident, count: int) -> str:
-    """The sentence for the `count`th incident of its class at its place; empty for the first."""
+    """Return `third Xid 79 on n1 GPU 3 in 14 days` for the `count`th incident of its class there.
+
+    "" for the first.
+    """
     if count < 2:
         return ""
     ordinal = _ORDINALS[count - 1] if count <= len(_ORDINALS) else f"{count}th"
@@ -152,7 +158,7 @@ def recurrence_text(incident: Incident, count: int) -> str:
 
 
 def recurrence(incident: Incident, one: SeenIncident, before: Iterable[SeenIncident]) -> Recurrence:
-    """How often this class of incident was seen at its place in the last days, this one included."""
+    """Return how often this class of incident occurred at its place in 14 days, this one included."""
     since, earlier = one.first - RECURRENCE_DAYS * DAY_S, list[SeenIncident]()
     for other in before:
         if not since <= other.first < one.first - SAME_S or other.code != one.code:

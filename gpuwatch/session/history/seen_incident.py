@@ -16,7 +16,7 @@ MAX_HEADLINE_CHARS = 500
 
 
 class SeenIncident(msgspec.Struct, frozen=True):
-    """A record of the history. Times in unix seconds."""
+    """An incident as stored in the history. Times in unix seconds."""
 
     node: str | None
     gpu: int | None
@@ -62,7 +62,7 @@ def seen(incident: Incident, fleet: Fleet) -> SeenIncident:
 
 
 def is_same(one: SeenIncident, other: SeenIncident) -> bool:
-    """True if two records are one incident, seen by two sessions or at two times."""
+    """Return True if two records are one incident, as seen by two sessions or at two times."""
     if one.code != other.code or not is_same_place(one, other):
         return False
     if one.cause and one.cause == other.cause:
@@ -73,7 +73,7 @@ def is_same(one: SeenIncident, other: SeenIncident) -> bool:
 
 
 def is_same_place(one: SeenIncident, other: SeenIncident) -> bool:
-    """True if both are at one GPU (by UUID, on whichever node), else at one node."""
+    """Return True if both are on one GPU (same UUID, on any node), else on one node and GPU index."""
     if one.uuid is not None and other.uuid is not None:
         return one.uuid == other.uuid
     return one.node is not None and (one.node, one.gpu) == (other.node, other.gpu)

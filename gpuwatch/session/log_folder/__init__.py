@@ -1,1 +1,1 @@
-"""The session over the logs of an ended job: files on disk, judged like `gpuwatch scan`."""
+"""The session over the logs of an ended job: files on disk, analyzed like `gpuwatch scan`."""

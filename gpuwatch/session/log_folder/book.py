@@ -1,4 +1,4 @@
-"""The alerts and incidents of a folder: those of its judgement, with the operator's marks."""
+"""The alerts and incidents of a log folder, as reported by the judging process, with the operator's marks."""
 
 from __future__ import annotations
 
@@ -18,14 +18,17 @@ from gpuwatch.session.log_folder.report import FolderReport
 
 
 class FolderBook:
-    """Book without own judgement. `version` changes with each report and each mark."""
+    """An alert book that shows reports instead of judging.
+
+    `version` changes with each report and each mark.
+    """
 
     def __init__(self, job: str, wall: Callable[[], float] = time.time) -> None:
         """Start empty.
 
         Args:
-            job: What the job is called.
-            wall: Unix seconds, for what the person marks.
+            job: Name of the job.
+            wall: Unix seconds, for the times of marks.
         """
         self.alerts: dict[str, Alert] = {}
         self.incidents: list[Incident] = []
@@ -39,7 +42,7 @@ class FolderBook:
         self._checks: dict[str, HangCheck] = {}
 
     def take(self, report: FolderReport) -> None:
-        """Show a report instead of the previous one."""
+        """Replace the shown report by this one."""
         self._report = report
         self._show()
 
@@ -64,7 +67,7 @@ class FolderBook:
         self._show()
 
     def keep_hang_check(self, ident: str, hang_check: HangCheck) -> None:
-        """Attach a hang check (which ranks the others wait for) to an incident."""
+        """Attach a hang check (which ranks the others wait for) to the incident with this id."""
         self._checks[ident] = hang_check
         self._show()
 

@@ -1,4 +1,4 @@
-"""Converts a scan into the frames that agents would send: files and ranks of each node in the logs."""
+"""Converts a scan into the frames that agents would send: files, ranks and findings of each node."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ MAX_FINDINGS = 20_000
 
 
 def node_frames(scan: Scan, job: str, ended_at: float) -> dict[str, list[AnyFrame]]:
-    """Return node -> hello, ranks, log files and findings; nodes by name, the unknown one last.
+    """Return node -> frames (hello, ranks, log files, findings), nodes by name, the unnamed one last.
 
     Args:
         scan: The files, as far as they are read.
-        job: What the job is called.
+        job: Name of the job.
         ended_at: When the logs end (unix seconds).
     """
     files: dict[str, list[LogScan]] = defaultdict(list)
@@ -74,7 +74,7 @@ def _natural(name: str) -> list[tuple[int, str]]:
 
 
 def sanitized(frame: AnyFrame) -> Iterator[AnyFrame]:
-    """Yield the frame as received from a node (bounded, without control characters); nothing if invalid."""
+    """Yield the frame as if received from a node (bounded, no control characters); nothing if invalid."""
     try:
         yield decode(encode(frame))
     except FrameError:
@@ -82,7 +82,7 @@ def sanitized(frame: AnyFrame) -> Iterator[AnyFrame]:
 
 
 def findings_by_node(located: Iterable[ScanFinding]) -> Mapping[str, Sequence[Finding]]:
-    """Node -> its findings."""
+    """Return node -> its findings; those without a known node under `UNNAMED_NODE`."""
     found: dict[str, list[Finding]] = defaultdict(list)
     for each in located:
         found[each.node or UNNAMED_NODE].append(each.finding)
@@ -90,7 +90,7 @@ def findings_by_node(located: Iterable[ScanFinding]) -> Mapping[str, Sequence[Fi
 
 
 def ranks_by_file(scan: Scan) -> dict[str, list[int]]:
-    """File -> the ranks that write it."""
+    """Return file -> sorted ranks that write it; files without known ranks are left out."""
     held: dict[str, set[int]] = defaultdict(set)
     for place in scan.places.ranks:
         for name in place.logs:
@@ -102,7 +102,7 @@ def ranks_by_file(scan: Scan) -> dict[str, list[int]]:
 
 
 def log_file(file: LogScan, ranks: Iterable[int], job: str) -> LogFile:
-    """A file as an agent would list it."""
+    """Return the `LogFile` that an agent would report for this file."""
     return LogFile(
         path=file.name,
         reason=file.trouble,
@@ -116,7 +116,7 @@ def log_file(file: LogScan, ranks: Iterable[int], job: str) -> LogFile:
 
 
 def process(place: RankPlace, job: str) -> Process:
-    """A rank as an agent would list its process; without a known pid a negative number stands for it."""
+    """Return the `Process` that an agent would report for this rank; without a known pid it is negative."""
     return Process(
         pid=-1 - place.rank if place.pid is None else place.pid,
         name=f"rank {place.rank}",

@@ -1,7 +1,4 @@
-"""Reads and judges the files of a folder in a separate process.
-
-Partial reports, the complete one, and updates.
-"""
+"""The process that reads and judges the files of a folder, and reports what it has found so far."""
 
 from __future__ import annotations
 
@@ -48,7 +45,10 @@ class FolderTask:
 def report_of(
     found: Gathered, scan: Scan, job: str, judgement: Judgement | None = None, *, share: float = 1.0
 ) -> FolderReport:
-    """Return everything known so far; without a judgement, what the paths show. `share` read: 0 to 1."""
+    """Return a report of everything known so far; without a judgement, of what the paths show.
+
+    `share`: how much of the files is read, 0 to 1.
+    """
     ended_at = end_of(scan)
     return FolderReport(
         tuple(found.files),
@@ -69,7 +69,10 @@ def end_of(scan: Scan) -> float:
 
 
 def serve_judgement(pipe: Connection, parent: int, task: FolderTask) -> None:
-    """Send `ReadSoFar` and `FolderReport`; read again when files have grown."""
+    """Send `ReadSoFar` and `FolderReport` messages until the pipe is closed.
+
+    Read again when files have grown.
+    """
     become_child(parent)
     begin = Begin.of(task.packs.all, default_engine())
     try:

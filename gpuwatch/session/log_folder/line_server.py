@@ -1,4 +1,4 @@
-"""Answers requests for lines of a folder's files, as an agent does for those of its node."""
+"""Answers requests for lines of a folder's files, as an agent does for the files of its node."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAX_GROWTH_BYTES = 1 << 20
 
 
 class _FrameOutbox:
-    """Replaces the agent's outbox: frames are sent at once."""
+    """Takes the place of the agent's outbox; sends each frame at once."""
 
     waiting = 0
 
@@ -37,7 +37,7 @@ class _FrameOutbox:
 
 
 class _OpenFile:
-    """An open file; one thread at a time reads it."""
+    """A file with its reader and a lock: one thread at a time reads it."""
 
     def __init__(self, log: LogPath, cache: PieceCache) -> None:
         self.log = log
@@ -55,7 +55,7 @@ class _RunningTail:
 
 
 class LineServer:
-    """Serves pages and tails. Any thread may send requests; `follow` reads appended lines."""
+    """Serves pages and tails of a folder's files. Any thread may call it; `follow` sends appended lines."""
 
     def __init__(self, send: Send) -> None:
         """`send` takes encoded frames, from any thread."""
@@ -69,7 +69,7 @@ class LineServer:
         self._lock = threading.Lock()
 
     def take_files(self, logs: Iterable[LogPath]) -> None:
-        """Replace the list of files; files that are in both lists stay open."""
+        """Replace the list of files; unchanged files stay open."""
         with self._lock:
             before = self._files
             self._files = {}
@@ -80,7 +80,7 @@ class LineServer:
                 self._files[log.name].log = log
 
     def answer(self, request: Tail | ReadLines) -> None:
-        """Answer a request; for an unreadable file, with the reason."""
+        """Send the answer to a request; for a missing or unreadable file, an empty one with the reason."""
         file = self._files.get(request.file)
         try:
             if file is None:
@@ -94,7 +94,7 @@ class LineServer:
             self._end(request.id, request.file, f"internal error, please report it: {error!r}")
 
     def cancel(self, number: int) -> None:
-        """Cancel a tail."""
+        """Cancel the tail with this request number, also if it is not yet open."""
         with self._lock:
             if self._tails.pop(number, None) is None:
                 self._cancelled.append(number)
@@ -108,7 +108,7 @@ class LineServer:
                 self._end(number, running.file.log.name, why)
 
     def _trouble(self, running: _RunningTail, now: float, wall: float) -> str | None:
-        """Follow one file; return the reason if that fails."""
+        """Send what was appended to one file; return the reason if that fails, else None."""
         try:
             with running.file.lock:
                 self._follow(running, now, wall)

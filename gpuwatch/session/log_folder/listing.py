@@ -1,4 +1,4 @@
-"""A listing of files before they are read, from their paths."""
+"""Lists files that are not read yet, with what their paths show."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuwatch.runs.scan.scan_file import owner_of
 
 
 def listing(found: Gathered) -> Scan:
-    """Return the files as their paths describe them, unread."""
+    """Return a scan with the files as their paths describe them, and without any findings."""
     owners = [owner_of(log) for log in found.files]
     known = rank_map(owners, [])
     ranks = {log: place.rank for place in known.places.ranks for log in place.logs}
@@ -36,7 +36,7 @@ def listing(found: Gathered) -> Scan:
 
 
 def with_unread(scan: Scan, found: Gathered) -> Scan:
-    """Return a scan plus the files that it has not read; facts from lines take precedence."""
+    """Return the scan plus the files that it has not read; where both know a rank, the scan counts."""
     listed = listing(found)
     read = {file.name: file for file in scan.files}
     known = {place.rank for place in scan.places.ranks}

@@ -1,4 +1,4 @@
-"""The processes behind the screens over a folder: one reads pages, one searches, one judges."""
+"""Child processes that serve the screens over a folder: one reads pages, one searches, one judges."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class FolderProcess:
         return bool(self._process.is_alive())
 
     def send(self, message: object) -> bool:
-        """Send a message to it; False: it has ended."""
+        """Send a message to it; return False if it has ended."""
         try:
             self.pipe.send(message)
         except (OSError, ValueError):
@@ -72,7 +72,10 @@ def become_child(parent: int) -> None:
 
 
 def serve_lines(pipe: Connection, parent: int) -> None:
-    """Answer `Tail`, `ReadLines` and `Cancel`; a list of `LogPath` replaces the files."""
+    """Serve `Tail`, `ReadLines` and `Cancel` until the pipe is closed.
+
+    A list of `LogPath` replaces the files.
+    """
     become_child(parent)
     lock = threading.Lock()
 
@@ -102,7 +105,7 @@ def serve_lines(pipe: Connection, parent: int) -> None:
 
 
 def serve_searches(pipe: Connection, parent: int) -> None:
-    """Answer `Search` and `Cancel`; a list of `LogPath` replaces the files."""
+    """Serve `Search` and `Cancel` until the pipe is closed; a list of `LogPath` replaces the files."""
     become_child(parent)
 
     def send(frame: dict[str, Any] | str) -> None:

@@ -1,4 +1,4 @@
-"""The current knowledge of a log folder: files, nodes, ranks, and the judgement so far."""
+"""What is known of a log folder at one time: files, nodes, ranks, and the judgement so far."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UNNAMED_NODE = "unknown node"
 
 @dataclass(frozen=True)
 class ReadSoFar:
-    """Progress of reading."""
+    """How much of the files is read and judged: a message of the judging process."""
 
     bytes: int
     files: int
@@ -24,7 +24,7 @@ class ReadSoFar:
 
 @dataclass(frozen=True)
 class FolderReport:
-    """A report; replaces the previous one."""
+    """All that the judging process knows; each report replaces the previous one."""
 
     files: tuple[LogPath, ...]
     skipped: tuple[Skipped, ...]
@@ -44,7 +44,7 @@ class FolderReport:
 
     @property
     def ranks(self) -> tuple[int, ...]:
-        """All ranks in the logs."""
+        """All ranks that have a process in the frames, sorted."""
         listed = (each for frames in self.nodes.values() for each in frames if isinstance(each, Ranks))
         return tuple(sorted({each.rank for one in listed for each in one.processes if each.rank is not None}))
 

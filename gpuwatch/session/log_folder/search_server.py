@@ -24,7 +24,7 @@ Frame = dict[str, Any]
 
 
 def search_logs(plan: SearchPlan, logs: Iterable[LogPath], send: Callable[[Frame], object]) -> None:
-    """Search the files and send `wire.Lines` frames, the last one marked done."""
+    """Search the files in order, up to the plan's limit, and send `wire.Lines` frames, the last one `done`."""
     logs = list(logs)
     total = float(sum(log.size for log in logs)) or 1.0
     reporter = SearchReporter(plan, total, lambda frame: send({**frame, "seq": 0}))
@@ -40,7 +40,7 @@ def search_logs(plan: SearchPlan, logs: Iterable[LogPath], send: Callable[[Frame
 
 
 def _pieces(log: LogPath) -> Iterator[tuple[bytes, int]]:
-    """The text of a file in pieces, each with the number of file bytes that it took."""
+    """Yield the unpacked text of a file in pieces, each with the number of file bytes it was read from."""
     if log.packing is None:
         with open_file(log.path) as file:
             while data := file.read(BLOCK_BYTES):
@@ -53,10 +53,10 @@ def _pieces(log: LogPath) -> Iterator[tuple[bytes, int]]:
 
 
 class SearchServer:
-    """Running searches. It forks, so it must live in a single-threaded process."""
+    """The running searches, each in a forked process; it must live in a single-threaded process."""
 
     def __init__(self, send: Callable[[Frame | str], None]) -> None:
-        """`send` takes a frame, or one as JSON text."""
+        """`send` takes a frame as a dict or as JSON text."""
         self._send = send
         self._files: dict[str, LogPath] = {}
         self._running: dict[int, RunningSearch] = {}
@@ -90,13 +90,13 @@ class SearchServer:
             self._end(request.id, str(error))
 
     def cancel(self, number: int) -> None:
-        """Cancel a search."""
+        """End a search and send its last frame; nothing if the number is unknown."""
         if number in self._running:
             self._running.pop(number).end()
             self._end(number, None)
 
     def step(self) -> None:
-        """Forward the results of searches, and cancel those that hang."""
+        """Forward the results of all searches, and end those that make no progress."""
         for number, search in list(self._running.items()):
             try:
                 for text in search.read():
@@ -112,7 +112,7 @@ class SearchServer:
                 del self._running[number]
 
     def close(self) -> None:
-        """Cancel all searches."""
+        """End all searches."""
         for search in self._running.values():
             search.end()
 

@@ -38,18 +38,21 @@ ORDER_S = 1e-3
 
 
 class NotInLogsError(Exception):
-    """The request needs a live node."""
+    """Raised for a request that needs a live node."""
 
 
 class FolderSession:
-    """Its clock stands at the end of the logs. It forks, so create it before any thread is started."""
+    """A session over log files. Its clock stands at the end of the logs.
+
+    It forks, so create it before any thread is started.
+    """
 
     def __init__(self, paths: Sequence[Path], found: Gathered, packs: Packs) -> None:
         """Start the processes that read, search and judge.
 
         Args:
             paths: What the person named.
-            found: The logs there, for the first listing: only their ends need be read.
+            found: The logs found there, for the first listing.
             packs: The rules.
         """
         self.packs = packs
@@ -73,7 +76,7 @@ class FolderSession:
         self._take(self.report)
 
     def now(self) -> float:
-        """The end of the logs (unix seconds), used as monotonic and as wall clock."""
+        """Return the end of the logs (unix seconds), used as monotonic and as wall clock."""
         return max(1.0, self.report.ended_at) + ORDER_S * self._reports
 
     def start(self) -> None:
@@ -83,7 +86,7 @@ class FolderSession:
         """None: nothing is stored for later sessions."""
 
     def poll(self) -> bool:
-        """Process what the processes have sent; True if there was anything."""
+        """Process what the child processes have sent; return True if there was anything."""
         moved = False
         for message in received(self._judge):
             moved = True
@@ -104,7 +107,10 @@ class FolderSession:
 
     @property
     def evidence_command(self) -> str:
-        """The command that writes an evidence bundle of these logs; empty: they are not one folder."""
+        """The command that writes an evidence bundle of these logs.
+
+        Empty if they are not exactly one folder.
+        """
         if len(self._paths) != 1 or not self._paths[0].is_dir():
             return ""
         return command_line(["gpuwatch", "evidence", str(self._paths[0].resolve()), "-o", BUNDLE])
@@ -118,7 +124,7 @@ class FolderSession:
 
     @property
     def outcome(self) -> str:
-        """How the job ended; empty: nothing is judged yet."""
+        """How the job ended, as text; empty while nothing is judged."""
         if not self.report.judged:
             return ""
         text = self.report.judgement.end.text
@@ -161,7 +167,7 @@ class FolderSession:
     # ---- lines
 
     def tail(self, node: str, file: str, lines: int = 200) -> LogStream:
-        """Request the last lines of a file and every new one, until `drop`."""
+        """Request the last `lines` lines of a file and every new one, until `drop`."""
         stream = self._open(node, file, "tail")
         self._send(self._lines, Tail(id=stream.id, file=file, lines=lines), stream)
         return stream
@@ -213,7 +219,7 @@ class FolderSession:
     # ---- what the person marks
 
     def note(self, _incident: str, _text: str) -> str | None:
-        """Notes on a folder are not stored; returns the reason."""
+        """Store nothing; return the reason that notes on log files are not stored."""
         return "notes about the logs of a folder are not kept"
 
     def acknowledge(self, ident: str) -> None:
@@ -227,14 +233,14 @@ class FolderSession:
     def silence(
         self, code: str, *, node: str | None = None, gpu: int | None = None, rank: int | None = None
     ) -> str | None:
-        """Silence matching alerts for this session. Returns the reason why it is not stored."""
+        """Silence matching alerts for this session; return the reason why this is not stored."""
         self.book.silence(Silence(code, node, gpu, rank))
         return NOT_KEPT
 
     def unsilence(
         self, code: str, *, node: str | None = None, gpu: int | None = None, rank: int | None = None
     ) -> str | None:
-        """Remove a silence."""
+        """Remove a silence; return None."""
         self.book.unsilence(Silence(code, node, gpu, rank))
         return None
 
@@ -295,7 +301,7 @@ def job_name(paths: Sequence[Path]) -> str:
 
 
 def follow(fleet: Fleet, earlier: Fleet) -> None:
-    """Continue the version counters of the fleet that this one replaces."""
+    """Set the new fleet's version counters above those of the fleet that it replaces."""
     fleet.version, fleet.progress.version = earlier.version + 1, earlier.progress.version + 1
     fleet.findings_version = earlier.findings_version + 1
     fleet.logs_version = earlier.logs_version + 1

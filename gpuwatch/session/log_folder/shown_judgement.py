@@ -1,7 +1,4 @@
-"""The judgement of a scan in the form for the screens.
-
-Sanitized texts, one job, and lines that can be opened.
-"""
+"""Converts the judgement of a scan for the screens: sanitized texts, one job, lines that can be opened."""
 
 from __future__ import annotations
 
@@ -24,8 +21,8 @@ def shown_judgement(judgement: Judgement, scan: Scan, job: str, share: float) ->
     Args:
         judgement: Of the files that are read.
         scan: Lists the files, under whose nodes the screens show them.
-        job: What the job is called.
-        share: Of the files that is read, 0 to 1; below 1 every sentence states it.
+        job: Name of the job.
+        share: How much of the files is read, 0 to 1; below 1 every sentence states it.
     """
     so_far = "" if share >= 1.0 else f"so far ({share:.0%} read): "
     homes = {file.name: file.node or UNNAMED_NODE for file in scan.files}
@@ -46,7 +43,7 @@ def shown_judgement(judgement: Judgement, scan: Scan, job: str, share: float) ->
 
 
 def _shown(alert: Alert, job: str, homes: Mapping[str, str]) -> Alert:
-    """The alert with the job's name, its lines in files of the nodes that list them."""
+    """Return the alert with the job's name; its lines refer to the nodes that list the files."""
     proofs = tuple(_placed(proof, homes) for proof in alert.proof)
     return structs.replace(alert, job=alert.job or job, proof=proofs)
 

@@ -20,7 +20,10 @@ MIN_STEPS = 64
 
 
 def writers_of(files: Sequence[LogScan], job: str, ended_at: float) -> tuple[RankProgress, ...]:
-    """Return one `RankProgress` per series of steps; `ended_at` replaces missing times."""
+    """Return one `RankProgress` per series of steps, with limited steps.
+
+    `ended_at` replaces missing times.
+    """
     found = [(file, series) for file in files for series in file.series]
     most = min(KEPT_STEPS, max(MIN_STEPS, MAX_STEPS // max(1, len(found))))
     return tuple(_writer(file, series, job, ended_at, most) for file, series in found)
@@ -42,7 +45,7 @@ def _writer(file: LogScan, series: StepSeries, job: str, ended_at: float, most: 
 
 
 def _thinned(steps: Sequence[LoggedStep], most: int) -> Iterator[LoggedStep]:
-    """The last `most` / 2 steps, and as many of the earlier ones, evenly spaced."""
+    """Yield the last `most` / 2 steps, preceded by at most as many earlier ones, evenly spaced."""
     recent = most // 2
     earlier, last = steps[:-recent], steps[-recent:]
     stride = max(1, -(-len(earlier) // recent))

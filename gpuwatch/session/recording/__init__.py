@@ -1,1 +1,1 @@
-"""Alerts and incidents in a recording."""
+"""Alerts and incidents in a recording: how they are written, and read for the replay."""

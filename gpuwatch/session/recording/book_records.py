@@ -1,4 +1,4 @@
-"""Alerts and incidents as records of a recording: the changes since the last record, or everything."""
+"""Encodes alerts and incidents as records of a recording: the changes since the last one, or everything."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class RecordedIncident(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class BookChange(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The changes since the previous record; `whole`: everything, to be applied to an empty book."""
+    """A record: the changes since the previous one, or everything (`whole`), which replaces all before it."""
 
     whole: bool = False
     alerts: tuple[Alert, ...] = ()
@@ -44,7 +44,7 @@ class BookChange(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class BookRecorder:
-    """Records the changes of the current book."""
+    """Makes records of the alert book: `change` what is new since the last call, `whole` everything."""
 
     def __init__(self, book: Callable[[], AlertBook]) -> None:
         self._book = book
@@ -56,7 +56,7 @@ class BookRecorder:
         self._marked: dict[str, tuple[str, str]] = {}
 
     def change(self) -> bytes | None:
-        """Return the changes since the last call, encoded; None: there are none."""
+        """Return the changes since the last call, encoded; None if there are none."""
         book = self._book()
         version = book.version
         if version == self._version and tuple(book.ended_jobs) == self._ended:
@@ -98,7 +98,10 @@ class BookRecorder:
         return msgspec.json.encode(made)
 
     def new_incidents(self, at: int) -> Iterable[IncidentMark]:
-        """New incidents, and those whose headline or severity changed; they keep their first time."""
+        """Yield a mark for each incident that is new or whose headline or severity changed.
+
+        `at`: microseconds.
+        """
         for one in self._incidents.values():
             state = one.headline, one.severity
             if self._marked.get(one.id) != state:
@@ -107,7 +110,10 @@ class BookRecorder:
 
 
 def recorded(incident: Incident, alerts: dict[str, Alert]) -> RecordedIncident:
-    """Return the record of an incident, with alerts by id."""
+    """Return the record of an incident.
+
+    It refers to its alerts by id and includes those that differ from `alerts`.
+    """
     own = {one.id: one for one in incident.alerts if alerts.get(one.id) != one}
     names = tuple(one.id for one in incident.alerts)
     return RecordedIncident(structs.replace(incident, alerts=()), names, own)
@@ -122,7 +128,7 @@ def read_change(body: bytes) -> BookChange:
     """Decode a record and sanitize its strings.
 
     Raises:
-        ValueError: it is none, or states a time that no clock shows.
+        ValueError: it is too long or no record, or contains an impossible time.
     """
     if len(body) > MAX_CHANGE_BYTES:
         raise ValueError(f"a record of {len(body)} bytes")

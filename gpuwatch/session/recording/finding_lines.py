@@ -1,4 +1,4 @@
-"""Log lines that a recording holds without a request: those around findings."""
+"""Provides log lines in a replay without a request to a node: those in the findings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ MAX_LINES = 2_000
 
 
 def finding_lines(findings: Iterable[NodeFinding], node: str, request: AnyRequest) -> Lines | None:
-    """Answer a request for lines of a file from findings; None: there are none in that file."""
+    """Return the answer to a `Tail` or `ReadLines` request from findings in that file.
+
+    None if there are none.
+    """
     if not isinstance(request, Tail | ReadLines):
         return None
     rows: dict[int, LogLine] = {}
@@ -32,7 +35,7 @@ def finding_lines(findings: Iterable[NodeFinding], node: str, request: AnyReques
 
 
 def block_lines(finding: Finding) -> list[LogLine]:
-    """The lines of a finding; offsets of lines next to the key line follow from their lengths."""
+    """Return a finding's lines; their byte offsets follow from the key line's offset and the text lengths."""
     texts, key = finding.lines, finding.key
     if not key < len(texts):
         return []

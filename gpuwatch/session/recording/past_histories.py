@@ -1,4 +1,4 @@
-"""History for plots before a seek target, read from the recording a few blocks at a time."""
+"""Reads the plots' history before a seek target from the recording, a few blocks per poll."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ STATES = frozenset(("hello", "clock", "link", "sample"))
 
 
 class PastHistories:
-    """Call `begin` at each seek and `step` with each poll."""
+    """Fills the fleet's histories after a seek. Call `begin` at each seek and `step` with each poll."""
 
     def __init__(self, recording: Recording, plan: Plan, position: Callable[[], int]) -> None:
         """Prepare; nothing is read yet.
 
         Args:
-            recording: What is played.
+            recording: The recording that is played.
             plan: Its nodes.
-            position: The moment that is shown (microseconds of recorded time).
+            position: Gives the current position (microseconds of recorded time).
         """
         self._recording = recording
         self._plan = plan
@@ -50,12 +50,15 @@ class PastHistories:
         return self._reading is None
 
     def begin(self) -> None:
-        """Start reading the history before the new position."""
+        """Start reading the history before the current position."""
         self._past = Fleet(self._plan)
         self._reading = self._read(max(self._recording.first, self._position() - PAST_S * MICRO))
 
     def step(self, fleet: Fleet) -> bool:
-        """Continue reading; True once all is read and merged into the fleet's histories."""
+        """Continue reading for a time slice.
+
+        Return True in the call that has merged everything into the histories.
+        """
         if self._reading is None:
             return False
         until = time.thread_time() + SLICE_S
@@ -67,7 +70,7 @@ class PastHistories:
         return True
 
     def _read(self, start: int) -> Iterator[None]:
-        """Read samples from `start` up to the current position; yields after each block."""
+        """Read samples from `start` (microseconds) up to the current position; yield after each block."""
         _, number, records = self._recording.key_frame(start)
         for one in records:
             if one.kind in STATES:

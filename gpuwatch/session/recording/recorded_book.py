@@ -15,7 +15,7 @@ from gpuwatch.session.recording.book_records import BookChange, RecordedIncident
 
 
 class RecordedBook(AlertBook):
-    """Book without own judgement: it applies records.
+    """An alert book that applies the records of a recording instead of judging.
 
     Acknowledgements and silences are valid for this replay only.
     """
@@ -27,7 +27,7 @@ class RecordedBook(AlertBook):
     _checks: dict[str, HangCheck]
 
     def clear(self) -> None:
-        """Empty the book, as before a key frame."""
+        """Empty the book before a key frame is applied; hang checks stay."""
         self._known, self._recorded, self._order, self._jobs = {}, {}, (), ()
         self._checks = getattr(self, "_checks", {})
         self.checkpoints = {}
@@ -57,7 +57,7 @@ class RecordedBook(AlertBook):
         return self._jobs
 
     def lasts_s(self, job: str | None) -> float:
-        """Seconds for which a line or event of a job counts after it was reported."""
+        """Return how many seconds a line or event of a job counts after it was reported."""
         return ENDED_S if job in {each.name for each in self._jobs} else super().lasts_s(None)
 
     @property
@@ -67,7 +67,7 @@ class RecordedBook(AlertBook):
 
     @property
     def behind(self) -> bool:
-        """True if a record was applied that is not shown yet."""
+        """True if records were applied that are not shown yet."""
         return self._dirty
 
     def judge_now(self) -> None:
@@ -79,7 +79,7 @@ class RecordedBook(AlertBook):
         self._dirty = True
 
     def update(self, fleet: Fleet, now: float, wall: float) -> bool:  # noqa: ARG002 - as in the book
-        """Show the state of the records, with the operator's marks."""
+        """Show the state of the records, with the operator's marks; return True if anything changed."""
         self._wall = wall
         self._dirty |= self._marks.expire(wall)
         if self._dirty:

@@ -1,1 +1,1 @@
-"""One session for several viewers: the relay in the process with the links, and the viewers' sessions."""
+"""Serves several viewers from one session: the relay in the process with the links, and their sessions."""

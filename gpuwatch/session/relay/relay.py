@@ -26,10 +26,16 @@ NOT_CONNECTED = "the node is not connected, or its agent does not support this r
 
 
 class ViewerRelay:
-    """Call `exchange` after every poll of the session, from the same thread."""
+    """Sends a session's stream to viewers.
+
+    Call `exchange` after every poll of the session, from the same thread.
+    """
 
     def __init__(self, session: Session, *, changes: bool = False) -> None:
-        """Create before `session.start`. `changes`: viewers may acknowledge, silence, note and reconnect."""
+        """Prepare; call before `session.start`.
+
+        `changes`: viewers may acknowledge, silence, note and reconnect.
+        """
         self._session = session
         self._changes = changes
         self._tee = session.keep_stream()
@@ -46,7 +52,7 @@ class ViewerRelay:
         return len(self._viewers)
 
     def add_viewer(self) -> socket.socket:
-        """Return the socket of a new viewer, for `RelayConnection` in its process."""
+        """Add a viewer; return the socket that its process passes to `RelayConnection`."""
         ours, theirs = socket.socketpair()
         nodes = {number: name for name, number in self._tee.nodes.items()}
         plan = msgspec.json.encode(shared_plan(self._session.plan))
@@ -56,7 +62,7 @@ class ViewerRelay:
         return theirs
 
     def _attach(self, channel: ViewerChannel) -> None:
-        """Start a viewer's stream with the most recent past."""
+        """Start or restart a viewer's stream, with the most recent past."""
         self._viewers[channel] = self._tee.attach(channel)
         channel.begin(self._tee.ring())
 
@@ -147,5 +153,5 @@ class ViewerRelay:
 
 
 def shared_plan(plan: Plan) -> Plan:
-    """The plan without connection settings; the user's own rules stay, for explanations."""
+    """Return the plan without connection settings; the user's own rules stay, as screens explain them."""
     return replace(recorded_plan(plan), rules=plan.rules)

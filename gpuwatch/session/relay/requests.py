@@ -1,4 +1,4 @@
-"""Requests of viewers to nodes: which are forwarded, and the answers to refused ones."""
+"""Viewers' requests to nodes: which of them are forwarded, and the answers to refused ones."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _decoder: msgspec.json.Decoder[AnyRequest] = msgspec.json.Decoder(AnyRequest)
 
 
 def read_request(body: bytes) -> AnyRequest | None:
-    """Decode a viewer's request; None: invalid."""
+    """Decode a viewer's request; return None if it is invalid."""
     try:
         return _decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -44,12 +44,15 @@ def read_request(body: bytes) -> AnyRequest | None:
 
 
 def is_allowed(request: AnyRequest, *, changes: bool) -> bool:
-    """True if a viewer may make such a request."""
+    """Return True for a reading request.
+
+    For others that `CHANGING` lists, only if viewers may make changes.
+    """
     return isinstance(request, READING) or (changes and isinstance(request, CHANGING))
 
 
 def refusal(request: AnyRequest, reason: str) -> AnyFrame:
-    """The answer to a refused request."""
+    """Return the answer to a refused request, with the reason as its error."""
     if isinstance(request, Tail | ReadLines | Search):
         return Lines(t=0.0, seq=0, id=request.id, done=True, error=reason)
     return Reply(t=0.0, seq=0, id=getattr(request, "id", 0), error=reason)

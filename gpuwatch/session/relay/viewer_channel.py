@@ -1,4 +1,4 @@
-"""The relay's side of one viewer: bounded output, and its requests."""
+"""The relay's end of the connection to one viewer: bounded output, and the viewer's requests."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ SOCKET_BYTES = 4 << 20
 
 
 class ViewerChannel:
-    """A sink of the session's tee. `exchange` moves bytes in both directions and never blocks."""
+    """The socket of one viewer, a sink of the session's tee.
+
+    `exchange` moves bytes both ways without blocking.
+    """
 
     def __init__(self, end: socket.socket, opening: Opening) -> None:
         end.setblocking(False)
@@ -59,7 +62,7 @@ class ViewerChannel:
         self._send(packet(opening))
 
     def begin(self, items: Iterable[Item]) -> None:
-        """Start the stream at a key frame; `items` are those still held by the session's tee."""
+        """Start the stream at a key frame, chosen among `items`, which the session's tee still holds."""
         known, size, start = list(items), 0, None
         for index in reversed(range(len(known))):
             size += size_of(known[index])
@@ -73,7 +76,7 @@ class ViewerChannel:
                 self.put(item)
 
     def put(self, item: Item) -> None:
-        """Send an item of the stream, if the viewer can use it."""
+        """Queue an item of the stream, unless the viewer is behind or still waits for a key frame."""
         if self.is_behind or not self._is_open:
             return
         match item:
@@ -93,7 +96,7 @@ class ViewerChannel:
                 pass
 
     def answer(self, node: str, number: int, data: bytes) -> None:
-        """Send a (compressed) frame that answers the viewer's request of this number."""
+        """Queue a (compressed) frame that answers the viewer's request of this number."""
         self._send(packet(Answer(node, number, data)))
 
     def note_request(self, node: str, number: int, own: int) -> None:
@@ -103,17 +106,17 @@ class ViewerChannel:
             self.numbers.popitem(last=False)
 
     def number_of(self, node: str, own: int) -> int | None:
-        """The session's number of a viewer's request; None: no longer known."""
+        """Return the session's number of a viewer's request; None if it is no longer known."""
         found = (number for (at, number), each in reversed(self.numbers.items()) if (at, each) == (node, own))
         return next(found, None)
 
     @property
     def is_drained(self) -> bool:
-        """True if everything was sent."""
+        """True if nothing is queued."""
         return not self._pending
 
     def exchange(self) -> list[FromViewer]:
-        """Send what can be sent now; return what the viewer sent since the last call."""
+        """Send as much as the socket takes now; return what the viewer has sent. Errors close the channel."""
         try:
             self._flush()
             return self._received()
@@ -122,7 +125,7 @@ class ViewerChannel:
             return []
 
     def close(self) -> None:
-        """Close the socket, on which the viewer exits."""
+        """Close the socket; the viewer then exits."""
         self.closed = True
         self._pending.clear()
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""A viewer's session: the same fleet and alerts as in the process that holds the links."""
+"""The session of a viewer's process: it shows the fleet and alerts of the process that holds the links."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ _plan: msgspec.json.Decoder[Plan] = msgspec.json.Decoder(Plan)
 
 
 class NotHereError(Exception):
-    """The request needs the process that holds the links."""
+    """Raised for a request that needs the process that holds the links."""
 
 
 class ViewerSession(Session):
-    """A session whose stream comes from a relay, which also makes its changes."""
+    """A session whose stream comes from a relay, to which it sends its changes."""
 
     book: RecordedBook
 
     def __init__(self, connection: RelayConnection) -> None:
-        """Start with the plan from the relay's opening message.
+        """Prepare, with the plan from the relay's opening message.
 
         Raises:
-            RelayError: it states no plan.
+            RelayError: the message contains no valid plan.
         """
         self.connection = connection
         opening = connection.opening
@@ -77,7 +77,7 @@ class ViewerSession(Session):
         self.poll()
 
     def poll(self) -> bool:
-        """Process what has arrived, for at most one time slice."""
+        """Process what has arrived, for at most one time slice; return True if there was anything."""
         until = time.perf_counter() + (SLICE_S if self._caught_up else FIRST_SLICE_S)
         moved = False
         while time.perf_counter() < until:
@@ -148,24 +148,24 @@ class ViewerSession(Session):
         self, code: str, *, node: str | None = None, gpu: int | None = None, rank: int | None = None,
         until: float | None = None,  # noqa: ARG002 - for ever, as by a key
     ) -> str | None:  # fmt: skip
-        """Request a silence for all viewers."""
+        """Request a silence for all viewers; `until` is ignored. Returns None."""
         self.connection.send(ViewerChange("silence", code, node=node, gpu=gpu, rank=rank))
         return None
 
     def unsilence(
         self, code: str, *, node: str | None = None, gpu: int | None = None, rank: int | None = None
     ) -> str | None:
-        """Request the removal of a silence."""
+        """Request the removal of a silence. Returns None."""
         self.connection.send(ViewerChange("unsilence", code, node=node, gpu=gpu, rank=rank))
         return None
 
     def note(self, incident: str, text: str) -> str | None:
-        """Request a note on an incident."""
+        """Request that a note is added to an incident. Returns None."""
         self.connection.send(ViewerChange("note", incident, text))
         return None
 
     def take_trouble(self) -> str | None:
-        """None: storage problems are reported by the process that holds the links."""
+        """Return None: storage problems are reported by the process that holds the links."""
         return None
 
     def act(self, *_: object) -> ActionRun:

@@ -1,1 +1,1 @@
-"""Periodic queries to the scheduler of a live session: node states, and what jobs left behind."""
+"""Queries the scheduler periodically during a live session: node states, ended jobs, failure events."""

@@ -25,7 +25,10 @@ SOURCE = "--kube "
 
 
 class KubeWatch:
-    """Call `start` with the session, `update` after every poll, `close` at the end."""
+    """Turns Kubernetes events of the watched pods into findings.
+
+    Call `update` after every poll, then `close`.
+    """
 
     def __init__(
         self,
@@ -38,11 +41,11 @@ class KubeWatch:
         """Prepare; nothing is queried yet.
 
         Args:
-            plan: Of `--kube`.
+            plan: A plan made by `--kube`.
             role_of: The role of a rule, by its id.
-            started: When the session began (unix seconds): what is older was there before.
+            started: When the session began (unix seconds); older events are marked as such.
             run: Runs kubectl.
-            every_s: Seconds between two looks.
+            every_s: Seconds between two queries.
         """
         self._role_of, self._started, self._run = role_of, started, run
         self._pods = {spec.name for spec in plan.nodes}
@@ -102,7 +105,7 @@ class KubeWatch:
         return found
 
     def _text(self, argv: Sequence[str]) -> str:
-        """The output of kubectl; empty if it fails (a role may forbid the list)."""
+        """Return the output of kubectl; empty if it fails (a role may forbid the list)."""
         try:
             return self._run(argv)
         except HostsError:
@@ -110,5 +113,5 @@ class KubeWatch:
 
 
 def watch_of(fleet: Fleet, role_of: Callable[[str], Role], started: float) -> KubeWatch | None:
-    """The watch of a `--kube` plan; None for other plans."""
+    """Return a watch for a `--kube` plan; None for other plans."""
     return KubeWatch(fleet.plan, role_of, started) if fleet.plan.source.startswith(SOURCE) else None

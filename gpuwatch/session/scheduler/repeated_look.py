@@ -1,4 +1,4 @@
-"""Repeats a slow read on a thread; the session takes the newest result."""
+"""Repeats a slow query on a thread; the session takes the newest result."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ Result = TypeVar("Result")
 
 
 class RepeatedLook(Generic[Result]):
-    """Call `start` once there is something to read, `take` after every poll, and `close` at the end."""
+    """Calls a slow function at intervals on a thread.
+
+    `start` it, `take` results after every poll, then `close`.
+    """
 
     def __init__(self, look: Callable[[], Result], every_s: float, name: str) -> None:
-        """Prepare; nothing is read yet.
+        """Prepare; nothing is called yet.
 
         Args:
-            look: Reads; called on the thread. It raises nothing.
+            look: Called on the thread. It must not raise.
             every_s: Seconds between the end of one call and the next one.
             name: Of the thread.
         """
@@ -33,19 +36,19 @@ class RepeatedLook(Generic[Result]):
             self._thread.start()
 
     def take(self) -> Result | None:
-        """Return the result that arrived since the last call, or None."""
+        """Return the newest result that arrived since the last call, or None."""
         with self._changed:
             result, self._result = self._result, None
         return result
 
     def hurry(self) -> None:
-        """Read now instead of at the next interval."""
+        """Call the function now instead of at the end of the interval."""
         with self._changed:
             self._hurry = True
             self._changed.notify()
 
     def close(self) -> None:
-        """Stop reading."""
+        """Stop after the current call; does not wait for it."""
         with self._changed:
             self._closing = True
             self._changed.notify()

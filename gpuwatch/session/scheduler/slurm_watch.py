@@ -23,7 +23,10 @@ Look = Callable[[Sequence[str], Sequence[str]], SchedulerFacts]
 
 
 class SlurmWatch:
-    """Call `update` after every poll, and `close` at the end. Queries nothing before a job is known."""
+    """Queries Slurm on a thread once a job is known.
+
+    Call `update` after every poll, and `close` at the end.
+    """
 
     def __init__(self, look: Look = scheduler_facts, every_s: float = EVERY_S) -> None:
         """Prepare; nothing is queried yet."""
@@ -32,12 +35,12 @@ class SlurmWatch:
         self._looking = RepeatedLook(lambda: look(*self._wanted), every_s, "slurm")
 
     def update(self, fleet: Fleet, now: float, *, at_once: bool = False) -> None:
-        """Take in the results, and set what to query next.
+        """Store the results in the fleet, and set which nodes and jobs are queried next.
 
         Args:
-            fleet: Takes the facts.
+            fleet: Stores the results and names the jobs.
             now: Monotonic seconds.
-            at_once: Ask now: something was changed.
+            at_once: Query now, because something was changed.
         """
         found = self._looking.take()
         if found is not None:
@@ -60,7 +63,7 @@ class SlurmWatch:
 
 
 def watch_of(fleet: Fleet) -> SlurmWatch | None:
-    """A watch if Slurm's commands are available and real nodes are connected; else None."""
+    """Return a watch if Slurm's commands are installed and the nodes are real ones; else None."""
     links = {spec.link for spec in fleet.plan.nodes}
     if links & {"demo", "logs"} or shutil.which("scontrol") is None:
         return None
@@ -68,9 +71,9 @@ def watch_of(fleet: Fleet) -> SlurmWatch | None:
 
 
 def job_ids(fleet: Fleet) -> tuple[str, ...]:
-    """Slurm job ids from the plan, then those of the ranks, the ids of most ranks first.
+    """Return the Slurm job ids of the plan, then those of the ranks, the ids of most ranks first.
 
-    Of an id that is left out nothing is known, and no action ends its job.
+    At most `MAX_JOBS`: of a job beyond them nothing is known, and no action ends it.
     """
     planned = [] if fleet.plan.allocation is None else [fleet.plan.allocation.job]
     carried = Counter(

@@ -1,1 +1,1 @@
-"""Files in the settings folder: own rule packs, silences, followed folders."""
+"""Files in the settings folder: silences, followed log folders, jobs that failed in earlier sessions."""

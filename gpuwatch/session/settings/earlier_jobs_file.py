@@ -1,4 +1,4 @@
-"""Stores jobs that failed while they were watched, for later sessions; their logs may not show the reason."""
+"""Stores jobs that failed while they were watched, for later sessions: their logs may not show the reason."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _decoder = msgspec.json.Decoder(list[EarlierJob])
 
 
 def _inferred(incident: Incident) -> int | None:
-    """The rank of an incident if its headline marks it as inferred, else None."""
+    """Return the rank of an incident if its headline marks it as inferred (`~3`), else None."""
     return incident.rank if f"~{incident.rank} " in incident.headline else None
 
 
@@ -42,12 +42,15 @@ class RanJob(NamedTuple):
     """Log files of its ranks."""
 
     def joined(self, other: RanJob) -> RanJob:
-        """Both together."""
+        """Return the union of both."""
         return RanJob(self.nodes | other.nodes, self.users | other.users, self.logs | other.logs)
 
 
 class EarlierJobsFile:
-    """Read at the start, written when a watched job has failed. Jobs of other sessions are preserved."""
+    """The file of failed jobs: read at the start, written when a watched job has failed.
+
+    Jobs of other sessions are preserved.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -58,16 +61,16 @@ class EarlierJobsFile:
         self._note_at = self._write_at = 0.0
 
     def read(self, wall: float) -> list[EarlierJob]:
-        """The recently ended jobs in the file; empty if the file is missing or unusable."""
+        """Return the recently ended jobs in the file; empty if the file is missing or unusable."""
         with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             stored = _decoder.decode(read_own(self._path, MAX_FILE_BYTES))
             return [each for each in stored if abs(wall - each.ended) <= ENDED_S]
         return []
 
     def note(self, fleet: Fleet, incidents: Iterable[Incident], now: float, wall: float) -> None:
-        """Record the running jobs and the incidents of ended ones; written at intervals.
+        """Record the running jobs, and the unacknowledged grave incidents of those that have ended.
 
-        `now`: monotonic, `wall`: unix seconds.
+        Writes the file at intervals. `now`: monotonic, `wall`: unix seconds.
         """
         if now < self._note_at:
             return
@@ -105,7 +108,7 @@ class EarlierJobsFile:
             self._failed[job], self._changed = new, True
 
     def write(self, wall: float) -> None:
-        """Write the jobs for the next session, if possible."""
+        """Write the jobs for later sessions if they have changed; a failure is ignored."""
         if not self._changed:
             return
         self._changed = False
@@ -118,7 +121,7 @@ class EarlierJobsFile:
 
 
 def _running(fleet: Fleet) -> dict[str, RanJob]:
-    """Job with a living rank -> what is known of its ranks."""
+    """Return job -> nodes, users and log files of its ranks, for each job with a running rank."""
     found: dict[str, tuple[set[str], set[str], set[str]]] = {}
     for node in fleet.nodes.values():
         for process in node.processes if node.spec.link != "demo" else ():

@@ -22,7 +22,7 @@ _decoder = msgspec.json.Decoder(dict[str, list[str]])
 
 
 class FollowedFolders:
-    """Read at the start; written at intervals and at the end, if changed.
+    """The file of followed folders: read at the start; written at intervals and at the end, if changed.
 
     Losing it only limits a search. What other sessions wrote in the meantime is preserved.
     """
@@ -35,7 +35,7 @@ class FollowedFolders:
         self._write_at = 0.0
 
     def read(self) -> dict[str, Sequence[str]]:
-        """Node -> folders; empty if the file is missing or unusable."""
+        """Return node -> folders; empty if the file is missing or unusable."""
         self._folders = self._stored() or self._folders
         return dict(self._folders)
 
@@ -61,13 +61,16 @@ class FollowedFolders:
                 self._changed = True
 
     def write_sometimes(self, now: float) -> None:
-        """Write at intervals, for sessions that start while this one runs. `now`: monotonic seconds."""
+        """Write at intervals if changed, for sessions that start while this one runs.
+
+        `now`: monotonic seconds.
+        """
         if self._changed and now >= self._write_at:
             self._write_at = now + WRITE_EVERY_S
             self.write()
 
     def write(self) -> None:
-        """Write for the next session, if possible."""
+        """Write the folders for later sessions if they have changed; a failure is ignored."""
         if self._changed:
             self._changed, stored = False, self._stored()
             merged = {
@@ -81,10 +84,10 @@ class FollowedFolders:
 
 
 def _last_ones(folders: Sequence[str]) -> list[str]:
-    """The newest folders, each once, at its last position."""
+    """Return the newest `MAX_FOLDERS` folders, each once, at its last position."""
     return list(dict.fromkeys(reversed(folders)))[:MAX_FOLDERS][::-1]
 
 
 def _lasts(folder: str) -> bool:
-    """True if it is a path of the node; a path through a process's root ends with the process."""
+    """Return True for a path of the node itself; a path through /proc/PID/root ends with the process."""
     return not folder.startswith("/proc/")

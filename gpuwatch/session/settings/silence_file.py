@@ -17,11 +17,14 @@ _decoder = msgspec.json.Decoder(list[Silence])
 
 
 class DamagedSilencesError(ValueError):
-    """The file does not contain silences."""
+    """Raised if the file does not contain silences."""
 
 
 class SilenceFile:
-    """Read at the start, merged and written at every change. An unreadable file is left unchanged."""
+    """The file of silences: read at the start, merged and written at every change.
+
+    A file that cannot be read is left unchanged.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -31,7 +34,10 @@ class SilenceFile:
         """The silences in the file when it was last read or written here."""
 
     def read(self) -> list[Silence]:
-        """The silences in the file; empty if there is no file."""
+        """Return the silences in the file; empty if there is no file.
+
+        If it cannot be read, the last known silences are returned and `trouble` is set.
+        """
         try:
             self._known = decode_strictly(read_own(self.path, MAX_FILE_BYTES), _decoder, DamagedSilencesError)
         except FileNotFoundError:
@@ -43,14 +49,14 @@ class SilenceFile:
         return list(self._known)
 
     def write(self, silences: Sequence[Silence], wall: float) -> list[Silence]:
-        """Merge the changes since the last call into the file, next to those of other cockpits.
+        """Merge the changes since the last call into the file, keeping the silences that others wrote.
 
         Args:
-            silences: All that hold in this cockpit.
+            silences: All that are active in this session.
             wall: Unix seconds now; silences that have ended are left out.
 
         Returns:
-            All that hold now. A file that cannot be read or written leaves `trouble`.
+            All active silences. If the file cannot be read or written, `trouble` is set.
         """
         before = set(self._known)
         added = [each for each in silences if each not in before]
