@@ -1,1 +1,1 @@
-"""Links: deliver frames from nodes; one dialer per kind of link, all opened together."""
+"""Links deliver the frames of nodes to the session: one dialer per kind of link, all opened together."""

@@ -30,7 +30,7 @@ _READABLE = select.POLLIN | select.POLLHUP | select.POLLERR
 
 
 class ChildCarrier:
-    """Runs an argv in a session of its own, so that it gets no Ctrl-C and cannot prompt on the terminal."""
+    """A carrier that runs a program in a session of its own: it gets no Ctrl-C and cannot prompt."""
 
     def __init__(self, argv: Sequence[str]) -> None:
         """Start the child.
@@ -58,7 +58,7 @@ class ChildCarrier:
         self._ending = threading.Lock()
 
     def recv(self, limit: int) -> bytes:
-        """Wait for bytes on stdout, draining stderr; b"" at the end of the stream or of the child."""
+        """Wait for up to `limit` bytes on stdout; return b"" at the end of the stream or of the child."""
         with self._reading:
             while not self._closing:
                 ready = self._wait_for_output()
@@ -73,7 +73,7 @@ class ChildCarrier:
         return b""
 
     def send(self, data: bytes) -> None:
-        """Write all of it.
+        """Write all of `data`; blocks until the child has read enough.
 
         Raises:
             OSError: The child has gone, or the carrier was closed.
@@ -92,17 +92,17 @@ class ChildCarrier:
                     writable.poll()
 
     def stderr(self) -> str:
-        """The last lines of stderr."""
+        """Return the last lines of stderr."""
         return whole_lines(bytes(self._tail), STDERR_TAIL_BYTES)
 
     def exit_status(self, timeout_s: float) -> int | None:
-        """Exit status of the child; None if it still runs after `timeout_s`."""
+        """Return the child's exit status, or minus its signal; None if it still runs after `timeout_s`."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             return self._child.wait(timeout_s)
         return None
 
     def close(self) -> None:
-        """Close stdin, wait for the child to exit, then kill and reap the rest of its process group."""
+        """Close the pipes, wait up to `LEAVE_S` for the child to exit, kill and reap its process group."""
         with self._ending:
             if self._closing:
                 return
@@ -169,7 +169,7 @@ class ChildCarrier:
 
 
 def _pidfd(pid: int) -> int | None:
-    """A descriptor that becomes readable when the child exits, or None."""
+    """Return a descriptor that becomes readable when the child exits, or None."""
     if sys.platform != "linux":
         return None
     try:

@@ -1,4 +1,4 @@
-"""The `command` link: any program that carries stdin and stdout to a node."""
+"""The `command` link: a program that connects its stdin and stdout to a shell on the node."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ONE_STRING = frozenset({"ssh", "autossh"})
 
 
 def command_argv(spec: NodeSpec, command: str) -> list[str]:
-    """The argv that runs a shell command line on the node.
+    """Return the argv that runs a shell command line on the node.
 
     `{name}` and `{address}` in `spec.command` become the node's. Where the shell line goes:
 
@@ -37,16 +37,16 @@ def command_argv(spec: NodeSpec, command: str) -> list[str]:
 
 
 class CommandDialer:
-    """Runs the command of one node."""
+    """The dialer of a `command` link: starts the program that the hosts file names for the node."""
 
     def __init__(self, spec: NodeSpec) -> None:
         self._spec = spec
 
     def __call__(self, command: str) -> Carrier:
-        """Start the program.
+        """Start the program and return its carrier.
 
         Raises:
-            CarrierError: no argv, or it cannot be run.
+            CarrierError: the hosts file names no program, or it cannot be run.
         """
         if not self._spec.command:
             raise CarrierError(

@@ -27,13 +27,13 @@ OWN_DESCRIPTORS = 256
 
 
 class Dialers:
-    """A dialer for every real node of a plan; simulated ones have none."""
+    """A dialer for every node of a plan that is reached by a connection: not for demo or Prometheus nodes."""
 
     def __init__(self, plan: Plan, options: LinkOptions, ask: Ask | None = None) -> None:
         """Prepare the dialers. All prompts to the user happen here.
 
         Raises:
-            CarrierError: something that was asked for cannot be used.
+            CarrierError: a requested option cannot be used.
         """
         real = [spec for spec in plan.nodes if spec.link not in ("demo", "prometheus")]
         make_room(len(real))
@@ -50,7 +50,7 @@ class Dialers:
                 self._of[spec.name] = BY_CHILD_PROCESS[spec.link](spec)
 
     def of(self, node: str) -> Dialer | None:
-        """The dialer of this node; None for a simulated or unknown node."""
+        """Return the dialer of this node; None for a node of the demo or Prometheus, or an unknown one."""
         return self._of.get(node)
 
     def close(self) -> None:
@@ -60,7 +60,7 @@ class Dialers:
 
 
 def dial_local(command: str) -> Carrier:  # noqa: ARG001 - dialers are given the shell line; no shell here
-    """Start the loader directly with the known interpreter."""
+    """Start a local agent with gpuwatch's own interpreter; `command` is not used."""
     return ChildCarrier(loader_argv(sys.executable))
 
 
@@ -72,7 +72,7 @@ BY_CHILD_PROCESS: Mapping[str, Callable[[NodeSpec], Dialer]] = {
 
 
 def make_room(links: int) -> None:
-    """Raise this process's soft limit of open files for `links` links; never lowers it."""
+    """Raise this process's soft limit of open files for `links` links, as far as allowed; never lower it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = OWN_DESCRIPTORS + PER_LINK * links
     if soft == resource.RLIM_INFINITY or soft >= wanted:

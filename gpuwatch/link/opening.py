@@ -37,13 +37,13 @@ class Links:
         shared: Sequence[Closable] = (),
         dialers: Dialers | None = None,
     ) -> None:
-        """Hold links.
+        """Combine links that were created.
 
         Args:
             links: In the order of the plan.
-            dialing: What may still be connecting; closed together with the links.
-            shared: Closed last.
-            dialers: For whoever wants a second way to a node.
+            dialing: Objects that may still be connecting; closed together with the links.
+            shared: Objects that all links use; closed last.
+            dialers: For further connections to a node.
         """
         self.all = tuple(links)
         self._dialing = tuple(dialing)
@@ -56,11 +56,11 @@ class Links:
             link.start()
 
     def send(self, node: str, request: AnyRequest) -> bool:
-        """Send a request to a node's agent; False if its link is not live or has no agent."""
+        """Send a request to a node's agent; return False if its link is not live or has no agent."""
         return any(link.send(request) for link in self.all if link.node == node)
 
     def dialer(self, node: str) -> Dialer | None:
-        """The dialer for another carrier to a node; None for the demo."""
+        """Return the dialer for another connection to a node; None if it has none (demo, Prometheus)."""
         return None if self._dialers is None else self._dialers.of(node)
 
     def retry(self, node: str | None = None) -> None:
@@ -70,13 +70,13 @@ class Links:
                 link.retry()
 
     def hang_up(self, node: str, reason: str) -> None:
-        """Close the connection to a node for a reason that is shown; the node is reconnected."""
+        """Close the connection to a node for a reason that is shown; the node is reconnected later."""
         for link in self.all:
             if link.node == node:
                 link.hang_up(reason)
 
     def close(self) -> None:
-        """Close all links concurrently: as long as the slowest, at most 2 s."""
+        """Close all links concurrently, within 2 s, then the shared objects."""
         ending = [*self.all, *self._dialing]
         threads = [threading.Thread(target=each.close, name="closing", daemon=True) for each in ending]
         for thread in threads:

@@ -50,7 +50,7 @@ class LinkContext:
 
 @dataclass(frozen=True)
 class _Outcome:
-    """The result of one attempt."""
+    """How one connection attempt ended."""
 
     ending: Ending
     live_s: float = 0.0
@@ -58,7 +58,7 @@ class _Outcome:
 
 
 class AgentLink:
-    """Implements `link.stream.link.Link` over any dialer."""
+    """The link to one node's agent, over any dialer: a thread connects, communicates, and reconnects."""
 
     def __init__(self, spec: NodeSpec, dialer: Dialer, board: LinkContext) -> None:
         self.node = spec.name
@@ -80,7 +80,10 @@ class AgentLink:
         self._thread.start()
 
     def send(self, request: AnyRequest) -> bool:
-        """Send a request to the agent; False if the link is not live or has no agent."""
+        """Send a request to the agent.
+
+        Return False if the link is not live or nvidia-smi stands in for an agent.
+        """
         call = self._call
         return call is not None and self._requests and call.send(request)
 

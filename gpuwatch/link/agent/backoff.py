@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class RetryPace:
-    """Delays double from `first_s` to `most_s`.
+    """The delays between connection attempts: they double from `first_s` to `most_s`.
 
     A *final* failure (wrong key, changed host key, no Python) is retried too, because the user may fix it in
     another terminal, but slowly enough for lock-out rules: four attempts in ten minutes, where fail2ban's
@@ -26,7 +26,10 @@ class RetryPace:
 
 
 class Backoff:
-    """Counts failures and computes delays. Jitter keeps 200 links from reconnecting simultaneously."""
+    """Counts failures and computes the next delay.
+
+    Random jitter keeps 200 links from reconnecting at once.
+    """
 
     def __init__(self, pace: RetryPace, chance: Callable[[], float] = random.random) -> None:
         self._pace = pace
@@ -34,10 +37,10 @@ class Backoff:
         self._failures = 0
 
     def wait_s(self, *, final: bool, live_s: float) -> float:
-        """Seconds until the next attempt.
+        """Count a failure and return the seconds until the next attempt, with a jitter of up to 25 %.
 
         Args:
-            final: The failure needs a person.
+            final: A retry cannot help without the user.
             live_s: How long the link was live before it failed; 0 when it never was.
         """
         if live_s >= self._pace.settled_s:

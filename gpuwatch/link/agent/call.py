@@ -26,7 +26,7 @@ PINGS_KEPT = 16
 
 @dataclass(frozen=True)
 class CallTiming:
-    """Time limits after which a call counts as dead.
+    """Time limits (seconds) after which a connection counts as dead.
 
     The agent exits after `ping_deadline_s` without a ping.
     """
@@ -38,7 +38,7 @@ class CallTiming:
 
 
 class Call:
-    """Reads in the thread that calls `converse`. `send` and `watch` never block."""
+    """One connection to an agent. `converse` reads in its caller's thread; `send` and `watch` never block."""
 
     def __init__(
         self,
@@ -67,7 +67,10 @@ class Call:
         self._started_at: float | None = None
 
     def converse(self, first: bytes, python: str | None) -> Ending:
-        """Send the initial bytes and read until the stream ends; return the reason of the end."""
+        """Send the initial bytes and deliver what arrives until the stream ends.
+
+        Return the reason of the end.
+        """
         # Sent beside the reading: a login shell that prints a lot must not wait for us while we wait for it.
         self._thread_pool.run(lambda: self._send_first(first))
         try:
@@ -94,7 +97,7 @@ class Call:
         return 0.0 if self._started_at is None else time.monotonic() - self._started_at
 
     def send(self, request: AnyRequest) -> bool:
-        """Queue a request; False before the agent's start, after the end, or if the outbox is full."""
+        """Queue a request; return False before the agent's start, after the end, or if the queue is full."""
         with self._lock:
             if not self._stream.started or self._mute or len(self._outbox) >= OUTBOX_LIMIT:
                 return False
@@ -110,7 +113,8 @@ class Call:
 
         Args:
             now: Monotonic seconds.
-            overslept_s: How much too late we come. If this process was stopped, the silence is our own.
+            overslept_s: How late this call of `watch` is. If this process was stopped, the silence is our
+                own.
         """
         self._received_at = min(now, self._received_at + overslept_s)
         silent_s = now - self._received_at
@@ -127,7 +131,7 @@ class Call:
             self.send(Ping(id=self._ping_id))
 
     def close(self) -> None:
-        """End an unwanted call; returns when the carrier is closed."""
+        """Close the connection; returns when the carrier is closed."""
         self._verdict = Ending("closed")
         self._carrier.close()
 

@@ -1,4 +1,4 @@
-"""The thread that monitors all calls: sends pings, closes silent calls; does no I/O itself."""
+"""The thread that monitors all connections to agents: it sends pings and closes silent ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PASS_S = 0.25
 
 
 class Heartbeat:
-    """Calls `Call.watch` of every call four times a second."""
+    """Calls `Call.watch` of every connection four times a second."""
 
     def __init__(self, pass_s: float = PASS_S) -> None:
         self._pass_s = pass_s
@@ -29,12 +29,12 @@ class Heartbeat:
                 self._thread.start()
 
     def discard(self, call: Call) -> None:
-        """Stop monitoring a call."""
+        """Stop monitoring a connection."""
         with self._lock:
             self._calls.discard(call)
 
     def close(self) -> None:
-        """End the thread."""
+        """End the thread, and wait for it."""
         self._closing.set()
         with self._lock:
             thread = self._thread

@@ -11,7 +11,7 @@ LEASE_S = 2.0
 
 
 class ConnectSlots:
-    """A semaphore whose permits expire. Waiters can be made to give up."""
+    """A semaphore for logins. A slot that is not returned within `lease_s` becomes free again."""
 
     def __init__(
         self, most: int, lease_s: float = LEASE_S, clock: Callable[[], float] = time.monotonic
@@ -23,7 +23,10 @@ class ConnectSlots:
         self._taken: dict[object, float] = {}
 
     def take(self, given_up: Callable[[], bool]) -> object | None:
-        """Wait for a slot, to be returned by `give`; None if `given_up()` became true (see `wake`)."""
+        """Wait for a slot and return it; give it back by `give`. Returns None if `given_up()` became true.
+
+        `given_up` is checked again after each `wake`.
+        """
         with self._changed:
             while not given_up():
                 now = self._clock()
@@ -37,7 +40,7 @@ class ConnectSlots:
         return None
 
     def give(self, slot: object) -> None:
-        """Return a slot; an expired one is free already."""
+        """Give a slot back; nothing happens if its lease has expired."""
         with self._changed:
             if self._taken.pop(slot, None) is not None:
                 self._changed.notify()

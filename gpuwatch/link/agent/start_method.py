@@ -34,16 +34,16 @@ def agent_start(
     modules: Mapping[str, str] | None,
     kept: TokenBucket | None = None,
 ) -> StartMethod:
-    """Start method of the agent, run by an interpreter of the node.
+    """Return the start method of the agent.
 
     Args:
-        python: The interpreter; None: the first that is found.
+        python: The interpreter on the node; None: the first that is found.
         settings: Of the agent's config: `interval_s`, `ping_deadline_s`, `host`, and what `LogConfig` states.
         modules: As for `bundle`.
-        kept: Of bytes of the node that are kept, over all its connections.
+        kept: Bucket for the node's stored bytes, shared by all its connections.
 
     Raises:
-        CarrierError: `python` is no safe path.
+        CarrierError: `python` contains characters that a shell may interpret.
     """
     nonce = secrets.token_hex(8)
     config = {"nonce": nonce, "version": __version__, **settings}
@@ -55,9 +55,9 @@ def agent_start(
 
 
 def smi_start(python: str | None, interval_s: float) -> StartMethod:
-    """Start method of nvidia-smi and /proc through /bin/sh.
+    """Return the start method of nvidia-smi and /proc through /bin/sh.
 
-    Every ping returns the host's values, so one is sent per tick.
+    Every ping returns the host's values, so one is sent per tick (`interval_s`).
     """
     from gpuwatch.link.smi.shell_script import COMMAND, first_line  # noqa: PLC0415 - only such a node pays for it
     from gpuwatch.link.smi.stream import SmiStream  # noqa: PLC0415 - loaded when it is needed

@@ -27,7 +27,7 @@ class DaemonThreadPool:
         self._closed = False
 
     def run(self, job: Callable[[], None]) -> None:
-        """Start a job, which handles its own errors; after `close` it is dropped."""
+        """Start a job on a thread; it must handle its own errors. After `close` it is dropped."""
         with self._wake:
             if self._closed:
                 return
@@ -43,7 +43,7 @@ class DaemonThreadPool:
                 self._threads.add(thread)
 
     def close(self, timeout_s: float) -> None:
-        """Let idle threads exit, and wait at most `timeout_s` for busy ones."""
+        """Drop waiting jobs, let idle threads exit, and wait at most `timeout_s` for each busy one."""
         with self._wake:
             self._closed = True
             self._jobs.clear()

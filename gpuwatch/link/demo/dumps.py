@@ -24,7 +24,7 @@ Request = wire.AskDumpFiles | wire.AskDumpPiece | wire.AskDumps
 
 
 class DemoDumps:
-    """The dumps of one node."""
+    """The flight-recorder dumps of one demo node."""
 
     def __init__(self) -> None:
         self._written: dict[int, tuple[float, bytes]] = {}
@@ -33,7 +33,7 @@ class DemoDumps:
     def answer(
         self, request: Request, processes: Sequence[wire.Process], second: float, t: float
     ) -> wire.Reply:
-        """The node's answer at a second of the scenario; `t` is its clock."""
+        """Return the node's answer to a dump request. `second`: of the scenario; `t`: unix time there."""
         ranks = {each.pid: each.rank for each in processes if each.rank is not None}
         reply = wire.Reply(t=t, seq=0, id=request.id)
         if isinstance(request, wire.AskDumps):
@@ -77,7 +77,7 @@ class DemoDumps:
 
 
 def _dump(rank: int, world: int, second: float, t: float) -> bytes:
-    """A dump in torch's JSON form, with the demo's names and numbers."""
+    """Return a rank's dump in torch's JSON form, with the demo's names and numbers."""
     fell = second >= FALL_AT
     last = LAST_STEP + (rank != GUILTY) if fell else STEPS_BEFORE + int(second / STEP_S)
     moment = t - (second - FALL_AT) if fell else t

@@ -1,4 +1,4 @@
-"""The frames that a demo node's agent would send in each tick, from the scenario's values."""
+"""Makes the frames that a demo node's agent would send in each tick, from the scenario's values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ MEAN_WATTS = {"training": 540.0, "spinning": 131.0, "stopped": 72.0, "lost": 0.0
 
 @dataclass(frozen=True)
 class NodeScript:
-    """One node of the demo. `number` counts from 0; `epoch` is the unix time of the scenario's second 0."""
+    """Makes the frames of one node, number `number` from 0.
+
+    `epoch` is the unix time of the scenario's second 0.
+    """
 
     number: int
     name: str
@@ -29,11 +32,10 @@ class NodeScript:
     epoch: float
 
     def tick(self, count: int, t: float, before: float | None, greet: float | None) -> list[wire.AnyFrame]:
-        """The frames of tick `count` at second `t`.
+        """Return the frames of tick `count` at second `t`.
 
         `before` is the second of the previous tick, None at first.
-
-        `greet`: interval for a hello, None if none is due.
+        `greet`: interval (seconds) to state in a hello; None if no hello is due.
         """
         seq = count * FRAMES_PER_TICK
         frames: list[wire.AnyFrame] = []
@@ -66,7 +68,7 @@ class NodeScript:
         )
 
     def _energy(self, gpu: int, t: float) -> float:
-        """Joules since the driver was loaded, from the mean power of each phase."""
+        """Return the joules since the driver was loaded, from the mean power of each phase."""
         stop = scenario.ends_at(self.seed, self.number, gpu)
         legs = (("training", 0.0, FALL_AT), ("spinning", FALL_AT, stop), ("stopped", stop, math.inf))
         spent = sum(MEAN_WATTS[name] * max(0.0, min(t, end) - begin) for name, begin, end in legs)
@@ -96,7 +98,7 @@ class NodeScript:
         )
 
     def processes(self, t: float) -> Iterator[wire.Process]:
-        """The ranks that run at a second of the scenario."""
+        """Yield the ranks that run at a second of the scenario."""
         for gpu in range(GPUS_PER_NODE):
             if t < scenario.ends_at(self.seed, self.number, gpu):
                 yield self._rank_process(gpu, scenario.reading(self.seed, self.number, gpu, t))
@@ -139,12 +141,15 @@ class NodeScript:
 
 
 def due(every: float, t: float, before: float | None, offset: int) -> bool:
-    """True if a slower tier falls into this tick; spread by `offset`, and always in the first tick."""
+    """Return True if something that happens every `every` seconds falls into this tick, or it is the first.
+
+    `offset`: shifts its moment, so that nodes differ.
+    """
     return before is None or math.floor((t + offset) / every) > math.floor((before + offset) / every)
 
 
 def fast_tier(reading: SimulatedReading, at: float, energy_j: float) -> wire.GpuFast:
-    """The 1 s tier."""
+    """Return the values of the 1 s tier. `at`: unix time."""
     slowed = round(reading.slowdown_pct, 1)
     reasons = ["idle"] if reading.phase == "stopped" else ["sw_thermal"] if slowed > 2.0 else []
     shares = dict.fromkeys(
@@ -177,7 +182,7 @@ def fast_tier(reading: SimulatedReading, at: float, energy_j: float) -> wire.Gpu
 
 
 def medium_tier(at: float) -> wire.GpuMedium:
-    """The 5 s tier; an H100 SXM has no fan."""
+    """Return the values of the 5 s tier; an H100 SXM has no fan. `at`: unix time."""
     return wire.GpuMedium(
         at, memory_clock_mhz=2619, power_limit_w=scenario.POWER_LIMIT_W, pcie_gen=5, pcie_width=16,
         performance_state=0, encoder_pct=0.0, decoder_pct=0.0,
@@ -185,7 +190,7 @@ def medium_tier(at: float) -> wire.GpuMedium:
 
 
 def slow_tier(at: float) -> wire.GpuSlow:
-    """The 30 s tier: no errors."""
+    """Return the values of the 30 s tier: no errors. `at`: unix time."""
     return wire.GpuSlow(
         at, ecc_corrected=0, ecc_uncorrected=0, ecc_corrected_total=0, ecc_uncorrected_total=0,
         remapped_correctable=0, remapped_uncorrectable=0, remap_pending=False, remap_failed=False,
@@ -195,7 +200,7 @@ def slow_tier(at: float) -> wire.GpuSlow:
 
 
 def fall_events(seq: int, at: float) -> Iterator[wire.Event]:
-    """The lost GPU as an agent reports it: the Xid from the kernel log, and the result of the next tick."""
+    """Yield the events of the lost GPU: the Xid from the kernel log, then the loss in the next tick."""
     node, gpu = LOST_GPU
     uuid = machines.uuid(node, gpu)
     _, _, title, remedy = meaning(79)

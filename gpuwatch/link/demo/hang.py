@@ -1,4 +1,4 @@
-"""The demo's hang evidence: ranks train, then wait for the one stuck in the driver."""
+"""The demo's answers to hang queries: ranks train, then wait for the one stuck in the driver."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ANSWER_S = 0.5
 def reply(
     request: wire.AskStacks | wire.AskRas, processes: Sequence[wire.Process], second: float, t: float
 ) -> wire.Reply:
-    """The answer of one node at a second of the scenario; `t` is its clock."""
+    """Return the answer of one node. `second`: of the scenario; `t`: unix time there."""
     if isinstance(request, wire.AskStacks):
         reported = [_stack(each, second) for each in processes if each.pid in request.pids]
         data: wire.Stacks | wire.RasAnswers = wire.Stacks(processes=reported, seconds=ANSWER_S)

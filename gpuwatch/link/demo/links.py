@@ -31,7 +31,7 @@ CLOCK = ClockReading(offset_s=0.0, error_s=0.0005)
 
 
 class DemoLink:
-    """One demo node. Its ticks come from a shared pump."""
+    """The link of one demo node; a pump, shared by all, delivers its ticks."""
 
     def __init__(self, script: NodeScript, first: float, interval_s: float, pump: Pump) -> None:
         self.node = script.name
@@ -47,11 +47,11 @@ class DemoLink:
         self._pump = pump
 
     def start(self) -> None:
-        """Join the pump."""
+        """Add this link to the pump."""
         self._pump.add(self)
 
     def send(self, request: wire.AnyRequest) -> bool:
-        """Answer as an agent would; False while the node is not live."""
+        """Have the pump answer as an agent would; return False while the node is not live."""
         return self._pump.answer(self, request)
 
     def retry(self) -> None:
@@ -61,11 +61,11 @@ class DemoLink:
         """No-op: there is no connection."""
 
     def close(self) -> None:
-        """Leave the pump; the last link ends its thread."""
+        """Remove this link from the pump; the last one ends its thread."""
         self._pump.remove(self)
 
     def advance(self) -> list[wire.AnyFrame]:
-        """The frames of the due tick; advance to the next."""
+        """Return the frames of the due tick, and go on to the next."""
         t, count = self.next, next(self._count)
         frames = self.script.tick(count, t, self.before, self._interval_s if self._greet else None)
         seq = count * FRAMES_PER_TICK + len(frames)
@@ -77,14 +77,14 @@ class DemoLink:
         return [through_the_wire(frame) for frame in frames]
 
     def logs(self, t: float) -> NodeLogs:
-        """The node's log files, created at the first tick."""
+        """Return the node's log files, created at the first call for second `t`."""
         if self._logs is None:
             script = self.script
             self._logs = NodeLogs(script.seed, script.number, script.name, script.nodes, script.epoch, t)
         return self._logs
 
     def catch_up(self, t: float) -> None:
-        """Skip ticks if the process was stopped for a while, as an agent would."""
+        """Skip the missed ticks if the process was stopped for a while, as an agent would."""
         if t - self.next > MAX_BEHIND_TICKS * self._interval_s:
             self.next = t
 
@@ -94,7 +94,7 @@ class DemoLink:
 
 
 class Pump:
-    """Delivers the ticks of its links when due.
+    """The thread that delivers the ticks of all demo links when they are due.
 
     `speed` and `start_s` change the scenario's clock for tests.
     """
@@ -158,7 +158,7 @@ class Pump:
             thread.join(2.0)
 
     def answer(self, link: DemoLink, request: wire.AnyRequest) -> bool:
-        """Have a request answered by the thread, out of the tick; False while the node is not live."""
+        """Queue a request for the thread to answer; return False while the node is not live."""
         with self._entered():
             if link not in self._links or link.before is None:
                 return False
@@ -167,7 +167,7 @@ class Pump:
             return True
 
     def _answer_next(self) -> None:
-        """Reply to the request that has waited longest, if any."""
+        """Answer the request that has waited longest, if any."""
         if not self._asked:
             return
         link, request = self._asked.popleft()
@@ -211,7 +211,7 @@ class Pump:
             yield
 
     def _now(self) -> float:
-        """The current second of the scenario."""
+        """Return the current second of the scenario."""
         return (self._clock() - (self._began or 0.0)) * self._speed
 
     def _run(self) -> None:
@@ -231,7 +231,7 @@ class Pump:
                     self._changed.wait(LET_IN_S)
 
     def _search(self) -> bool:
-        """Search a few more lines on one of the nodes with a search; False if there is none."""
+        """Search a few more lines on one of the nodes with a search; return False if there is none."""
         busy = [link for link in self._links if link.logs(link.next).searching]
         if not busy:
             return False
@@ -253,12 +253,12 @@ class Pump:
 
 
 def through_the_wire(frame: wire.AnyFrame) -> wire.AnyFrame:
-    """The frame as received from a real node."""
+    """Return the frame encoded and decoded, as received from a real node."""
     return wire.decode(wire.encode(frame))
 
 
 def demo_links(plan: Plan, inbox: Inbox, *, start_s: float = 0.0, speed: float = 1.0) -> list[Link]:
-    """The plan's demo nodes as links that share one thread.
+    """Return the plan's demo nodes as links that share one thread.
 
     `start_s`: start that far into the scenario, with earlier seconds delivered at once; `speed`: relative to
     real time.
@@ -267,7 +267,7 @@ def demo_links(plan: Plan, inbox: Inbox, *, start_s: float = 0.0, speed: float =
 
 
 def arrivals(plan: Plan, seconds: float, ends_at: float) -> list[Arrival]:
-    """Everything that the demo delivers in its first `seconds`, oldest first, without waiting.
+    """Return everything that the demo delivers in its first `seconds`, oldest first, without waiting.
 
     `ends_at`: monotonic time of second `seconds`. Pictures and tests use it.
     """

@@ -34,7 +34,7 @@ class DemoLine:
 
 
 class _Written:
-    """A few lines in order of time, with the number of bytes before each."""
+    """The head or tail of a file: a few lines in order of time, with the number of bytes before each."""
 
     def __init__(self, stated: Sequence[ScenarioLine]) -> None:
         self.stated = stated
@@ -46,7 +46,7 @@ class _Written:
 
 
 class LogText:
-    """A text file. `head` and `tail` are functions, called at first use."""
+    """A generated text file. `head` and `tail` are called at first use."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class LogText:
         return 0 if self._step is None else len(self._step(1).text) + 1
 
     def count(self, second: float) -> int:
-        """Number of lines written up to a second."""
+        """Return the number of lines written up to a second of the scenario."""
         stated = self._head.count(second)
         if stated < len(self._head.stated):
             return stated
@@ -91,7 +91,7 @@ class LogText:
         return stated if second < scenario.FALL_AT else stated + self._tail.count(second)
 
     def offset(self, number: int) -> int:
-        """Offset of line `number` (from 0)."""
+        """Return the offset (bytes) of line `number`, counted from 0."""
         head, steps = len(self._head.stated), self._steps_in_all
         if number <= head:
             return self._head.ends[number]
@@ -99,7 +99,7 @@ class LogText:
         return begins + self._tail.ends[max(0, number - head - steps)]
 
     def number(self, offset: int) -> int:
-        """Number of the line that contains a byte."""
+        """Return the number of the line that contains a byte, counted from 0."""
         head, steps = self._head, self._steps_in_all
         if offset < head.ends[-1]:
             return bisect_right(head.ends, offset) - 1
@@ -109,7 +109,7 @@ class LogText:
         return len(head.stated) + steps + bisect_right(self._tail.ends, past - steps * self._width) - 1
 
     def line(self, number: int) -> DemoLine:
-        """A line, whether already written or not."""
+        """Return line `number`, whether already written or not."""
         head, steps = len(self._head.stated), self._steps_in_all
         if number < head:
             stated = self._head.stated[number]
@@ -121,11 +121,11 @@ class LogText:
         return DemoLine(begins, begins + len(stated.text) + 1, stated.second, stated.text)
 
     def lines(self, first: int, stop: int) -> Iterator[DemoLine]:
-        """Lines by number."""
+        """Return the lines `first` to `stop` - 1."""
         return map(self.line, range(max(0, first), stop))
 
     def size(self, second: float) -> int:
-        """Bytes written up to a second."""
+        """Return the number of bytes written up to a second of the scenario."""
         return self.offset(self.count(second))
 
 
@@ -142,6 +142,6 @@ class Records(LogText):
         return offset
 
     def line(self, number: int) -> DemoLine:
-        """One record."""
+        """Return one record."""
         stated = self._head.stated[number]
         return DemoLine(number, number + 1, stated.second, stated.text)

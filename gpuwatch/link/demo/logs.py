@@ -1,4 +1,4 @@
-"""The logs of a demo node: the agent's scanner follows generated files and serves requests."""
+"""The logs of a demo node: the agent's scanner reads generated files, and requests are answered."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ _GPU_OF = {machines.bus_id(gpu): gpu for gpu in range(GPUS_PER_NODE)}
 
 @cache
 def rules() -> tuple[RuleSet, Sieve]:
-    """The built-in packs, compiled once for all nodes."""
+    """Return the built-in packs, compiled once for all nodes."""
     ruleset = RuleSet(compiled_or_kept(load_packs().all))
     return ruleset, Sieve(ruleset)
 
 
 class NodeLogs:
-    """The files of one node, from the second in which monitoring began."""
+    """The log files of one node, watched from second `began` on."""
 
     def __init__(self, seed: int, number: int, name: str, nodes: int, epoch: float, began: float) -> None:
         self._seed, self._number, self._epoch = seed, number, epoch
@@ -72,7 +72,7 @@ class NodeLogs:
     # ---- following
 
     def inventory(self, t: float, seq: int) -> wire.Logs:
-        """The followed files at second `t`."""
+        """Return the list of followed files at second `t`."""
         files = [self._file(log, t) for log in self.files.values()]
         return wire.Logs(t=self._epoch + t, seq=seq, files=files, complete=True)
 
@@ -97,7 +97,7 @@ class NodeLogs:
         )
 
     def follow(self, t: float, seq: int) -> list[wire.AnyFrame]:
-        """What is new at second `t`: findings, and lines for tails."""
+        """Return what is new at second `t`: findings, progress, and lines for tails."""
         numbers = itertools.count(seq)
         scanned = [finding for log in self.files.values() for finding in self._scan(log, t)]
         found: list[wire.AnyFrame] = [self._finding(finding, t, next(numbers)) for finding in scanned]
@@ -132,7 +132,7 @@ class NodeLogs:
         return Scanner(ruleset, log.path, self._numbers.__next__, lambda: self._speakers[log.path], sieve)
 
     def _watched_before(self) -> Iterator[dict[str, Any]]:
-        """The metrics of rank 0 in the last minutes, as if monitored for that long."""
+        """Yield the progress of rank 0 in the last minutes, as if it had been monitored for that long."""
         log = next(iter(self.files.values()))
         scanner, stop = self._scanner(log), self._began[log.path]
         for line in log.lines(max(0, stop - STEPS_BEFORE), stop):
@@ -153,7 +153,10 @@ class NodeLogs:
     # ---- answering
 
     def answer(self, request: wire.AnyRequest, t: float) -> Iterable[wire.Lines]:
-        """The lines that a request asks for, as far as available at once."""
+        """Return the lines that a request asks for, as far as available at once.
+
+        A search goes on in `work`.
+        """
         match request:
             case wire.Tail(id=number, file=path):
                 log = self.files.get(path)
@@ -174,7 +177,7 @@ class NodeLogs:
         return []
 
     def work(self) -> wire.Lines | None:
-        """Search a few more lines for the oldest search; None: none runs."""
+        """Search a few more lines for the oldest search; return None if there is none."""
         for number, search in self._searches.items():
             frame = next(search, None)
             if frame is None or frame.done:

@@ -13,17 +13,17 @@ NOTICE = Notice("demo", "DEMO: a simulated node; no machine, GPU or job behind i
 
 
 def uuid(node: int, gpu: int) -> str:
-    """A GPU's UUID; the same in every run."""
+    """Return a GPU's UUID, the same in every run."""
     return f"GPU-de300000-0000-4000-8000-{node:08x}{gpu:04x}"
 
 
 def bus_id(gpu: int) -> str:
-    """The PCI address in NVML's format."""
+    """Return the PCI address in NVML's format."""
     return f"00000000:{BUS_NUMBERS[gpu]:02X}:00.0"
 
 
 def gpu_info(node: int, gpu: int) -> GpuInfo:
-    """One GPU, with the limits of an H100 SXM."""
+    """Return the constant properties of one GPU, with the limits of an H100 SXM."""
     return GpuInfo(
         uuid=uuid(node, gpu),
         index=gpu,
@@ -53,14 +53,14 @@ def gpu_info(node: int, gpu: int) -> GpuInfo:
 
 
 def topology(node: int) -> Topology:
-    """All GPUs of a node behind one NVSwitch fabric."""
+    """Return the topology of a node: all GPUs behind one NVSwitch fabric."""
     size = scenario.GPUS_PER_NODE
     links = [["X" if row == column else "NV18" for column in range(size)] for row in range(size)]
     return Topology([uuid(node, gpu) for gpu in range(size)], links)
 
 
 def hello(node: int, name: str, t: float, seq: int, interval_s: float) -> Hello:
-    """The first frame of a demo node."""
+    """Return the first frame of a demo node. `t`: unix time."""
     return Hello(
         t=t,
         seq=seq,

@@ -1,4 +1,4 @@
-"""The demo's profiles: one rank waits for its data, the others for that rank."""
+"""The demo's answers to profile requests: one rank waits for its data, the others for that rank."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SAMPLE_CPU_S = 0.0004
 
 
 def reply(request: wire.AskProfile, processes: Sequence[wire.Process], t: float) -> wire.Reply:
-    """The answer of one node; `t` is its clock."""
+    """Return the answer of one node; `t`: unix time there."""
     asked = [each for each in processes if each.pid in request.pids]
     data = wire.Profiles(processes=[_profile(each, request) for each in asked])
     return wire.Reply(t=t, seq=0, id=request.id, data=msgspec.to_builtins(data))

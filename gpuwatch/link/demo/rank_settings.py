@@ -21,7 +21,7 @@ VARIABLES = {
 
 
 def reply(request: wire.AskRankSettings, number: int, processes: list[wire.Process], t: float) -> wire.Reply:
-    """The answer of node `number`, whose processes are the ranks."""
+    """Return the answer of node `number`, whose processes are the ranks; `t`: unix time there."""
     variables = {
         k: v for k, v in VARIABLES.items() if k != "NCCL_IB_TIMEOUT" or number != NODE_WITHOUT_VARIABLE
     }
@@ -52,7 +52,7 @@ def reply(request: wire.AskRankSettings, number: int, processes: list[wire.Proce
 
 
 def system_reply(request: wire.AskSystemSettings, number: int, t: float) -> wire.Reply:
-    """The machine settings of node `number`."""
+    """Return the machine settings of node `number`; `t`: unix time there."""
     values = {
         "bios": "2.4.1",
         "cpu.governor": "performance",

@@ -46,7 +46,7 @@ HEATING_S, COOLING_S = 7.0, 25.0
 
 @dataclass(frozen=True)
 class SimulatedReading:
-    """One GPU at one second; the values of a lost GPU are meaningless."""
+    """The values of one GPU at one second; those of a lost GPU are meaningless."""
 
     phase: Phase
     power_w: float
@@ -63,7 +63,7 @@ class SimulatedReading:
 
 
 def noise(*keys: int) -> float:
-    """A number in [-1, 1) that depends only on the keys (an integer hash, finalised as in MurmurHash3)."""
+    """Return a number in [-1, 1) that depends only on the keys (an integer hash as in MurmurHash3)."""
     state = 0x9E3779B9
     for key in keys:
         state = ((state ^ (key & 0xFFFFFFFF)) * 0x85EBCA6B + 0x27D4EB2F) & 0xFFFFFFFF
@@ -73,13 +73,13 @@ def noise(*keys: int) -> float:
 
 
 def step_seconds(t: float) -> float:
-    """Duration of a training step at second `t`, set by the slowest rank."""
+    """Return the duration of a training step at second `t`, set by the slowest rank."""
     share = (t - STRAGGLE_AT) / (STRAGGLE_FULL_AT - STRAGGLE_AT)
     return STEP_S + (SLOW_STEP_S - STEP_S) * min(1.0, max(0.0, share))
 
 
 def steps_done(t: float) -> float:
-    """Steps since second 0, with fractions: the integral of 1 / step_seconds."""
+    """Return the steps since second 0, with fractions: the integral of 1 / step_seconds."""
     t = min(t, FALL_AT)
     done = min(t, STRAGGLE_AT) / STEP_S
     if t > STRAGGLE_AT:
@@ -89,12 +89,12 @@ def steps_done(t: float) -> float:
 
 
 def step_at(t: float) -> int:
-    """Number of the newest completed step at second `t`, which may be before 0."""
+    """Return the number of the newest completed step at second `t`, which may be negative."""
     return STEPS_BEFORE + math.floor(steps_done(t))
 
 
 def second_of(step: int) -> float:
-    """The second in which a step completes: the inverse of `steps_done`."""
+    """Return the second in which a step completes: the inverse of `steps_done`."""
     done, slope = step - STEPS_BEFORE, (SLOW_STEP_S - STEP_S) / (STRAGGLE_FULL_AT - STRAGGLE_AT)
     before = STRAGGLE_AT / STEP_S
     while_slowing = math.log(SLOW_STEP_S / STEP_S) / slope
@@ -106,7 +106,7 @@ def second_of(step: int) -> float:
 
 
 def share_of_last_second(t: float, begin: float, end: float) -> float:
-    """Share of [t-1, t] between the parts `begin` and `end` (0..1) of a step."""
+    """Return the share of [t-1, t] in which steps were between their fractions `begin` and `end` (0 to 1)."""
 
     def covered(x: float) -> float:
         return math.floor(x) * (end - begin) + min(end, max(begin, x % 1.0)) - begin
@@ -116,28 +116,28 @@ def share_of_last_second(t: float, begin: float, end: float) -> float:
 
 
 def _share(*keys: int) -> float:
-    """As `noise`, but in [0, 1)."""
+    """Return a number in [0, 1) that depends only on the keys."""
     return (noise(*keys) + 1.0) / 2.0
 
 
 def waits_from(seed: int, node: int, gpu: int) -> float:
-    """When a rank enters the collective that never completes."""
+    """Return the second in which a rank enters the collective that never completes."""
     return FALL_AT + 0.1 * _share(seed, node, gpu, 8)
 
 
 def reports_at(seed: int, node: int, gpu: int) -> float:
-    """When its watchdog logs the timeout."""
+    """Return the second in which a rank's watchdog logs the timeout."""
     return waits_from(seed, node, gpu) + TIMEOUT_S + 0.7 * REPORT_SPREAD_S * _share(seed, node, gpu, 9)
 
 
 def ends_at(seed: int, node: int, gpu: int) -> float:
-    """When this rank's process ends: by its watchdog, or by SIGKILL on the lost GPU."""
+    """Return the second in which a rank's process ends: by its watchdog, or by SIGKILL on the lost GPU."""
     end = DEATH_AT + DEATH_SPREAD_S * _share(seed, node, 7)
     return end + (KILL_AFTER_S if (node, gpu) == LOST_GPU else SIBLINGS_S * _share(seed, node, gpu, 7))
 
 
 def phase(seed: int, node: int, gpu: int, t: float) -> Phase:
-    """The activity of a GPU."""
+    """Return what a GPU does at second `t`: training, lost, spinning or stopped."""
     if t < FALL_AT:
         return "training"
     if (node, gpu) == LOST_GPU:
@@ -146,7 +146,7 @@ def phase(seed: int, node: int, gpu: int, t: float) -> Phase:
 
 
 def temperature(seed: int, node: int, gpu: int, t: float) -> float:
-    """Degrees C: each GPU approaches the temperature of its phase, more slowly when cooling."""
+    """Return degrees C: each GPU approaches the temperature of its phase, more slowly when cooling."""
     loaded = 63.0 + 5.0 * noise(seed, node, gpu, 1) + 0.9 * (gpu % 4)
     waiting = 0.0 if (node, gpu) == STRAGGLER else -4.0
     hot = 86.3 if (node, gpu) == STRAGGLER else loaded + waiting
@@ -163,7 +163,7 @@ def temperature(seed: int, node: int, gpu: int, t: float) -> float:
 
 
 def reading(seed: int, node: int, gpu: int, t: float) -> SimulatedReading:
-    """One GPU at second `t`; rates are means over the preceding second."""
+    """Return the values of one GPU at second `t`; rates are means over the preceding second."""
     doing = phase(seed, node, gpu, t)
     second = math.floor(t)
     degrees = temperature(seed, node, gpu, t)
@@ -180,7 +180,7 @@ def reading(seed: int, node: int, gpu: int, t: float) -> SimulatedReading:
 
 
 def _training(t: float, straggler: bool, jitter: float, degrees: float, memory: int) -> SimulatedReading:
-    """A training GPU: a step is compute, waiting for the slowest rank (a collective spins), all-reduce."""
+    """Return the values of a training GPU: a step is compute, waiting for the slowest rank, all-reduce."""
     step_s = step_seconds(t)
     reduce_from = 1.0 - ALLREDUCE_S / step_s
     compute_until = reduce_from - 0.02 if straggler else COMPUTE_S / step_s

@@ -27,18 +27,18 @@ LAUNCHER_PID = 51_900
 
 
 def log_stamp(at: float) -> str:
-    """`2026-11-21 03:12:17,123`: Python's logging."""
+    """Return unix time in the form of Python's logging: `2026-11-21 03:12:17,123`."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at)) + f",{int(at % 1 * 1000):03}"
 
 
 def glog_stamp(at: float) -> str:
-    """`1121 03:12:17.123456789`: torch's C++ side."""
+    """Return unix time in the form of torch's C++ logs: `1121 03:12:17.123456789`."""
     return time.strftime("%m%d %H:%M:%S", time.localtime(at)) + f".{int(at % 1 * 1e9):09}"
 
 
 @dataclass(frozen=True)
 class Writer:
-    """A rank, and the unix time of second 0."""
+    """A rank as the writer of a log; `epoch` is the unix time of second 0."""
 
     seed: int
     node: int
@@ -64,23 +64,23 @@ class Writer:
 
 
 def rank_path(rank: int) -> str:
-    """Path of a rank's log."""
+    """Return the path of a rank's log."""
     return f"{FOLDER}/rank_{rank:03}.log"
 
 
 def launcher_path(name: str) -> str:
-    """Path of a node's launcher log."""
+    """Return the path of a node's launcher log."""
     return f"{FOLDER}/launch_{name}.log"
 
 
 def rank_log(writer: Writer) -> LogText:
-    """A rank's log: start-up, a line per step, and its watchdog's final lines."""
+    """Return a rank's log: start-up, a line per step, and its watchdog's final lines."""
     head, tail = partial(_rank_head, writer), partial(_rank_tail, writer)
     return LogText(rank_path(writer.rank), head, tail, partial(_step, writer), lag(writer))
 
 
 def lag(who: Writer) -> float:
-    """Seconds from a step's end to its line; some ranks are always a little later than others."""
+    """Return the seconds from a step's end to its line; some ranks are always a little later than others."""
     return 0.05 * (noise(who.seed, who.rank, 21) + 1.0) / 2.0
 
 
@@ -104,7 +104,7 @@ def _rank_head(who: Writer) -> list[ScenarioLine]:
 
 
 def _step(who: Writer, number: int) -> ScenarioLine:
-    """The line of a step; all have the same length, so that offsets follow from numbers."""
+    """Return the line of a step; all have the same length, so that offsets follow from numbers."""
     done = scenario.second_of(number)
     took = done - scenario.second_of(number - 1)
     wait = took - scenario.COMPUTE_S - scenario.ALLREDUCE_S if who.place != STRAGGLER else 0.02
@@ -122,7 +122,7 @@ def _step(who: Writer, number: int) -> ScenarioLine:
 
 
 def _rank_tail(who: Writer) -> list[ScenarioLine]:
-    """A survivor's final lines. The rank on the lost GPU hangs in the driver and logs nothing more."""
+    """Return a rank's final lines; none for the rank on the lost GPU, which hangs in the driver."""
     if who.place == LOST_GPU:
         return []
     reported, ends = scenario.reports_at(who.seed, *who.place), scenario.ends_at(who.seed, *who.place)
@@ -167,7 +167,7 @@ def _rank_tail(who: Writer) -> list[ScenarioLine]:
 
 
 def launcher_log(seed: int, node: int, name: str, nodes: int, epoch: float) -> LogText:
-    """A node's launcher log: its start, and the summary after its ranks ended."""
+    """Return a node's launcher log: its start, and the summary after its ranks ended."""
     ranks = [Writer(seed, node, name, gpu, nodes * GPUS_PER_NODE, epoch) for gpu in range(GPUS_PER_NODE)]
     return LogText(launcher_path(name), partial(_launcher_head, ranks), lambda: list(_launcher_tail(ranks)))
 
@@ -192,7 +192,7 @@ def _launcher_head(ranks: list[Writer]) -> list[ScenarioLine]:
 
 
 def _launcher_tail(ranks: list[Writer]) -> Iterator[ScenarioLine]:
-    """The launcher sees the first rank end, sends SIGTERM to the others, and lists the failed ones."""
+    """Yield the launcher's last lines: the first rank ends, SIGTERM to the others, the failed ranks."""
     end = {who: scenario.ends_at(who.seed, *who.place) for who in ranks}
     first = min(ranks, key=lambda who: end[who])
     seen = end[first] + 0.1
@@ -216,7 +216,7 @@ def _launcher_tail(ranks: list[Writer]) -> Iterator[ScenarioLine]:
 
 
 def _summary(first: Writer, failed: list[Writer], clock: str) -> Iterator[str]:
-    """The table that torchrun prints at its end."""
+    """Yield the table that torchrun prints at its end."""
     yield "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: "
     yield "=" * 60
     yield f"{SCRIPT} FAILED"
@@ -247,9 +247,9 @@ def _failure(who: Writer, number: int, clock: str) -> Iterator[str]:
 
 
 def kernel_log(node: int, name: str) -> LogText:
-    """A node's kernel log; on the node that loses its GPU with the messages of bus and driver.
+    """Return a node's kernel log; on the node that loses its GPU with the messages of bus and driver.
 
-    A record's time is next to it, not in it.
+    A record's time is not part of its text.
     """
     return Records(KERNEL_LOG, lambda: list(_records(node, name)))
 
@@ -276,7 +276,7 @@ def _records(node: int, name: str) -> Iterator[ScenarioLine]:
 
 
 def _fall(device: str, port: str) -> Iterator[ScenarioLine]:
-    """The GPU falls off the bus: link down, the driver's error, and its advice."""
+    """Yield the records of the GPU that falls off the bus: link down, the driver's error, and its advice."""
     bus = device[:-2]
     yield ScenarioLine(
         FALL_AT - 0.06, f"{port}: AER: Uncorrected (Fatal) error message received from {device}"
@@ -292,6 +292,6 @@ def _fall(device: str, port: str) -> Iterator[ScenarioLine]:
 
 
 def fall_record() -> str:
-    """The kernel's message about the lost GPU."""
+    """Return the kernel's message about the lost GPU."""
     bus, pid = machines.bus_id(LOST_GPU[1])[4:-2].lower(), FIRST_PID + LOST_GPU[1]
     return f"NVRM: Xid (PCI:{bus}): 79, pid={pid}, name=python3, GPU has fallen off the bus."

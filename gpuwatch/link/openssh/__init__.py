@@ -1,1 +1,1 @@
-"""Reads OpenSSH's files without paramiko: ssh_config, known_hosts and host certificates."""
+"""Reads OpenSSH's settings and trust files without paramiko: ssh_config, known_hosts, host certificates."""

@@ -35,7 +35,7 @@ _SIGNATURES = {
 
 
 class BadCertificateError(Exception):
-    """The certificate cannot be parsed; the message says why."""
+    """Raised if the certificate cannot be parsed; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class HostCertificate:
     """True if the authority's signature is valid."""
 
     def refusal(self, hostname: str, now: float) -> str | None:
-        """Why it is not valid for `hostname` at `now` (unix seconds); None: it is.
+        """Return why it is not valid for `hostname` at `now` (unix seconds); None if it is valid.
 
         The checks and their order are those of OpenSSH's sshkey_cert_check_host.
         """
@@ -78,7 +78,7 @@ def read_certificate(blob: bytes) -> HostCertificate:
     """Parse a certificate as a server sends it.
 
     Raises:
-        BadCertificateError: when it cannot be read.
+        BadCertificateError: it cannot be parsed.
     """
     kind = key_type(blob)
     try:
@@ -106,7 +106,7 @@ def read_certificate(blob: bytes) -> HostCertificate:
 
 
 def key_type(blob: bytes) -> str:
-    """The type name at the start of a key's wire format; "" if invalid."""
+    """Return the type name at the start of a key's wire format; "" if invalid."""
     try:
         return _string(blob, 0)[0].decode("ascii")
     except (struct.error, ValueError):

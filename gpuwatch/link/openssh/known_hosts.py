@@ -1,6 +1,6 @@
 """Verifies host keys with OpenSSH's semantics of known_hosts.
 
-`KnownHosts.judge` returns a verdict about the key that a server showed, without prompting; only `record`
+`KnownHosts.judge` returns a verdict about the key that a server presented, without prompting; only `record`
 accepts keys.
 """
 
@@ -52,7 +52,10 @@ class HostName:
 
     @property
     def lookup(self) -> str:
-        """The name in known_hosts notation."""
+        """The name in known_hosts notation: lower case, `[host]:port` unless port 22.
+
+        The alias if there is one.
+        """
         if self.alias:
             return self.alias.lower()
         if self.port == _DEFAULT_PORT:
@@ -65,7 +68,10 @@ class HostName:
         return self.alias or self.hostname.lower()
 
     def without_port(self) -> HostName | None:
-        """OpenSSH's second lookup: a key known for the bare name is valid on any port."""
+        """Return the same host with port 22 for OpenSSH's second lookup; None if that is the same.
+
+        A key that is known for the bare name is valid on any port.
+        """
         if self.alias or self.port == _DEFAULT_PORT:
             return None
         return HostName(self.hostname)
@@ -85,7 +91,10 @@ class KnownHosts:
         self._revoked_keys = revoked_keys
 
     def judge(self, host: HostName, blob: bytes, now: float) -> HostKeyVerdict:
-        """Check a key or certificate in wire format; `now` (unix seconds) is for certificate validity."""
+        """Return the verdict on a key or certificate in wire format.
+
+        `now` (unix seconds) is for certificate validity.
+        """
         if self._revoked_keys is not None and not _shown_keys(blob).isdisjoint(
             revoked_blobs(self._revoked_keys)
         ):
@@ -100,7 +109,7 @@ class KnownHosts:
         return verdict
 
     def order(self, host: HostName, algorithms: Iterable[str]) -> tuple[str, ...]:
-        """Host key algorithms to offer, those of known keys first, so that a known host shows a known key.
+        """Return the host key algorithms in the order to offer, those of known keys first.
 
         Certificate algorithms are offered only if a @cert-authority line matches the host.
         """
@@ -120,15 +129,17 @@ class KnownHosts:
         return (*first, *last)
 
     def entries(self, host: HostName) -> list[KnownHostsLine]:
-        """The lines about a host, in order."""
+        """Return the lines about a host, in order."""
         name = host.lookup
         return [entry for file in self._files for entry in lines_about(file, name)]
 
     def record(self, host: HostName, blob: bytes, *, hashed: bool, now: float) -> HostKeyVerdict:
-        """Append an unknown key to the user's first file (created with mode 0600) and check it again.
+        """Append an unknown key to the user's first file (created with mode 0600) and return the new verdict.
+
+        A key that is not unknown is not recorded; its verdict is returned.
 
         Raises:
-            OSError: when the file cannot be written.
+            OSError: the file cannot be written.
         """
         with _recording:  # two nodes may share one address
             verdict = self.judge(host, blob, now)
@@ -170,10 +181,10 @@ class KnownHosts:
 
 
 def revoked_blobs(file: Path) -> frozenset[bytes]:
-    """The keys of a RevokedHostKeys file.
+    """Return the keys of a RevokedHostKeys file.
 
     Raises:
-        HostKeyListError: when it cannot be read or is a binary list (KRL), which only OpenSSH reads.
+        HostKeyListError: it cannot be read or is a binary list (KRL), which only OpenSSH reads.
     """
     try:
         content = read_list(file)
@@ -192,7 +203,10 @@ def revoked_blobs(file: Path) -> frozenset[bytes]:
 
 
 def describe_key(blob: bytes) -> str:
-    """`ED25519 SHA256:...`, the fingerprint as ssh-keygen -l prints it; of a certificate, the key in it."""
+    """Return `ED25519 SHA256:...`, the fingerprint as ssh-keygen -l prints it.
+
+    Of a certificate, the key in it.
+    """
     kind = key_type(blob).removesuffix(SUFFIX)
     digest = base64.b64encode(hashlib.sha256(_plain(blob)).digest()).decode().rstrip("=")
     return f"{kind.removeprefix('ssh-').split('-')[0].upper()} SHA256:{digest}"
@@ -208,7 +222,7 @@ def _plain(blob: bytes) -> bytes:
 
 
 def _shown_keys(blob: bytes) -> frozenset[bytes]:
-    """The keys whose revocation counts: the shown one; for a certificate also its key and its authority."""
+    """Return the keys to look up as revoked: this one; for a certificate also its key and its authority."""
     if not key_type(blob).endswith(SUFFIX):
         return frozenset((blob,))
     try:

@@ -41,7 +41,7 @@ class KnownHostsLine:
 
     @property
     def place(self) -> str:
-        """`file:line`."""
+        """The place of the line, as `file:line`."""
         return f"{self.file}:{self.line}"
 
     def matches(self, name: str) -> bool:
@@ -53,11 +53,14 @@ class KnownHostsLine:
 
 
 class HostKeyListError(Exception):
-    """A list of host keys is unusable, so no host key may be trusted; the message has the remedy."""
+    """Raised if a list of host keys cannot be used, so that no host key may be trusted.
+
+    The message contains the remedy.
+    """
 
 
 def lines_about(file: Path, name: str) -> tuple[KnownHostsLine, ...]:
-    """The lines of a file for a lookup name, in order; empty if there is no file.
+    """Return the lines of a file for a lookup name, in order; empty if the file is missing or unreadable.
 
     Raises:
         HostKeyListError: it is a named pipe, or larger than `MAX_FILE_BYTES`.
@@ -66,17 +69,17 @@ def lines_about(file: Path, name: str) -> tuple[KnownHostsLine, ...]:
 
 
 def append_key(file: Path, name: str, key: bytes, *, hashed: bool) -> None:
-    """Append a line to a file, created with mode 0600 if missing.
+    """Append a line with this key to a file, created with mode 0600 if missing.
 
     Raises:
-        OSError: when it cannot be written.
+        OSError: it cannot be written.
     """
     host = _hash(name) if hashed else name
     _append(file, f"{host} {key_type(key)} {base64.b64encode(key).decode()}\n")
 
 
 def _state(file: Path) -> tuple[int, int, int]:
-    """A key that changes when the file does."""
+    """Return (mtime in ns, size, inode), which change when the file does; zeros if it is missing."""
     try:
         state = file.stat()
     except OSError:
@@ -86,13 +89,13 @@ def _state(file: Path) -> tuple[int, int, int]:
 
 @lru_cache(maxsize=8192)
 def _matching(file: Path, state: tuple[int, int, int], name: str) -> tuple[KnownHostsLine, ...]:
-    """Cached: searching a large hashed file takes milliseconds, and every connect does so several times."""
+    """Return the lines of a file for a lookup name; cached, as a large hashed file takes milliseconds."""
     return tuple(entry for entry in _parse_file(file, state) if entry.matches(name))
 
 
 @lru_cache(maxsize=64)
 def _parse_file(file: Path, state: tuple[int, int, int]) -> tuple[KnownHostsLine, ...]:  # noqa: ARG001  # the cache's key
-    """The valid lines of a file; empty if it is missing or unreadable."""
+    """Return the valid lines of a file; empty if it is missing or unreadable."""
     try:
         lines = read_list(file).decode("utf-8", "surrogateescape").split("\n")
     except OSError:
@@ -102,11 +105,11 @@ def _parse_file(file: Path, state: tuple[int, int, int]) -> tuple[KnownHostsLine
 
 
 def read_list(file: Path) -> bytes:
-    """The bytes of a list of host keys.
+    """Return the bytes of a list of host keys.
 
     Raises:
-        HostKeyListError: as of `lines_about`.
-        OSError: it is not there or cannot be read.
+        HostKeyListError: the same as `lines_about`.
+        OSError: it does not exist or cannot be read.
     """
     try:
         content = read_bounded(file, MAX_FILE_BYTES + 1)
@@ -139,7 +142,7 @@ def _parse_line(text: str, file: Path, number: int) -> KnownHostsLine | None:
 
 
 def read_key(fields: Sequence[str]) -> bytes | None:
-    """The key in wire format of `ssh-ed25519 AAAA...`; None if invalid."""
+    """Return the key in wire format from the fields `ssh-ed25519 AAAA...`; None if invalid."""
     if len(fields) < 2:
         return None
     try:

@@ -29,7 +29,7 @@ MAX_ANSWER_BYTES = 4 << 20
 
 
 class ConfigError(CarrierError):
-    """ssh_config is invalid or unsupported; a retry does not help."""
+    """Raised for an ssh_config that is invalid or unsupported; a retry does not help."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, final=True)
@@ -37,14 +37,14 @@ class ConfigError(CarrierError):
 
 @dataclass(frozen=True)
 class HostQuery:
-    """A query for the resolver, in terms of ssh's command line."""
+    """A host as named on ssh's command line, for which ssh_config is resolved."""
 
     host: str
     port: int | None = None
     user: str | None = None
 
     def arguments(self) -> list[str]:
-        """`[-p port] [-l user] host`."""
+        """Return ssh's arguments for it: `[-p port] [-l user] host`."""
         port = ["-p", str(self.port)] if self.port is not None else []
         user = ["-l", self.user] if self.user is not None else []
         return [*port, *user, self.host]
@@ -81,23 +81,23 @@ class ResolvedHost:
     """A jump host from the hosts file, passed to ssh as an option."""
 
     def ssh_command(self, config_file: str | None, *options: str) -> str:
-        """An equivalent ssh command line for the user."""
+        """Return an equivalent ssh command line for the user."""
         config = ["-F", config_file] if config_file is not None else []
         jump = ["-J", self.jump_override] if self.jump_override is not None else []
         return command_line(["ssh", *config, *jump, *options, *self.query.arguments()])
 
     @property
     def where(self) -> str:
-        """`user@hostname:port`, for sentences."""
+        """`user@hostname:port`, for messages."""
         host = f"[{self.hostname}]" if ":" in self.hostname else self.hostname
         return f"{self.user}@{host}:{self.port}"
 
 
 def ask_openssh(ssh: str, query: HostQuery, config_file: str | None) -> dict[str, list[str]]:
-    """The keywords of `ssh -G`.
+    """Return the settings that `ssh -G` prints for a host, by keyword.
 
     Raises:
-        ConfigError: with ssh's own complaint.
+        ConfigError: ssh fails, hangs or prints too much; with ssh's own message.
     """
     config = ["-F", config_file] if config_file is not None else []
     argv = [ssh, "-G", *config, *query.arguments()[:-1], "--", query.host]
@@ -120,10 +120,10 @@ def ask_openssh(ssh: str, query: HostQuery, config_file: str | None) -> dict[str
 
 
 def resolve(values: Values, query: HostQuery) -> ResolvedHost:
-    """Build the host from keywords.
+    """Return the host with the settings of these keywords.
 
     Raises:
-        ConfigError: for a setting that cannot be followed here and must not be ignored.
+        ConfigError: for a setting that is not supported here and must not be ignored.
     """
 
     def one(key: str) -> str | None:
@@ -191,10 +191,10 @@ class Tokens:
         }
 
     def expand(self, text: str) -> str:
-        """Replace the tokens.
+        """Return the text with its tokens replaced.
 
         Raises:
-            ConfigError: for a token that is not known here.
+            ConfigError: for an unknown token.
         """
         first, *rest = text.split("%")
         if not rest:
@@ -208,7 +208,7 @@ class Tokens:
         return out
 
     def path(self, text: str) -> Path:
-        """A path with `~`, tokens and `${VARIABLES}` expanded."""
+        """Return a path with `~`, tokens and `${VARIABLES}` expanded."""
         plain = _VARIABLE.sub(lambda match: os.environ.get(match[1], ""), text.strip().strip('"'))
         return Path(self.expand(plain)).expanduser()
 

@@ -1,1 +1,1 @@
-"""Frames from an existing Prometheus: dcgm-exporter, node-exporter or gpuwatch's exporter."""
+"""Links whose frames are made from an existing Prometheus: dcgm-, node- or gpuwatch's exporter."""

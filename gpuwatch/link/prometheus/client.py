@@ -23,7 +23,10 @@ V = TypeVar("V")
 
 
 class PrometheusError(Exception):
-    """The server's answer is not that of a Prometheus; the text is sanitized, without secrets of the URL."""
+    """Raised if a Prometheus does not answer as expected.
+
+    The text is sanitized, without the URL's secrets.
+    """
 
     def __init__(self, reason: str) -> None:
         super().__init__(plain(reason)[:MAX_REASON_CHARS])
@@ -87,10 +90,10 @@ _refusal = msgspec.json.Decoder(_QueryAnswer[msgspec.Raw])
 
 
 class PrometheusClient:
-    """Runs one query at a time."""
+    """Sends queries to one Prometheus, one at a time."""
 
     def __init__(self, target: PrometheusTarget, within_s: float | None = None) -> None:
-        """`within_s`: all queries together end so many seconds from now; None: each has its own limit."""
+        """`within_s`: seconds for all queries together, from now; None: each has its own limit."""
         self.target = target
         self._until = None if within_s is None else time.monotonic() + within_s
         bare, login = split_login(target.url)
@@ -102,26 +105,26 @@ class PrometheusClient:
         }
 
     def instant(self, query: str) -> list[InstantSeries]:
-        """The current value of each series.
+        """Return the current value of each series.
 
         Raises:
-            PrometheusError: no answer, or none of a Prometheus.
+            PrometheusError: no answer, or it is not that of a Prometheus.
         """
         return _result(self._ask("query", {"query": query}), _instant)
 
     def raw(self, selector: str, seconds: float) -> list[RangeSeries]:
-        """The samples of the last `seconds`, as scraped.
+        """Return the samples of the last `seconds`, as scraped.
 
         Raises:
-            PrometheusError: no answer, or none of a Prometheus.
+            PrometheusError: no answer, or it is not that of a Prometheus.
         """
         return _result(self._ask("query", {"query": f"{selector}[{seconds:.0f}s]"}), _range)
 
     def range(self, query: str, start: float, end: float, step: float) -> list[RangeSeries]:
-        """The values of each series from `start` to `end` (unix seconds) every `step` seconds.
+        """Return the values of each series from `start` to `end` (unix seconds) every `step` seconds.
 
         Raises:
-            PrometheusError: no answer, or none of a Prometheus.
+            PrometheusError: no answer, or it is not that of a Prometheus.
         """
         given = {"query": query, "start": f"{start:.3f}", "end": f"{end:.3f}", "step": f"{step:.3f}"}
         return _result(self._ask("query_range", given), _range)
@@ -142,7 +145,7 @@ class PrometheusClient:
 
 
 def _refused(error: HttpError) -> str:
-    """The reason that Prometheus gives for a rejected query."""
+    """Return the error's text, with the reason that Prometheus gives for a rejected query."""
     with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         if stated := _refusal.decode(error.body).error:
             return f"{error}: {stated}"

@@ -32,15 +32,15 @@ LEAST_INTERVAL_S, MOST_INTERVAL_S, USUAL_INTERVAL_S = 1.0, 300.0, 30.0
 
 
 def discover(url: str, selector: str, interval_s: float | None) -> tuple[Plan, LinkOptions]:
-    """Build the plan from a Prometheus.
+    """Return the plan of a Prometheus (its nodes and scrape interval), and the link options for it.
 
     Args:
-        url: Of its API, without `/api/v1`; it may hold a user and password.
+        url: Of its API, without `/api/v1`; it may contain a user and password.
         selector: Label matchers, with or without braces.
-        interval_s: Between two scrapes; None: as the series were scraped of late.
+        interval_s: Seconds between two scrapes; None: measured from recent scrapes.
 
     Raises:
-        ReceiverError: the URL is none.
+        ReceiverError: the URL is invalid.
         PrometheusError: no answer, or it knows no node; the text names the server without secrets.
     """
     target = PrometheusTarget(http_url(url), selector.strip().strip("{}"))
@@ -55,7 +55,7 @@ def discover(url: str, selector: str, interval_s: float | None) -> tuple[Plan, L
 
 @dataclass(frozen=True)
 class Found:
-    """What a Prometheus has."""
+    """What a Prometheus knows: nodes, exporters, scrape interval."""
 
     gpus: Vocabulary | None
     nodes: tuple[str, ...]
@@ -66,10 +66,10 @@ class Found:
 
 
 def find(client: PrometheusClient) -> Found:
-    """Find the nodes and GPUs that a Prometheus knows now.
+    """Return the nodes and the GPU exporter that a Prometheus knows now.
 
     Raises:
-        PrometheusError: no answer, or it knows none.
+        PrometheusError: no answer, or it knows no node.
     """
     target = client.target
     names = (OWN_GPUS, OWN_NODES, DCGM_GPUS, NODE_EXPORTER)
@@ -102,7 +102,10 @@ def find(client: PrometheusClient) -> Found:
 
 
 def scrape_interval_s(client: PrometheusClient, metric: str, labels: SeriesLabels) -> float:
-    """Seconds between scrapes of a metric: the median of one series, identified by some of its labels."""
+    """Return the median seconds between scrapes of one series of a metric, within limits.
+
+    `labels`: some of its labels. A default is returned if it has fewer than two samples.
+    """
     names = {"node": labels.node, "instance": labels.instance, "Hostname": labels.hostname}
     matchers = ",".join(f"{name}={json.dumps(value)}" for name, value in names.items() if value)
     found = client.raw(client.target.of(metric, matchers), LOOKED_BACK_S)
@@ -114,7 +117,7 @@ def scrape_interval_s(client: PrometheusClient, metric: str, labels: SeriesLabel
 
 
 def _in_order(name: str) -> list[tuple[int, str]]:
-    """Sort key that puts gpu-2 before gpu-10."""
+    """Return a sort key that puts gpu-2 before gpu-10."""
     parts, digits = [], ""
     for char in name:
         if char.isdecimal():

@@ -34,7 +34,7 @@ XID_RECENT_S = 3600.0
 
 @dataclass
 class NodeFrames:
-    """State of one node's link: what was sent, and the frame number."""
+    """Builds the frames of one node; keeps what was sent before, and the frame number."""
 
     name: str
     interval_s: float
@@ -73,7 +73,7 @@ class NodeFrames:
     def sample(
         self, t: float, node: QueriedNode | None, host: QueriedHost | None, query: GpuQuery | None
     ) -> Iterator[AnyFrame]:
-        """Yield a sample of the newest scrape, and its Xids."""
+        """Yield a sample of the newest scrape, then an event for each new Xid."""
         at = t if node is None or node.scraped_at is None else min(t, node.scraped_at)
         gpus = []
         if node is not None and query is not None:

@@ -1,4 +1,4 @@
-"""GPU history from before gpuwatch started: the last day, and the last minutes in finer steps."""
+"""Reads GPU history from before gpuwatch started: the last day, and the last minutes in finer steps."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class QueriedGpu:
     """The newest Xid and its time (unix seconds; None: unknown)."""
 
     def info(self) -> GpuInfo | None:
-        """Its inventory; None: invalid values."""
+        """Return its constant properties; None if a value is invalid."""
         known = {
             "uuid": self.uuid,
             "index": self.index,
@@ -48,14 +48,17 @@ class QueriedGpu:
 
 @dataclass
 class QueriedNode:
-    """One node's GPUs by UUID, and their last scrape (unix seconds of Prometheus's clock)."""
+    """The GPUs of one node by UUID, and the time of its last scrape (unix seconds of Prometheus's clock)."""
 
     gpus: dict[str, QueriedGpu] = field(default_factory=dict)
     scraped_at: float | None = None
 
 
 class GpuQuery:
-    """Queries a tier of all GPUs at once: one query per tier, whatever the number of nodes."""
+    """Queries one tier of all GPUs at once, with one query whatever the number of nodes.
+
+    `nodes` has the results.
+    """
 
     def __init__(self, client: PrometheusClient, vocabulary: Vocabulary) -> None:
         self.client, self.words = client, vocabulary
@@ -65,7 +68,7 @@ class GpuQuery:
         self._own = vocabulary is not DCGM
 
     def inventory(self) -> None:
-        """Query static facts: models, memory, slowdown temperatures."""
+        """Query the constant properties: models, memory, slowdown temperatures."""
         target = self.client.target
         if self._own:
             for each in self.client.instant(target.of(gpu.GPU_INFO.name)):
@@ -89,7 +92,7 @@ class GpuQuery:
         return known
 
     def _gpu(self, labels: SeriesLabels) -> QueriedGpu | None:
-        """The GPU of a series, created if unseen; None: the series names none."""
+        """Return the GPU of a series, created if unseen; None if the labels name none."""
         key = (labels.node, labels.uuid, labels.hostname, labels.instance, labels.dcgm_uuid)
         found = self._of_labels.get(key)
         if found is None and (found := self._find(labels)) is not None and len(self._of_labels) < MAX_KEYS:
@@ -129,7 +132,7 @@ class GpuQuery:
                 _total_memory(known)
 
     def _more(self, tier: str) -> tuple[str, ...]:
-        """Metrics with a name label."""
+        """Return further metrics of a tier that have one series per name (reason, error, action)."""
         if self._own:
             return {
                 "fast": (gpu.THROTTLE.name,),
@@ -165,7 +168,10 @@ class GpuQuery:
         self._xids()
 
     def _states(self) -> None:
-        """Query which GPUs the exporter reports as lost or stuck; for dcgm-exporter, whose series ended."""
+        """Set each GPU to lost, stuck or ok: as the exporter reports it.
+
+        Dcgm-exporter's series of a lost GPU end.
+        """
         lost: dict[tuple[str, str], str] = {}
         if self._own:
             for each in self.client.instant(self.client.target.of(gpu.GPU_STATE.name, 'state!="ok"')):
@@ -188,7 +194,7 @@ class GpuQuery:
                 known.xid = round(code), times.get(known.uuid)
 
     def fast_of(self, known: QueriedGpu, at: float) -> GpuFast | None:
-        """The fast tier of a GPU; None: no values."""
+        """Return the fast tier of a GPU; None if it has no values."""
         values = {name: value for name, value in known.values.get("fast", {}).items() if name != "free_bytes"}
         return built(GpuFast, {**values, "t": at}) if values else None
 
@@ -221,7 +227,7 @@ def _put_in(values: dict[str, Any], field_name: str, name: str, value: float) ->
 
 
 def _total_memory(known: QueriedGpu) -> None:
-    """Set the total memory.
+    """Set the total memory if it is unknown.
 
     Dcgm-exporter gives used, free and sometimes reserved memory, which add up to it.
     """

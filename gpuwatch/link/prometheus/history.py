@@ -1,4 +1,4 @@
-"""GPU history from range queries, as samples sent before the first current one."""
+"""Reads GPU history by range queries, as samples to be delivered before the first current one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHOWN_FIELDS = (
 
 
 def step_s(gpus: int, interval_s: float) -> float | None:
-    """Seconds between points of the history; None: too many GPUs for any."""
+    """Return the seconds between points of the history; None if there are too many GPUs for any history."""
     points = min(HISTORY_S / interval_s, POINTS_IN_TIME / max(1, gpus))
     return HISTORY_S / points if points >= LEAST_POINTS else None
 

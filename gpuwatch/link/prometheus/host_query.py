@@ -46,7 +46,7 @@ class QueriedHost:
     disks: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def sample(self, at: float) -> HostSample | None:
-        """The host as a sample; None: no values, or invalid ones."""
+        """Return the host as a sample; None if there are no values, or invalid ones."""
         nics = _parts(Nic, [{"name": name, **each} for name, each in self.nics.items()])
         ports = [
             {"device": device, "port": int(port), **each}
@@ -81,7 +81,7 @@ class HostsQuery:
         """Scrape target of node-exporter -> node."""
 
     def ask(self, known: Callable[[str], str | None]) -> None:
-        """Query again. `known`: maps a host name to a node of the plan."""
+        """Query the hosts' values again. `known`: maps a host name to a node of the plan, or None."""
         self.hosts = {}
         if self._node_exporter:
             self._ask_node_exporter(known)

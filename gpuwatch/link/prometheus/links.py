@@ -26,7 +26,7 @@ RETRY_S, LONGEST_RETRY_S = 2.0, 60.0
 
 
 class PrometheusLink:
-    """One node. Its frames come from a shared pump."""
+    """The link of one node; its frames come from a shared pump."""
 
     def __init__(self, node: str, pump: PrometheusPump) -> None:
         self.node = node
@@ -37,24 +37,24 @@ class PrometheusLink:
         self._pump.start()
 
     def send(self, request: AnyRequest) -> bool:  # noqa: ARG002 - of every link
-        """False: there is no agent to answer."""
+        """Return False: there is no agent to answer."""
         return False
 
     def retry(self) -> None:
-        """Query now."""
+        """Query Prometheus now, for all nodes."""
         self._pump.hurry()
 
     def hang_up(self, reason: str) -> None:
-        """Report why its frames are refused."""
+        """Report the node as lost for this reason; there is no connection to close."""
         self._pump.put(self.node, LinkStatus("lost", reason))
 
     def close(self) -> None:
-        """Stop the pump."""
+        """Stop the shared pump."""
         self._pump.close()
 
 
 class PrometheusPump:
-    """Queries Prometheus and puts all nodes' frames into the inbox."""
+    """The thread that queries Prometheus and puts all nodes' frames into the inbox."""
 
     def __init__(
         self, target: PrometheusTarget, nodes: Sequence[str], inbox: Inbox, interval_s: float
@@ -117,11 +117,11 @@ class PrometheusPump:
             self._lost.add(name)
 
     def _node_of(self, host: str) -> str | None:
-        """The node of the plan for a host name, with or without domain."""
+        """Return the node of the plan for a host name with or without domain; None if unknown."""
         return host if host in self._frames else self._short.get(host.partition(".")[0])
 
     def _ask(self) -> None:
-        """One round of queries; the first one also reads the inventory and the history."""
+        """Run one round of queries and deliver it; the first one also reads the inventory and the history."""
         first = self._gpus is None and self._hosts is None
         if first:
             self._begin(find(self._client))
@@ -144,7 +144,7 @@ class PrometheusPump:
         self._hosts = HostsQuery(self._client, node_exporter=found.node_exporter)
 
     def _server_time(self) -> tuple[float, float]:
-        """Prometheus's clock (unix seconds), and the duration of the answer."""
+        """Return Prometheus's clock (unix seconds), and how many seconds the answer took."""
         began = time.monotonic()
         answers = self._client.instant("vector(1)")
         if not answers:
@@ -163,13 +163,13 @@ class PrometheusPump:
     def _deliver(
         self, server: float, clock: ClockReading, *, first: bool = False, again: bool = False
     ) -> None:
-        """Put the frames of every node scraped since into the inbox.
+        """Put the frames of every node that was scraped since the last call into the inbox.
 
         Args:
-            server: The Prometheus' clock (unix seconds).
-            clock: That clock against ours.
-            first: The past goes before.
-            again: Also those of the scrape that was sent before.
+            server: Prometheus's clock (unix seconds).
+            clock: The comparison of that clock with ours.
+            first: Deliver the history before.
+            again: Also deliver the scrape that was sent before.
         """
         gpus = {} if self._gpus is None else self._gpus.nodes
         hosts = {} if self._hosts is None else self._hosts.hosts
@@ -214,7 +214,7 @@ class PrometheusPump:
 
 
 def prometheus_links(target: PrometheusTarget, plan: Plan, inbox: Inbox) -> list[PrometheusLink]:
-    """The links of the plan's nodes that are read from a Prometheus."""
+    """Return the links of the plan's nodes that are read from a Prometheus."""
     names = [spec.name for spec in plan.nodes if spec.link == "prometheus"]
     pump = PrometheusPump(target, names, inbox, plan.interval_s)
     return [PrometheusLink(name, pump) for name in names]

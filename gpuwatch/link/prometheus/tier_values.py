@@ -1,4 +1,4 @@
-"""Converts samples into tier values: text to number, unit to unit, within valid ranges."""
+"""Converts Prometheus samples into fields of a frame's tier: text to number, units, range checks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TIER_TYPES: Mapping[str, type[GpuFast | GpuMedium | GpuSlow]] = {
 
 
 def kinds_of(struct: type[msgspec.Struct]) -> dict[str, type]:
-    """Field -> int, bool or float, for fields with a single number."""
+    """Return field -> int, bool or float, for the fields of a struct that are a single number."""
     found: dict[str, type] = {}
     described = inspect.type_info(struct)
     for field in described.fields if isinstance(described, inspect.StructType) else ():
@@ -38,7 +38,7 @@ def kinds_of(struct: type[msgspec.Struct]) -> dict[str, type]:
 
 
 class Columns:
-    """Metric -> field, for one tier of one vocabulary."""
+    """Maps the metrics of one exporter to the fields of one tier."""
 
     def __init__(self, struct: type[msgspec.Struct], series: Sequence[TierSeries]) -> None:
         kinds = kinds_of(struct)
@@ -47,11 +47,14 @@ class Columns:
         self.metrics = tuple(self._of)
 
     def field_of(self, metric: str) -> str:
-        """The field of a metric."""
+        """Return the field of a metric."""
         return self._of[metric][0].field
 
     def put(self, values: dict[str, Any], metric: str, text: str) -> bool:
-        """Add a sample to `values` if it is a number; False: the metric has no field."""
+        """Put a sample's value into `values` unless it is no finite number.
+
+        Return False if the metric has no field.
+        """
         known = self._of.get(metric)
         if known is None:
             return False
@@ -65,7 +68,7 @@ class Columns:
 
 
 def number_of(text: str) -> float | None:
-    """The number of a sample; None: invalid or not finite."""
+    """Return the number of a sample; None if invalid or not finite."""
     try:
         number = float(text)
     except ValueError:
@@ -74,7 +77,7 @@ def number_of(text: str) -> float | None:
 
 
 def built(struct: type[S], values: Mapping[str, Any]) -> S | None:
-    """A part of a frame; None: a value is out of range."""
+    """Return the struct with these values; None if a value is out of range."""
     try:
         return msgspec.convert(values, struct)
     except msgspec.ValidationError:
@@ -82,7 +85,7 @@ def built(struct: type[S], values: Mapping[str, Any]) -> S | None:
 
 
 def label_text(text: str) -> str:
-    """A label as a display name: sanitized and short."""
+    """Return a label as a display name: sanitized and cut to `MAX_LABEL_CHARS`."""
     return plain(text)[:MAX_LABEL_CHARS]
 
 

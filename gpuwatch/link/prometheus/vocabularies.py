@@ -19,7 +19,7 @@ OWN_GPUS, OWN_NODES, DCGM_GPUS, NODE_EXPORTER = (
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """One GPU exporter."""
+    """The metric and label names of one GPU exporter."""
 
     name: Literal["gpuwatch", "dcgm-exporter"]
     present: str
@@ -29,12 +29,12 @@ class Vocabulary:
     """Labels that distinguish GPUs."""
 
     def node_of(self, labels: SeriesLabels) -> str:
-        """The node of a series."""
+        """Return the node that a series names, or its scrape target's host."""
         stated = labels.node if self.name == "gpuwatch" else labels.hostname or host_of(labels.instance)
         return label_text(stated)
 
     def uuid_of(self, labels: SeriesLabels) -> str:
-        """The UUID of a GPU's series."""
+        """Return the UUID that a series of a GPU names."""
         return label_text(labels.uuid if self.name == "gpuwatch" else labels.dcgm_uuid)
 
 
@@ -45,6 +45,6 @@ DCGM = Vocabulary(
 
 
 def host_of(instance: str) -> str:
-    """The host of a scrape target `host:port`."""
+    """Return the host of a scrape target `host:port`."""
     host, colon, port = instance.rpartition(":")
     return host.strip("[]") if colon and port.isdecimal() else instance

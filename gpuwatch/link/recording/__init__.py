@@ -1,1 +1,1 @@
-"""Recordings: received frames in an SQLite file, and the link that replays them."""
+"""Recordings: writes the received frames into an SQLite file, reads them, and replays them as a link."""

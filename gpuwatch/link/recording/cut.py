@@ -29,12 +29,12 @@ def cut_recording(source: Recording, first: float, last: float, path: Path) -> N
 
     Args:
         source: The recording.
-        first: Recorded time, unix seconds.
-        last: Likewise.
-        path: The new file; there is none of that name.
+        first: Start of the period (recorded time, unix seconds).
+        last: End of the period, likewise.
+        path: The new file, which must not exist.
 
     Raises:
-        RecordingError: the file cannot be written, or nothing was recorded in that time.
+        RecordingError: the file cannot be written, or nothing was recorded in that period.
     """
     nodes = {name: number for number, name in source.nodes.items()}
     _write_cut(path, source.plan, nodes, source.items(round(first * MICRO), round(last * MICRO)))
@@ -46,12 +46,12 @@ def cut_ring(tee: StreamTee, plan: Plan, first: float, last: float, path: Path) 
     Args:
         tee: Of the session (`Session.keep_stream`).
         plan: Of the session.
-        first: Recorded time, unix seconds; what the ring has let go is missing.
-        last: Likewise.
-        path: The new file; there is none of that name.
+        first: Start of the period (recorded time, unix seconds); what the ring no longer holds is missing.
+        last: End of the period, likewise.
+        path: The new file, which must not exist.
 
     Raises:
-        RecordingError: the file cannot be written, or nothing was recorded in that time.
+        RecordingError: the file cannot be written, or nothing was recorded in that period.
     """
     until = round(last * MICRO)
     items = (item for item in tee.ring(first) if start_of(item) <= until)
@@ -59,7 +59,7 @@ def cut_ring(tee: StreamTee, plan: Plan, first: float, last: float, path: Path) 
 
 
 def start_of(item: Item) -> int:
-    """When an item begins (microseconds of recorded time)."""
+    """Return when an item begins (microseconds of recorded time); 0 for a dictionary."""
     match item:
         case RecordBlock():
             return item.first

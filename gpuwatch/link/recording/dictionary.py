@@ -1,4 +1,4 @@
-"""Trains a zstd dictionary on the first seconds of a session with few nodes."""
+"""Trains a zstd dictionary on the first blocks of a session."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ MAX_BLOCK_BYTES = 64 << 10
 
 @dataclass(frozen=True)
 class Trained:
-    """The result; with many nodes, or too little repetition, there is no dictionary."""
+    """The result of the training; without enough similar lines there is no dictionary."""
 
     dictionary: zstandard.ZstdCompressionDict | None = None
 
     @property
     def data(self) -> bytes:
-        """Its bytes; empty: there is none."""
+        """The dictionary's bytes; empty if there is none."""
         return b"" if self.dictionary is None else self.dictionary.as_bytes()
 
 
 class DictionaryTrainer:
-    """Give it the lines of each block until it returns a result."""
+    """Collects the lines of the first blocks; `take` trains the dictionary once there are enough."""
 
     def __init__(self) -> None:
         self._lines: list[bytes | bytearray | memoryview[int]] = []
         self._blocks = 0
 
     def take(self, lines: Sequence[bytes]) -> Trained | None:
-        """Add a block; None: more are needed."""
+        """Add a block; return the result after `TRAINING_BLOCKS` blocks, else None."""
         self._blocks += 1
         if sum(map(len, lines)) <= MAX_BLOCK_BYTES:  # the first one holds a backlog
             self._lines.extend(lines)

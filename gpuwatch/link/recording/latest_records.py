@@ -1,4 +1,4 @@
-"""The content of key frames: of everything that nodes reported, the records that still matter."""
+"""Selects the content of key frames: of everything that nodes reported, the records that still matter."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ REPLACED = frozenset(("link", "clock", "refused", "hello", "ranks", "logs", "bye
 
 @dataclass
 class _NodeRecords:
-    """The records of one node."""
+    """The records of one node that still matter."""
 
     newest: dict[str, StreamRecord] = field(default_factory=dict)
     """By kind."""
@@ -44,7 +44,7 @@ class _NodeRecords:
     past: dict[tuple[object, ...], StreamRecord] = field(default_factory=dict)
 
     def take(self, one: StreamRecord, what: Content) -> None:
-        """Add a record."""
+        """Add a record; it may replace earlier ones. `what`: its decoded content."""
         if one.kind in REPLACED:
             self.newest[one.kind] = one
             if isinstance(what, LinkStatus) and what.phase == "live":
@@ -100,7 +100,7 @@ class _NodeRecords:
             del self.progress[next(iter(self.progress))]
 
     def records(self) -> Iterator[StreamRecord]:
-        """All relevant records, unordered."""
+        """Yield all records that matter, unordered."""
         yield from self.newest.values()
         yield from self._samples()
         yield from self.events
@@ -112,7 +112,7 @@ class _NodeRecords:
         yield from self.past.values()
 
     def _samples(self) -> Iterator[StreamRecord]:
-        """The last sample, and of earlier ones the parts that no later one has."""
+        """Yield the last sample, and of earlier ones the parts that no later one has."""
         wanted: dict[int, set[tuple[str, str]]] = {}
         found: dict[int, tuple[StreamRecord, Sample]] = {}
         for part, each in self.tiers.items():
@@ -123,7 +123,7 @@ class _NodeRecords:
 
 
 def stripped(sample: Sample, wanted: set[tuple[str, str]]) -> Sample:
-    """A sample with only these parts: of a GPU (by UUID), or of host and agent ("")."""
+    """Return the sample with only the parts `wanted`: (UUID, part) of a GPU, ("", part) of host and agent."""
     gpus = [
         structs.replace(
             gpu,
@@ -142,13 +142,13 @@ def stripped(sample: Sample, wanted: set[tuple[str, str]]) -> Sample:
 
 
 class LatestRecords:
-    """Records of all nodes. Give it every record, in order."""
+    """The records of all nodes that still matter. Give `take` every record, in order."""
 
     def __init__(self) -> None:
         self._nodes: dict[int, _NodeRecords] = {}
 
     def take(self, one: StreamRecord, what: Content) -> None:
-        """Add a record."""
+        """Add a record; it may replace earlier ones. `what`: its decoded content."""
         node = self._nodes.get(one.node)
         if node is None:
             node = self._nodes[one.node] = _NodeRecords()
@@ -156,10 +156,10 @@ class LatestRecords:
 
     @property
     def masked(self) -> int:
-        """Number of secrets masked by nodes in relevant records."""
+        """Number of secrets that nodes masked in these records."""
         return sum(one.body.count(MASK_BYTES) for node in self._nodes.values() for one in node.records())
 
     def records(self) -> list[StreamRecord]:
-        """The records that give a reader the current state, oldest first."""
+        """Return the records that give a reader the current state, oldest first."""
         found = {id(one): one for node in self._nodes.values() for one in node.records()}
         return sorted(found.values(), key=lambda one: one.at)

@@ -19,7 +19,7 @@ STALE_S = 15.0
 
 
 class Holder(msgspec.Struct, frozen=True):
-    """The recorder that holds a file."""
+    """The process that records into a file, as stored in the file."""
 
     token: str
     host: str
@@ -31,27 +31,33 @@ class Holder(msgspec.Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """`process 4711 on gpu-login`."""
+        """Text for messages: `process 4711 on gpu-login`."""
         return plain(f"process {self.pid} on {self.host}")
 
     @property
     def gone(self) -> bool:
-        """True if its process ran on this machine and has ended; False: it runs, or is on another machine."""
+        """True if its process ran on this machine and has ended.
+
+        False if it runs or is on another machine.
+        """
         return self.host == socket.gethostname() and process_start(self.pid) != self.started
 
     def alive(self, now: float) -> bool:
-        """True if it is still writing, as far as is known."""
+        """Return True if it does not count as ended: not `gone`, and its last commit is recent.
+
+        `now`: unix seconds.
+        """
         return not self.gone and now - self.beat < STALE_S
 
 
 class Lease:
-    """Held by a recorder while it writes."""
+    """The right to write into a recording; only one recorder has it."""
 
     def __init__(self, file: sqlite3.Connection, path: Path) -> None:
         """Acquire it.
 
         Raises:
-            RecordingError: another recorder has it.
+            RecordingError: another recorder that is alive has it.
         """
         self._file = file
         pid = os.getpid()
@@ -68,10 +74,10 @@ class Lease:
         file.execute("COMMIT")
 
     def beat(self) -> None:
-        """Update the heartbeat; within a transaction.
+        """Write the time of this commit into the file; call it within a transaction.
 
         Raises:
-            RecordingError: another recorder took the file meanwhile, as after a suspended machine.
+            RecordingError: another recorder has acquired the lease since, as after a suspended machine.
         """
         other = holder(self._file)
         if other is not None and other.token != self._own.token and other.alive(time.time()):
@@ -81,12 +87,12 @@ class Lease:
         self._file.execute("INSERT OR REPLACE INTO meta VALUES ('recorder', ?)", (value,))
 
     def release(self) -> None:
-        """Release it for another recorder."""
+        """Delete the lease, so that another recorder can acquire it."""
         self._file.execute("DELETE FROM meta WHERE name = 'recorder'")
 
 
 def holder(file: sqlite3.Connection) -> Holder | None:
-    """The holder of the lease, alive or not."""
+    """Return the holder of the lease, alive or not; None if there is none."""
     row = file.execute("SELECT value FROM meta WHERE name = 'recorder'").fetchone()
     try:
         return None if row is None else msgspec.json.decode(row[0], type=Holder)
@@ -95,7 +101,7 @@ def holder(file: sqlite3.Connection) -> Holder | None:
 
 
 def process_start(pid: int) -> float:
-    """Start of a process on this machine (clock ticks since boot); 0.0: unknown."""
+    """Return the start of a process on this machine (clock ticks since boot); 0.0 if unknown."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except OSError:

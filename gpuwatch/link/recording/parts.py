@@ -1,4 +1,4 @@
-"""Reads the compressed parts of a recording, and counts each one that cannot be read once."""
+"""Reads the compressed parts of a recording, and counts those that cannot be read."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ BYTES_PER_BYTE, RECORDS_PER_BYTE = 100, 0.25
 
 
 class Inflater:
-    """Counts parts that it cannot decompress, and continues."""
+    """Decompresses parts, and counts those that it cannot decompress."""
 
     def __init__(self, dictionary: Callable[[int], bytes | None]) -> None:
-        """`dictionary` finds one by id; None: unknown."""
+        """`dictionary` returns a dictionary by its id, or None if unknown."""
         self._dictionary = dictionary
         self._known: dict[int, zstandard.ZstdDecompressor] = {0: zstandard.ZstdDecompressor()}
         """By dictionary id; 0: without one."""
@@ -31,13 +31,13 @@ class Inflater:
         """Number of parts that could not be decompressed."""
 
     def inflated(self, data: bytes) -> bytes:
-        """The decompressed bytes; empty if damaged, which is counted."""
+        """Return the decompressed bytes; empty if damaged, which is counted in `damaged`."""
         found = self.opened(data)
         self.damaged += found is None
         return found or b""
 
     def opened(self, data: bytes) -> bytes | None:
-        """The decompressed bytes; None if damaged."""
+        """Return the decompressed bytes; None if damaged (not counted)."""
         try:
             frame = zstandard.get_frame_parameters(data)
             if 0 <= frame.content_size <= MAX_BLOCK_BYTES:
@@ -57,10 +57,10 @@ class Inflater:
 
 
 class PartReader:
-    """Blocks and key frames of one file."""
+    """Decompresses blocks and key frames of one file, and splits them into records."""
 
     def __init__(self, dictionary: Callable[[int], bytes | None]) -> None:
-        """`dictionary` finds one by its id; None: there is none of that id."""
+        """`dictionary` returns a dictionary by its id, or None if unknown."""
         self._inflater = Inflater(dictionary)
         self._odd: dict[tuple[str, int], int] = {}
         """Table and key of a part -> lines of it that could not be read."""
@@ -69,7 +69,7 @@ class PartReader:
 
     @property
     def damaged(self) -> int:
-        """Lines and parts that could not be read so far."""
+        """Number of parts and lines that could not be read so far."""
         return self._inflater.damaged + sum(self._odd.values())
 
     def note(self, part: tuple[str, int]) -> None:
@@ -77,13 +77,16 @@ class PartReader:
         self._odd.setdefault(part, 1)
 
     def inflated(self, data: bytes) -> bytes:
-        """The decompressed bytes; empty if damaged."""
+        """Return the decompressed bytes; empty if damaged."""
         found = self._inflater.inflated(data)
         self.read_bytes += len(found)
         return found
 
     def records(self, part: tuple[str, int], data: bytes, since: int, last: int) -> Iterator[StreamRecord]:
-        """The records of a part that covers `since` to `last`; a part without any is damaged."""
+        """Yield the records of a part that covers `since` to `last` (microseconds of recorded time).
+
+        A part without any record counts as damaged, as does each unreadable line.
+        """
         odd, known = 0, 0
 
         def skip() -> None:
@@ -106,16 +109,16 @@ class PartReader:
 
 
 class ReadBudget:
-    """What one walk through a recording may take."""
+    """Limits of one walk through a recording: bytes, records and CPU time."""
 
     def __init__(self, parts: PartReader, most_bytes: float, most_records: float, cpu_s: float) -> None:
-        """Begin.
+        """Start the budget.
 
         Args:
-            parts: What is read.
-            most_bytes: Inflated.
-            most_records: That the caller counts in `records`.
-            cpu_s: Of this thread.
+            parts: The reader of the recording.
+            most_bytes: Maximum decompressed bytes.
+            most_records: Maximum records; the caller counts them in `records`.
+            cpu_s: Maximum CPU time of this thread (seconds).
         """
         self._parts, self._until_bytes = parts, parts.read_bytes + most_bytes
         self._most_records, self._until = most_records, time.thread_time() + cpu_s
@@ -123,13 +126,13 @@ class ReadBudget:
 
     @classmethod
     def of_file(cls, parts: PartReader, size: int) -> ReadBudget:
-        """For all of a file of so many bytes."""
+        """Return a budget for a whole file of `size` bytes."""
         most_records = MAX_SEEK_RECORDS + size * RECORDS_PER_BYTE
         return cls(parts, MAX_SEEK_BYTES / 2 + size * BYTES_PER_BYTE, most_records, float("inf"))
 
     @property
     def is_spent(self) -> bool:
-        """Whether nothing more may be read."""
+        """True if a limit is exceeded, so that nothing more may be read."""
         return (
             self._parts.read_bytes > self._until_bytes
             or self.records > self._most_records

@@ -19,13 +19,13 @@ MAX_STEP_S = 1.0
 
 
 class Player:
-    """`due` yields the records to apply; `clock` gives the position."""
+    """Plays a recording. `due` yields the records to apply; `clock` returns the position as time."""
 
     def __init__(self, recording: Recording, real: Callable[[], float] = time.monotonic) -> None:
-        """Start at the beginning, playing at 1x.
+        """Start at the beginning of the recording, playing at 1x.
 
         Args:
-            recording: What is played.
+            recording: The recording that is played.
             real: Monotonic seconds of this machine.
         """
         self.recording = recording
@@ -53,11 +53,11 @@ class Player:
 
     @property
     def at_end(self) -> bool:
-        """True if everything recorded so far was played."""
+        """True if the position has reached the last record known when the recording was last read."""
         return self.position >= self.last
 
     def seek(self, at: int) -> None:
-        """Seek to a time; the next due records begin with a key frame."""
+        """Seek to a time (microseconds of recorded time); the next due records begin with a key frame."""
         self.last = self.recording.last
         self.position = min(max(at, self.recording.first), self.last)
         _, self._block, records = self.recording.key_frame(self.position)
@@ -76,7 +76,7 @@ class Player:
         self.seeks += 1
 
     def give_up(self) -> None:
-        """Take nothing more in up to the position; what is left out counts as damaged."""
+        """Drop the waiting records up to the position; they count as damaged."""
         later = [one for one in self._waiting if one.at > self.position]
         self._give_up(dropped=len(later) < len(self._waiting))
         self._waiting = later
@@ -95,7 +95,10 @@ class Player:
         self.playing = False
 
     def advance(self) -> None:
-        """Advance the position by the real time since the last call."""
+        """Advance the position by the real time since the last call, times the speed.
+
+        Nothing while paused.
+        """
         now = self._real()
         self._held_at = self.position
         passed, self._before = min(MAX_STEP_S, now - self._before), now
@@ -106,12 +109,15 @@ class Player:
         self.position = min(self.last, self.position + round(passed * self.speed * MICRO))
 
     def skip(self, micros: int) -> None:
-        """Skip ahead; everything in between becomes due."""
+        """Advance the position by so many microseconds; everything in between becomes due."""
         self.last = self.recording.last
         self.position = min(self.last, self.position + micros)
 
     def hold(self, at: int) -> None:
-        """Lag behind: records after this time are applied with the next call."""
+        """Move the position back to `at`, at most to that before the last `advance`.
+
+        Later records become due again with a later call.
+        """
         self.position = max(self._held_at, min(self.position, at))
 
     def due(self) -> Iterator[StreamRecord]:

@@ -1,4 +1,4 @@
-"""Reads a recording: extent, key frames and blocks, requests and answers, incidents, density."""
+"""Reads a recording: its period, key frames and blocks, requests and answers, incidents, density."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Recording:
         """Open it.
 
         Raises:
-            RecordingError: it is none, of a newer version, or damaged.
+            RecordingError: it is not a recording, of a newer version, or damaged.
         """
         self.path = path
         self._file = open_for_reading(path)
@@ -93,22 +93,27 @@ class Recording:
 
     @property
     def damaged(self) -> int:
-        """Blocks, lines and rows that could not be read so far."""
+        """Number of blocks, lines and rows that could not be read so far."""
         return self._rows.damaged + self._parts.damaged
 
     def _lacks_blocks(self) -> bool:
-        """Whether blocks are gone from the middle, or have numbers that no recorder gives."""
+        """Return True if blocks are missing in the middle, or have numbers that no recorder gives."""
         found = self._rows.one("iii", "SELECT count(*), ifnull(min(id), 1), ifnull(max(id), 0) FROM block")
         return found is None or found[1] < 1 or found[2] - found[1] + 1 != found[0]
 
     def budget(self, *, whole: bool = False) -> ReadBudget:
-        """For one walk: behind a key frame, or through the whole file."""
+        """Return the read budget of one seek, or of a walk through the `whole` file."""
         if not whole:
             return ReadBudget(self._parts, MAX_SEEK_BYTES, MAX_SEEK_RECORDS, MAX_SEEK_CPU_S)
         return ReadBudget.of_file(self._parts, self.path.stat().st_size)
 
     def give_up(self, after: int, at: int, *, dropped: bool = False) -> int:
-        """Leave the blocks behind one that end by a moment unread, as damaged; the last of them."""
+        """Leave the blocks after block `after` that end by `at` unread.
+
+        Return the number of the last of them.
+
+        They count as damaged; so does `dropped`.
+        """
         found = self._rows.one("i", "SELECT ifnull(max(id), 0) FROM block WHERE last <= ?", at)
         last = after if found is None else max(after, int(found[0]))
         if last > after or dropped:
@@ -124,7 +129,7 @@ class Recording:
 
     @property
     def writer(self) -> Holder | None:
-        """The recorder of the file, alive or not."""
+        """Return the recorder that holds the file, alive or not; None if there is none."""
         try:
             return holder(self._file)
         except sqlite3.Error:
@@ -135,7 +140,7 @@ class Recording:
         self._file.close()
 
     def extent(self) -> tuple[int, int] | None:
-        """First and last time (microseconds of recorded time); None: empty."""
+        """Return the first and last time (microseconds of recorded time); None if it is empty."""
         block = self._rows.one("i", "SELECT first FROM block ORDER BY id LIMIT 1")
         starts = [*(block or ()), self._rows.bound("at", "key_frame", "min")]
         known = [start for start in starts if start is not None]
@@ -143,14 +148,15 @@ class Recording:
 
     @property
     def last(self) -> int:
-        """The current last time."""
+        """The last time (microseconds of recorded time), read again at each call."""
         ends = (self._rows.bound("last", "block", "max"), self._rows.bound("at", "key_frame", "max"))
         return max(end or 0 for end in ends)
 
     def key_frame(self, at: int) -> tuple[int, int, list[StreamRecord]]:
-        """The newest key frame at or before a time: its time, the block before it, its records.
+        """Return the newest key frame at or before `at`: its time, the block before it, its records.
 
-        Before all key frames it is an empty one before the first block.
+        Before all key frames: the first time, block 0 and no records. Times are microseconds of recorded
+        time.
         """
         row = self._rows.one("iib", f"{KEY_FRAMES} WHERE at <= ? ORDER BY at DESC LIMIT 1", at)
         if row is None:
@@ -165,7 +171,7 @@ class Recording:
         return moment, before, records
 
     def blocks(self, after: int) -> Iterator[ReadBlock]:
-        """The blocks after a given one, in order of writing, as far as they exist."""
+        """Yield the blocks after the block `after`, in order of writing, as far as they exist."""
         while True:
             sql = "SELECT id, first, last, wall, data FROM block WHERE id > ? ORDER BY id LIMIT ?"
             rows = self._rows.all("iiiib", sql, after, BLOCKS_AT_ONCE)
@@ -176,11 +182,11 @@ class Recording:
                 yield ReadBlock(*row)
 
     def records(self, block: ReadBlock) -> Iterator[StreamRecord]:
-        """The records of a block; empty if damaged."""
+        """Return the records of a block; none if it is damaged."""
         return self._parts.records(("block", block.id), block.data, block.first, block.last)
 
     def all_records(self) -> Iterator[tuple[ReadBlock, StreamRecord]]:
-        """All records and their blocks, as far as the budget for a whole file goes."""
+        """Yield all records with their blocks, as far as the budget for a whole file allows."""
         budget = self.budget(whole=True)
         for block in self.blocks(0):
             for one in self.records(block):
@@ -191,19 +197,19 @@ class Recording:
                 return
 
     def wall_shift(self, at: int) -> int:
-        """Wall clock minus recorded time at a moment (microseconds)."""
+        """Return the wall clock minus recorded time at a moment (both microseconds)."""
         row = self._rows.one("i", "SELECT wall FROM block WHERE last >= ? ORDER BY last LIMIT 1", at)
         row = row or self._rows.one("i", "SELECT wall FROM block ORDER BY id DESC LIMIT 1")
         return 0 if row is None else int(row[0])
 
     def requests(self, node: int, kind: str, until: int) -> Iterator[tuple[int, int, bytes]]:
-        """Requests of a kind to a node, newest first: time, number, body."""
+        """Yield the requests of a kind to a node up to `until`, newest first: time, number, body."""
         sql = "SELECT at, number, body FROM request WHERE node = ? AND kind = ? AND at <= ?"
         newest = f"{sql} ORDER BY at DESC LIMIT {MAX_REQUESTS}"
         yield from self._rows.all("iib", newest, node, kind, until)
 
     def answers(self, node: int, number: int, since: int) -> list[tuple[int, bytes]]:
-        """The answers to a request made at `since`: time and frame (JSON)."""
+        """Return the answers to the request that was made at `since`: time and frame (JSON)."""
         later = "SELECT at FROM request WHERE node = ? AND number = ? AND at > ? ORDER BY at LIMIT 1"
         end = self._rows.one("i", later, node, number, since)  # a later session numbers anew
         until = MAX_NUMBER if end is None else end[0]
@@ -217,7 +223,7 @@ class Recording:
         return found
 
     def incidents(self) -> list[IncidentMark]:
-        """All incidents, in order of first sight."""
+        """Return all incidents, in the order in which they were first seen."""
         rows = self._rows.all("iirttt", INCIDENTS, MAX_HEADLINE)
         return [
             IncidentMark(plain(name), number, at, first, plain(severity), plain(headline))
@@ -225,12 +231,12 @@ class Recording:
         ]
 
     def gaps(self) -> list[tuple[int, int, str]]:
-        """First and last time of data that was lost, and why."""
+        """Return the periods whose data was lost: first time, last time, reason."""
         sql = "SELECT first, last, substr(reason, 1, ?) FROM gap ORDER BY 1"
         return [(first, last, reason) for first, last, reason in self._rows.all("iit", sql, MAX_HEADLINE)]
 
     def density(self, columns: int) -> Sequence[int]:
-        """Number of findings and events in each of `columns` equal parts of the time."""
+        """Return the number of findings and events in each of `columns` equal parts of the time."""
         first, last = self.first, self.last
         width = max(1, (last - first) // columns + 1)
         parts = "SELECT (last - ?) / ?, sum(findings) FROM block GROUP BY 1"
@@ -239,7 +245,7 @@ class Recording:
         return [found.get(part, 0) for part in range(columns)]
 
     def items(self, first: int, last: int) -> Iterator[Item]:
-        """The items that make a recording of this period, as stored in the file."""
+        """Yield the items that make a recording of this period (microseconds), as stored in the file."""
         dictionaries = self._rows.all("ib", "SELECT id, data FROM dictionary")
         yield from (DictionaryItem(*row) for row in dictionaries)
         row = self._rows.one("iib", f"{KEY_FRAMES} WHERE at <= ? ORDER BY at DESC LIMIT 1", first)
@@ -262,7 +268,7 @@ class Recording:
         yield from (mark for mark in self.incidents() if mark.at <= last)
 
     def inflated(self, data: bytes) -> bytes:
-        """The decompressed bytes; empty if damaged."""
+        """Return the decompressed bytes; empty if damaged."""
         return self._parts.inflated(data)
 
     def _dictionary(self, number: int) -> bytes | None:
@@ -271,5 +277,5 @@ class Recording:
 
 
 def seconds(at: int) -> float:
-    """Microseconds of recorded time as seconds."""
+    """Convert microseconds of recorded time to seconds."""
     return at / MICRO

@@ -29,7 +29,7 @@ _decoders = {name: msgspec.json.Decoder(what) for name, what in _STATES.items()}
 
 @dataclass(frozen=True, slots=True)
 class StreamRecord:
-    """One undecoded line."""
+    """One record of a recording, undecoded."""
 
     at: int
     """Microseconds of recorded time."""
@@ -38,7 +38,7 @@ class StreamRecord:
     body: bytes
 
     def line(self, since: int) -> bytes:
-        """The line in a block that began at `since`."""
+        """Return its line in a block that begins at `since` (microseconds of recorded time)."""
         return b"%d %d %s %s\n" % (self.at - since, self.node, self.kind.encode(), self.body)
 
 
@@ -52,9 +52,9 @@ MAX_ODD = 1_000
 
 
 def records_of(data: bytes, since: int, skipped: Callable[[], None]) -> Iterator[StreamRecord]:
-    """The records of a block that began at `since`.
+    """Yield the records of a decompressed block that begins at `since`.
 
-    `skipped` is called for each line that is none, and once for what lies behind `MAX_RECORDS` or `MAX_ODD`.
+    `skipped` is called for each invalid line, and once for what follows `MAX_RECORDS` or `MAX_ODD`.
     """
     start, odd = 0, 0
     for _ in range(MAX_RECORDS):
@@ -76,7 +76,10 @@ def records_of(data: bytes, since: int, skipped: Callable[[], None]) -> Iterator
 
 
 def record(at: int, node: int, what: Content, shift_s: float) -> StreamRecord:
-    """The record of an arrival; `shift_s` converts the session's monotonic clock to recorded time."""
+    """Return the record of an arrival at `at` (microseconds of recorded time).
+
+    `shift_s` converts the session's monotonic clock to recorded time.
+    """
     if isinstance(what, LinkStatus):
         if what.retry_at is not None:
             what = replace(what, retry_at=what.retry_at + shift_s)
@@ -87,7 +90,7 @@ def record(at: int, node: int, what: Content, shift_s: float) -> StreamRecord:
 
 
 def content(one: StreamRecord) -> Content:
-    """Decode the content.
+    """Decode the content of a record.
 
     Raises:
         FrameError: the record is damaged, or of a kind that this gpuwatch does not know.

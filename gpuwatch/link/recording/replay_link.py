@@ -42,7 +42,7 @@ SOON_S = 1.0
 
 
 class ReplayLink:
-    """Records come from the player, not from this link. Requests are answered at once."""
+    """The link of a recorded node. Its records come from the player; requests are answered at once."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class ReplayLink:
         inbox: Inbox,
         other_lines: Callable[[str, AnyRequest], Lines | None],
     ) -> None:
-        """`other_lines`: further recorded lines of a node's file, for requests of lines."""
+        """`other_lines`: returns further recorded lines of a node's file for a request of lines, or None."""
         self.node = spec.name
         self._number = number
         self._player = player
@@ -72,7 +72,7 @@ class ReplayLink:
         """No-op: the session closes the recording."""
 
     def send(self, request: AnyRequest) -> bool:
-        """Send the recorded answer to an equal earlier request, else an error."""
+        """Deliver the recorded answer to an equal earlier request, else an error; return True."""
         kind = str(request.__struct_config__.tag)
         if kind not in SAME:
             return True
@@ -94,7 +94,7 @@ class ReplayLink:
 
 
 def fields_of(body: bytes, names: Iterable[str]) -> dict[str, object]:
-    """The values of these fields of a request."""
+    """Return the values of these fields of an encoded request; empty if it is no JSON object."""
     try:
         values = json.loads(body)
     except ValueError:
@@ -103,7 +103,7 @@ def fields_of(body: bytes, names: Iterable[str]) -> dict[str, object]:
 
 
 def decoded(answers: Iterable[tuple[int, bytes]], number: int) -> Iterable[AnyFrame]:
-    """The frames of recorded answers, with another request number; damaged ones are left out."""
+    """Yield the frames of recorded answers, with another request number; damaged ones are left out."""
     for _, body in answers:
         try:
             frame = decode(body)
@@ -114,7 +114,7 @@ def decoded(answers: Iterable[tuple[int, bytes]], number: int) -> Iterable[AnyFr
 
 
 def refusal(request: AnyRequest) -> AnyFrame:
-    """The answer to a request that is not in the recording."""
+    """Return the answer to a request that is not in the recording: an error."""
     if isinstance(request, Tail | ReadLines | Search):
         return Lines(t=0.0, seq=0, id=request.id, done=True, error=NOT_RECORDED)
     return Reply(t=0.0, seq=0, id=request.id, error=NOT_RECORDED)

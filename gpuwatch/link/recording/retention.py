@@ -14,14 +14,14 @@ PAGES_AT_ONCE = 2_000
 
 @dataclass
 class Retention:
-    """Applied by the recorder after commits."""
+    """The limits of a recording's age and size, which the recorder applies after commits."""
 
     age_s: float | None = None
     size_bytes: int | None = None
     _commits: int = field(default=0, repr=False)
 
     def apply(self, file: sqlite3.Connection) -> None:
-        """Trim from time to time."""
+        """Trim the recording at every `EVERY_COMMITS`-th call, if there is a limit."""
         self._commits += 1
         if self._commits % EVERY_COMMITS == 0 and (self.age_s is not None or self.size_bytes is not None):
             self.trim(file)
@@ -40,7 +40,7 @@ class Retention:
 
 
 def used_bytes(file: sqlite3.Connection) -> int:
-    """Bytes of used pages."""
+    """Return the bytes of the pages in use."""
     pages, free, size = (
         file.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
     )

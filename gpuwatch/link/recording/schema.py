@@ -1,4 +1,4 @@
-"""The file of a recording: SQLite in WAL mode; tables, versions, opening, and row access."""
+"""The SQLite file of a recording: tables, versions, opening, and checked reading of rows."""
 
 from __future__ import annotations
 
@@ -62,11 +62,11 @@ TYPES: dict[str, type | tuple[type, ...]] = {"i": int, "r": (int, float), "t": s
 
 
 class RecordingError(Exception):
-    """A recording cannot be created or opened; the message names the file and the remedy."""
+    """Raised if a recording cannot be created or opened; the message names the file and the remedy."""
 
 
 def is_recording(path: Path) -> bool:
-    """True if a file is a recording, complete or not; False if unreadable."""
+    """Return True if a file is a recording, complete or not; False also if it cannot be read."""
     try:
         header = read_bounded(path, _HEADER_BYTES)
     except OSError:
@@ -78,7 +78,7 @@ def create(path: Path) -> sqlite3.Connection:
     """Create a recording, readable by its owner only.
 
     Raises:
-        RecordingError: there is a file of that name, or it cannot be written.
+        RecordingError: the file exists, or it cannot be written.
     """
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
@@ -105,7 +105,7 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
     """Open a recording to continue it.
 
     Raises:
-        RecordingError: it is none, of a newer version, or cannot be written.
+        RecordingError: it is not a recording, of a newer version, or cannot be written.
     """
     if not is_recording(path):
         raise RecordingError(f"{path}: not a recording; name another file with -o")
@@ -125,7 +125,7 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
     """Open a recording, also a growing one, or one in a folder without write permission.
 
     Raises:
-        RecordingError: it is none, of a newer version, or damaged.
+        RecordingError: it is not a recording, of a newer version, or damaged.
     """
     if not is_recording(path):
         why = "not a recording" if path.is_file() else "no such file"
@@ -151,10 +151,12 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
 
 
 def is_continued(path: Path) -> bool:
-    """True if SQLite keeps a part of the recording in files beside it: a recorder writes, or was killed.
+    """Return True if SQLite keeps a part of the recording in files beside it.
+
+    A recorder writes then, or was killed.
 
     Raises:
-        RecordingError: another user can have made such a file: it could replace all that is in the recording.
+        RecordingError: another user could have made such a file, which could replace the recording's content.
     """
     try:
         return own_beside(path)
@@ -163,10 +165,10 @@ def is_continued(path: Path) -> bool:
 
 
 def check_version(file: sqlite3.Connection, path: Path) -> int:
-    """The version of the file.
+    """Return the version of the file.
 
     Raises:
-        RecordingError: it is newer than this gpuwatch reads.
+        RecordingError: it is newer than this gpuwatch can read.
     """
     version = int(file.execute("PRAGMA user_version").fetchone()[0])
     if version > SCHEMA_VERSION:
@@ -177,10 +179,10 @@ def check_version(file: sqlite3.Connection, path: Path) -> int:
 
 
 def check_tables(file: sqlite3.Connection, path: Path) -> None:
-    """Refuse a file with other tables than a recorder makes, since views and triggers are programs.
+    """Refuse a file whose tables are not those that a recorder makes, since views and triggers are programs.
 
     Raises:
-        RecordingError: a table is missing or defined otherwise, or there is something else than tables.
+        RecordingError: a table is missing or defined differently, or there are other objects than tables.
     """
     file.execute("PRAGMA trusted_schema = OFF")
     with contextlib.closing(sqlite3.connect(":memory:")) as made:
@@ -194,7 +196,7 @@ def check_tables(file: sqlite3.Connection, path: Path) -> None:
 
 
 def _objects(file: sqlite3.Connection) -> Counter[tuple[str, str, str, str]]:
-    """Type, name, table and definition of all that the schema holds, whatever its name; counted."""
+    """Return type, name, table and definition of every object of the schema, with its count."""
     try:
         rows = file.execute("SELECT type, name, tbl_name, ifnull(sql, '') FROM sqlite_master").fetchall()
     except UnicodeDecodeError as error:
@@ -211,7 +213,7 @@ def _for_writing(file: sqlite3.Connection) -> None:
 
 
 class Rows:
-    """Reads rows and drops those that no recorder writes: SQLite stores any type in any column."""
+    """Reads rows of checked types, since SQLite stores any type in any column; drops invalid rows."""
 
     def __init__(self, file: sqlite3.Connection) -> None:
         """`file`: the open recording."""
@@ -222,15 +224,15 @@ class Rows:
             file.setlimit(getattr(sqlite3, "SQLITE_LIMIT_LENGTH", 0), MAX_VALUE_BYTES)
 
     def all(self, types: str, sql: str, *values: object) -> list[Row]:
-        """The rows whose columns have these types (letters of `TYPES`)."""
+        """Return the rows whose columns have these types, a letter of `TYPES` each."""
         return list(self._checked(types, sql, *values))
 
     def one(self, types: str, sql: str, *values: object) -> Row | None:
-        """The first such row, or None."""
+        """Return the first row whose columns have these types, or None."""
         return next(self._checked(types, sql, *values), None)
 
     def bound(self, column: str, table: str, which: str) -> int | None:
-        """The `min` or `max` of a numeric column; None: empty.
+        """Return the `min` or `max` (`which`) of a numeric column; None if the table is empty.
 
         Text sorts after all numbers: the second query, over all rows, is for a file that contains one.
         """
@@ -262,7 +264,7 @@ class Rows:
 
 
 def sound(types: str, row: Row) -> bool:
-    """True if each value has its type, and each number is one that a recorder writes."""
+    """Return True if each value has the type of its letter, and each number is in the recorder's range."""
     return all(
         isinstance(value, TYPES[letter])
         and (not isinstance(value, int | float) or -MAX_NUMBER <= value <= MAX_NUMBER)

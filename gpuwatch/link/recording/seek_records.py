@@ -21,7 +21,7 @@ _FILE, _RANK, _PAST = re.compile(rb'"file":"[^"]*"'), re.compile(rb'"(?:local_)?
 
 
 def thinned(records: Iterable[StreamRecord], position: int) -> list[StreamRecord]:
-    """The records that matter at a position (microseconds of recorded time), in order."""
+    """Return the records that matter at a position (microseconds of recorded time), in order."""
     kept: list[StreamRecord] = []
     newest: dict[tuple[int, str], StreamRecord] = {}
     progress: dict[tuple[int, bytes, bytes], deque[StreamRecord]] = {}

@@ -56,7 +56,7 @@ class DictionaryItem:
 
 @dataclass(frozen=True, slots=True)
 class KeyFrame:
-    """The records that matter at a time, compressed, and the state of the book."""
+    """The records that give the whole state at a time, compressed."""
 
     at: int
     data: bytes
@@ -75,7 +75,7 @@ class RequestItem:
 
 @dataclass(frozen=True, slots=True)
 class AnswerItem:
-    """A frame that answers a request; `data` is compressed."""
+    """A frame that answers a request; `data` is its compressed JSON."""
 
     at: int
     node: int
@@ -85,7 +85,10 @@ class AnswerItem:
 
 @dataclass(frozen=True, slots=True)
 class IncidentMark:
-    """A new incident, for the timeline. `at`: microseconds of recorded time."""
+    """A new or changed incident, for the timeline.
+
+    `at`: microseconds of recorded time, `first`: unix seconds.
+    """
 
     id: str
     number: int
@@ -99,26 +102,29 @@ Item: TypeAlias = RecordBlock | KeyFrame | RequestItem | AnswerItem | IncidentMa
 
 
 class Sink(Protocol):
-    """A consumer of the items, besides the ring."""
+    """A consumer of the tee's items, such as a recording or a viewer."""
 
     def put(self, item: Item) -> None:
-        """Take an item; must not block."""
+        """Receive an item; must not block."""
         ...
 
 
 class BookRecords(Protocol):
-    """The state of alerts and incidents as bytes."""
+    """Encodes the alert book for a recording."""
 
     def change(self) -> bytes | None:
-        """The changes since the last call; None: none."""
+        """Return the changes since the last call, encoded; None if there are none."""
         ...
 
     def whole(self) -> bytes:
-        """The whole state."""
+        """Return the whole state, encoded."""
         ...
 
     def new_incidents(self, at: int) -> Iterable[IncidentMark]:
-        """New incidents, and those whose headline changed; `at`: now, in microseconds of recorded time."""
+        """Yield new incidents, and those whose headline changed.
+
+        `at`: now, in microseconds of recorded time.
+        """
         ...
 
 
@@ -129,11 +135,11 @@ class StreamTee:
     """
 
     def __init__(self, nodes: Sequence[str], book: BookRecords, clock: SessionClock = SYSTEM) -> None:
-        """Start without recording.
+        """Start with an empty ring and no sinks.
 
         Args:
             nodes: Their names, in the order of the plan.
-            book: The alerts and incidents.
+            book: Encodes the alerts and incidents.
             clock: Of the session.
         """
         self.nodes = {name: number for number, name in enumerate(nodes, SESSION + 1)}
@@ -158,11 +164,11 @@ class StreamTee:
 
     @property
     def masked(self) -> int:
-        """Number of secrets masked by nodes in relevant command lines and log text."""
+        """Number of secrets that nodes masked in the current command lines and log text."""
         return self._latest.masked
 
     def micros(self, monotonic_s: float) -> int:
-        """A time of the session's monotonic clock in recorded time."""
+        """Convert seconds of the session's monotonic clock to microseconds of recorded time."""
         return round((monotonic_s + self._shift_s) * MICRO)
 
     def take(self, arrivals: Iterable[Arrival], now: float) -> None:
@@ -199,14 +205,14 @@ class StreamTee:
         self._bytes += len(one.body)
 
     def asked(self, node: str, request: AnyRequest) -> None:
-        """Record a request to a node."""
+        """Record a request to a node; pings are left out."""
         number = self.nodes.get(node)
         if number is not None and not isinstance(request, Ping):
             at, kind = self.micros(self._clock.monotonic()), str(request.__struct_config__.tag)
             self._emit(RequestItem(at, number, request.id, kind, _json.encode(request)))
 
     def flush(self, now: float) -> None:
-        """Close the open block, and write a key frame if due."""
+        """Emit the open block, if it has records, and a key frame if one is due. `now`: monotonic seconds."""
         if not self._lines:
             return
         since = self._lines[0].at
@@ -226,7 +232,7 @@ class StreamTee:
         return (self._small if len(data) <= SMALL_BYTES else self._large).compress(data)
 
     def _learn(self, lines: Sequence[bytes]) -> None:
-        """Train a dictionary; a block of few nodes has little repetition, and a dictionary halves it."""
+        """Train a dictionary from the first blocks: it halves the size of blocks, which repeat little."""
         if self._trainer is None or (found := self._trainer.take(lines)) is None:
             return
         self._trainer = None
@@ -255,7 +261,7 @@ class StreamTee:
             self._trim(item.at)
 
     def _trim(self, now: int) -> None:
-        """Drop what is before the second oldest key frame while the ring is too large or old."""
+        """Drop the oldest part of the ring, up to the next key frame, while the ring is too large or old."""
         keys = [(index, item.at) for index, item in enumerate(self._ring) if isinstance(item, KeyFrame)]
         gone = 0
         for index, at in keys[1:]:
@@ -266,7 +272,10 @@ class StreamTee:
             gone = index
 
     def ring(self, first: float | None = None) -> list[Item]:
-        """This session's past from a time (recorded time, seconds) on, beginning with a key frame."""
+        """Return the kept items from a time (recorded time, seconds) on, beginning with a key frame.
+
+        None: all.
+        """
         self.flush(self._clock.monotonic())
         kept, start = list(self._ring), 0
         if first is not None:
@@ -276,7 +285,10 @@ class StreamTee:
         return [*known, *(item for item in kept[start:] if not isinstance(item, DictionaryItem))]
 
     def attach(self, sink: Sink, past: bool = True) -> Callable[[], None]:
-        """Send items to a sink from now on, those of the ring first; call the result to stop."""
+        """Send items to a sink from now on; the returned function ends that.
+
+        `past`: send the items of the ring first; else a key frame of the current state.
+        """
         self.flush(self._clock.monotonic())
         if self._dictionary is not None:
             sink.put(self._dictionary)
@@ -294,7 +306,7 @@ class StreamTee:
 
 
 def size_of(item: Item) -> int:
-    """Size of an item in bytes."""
+    """Return the approximate size of an item in bytes."""
     if isinstance(item, IncidentMark):
         return len(item.headline) + 100
     return len(item.body if isinstance(item, RequestItem) else item.data) + 100

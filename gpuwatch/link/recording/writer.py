@@ -1,4 +1,4 @@
-"""Writes a recording: a thread commits once a second, and continues after a full disk."""
+"""Writes a recording: a thread commits once a second, and goes on after a full disk."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CLOSE_S = 10.0
 
 @dataclass(frozen=True)
 class RecorderState:
-    """State of a recording; replaced as a whole by the writer's thread."""
+    """The state of a recording; the writer's thread replaces it as a whole."""
 
     path: Path
     frames: int = 0
@@ -52,7 +52,7 @@ class RecorderState:
 
 
 class RecordingWriter:
-    """A sink of the tee. Create it, `put` items, `close` it."""
+    """A sink of the tee that writes a recording. `put` items, then `close` it."""
 
     def __init__(
         self,
@@ -67,9 +67,9 @@ class RecordingWriter:
         Args:
             path: The recording.
             plan: Of the session.
-            nodes: Their numbers in the tee.
-            retention: How much is kept; None: all.
-            heartbeat: A file that holds the time (unix seconds) of the last commit.
+            nodes: Node names -> their numbers in the tee.
+            retention: Limits of age and size; None: keep everything.
+            heartbeat: A file into which the time (unix seconds) of each commit is written.
 
         Raises:
             RecordingError: it cannot be written, is of other nodes, or another recorder writes it.
@@ -97,7 +97,10 @@ class RecordingWriter:
         self._thread.start()
 
     def put(self, item: Item) -> None:
-        """Queue an item; it is on disk about a second later."""
+        """Queue an item, which is on disk about a second later.
+
+        If too much waits, the oldest items are lost.
+        """
         with self._changed:
             self._items.append(item)
             self._waiting_bytes += size_of(item)
@@ -112,7 +115,7 @@ class RecordingWriter:
             self._gap = first, item.last
 
     def close(self) -> None:
-        """Write the rest, and close the file."""
+        """Write the remaining items, and close the file."""
         with self._changed:
             self._closing = True
             self._changed.notify()
@@ -168,10 +171,10 @@ class RecordingWriter:
 
 
 def describe(file: sqlite3.Connection, path: Path, plan: Plan, nodes: Mapping[str, int]) -> None:
-    """Store the description of the recording.
+    """Store the description of the recording: version, host, plan, nodes.
 
     Raises:
-        RecordingError: the file holds other nodes.
+        RecordingError: the file contains other nodes.
     """
     facts = {
         "gpuwatch": __version__,
@@ -190,7 +193,7 @@ def describe(file: sqlite3.Connection, path: Path, plan: Plan, nodes: Mapping[st
 
 
 def write_items(file: sqlite3.Connection, items: Iterable[Item]) -> None:
-    """Write items; within a transaction."""
+    """Write items; call it within a transaction."""
     write = file.execute
     for item in items:
         match item:
@@ -226,6 +229,6 @@ def write_items(file: sqlite3.Connection, items: Iterable[Item]) -> None:
 
 
 def recorded_plan(plan: Plan) -> Plan:
-    """The plan without connection settings: users, keys and commands are left out."""
+    """Return the plan without connection settings: users, keys and commands are left out."""
     nodes = tuple(NodeSpec(spec.name, spec.link, labels=spec.labels, slots=spec.slots) for spec in plan.nodes)
     return replace(plan, nodes=nodes, rules=(), state=None)

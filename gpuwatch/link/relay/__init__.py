@@ -1,1 +1,1 @@
-"""One session's stream for several viewers: messages, and the local socket."""
+"""The local socket between the process with the links and its viewers, and the messages on it."""

@@ -1,4 +1,4 @@
-"""A viewer's end of the socket: a thread reads, the viewer's session takes the messages."""
+"""A viewer's end of the socket: a thread reads, and the viewer's session gets the messages."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ OPENING_S = 20.0
 
 
 class RelayConnection:
-    """Reads until the other side closes; then `ended` is set."""
+    """The connection to the relay. It reads until the other side closes; then `ended` is set."""
 
     def __init__(self, end: socket.socket) -> None:
-        """Wait for the opening message, then read in a thread.
+        """Wait for the opening message, then start a thread that reads.
 
         Raises:
-            RelayError: the other side is gone, or no relay.
+            RelayError: the other side is gone, or is no relay.
         """
         self._socket = end
         self._reader = PacketReader()
@@ -54,7 +54,7 @@ class RelayConnection:
         self._thread.start()
 
     def next(self) -> ToViewer | None:
-        """The oldest untaken message, or None."""
+        """Remove and return the oldest message, or None."""
         try:
             return self._arrived.popleft()
         except IndexError:
@@ -66,7 +66,7 @@ class RelayConnection:
         return len(self._arrived)
 
     def send(self, message: FromViewer) -> bool:
-        """Send a message; False: the other side is gone."""
+        """Send a message; return False if the other side is gone."""
         try:
             with self._sending:
                 self._socket.sendall(packet(message))
@@ -104,7 +104,7 @@ class RelayConnection:
 
 
 class RelayLink:
-    """A node in a viewer. Its frames come in the common stream, which the session takes."""
+    """The link of a node in a viewer. Its frames come in the common stream, which the session reads."""
 
     def __init__(self, node: str, connection: RelayConnection) -> None:
         self.node = node
@@ -114,7 +114,10 @@ class RelayLink:
         """No-op: the stream is running."""
 
     def send(self, request: AnyRequest) -> bool:
-        """Forward a request; if it cannot be answered, an error comes back."""
+        """Forward a request to the relay; if that cannot answer it, an error comes back.
+
+        False: the relay is gone.
+        """
         return self._connection.send(ViewerRequest(self.node, encode_request(request)))
 
     def retry(self) -> None:

@@ -42,7 +42,7 @@ class Answer(msgspec.Struct, tag="answer", frozen=True):
 
 
 class ViewerRequest(msgspec.Struct, tag="request", frozen=True):
-    """A request to a node; `body` is its JSON."""
+    """A viewer's request to a node; `body` is its JSON."""
 
     node: str
     body: bytes
@@ -69,11 +69,11 @@ from_viewer: msgspec.msgpack.Decoder[FromViewer] = msgspec.msgpack.Decoder(FromV
 
 
 class RelayError(Exception):
-    """The other side violates the protocol, or is gone."""
+    """Raised if the other side violates the protocol, or is gone."""
 
 
 def packet(message: ToViewer | FromViewer) -> bytes:
-    """Encode a message with its length."""
+    """Return a message encoded, preceded by its length."""
     body = _encoder.encode(message)
     return len(body).to_bytes(LENGTH_BYTES, "big") + body
 
@@ -85,10 +85,10 @@ class PacketReader:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The bodies completed by these bytes.
+        """Return the message bodies that these bytes complete.
 
         Raises:
-            RelayError: a message claims to be too long.
+            RelayError: a message is too long.
         """
         self._buffer += data
         bodies, start = [], 0

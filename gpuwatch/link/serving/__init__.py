@@ -1,1 +1,1 @@
-"""Inference servers: their `/metrics` over HTTP, in the dialects of vLLM, SGLang, TGI and Triton."""
+"""Reads the `/metrics` of inference servers over HTTP: vLLM, SGLang, TGI and Triton."""

@@ -22,7 +22,7 @@ NOT_REQUESTS = ("/metrics", "/health", "/ping", "/version", "/load")
 
 @dataclass(frozen=True)
 class Engine:
-    """The metric names of one engine; of several alternatives, the first one present is used."""
+    """The metric names of one inference engine; of several alternatives, the first one present is used."""
 
     name: str
     prefix: str
@@ -99,7 +99,7 @@ ENGINES = (
 
 
 class NoEngineError(ValueError):
-    """The page has no metrics of a known engine."""
+    """Raised for a page without metrics of a known engine."""
 
 
 def read_page(text: str, at: float) -> ServerReading:
@@ -154,7 +154,7 @@ def _sum(found: Iterable[MetricSample]) -> float | None:
 
 
 def _buckets(by_name: dict[str, list[MetricSample]], names: Sequence[str], unit_s: float) -> Buckets:
-    """The histogram over all series of its name."""
+    """Return (upper bound in seconds, count) of the first of these histograms, summed over all its series."""
     found = next((by_name[f"{name}_bucket"] for name in names if f"{name}_bucket" in by_name), [])
     counts: dict[float, float] = {}
     for each in found:
@@ -168,7 +168,7 @@ def _buckets(by_name: dict[str, list[MetricSample]], names: Sequence[str], unit_
 
 
 def _quantiles(found: Sequence[MetricSample], unit_s: float) -> tuple[tuple[float, float], ...]:
-    """Quantiles of the slowest model: those of several series cannot be combined."""
+    """Return (quantile, seconds) of the slowest model: quantiles of several series cannot be combined."""
     worst: dict[float, float] = {}
     for each in found:
         try:

@@ -14,7 +14,7 @@ LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 @dataclass(frozen=True, slots=True)
 class MetricSample:
-    """One sample."""
+    """One sample of a metrics page."""
 
     name: str
     labels: dict[str, str]
@@ -22,7 +22,7 @@ class MetricSample:
 
 
 def samples(text: str, prefixes: Sequence[str]) -> Iterator[MetricSample]:
-    """The samples whose names have one of the prefixes; invalid lines are skipped."""
+    """Yield the samples whose names have one of the prefixes, up to a limit; invalid lines are skipped."""
     wanted = tuple(prefixes)
     count = 0
     for line in text.split("\n"):

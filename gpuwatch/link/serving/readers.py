@@ -1,4 +1,4 @@
-"""Reads `/metrics` of servers: one thread per server, so that a slow one delays no other."""
+"""Reads the `/metrics` of servers: one thread per server, so that a slow one delays no other."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Answer: TypeAlias = "tuple[str, ServerReading | str]"
 
 
 class ServingReaders:
-    """Start it, call `drain` at any rate, close it."""
+    """Reads inference servers at intervals. `start` it, call `drain` at any rate, `close` it."""
 
     def __init__(
         self,
@@ -38,12 +38,12 @@ class ServingReaders:
         self._ended = threading.Event()
 
     def start(self) -> None:
-        """Read every server repeatedly."""
+        """Start a thread for each server."""
         for endpoint in self._endpoints:
             threading.Thread(target=self._run, args=(endpoint,), name=endpoint.name, daemon=True).start()
 
     def drain(self) -> list[Answer]:
-        """The answers since the last call."""
+        """Return the answers since the last call: (server's name, reading or reason)."""
         return [self._answers.get_nowait() for _ in range(self._answers.qsize())]
 
     def close(self) -> None:

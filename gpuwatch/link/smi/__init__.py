@@ -1,1 +1,1 @@
-"""The fallback without Python 3.6 on the node: `nvidia-smi` and /proc, read through /bin/sh."""
+"""The fallback for nodes without Python 3.6: `nvidia-smi` and /proc, read through /bin/sh."""

@@ -13,7 +13,7 @@ OTHER_MEMINFO = re.compile(r"[\w()]{2,40}:\s+\d{1,20}(?: kB)?")
 
 
 def processor_times(line: str) -> list[int] | None:
-    """The columns of the `cpu` line of /proc/stat, in ticks; None for another line."""
+    """Return the columns of the `cpu` line of /proc/stat, in ticks; None for another line."""
     words = line.split()
     if len(words) < 5 or words[0] != "cpu" or not all(re.fullmatch(r"\d{1,18}", word) for word in words[1:]):
         return None
@@ -23,13 +23,13 @@ def processor_times(line: str) -> list[int] | None:
 def host_sample(
     t: float, facts: Mapping[str, str], meminfo: list[str], before: list[int] | None
 ) -> HostSample:
-    """A block as a `HostSample`; missing values are left out.
+    """Return a block of /proc lines as a `HostSample`; missing values are left out.
 
     Args:
         t: The node's clock, unix seconds.
         facts: `cpu`: the first line of /proc/stat; `load`: /proc/loadavg.
         meminfo: Lines of /proc/meminfo.
-        before: The processor times of the block before; None in the first.
+        before: The processor times of the previous block; None in the first, which then has no CPU shares.
     """
     shares: dict[str, object] = {}
     times = processor_times(facts.get("cpu", ""))

@@ -1,4 +1,4 @@
-"""The fallback's state of one node: lines in, ordinary frames out. No I/O, no clock of its own."""
+"""The fallback's state of one node: lines in, frames out. No I/O, no clock of its own."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ _FACTS = frozenset({"pid", "host", "kernel", "cpus", "boot", "bus", "cpu", "load
 
 
 class SmiNode:
-    """Call `take` with lines as they arrive, then `frames`."""
+    """Turns the lines of one node into frames. Call `take` with lines as they arrive, then `frames`."""
 
     def __init__(self, interval_s: float, python: str | None, now: float) -> None:
-        """Know nothing yet.
+        """Start without any data.
 
         Args:
             interval_s: Seconds between two rounds of nvidia-smi.
-            python: The interpreter that the hosts file names, if it does.
+            python: The interpreter that the hosts file names, if any.
             now: Monotonic seconds.
         """
         self._interval_s = interval_s
@@ -69,11 +69,7 @@ class SmiNode:
         self._seq = itertools.count()
 
     def take(self, line: str, now: float) -> str | None:
-        """Process one (sanitized) line; return why it was invalid, or None.
-
-        Returns:
-            Why the line was of no use; None when it was.
-        """
+        """Process one (sanitized) line; return why it was invalid, or None."""
         key, _, rest = line.partition(" ")
         if not line or OTHER_MEMINFO.fullmatch(line):
             if MEMINFO.fullmatch(line):
@@ -95,7 +91,10 @@ class SmiNode:
         return f'nvidia-smi printed "{line}"'
 
     def frames(self, now: float) -> list[AnyFrame]:
-        """The frames since the last call, oldest first; with a hello before if its content changed."""
+        """Return the frames since the last call, oldest first.
+
+        A hello precedes them if its content changed.
+        """
         if not self._ready:
             return []
         t = self._now(now)
@@ -185,7 +184,7 @@ class SmiNode:
         return None
 
     def _take_gone(self, bus_id: str, words: str, now: float) -> None:
-        """Handle a GPU that nvidia-smi cannot open and names only by its bus id."""
+        """Report a GPU that nvidia-smi cannot open and names only by its bus id as lost."""
         for uuid, info in self._gpus.items():
             if info.bus_id is not None and _same_bus(info.bus_id, bus_id):
                 self._judge(uuid, words, now)
@@ -215,12 +214,12 @@ class SmiNode:
         return None
 
     def _now(self, now: float) -> float:
-        """The node's clock, unix seconds."""
+        """Return the node's clock, unix seconds."""
         at, seen = self._clock or (0.0, now)
         return at + now - seen
 
     def _time_of(self, row: Row, now: float) -> float:
-        """The time of a row.
+        """Return the time of a row (unix seconds).
 
         Its stamp is the node's local time, whose zone is a multiple of 15 minutes off UTC.
         """
@@ -252,5 +251,5 @@ def _whole(text: str | None) -> int | None:
 
 
 def _same_bus(one: str, other: str) -> bool:
-    """True for the same PCI address; tools write the domain with four or eight digits."""
+    """Return True for the same PCI address; tools write the domain with four or eight digits."""
     return one.lower().lstrip("0") == other.lower().lstrip("0")

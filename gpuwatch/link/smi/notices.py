@@ -1,4 +1,4 @@
-"""Notices of a node without Python, each with its remedy."""
+"""The notices and events of a node without Python, each with its remedy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _OLDEST = ".".join(map(str, OLDEST_PYTHON))
 
 
 def no_python(python: str | None) -> Notice:
-    """Why only nvidia-smi is available, and what is missing; `python`: from the hosts file."""
+    """Return the notice that only nvidia-smi is available. `python`: from the hosts file."""
     why = f"No Python {_OLDEST} or later here" if python is None else f"No {python} of Python {_OLDEST} here"
     return Notice(
         code="no_python",
@@ -21,7 +21,7 @@ def no_python(python: str | None) -> Notice:
 
 
 def starting() -> Notice:
-    """nvidia-smi has written nothing yet; a driver that no process holds open starts slowly."""
+    """Return the notice that nvidia-smi has written nothing yet: an unused driver starts slowly."""
     return Notice(
         code="nvml_starting",
         severity="info",
@@ -30,7 +30,7 @@ def starting() -> Notice:
 
 
 def ended(words: list[str]) -> Notice:
-    """nvidia-smi exited; `words` is its output."""
+    """Return the notice that nvidia-smi exited; `words` are the lines of its output."""
     stated = " ".join(words) or "it printed nothing"
     return Notice(
         code="nvidia_smi_failed",
@@ -41,7 +41,10 @@ def ended(words: list[str]) -> Notice:
 
 
 def silent() -> Notice:
-    """nvidia-smi runs but writes nothing; without a time, so that the text does not change every tick."""
+    """Return the notice that nvidia-smi runs but prints nothing.
+
+    Without a time, so that the text stays equal.
+    """
     return Notice(
         code="nvidia_smi_silent",
         severity="critical",
@@ -51,7 +54,7 @@ def silent() -> Notice:
 
 
 def unknown(name: str, reason: str) -> Notice:
-    """A GPU that was lost before its UUID could be read."""
+    """Return the notice of a GPU that was lost before its UUID could be read."""
     return Notice(
         code="gpu_missing",
         severity="critical",
@@ -61,7 +64,7 @@ def unknown(name: str, reason: str) -> Notice:
 
 
 def lost(t: float, index: int, uuid: str, reason: str) -> Event:
-    """A GPU that was lost after it had answered; `t` is the node's clock."""
+    """Return the event of a GPU that was lost after it had answered; `t` is the node's clock."""
     return Event(
         t=t,
         seq=0,
@@ -75,5 +78,5 @@ def lost(t: float, index: int, uuid: str, reason: str) -> Event:
 
 
 def back(t: float, index: int, uuid: str) -> Event:
-    """A lost GPU that responds again; `t` is the node's clock."""
+    """Return the event of a lost GPU that responds again; `t` is the node's clock."""
     return Event(t=t, seq=0, event="gpu_back", title=f"GPU {index} answers again", gpu=uuid, source="agent")

@@ -1,4 +1,4 @@
-"""Converts a row of `nvidia-smi --query-gpu` into parts of a frame. Pure: text in, facts out.
+"""Converts a row of `nvidia-smi --query-gpu` into parts of a frame. Pure.
 
 Where nvidia-smi has no number it writes words in brackets; such a field is left out, never 0.
 """
@@ -47,12 +47,12 @@ FIELDS = {
 
 
 class RowError(ValueError):
-    """A line that starts like a row but is invalid; the message is safe to show."""
+    """Raised for a line that starts like a row but is invalid; the message is safe to show."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One GPU in one output of nvidia-smi; values are unparsed."""
+    """The row of one GPU; values are unparsed."""
 
     values: dict[str, str]
 
@@ -64,29 +64,29 @@ class Row:
 
     @property
     def index(self) -> int | None:
-        """The driver's GPU index; None: not reported."""
+        """The driver's GPU index; None if not reported."""
         return self._whole("index")
 
     @property
     def uuid(self) -> str | None:
-        """None: not reported."""
+        """The GPU's UUID; None if not reported."""
         text = self.values["uuid"]
         return text if _UUID.fullmatch(text) else None
 
     @property
     def bus_id(self) -> str | None:
-        """None: not reported."""
+        """The GPU's PCI address; None if not reported."""
         text = self.values["pci.bus_id"]
         return text if ":" in text else None
 
     @property
     def driver(self) -> str | None:
-        """The driver's version, or None."""
+        """The driver's version; None if not reported."""
         text = self.values["driver_version"]
         return text if text[:1].isdigit() else None
 
     def lost(self) -> str | None:
-        """Why the GPU counts as lost, in nvidia-smi's words; None: it responds.
+        """Return why the GPU counts as lost, in nvidia-smi's words; None if it responds.
 
         A GPU with only errors and no value is lost too.
         """
@@ -99,7 +99,7 @@ class Row:
         return _UNKNOWN.strip("[]") if errors and not answered else None
 
     def info(self, uuid: str, index: int) -> GpuInfo:
-        """Static facts of the GPU."""
+        """Return the constant properties of the GPU."""
         return GpuInfo(
             uuid=uuid,
             index=index,
@@ -115,7 +115,7 @@ class Row:
         )
 
     def sample(self, uuid: str, t: float) -> GpuSample:
-        """The GPU's values; `t` is the row's time on the node's clock, unix seconds."""
+        """Return the GPU's values; `t` is the row's time on the node's clock, unix seconds."""
         reason = self.lost()
         if reason is not None:
             return GpuSample(uuid=uuid, state="lost", reason=reason)
@@ -142,7 +142,7 @@ class Row:
         return GpuSample(uuid=uuid, fast=fast, medium=medium, slow=self._slow(t))
 
     def missing(self) -> dict[str, str]:
-        """Field -> why it has no value, for `wire.GpuSample.missing`."""
+        """Return field -> why it has no value, for `wire.GpuSample.missing`."""
         return {
             field: _why(text)
             for column, field in FIELDS.items()
@@ -187,10 +187,11 @@ class Row:
 
 
 def parse_row(line: str) -> Row:
-    """One line of `--format=csv,noheader,nounits`.
+    """Parse one line of `--format=csv,noheader,nounits`.
 
     Raises:
-        RowError: as many values as neither `COLUMNS` nor `MORE_COLUMNS` has, or no time stamp first.
+        RowError: the number of values is not that of `COLUMNS` or `MORE_COLUMNS`, the time stamp is missing,
+            or the GPU's index is too high.
     """
     values = [plain(text.strip())[:WORD_LIMIT] for text in line.split(",")]
     columns = _LAYOUTS.get(len(values))

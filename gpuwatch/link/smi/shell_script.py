@@ -90,5 +90,5 @@ COMMAND = f"exec /bin/sh -c '{' '.join(_SCRIPT.split())}'"
 
 
 def first_line(nonce: str, interval_s: float) -> bytes:
-    """The line that the command reads before the pings."""
+    """Return the line that the command reads before the pings."""
     return f"{nonce} {max(FASTEST_MS, round(interval_s * 1000))}\n".encode()

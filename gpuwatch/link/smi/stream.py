@@ -19,7 +19,7 @@ BYTES_PER_S, BYTES_BURST = 1.0 * (1 << 20), 8.0 * (1 << 20)
 
 
 class SmiStream(MarkedStream):
-    """An `ItemStream` of the fallback's lines."""
+    """Converts the bytes of the fallback's shell command into frames, as an `ItemStream`."""
 
     def __init__(self, nonce: str, interval_s: float, python: str | None) -> None:
         """Wait for the start marker with this nonce; other arguments as for `SmiNode`."""
@@ -39,7 +39,7 @@ class SmiStream(MarkedStream):
             `Started` once, then the frames that the bytes make, then at most one `Refused`.
 
         Raises:
-            StreamError: endless noise, or more bytes than nvidia-smi ever writes.
+            StreamError: too much output before the start marker, or more bytes than nvidia-smi ever writes.
         """
         if self._node is None:
             rest = self._start.look(data)

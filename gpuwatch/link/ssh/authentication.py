@@ -24,16 +24,16 @@ MAX_REQUESTS = 16
 
 
 class TooManyPromptsError(paramiko.SSHException):
-    """The server repeats its prompts. Raised in the transport's thread, which ends the transport."""
+    """Raised in the transport's thread, and ends it, if the server repeats its prompts too often."""
 
 
 class NeedsAnswersError(CarrierError):
-    """The server prompts, and the user can no longer be asked."""
+    """Raised if the server prompts, but the user can no longer be asked."""
 
 
 @dataclass(frozen=True)
 class Answers:
-    """Answers for a server that requires more than a key."""
+    """What answers a server that requires more than a key: a password, or the user."""
 
     password: str | None = field(default=None, repr=False)
     respond: Responder | None = field(default=None, repr=False)
@@ -54,7 +54,7 @@ def authenticate(
     """Log in; return a description of the accepted method.
 
     Raises:
-        CarrierError: nothing was accepted.
+        CarrierError: no method was accepted; `NeedsAnswersError` if only prompts remain.
     """
     methods = _offered(transport, host)
     if not methods:
@@ -130,9 +130,9 @@ def _proposals(
 
 
 def _one_secret(password: str) -> Responder:
-    """Answers a single hidden prompt with the password, and nothing else (not one-time codes).
+    """Return a responder that answers a single hidden prompt with the password, and nothing else.
 
-    Raises TooManyPromptsError beyond `PASSWORD_PROMPTS` passwords or `MAX_REQUESTS` requests.
+    It raises TooManyPromptsError beyond `PASSWORD_PROMPTS` passwords or `MAX_REQUESTS` requests.
     """
     sent = requests = 0
 

@@ -19,7 +19,7 @@ _CHUNK = 32_768
 
 
 class SshCarrier:
-    """A `gpuwatch.link.stream.carrier.Carrier`; owns its connection."""
+    """The carrier of a command that runs over ssh; it owns its connection."""
 
     def __init__(self, connection: Connection, channel: paramiko.Channel) -> None:
         self.facts: LoginFacts = connection.facts
@@ -29,14 +29,18 @@ class SshCarrier:
         self._stderr_lock = threading.Lock()
 
     def recv(self, limit: int) -> bytes:
-        """Wait for bytes; b"" when the command or connection ended."""
+        """Wait for up to `limit` bytes; return b"" when the command or connection has ended."""
         data = self._channel.recv(limit)
         if not data or self._channel.recv_stderr_ready():
             self._take_stderr()
         return data
 
     def send(self, data: bytes) -> None:
-        """Write all of it; a blocked send fails with OSError when the carrier is closed."""
+        """Write all of `data`.
+
+        Raises:
+            OSError: the connection is gone, or the carrier was closed.
+        """
         try:
             self._channel.sendall(data)
         except (EOFError, paramiko.SSHException) as error:
@@ -45,13 +49,16 @@ class SshCarrier:
             raise OSError("the connection is gone")
 
     def stderr(self) -> str:
-        """The command's last lines on stderr."""
+        """Return the last lines of the command's stderr."""
         self._take_stderr()
         with self._stderr_lock:
             return whole_lines(self._stderr, _STDERR_LIMIT)
 
     def exit_status(self, timeout_s: float) -> int | None:
-        """The status that sshd reports; None if a signal ended the command, or nothing came in time."""
+        """Return the status that sshd reports.
+
+        None if a signal ended the command, or nothing came in time.
+        """
         if not self._channel.status_event.wait(timeout_s) or self._channel.exit_status < 0:
             return None
         return self._channel.exit_status
@@ -71,10 +78,10 @@ class SshCarrier:
 
 
 def start_command(connection: Connection, host: ResolvedHost, command: str, timeout_s: float) -> SshCarrier:
-    """Run a shell command line in the login shell. Closes the connection on failure.
+    """Run a shell command line in the login shell; return its carrier. Closes the connection on failure.
 
     Raises:
-        CarrierError: no session, or none within the timeout.
+        CarrierError: the server opens no session, or not within `timeout_s`.
     """
     # exec_command itself waits without a limit
     stalled = threading.Event()

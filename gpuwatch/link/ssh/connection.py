@@ -21,7 +21,7 @@ _POLL_S = 5.0
 
 @dataclass(frozen=True)
 class Connection:
-    """Created by `log_in`; close it once, from any thread."""
+    """An authenticated ssh connection, made by `log_in`; any thread may close it."""
 
     stream: ByteStream
     transport: paramiko.Transport
@@ -60,12 +60,12 @@ def log_in(
     """Verify the host's key, then authenticate. Closes the stream on failure.
 
     Args:
-        stream: fresh, nothing read from it.
-        host: the host whose key is expected there.
-        credentials: what may be used.
-        timeout_s: for each step of the handshake.
-        jump: the jump hosts on the way, for the facts.
-        login_timeout_s: for the login where a person answers; None is `timeout_s`.
+        stream: A new stream from which nothing was read.
+        host: The host whose key is expected.
+        credentials: Keys and answers that may be used.
+        timeout_s: For each step of the handshake (seconds).
+        jump: The jump hosts on the way, for the facts.
+        login_timeout_s: For a login where the user answers; None: `timeout_s`.
 
     Raises:
         CarrierError: with the reason.

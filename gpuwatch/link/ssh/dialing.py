@@ -32,15 +32,17 @@ _PERSON_TIMEOUT_S = 120.0  # sshd's own LoginGraceTime
 
 
 class SshDialing:
-    """Resolves configs, loads keys and prompts; afterwards it never prompts."""
+    """Makes the dialers of all ssh nodes. All prompts happen in its constructor."""
 
     def __init__(self, specs: Sequence[NodeSpec], options: LinkOptions, ask: Ask | None) -> None:
-        """May take as long as jump hosts take to connect. An unreachable node fails in its dialer.
+        """Resolve ssh_config, load keys, prompt, and connect the jump hosts; this may take some time.
+
+        An unreachable node fails in its dialer.
 
         Args:
-            specs: the nodes.
-            options: what holds for all of them.
-            ask: asks a person; None where no person can be asked: jump hosts then wait for the first dial.
+            specs: The nodes.
+            options: The options for all of them.
+            ask: Asks the user; None if nobody can be asked: jump hosts are then connected by the first dial.
         """
         self._options = options
         self._policy = HostKeyPolicy(options.accept_new_host_keys, options.ssh_config)
@@ -69,7 +71,7 @@ class SshDialing:
                 raise
 
     def dialer(self, spec: NodeSpec) -> Dialer:
-        """The dialer of this node: returns an `SshCarrier` whose `facts` describe the login."""
+        """Return the dialer of this node. It returns an `SshCarrier` whose `facts` describe the login."""
         return partial(self._dial, spec.name)
 
     def close(self) -> None:
@@ -100,7 +102,7 @@ class SshDialing:
                     person.raise_if_interrupted()  # else the first dial through it states what is wrong
 
     def _open_jump(self, chain: Chain) -> bool:
-        """Open a jump host; True if it prompts."""
+        """Connect a jump host; return True if it prompts, and the user must be asked."""
         try:
             self._jumps[chain].connect()
         except NeedsAnswersError:
@@ -122,7 +124,7 @@ class SshDialing:
     def _connect(
         self, host: ResolvedHost, jumps: Chain, answers: Answers, tcp_s: float | None = None
     ) -> Connection:
-        """Connect and log in; `tcp_s` limits the TCP connect (seconds), None: as the login."""
+        """Connect and log in; `tcp_s` limits the TCP connect (seconds), None: the same as the login."""
         timeout = self._timeout(host)
         credentials = Credentials(self._keyring.identity(host), answers, self._policy)
         login_timeout = _PERSON_TIMEOUT_S if answers.respond is not None else timeout

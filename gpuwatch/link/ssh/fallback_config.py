@@ -18,10 +18,10 @@ _USUAL_IDENTITIES = ("id_rsa", "id_ecdsa", "id_ed25519")
 
 
 def read_plainly(query: HostQuery, config_file: str | None) -> dict[str, list[str]]:
-    """The keywords for a host, in the form of `ssh -G`.
+    """Return the settings for a host, by keyword, in the form of `ssh -G`.
 
     Raises:
-        ConfigError: a file holds what cannot be read right without OpenSSH.
+        ConfigError: a file cannot be read, or contains what only OpenSSH reads correctly.
     """
     files = (
         [Path(config_file)]
@@ -77,6 +77,6 @@ def _refuse_what_is_misread(file: Path, text: str) -> None:
 
 
 def _included(pattern: str, file: Path) -> bool:
-    """True if an Include matches an existing file; relative names are relative to the config."""
+    """Return True if an Include matches an existing file; relative names are relative to the config file."""
     path = file.parent / Path(pattern).expanduser()
     return any(Path(path.anchor).glob(str(path.relative_to(path.anchor))))

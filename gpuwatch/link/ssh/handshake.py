@@ -1,4 +1,4 @@
-"""From a byte stream to an encrypted connection with a host whose key is trusted."""
+"""Makes a byte stream an encrypted connection with a host whose key is trusted."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class HostKeyPolicy:
 
 @dataclass(frozen=True)
 class TrustedHost:
-    """The verified key of a host, and why it is trusted."""
+    """The fingerprint of a host's verified key (`ED25519 SHA256:...`), and why the key is trusted."""
 
     key: str
     verified_by: str | None
@@ -73,10 +73,12 @@ def negotiate(
     policy: HostKeyPolicy,
     timeout_s: float,
 ) -> tuple[paramiko.Transport, TrustedHost]:
-    """Exchange keys and verify the host's; nothing of the user has been sent when this returns.
+    """Exchange keys and verify the host's; return the transport and the trusted key.
+
+    Sends nothing of the user.
 
     Raises:
-        CarrierError: the far side does not speak ssh, or its key is not trusted.
+        CarrierError: the other side does not speak ssh, or its key is not trusted.
     """
     known = KnownHosts(host.user_known_hosts, host.global_known_hosts, host.revoked_host_keys)
     name = HostName(host.hostname, host.port, host.host_key_alias)

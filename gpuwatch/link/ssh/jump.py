@@ -19,7 +19,7 @@ _MAX_LOGINS = 8  # nodes that log in through one jump host at once; more only ma
 
 
 class JumpHost:
-    """Connects at first use, and again if the connection died."""
+    """A jump host's shared connection: connects at first use, and again if the connection died."""
 
     def __init__(self, host: ResolvedHost, connect: Callable[[], Connection]) -> None:
         self.host = host
@@ -35,12 +35,12 @@ class JumpHost:
         self._living()
 
     def adopt(self, connection: Connection) -> None:
-        """Use a connection opened before the screen started, with the user's answers."""
+        """Use a connection that was opened before the screen started, with the user's answers."""
         with self._lock:
             self._connection, self._adopted = connection, True
 
     def open(self, target: ResolvedHost, timeout_s: float) -> JumpStream:
-        """Open a stream to a node behind this host.
+        """Return a stream to a node behind this host; connect the host if needed.
 
         Raises:
             CarrierError: the jump host cannot be reached, or it cannot reach the node.

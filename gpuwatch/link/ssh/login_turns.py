@@ -16,36 +16,36 @@ LEASE_S = 4.0
 
 
 class UngreetedError(CarrierError):
-    """The server closed the connection before the key exchange, as sshd does beyond MaxStartups."""
+    """Raised if the server closed the connection before the key exchange, as sshd does beyond MaxStartups."""
 
 
 class _Turns(ConnectSlots):
-    """The limit falls by one after each refusal and rises by one after each login."""
+    """The slots for logins at one sshd; fewer after each refusal, more after each login."""
 
     def narrow(self) -> None:
-        """An sshd refused: lower the limit."""
+        """Lower the limit by one, since the sshd refused."""
         with self._changed:
             self._most = max(MIN_AT_ONCE, self._most - 1)
 
     def widen(self) -> None:
-        """An sshd accepted: raise the limit."""
+        """Raise the limit by one, since the sshd accepted."""
         with self._changed:
             self._most = min(MAX_AT_ONCE, self._most + 1)
             self._changed.notify()
 
 
 class LoginTurns:
-    """A turn for each login at an address; addresses are independent."""
+    """Limits the logins that run at the same time at each sshd."""
 
     def __init__(self, given_up: Callable[[], bool]) -> None:
-        """`given_up`: whether waiting should end; see `wake`."""
+        """`given_up` returns True if waiting should end; see `wake`."""
         self._given_up = given_up
         self._lock = threading.Lock()
         self._turns: dict[object, _Turns] = {}
 
     @contextmanager
     def turn(self, host: ResolvedHost) -> Iterator[None]:
-        """Wait until few enough logins run at the first sshd on the way to a host."""
+        """Wait until few enough logins run at the first sshd on the way to a host; the block is one login."""
         with self._lock:
             turns = self._turns.setdefault(_first_met(host), _Turns(MAX_AT_ONCE, LEASE_S))
         slot = turns.take(self._given_up)
@@ -69,9 +69,9 @@ class LoginTurns:
 
 
 def _first_met(host: ResolvedHost) -> object:
-    """A key equal for hosts whose login the same sshd counts.
+    """Return a key that is equal for hosts whose login counts at the same sshd.
 
-    With a ProxyCommand, that of the same jump host.
+    With a ProxyCommand, the command without the host's own name and port stands for its jump host.
     """
     if host.proxy_command is None:
         return host.proxy_jump, host.hostname, host.port

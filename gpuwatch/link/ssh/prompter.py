@@ -20,7 +20,10 @@ class Prompter:
         self._interrupted: BaseException | None = None
 
     def respond(self, title: str, instructions: str, prompts: list[tuple[str, bool]]) -> list[str]:
-        """Ask each prompt in turn. Runs in paramiko's thread, so an interruption is stored, not raised."""
+        """Ask each prompt in turn and return the answers, at most `MAX_PROMPTS`, the rest empty.
+
+        It runs in paramiko's thread, so an interruption is stored, not raised.
+        """
         heading = " ".join(part for part in (_shown(title), _shown(instructions)) if part)
         answers = []
         for prompt, echo in prompts[:MAX_PROMPTS]:

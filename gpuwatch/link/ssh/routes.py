@@ -1,4 +1,4 @@
-"""The route to each node: the node and its jump hosts, from ssh_config and the hosts file."""
+"""Finds the route to each node: the node and its jump hosts, from ssh_config and the hosts file."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Route:
 
     @property
     def words(self) -> str:
-        """`user@host:port through user@jump:port`."""
+        """Text for messages: `user@host:port through user@jump:port`."""
         through = jump_words(self.jumps)
         return f"{self.target.where} through {through}" if through else self.target.where
 
 
 class Routes:
-    """Resolves routes; each distinct query once."""
+    """Resolves routes, each distinct host once."""
 
     def __init__(self, config_file: str | None) -> None:
         self._config_file = config_file
@@ -45,7 +45,7 @@ class Routes:
         self._lock = threading.Lock()
 
     def find(self, specs: Sequence[NodeSpec]) -> dict[str, Route | CarrierError]:
-        """Node name -> its route, or why it has none."""
+        """Return node name -> its route, or the error why it has none."""
         with ThreadPoolExecutor(_MAX_RESOLVERS) as pool:
             return dict(zip((spec.name for spec in specs), pool.map(self._find_one, specs), strict=True))
 
@@ -68,7 +68,10 @@ class Routes:
             return error
 
     def _jumps(self, target: ResolvedHost) -> tuple[ResolvedHost, ...]:
-        """The jump hosts before a host. The first of a chain may have a jump host of its own."""
+        """Return the jump hosts before a host, nearest to us first.
+
+        The first may have jump hosts of its own.
+        """
         chain: list[ResolvedHost] = []
         via, before = target.proxy_jump, target
         while via is not None:
@@ -109,7 +112,7 @@ class Routes:
 
 
 def jump_words(jumps: Sequence[ResolvedHost]) -> str | None:
-    """The jump hosts as text; None without."""
+    """Return the jump hosts as text, `user@jump:port, ...`; None if there are none."""
     return ", ".join(host.where for host in jumps) or None
 
 

@@ -1,1 +1,1 @@
-"""Starting the agent on a node: loader, bundle, settings, reasons of failure."""
+"""Starts the agent on a node: loader command, bundle of sources, log settings, reasons of failure."""

@@ -52,18 +52,18 @@ _SAFE_PATH = re.compile(r"[\w@%+=:,./~-]+", re.ASCII)
 
 
 def loader_argv(python: str) -> list[str]:
-    """The argv that starts the bundle with a known interpreter, where no shell is needed."""
+    """Return the argv that starts the bundle with a known interpreter, where no shell is needed."""
     return [python, "-Iu", "-c", _READ_BUNDLE]
 
 
 def loader_command(python: str | None) -> str:
-    """The shell command line that starts the bundle; the same text works in every login shell.
+    """Return the shell command line that starts the bundle; the same text works in every login shell.
 
     Args:
-        python: The only interpreter to try; None tries the usual names, newest known last.
+        python: The only interpreter to try; None: try the names of `CANDIDATES` in order.
 
     Raises:
-        ValueError: `python` holds a character that a shell could take for its own.
+        ValueError: `python` contains a character that a shell may interpret.
     """
     if python is not None and not _SAFE_PATH.fullmatch(python):
         raise ValueError(
@@ -81,22 +81,27 @@ def loader_command(python: str | None) -> str:
 
 
 def bundle(config: Mapping[str, Any], modules: Mapping[str, str] | None = None) -> bytes:
-    """What the loader reads from stdin before requests begin.
+    """Return the bytes that the loader reads from stdin before requests begin.
 
     Args:
-        config: What `gpuwatch_agent.main.run` is given: nonce, interval_s, ping_deadline_s, version.
-        modules: Module name -> source text, shipped instead of the agent and pynvml (tests).
+        config: The argument of `gpuwatch_agent.main.run`: nonce, interval_s, ping_deadline_s, version.
+        modules: Module name -> source text, sent instead of the agent and pynvml (tests).
     """
     return framed(_installed_body() if modules is None else packed(modules, AGENT_ENTRY), config)
 
 
 def framed(body: bytes, config: Mapping[str, Any]) -> bytes:
-    """The bytes on stdin: length of the body, the body, and the config as one line."""
+    """Return the bytes for stdin: length of the body, the body, and the config as one line."""
     return b"%d\n" % len(body) + body + json.dumps(dict(config)).encode() + b"\n"
 
 
 def packed(modules: Mapping[str, str], entry: str) -> bytes:
-    """The body of a bundle: module name -> source text, and the module whose `run` is called."""
+    """Return the compressed body of a bundle.
+
+    Args:
+        modules: Module name -> source text.
+        entry: The module whose `run` is called.
+    """
     start = _START.read_text("utf-8")
     return zlib.compress(f"{start}\n\nstart({ {**modules, ITSELF: start}!a}, {entry!a})\n".encode(), 9)
 
@@ -108,7 +113,7 @@ def _installed_body() -> bytes:
 
 
 def without_prose(source: str) -> str:
-    """A module without docstrings, comments, types, and imports for types.
+    """Return the source of a module without docstrings, comments, types, and imports for types.
 
     Every statement keeps its line number. A quarter of the bundle would be prose, which every connection
     would send. Tabs indent, because they compress better.
@@ -128,7 +133,7 @@ def _emptied(docstring: re.Match[str]) -> str:
 
 
 def sources(folder: Path, package: str) -> dict[str, str]:
-    """Module name -> source text of all modules below a folder, under a package's name."""
+    """Return module name -> source text of all modules below a folder, as modules of `package`."""
     found = {}
     for file in sorted(folder.rglob("*.py")):
         inside = file.relative_to(folder).with_suffix("").parts
@@ -138,7 +143,7 @@ def sources(folder: Path, package: str) -> dict[str, str]:
 
 
 def pynvml_source() -> str:
-    """Source text of the installed NVML binding.
+    """Return the source text of the installed NVML binding.
 
     Raises:
         RuntimeError: it is not installed.

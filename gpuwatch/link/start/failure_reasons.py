@@ -1,4 +1,4 @@
-"""The reason of a connection's end, as one sentence with the remedy. Pure: text in, text out."""
+"""States why a connection ended, as one sentence with the remedy. Pure: text in, text out."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Ending:
 
 
 def before_start(noise: str, stderr: str, python: str | None, what: str = "agent") -> Ending:
-    """The stream ended before the agent's start marker.
+    """Return the reason of an end before the agent's start marker.
 
     Args:
-        noise: What came on stdout.
+        noise: The output on stdout before.
         stderr: The last lines on stderr.
-        python: The interpreter that the hosts file names, if it does.
+        python: The interpreter that the hosts file names, if any.
         what: What was to be started.
     """
     words = shown_lines(noise, 1_000)
@@ -65,7 +65,7 @@ def _no_python(python: str | None, *, smi: bool) -> Ending:
 
 
 def after_start(bye: str | None, stderr: str, what: str = "agent") -> Ending:
-    """The stream ended while the agent (or `what`) ran; `bye` is its last message."""
+    """Return the reason of an end while the agent (or `what`) ran; `bye` is its last message, if any."""
     if _is_traceback(stderr):
         return Ending(_failed(stderr, what))
     if bye is not None:
@@ -78,18 +78,20 @@ def after_start(bye: str | None, stderr: str, what: str = "agent") -> Ending:
 
 
 def not_started_in(seconds: float, noise: str) -> Ending:
-    """The start marker did not arrive in time."""
+    """Return the reason that the start marker did not arrive in time. `noise`: what came instead."""
     words = shown_lines(noise, 2)
-    received = f'it sent "{_quote(words)}" and then nothing' if words else "not a word came"
+    received = f'it sent "{_quote(words)}" and then nothing' if words else "nothing arrived"
     return Ending(
         f"the agent did not start within {seconds:.0f} s: {received}; "
-        "see whether a login there waits for something or is slow"
+        "check whether logging in there is slow or waits for input"
     )
 
 
 def silent_for(seconds: float) -> Ending:
-    """A live link became silent."""
-    return Ending(f"no word for {seconds:.0f} s, so the link was closed; the node or the way to it hangs")
+    """Return the reason that a live link was silent for this time."""
+    return Ending(
+        f"nothing received for {seconds:.0f} s, so the link was closed; the node or the network hangs"
+    )
 
 
 def _is_traceback(stderr: str) -> bool:

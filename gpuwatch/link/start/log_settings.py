@@ -18,7 +18,7 @@ VARIABLE = "GPUWATCH_DISCOVER"
 
 
 class LogConfig:
-    """The log part of an agent's config; what is equal for all nodes is built once.
+    """Builds the log part of an agent's config; the part that is equal for all nodes is built once.
 
     It is built in the first link's thread, so that no screen waits for rule packs.
     """
@@ -31,10 +31,10 @@ class LogConfig:
         self._config: dict[str, Any] | None = None
 
     def config(self, node: str) -> dict[str, Any]:
-        """The log settings in an agent's config.
+        """Return the log settings in an agent's config.
 
-        `logs` and `log_options` (globs), `discover` (whether ended jobs are searched for) and `rules` (base64
-        of zlib of the compiled rules as JSON).
+        `logs` and `log_options` (globs), `discover` (whether ended jobs are searched for), `rules` (base64 of
+        zlib of the compiled rules as JSON) and `earlier_folders`.
 
         Raises:
             RulesError: a pack cannot be used.
@@ -51,7 +51,7 @@ class LogConfig:
 
 
 def packed_rules(extra: tuple[str, ...]) -> str:
-    """The built-in packs and these, encoded for sending."""
+    """Return the built-in rule packs and these files, compiled and encoded for sending."""
     from gpuwatch.rules.compiling.keep import compiled_or_kept  # noqa: PLC0415 - only who dials an agent pays for it
     from gpuwatch.rules.load import load_packs  # noqa: PLC0415 - loaded when it is needed
     from gpuwatch.rules.model.checkpoint_lines import CHECKPOINT_RULES  # noqa: PLC0415 - loaded when it is needed

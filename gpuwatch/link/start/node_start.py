@@ -17,13 +17,13 @@ ITSELF = PACKAGE + ".node_start"
 
 
 class ShippedSources:
-    """Finds and loads modules from source texts; each is compiled at its import."""
+    """An import finder and loader for modules sent as source texts; each is compiled at its import."""
 
     def __init__(self, sources: "dict[str, str]") -> None:
         self._sources = sources
 
     def find_spec(self, name: str, _path: object = None, _target: object = None) -> "ModuleSpec | None":
-        """Find a sent module before the node's own modules are searched."""
+        """Return the spec of a sent module, which precedes the node's own modules; None for others."""
         if name not in self._sources:
             return None
         spec = ModuleSpec(name, self, origin=self._file(name), is_package=self._is_package(name))  # type: ignore[arg-type]
@@ -31,7 +31,7 @@ class ShippedSources:
         return spec
 
     def create_module(self, _spec: object) -> None:
-        """Use the interpreter's default module object."""
+        """Return None: the interpreter makes its default module object."""
         return
 
     def exec_module(self, module: ModuleType) -> None:
@@ -41,11 +41,11 @@ class ShippedSources:
         exec(code, vars(module))  # noqa: S102 - importing is running
 
     def get_source(self, name: str) -> str:
-        """Provide source lines for tracebacks: linecache asks here when there is no such file."""
+        """Return the source text, for tracebacks: linecache asks here when there is no such file."""
         return self._sources[name]
 
     def program(self, entry: str, prefixes: "tuple[str, ...]") -> str:
-        """The source text that starts another sent module in a new interpreter.
+        """Return the source text that starts another sent module in a new interpreter.
 
         `entry` is the module whose `run` is called. Only modules with one of the name prefixes are included,
         and their packages.

@@ -1,1 +1,1 @@
-"""Bytes to frames, with limits: carrier, limits, clock, inbox."""
+"""Turns a node's bytes into frames, with limits: carrier, limits, clock comparison, inbox."""

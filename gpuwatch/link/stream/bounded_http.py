@@ -25,7 +25,7 @@ MAX_REASON_CHARS = 120
 
 
 class HttpError(Exception):
-    """No answer, or not a 2xx one; the text is sanitized and contains no part of the URL."""
+    """Raised for no answer, or one that is not 2xx; the text is sanitized and contains no part of the URL."""
 
     def __init__(self, reason: str, headers: Message | None = None, body: bytes = b"") -> None:
         super().__init__(plain(reason)[:MAX_REASON_CHARS])
@@ -35,19 +35,19 @@ class HttpError(Exception):
 
 
 class NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Treats redirects like any other non-2xx answer."""
+    """A urllib handler that treats redirects as errors."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str
     ) -> None:
-        """Do not follow."""
+        """Return None, so that the redirect is not followed."""
 
 
 _opener = urllib.request.build_opener(NoRedirects, BoundedHTTP, BoundedHTTPS)
 
 
 def split_login(url: str) -> tuple[str, dict[str, str]]:
-    """A URL without its user and password, and the header that carries them."""
+    """Return a URL without its user and password, and the header that carries them (or none)."""
     parts = urlsplit(url)
     bare = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
     if parts.username is None:
@@ -59,27 +59,29 @@ def split_login(url: str) -> tuple[str, dict[str, str]]:
 def post(
     url: str, body: bytes, headers: Mapping[str, str], silence_s: float, whole_s: float, most: int
 ) -> bytes:
-    """Send one POST request; return at most `most` bytes of the answer, and one more if it is longer.
+    """Send one POST request.
+
+    Return at most `most` + 1 bytes of the answer: more than `most` means it is longer.
 
     Args:
         url: http or https.
-        body: What is sent.
-        headers: Beside those of every request.
+        body: The content of the request.
+        headers: Added to those of every request.
         silence_s: Longest silence of the server (seconds).
-        whole_s: Longest time for the whole exchange, of an answer or a refusal, its head included.
-        most: Bytes.
+        whole_s: Longest time for the whole exchange (seconds).
+        most: Maximum bytes of the answer.
 
     Raises:
-        HttpError: no answer in time, or another one than 2xx.
+        HttpError: no answer in time, or one that is not 2xx.
     """
     return _answer(url, body, headers, Bounds(silence_s, time.monotonic() + whole_s, most + 1))
 
 
 def get(url: str, headers: Mapping[str, str], silence_s: float, whole_s: float, most: int) -> bytes:
-    """Send one GET request, with the limits of `post`.
+    """Send one GET request and return its answer, with the limits of `post`.
 
     Raises:
-        HttpError: no answer in time, or another one than 2xx.
+        HttpError: no answer in time, or one that is not 2xx.
     """
     return _answer(url, None, headers, Bounds(silence_s, time.monotonic() + whole_s, most + 1))
 

@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class CarrierError(Exception):
-    """The stream cannot be opened; the message is one sentence with the remedy, safe to show.
+    """Raised if the stream cannot be opened; the message is one sentence with the remedy, safe to show.
 
     `final`: a retry cannot help without the user (wrong key, changed host key, bad config).
     """
@@ -17,24 +17,24 @@ class CarrierError(Exception):
 
 
 class Carrier(Protocol):
-    """An open stream. `close` may be called from any thread and wakes a blocked `recv`."""
+    """An open stream to a command. `close` may be called from any thread and wakes a blocked `recv`."""
 
     def recv(self, limit: int) -> bytes:
-        """Wait for bytes; b"" is the end of the stream."""
+        """Wait for up to `limit` bytes; return b"" at the end of the stream."""
         ...
 
     def send(self, data: bytes) -> None:
-        """Write all of it, or raise OSError."""
+        """Write all of `data`, or raise OSError."""
         ...
 
     def stderr(self) -> str:
-        """The last lines on stderr of the remote side (or of the child, for a command)."""
+        """Return the last lines on stderr of the remote command (or of the child process)."""
         ...
 
     def exit_status(self, timeout_s: float) -> int | None:
-        """The command's exit status after the end of its output; minus a signal.
+        """Return the command's exit status after the end of its output, or minus the signal that ended it.
 
-        None: not available within `timeout_s` seconds, or not transported.
+        None: it is not known within `timeout_s` seconds, or the stream does not carry it.
         """
         ...
 
@@ -44,10 +44,10 @@ class Carrier(Protocol):
 
 
 class Dialer(Protocol):
-    """Opens a carrier that runs `command` on one node (a shell command line, the loader)."""
+    """A function that runs a shell command line on one node and returns the carrier to it."""
 
     def __call__(self, command: str) -> Carrier:
-        """Connect and start the command.
+        """Connect, start the command, and return its carrier.
 
         Raises:
             CarrierError: with the reason.

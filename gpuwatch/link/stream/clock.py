@@ -11,23 +11,20 @@ SLEW_S = 0.1
 
 
 class ClockComparison:
-    """Keeps the reading with the smallest error in the last minute, as NTP does (RFC 5905)."""
+    """The offset of one node's clock: the reading with the smallest error in the last minute (RFC 5905)."""
 
     def __init__(self) -> None:
         self._readings: list[tuple[float, ClockReading]] = []
         self._reported: ClockReading | None = None
 
     def add(self, now: float, our_time: float, their_time: float, round_trip_s: float) -> ClockReading | None:
-        """Add a reply; return the best reading if it changed.
+        """Add a reply to a ping; return the best reading if it is another one than last time, else None.
 
         Args:
             now: Monotonic seconds at which the reply came.
             our_time: Our unix time at which it came.
             their_time: The node's unix time when it answered.
             round_trip_s: From the ping to the reply.
-
-        Returns:
-            The best reading, when it is another one than last time.
         """
         error = max(0.0, round_trip_s) / 2
         newest = ClockReading(offset_s=their_time - (our_time - error), error_s=error)
@@ -41,5 +38,5 @@ class ClockComparison:
 
 
 def _agree(before: ClockReading, newest: ClockReading) -> bool:
-    """True if two readings agree within their error bounds (no clock step in between)."""
+    """Return True if two readings agree within their error bounds (no clock step in between)."""
     return abs(before.offset_s - newest.offset_s) <= before.error_s + newest.error_s + SLEW_S

@@ -26,7 +26,7 @@ SAMPLE_BYTES = 4096
 
 @dataclass(frozen=True)
 class StreamLimits:
-    """Rate limits; an agent at 10 Hz with all its GPUs stays a hundred times below."""
+    """Rate limits of one node's stream; an agent at 10 Hz with all its GPUs stays a hundred times below."""
 
     frames_per_s: float = 200.0
     frames_burst: float = 1_000.0
@@ -52,7 +52,7 @@ Item: TypeAlias = Started | AnyFrame | Refused
 
 
 class ItemStream(Protocol):
-    """The parser of a call's bytes."""
+    """Converts a connection's bytes into items: `Started`, frames, `Refused`."""
 
     @property
     def started(self) -> bool:
@@ -61,20 +61,20 @@ class ItemStream(Protocol):
 
     @property
     def noise(self) -> str:
-        """The raw output before it."""
+        """The raw output before the start marker."""
         ...
 
     def feed(self, data: bytes, now: float) -> Iterator[Item]:
-        """Process the next bytes, at `now` (monotonic seconds).
+        """Process the next bytes, at `now` (monotonic seconds), and yield the items in them.
 
         Raises:
-            StreamError: the stream cannot go on.
+            StreamError: the stream cannot continue.
         """
         ...
 
 
 class MarkedStream:
-    """A stream that starts after a marker, and counts refused data."""
+    """The base of streams that begin with a start marker, and count refused data."""
 
     def __init__(self, nonce: str) -> None:
         self._start = StartFinder(nonce)
@@ -92,7 +92,7 @@ class MarkedStream:
 
 
 class FrameStream(MarkedStream):
-    """Feed it the received bytes, in pieces of any size."""
+    """Converts an agent's bytes into frames. Feed it the received bytes, in pieces of any size."""
 
     def __init__(
         self, nonce: str, limits: StreamLimits | None = None, kept: TokenBucket | None = None
@@ -111,13 +111,14 @@ class FrameStream(MarkedStream):
 
         Args:
             data: What was read, of any length.
-            now: Monotonic seconds, for the allowances.
+            now: Monotonic seconds, for the rate limits.
 
         Yields:
             `Started` once, then frames in order, then at most one `Refused` for all that was not a frame.
 
         Raises:
-            StreamError: endless noise, a broken zlib stream, or more inflated bytes than an agent ever sends.
+            StreamError: too much output before the start marker, a broken zlib stream, or more inflated bytes
+                than an agent ever sends.
         """
         if not self.started:
             rest = self._start.look(data)
@@ -174,13 +175,13 @@ class FrameStream(MarkedStream):
 
 
 def kept_allowance(limits: StreamLimits | None = None) -> TokenBucket:
-    """Token bucket for the stored bytes of one node."""
+    """Return a token bucket for the stored bytes of one node."""
     limits = limits or StreamLimits()
     return TokenBucket(limits.kept_bytes_per_s, limits.kept_bytes_burst)
 
 
 def kept_bytes(frame: AnyFrame, size: int) -> int:
-    """How many of a frame's bytes stay in memory after the next frame; answers do not count (requested)."""
+    """Return how many of a frame's bytes stay in memory after the next frame; 0 for requested answers."""
     if isinstance(frame, (Lines, Reply)):
         return 0
     if isinstance(frame, Sample):

@@ -1,4 +1,4 @@
-"""HTTP connections whose whole exchange ends at a moment and a number of bytes: head, refusals and body."""
+"""HTTP connections that limit the time and bytes of the whole exchange: head, refusals and body."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HEAD_BYTES = 256 << 10
 
 @dataclass
 class Bounds:
-    """What one exchange may still take; the connections of an opener count it down."""
+    """What one exchange may still use of its time and bytes."""
 
     silence_s: float
     """Longest silence of the server."""
@@ -27,10 +27,10 @@ class Bounds:
     left: int = HEAD_BYTES
 
     def timeout_s(self) -> float:
-        """How long the next read may wait.
+        """Return how many seconds the next read may wait.
 
         Raises:
-            TimeoutError: the exchange takes too long.
+            TimeoutError: the time of the exchange is over.
         """
         left_s = self.until - time.monotonic()
         if left_s <= 0:
@@ -38,22 +38,25 @@ class Bounds:
         return min(self.silence_s, left_s)
 
     def spend(self, count: int) -> None:
-        """Count bytes that came.
+        """Count bytes that were received.
 
         Raises:
-            OSError: there are too many.
+            OSError: they are too many.
         """
         self.left -= count
         if self.left < 0:
             raise OSError("the answer has too many headers, or too much around its content")
 
     def begin_body(self) -> None:
-        """The head is over. Pieces of a chunked body may have as many bytes around them as in them."""
+        """Set the byte limit of the body.
+
+        A chunked body may have as many bytes around its pieces as in them.
+        """
         self.left = 2 * self.body_bytes + HEAD_BYTES
 
 
 class _BoundedSocket(io.RawIOBase):
-    """Reads a socket; each read waits for what is left of the time at most."""
+    """A readable socket whose reads stay within the bounds."""
 
     def __init__(self, sock: socket.socket, bounds: Bounds) -> None:
         super().__init__()
@@ -79,7 +82,7 @@ class _BoundedSocket(io.RawIOBase):
 
 
 def _response(bounds: Bounds) -> type[http.client.HTTPResponse]:
-    """The class of the answers of one connection."""
+    """Return the class of the answers of one connection, whose reads stay within the bounds."""
 
     class Response(http.client.HTTPResponse):
         def __init__(self, sock: socket.socket, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - http.client's
@@ -113,17 +116,17 @@ class _BoundedConnections(urllib.request.AbstractHTTPHandler):
 
 
 class BoundedHTTP(_BoundedConnections, urllib.request.HTTPHandler):
-    """http, within bounds."""
+    """urllib's handler for http, within the bounds of each request."""
 
 
 class BoundedHTTPS(_BoundedConnections, urllib.request.HTTPSHandler):
-    """https, within bounds."""
+    """urllib's handler for https, within the bounds of each request."""
 
 
 class BoundedRequest(urllib.request.Request):
     """A request whose exchange has bounds."""
 
     def __init__(self, url: str, body: bytes | None, headers: Mapping[str, str], bounds: Bounds) -> None:
-        """As urllib's; POST where there is a body."""
+        """Make a request as urllib does; POST if there is a body, else GET."""
         super().__init__(url, body, dict(headers), method="GET" if body is None else "POST")
         self.bounds = bounds

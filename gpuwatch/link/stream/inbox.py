@@ -46,7 +46,7 @@ class ClockReading:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Bytes that were no frame; counted and shown, never fatal."""
+    """Received bytes that were no frame; counted and shown, never fatal."""
 
     reason: str
     """The newest reason."""
@@ -58,7 +58,7 @@ Content: TypeAlias = AnyFrame | LinkStatus | ClockReading | Refused
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """Something received from a node, and when (our monotonic clock)."""
+    """Something received from a node, and when (our monotonic clock, seconds)."""
 
     node: str
     at: float
@@ -82,7 +82,7 @@ class Inbox:
                 self._drop_one()
 
     def drain(self) -> list[Arrival]:
-        """Take everything, oldest first."""
+        """Remove and return everything, oldest first."""
         with self._lock:
             taken, self._queue = self._queue, deque()
         return list(taken)

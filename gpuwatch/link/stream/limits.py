@@ -12,7 +12,7 @@ NOISE_LIMIT_BYTES = 64 * 1024
 
 
 class StreamError(Exception):
-    """The stream cannot continue; the message is a sentence that is safe to show."""
+    """Raised if the stream cannot continue; the message is a sentence that is safe to show."""
 
 
 class StartFinder:
@@ -29,10 +29,10 @@ class StartFinder:
         return self._noise.decode("utf-8", "replace")
 
     def look(self, data: bytes) -> bytes | None:
-        """Process the next bytes; return what follows the marker, or None until it arrives.
+        """Process the next bytes; return those after the marker once it arrives, before that None.
 
         Raises:
-            StreamError: endless noise.
+            StreamError: too many bytes came without the marker.
         """
         searched = max(0, len(self._noise) - len(self._mark))
         self._noise += data
@@ -52,7 +52,7 @@ class StartFinder:
 
 
 class LineSplitter:
-    """Splits chunks into lines of limited length; an overlong line is returned as None, once."""
+    """Splits chunks of bytes into lines of limited length."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -60,7 +60,10 @@ class LineSplitter:
         self._size = 0
 
     def split(self, chunk: bytes) -> Iterator[bytes | None]:
-        """The lines that end in this chunk; the rest waits for the next."""
+        """Yield the lines that end in this chunk, None for each that is too long.
+
+        The rest waits for the next chunk.
+        """
         *ended, rest = chunk.split(b"\n")
         for piece in ended:
             self._keep(piece)
@@ -77,14 +80,17 @@ class LineSplitter:
 
 
 class TokenBucket:
-    """A token bucket."""
+    """A rate limit: holds up to `burst` tokens, and gains `per_s` a second."""
 
     def __init__(self, per_s: float, burst: float) -> None:
         self._per_s, self._burst = per_s, burst
         self._left, self._at = burst, 0.0
 
     def spend(self, amount: float, now: float) -> bool:
-        """Take `amount` at `now` (monotonic seconds); False if there are too few tokens."""
+        """Take `amount` tokens at `now` (monotonic seconds).
+
+        Return False, taking none, if there are too few.
+        """
         self._left = min(self._burst, self._left + max(0.0, now - self._at) * self._per_s)
         self._at = now
         if amount > self._left:
@@ -94,7 +100,7 @@ class TokenBucket:
 
 
 class Refusals:
-    """Counts refusals, so that a flood of bad lines does not become a flood of arrivals."""
+    """Counts refused data, so that a flood of bad lines does not become a flood of arrivals."""
 
     _EVERY_S = 1.0
 
@@ -108,7 +114,10 @@ class Refusals:
         self._reason = reason
 
     def due(self, now: float) -> list[Refused]:
-        """The refusals since the last call, merged, at most once a second."""
+        """Return the refusals since the last report merged into one.
+
+        Empty if none, or within a second of it.
+        """
         if not self._count or now - self._reported_at < self._EVERY_S:
             return []
         reported = Refused(self._reason, self._count)

@@ -8,7 +8,7 @@ from gpuwatch.wire import AnyRequest
 
 
 class Link(Protocol):
-    """Delivers a node's frames into an inbox until closed; reconnects automatically."""
+    """The link to one node: delivers its frames into an inbox until closed; reconnects automatically."""
 
     node: str
 
@@ -17,11 +17,11 @@ class Link(Protocol):
         ...
 
     def send(self, request: AnyRequest) -> bool:
-        """Send a request to the agent; False if the link is not live."""
+        """Send a request to the agent; return False if the link is not live."""
         ...
 
     def retry(self) -> None:
-        """Retry now instead of at `LinkStatus.retry_at`; no effect if no attempt is pending."""
+        """Connect now instead of at `LinkStatus.retry_at`; no effect if no attempt is pending."""
         ...
 
     def hang_up(self, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""Prepares output of the far end or of programs for display: sanitized, secrets masked.
+"""Prepares output of nodes and programs for display: sanitized, secrets masked.
 
 A proxy, login shell or traceback may print the options and headers that it was called with.
 """
@@ -13,18 +13,21 @@ MAX_LINES = 10_000
 
 
 def shown_lines(text: str, most: int) -> list[str]:
-    """The last `most` non-blank lines, sanitized and masked."""
+    """Return the last `most` non-blank lines, sanitized and masked."""
     lines = masked_lines(plain_lines(text, MAX_LINES))
     return [masked(line) for line in lines[-most:]]
 
 
 def shown_text(text: str) -> str:
-    """A sentence, sanitized and masked."""
+    """Return a text in one line, sanitized and masked."""
     return masked(plain(text))
 
 
 def whole_lines(tail: bytes, limit: int) -> str:
-    """The last bytes of a stream (`limit` were kept), without a possibly cut first word."""
+    """Return the last bytes of a stream as text.
+
+    If `limit` bytes were kept, without the cut first line or word.
+    """
     if len(tail) >= limit:
         line, word = tail.find(b"\n"), tail.find(b" ")
         tail = tail[max(line, 0) :] if line >= 0 else tail[max(word, 0) :] if word >= 0 else b""

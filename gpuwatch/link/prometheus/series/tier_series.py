@@ -20,7 +20,7 @@ class MetricFamily:
 
 @dataclass(frozen=True, slots=True)
 class TierSeries:
-    """A field of a tier, in the unit of its series: value * `times` / `over`."""
+    """A field of a frame's tier, exported as a series: value * `times` / `over`."""
 
     family: MetricFamily
     field: str
@@ -28,20 +28,20 @@ class TierSeries:
     over: int = 1
 
     def exported(self, value: float) -> float:
-        """A field's value in the unit of the series."""
+        """Return a field's value in the unit of the series."""
         scaled = value * self.times / self.over if self.over != 1 else value * self.times
         return float(scaled) if isinstance(value, bool) else scaled
 
     def read(self, value: float) -> float:
-        """The field's value from a sample."""
+        """Return the field's value from a value of the series."""
         return value * self.over / self.times
 
 
 def gauge(name: str, text: str, field: str, times: int = 1, over: int = 1) -> TierSeries:
-    """A value that goes up and down."""
+    """Return a series of a value that goes up and down."""
     return TierSeries(MetricFamily(name, "gauge", text), field, times, over)
 
 
 def counter(name: str, text: str, field: str, times: int = 1, over: int = 1) -> TierSeries:
-    """A value that grows until a restart."""
+    """Return a series of a value that grows until a restart."""
     return TierSeries(MetricFamily(name, "counter", text), field, times, over)

@@ -1,4 +1,4 @@
-"""Private key files: facts readable without the passphrase, and loading."""
+"""Reads private key files: what is readable without the passphrase, and the keys."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MAX_FILE_BYTES = 1 << 20
 
 
 class KeyFileError(Exception):
-    """A key file cannot be used; the message says why."""
+    """Raised if a key file cannot be used; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class KeyFile:
     """The public key in wire format, if the file or its `.pub` has it."""
 
     def load(self, passphrase: str | None) -> paramiko.PKey:
-        """Decrypt it.
+        """Decrypt the key and return it.
 
         Raises:
             KeyFileError: wrong passphrase, or a type that is not supported.
@@ -72,7 +72,7 @@ class KeyFile:
 
 
 def read_key_file(path: Path) -> KeyFile:
-    """Read a private key file.
+    """Read a private key file without decrypting it.
 
     Raises:
         KeyFileError: it is missing or not readable.
@@ -89,7 +89,7 @@ def read_key_file(path: Path) -> KeyFile:
 
 
 def _content(path: Path) -> bytes:
-    """At most `MAX_FILE_BYTES` of a file: devices and named pipes may never end.
+    """Return at most `MAX_FILE_BYTES` of a file: devices and named pipes may never end.
 
     Raises:
         OSError: it cannot be read.
@@ -98,7 +98,7 @@ def _content(path: Path) -> bytes:
 
 
 def public_key(path: Path) -> bytes | None:
-    """The public key in wire format, if `PATH.pub` or PATH has it without a passphrase.
+    """Return the public key in wire format, if `PATH.pub` or PATH contains it in plain form; else None.
 
     PATH may be missing or a public key itself: an agent may hold the private key.
     """
@@ -115,7 +115,7 @@ def public_key(path: Path) -> bytes | None:
 
 
 def certificates(path: Path, more: tuple[Path, ...]) -> list[tuple[Path, PublicBlob]]:
-    """Certificates that may belong to a key file: configured ones and `PATH-cert.pub`, if readable."""
+    """Return the certificates that may belong to a key: configured ones and `PATH-cert.pub`, if readable."""
     found = []
     for candidate in (*more, path.with_name(path.name + "-cert.pub")):
         with contextlib.suppress(OSError, ValueError):
@@ -124,7 +124,7 @@ def certificates(path: Path, more: tuple[Path, ...]) -> list[tuple[Path, PublicB
 
 
 def certified(key: paramiko.PKey, certificate: PublicBlob) -> paramiko.PKey | None:
-    """The key with the certificate; None if the certificate is for another key."""
+    """Return a copy of the key with the certificate; None if the certificate is for another key."""
     message = paramiko.Message(certificate.key_blob)
     kind = message.get_text()
     message.get_binary()  # nonce
@@ -140,7 +140,7 @@ def certified(key: paramiko.PKey, certificate: PublicBlob) -> paramiko.PKey | No
 
 
 def _openssh_header(content: bytes) -> tuple[bool, bytes | None]:
-    """(encrypted, public key) from the unencrypted part of the format (PROTOCOL.key)."""
+    """Return (encrypted, public key) from the unencrypted part of the file (PROTOCOL.key)."""
     lines = content.strip().splitlines()[1:-1]
     try:
         blob = base64.b64decode(b"".join(lines))

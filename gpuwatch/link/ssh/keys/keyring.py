@@ -42,7 +42,7 @@ class Identity:
 
 
 class Keyring:
-    """Keys from files and agents. After `unlock` it never prompts."""
+    """The keys from files and agents. After `unlock` it never prompts."""
 
     def __init__(self) -> None:
         self._loaded: dict[Path, paramiko.PKey | str] = {}
@@ -64,7 +64,7 @@ class Keyring:
                 self._load(path, agents, ask if wanted else None)
 
     def identity(self, host: ResolvedHost) -> Identity:
-        """The keys for a host: configured files first, other agent keys, then OpenSSH's default files.
+        """Return the keys for a host: configured files, other keys of the agent, OpenSSH's default files.
 
         A server disconnects after some failures (MaxAuthTries, usually 6), so likely keys come first.
         """

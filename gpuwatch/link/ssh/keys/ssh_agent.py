@@ -1,4 +1,4 @@
-"""Keys in an ssh-agent (draft-miller-ssh-agent).
+"""Lists and uses keys in an ssh-agent (draft-miller-ssh-agent).
 
 paramiko's client shares one connection between threads without a lock, and takes its socket only from the
 environment; here every request has its own connection, so logins sign in parallel and an agent may restart.
@@ -20,11 +20,11 @@ _MAX_ANSWER_BYTES = 1 << 20
 
 
 class AgentError(paramiko.SSHException):
-    """The agent does not answer, or refuses to sign."""
+    """Raised if the agent does not answer, or refuses to sign."""
 
 
 class AgentKey(paramiko.PKey):
-    """A key whose signatures an agent makes."""
+    """A key in an ssh-agent, which makes its signatures."""
 
     def __init__(self, agent_socket: str, blob: bytes, comment: str) -> None:
         self.public_blob: paramiko.pkey.PublicBlob | None = None
@@ -33,22 +33,22 @@ class AgentKey(paramiko.PKey):
         self._blob = blob
 
     def get_name(self) -> str:
-        """The key's type."""
+        """Return the key's type."""
         return paramiko.Message(self._blob).get_text()
 
     def asbytes(self) -> bytes:
-        """The public key in wire format."""
+        """Return the public key in wire format."""
         return self._blob
 
     def can_sign(self) -> bool:
-        """True: agents sign."""
+        """Return True."""
         return True
 
     def sign_ssh_data(self, data: bytes, algorithm: str | None = None) -> paramiko.Message:
-        """Have the agent sign.
+        """Have the agent sign the data; return the signature.
 
         Raises:
-            AgentError: it is gone or refuses.
+            AgentError: it does not answer or refuses.
         """
         flags = _FLAGS.get((algorithm or "").removesuffix("-cert-v01@openssh.com"), 0)
         request = bytes([_SIGN]) + _string(self._blob) + _string(data) + struct.pack(">I", flags)
@@ -59,7 +59,7 @@ class AgentKey(paramiko.PKey):
 
 
 def agent_keys(agent_socket: str | None) -> list[AgentKey]:
-    """The keys of an agent, in its order; empty without an agent."""
+    """Return the keys of an agent, in its order; empty if there is no agent or it does not answer."""
     if agent_socket is None:
         return []
     try:

@@ -1,4 +1,4 @@
-"""Byte streams for ssh connections; `tcp.py` has the usual one."""
+"""Byte streams for ssh connections: ProxyCommand and jump host; `tcp.py` has the usual one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LOOK = os.WEXITED | os.WNOHANG | os.WNOWAIT
 
 
 class ByteStream(Protocol):
-    """A stream for paramiko, and how to end it."""
+    """A byte stream for paramiko that any thread can close."""
 
     @property
     def sock(self) -> socket.socket | paramiko.Channel:
@@ -34,7 +34,7 @@ class ByteStream(Protocol):
         ...
 
     def last_words(self) -> str:
-        """The stderr of a proxy; "" without one."""
+        """Return the last lines of a proxy's stderr; "" without a proxy."""
         ...
 
 
@@ -89,7 +89,7 @@ class ProxyStream:
             os.close(self._stderr)
 
     def last_words(self) -> str:
-        """The last lines of the child's stderr."""
+        """Return the last two lines of the child's stderr."""
         with self._lock:
             if not self._closed:
                 self._drain()

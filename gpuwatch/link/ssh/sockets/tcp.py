@@ -37,7 +37,7 @@ class TcpStream:
         return self._sock
 
     def connect(self, host: ResolvedHost, timeout_s: float) -> None:
-        """Connect; `close` from another thread aborts it.
+        """Try the host's addresses in turn; `close` from another thread aborts it.
 
         Raises:
             CarrierError: the name does not resolve or no server answers there.
@@ -79,7 +79,7 @@ class TcpStream:
                 self.sock.setsockopt(socket.IPPROTO_TCP, option, value)
 
     def close(self) -> None:
-        """Shut down first, which wakes a thread blocked in connect, recv or send; close alone does not."""
+        """Close the socket; shutting it down first wakes a thread blocked in connect, recv or send."""
         with self._lock:
             self._closed = True
             if self._sock is not None:
