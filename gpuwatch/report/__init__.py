@@ -1,1 +1,1 @@
-"""Outputs without screens: text, JSON, CSV, dmon, Prometheus metrics, bundles."""
+"""Outputs without screens: text, JSON, CSV, dmon, Prometheus metrics, evidence bundles, web pages."""

@@ -35,7 +35,7 @@ STYLES = {"ok": "#66b2ff", "note": "#fff699", "bad": "bold #ff2a00"}
 
 @dataclass(frozen=True)
 class NodeCheck:
-    """The result for one node. None: unknown, never zero."""
+    """The result of the check of one node. None: unknown."""
 
     name: str
     ok: bool
@@ -70,7 +70,7 @@ class NodeCheck:
 
 
 def settled(node: Node) -> bool:
-    """True if the link failed, or inventory, clock and each GPU's first values have arrived."""
+    """Return True if the link failed, or inventory, clock and each GPU's first values have arrived."""
     if node.link.phase == "lost":
         return True
     read = all(gpu.state not in ("ok", "unanswered") or gpu.fast is not None for gpu in node.gpus.values())
@@ -84,7 +84,9 @@ def check_fleet(
     clock: Callable[[], float] = time.monotonic,
     pause: Callable[[float], None] = time.sleep,
 ) -> list[NodeCheck]:
-    """Poll a started session until every node has settled, or for `longest_s` seconds; one result per node.
+    """Poll a started session until every node has settled, or for `longest_s` seconds.
+
+    Return one result per node.
 
     A node whose link fails keeps that result while others are waited for, unless a later attempt succeeds.
     `ssh_config` replaces the user's for the address of failed nodes.
@@ -112,7 +114,10 @@ def _results(fleet: Fleet, failed: Mapping[str, NodeCheck], waited_s: float) -> 
 
 
 def _with_ways(checks: list[NodeCheck], fleet: Fleet, ssh_config: str | None) -> list[NodeCheck]:
-    """Failed ssh nodes, with the address, port, user and jump hosts that ssh_config gives for their names."""
+    """Return the results.
+
+    Those of ssh nodes without a login get the target that ssh_config gives for their names.
+    """
     unknown = [node.spec for node in fleet.nodes.values() if node.spec.link == "ssh" and not node.link.login]
     if not unknown:
         return checks
@@ -126,7 +131,7 @@ def _with_ways(checks: list[NodeCheck], fleet: Fleet, ssh_config: str | None) ->
 
 
 def check_node(node: Node, waited_s: float) -> NodeCheck:
-    """The result for a node after waiting for `waited_s` seconds."""
+    """Return the result for a node after waiting for `waited_s` seconds."""
     login, hello = node.link.login, node.hello
     error = None if hello is not None and node.link.phase != "lost" else _failure(node, waited_s)
     problems, notes = _judged(node, hello) if hello else ([], [])
@@ -179,7 +184,7 @@ def _target(spec: NodeSpec, login: LoginFacts | None) -> str:
 
 
 def _judged(node: Node, hello: Hello) -> tuple[list[str], list[str]]:
-    """Problems of a connected node, and remarks."""
+    """Return the problems of a connected node, and remarks."""
     problems = [notice_text(notice) for notice in hello.notices if notice.severity != "info"]
     notes = [notice_text(notice) for notice in hello.notices if notice.severity == "info"]
     present, expected = node.gpus_present(), node.gpus_expected()
@@ -202,7 +207,7 @@ def _judged(node: Node, hello: Hello) -> tuple[list[str], list[str]]:
 
 
 def _unreadable(node: Node) -> list[str]:
-    """One sentence for each reason why values are missing, listing the values."""
+    """Return one sentence for each reason why values are missing, with the names of the values."""
     fields: dict[str, dict[str, None]] = {}
     for gpu in node.gpu_list():
         for field, reason in gpu.missing.items():
@@ -220,7 +225,7 @@ def _signed(seconds: float) -> str:
 
 
 def to_json(checks: Sequence[NodeCheck]) -> str:
-    """`{"ok": ..., "nodes": [...]}`, with the fields of `NodeCheck` as keys; unknown is null."""
+    """Return JSON, `{"ok": ..., "nodes": [...]}`, with the fields of `NodeCheck` as keys; unknown is null."""
     facts = {"ok": all(check.ok for check in checks), "nodes": [asdict(check) for check in checks]}
     return plain_json(msgspec.json.format(msgspec.json.encode(facts), indent=2).decode())
 
@@ -284,7 +289,7 @@ def _gpus(check: NodeCheck) -> str:
 
 
 def _summary(checks: Sequence[NodeCheck]) -> list[tuple[str, str]]:
-    """The verdict; equal problems of several nodes are merged."""
+    """Return the verdict as (text, style) lines; equal problems of several nodes are merged."""
     faults: dict[str, list[str]] = {}
     for check in checks:
         for text in [check.error] if check.error else check.problems:

@@ -30,21 +30,21 @@ class SavedProfile(msgspec.Struct):
 
 
 def to_json(checks: Sequence[Check]) -> str:
-    """`checks[]` and the counts by status; every key is documented in docs/json.md."""
+    """Return JSON with `checks[]` and the counts by status; every key is documented in docs/json.md."""
     return plain_json(msgspec.json.encode(_as_data(checks)).decode())
 
 
 def profiles_json(checks: Sequence[Check], reference: Profile, profiles: Mapping[str, Profile]) -> str:
-    """As `to_json`, for a comparison with a reference node: adds `reference` and `profiles` by node."""
+    """Return the JSON of a comparison with a reference node: adds `reference` and `profiles` by node."""
     data = {**_as_data(checks), "reference": reference, "profiles": profiles}
     return plain_json(msgspec.json.encode(data).decode())
 
 
 def profile_of(data: bytes) -> dict[str, str]:
-    """The profile in a file of `check --save-profile`.
+    """Return the profile in a file of `check --save-profile`.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the file is not a profile.
     """
     try:
         return msgspec.json.decode(data, type=SavedProfile).profile
@@ -59,7 +59,7 @@ def _as_data(checks: Sequence[Check]) -> dict[str, object]:
 
 
 def print_checklist(checks: Sequence[Check], out: TextIO) -> None:
-    """One line per check; nodes and remedy below failed ones."""
+    """Write one line per check; below those that failed or warn, their nodes and remedy."""
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), expand=False)
     for _ in range(3):
         table.add_column(overflow="fold")
@@ -80,7 +80,7 @@ def print_checklist(checks: Sequence[Check], out: TextIO) -> None:
 
 
 def summary(checks: Sequence[Check]) -> str:
-    """The counts by status, worst first, with ids: `39 checks: 1 FAIL (env.equal), 37 PASS, 1 SKIP`."""
+    """Return the counts by status, worst first, with ids: `39 checks: 1 FAIL (env.equal), 38 PASS`."""
     ids = {status: [check.id for check in checks if check.status == status] for status in SUMMED}
     reported = [
         f"{len(ids[status])} {status}"

@@ -71,7 +71,7 @@ MIN_FONT, MAX_FONT, USUAL_FONT = 6, 60, 15
 
 
 def assets() -> Path | None:
-    """The folder of textual-serve's scripts, styles and fonts; None: it is not installed."""
+    """Return the folder of textual-serve's scripts, styles and fonts; None if it is not installed."""
     spec = importlib.util.find_spec("textual_serve")
     if spec is None or spec.origin is None:
         return None
@@ -79,7 +79,7 @@ def assets() -> Path | None:
 
 
 def page(title: str, socket: str, font_size: str) -> str:
-    """Return the page. `font_size`: pixels, from the query string."""
+    """Return the HTML page. `font_size`: pixels as text, from the query string; bounded, with a default."""
     size = int(font_size) if font_size.isdecimal() and len(font_size) < 4 else USUAL_FONT
     return PAGE.format(
         title=html.escape(title),

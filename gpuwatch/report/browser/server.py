@@ -38,21 +38,21 @@ BACKLOG = 32
 
 
 class StartViewer(Protocol):
-    """Starts the screens of a viewer with this many columns and rows."""
+    """A function that starts the screens of a viewer with this many columns and rows."""
 
     def __call__(self, size: tuple[int, int], /) -> Awaitable[ViewerProcess]:
-        """Start them."""
+        """Start them, and return their process."""
         ...
 
 
 class BrowserServer:
-    """Listens once created; serves between `start` and `close`, in the running event loop."""
+    """The web server. Its constructor binds the address; it serves between `start` and `close`."""
 
     def __init__(self, listen: str, title: str, start_viewer: StartViewer, max_viewers: int) -> None:
         """Bind the address.
 
         Raises:
-            ListenError: `listen` is no address.
+            ListenError: `listen` is not a valid address.
             OSError: it cannot be bound.
         """
         self.token = secrets.token_urlsafe(TOKEN_BYTES)
@@ -77,7 +77,7 @@ class BrowserServer:
 
     @property
     def exposed(self) -> bool:
-        """True if other machines can reach it."""
+        """True if it listens on an address that other machines can reach."""
         return not is_loopback(str(self._socket.getsockname()[0]))
 
     @property
@@ -86,7 +86,7 @@ class BrowserServer:
         return len(self._viewers)
 
     async def start(self, report: Callable[[str], None]) -> None:
-        """Start serving; `report` receives a line about each viewer that fails."""
+        """Start serving in the running event loop; `report` receives a line about each viewer that fails."""
         self._report = report
 
         async def guard(request: Any, handler: Any) -> Any:
@@ -118,7 +118,10 @@ class BrowserServer:
         self._socket.close()
 
     def _accepted(self) -> asyncio.BaseProtocol:
-        """The protocol of a new connection; of those without the token the oldest gives way."""
+        """Return the protocol for a new connection.
+
+        Close the oldest connections that have not stated the token, if there are too many.
+        """
         held = [each for each in self._runner.server.connections if each.transport is not None]
         strangers = [each.transport for each in held if each.transport not in self._known]
         for transport in strangers[: max(0, len(strangers) - MAX_STRANGERS + 1)]:
@@ -127,12 +130,12 @@ class BrowserServer:
         return made
 
     def _trouble(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Print no traceback of what a stranger can bring about again and again."""
+        """Handle an exception of the event loop; no traceback for OSErrors, which any client can cause."""
         if not isinstance(context.get("exception"), OSError):
             loop.default_exception_handler(context)
 
     async def _guard(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
-        """Refuse requests without the token before anything else is checked."""
+        """Answer a request: 403 without the token, before anything else is checked; errors as a status."""
         given = request.path.removeprefix("/").partition("/")[0]  # `*` and `a:1` have no slash
         if not hmac.compare_digest(given.encode("utf-8", "replace"), self.token.encode()):
             response = web.Response(status=403, text=REFUSED)
@@ -218,7 +221,7 @@ class BrowserServer:
 
 
 async def _take(process: ViewerProcess, channel: Any, text: str) -> bool:
-    """Handle a message of the browser; False: it is not one of textual-serve's."""
+    """Handle a message of the browser; return False if it is not one of textual-serve's."""
     try:
         what, facts = (*json.loads(text), None)[:2]
         if what == "stdin":

@@ -23,7 +23,7 @@ MAX_SIDE = 2_000
 
 
 class ViewerProcess:
-    """The process of one websocket; ends with it."""
+    """The process that runs the screens of one websocket."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
@@ -37,9 +37,9 @@ class ViewerProcess:
         """Start the screens of a viewer.
 
         Args:
-            command: What starts them.
+            command: The command that runs them.
             fds: Open files that the process inherits.
-            environ: Its environment; what concerns the terminal is added.
+            environ: Its environment; variables about the terminal are added.
             size: Columns and rows.
         """
         columns, rows = bounded_size(*size)
@@ -85,11 +85,11 @@ class ViewerProcess:
         return self._errors.decode("utf-8", "replace").strip()
 
     async def type(self, text: str) -> None:
-        """Send keys and mouse events as a terminal would."""
+        """Send text as a terminal does for keys and mouse events."""
         await self._write(DATA, text.encode("utf-8", "replace"))
 
     async def tell(self, what: str, **facts: int) -> None:
-        """Send a fact about the terminal: `resize`, `focus`, `blur`."""
+        """Send a message about the terminal: `resize`, `focus`, `blur`, `quit`."""
         await self._write(META, json.dumps({"type": what, **facts}).encode())
 
     async def end(self) -> None:

@@ -1,4 +1,4 @@
 """Delivers incidents to Alertmanager, webhooks, chats and commands, without delaying the session.
 
-Survives restarts.
+What was delivered is stored, so that a restart repeats nothing.
 """

@@ -1,6 +1,6 @@
-"""The thread of one receiver.
+"""The delivery thread of one receiver.
 
-Delivers what it does not know yet, with back-off after failures and a rate limit.
+It sends what the receiver has not accepted yet, with back-off after failures and a rate limit.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LOOK_S = 1.0
 
 @dataclass(frozen=True)
 class Pace:
-    """Delays of a delivery in seconds."""
+    """The delays of a delivery, in seconds."""
 
     settle_s: float = SETTLE_S
     """From an incident to its first message."""
@@ -55,7 +55,7 @@ class Pace:
 
 @dataclass(frozen=True)
 class ReceiverStatus:
-    """State of a receiver."""
+    """How the delivery to one receiver goes."""
 
     name: str
     error: str
@@ -76,7 +76,7 @@ class ReceiverStatus:
 
 
 class Courier:
-    """Starts its thread when created; `wake` announces changes."""
+    """Delivers incidents to one receiver, on a thread that it starts. `wake` announces changes."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class Courier:
         self._awake.set()
 
     def status(self) -> ReceiverStatus:
-        """Current state of the receiver."""
+        """Return the current state of the receiver."""
         with self._lock:
             waiting = sum(1 for _ in self._ledger.due(self.spec.key, self.spec.min_severity, self._wall()))
             lost = self._ledger.lost.get(self.spec.key, 0)
@@ -128,7 +128,7 @@ class Courier:
                 self._failed(NotDeliveredError(f"internal error, please report it: {type(error).__name__}"))
 
     def _failed(self, error: NotDeliveredError) -> None:
-        """Record a failure and start the back-off; the message stays due."""
+        """Record a failure and wait for the back-off; the message stays due."""
         if not self._error:
             self._failing_since = time.monotonic()
         self._error = str(error) or type(error).__name__
@@ -137,7 +137,11 @@ class Courier:
         self._closing.wait(max(wait_s, error.retry_after_s or 0.0))
 
     def _deliver(self) -> bool:
-        """Send one message; False: nothing is due, or the rate limit applies."""
+        """Send one message; return False if nothing is due, or the rate limit applies.
+
+        Raises:
+            NotDeliveredError: the attempt failed.
+        """
         if self.spec.kind == "alertmanager":
             return self._post_all()
         with self._lock:
@@ -154,7 +158,10 @@ class Courier:
         return True
 
     def _post_all(self) -> bool:
-        """Send an Alertmanager every active incident, and recently resolved ones."""
+        """Send an Alertmanager every active incident, and recently resolved ones.
+
+        Return False if nothing was sent.
+        """
         wall, key = self._wall(), self.spec.key
         with self._lock:
             due = list(self._ledger.due(key, self.spec.min_severity, wall))
@@ -179,7 +186,7 @@ class Courier:
         return bool(new)
 
     def _note(self, sent: list[tuple[LedgerEntry, Status]]) -> None:
-        """Record what the receiver accepted; the time is that of the first message of this status."""
+        """Record which statuses the receiver accepted, with the time of the first message of each status."""
         wall, key = self._wall(), self.spec.key
         self._error, self._failures = "", 0
         with self._lock:

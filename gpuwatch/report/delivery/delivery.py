@@ -1,4 +1,4 @@
-"""Delivery of a session's incidents to all receivers; `update` waits for neither network nor disk."""
+"""Delivers a session's incidents to all receivers; `update` waits for neither network nor disk."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TRY_LOCK_S = 10.0
 
 
 class Delivery:
-    """Delivers incidents, unless another process of this user does so for the same source."""
+    """Delivers incidents to receivers, unless another process of this user does so for the same source."""
 
     def __init__(
         self,
@@ -34,13 +34,13 @@ class Delivery:
         pace: Pace | None = None,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        """Read the state; nothing is sent before `update`.
+        """Prepare; nothing is read or sent before `update`.
 
         Args:
-            receivers: Who is notified.
-            source: Of the plan; a path is made absolute, so that it names the same from every folder.
+            receivers: Where to deliver.
+            source: Of the plan; a path is made absolute, so that it is the same from every folder.
             folder: Of the state files.
-            pace: Other waits, for tests.
+            pace: Other delays, for tests.
             wall: Unix seconds.
         """
         self.receivers = tuple(receivers)
@@ -57,7 +57,7 @@ class Delivery:
         self._due_at = self._lock_at = 0.0
 
     def update(self, incidents: Sequence[Incident]) -> None:
-        """Take in the current incidents; call it often."""
+        """Record the current incidents and wake the couriers if something changed; call it often."""
         now = time.monotonic()
         if not self.receivers or now < self._due_at:
             return
@@ -75,7 +75,10 @@ class Delivery:
             courier.wake()
 
     def _begin(self, now: float) -> bool:
-        """Acquire the lock for this source, if it is free; True if this process delivers."""
+        """Acquire the lock for this source, if it is free, and start.
+
+        Return True if this process delivers.
+        """
         if now < self._lock_at:
             return False
         self._lock_at = now + TRY_LOCK_S
@@ -99,12 +102,12 @@ class Delivery:
         return True
 
     def status(self) -> list[ReceiverStatus]:
-        """State of each receiver; empty while another process delivers."""
+        """Return the state of each receiver; empty while another process delivers."""
         return [courier.status() for courier in self._couriers]
 
     @property
     def trouble(self) -> str:
-        """One line about failed deliveries or unsaved state; empty: no problem."""
+        """One line about failed deliveries or unsaved state; empty if there is no problem."""
         failing = [each for each in self.status() if each.error or each.lost]
         if failing:
             more = f" (+{len(failing) - 1})" if len(failing) > 1 else ""
@@ -114,7 +117,7 @@ class Delivery:
         return self._trouble
 
     def close(self) -> None:
-        """Deliver for a few seconds what is due; the rest stays in the state file."""
+        """Deliver for at most `CLOSE_S` seconds what is due; the rest stays in the state file."""
         until = time.monotonic() + CLOSE_S
         while time.monotonic() < until and any(s.waiting and not s.error for s in self.status()):
             time.sleep(0.05)

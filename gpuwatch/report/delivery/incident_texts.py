@@ -1,4 +1,4 @@
-"""The texts of an incident for receivers: bounded, sanitized, without markup."""
+"""Makes the texts of an incident for receivers: bounded, sanitized, in their markup."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _short(text: str) -> str:
 
 
 def rfc3339(at: float) -> str:
-    """A time in UTC, in the format of Alertmanager."""
+    """Return unix time as UTC text in the format of Alertmanager."""
     return datetime.fromtimestamp(at, timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -74,7 +74,7 @@ def placeholders(
     fingerprint: str,
     source: str,
 ) -> dict[str, str]:
-    """Placeholder -> text for request bodies; unknown values are empty."""
+    """Return placeholder -> text for request bodies; unknown values are empty."""
     found = {
         "status": status,
         "incident": fingerprint,
@@ -95,7 +95,7 @@ def placeholders(
 
 
 def markdown(texts: IncidentTexts, found: dict[str, str]) -> str:
-    """The incident in a few lines of Markdown; markup in names from logs and nodes is escaped."""
+    """Return the incident in a few lines of Markdown; markup in names from logs and nodes is escaped."""
     first = time.strftime(
         "%Y-%m-%d %H:%M:%S UTC", time.strptime(found["first_seen"][:19], "%Y-%m-%dT%H:%M:%S")
     )
@@ -112,12 +112,12 @@ def markdown(texts: IncidentTexts, found: dict[str, str]) -> str:
 
 
 def escaped_markdown(text: str) -> str:
-    """Escape markup, mentions, links, formulas and emoji; a backslash alone stops no mention in Discord."""
+    """Escape markup, mentions, links, formulas and emoji, also for Discord."""
     return _SPECIAL.sub(r"\\\1", _LINKED.sub(NOTHING, text)).replace(f"@{NOTHING}", f"\\@{NOTHING}")
 
 
 def slack_text(texts: IncidentTexts, found: dict[str, str]) -> str:
-    """The incident in Slack's markup; what logs and nodes say is code, in which no markup counts."""
+    """Return the incident in Slack's markup; texts from logs and nodes are shown as code."""
 
     def safe(text: str) -> str:
         return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("`", "'")
@@ -129,5 +129,5 @@ def slack_text(texts: IncidentTexts, found: dict[str, str]) -> str:
 
 
 def filled(template: str, found: dict[str, str]) -> str:
-    """Replace the placeholders of a template; placeholders within values are not expanded."""
+    """Return the template with its placeholders replaced; placeholders within values are not expanded."""
     return PLACEHOLDER.sub(lambda match: found.get(match[1], match[0]), template)

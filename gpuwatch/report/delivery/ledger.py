@@ -1,4 +1,4 @@
-"""The ledger: what each receiver was sent about each incident; on disk, so that restarts repeat nothing."""
+"""The ledger: which receiver accepted what about each incident; on disk, so that restarts repeat nothing."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Status: TypeAlias = Literal["firing", "resolved"]
 
 
 class DamagedLedgerError(ValueError):
-    """The state file is not a ledger."""
+    """Raised if the state file is not a ledger."""
 
 
 class AcceptedMessage(msgspec.Struct):
@@ -51,7 +51,7 @@ class AcceptedMessage(msgspec.Struct):
 
 
 class LedgerEntry(msgspec.Struct):
-    """The record of one incident."""
+    """The record of one incident, and what each receiver was sent about it."""
 
     fingerprint: str
     """Stable over restarts; the label `incident` in Alertmanager."""
@@ -70,13 +70,13 @@ class LedgerEntry(msgspec.Struct):
 
     @property
     def status(self) -> Status:
-        """The status to deliver."""
+        """Whether the incident is to be reported as firing or resolved."""
         return "firing" if self.over_at is None else "resolved"
 
     def due(self, receiver: str, status: Status | None = None) -> bool:
-        """True if a receiver lacks the current state.
+        """Return True if a receiver has not accepted the current status, or has a lower severity.
 
-        `status`: deliver this instead of the entry's status.
+        `status`: use this instead of the entry's status.
         """
         accepted, wanted = self.accepted.get(receiver), status or self.status
         if accepted is None or accepted.status != wanted:
@@ -85,7 +85,7 @@ class LedgerEntry(msgspec.Struct):
 
 
 class Ledger:
-    """Entries by fingerprint, oldest first. `version` changes with each modification; not thread-safe."""
+    """The entries by fingerprint, oldest first. `version` changes with each modification; not thread-safe."""
 
     def __init__(self, path: Path, source: str, settle_s: float = SETTLE_S) -> None:
         self.path = path
@@ -136,7 +136,10 @@ class Ledger:
                 self.trouble = f"{self.path}: {error.strerror}"
 
     def take(self, incidents: Iterable[Incident], wall: float) -> None:
-        """Take in the current state of all incidents. `wall`: unix seconds."""
+        """Record the current state of all incidents above `info`. `wall`: unix seconds.
+
+        An incident that is no longer listed counts as resolved after `GONE_S`.
+        """
         if self._started is None:
             self._started = wall
         for incident in incidents:
@@ -151,7 +154,7 @@ class Ledger:
                 self.version += 1
 
     def _entry(self, incident: Incident, wall: float) -> LedgerEntry | None:
-        """The entry of an incident; None: it is not to be delivered, or not yet."""
+        """Return the entry of an incident; None if it is not to be delivered, or not yet."""
         known = self.entries.get(self._of.get(incident.id, ""))
         known = known or self._same(incident)
         if known is not None:
@@ -173,7 +176,7 @@ class Ledger:
         return entry
 
     def _same(self, incident: Incident) -> LedgerEntry | None:
-        """An entry of an earlier session for the same incident, or None."""
+        """Return an entry of an earlier session for the same incident, or None."""
         taken, place = set(self._of.values()), _place(incident)
         for entry in reversed(self.entries.values()):
             near = abs(entry.first - incident.first) <= SAME_FIRST_S
@@ -210,7 +213,10 @@ class Ledger:
                 self.lost[receiver] = self.lost.get(receiver, 0) + 1
 
     def due(self, receiver: str, least: Severity, wall: float) -> Iterator[LedgerEntry]:
-        """Yield the entries due for a receiver, oldest first; very old resolved ones are given up."""
+        """Yield the entries due for a receiver at severity `least` or above, oldest first.
+
+        Incidents that were resolved long ago are given up, and counted as lost.
+        """
         for entry in self.entries.values():
             if ORDER.index(entry.severity) > ORDER.index(least) or not entry.due(receiver):
                 continue

@@ -32,16 +32,16 @@ class Post:
 
 
 def post(spec: ReceiverSpec, body: bytes, kind: str, path: str = "", **more: str) -> Post:
-    """Build a request to a receiver; user and password in the URL become a header."""
+    """Return a request to a receiver; user and password in the URL become a header."""
     bare, login = split_login(str(spec.target))
     headers = {"Content-Type": kind, "User-Agent": f"gpuwatch/{__version__}", **more, **login, **spec.headers}
     return Post(bare.rstrip("/") + path if path else bare, body, headers)
 
 
 def status_for_alertmanager(spec: ReceiverSpec, entry: LedgerEntry, wall: float, firing_s: float) -> Status:
-    """The status to send to an Alertmanager: firing for at least `firing_s`.
+    """Return the status to send to an Alertmanager: firing for at least `firing_s` seconds.
 
-    It notifies nobody of an alert that is resolved before its first notification.
+    An Alertmanager sends no notification for an alert that is resolved before its first one.
     """
     accepted = entry.accepted.get(spec.key)
     if entry.over_at is not None and (
@@ -54,7 +54,7 @@ def status_for_alertmanager(spec: ReceiverSpec, entry: LedgerEntry, wall: float,
 def alertmanager_post(
     spec: ReceiverSpec, entries: Sequence[tuple[LedgerEntry, Status]], source: str, wall: float
 ) -> Post:
-    """Build a request with all incidents for an Alertmanager; resolved ones carry their end."""
+    """Return a request with these incidents for an Alertmanager; resolved ones have an end time."""
     alerts = []
     for entry, status in entries:
         ends = wall + ALIVE_S if status == "firing" or entry.over_at is None else entry.over_at
@@ -64,7 +64,7 @@ def alertmanager_post(
 
 
 def _alert(entry: LedgerEntry, severity: str, source: str, ends: float) -> dict[str, object]:
-    """An alert for Alertmanager.
+    """Return an alert for Alertmanager; `ends`: unix seconds.
 
     Labels identify the incident and never change; later findings are annotations.
     """
@@ -91,7 +91,7 @@ def _alert(entry: LedgerEntry, severity: str, source: str, ends: float) -> dict[
 
 
 def facts_of(entry: LedgerEntry, source: str) -> dict[str, object]:
-    """An incident as the JSON for webhooks and commands; all keys are always present."""
+    """Return an incident as the JSON object for webhooks and commands; all keys are always present."""
     texts = entry.texts
     return {
         "gpuwatch": __version__,
@@ -115,7 +115,7 @@ def facts_of(entry: LedgerEntry, source: str) -> dict[str, object]:
 
 
 def incident_post(spec: ReceiverSpec, entry: LedgerEntry, source: str) -> Post:
-    """Build a request with one incident for a webhook or chat."""
+    """Return a request with one incident, in the format of the webhook or chat."""
     found = placeholders(
         entry.texts, entry.status, entry.severity, entry.first, entry.over_at, entry.fingerprint, source
     )

@@ -1,4 +1,4 @@
-"""One delivery attempt, with limits on time and size."""
+"""One delivery attempt: sends a request or runs a command, with limits on time and size."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_REASON_CHARS = 120
 
 
 class NotDeliveredError(Exception):
-    """The delivery failed; the text is sanitized and contains no part of the URL."""
+    """Raised if a delivery failed; the text is sanitized and contains no part of the URL."""
 
     def __init__(self, reason: str, retry_after_s: float | None = None) -> None:
         super().__init__(plain(reason)[:MAX_REASON_CHARS])
@@ -32,7 +32,7 @@ def send(message: Post, *, only_json: bool = False) -> None:
     """Send the request once. `only_json`: the answer must be empty or JSON, as Alertmanager's is.
 
     Raises:
-        NotDeliveredError: no answer in time, or another one than 2xx.
+        NotDeliveredError: no answer in time, or one that is not 2xx.
     """
     try:
         text = post(message.url, message.body, message.headers, SOCKET_S, ATTEMPT_S, MAX_ANSWER_BYTES)

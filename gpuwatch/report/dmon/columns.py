@@ -19,7 +19,7 @@ MEGABYTE = 1_000_000
 
 @dataclass(frozen=True)
 class DmonColumn:
-    """A column: its two header words, and how to read its value; None: unknown."""
+    """A column of dmon: its two header words, and a function that reads its value (None: unknown)."""
 
     title: str
     unit: str
@@ -38,12 +38,12 @@ def metric(name: str, scale: float = 1.0) -> Callable[[Gpu], float | None]:
 
 
 def unread(_gpu: Gpu) -> float | None:
-    """None: the agent does not read this column of nvidia-smi."""
+    """Return None: the agent does not read this column of nvidia-smi."""
     return None
 
 
 def in_slowdown(gpu: Gpu) -> float | None:
-    """1 if the GPU was slowed by heat or the power brake since the last sample, else 0."""
+    """Return 1 if the GPU was slowed by heat or power brake since the last sample, else 0; None: unknown."""
     share = METRICS["throttle"].read_value(gpu)
     return None if share is None else float(share > 0)
 
@@ -104,14 +104,14 @@ GROUPS: dict[str, tuple[str, tuple[DmonColumn, ...]]] = {
 
 
 class GroupError(ValueError):
-    """Unknown group letters; the message lists the valid ones."""
+    """Raised for unknown group letters; the message lists the valid ones."""
 
 
 def columns(letters: str) -> list[DmonColumn]:
-    """The columns of the groups in the given order, each once.
+    """Return the columns of the groups in the given order, each group once.
 
     Raises:
-        GroupError: an unknown letter, or none at all.
+        GroupError: a letter is unknown, or none is given.
     """
     unknown = [letter for letter in letters if letter not in GROUPS]
     if unknown or not letters:
@@ -130,7 +130,7 @@ class Layout:
     stamps: str = ""
 
     def header(self) -> list[str]:
-        """The two header lines."""
+        """Return the two header lines."""
         stamps = {"D": ("Date", "YYYYMMDD"), "T": ("Time", "HH:MM:SS")}
         return [
             "#"
@@ -141,11 +141,11 @@ class Layout:
         ]
 
     def row(self, node: str, gpu: Gpu, stamp: str) -> str:
-        """A row with the values of a responding GPU."""
+        """Return a row with the values of a responding GPU."""
         return self._start(node, gpu, stamp) + "".join(f"{value_text(c.read(gpu)):>7}" for c in self.columns)
 
     def words(self, node: str, gpu: Gpu, stamp: str, text: str) -> str:
-        """A row with a text for a GPU that does not respond; old values are not shown."""
+        """Return a row with a text instead of values, for a GPU that does not respond."""
         return f"{self._start(node, gpu, stamp)}  {text}"
 
     def _start(self, node: str, gpu: Gpu, stamp: str) -> str:
@@ -154,5 +154,5 @@ class Layout:
 
 
 def value_text(value: float | None) -> str:
-    """A whole number, as in nvidia-smi; a dash if unknown."""
+    """Return a value rounded to a whole number, as in nvidia-smi; a dash if unknown."""
     return UNKNOWN if value is None else f"{value:.0f}"

@@ -1,4 +1,4 @@
-"""New facts of a session as JSON lines: GPU samples, training steps, alerts."""
+"""Turns new facts of a session into JSON rows: GPU samples, training steps, jobs, alerts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_ALERTS_KEPT = 100_000
 
 
 class JsonStream:
-    """Call `rows` after every poll; each fact is returned once."""
+    """Yields each new fact of a session once. Call `rows` after every poll."""
 
     def __init__(self) -> None:
         self._sampled: dict[tuple[str, str], float] = {}
@@ -109,7 +109,10 @@ EMPTY_STEP: Row = dict.fromkeys((
 
 
 def step_row(progress: RankProgress, step: LoggedStep, time: float) -> Row:
-    """A step with the values of its line; other metrics of its writer as of now."""
+    """Return a step with the values of its line; other metrics of its writer as of now.
+
+    `time`: unix seconds of the step.
+    """
     total = progress.value("total_steps")
     return {
         "kind": "step",
@@ -133,5 +136,5 @@ def step_row(progress: RankProgress, step: LoggedStep, time: float) -> Row:
 
 
 def finite(value: float | None) -> float | None:
-    """The value, or None if not finite: JSON has no NaN, and an alert reports it."""
+    """Return the value, or None if not finite: JSON has no NaN, and an alert reports it."""
     return value if value is not None and math.isfinite(value) else None

@@ -1,4 +1,4 @@
-"""Selects the lines of `gpuwatch dmon` that are due: one row per GPU and sample, or a text without values."""
+"""Selects the lines of `gpuwatch dmon` that are due: one row per GPU and sample, or a text instead."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ QUIET = ("live",)
 
 
 class DmonStream:
-    """Call `lines` after every poll; each sample is printed once.
+    """Yields each sample of each GPU once as a line. Call `lines` after every poll.
 
     Args:
-        layout: how lines are written.
-        count: rows per GPU after which it is `done`; None: never.
+        layout: The format of the lines.
+        count: Rows per GPU after which it is `done`; None: never.
     """
 
     def __init__(self, layout: Layout, count: int | None = None) -> None:
@@ -37,7 +37,7 @@ class DmonStream:
         self._rows = 0
 
     def lines(self, fleet: Fleet, now: float, time: float) -> list[str]:
-        """The lines that are due, with headers.
+        """Return the lines that are due, with headers.
 
         `now`: our monotonic clock, `time`: the same moment in unix seconds.
         """
@@ -54,9 +54,9 @@ class DmonStream:
         return lines
 
     def done(self, fleet: Fleet, now: float) -> bool:
-        """True if every known GPU has its count of rows and no node is still starting.
+        """Return True if every known GPU has had its `count` rows and no node is still starting.
 
-        A driver that has not answered counts as starting for as long as a first report would wait.
+        A driver that has not answered counts as starting for at most `COLD_S` seconds.
         """
         if self._count is None:
             return False
@@ -68,14 +68,14 @@ class DmonStream:
         return not arriving and all(self._full(gpu) for gpu in fleet.gpus())
 
     def unanswered(self, fleet: Fleet) -> bool:
-        """True if a driver or GPU has reported no values."""
+        """Return True if a node or its driver has not answered, or a GPU has reported no values."""
         nodes = fleet.nodes.values()
         return any(node.hello is None or node.driver_starting is not None for node in nodes) or any(
             gpu.fast_at is None for gpu in fleet.gpus()
         )
 
     def trouble(self, fleet: Fleet, now: float) -> bool:
-        """True if a node or GPU does not respond now, or an event above `info` was printed."""
+        """Return True if a node or GPU does not respond now, or an event above `info` was reported."""
         nodes = fleet.nodes.values()
         return any(node.state(now) != "live" or event_texts(node) for node in nodes) or any(
             trouble_text(gpu, fleet.nodes[gpu.node], now) is not None for gpu in fleet.gpus()
@@ -85,7 +85,7 @@ class DmonStream:
         return self._count is not None and self._printed.get((gpu.node, gpu.info.uuid), 0) >= self._count
 
     def _about(self, node: Node, now: float) -> list[str]:
-        """Comments about a node, each printed once until it changes; a normal start has none."""
+        """Return comment lines about a node, each once until it changes; none for a normal start."""
         if node.state(now) == "connecting":
             return []
         texts = node_texts(node, now)
@@ -128,7 +128,7 @@ class DmonStream:
 
 
 def node_texts(node: Node, now: float) -> list[str]:
-    """The state (`live`, `live, no GPU`, `lost, <reason>`), then the agent's warnings."""
+    """Return the node's state (`live`, `live, no GPU`, `lost, <reason>`), then the agent's warnings."""
     state, error = node.state(now), node_error(node, now)
     text = f"{state}, {error}" if error else state
     if node.hello is None:
@@ -143,7 +143,7 @@ def node_texts(node: Node, now: float) -> list[str]:
 
 
 def event_texts(node: Node) -> list[str]:
-    """Driver and kernel events of a node above `info`."""
+    """Return one sentence for each event of a node's driver and kernel above `info`."""
     texts = []
     for event in node.events:
         if event.severity != "info":
@@ -156,7 +156,7 @@ def event_texts(node: Node) -> list[str]:
 
 
 def trouble_text(gpu: Gpu, node: Node, now: float) -> str | None:
-    """`stale 12s`, `stuck 5s in <call>`, `lost: <reason>`; None while the GPU responds."""
+    """Return `stale 12s`, `stuck 5s in <call>`, `lost: <reason>`; None while the GPU responds."""
     if gpu.state == "lost":
         return f"lost: {gpu.reason}" if gpu.reason else "lost"
     if gpu.state == "stuck":

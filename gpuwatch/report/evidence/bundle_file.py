@@ -25,7 +25,7 @@ _DOTS = re.compile(r"^\.+")
 
 @dataclass(frozen=True)
 class BundleEntry:
-    """One file of the bundle."""
+    """One file of the bundle, and what to write into it."""
 
     name: str
     content: str | Path | Iterable[str | bytes]
@@ -35,13 +35,13 @@ class BundleEntry:
 
 
 def safe_name(text: str) -> str:
-    """A safe path component: letters, digits and a few signs, so that unpacking stays in its folder."""
+    """Return a safe path component (letters, digits, a few signs), so that unpacking stays in its folder."""
     made = _DOTS.sub("_", _UNUSUAL.sub("_", text))[-MAX_NAME_CHARS:]
     return made or "_"
 
 
 def log_name(node: str, file: str, taken: set[str]) -> str:
-    """`logs/gpu-003/data_run1_rank_17.log`: unique in the bundle."""
+    """Return a name for a log that is not in `taken`, and add it: `logs/gpu-003/data_run1_rank_17.log`."""
     stem = f"logs/{safe_name(node)}/{safe_name(file.strip('/').replace('/', '_'))}"
     stem = stem if stem.endswith((".log", ".txt", ".out", ".err")) else f"{stem}.txt"
     name, count = stem, 1
@@ -53,10 +53,10 @@ def log_name(node: str, file: str, taken: set[str]) -> str:
 
 
 class BundleFile:
-    """Iterate over `steps` to write the file; `discard` removes what an aborted run left."""
+    """The zip file being written. Iterate over `steps` to write it; `discard` deletes an incomplete one."""
 
     def __init__(self, path: Path) -> None:
-        """`path`: the final name; its folder exists.
+        """Create the temporary file. `path`: the final name; its folder exists.
 
         Raises:
             OSError: nothing can be written there.
@@ -70,7 +70,7 @@ class BundleFile:
         """Number of secrets masked in the written text."""
 
     def steps(self, entries: Iterable[BundleEntry]) -> Iterator[int]:
-        """Write entry by entry, yielding the bytes of text so far; the final name appears at the end.
+        """Write entry by entry, yielding the bytes of content so far; the final name appears at the end.
 
         Raises:
             OSError: the disk is full, or cannot be written.
@@ -108,5 +108,5 @@ def _chunks(content: str | Path | Iterable[str | bytes]) -> Iterator[bytes]:
 
 
 def one_line(text: str) -> str:
-    """Text from logs or nodes for a cell of a Markdown table."""
+    """Return text from logs or nodes in one line, escaped for a cell of a Markdown table."""
     return re.sub(r"([\\`*_<>|\[\]])", r"\\\1", " ".join(plain(text).split()))

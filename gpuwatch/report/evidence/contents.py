@@ -1,4 +1,4 @@
-"""The files of a bundle, generated from a session's state when they are written."""
+"""Makes the files of a bundle from a session's state when they are written."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class BundleFacts:
 
     @property
     def is_demo(self) -> bool:
-        """True if any of it is simulated."""
+        """True if any node of the subject is simulated."""
         return any(self.fleet.nodes[name].spec.link == "demo" for name in self.subject.nodes)
 
 
@@ -80,12 +80,12 @@ def entries(found: BundleFacts, now: float, wall: float) -> Iterator[BundleEntry
 
 
 def summary(subject: EvidenceSubject, *, recorded: bool) -> str:
-    """The incidents as Markdown, as the key `Y` copies them."""
+    """Return the incidents as Markdown, as the key `Y` copies them."""
     return "\n".join(as_markdown(incident, recorded=recorded) for incident in subject.incidents)
 
 
 def bundle_facts(found: BundleFacts, now: float, wall: float) -> Facts:
-    """Incidents, alerts and conditions of the subject, and the bundle's content and gaps."""
+    """Return the subject's incidents, alerts and conditions as data, and what the bundle lacks."""
     subject, fleet = found.subject, found.fleet
     nodes = set(subject.nodes)
     facts: Facts = {
@@ -121,7 +121,7 @@ def bundle_facts(found: BundleFacts, now: float, wall: float) -> Facts:
 
 
 def _logs(found: BundleFacts) -> Iterator[BundleEntry]:
-    """Yield the logs; the index names those with evidence, and those of the first failed ranks."""
+    """Yield the fetched logs; those with evidence or of the first failed ranks are described in the index."""
     taken: set[str] = set()
     first = {incident.rank for incident in found.subject.incidents} - {None}
     for log in found.logs:
@@ -157,12 +157,12 @@ def _probe(found: BundleFacts, results: Results, number: int) -> Iterator[Bundle
 
 
 def text_entry(name: str, text: str, about: str) -> BundleEntry:
-    """A text file, with every line sanitized and secrets masked."""
+    """Return an entry with a text whose lines are sanitized and secrets masked."""
     made = "".join(f"{safe(line)}\n" for line in text.split("\n")).removesuffix("\n")
     return BundleEntry(name, made, about)
 
 
 def json_entry(name: str, facts: Facts, about: str) -> BundleEntry:
-    """A JSON file, with every text sanitized and secrets masked."""
+    """Return a JSON entry with all texts sanitized and secrets masked."""
     made = safe(facts)
     return BundleEntry(name, f"{to_json(made)}\n", about)

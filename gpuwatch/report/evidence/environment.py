@@ -40,7 +40,7 @@ def environment_facts(
 
 
 def safe(value: Any) -> Any:  # noqa: ANN401  JSON data
-    """Sanitize every text and mask secrets."""
+    """Return a value of JSON types with every text sanitized and secrets masked."""
     if isinstance(value, str):
         return masked(plain(value))
     if isinstance(value, list):
@@ -56,9 +56,9 @@ def safe(value: Any) -> Any:  # noqa: ANN401  JSON data
 
 
 def environment_text(facts: Facts) -> str:
-    """The environment as Markdown.
+    """Return the environment as Markdown.
 
-    Ranks with equal settings share a row, so that a differing one stands out.
+    Ranks with equal settings share a row, so that a different one stands out.
     """
     ranks = [
         (node["name"], rank)
@@ -102,7 +102,7 @@ def _table(title: str, keys: Sequence[str], ranks: Sequence[tuple[str, Facts]]) 
 
 
 def _groups(pairs: Iterable[tuple[Any, int]]) -> dict[Any, list[int]]:
-    """Value -> ranks with it, rarest first."""
+    """Return value -> ranks with it, the rarest value first."""
     found: dict[Hashable, list[int]] = {}
     for value, rank in pairs:
         found.setdefault(value, []).append(rank)

@@ -1,4 +1,4 @@
-"""A bundle over the logs of an ended job, as judged by `scan`."""
+"""The bundle of an ended job's logs, as judged by `scan`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Piece: TypeAlias = str | bytes
 
 @dataclass
 class FolderBundle:
-    """The content of the bundle; `steps` writes it."""
+    """The content of the bundle of a folder; `steps` writes it."""
 
     folder: Path
     report: ScanReport
@@ -44,11 +44,11 @@ class FolderBundle:
 
     @property
     def bytes(self) -> int:
-        """Bytes of the files to read."""
+        """Total bytes of the files to read."""
         return sum(file.size for file in self.report.scan.files) + sum(each.size for each in self.artifacts)
 
     def steps(self, file: BundleFile) -> Iterator[int]:
-        """Write the bundle; yields the bytes of text so far.
+        """Write the bundle into `file`; yield the bytes of content so far.
 
         Raises:
             OSError: the disk is full, or cannot be written.
@@ -136,7 +136,7 @@ class FolderBundle:
         return blocks_text(log.path, log.packing, offsets)
 
     def _read(self, name: str, text: Iterator[Piece]) -> Iterator[Piece]:
-        """Yield the pieces of a file; if it cannot be read any more, it is listed as missing."""
+        """Yield the pieces of a file; if it cannot be read any more, record it as missing and end."""
         while True:
             try:
                 piece = next(text, None)
@@ -148,7 +148,7 @@ class FolderBundle:
             yield piece
 
     def _places(self) -> dict[str, set[int]]:
-        """File -> offsets of the evidence in it, the first two of each alert."""
+        """Return file -> offsets of the evidence in it, the first two of each alert."""
         found: dict[str, set[int]] = {}
         for incident in self.incidents:
             for alert in incident.alerts:
@@ -159,7 +159,7 @@ class FolderBundle:
 
 
 def folder_artifacts(folder: Path) -> tuple[list[Artifact], list[tuple[str, str]]]:
-    """The artifacts of a folder (links excluded), and those that are too large.
+    """Return the artifacts of a folder (links excluded), and (path, reason) of those that are left out.
 
     Raises:
         OSError: the folder cannot be read.

@@ -1,4 +1,4 @@
-"""Values of the job's GPUs around a moment, as CSV."""
+"""The values of the job's GPUs around a moment, as CSV."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ UNKNOWN = "not known; in a recording, play up to the moment: a jump skips values
 
 
 def first_value(fleet: Fleet, nodes: Sequence[str], at: float, now: float, wall: float) -> str | None:
-    """The time of the first row of the CSV; None: it is empty. Arguments as for `gpu_values`."""
+    """Return the time of the earliest row of the CSV; None if it is empty. Arguments as for `gpu_values`."""
     texts = islice(gpu_values(fleet, nodes, at, now, wall), 1, None)
     return min((row.partition(",")[0] for text in texts for row in text.splitlines()), default=None)
 
 
 def gpu_values(fleet: Fleet, nodes: Sequence[str], at: float, now: float, wall: float) -> Iterator[str]:
-    """Yield the lines of the CSV, node by node; one row for every interval with a known value.
+    """Yield the text of the CSV: its header, then a piece per node; a row for each interval with a value.
 
     Args:
-        fleet: Has the histories.
-        nodes: Whose GPUs.
+        fleet: Contains the histories.
+        nodes: The nodes whose GPUs are listed.
         at: The moment (unix seconds).
         now: Monotonic seconds.
         wall: Unix seconds of the same instant.
@@ -77,7 +77,7 @@ def gpu_values(fleet: Fleet, nodes: Sequence[str], at: float, now: float, wall: 
 
 
 def stamp_text(moment: float) -> str:
-    """A time (unix seconds) in the CSV's sortable format: `2026-03-01T12:03:11Z`."""
+    """Return unix time in the CSV's sortable format: `2026-03-01T12:03:11Z`."""
     return datetime.fromtimestamp(moment, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

@@ -21,7 +21,7 @@ FOLDERS = {
 
 @dataclass(frozen=True)
 class IndexHead:
-    """The subject of a bundle."""
+    """What a bundle is about."""
 
     title: str
     headlines: Sequence[str]
@@ -38,13 +38,13 @@ def index_text(
     masked: int,
     wall: float,
 ) -> str:
-    """Return the index page.
+    """Return the index page as Markdown.
 
     Args:
         head: What the bundle is about.
-        held: Its files; those of folders that say nothing about themselves are counted.
-        missing: What is not in it, and why.
-        masked: How many secrets are shown as a mask.
+        held: Its files; in large folders, those without a description are only counted.
+        missing: (what, why) of everything that it lacks.
+        masked: Number of masked secrets.
         wall: Unix seconds.
     """
     stamp = time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(wall))
@@ -71,7 +71,7 @@ def index_text(
 
 
 def _rows(held: Sequence[BundleEntry]) -> list[str]:
-    """Rows for the files with descriptions, in order; of large folders the first ones and a count."""
+    """Return rows for the files with descriptions, in order; of large folders the first ones and a count."""
     rows: list[str] = []
     shown = dict.fromkeys(FOLDERS, 0)
     left_out = dict.fromkeys(FOLDERS, 0)
@@ -90,5 +90,5 @@ def _rows(held: Sequence[BundleEntry]) -> list[str]:
 
 
 def cell(text: str) -> str:
-    """Text from logs or nodes for Markdown: sanitized, masked, without markup, on one line."""
+    """Return text from logs or nodes for Markdown: sanitized, masked, escaped, on one line."""
     return one_line(str(safe(text)))

@@ -1,4 +1,4 @@
-"""Log text of local files for a bundle: whole, or blocks around offsets. Secrets are masked line by line."""
+"""Reads local log files for a bundle: whole, or blocks around offsets. Secrets are masked line by line."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _plain_rows(path: Path, places: Sequence[int]) -> Iterator[tuple[int, int, s
 
 
 def _packed_rows(path: Path, packing: str, places: Sequence[int]) -> Iterator[tuple[int, int, str]]:
-    """The rows of a packed file, which is unpacked from its beginning."""
+    """Yield the rows around offsets of a packed file, which is unpacked from its beginning."""
     left = sorted(places)
     recent: list[tuple[int, int, str]] = []
     wanted = 0
@@ -107,10 +107,10 @@ def _rows(path: Path, packing: str) -> Iterator[tuple[int, int, str]]:
 def masked_text(folder: Path, path: str) -> Iterator[str]:
     """Yield a text file that is no log (such as a configuration), line by line with its indentation.
 
-    A line of more than `MAX_LINE_CHARS` is cut there, with a word about it.
+    A line of more than `MAX_LINE_CHARS` is cut there, with a note.
 
     Raises:
-        OSError: it cannot be read, or is behind a link.
+        OSError: it cannot be read, or its path contains a link.
     """
     with os.fdopen(open_below(folder, path), encoding="utf-8", errors="replace") as file:
         for line in masked_lines(_bounded_lines(file)):
@@ -129,7 +129,7 @@ def binary_pieces(folder: Path, path: str, most: int) -> Iterator[bytes]:
     """Yield at most `most` bytes of a file unchanged.
 
     Raises:
-        OSError: it cannot be read, or is behind a link.
+        OSError: it cannot be read, or its path contains a link.
     """
     with os.fdopen(open_below(folder, path), "rb") as file:
         while most > 0 and (piece := file.read(min(most, PIECE_BYTES))):

@@ -1,4 +1,4 @@
-"""Lines of configurations without secrets, also where the value stands on the lines after its name. Pure."""
+"""Masks secrets in the lines of configurations, also values on the lines after their name. Pure."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def masked_lines(lines: Iterable[str]) -> Iterator[str]:
 
 
 class _OpenValue:
-    """What the lines before have opened: a private key, or the value of a secret."""
+    """What the previous lines have opened: a private key, or the value of a secret."""
 
     def __init__(self) -> None:
         self._in_key = False
@@ -48,7 +48,7 @@ class _OpenValue:
         """True if the value has one line."""
 
     def taken(self, text: str, indent: int) -> str:
-        """The line without secrets."""
+        """Return the next line without secrets. `indent`: its indentation in characters."""
         if self._in_key or _KEY_BEGINS.search(text) is not None:
             return self._of_key(text)
         if self._indent is not None and text:
@@ -66,7 +66,7 @@ class _OpenValue:
         return f"{head}{MASK}{tail}"
 
     def _of_value(self, text: str, indent: int) -> str | None:
-        """The masked line; None: the value has ended before it."""
+        """Return the line masked as part of the open value; None if the value has ended before it."""
         is_one, quote = self._is_one, self._quote
         if quote:
             self._indent = None if quote in text else self._indent

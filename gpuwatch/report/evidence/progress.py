@@ -1,4 +1,4 @@
-"""Progress of a bundle on a terminal: logs, bytes, remaining time."""
+"""Shows the progress of a bundle on a terminal: logs, bytes, remaining time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from gpuwatch.report.output.console import InertConsole
 
 @contextlib.contextmanager
 def written_bar(size: int) -> Iterator[Callable[[int], None]]:
-    """Progress bar over written bytes, on stderr if that is a terminal."""
+    """Yield a function to call with the bytes written so far.
+
+    It draws a bar on stderr if that is a terminal.
+    """
     console = InertConsole(stderr=True)
     if not console.is_terminal:
         yield lambda _written: None
@@ -26,7 +29,7 @@ def written_bar(size: int) -> Iterator[Callable[[int], None]]:
 
 @contextlib.contextmanager
 def evidence_bar(run: EvidenceRun) -> Iterator[Callable[[], None]]:
-    """Temporary progress bar on stderr; call the result after every update."""
+    """Show a temporary progress bar on stderr; yield a function to call after every update."""
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),

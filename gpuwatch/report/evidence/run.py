@@ -1,4 +1,4 @@
-"""The creation of one bundle: queries nodes, fetches logs, writes the zip. Non-blocking."""
+"""Creates one bundle: queries nodes, fetches logs, writes the zip. Non-blocking."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ SLICE_S = 0.02
 
 
 class Measured(Protocol):
-    """A probe of the session."""
+    """A probe of the session, with its results."""
 
     @property
     def results(self) -> Results:
@@ -80,7 +80,7 @@ class EvidenceSession(TextReads, SettingsRequests, Protocol):
 
 
 class EvidenceRun:
-    """Call `update` after every poll of the session until it is `over`; then `close`."""
+    """The creation of one bundle. Call `update` after every poll until it is `over`; then `close`."""
 
     def __init__(
         self,
@@ -100,9 +100,9 @@ class EvidenceRun:
             session: Started, its first reports are there.
             subject: The incident or job.
             out: The final name of the bundle; its folder exists.
-            whole_logs: All lines of the job's logs instead of those around the evidence.
-            hang: The newest answers of the ranks to a hang query.
-            cut: Writes the recording around the moment; None: nothing was recorded.
+            whole_logs: Fetch all lines of the job's logs instead of those around the evidence.
+            hang: Gives the newest hang report, or None.
+            cut: Writes a period of the recording into a file; None: nothing was recorded.
             clock: Monotonic seconds of the session.
             wall: Unix seconds of the session.
 
@@ -140,7 +140,7 @@ class EvidenceRun:
         )
 
     def update(self) -> None:
-        """Process what arrived, request more, and write once everything is here.
+        """Process what arrived and request more; once everything is here, write the zip for a time slice.
 
         Raises:
             OSError: the disk is full, or cannot be written.
@@ -167,7 +167,8 @@ class EvidenceRun:
         """Stop. A file under the final name exists only if it is complete.
 
         Args:
-            keep: What was fetched stays beside, so that the same bundle goes on with it later.
+            keep: Keep what was fetched beside `out`, so that a later run of the same bundle continues with
+                it.
         """
         if self._file is not None:
             self._file.discard()
@@ -176,7 +177,7 @@ class EvidenceRun:
 
     @property
     def troubles(self) -> list[tuple[str, str]]:
-        """(what, why) of everything that the bundle lacks."""
+        """Return (what, why) of everything that the bundle lacks."""
         fleet, now = self._session.fleet, self._clock()
         found = [(f"{node}:{file}", why) for node, file, why in self.selection.left_out]
         found += [
@@ -194,7 +195,10 @@ class EvidenceRun:
         return found + [(f"settings of the ranks on {name}", "the node has not answered") for name in silent]
 
     def _recording(self, missing: list[tuple[str, str]]) -> BundleEntry | None:
-        """The recording around the moment, written to the spool first; None: there is none."""
+        """Return the entry of the recording around the moment, written to the spool first.
+
+        None, with the reason added to `missing`, if there is none.
+        """
         what, path = "the recording around it", self._spool.folder / RECORDING
         if self._cut is None:
             missing.append((what, "nothing was recorded in this session"))
@@ -208,7 +212,7 @@ class EvidenceRun:
         return BundleEntry(RECORDING, path, f"{what}, for `gpuwatch open {RECORDING}`")
 
     def _unknown_values(self) -> Iterator[tuple[str, str]]:
-        """Missing GPU values: all, or (after a seek in a recording) those before it."""
+        """Yield (what, why) of missing GPU values: all, or (after a seek) those before the first one."""
         subject, session = self.subject, self._session
         first = first_value(session.fleet, subject.nodes, subject.at, self._clock(), self._wall())
         if first is None:
@@ -254,9 +258,9 @@ class EvidenceRun:
 
 
 def recording_cut(session: Session) -> Cut | None:
-    """Return the function that cuts the recording around a moment.
+    """Return the function that writes a period of a replay, or of a session's recent past, into a file.
 
-    From a replay, or from a session's recent past.
+    None if the session keeps no past.
     """
     if isinstance(session, ReplaySession):
         return partial(cut_recording, session.recording)
@@ -271,11 +275,13 @@ def begin_bundle(
     cut: Cut | None = None,
     wall: Callable[[], float] = time.time,
 ) -> EvidenceRun:
-    """Start a bundle of an incident, else of a job, in the working folder, else in the user's own folder.
+    """Start a bundle of the incident, if given, else of the job, and return it.
+
+    It is written into the working folder or, if that is not writable, into the state folder.
 
     Raises:
         OSError: neither folder can be written.
-        UnknownSubjectError: nothing is known of the job.
+        UnknownSubjectError: the job is unknown.
     """
     fleet = session.fleet
     if incident is not None:

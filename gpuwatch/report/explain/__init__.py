@@ -1,1 +1,1 @@
-"""`gpuwatch explain`: explanations as text and JSON, and docs/playbook.md."""
+"""`gpuwatch explain`: explanations as text and JSON, and the page docs/playbook.md."""

@@ -1,6 +1,6 @@
 """Generates docs/playbook.md from the data of `gpuwatch explain`.
 
-`python -m gpuwatch.report.explain.page`.
+Run it as `python -m gpuwatch.report.explain.page`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ GROUPS = {"gpu": "Metrics of a GPU", "node": "Metrics of a node", "rank": "Colum
 
 
 def playbook_page() -> str:
-    """The whole page."""
+    """Return the whole page as Markdown."""
     parts = [HEAD, "## Topics\n", *(f"- [{each.title}](#{each.id})" for each in topics()), ""]
     for each in topics():
         parts += list(topic_lines(each))
@@ -40,7 +40,7 @@ def playbook_page() -> str:
 
 
 def topic_lines(topic: Topic) -> Iterator[str]:
-    """One topic as Markdown."""
+    """Yield the Markdown lines of one topic."""
     yield f'<a id="{topic.id}"></a>'
     yield f"## {topic.title}"
     yield ""
@@ -68,7 +68,7 @@ def topic_lines(topic: Topic) -> Iterator[str]:
 
 
 def metric_line(group: str, name: str, meaning: MetricMeaning) -> str:
-    """One row of a table."""
+    """Return the table row of one metric."""
     metric = METRICS.get(name) if group == "gpu" else NODE_METRICS.get(name) if group == "node" else None
     unit = metric.quantity.unit if metric is not None else ""
     cells = (f"`{name}`", meaning.what, unit, meaning.read, meaning.normal, meaning.bad)

@@ -18,7 +18,7 @@ INDENT = {"text": 2, "step": 2, "code": 6}
 
 
 def explanation_json(matches: Matches) -> str:
-    """The explanation with that id (`null`: none), and the matching ids."""
+    """Return JSON: the explanation with exactly that id (`null` if none), and the matching ids."""
     exact = matches.exact
     facts = {
         "explanation": None if exact is None else asdict(exact),
@@ -44,7 +44,7 @@ def print_matches(found: Sequence[Explanation], heading: str, out: TextIO) -> No
 
 
 def explanation_lines(explanation: Explanation) -> Iterator[ReportLine]:
-    """Title, then each part under its heading."""
+    """Yield the title, then each part under its heading."""
     yield ReportLine(plain(f"{explanation.title}  ({explanation.kind} {explanation.ident})"), "info")
     for part in explanation.parts:
         yield ReportLine("")
@@ -57,7 +57,7 @@ def explanation_lines(explanation: Explanation) -> Iterator[ReportLine]:
 
 
 def match_lines(found: Sequence[Explanation], heading: str) -> Iterator[ReportLine]:
-    """One aligned line per id."""
+    """Yield the heading, then one aligned line per id; nothing if none matches."""
     if not found:
         return
     shown = found if all(each.kind == "topic" for each in found) else found[:MAX_SHOWN_MATCHES]

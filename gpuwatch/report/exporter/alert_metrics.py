@@ -46,7 +46,7 @@ LOST = MetricFamily(
 
 
 def receiver_metrics(page: MetricsPage, receiver: ReceiverStatus) -> None:
-    """State of one receiver of alerts; its name contains no secret."""
+    """Add the state of one receiver of alerts; its name contains no secret."""
     own = labels({"receiver": receiver.name})
     if page.is_new("receiver", own):
         page.put(RECEIVER_UP, own, int(not receiver.error))
@@ -56,7 +56,7 @@ def receiver_metrics(page: MetricsPage, receiver: ReceiverStatus) -> None:
 
 
 def alert_metrics(page: MetricsPage, book: AlertBook) -> None:
-    """Metrics of firing alerts."""
+    """Add alert counts by severity, and one sample per firing alert that is not silenced or acknowledged."""
     for severity, count in book.counts.items():
         page.put(ALERTS, f'severity="{severity}"', count)
     firing = [
@@ -74,7 +74,7 @@ def alert_metrics(page: MetricsPage, book: AlertBook) -> None:
 
 
 def incident_metrics(page: MetricsPage, book: AlertBook) -> None:
-    """Metrics of active incidents; `number` counts from 1 within a session."""
+    """Add the metrics of active incidents; the label `number` counts from 1 within a session."""
     active = [each for each in book.incidents if not each.over]
     counted = Counter(each.severity for each in active)
     for severity in ORDER:

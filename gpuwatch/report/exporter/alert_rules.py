@@ -37,7 +37,7 @@ class AlertRule:
 
 
 def alert_rules(limits: Thresholds) -> list[AlertRule]:
-    """All rules: gpuwatch's own findings, then thresholds on its values."""
+    """Return all rules: gpuwatch's own findings first, then thresholds on values."""
     return [
         *_findings(),
         *_presence(),
@@ -49,7 +49,7 @@ def alert_rules(limits: Thresholds) -> list[AlertRule]:
 
 
 def rule_file(limits: Thresholds) -> str:
-    """The rules as YAML."""
+    """Return the rules as YAML for Prometheus."""
     rules = []
     for rule in alert_rules(limits):
         entry: dict[str, object] = {"alert": rule.name, "expr": rule.expr}

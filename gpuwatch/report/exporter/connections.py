@@ -20,7 +20,7 @@ SHARE = 0.25
 
 @dataclass
 class _RequestPhase:
-    """Phase of a connection, and its start (monotonic seconds)."""
+    """What a connection does, and since when (monotonic seconds)."""
 
     is_answered: bool
     """True if its request is complete and being answered; False: the request is awaited."""
@@ -38,8 +38,8 @@ class Connections:
         """Start without connections.
 
         Args:
-            most: Connections at a time.
-            longest_s: Until a request is complete, from the last answer on; and until its answer is taken.
+            most: Maximum number of connections.
+            longest_s: Seconds for receiving a whole request since the last answer, and for sending an answer.
             clock: Monotonic seconds.
         """
         self._most, self._longest_s, self._clock = most, longest_s, clock
@@ -47,10 +47,10 @@ class Connections:
         self._lock = threading.Lock()
 
     def add(self, line: socket.socket, address: str = "") -> bool:
-        """Add a connection; if there are too many, it replaces the longest idle one.
+        """Add a connection; return False if there are too many and none may be closed for it.
 
-        Else it replaces one that does not take its answer, else the oldest of the address that has more than
-        its share: a client that is always being answered keeps nobody out. False: none may be replaced.
+        The one that waits longest for a request, or for its client to read the answer, is closed; else the
+        oldest of the address that has more than its share: a client with many requests keeps nobody out.
         """
         with self._lock:
             if len(self._open) >= self._most:
@@ -68,7 +68,10 @@ class Connections:
         return min(idle or slow, key=lambda pair: pair[0])[1] if idle or slow else None
 
     def _greedy(self, address: str) -> socket.socket | None:
-        """The oldest connection of the address with most places, unless those are few."""
+        """Return the oldest connection of the address with most connections.
+
+        None if that has not too many.
+        """
         counts = Counter(phase.address for phase in self._open.values())
         most, count = counts.most_common(1)[0]
         others = 0 if most == address else counts[address]
@@ -85,7 +88,7 @@ class Connections:
                 self._drop(secured)
 
     def note(self, line: socket.socket, *, is_answered: bool, is_sent: bool = False) -> None:
-        """Record that its request is complete, its answer is being sent, or the next one is awaited."""
+        """Record the phase of a connection: request complete, answer being sent, or next request awaited."""
         with self._lock:
             if line in self._open:
                 self._open[line] = _RequestPhase(
@@ -98,7 +101,7 @@ class Connections:
             self._open.pop(line, None)
 
     def end_overdue(self) -> None:
-        """Close the connections that take too long, however many bytes they send."""
+        """Close the connections that have been in their phase for longer than `longest_s`."""
         until = self._clock() - self._longest_s
         with self._lock:
             for line in [each for each, phase in self._open.items() if phase.since < until]:

@@ -68,7 +68,7 @@ def _events(page: MetricsPage, node: Node, gpu: Gpu, own: str) -> None:
 
 
 def last_xid(node: Node, gpu: Gpu) -> tuple[int, float] | None:
-    """Code of a GPU's newest Xid, and its time (unix seconds on our clock), or None."""
+    """Return the code of a GPU's newest Xid and its time (unix seconds on our clock), or None."""
     xids = [each for each in node.events if each.event == "xid" and each.gpu == gpu.info.uuid]
     newest = max(xids, key=lambda each: each.t, default=None)
     return None if newest is None or newest.code is None else (newest.code, newest.t - node.offset_s)

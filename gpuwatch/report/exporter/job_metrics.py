@@ -20,7 +20,7 @@ MAX_RANKS_SHOWN = 16_384
 
 
 def job_facts(fleet: Fleet, placement: RankPlacement, now: float, wall: float) -> Iterator[JobFacts]:
-    """The facts of each job, running ones first."""
+    """Yield the facts of each job, running ones first."""
     placement.refresh(fleet)
     received = received_from(fleet, placement)
     for job in jobs_of(placement, received)[:MAX_JOBS_SHOWN]:

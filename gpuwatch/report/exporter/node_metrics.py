@@ -81,7 +81,7 @@ def _put_all(page: MetricsPage, columns: tuple[TierSeries, ...], values: object,
 
 
 def _bounded(page: MetricsPage, found: Iterable[_T]) -> list[_T]:
-    """The first items; the rest is counted as dropped."""
+    """Return the first `MAX_PORTS` items; count the rest as dropped."""
     listed = list(found)
     page.dropped += max(0, len(listed) - MAX_PORTS)
     return listed[:MAX_PORTS]

@@ -21,7 +21,7 @@ OPENMETRICS_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 
 def label(name: str, value: object) -> str:
-    """`name="value"`, with a value that is sanitized, short, and valid in both formats."""
+    """Return `name="value"` with a sanitized and shortened value, escaped for both formats."""
     text = plain(str(value))
     if len(text) > MAX_LABEL_CHARS:
         text = text[: MAX_LABEL_CHARS - 1] + "\N{HORIZONTAL ELLIPSIS}"
@@ -31,12 +31,12 @@ def label(name: str, value: object) -> str:
 
 
 def labels(values: Mapping[str, object]) -> str:
-    """Labels joined; those with value None are left out, which Prometheus treats as empty."""
+    """Return labels joined by commas, without those whose value is None (Prometheus: equal to empty)."""
     return ",".join([label(name, value) for name, value in values.items() if value is not None])
 
 
 class MetricsPage:
-    """Collects the samples of one scrape. The first ones are kept; those over the limit are counted."""
+    """Collects the samples of one scrape: the first `most` are kept, the others only counted."""
 
     def __init__(self, most: int = MAX_SERIES) -> None:
         self.room = most
@@ -47,7 +47,7 @@ class MetricsPage:
         self._seen: set[tuple[str, str]] = set()
 
     def put(self, family: MetricFamily, labelled: str, value: float | None) -> None:
-        """Add a sample. `labelled`: as returned by `labels`. An unknown value (None) is left out, never 0."""
+        """Add a sample. `labelled`: labels as returned by `labels`. A value of None is left out."""
         if value is None:
             return
         if self.room <= 0:
@@ -61,14 +61,17 @@ class MetricsPage:
         lines.append(f"{family.name}{{{labelled}}} {text}\n" if labelled else f"{family.name} {text}\n")
 
     def is_new(self, what: str, labelled: str) -> bool:
-        """True if no item of this kind has these labels yet; a node may report a name twice."""
+        """Return True at the first call for an item of this kind with these labels.
+
+        A node may list one twice.
+        """
         key = (what, labelled)
         new = key not in self._seen
         self._seen.add(key)
         return new
 
     def text(self, *, openmetrics: bool = False) -> bytes:
-        """The page as sent."""
+        """Return the page as sent, in text format 0.0.4 or OpenMetrics 1.0."""
         parts: list[str] = []
         for family, lines in self._lines.items():
             name, kind = family.name, str(family.kind)

@@ -1,4 +1,4 @@
-"""One scrape of a session: the most important samples first, so that the limit never drops alerts."""
+"""Makes the page of one scrape: the most important samples first, so that the limit never drops alerts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MAKING = MetricFamily(
 
 @dataclass
 class Scraper:
-    """Builds pages; remembers where ranks ran, and the result of the last page."""
+    """Makes the pages of a session; it remembers where ranks ran, and figures of the last page."""
 
     most: int = MAX_SERIES
     """Most samples per page."""
@@ -52,14 +52,14 @@ class Scraper:
     def page(
         self, fleet: Fleet, book: AlertBook, now: float, wall: float, receivers: Iterable[ReceiverStatus] = ()
     ) -> MetricsPage:
-        """Return all current metrics.
+        """Return a page with all current metrics.
 
         Args:
-            fleet: What is known.
+            fleet: The nodes.
             book: The alerts and incidents.
             now: Our monotonic clock.
             wall: The same moment in unix seconds.
-            receivers: How the receivers of alerts do.
+            receivers: The state of each receiver of alerts.
         """
         began, offset_s = perf_counter(), wall - now
         page = MetricsPage(self.most - OWN_SERIES)

@@ -35,13 +35,16 @@ _Connection: TypeAlias = "socket.socket | tuple[bytes, socket.socket]"
 
 
 class MetricsServer:
-    """Listens once created; serves after `start`, while its owner calls `answer` often."""
+    """The metrics server. Its constructor binds the address; it serves after `start`.
+
+    Its owner calls `answer` often, which builds the pages in the owner's thread.
+    """
 
     def __init__(self, listen: str, config: WebConfig | None = None) -> None:
         """Bind the address.
 
         Raises:
-            ListenError: `listen` is no address.
+            ListenError: `listen` is not a valid address.
             OSError: it cannot be bound.
         """
         self.config = config or WebConfig()
@@ -94,7 +97,7 @@ class MetricsServer:
                 self._made.notify_all()
 
     def page(self) -> MetricsPage | None:
-        """Return the current page, for a server thread; None: the owner did not build one in time."""
+        """Return the current page for a server thread; None if the owner did not build one in time."""
         with self._made:
             if self._page is not None and time.monotonic() - self._made_at < SAME_PAGE_S:
                 return self._page
@@ -105,7 +108,7 @@ class MetricsServer:
             return None
 
     def close(self) -> None:
-        """Serve a connection in a thread, or close it if there are too many."""
+        """Stop serving, and close the socket."""
         if self._thread.is_alive():
             self._http.shutdown()
         self._http.server_close()
@@ -126,7 +129,7 @@ class _Http(ThreadingHTTPServer):
         super().__init__(address[:2], _Handler)  # type: ignore[arg-type]
 
     def process_request(self, request: _Connection, client_address: object) -> None:
-        """Called between connections, and twice a second."""
+        """Serve a connection in a thread, or close it if there are too many."""
         if isinstance(request, socket.socket) and self.connections.add(request, _host(client_address)):
             super().process_request(request, client_address)
         else:
@@ -134,11 +137,11 @@ class _Http(ThreadingHTTPServer):
             self.shutdown_request(request)
 
     def service_actions(self) -> None:
-        """Serve one connection, TLS handshake included, so that a slow one does not block others."""
+        """Close overdue connections; called between connections, and twice a second."""
         self.connections.end_overdue()
 
     def process_request_thread(self, request: _Connection, client_address: object) -> None:
-        """Ignore errors: clients may disconnect at any time."""
+        """Serve one connection, TLS handshake included, so that a slow one does not block others."""
         line = cast("socket.socket", request)
         try:
             tls = self.metrics.config.tls
@@ -155,7 +158,7 @@ class _Http(ThreadingHTTPServer):
             self.connections.remove(line)
 
     def handle_error(self, request: _Connection, client_address: object) -> None:
-        """Wait for a request and answer it."""
+        """Ignore errors: clients may disconnect at any time."""
 
 
 def _host(client_address: object) -> str:
@@ -168,18 +171,18 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Http
 
     def handle_one_request(self) -> None:
-        """Parse the head of a request; False: it was invalid, and answered."""
+        """Wait for a request and answer it."""
         self.server.connections.note(self.connection, is_answered=False)
         super().handle_one_request()
 
     def parse_request(self) -> bool:
-        """Serve metrics at /metrics, and one line at /."""
+        """Parse the head of a request; return False if it was invalid, and answered."""
         is_whole = super().parse_request()
         self.server.connections.note(self.connection, is_answered=True)
         return is_whole
 
     def do_GET(self) -> None:
-        """As GET, without the body."""
+        """Serve metrics at /metrics, and one line at /."""
         metrics, path = self.server.metrics, self.path.partition("?")[0]
         if not metrics.config.allows(self.headers.get("Authorization"), _host(self.client_address)):
             self.close_connection = True  # a further guess takes a further connection
@@ -194,7 +197,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(404, b"not found; see /metrics\n")
 
     def do_HEAD(self) -> None:
-        """Do not log requests on stderr."""
+        """Answer as GET does, without the body."""
         self.do_GET()
 
     def _metrics(self) -> None:
@@ -222,7 +225,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - http.server's name
-        """Hide the version of Python."""
+        """Log nothing."""
 
     def version_string(self) -> str:
+        """Return a name without the version of Python."""
         return "gpuwatch"

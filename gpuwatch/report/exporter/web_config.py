@@ -30,10 +30,10 @@ NO_CLIENT, NEEDS_CLIENT = "NoClientCert", "RequireAndVerifyClientCert"
 
 
 class HashText(Text):
-    """A bcrypt hash. Invalid values are not quoted in errors: they may be plain passwords."""
+    """The schema of a bcrypt hash. Errors do not quote an invalid value: it may be a plain password."""
 
     def refuse(self, node: yaml.Node, problems: Problems) -> None:
-        """Report what is wrong with it."""
+        """Report the invalid value at `node`."""
         problems.refuse(place(node), f"must be {self.what} (what stands there is not shown)")
 
 
@@ -73,7 +73,7 @@ _SHAPE = Record(
 
 @dataclass
 class WebConfig:
-    """How the exporter is served. Without users, everyone may read."""
+    """TLS and users of the exporter. Without users, everyone may read."""
 
     tls: ssl.SSLContext | None = None
     users: Mapping[str, str] = field(default_factory=dict)
@@ -87,9 +87,9 @@ class WebConfig:
     """Address -> requests whose password waits to be verified."""
 
     def allows(self, authorization: str | None, address: str = "") -> bool:
-        """True if a request with this `Authorization` header may read.
+        """Return True if a request with this `Authorization` header may read.
 
-        Of the unknown passwords of one address a few wait at a time; further ones are refused unread.
+        Only a few unverified passwords of one `address` are checked at a time; further ones are refused.
         """
         if not self.users:
             return True
@@ -125,7 +125,7 @@ def read_web_config(path: Path) -> WebConfig:
     """Read a web configuration file.
 
     Raises:
-        HostsError: every problem, with file, line and column.
+        HostsError: it cannot be read or is invalid; every problem with file, line and column.
     """
     try:
         text = read_own(path, MAX_CONFIG_BYTES).decode("utf-8-sig")
@@ -166,5 +166,5 @@ def _tls(given: Mapping[str, str], folder: Path) -> ssl.SSLContext:
 
 
 def _no_password() -> bytes:
-    """Refuse keys with a passphrase: a service cannot ask for it."""
+    """Return no passphrase, so that an encrypted key is refused: a service cannot ask for it."""
     return b""

@@ -31,7 +31,7 @@ def print_flight(read: FoundDumps, verdict: FlightVerdict, out: TextIO) -> None:
 
 
 def flight_lines(read: FoundDumps, verdict: FlightVerdict) -> Iterator[ReportLine]:
-    """The verdict, its evidence, and what was read."""
+    """Yield the verdict, its evidence, and what was read."""
     yield from testimony_lines(verdict.testimony)
     yield ReportLine("")
     for each in read.skipped:
@@ -49,7 +49,7 @@ def flight_lines(read: FoundDumps, verdict: FlightVerdict) -> Iterator[ReportLin
 
 
 def summary(read: FoundDumps, verdict: FlightVerdict) -> str:
-    """`64 dumps (ranks 0-63, nccl) of 3 groups; 2 files could not be read`."""
+    """Return `64 dumps (ranks 0-63, nccl) of 3 groups; 2 files not readable`."""
     backends = sorted({dump.backend for dump in read.dumps})
     whose = f" ({ranks_text(dump.rank for dump in read.dumps)}, {', '.join(backends)})" if read.dumps else ""
     parts = [f"{plural(len(read.dumps), 'dump')}{whose} of {plural(len(verdict.process_groups), 'group')}"]
@@ -65,7 +65,7 @@ def flight_json(read: FoundDumps, verdict: FlightVerdict) -> str:
 
 
 def flight_facts(read: FoundDumps, verdict: FlightVerdict) -> Facts:
-    """The report as plain data; every key is documented in `docs/json.md`."""
+    """Return the report as plain data; every key is documented in `docs/json.md`."""
     return {
         "gpuwatch": __version__,
         **testimony_facts(verdict.testimony),

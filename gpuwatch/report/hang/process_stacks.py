@@ -1,4 +1,4 @@
-"""Stacks of single processes: those named by `--pid`, and those that hold a GPU without a rank."""
+"""Stacks of single processes as text and data: those named by `--pid`, or on a GPU without a rank."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHOWN_FRAMES = 12
 
 @dataclass(frozen=True)
 class SeenProcess:
-    """A process of a node and what it was doing; `stack` None: it is gone, or no reason is given."""
+    """A process of a node and what it was doing. Without a `stack`, `missing` may say why."""
 
     node: str
     pid: int
@@ -29,7 +29,7 @@ class SeenProcess:
 
     @property
     def main(self) -> PythonThread | None:
-        """Its main thread, if its frames are known."""
+        """Its main thread; None if the frames of that are unknown."""
         python = self.stack.python if self.stack is not None else []
         return next((thread for thread in python if thread.main and thread.frames), None)
 
@@ -43,7 +43,7 @@ class SeenProcess:
 
 
 def process_lines(seen: Iterable[SeenProcess]) -> Iterator[ReportLine]:
-    """The processes one after the other, innermost frames first."""
+    """Yield what each process does, and its innermost frames, innermost first."""
     for each in seen:
         gpus = f" GPU {', '.join(map(str, each.gpus))}" if each.gpus else ""
         who = f"process {each.pid}{f' ({each.name})' if each.name else ''} on {each.node}{gpus}"

@@ -13,7 +13,7 @@ from gpuwatch.report.output.report_line import ReportLine
 
 
 def testimony_lines(stated: SourceVerdict, before: Sequence[ReportLine] = ()) -> list[ReportLine]:
-    """The sentence first; `before` goes between it and the evidence."""
+    """Return the verdict's sentence, `before`, then confidence, evidence and what would confirm it."""
     lines = [ReportLine(plain(stated.sentence), "critical" if stated.wrong else "ok"), *before]
     if stated.wrong:
         lines.append(fact("confidence", stated.confidence))

@@ -50,9 +50,9 @@ def stacks_lines(
     seen: Sequence[SeenProcess] = (),
     wall: float | None = None,
 ) -> Iterator[ReportLine]:
-    """The verdict, then every job's ranks by location, smallest group first.
+    """Yield the verdict and its commands, every job's ranks by location, dumps, single processes, and RAS.
 
-    `wall`: unix seconds, None: now.
+    `unasked`: node -> why it was not queried. `wall`: unix seconds, None: now.
     """
     if hang_check.verdict is None:
         yield ReportLine(NO_RANK_SEEN, "plain" if seen else "warning")
@@ -76,12 +76,12 @@ def stacks_lines(
 
 
 def command_lines(hang_check: HangReport) -> list[ReportLine]:
-    """Next steps, as commands to copy."""
+    """Return the next steps, as commands to copy."""
     return steps("what to do", [f"{what}: {command}" for what, command in hang_check.do])
 
 
 def dumps_lines(dumps: FlightEvidence, wall: float) -> Iterator[ReportLine]:
-    """What was read of each job's flight recorders, and which ranks have no dump."""
+    """Yield what was read of each job's flight recorders, and which ranks have no dump."""
     for job in dumps.jobs:
         named = f"job {job.job}: " if job.job else ""
         yield ReportLine(plain(f"{named}{dumps_text(job, wall)}"))
@@ -97,7 +97,7 @@ def dumps_lines(dumps: FlightEvidence, wall: float) -> Iterator[ReportLine]:
 
 
 def job_lines(job: JobStacks, *, alone: bool) -> Iterator[ReportLine]:
-    """One job; with several jobs, also its own verdict, since the first sentence is about one job."""
+    """Yield one job's ranks by location, smallest group first; with its own verdict unless it is `alone`."""
     count = sum(len(spot.ranks) for spot in job.spots)
     named = f"job {job.job}: " if job.job else ""
     yield ReportLine(plain(f"{named}{plural(count, 'rank')} in {plural(len(job.spots), 'distinct stack')}"))
@@ -137,7 +137,7 @@ def stacks_json(hang_check: HangReport, unasked: Mapping[str, str], seen: Sequen
 def stacks_facts(
     hang_check: HangReport, unasked: Mapping[str, str], seen: Sequence[SeenProcess] = ()
 ) -> Facts:
-    """The report as plain data; every key is documented in `docs/json.md`."""
+    """Return the report as plain data; every key is documented in `docs/json.md`."""
     nothing = SourceVerdict("stacks", wrong=False, sentence=NO_RANK_SEEN)
     return with_new_names(
         {

@@ -1,1 +1,1 @@
-"""Incidents as text and JSON."""
+"""Incidents as text and JSON, and the incident history."""

@@ -17,7 +17,7 @@ HANG = len(INDENT) + LABEL
 
 
 def brief_lines(incident: Incident, place: Callable[[Proof], str]) -> list[ReportLine]:
-    """Class, key line, time, confidence and next step. `place`: formats the location of a proof."""
+    """Return class, key line, time, confidence and next steps. `place`: formats the location of a proof."""
     because = f": {incident.because}" if incident.because else ""
     return [
         ReportLine(f"{incident.number:<{len(INDENT)}}{incident.code}", incident.severity),
@@ -29,7 +29,7 @@ def brief_lines(incident: Incident, place: Callable[[Proof], str]) -> list[Repor
 
 
 def key_lines(incident: Incident, place: Callable[[Proof], str]) -> list[ReportLine]:
-    """The location of the line that names the cause, and the line."""
+    """Return the location of the line that names the cause, and the line; empty if there is no evidence."""
     proofs = evidence(incident)
     if not proofs:
         return []
@@ -39,6 +39,6 @@ def key_lines(incident: Incident, place: Callable[[Proof], str]) -> list[ReportL
 
 
 def sentence_line(incident: Incident) -> ReportLine:
-    """`1  CRITICAL  rank 11 (gpu-002 GPU 3): ...`."""
+    """Return the headline: `1  CRITICAL  rank 11 (gpu-002 GPU 3): ...`."""
     text = f"{incident.number}  {incident.severity.upper()}  {incident.headline}"
     return ReportLine(plain(text), incident.severity, hang=len(INDENT))

@@ -18,14 +18,14 @@ from gpuwatch.session.history.seen_incident import SeenIncident
 
 
 def print_history(found: Sequence[SeenIncident], since: str, out: TextIO) -> None:
-    """Write the table; colours follow the terminal."""
+    """Write the table; colours depend on the terminal. `since`: the period as text, for an empty result."""
     with console_on(out) as console:
         for line in history_lines(found, since):
             show(console, line)
 
 
 def history_lines(found: Sequence[SeenIncident], since: str) -> Iterator[ReportLine]:
-    """One line per incident; below, the places where a class recurred."""
+    """Yield one line per incident, then the places where a class recurred."""
     if not found:
         yield ReportLine(f"no incident was seen in the last {since}", "ok")
         return

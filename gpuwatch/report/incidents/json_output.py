@@ -73,7 +73,7 @@ def incident_facts(incident: Incident) -> Facts:
 
 
 def recurrence_facts(recurrence: Recurrence | None) -> Facts | None:
-    """How often it was seen before at its place, as data."""
+    """Return how often the incident was seen before at its place, as data; None stays None."""
     if recurrence is None:
         return None
     return {
@@ -93,18 +93,18 @@ def note_facts(note: IncidentNote) -> Facts:
 
 
 def undated(alert: Alert) -> bool:
-    """True if no nearby line has a time."""
+    """Return True if no time is known for an alert: neither its line nor a line near it has one."""
     return not alert.timed and alert.bound == "undated"
 
 
 def undated_incident(incident: Incident) -> bool:
-    """True if no line bounds the start of an incident."""
+    """Return True if no time is known for the start of an incident."""
     cause = incident.cause
     return all(map(undated, incident.alerts)) if cause is None else undated(cause)
 
 
 def first_seen_bound(incident: Incident) -> TimeBound | None:
-    """The kind of bound of the start; None: a line has its time, or several lines together give it."""
+    """Return how the start is bounded by other lines' times; None if it is exact."""
     if undated_incident(incident):
         return "undated"
     cause = incident.cause
@@ -112,12 +112,12 @@ def first_seen_bound(incident: Incident) -> TimeBound | None:
 
 
 def activity_facts(activity: Activity) -> Facts:
-    """The last activity of the suspected rank as data."""
+    """Return the last line of the suspected rank as data."""
     return {"rank": activity.rank, "file": named(activity.file), "line": plain(activity.line)}
 
 
 def hang_check_facts(hang_check: HangCheck) -> Facts:
-    """The result of a hang query as data."""
+    """Return the result of a hang query as data."""
     return with_new_names(
         {
             "at": hang_check.at,
@@ -133,9 +133,9 @@ def hang_check_facts(hang_check: HangCheck) -> Facts:
 
 
 def evidence(incident: Incident) -> list[tuple[Alert, Proof]]:
-    """The evidence: all of the cause, then its rank's other alerts, one proof of each other kind, notes last.
+    """Return the incident's proofs, each with its alert: all of the cause, then one per further class.
 
-    At most `MAX_EVIDENCE`, and no line twice.
+    Alerts of the cause's rank come first, remarks last; at most `MAX_EVIDENCE`, and no line twice.
     """
     cause = incident.cause
     chosen: list[tuple[Alert, Proof]] = []
@@ -155,14 +155,14 @@ def evidence(incident: Incident) -> list[tuple[Alert, Proof]]:
 
 
 def _line(proof: Proof) -> object:
-    """A key that is equal for proofs with the same line or text."""
+    """Return a key that is equal for proofs with the same line or text."""
     if proof.offset is None:
         return proof.kind, proof.node, proof.text
     return proof.node, proof.file, proof.offset
 
 
 def bounded(lines: Sequence[str], key: int) -> tuple[list[str], int]:
-    """The lines around a key line that fit into `MAX_PROOF_CHARS`, sanitized, and the key line's index.
+    """Return the lines around line `key` that fit into `MAX_PROOF_CHARS`, sanitized, and its new index.
 
     A node may send far more than an agent does, so each node's share of a report is bounded.
     """
@@ -183,7 +183,7 @@ def bounded(lines: Sequence[str], key: int) -> tuple[list[str], int]:
 
 
 def bounded_fields(fields: Mapping[str, str | float]) -> Facts:
-    """The fields of an alert, limited to the number and length that rules produce."""
+    """Return the fields of an alert, sanitized, limited to the number and length that rules produce."""
     return {
         plain(name[:MAX_FIELD_CHARS]): as_plain(value[:MAX_FIELD_CHARS] if isinstance(value, str) else value)
         for name, value in islice(fields.items(), MAX_FIELDS)
@@ -227,7 +227,7 @@ def moment_facts(moment: Moment) -> Facts:
 
 
 def alert_facts(alert: Alert) -> Facts:
-    """An alert outside of incidents as data."""
+    """Return an alert that belongs to no incident as data."""
     proof = alert.proof[0] if alert.proof else None
     return {
         "class": alert.code,
@@ -251,10 +251,10 @@ def alert_facts(alert: Alert) -> Facts:
 
 
 def named(text: str | None) -> str | None:
-    """A sanitized name; None if empty or unknown."""
+    """Return a sanitized name; None if empty or unknown."""
     return plain(text) if text else None
 
 
 def as_plain(value: str | float) -> str | float:
-    """A field's value, sanitized."""
+    """Return a field's value, sanitized if it is text."""
     return plain(value) if isinstance(value, str) else value

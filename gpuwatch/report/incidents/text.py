@@ -1,4 +1,4 @@
-"""An incident as text, as in `scan` and `once`: the headline first, then its evidence."""
+"""An incident as text, as in `scan` and `once`: its facts, evidence and timeline."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SHOWN_OUTSIDE = 12
 
 
 def incident_lines(incident: Incident, place: Place) -> list[ReportLine]:
-    """Everything except the headline.
+    """Return everything about an incident except its headline.
 
     `place` formats the location of a proof: `file:line`, `node file +offset`.
     """
@@ -57,14 +57,14 @@ def incident_lines(incident: Incident, place: Place) -> list[ReportLine]:
 
 
 def remembered_lines(incident: Incident) -> list[ReportLine]:
-    """How often it was seen before, and the operators' notes."""
+    """Return lines about how often it was seen before, and the operators' notes."""
     seen = incident.recurrence
     lines = [fact("history", seen.text)] if seen is not None and seen.text else []
     return lines + [fact("note", f"{moment(note.at)}, {note.by}: {note.text}") for note in incident.notes]
 
 
 def hang_check_lines(hang_check: HangCheck) -> list[ReportLine]:
-    """The hang verdict, and next steps."""
+    """Return the hang verdict, its evidence, and next steps as commands."""
     sure = f" ({hang_check.confidence} confidence)" if hang_check.wrong else ""
     lines = [heading(plain(f"hang analysis at {clock(hang_check.at)}: {hang_check.sentence}{sure}"))]
     lines += [ReportLine(f"{INDENT}  {plain(each)}") for each in hang_check.evidence]
@@ -72,17 +72,17 @@ def hang_check_lines(hang_check: HangCheck) -> list[ReportLine]:
 
 
 def fact(label: str, text: str) -> ReportLine:
-    """`   confidence  high: ...`."""
+    """Return a labelled line: `   confidence  high: ...`."""
     return ReportLine(f"{INDENT}{label:{LABEL}}{plain(text)}", hang=len(INDENT) + LABEL)
 
 
 def heading(text: str) -> ReportLine:
-    """A heading over a list."""
+    """Return the heading of a list."""
     return ReportLine(f"{INDENT}{text}")
 
 
 def first_seen(incident: Incident) -> str:
-    """The time with date and zone, marked if it is only a bound."""
+    """Return the start with date and zone, marked if it is only a bound."""
     cause = incident.cause
     if not incident.first or undated_incident(incident):
         return "undated: no timestamp near this line"
@@ -94,12 +94,12 @@ def first_seen(incident: Incident) -> str:
 
 
 def moment(at: float) -> str:
-    """`2026-03-11 09:13:32 UTC`."""
+    """Return unix time as local text: `2026-03-11 09:13:32 UTC`."""
     return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
 
 
 def followers(incident: Incident) -> str:
-    """How many ranks only followed."""
+    """Return how many ranks only followed the first failure, with their numbers if these are known."""
     if not incident.followers:
         return "none"
     ranks = sorted({alert.rank for alert in incident.alerts if alert.rank is not None} - {incident.rank})
@@ -108,13 +108,13 @@ def followers(incident: Incident) -> str:
 
 
 def ranks_text(ranks: Sequence[int]) -> str:
-    """`rank 3`, `ranks 0-2,4-7`."""
+    """Return `rank 3`, `ranks 0-2,4-7`."""
     word = "rank" if len(ranks) == 1 else "ranks"
     return f"{word} {folded(ranks)}"
 
 
 def timeline_lines(moments: Sequence[Moment]) -> list[ReportLine]:
-    """Timeline entries; of a long timeline the beginning and the end."""
+    """Return timeline entries; of a long timeline the beginning and the end."""
     if not moments:
         return []
     shown = [moment_text(moment) for moment in moments]
@@ -125,7 +125,7 @@ def timeline_lines(moments: Sequence[Moment]) -> list[ReportLine]:
 
 
 def moment_text(moment: Moment) -> str:
-    """`12:03:11  root   gpu-003 rank 17  Xid 79: fell off the bus`."""
+    """Return an entry as `12:03:11  root   gpu-003 rank 17  Xid 79: fell off the bus`."""
     who = [moment.node] if moment.node else []
     who += [ranks_text(moment.ranks)] if moment.ranks else []
     count = f"  ({moment.count} times)" if moment.count > max(1, len(moment.ranks)) else ""
@@ -133,12 +133,12 @@ def moment_text(moment: Moment) -> str:
 
 
 def clock(at: float | None) -> str:
-    """`12:03:11`, or dashes for an unknown time."""
+    """Return unix time as local time of the day, `12:03:11`; dashes if unknown."""
     return datetime.fromtimestamp(at).astimezone().strftime("%H:%M:%S") if at else "--:--:--"
 
 
 def evidence_lines(proofs: Sequence[tuple[Alert, Proof]], place: Place) -> list[ReportLine]:
-    """The location of each proof, and its lines with the key line marked."""
+    """Return the location of each proof, and its lines with the key line marked."""
     if not proofs:
         return []
     lines = [heading("evidence")]
@@ -150,7 +150,7 @@ def evidence_lines(proofs: Sequence[tuple[Alert, Proof]], place: Place) -> list[
 
 
 def block(proof: Proof) -> Iterable[tuple[str, str, str]]:
-    """The lines around the key line as (mark, text, style)."""
+    """Return the lines around the key line as (mark, text, style)."""
     if not proof.lines:
         return [(">", proof.text, "plain")]
     first = max(0, min(proof.key - 1, len(proof.lines) - SHOWN_BLOCK))
@@ -162,7 +162,7 @@ def block(proof: Proof) -> Iterable[tuple[str, str, str]]:
 
 
 def steps(title: str, what: Sequence[str]) -> list[ReportLine]:
-    """A numbered list."""
+    """Return a heading and a numbered list; empty if there is nothing to list."""
     if not what:
         return []
     hang = len(INDENT) + 5
@@ -173,7 +173,7 @@ def steps(title: str, what: Sequence[str]) -> list[ReportLine]:
 
 
 def outside_lines(alerts: Sequence[Alert], place: Place) -> list[ReportLine]:
-    """Alerts outside of incidents: one line per kind."""
+    """Return one line per class of alert that belongs to no incident, most severe first."""
     kinds: dict[str, list[Alert]] = {}
     for alert in alerts:
         kinds.setdefault(alert.code, []).append(alert)
@@ -185,7 +185,7 @@ def outside_lines(alerts: Sequence[Alert], place: Place) -> list[ReportLine]:
 
 
 def went_on(alert: Alert) -> str:
-    """How the rank, file or job went on after a recovered alert."""
+    """Return how the rank, file or job continued after a recovered alert."""
     if alert.recovered_at is not None:
         return f"went on at {clock(alert.recovered_at)}"
     finished = "the job finished" if alert.rank is None else "the rank finished"
@@ -193,7 +193,10 @@ def went_on(alert: Alert) -> str:
 
 
 def kind_line(alerts: Sequence[Alert], place: Place) -> ReportLine:
-    """`warning   rdma.device_unavailable  NET/IB device cannot be opened  12 times on gpu-001  file:4711`."""
+    """Return the line of alerts of one class.
+
+    `warning   rdma.device_unavailable  NET/IB device cannot be opened  12 times on gpu-001  file:4711`.
+    """
     first = alerts[0]
     count = sum(alert.count for alert in alerts)
     nodes = sorted({alert.node for alert in alerts if alert.node})

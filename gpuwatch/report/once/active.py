@@ -1,4 +1,4 @@
-"""Current problems besides conditions: incidents, alerts from logs and events, unread logs."""
+"""Collects current problems besides conditions: incidents, alerts from logs and events, unread logs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gpuwatch.wire import LogFile
 
 @dataclass(frozen=True)
 class Standing:
-    """Active incidents, and firing alerts outside of them."""
+    """Current problems besides conditions, and what is unknown."""
 
     incidents: tuple[Incident, ...] = ()
     """In the order of their causes."""
@@ -45,7 +45,7 @@ class Standing:
     """Unreadable parts of a recording, whose content is unknown."""
 
     def states(self, finding: PlacedCondition) -> bool:
-        """True if an incident or alert here already reports this condition."""
+        """Return True if an incident or alert here already reports this condition."""
         reported = [*self.alerts, *(alert for incident in self.incidents for alert in incident.alerts)]
         return AlertIndex(reported).states(finding.node.name, finding.condition)
 
@@ -54,7 +54,7 @@ NOTHING_STANDS = Standing()
 
 
 def standing(book: AlertBook, fleet: Fleet, now: float, wall: float) -> Standing:
-    """The current state of the book. `now`: monotonic, `wall`: unix seconds."""
+    """Return the current problems in the book. `now`: monotonic, `wall`: unix seconds."""
     kept = [each for each in book.incidents if not each.over and wall - each.last <= book.lasts_s(each.job)]
     loose = [
         alert
@@ -80,14 +80,14 @@ def standing(book: AlertBook, fleet: Fleet, now: float, wall: float) -> Standing
 def healthy(
     fleet: Fleet, found: Sequence[PlacedCondition], now: float, stands: Standing = NOTHING_STANDS
 ) -> bool:
-    """True if everything due has answered, no incident is active, and nothing above `info` was found.
+    """Return True if everything due has answered, no incident is active, and nothing above `info` was found.
 
     Args:
-        fleet: What is known now.
-        found: Conditions that hold now.
+        fleet: The nodes.
+        found: Current conditions.
         now: Monotonic seconds, the fleet's own clock.
-        stands: Beside these conditions. Of silent jobs those are not well that logged steps far more often
-            before; a recording with parts that cannot be read is not well either.
+        stands: Other problems. A silent job counts as unhealthy only if it logged steps far more often
+            before; so does a recording with unreadable parts.
     """
     if stands.damaged or any(job.is_stalled for job in stands.silent):
         return False

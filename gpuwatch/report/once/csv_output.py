@@ -65,7 +65,7 @@ FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def to_csv(facts: Facts) -> str:
-    """The table with its header; a node with unknown GPUs has one row with empty GPU columns."""
+    """Return the CSV with its header; a node with unknown GPUs has one row with empty GPU columns."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(HEADER)
@@ -75,7 +75,7 @@ def to_csv(facts: Facts) -> str:
 
 
 def rows(facts: Facts) -> Iterator[list[object]]:
-    """The values in the order of `HEADER`."""
+    """Yield the values of each row in the order of `HEADER`."""
     for node in facts["nodes"]:
         start = [facts["time"], node["name"], node["state"], node["age_s"], node["error"]]
         for gpu in node["gpus"]:
@@ -92,7 +92,10 @@ def rows(facts: Facts) -> Iterator[list[object]]:
 
 
 def cell(value: object) -> str:
-    """A cell: empty for unknown; lists joined by spaces; text that a spreadsheet would execute is quoted."""
+    """Return a cell's text: empty for unknown; lists joined by spaces.
+
+    Spreadsheet formulas made inert by a quote.
+    """
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return ""
     if isinstance(value, bool):

@@ -18,7 +18,10 @@ MAX_NAMED_JOBS = 4
 
 
 def ended_sentence(jobs: Sequence[EndedJob], incidents: Iterable[Incident], now: float) -> str | None:
-    """`1 job ended in the last 6 h: run7 (2 ranks on gpu-001, last line 02:58:11): stopped ...`, or None."""
+    """Return `1 job ended in the last 6 h: run7 (2 ranks on gpu-001, last line 02:58:11): stopped ...`.
+
+    None if no job ended. `now`: unix seconds.
+    """
     if not jobs:
         return None
     of_job = {incident.job: incident for incident in incidents}
@@ -32,7 +35,7 @@ def ended_facts(
     incidents: Iterable[Incident],
     checkpoints: Mapping[str | None, Checkpoint],
 ) -> list[Facts]:
-    """Every ended job with its outcome as data; the keys are documented in `docs/json.md`."""
+    """Return every ended job with its outcome as data; the keys are documented in `docs/json.md`."""
     of_job = {incident.job: incident for incident in incidents}
     found: list[Facts] = []
     for job in jobs:

@@ -1,8 +1,7 @@
 """Decides when a first report is complete.
 
-Every node has reported everything twice (or cannot), and its logs are searched.
-
-Twice, because rates (throttle time, GPM activity, CPU, traffic) need two readings.
+Every node has reported everything twice (or cannot), and its logs are searched. Twice, because rates
+(throttle time, GPM activity, CPU, traffic) need two readings.
 """
 
 from __future__ import annotations
@@ -33,23 +32,26 @@ Progress: TypeAlias = Callable[[Sequence[Node], float], None]
 
 
 def silent(_nodes: Sequence[Node], _left_s: float) -> None:
-    """Report no progress."""
+    """Show no progress."""
 
 
 class FirstReport:
-    """Query it after every poll; it remembers when each part was first seen."""
+    """Decides whether a first report is complete.
+
+    Query it after every poll: it remembers the first values.
+    """
 
     def __init__(self, until: float = 0.0) -> None:
-        """`until`: wait for a lost node whose link reconnects before this time (monotonic)."""
+        """`until`: also wait for a lost node whose link reconnects before this time (monotonic)."""
         self._first: dict[tuple[str, str], float] = {}
         self._until = until
 
     def missing(self, nodes: Iterable[Node], now: float) -> list[Node]:
-        """The nodes for which a report is still incomplete."""
+        """Return the nodes for which a report is still incomplete."""
         return [node for node in nodes if not self.settled(node, now)]
 
     def settled(self, node: Node, now: float) -> bool:
-        """True if the node is lost, or all of it has arrived (fast tiers twice) and its logs are searched."""
+        """Return True if the node is lost, or all of it has arrived and its logs are searched."""
         if node.state(now) == "lost":
             return not self._comes_back(node, now)
         if node.state(now) == "stale":
@@ -64,7 +66,7 @@ class FirstReport:
         return all(parts)
 
     def _comes_back(self, node: Node, now: float) -> bool:
-        """True if a refused connection will be retried in time, such as one by sshd's MaxStartups.
+        """Return True if a lost node is tried again before `until`, as one refused by sshd's MaxStartups.
 
         Errors that need the operator (a wrong key) are retried too late to wait for.
         """
@@ -77,7 +79,7 @@ class FirstReport:
 
 
 def _lists_holders(node: Node) -> bool:
-    """True if the process list is not older than the first values of any GPU."""
+    """Return True if the process list is not older than the first values of any GPU."""
     firsts = [gpu.first_fast_at for gpu in node.gpus.values() if gpu.first_fast_at is not None]
     return not lists_processes(node) or (node.processes_at or 0.0) >= max(firsts, default=0.0)
 
@@ -87,25 +89,28 @@ def _waits(node: Node, now: float) -> bool:
 
 
 def cold(nodes: Iterable[Node], now: float) -> bool:
-    """True if a live node's driver is starting: neither it nor any of its GPUs has answered yet."""
+    """Return True if a live node's driver is starting: neither it nor any of its GPUs has answered yet."""
     return any(starting(node, now) for node in nodes)
 
 
 def starting(node: Node, now: float) -> bool:
-    """True if neither the driver of a live node nor any of its GPUs has answered yet."""
+    """Return True if neither the driver of a live node nor any of its GPUs has answered yet."""
     silent = bool(node.gpus) and all(waited_for(gpu) for gpu in node.gpus.values())
     return node.state(now) == "live" and (node.driver_starting is not None or silent)
 
 
 def hangs(node: Node, gpu: Gpu, now: float) -> bool:
-    """True if a GPU without values is stuck for longer than a driver needs, next to one that responds."""
+    """Return True if a GPU without values is stuck for longer than a driver needs, while another responds."""
     stuck_s = gpu.stuck_s(now) if gpu.state == "stuck" else None
     answered = any(other.fast_at is not None for other in node.gpus.values())
     return answered and stuck_s is not None and stuck_s > COLD_S
 
 
 def listed(node: Node) -> bool:
-    """True if the log files that its ranks write are listed, which happens shortly after the ranks are."""
+    """Return True if the node lists a log file of its ranks, which happens shortly after the ranks appear.
+
+    True also if no rank writes a log.
+    """
     written = {path for process in node.processes if process.rank is not None for path in process.logs}
     return not written or not written.isdisjoint(file.path for file in node.logs)
 
@@ -122,10 +127,10 @@ def wait_for_first_report(
     """Poll a started session until every node has settled, or for `longest_s` seconds.
 
     Args:
-        session: Where the nodes are.
-        longest_s: Seconds to wait at most.
-        progress: Called with what is waited for.
-        cold_s: Seconds to wait longer while the driver of a node is starting.
+        session: The session with the nodes.
+        longest_s: Maximum seconds to wait.
+        progress: Called with the missing nodes and the seconds left.
+        cold_s: Further seconds to wait while the driver of a node is starting.
         clock: Monotonic seconds.
         pause: Sleeps.
     """

@@ -26,20 +26,20 @@ class GpuColumn:
 
 
 def gpu_style(gpu: Gpu, node: Node, now: float) -> str:
-    """The style of a row by the state of its GPU."""
+    """Return the style of a row, by the state of its GPU."""
     if gpu.state != "ok":
         return "critical"
     return "old" if is_old(gpu, node, now) else "plain"
 
 
 def is_old(gpu: Gpu, node: Node, now: float) -> bool:
-    """True if the newest values have missed a tick, or no further ones are coming."""
+    """Return True if the newest values are older than `OLD_TICKS` ticks, or the node is not live."""
     age = gpu.age(now)
     return age is not None and (age > OLD_TICKS * node.interval_s or node.state(now) != "live")
 
 
 def state_text(gpu: Gpu, node: Node, now: float) -> str:
-    """`ok`, `12s old`, `stuck 5s`, `lost`; old values keep their age."""
+    """Return `ok`, `12s old`, `stuck 5s`, `lost`; old values keep their age, a dash without values."""
     age = gpu.age(now)
     aged = f"{seconds_text(age)} old" if age is not None and is_old(gpu, node, now) else ""
     if gpu.state == "stuck":
@@ -53,7 +53,7 @@ def state_text(gpu: Gpu, node: Node, now: float) -> str:
 
 
 def memory_text(gpu: Gpu, _node: Node, now: float) -> str:
-    """`71.2G/80.0G`, with `unified` if it is the host's memory."""
+    """Return used and total memory, `71.2G/80.0G`, with `unified` if it is the host's memory."""
     used = METRICS["memused"].format(METRICS["memused"].read(gpu, now)).strip()
     live = None if gpu.fast is None else gpu.fast.memory_total_bytes
     total = live or gpu.info.memory_total_bytes
@@ -62,13 +62,13 @@ def memory_text(gpu: Gpu, _node: Node, now: float) -> str:
 
 
 def power_text(gpu: Gpu, _node: Node, now: float) -> str:
-    """`640/700W`."""
+    """Return power and its limit: `640/700W`."""
     power, limit = METRICS["power"].read(gpu, now), power_limit_w(gpu)
     return f"{UNKNOWN if power is None else f'{power:.0f}'}/{UNKNOWN if limit is None else f'{limit:.0f}'}W"
 
 
 def holders_text(gpu: Gpu, node: Node, _now: float) -> str:
-    """Why a GPU is not ok, else its processes."""
+    """Return why a GPU is not ok, else its processes."""
     if gpu.state in ("stuck", "unanswered"):
         return f"in {gpu.stuck_in}" if gpu.stuck_in else gpu.reason or ""
     if gpu.state == "lost":
@@ -77,7 +77,7 @@ def holders_text(gpu: Gpu, node: Node, _now: float) -> str:
 
 
 def process_text(process: Process, gpu: Gpu | None = None) -> str:
-    """`rank 3 alice 4242 python 71.2G`."""
+    """Return `rank 3 alice 4242 python 71.2G`; the memory is that on `gpu`, if given."""
     rank = "" if process.rank is None else f"rank {'~' * process.inferred}{process.rank} "
     text = f"{rank}{process.user or UNKNOWN} {process.pid} {process.name}"
     if gpu is None:
@@ -87,7 +87,7 @@ def process_text(process: Process, gpu: Gpu | None = None) -> str:
 
 
 def metric_text(name: str) -> Callable[[Gpu, Node, float], str]:
-    """A column that formats a metric as the screens do."""
+    """Return a function that formats a metric of a GPU as the screens do."""
     metric = METRICS[name]
     return lambda gpu, _node, now: metric.format(metric.read(gpu, now)).strip()
 

@@ -1,4 +1,4 @@
-"""Decides whether the fleet is healthy, and lists what contradicts it."""
+"""Lists the conditions that contradict a healthy fleet."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gpuwatch.wire import Severity
 
 @dataclass(frozen=True)
 class PlacedCondition:
-    """A condition and its place."""
+    """A condition, and the node or GPU that it is about."""
 
     node: Node
     gpu: Gpu | None
@@ -33,7 +33,7 @@ class PlacedCondition:
 
 
 def placed_conditions(fleet: Fleet, now: float) -> list[PlacedCondition]:
-    """Every current condition, most severe first, then in plan order."""
+    """Return every current condition, most severe first, then in plan order."""
     thresholds = fleet.plan.thresholds
     found: list[PlacedCondition] = []
     for node in fleet.nodes.values():
@@ -74,14 +74,14 @@ def _missing(one: MissingRank) -> Condition:
 
 
 def _unreaped(running: Running, one: MissingRank) -> Condition:
-    """The condition of a rank whose process has ended and is still listed."""
+    """Return the condition of a rank whose process has ended and is still listed."""
     text = f"rank {one.rank} {how_ended(one.node, one.job, one.rank)} ({job_text(one.job)})"
     severity: Severity = "error" if has_failed(running, one) else "warning"
     return Condition("rank_missing", severity, text, Evidence("its parent has not collected the process"))
 
 
 def unanswered(node: Node, now: float) -> list[Condition]:
-    """Conditions for nodes that have not answered.
+    """Return the condition of a node that has not answered yet; empty for others.
 
     On screens a node may be connecting; a report must say what it does not know.
     """
@@ -93,7 +93,7 @@ def unanswered(node: Node, now: float) -> list[Condition]:
 
 
 def without_log(fleet: Fleet) -> dict[str, str]:
-    """`--log` pattern without a file on any node -> the most specific reason of a node."""
+    """Return each `--log` pattern that matches no file on any node -> the most specific reason of a node."""
     nodes = [node for node in fleet.nodes.values() if node.logs_complete]
     found = {}
     for option in fleet.plan.log_options:

@@ -22,7 +22,7 @@ WAITS = {"communication": "communication_share", "loading data": "data_share"}
 
 
 def training_facts(fleet: Fleet, now: float, wall: float) -> list[dict[str, Any]]:
-    """Each job that runs or logs steps.
+    """Return each job that runs or logs steps, as data.
 
     `now`: our monotonic clock, `wall`: the same moment in unix seconds.
     """
@@ -30,7 +30,7 @@ def training_facts(fleet: Fleet, now: float, wall: float) -> list[dict[str, Any]
 
 
 def known_jobs(fleet: Fleet, now: float, wall: float) -> Iterator[JobFacts]:
-    """The facts of each job, running ones first."""
+    """Yield the facts of each job, running ones first."""
     placement = RankPlacement()
     placement.refresh(fleet)
     received = received_from(fleet, placement)
@@ -41,7 +41,7 @@ def known_jobs(fleet: Fleet, now: float, wall: float) -> Iterator[JobFacts]:
 
 
 def job_row(made: JobFacts, now: float, wall: float) -> dict[str, Any]:
-    """One job as data; all keys are always present."""
+    """Return one job as data; all keys are always present."""
     values = {name: fact.value for name, fact in made.facts.items()}
     shares = {WAITS[share.what]: share.share for share in made.shares if share.what in WAITS}
     times = made.times
@@ -84,12 +84,12 @@ def _whole(value: float | None) -> int | None:
 
 
 def _number(value: float | None) -> float | None:
-    """The value, or None if not finite: JSON has no NaN, and an alert reports it."""
+    """Return the value, or None if not finite: JSON has no NaN, and an alert reports it."""
     return value if value is not None and math.isfinite(value) else None
 
 
 def server_lines(fleet: Fleet, now: float) -> list[ReportLine]:
-    """Inference servers as lines. `now`: our monotonic clock."""
+    """Return one line per inference server. `now`: our monotonic clock."""
     lines = []
     for server in fleet.servers.servers.values():
         facts = server_facts(server, now)
@@ -100,7 +100,7 @@ def server_lines(fleet: Fleet, now: float) -> list[ReportLine]:
 
 
 def servers_as_facts(fleet: Fleet, now: float) -> list[Facts]:
-    """Inference servers as data, as in `docs/json.md`."""
+    """Return the inference servers as data, as in `docs/json.md`."""
     found: list[Facts] = []
     for server in fleet.servers.servers.values():
         facts = server_facts(server, now)

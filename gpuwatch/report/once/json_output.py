@@ -59,7 +59,7 @@ INVENTORY = (
 def fleet_facts(
     fleet: Fleet, found: list[PlacedCondition], now: float, time: float, stands: Standing | None = None
 ) -> Facts:
-    """Everything about every node. `now`: our monotonic clock, `time`: the same moment in unix seconds."""
+    """Return the report as data. `now`: our monotonic clock, `time`: the same moment in unix seconds."""
     stands = stands or Standing()
     facts: Facts = {"gpuwatch": __version__, "time": round(time, 3), "source": fleet.plan.source}
     if any(node.spec.link == "demo" for node in fleet.nodes.values()):
@@ -117,7 +117,7 @@ def fleet_facts(
 
 
 def pending_facts(waited: Pending) -> Facts:
-    """A part that has not answered yet, as data."""
+    """Return a part that has not answered yet as data."""
     return {
         "node": waited.node,
         "part": waited.part,
@@ -131,7 +131,7 @@ def pending_facts(waited: Pending) -> Facts:
 
 
 def to_json(facts: Facts) -> str:
-    """Indented JSON text; non-finite numbers become null."""
+    """Return indented JSON text; non-finite numbers become null."""
     return plain_json(msgspec.json.format(msgspec.json.encode(facts), indent=2).decode())
 
 
@@ -166,7 +166,7 @@ def node_facts(node: Node, now: float) -> Facts:
 
 
 def node_error(node: Node, now: float) -> str | None:
-    """Why the node is not live, from the link or the agent's last message; None while it is."""
+    """Return why the node is not live, from the link or the agent's last message; None while it is."""
     state = node.state(now)
     if state == "live":
         return None
@@ -213,7 +213,7 @@ def gpu_facts(gpu: Gpu, node: Node, now: float) -> Facts:
 
 
 def processes_on(node: Node, gpu: Gpu) -> list[Process]:
-    """The processes on this GPU, by rank, then by pid."""
+    """Return the processes on this GPU, by rank, then by pid."""
     holders = [p for p in node.processes if any(hold.uuid == gpu.info.uuid for hold in p.gpus)]
     return sorted(holders, key=lambda p: (p.rank is None, p.rank or 0, p.pid))
 
@@ -242,13 +242,16 @@ def condition_facts(finding: PlacedCondition) -> Facts:
 def values_of(
     kind: type[msgspec.Struct], struct: msgspec.Struct | None, without: frozenset[str] = frozenset()
 ) -> Facts:
-    """Every field of a struct by name, None if there is no struct, so that keys are always present."""
+    """Return every field of a struct by name.
+
+    None for each if there is no struct, so that keys are always present.
+    """
     names = [name for name in kind.__struct_fields__ if name not in without]
     return {name: None if struct is None else as_data(getattr(struct, name)) for name in names}
 
 
 def as_data(value: object) -> Any:  # noqa: ANN401  JSON data
-    """Convert structs to dicts with all keys (msgspec's conversion would leave out defaults)."""
+    """Return a value with its structs as dicts with all keys; msgspec's conversion leaves out defaults."""
     if isinstance(value, msgspec.Struct):
         return values_of(type(value), value)
     if isinstance(value, (list, tuple)):
@@ -259,10 +262,10 @@ def as_data(value: object) -> Any:  # noqa: ANN401  JSON data
 
 
 def since(at: float | None, now: float) -> float | None:
-    """Seconds since a time of our monotonic clock; None: never."""
+    """Return the seconds since a time of our monotonic clock; None: never."""
     return None if at is None else rounded(max(0.0, now - at))
 
 
 def rounded(seconds: float | None) -> float | None:
-    """Rounded to milliseconds; never -0.0."""
+    """Return seconds rounded to milliseconds, never -0.0; None stays None."""
     return None if seconds is None else round(seconds, 3) + 0.0

@@ -1,4 +1,4 @@
-"""Parts that have not answered when a report is due: neither healthy nor unhealthy, but unknown."""
+"""Lists the parts that have not answered when a report is due: unknown, neither healthy nor unhealthy."""
 
 from __future__ import annotations
 
@@ -57,21 +57,21 @@ class Pending:
 
 
 def pending(nodes: Iterable[Node], now: float) -> list[Pending]:
-    """Everything that is due and unknown, node by node."""
+    """Return everything that is due and unknown, node by node, then the ranks without a log."""
     nodes = list(nodes)
     found = [each for node in nodes for each in pending_of(node, now)]
     return found + list(_without_log([node for node in nodes if node.state(now) == "live"]))
 
 
 def _without_log(nodes: Iterable[Node]) -> Iterator[Pending]:
-    """Ranks whose output is not read: a terminal, /dev/null, a file that is not followed."""
+    """Yield the ranks whose output is not read: a terminal, /dev/null, a file that is not followed."""
     for each in unlogged(nodes):
         text = f"no log followed for {ranks_text(each.ranks)} ({job_text(each.job)})"
         yield Pending(fold(each.nodes), "rank_log", text)
 
 
 def pending_of(node: Node, now: float) -> Iterator[Pending]:
-    """The missing parts of one node. A lost or stale node has none: it is a finding."""
+    """Yield the missing parts of one node. A lost or stale node has none: it is a condition itself."""
     if node.state(now) == "connecting":
         waited = None if node.link_at is None else max(0.0, now - node.link_at)
         yield Pending(node.name, "node", "no answer yet", waited_s=waited)
@@ -94,7 +94,7 @@ def _driver(node: Node, now: float) -> Iterator[Pending]:
 
 
 def _agent(node: Node) -> Iterator[Pending]:
-    """What an agent reports besides GPUs and host; if its log reader cannot run, a notice says so."""
+    """Yield what is missing besides GPUs and host; nothing about logs if the log reader has failed."""
     notices = {notice.code for notice in node.hello.notices} if node.hello else set()
     if node.processes_at is None:
         yield Pending(node.name, "processes", "no process list yet")
@@ -116,7 +116,7 @@ def _agent(node: Node) -> Iterator[Pending]:
 
 
 def _without_start(file: LogFile) -> str:
-    """Which bytes are not searched, and the command that searches them."""
+    """Return a sentence with the bytes that are not searched, and the command that searches them."""
     first = f"the first {file.searched_from / 2**20:,.0f} MiB"
     text = f"{file.path}: {first} are not searched yet; wait longer (--wait)"
     path = value("log", file.path)
@@ -128,7 +128,7 @@ def _without_start(file: LogFile) -> str:
 
 
 def unsearched(node: Node) -> list[LogFile]:
-    """Followed files that the agent has not reported as searched to their end."""
+    """Return the followed files that the agent has not reported as searched to their end."""
     return [
         file
         for file in node.logs
@@ -147,18 +147,18 @@ def _grows(node: Node, file: LogFile) -> bool:
 
 
 def unreadable(node: Node) -> list[LogFile]:
-    """Job logs that the agent may not read; for the kernel log there is a notice."""
+    """Return the logs that the agent may not read, without the kernel log, which has a notice."""
     return [file for file in node.logs if file.state == "unreadable" and file.source != "kernel"]
 
 
 def lists_processes(node: Node) -> bool:
-    """True if the node has an agent; nvidia-smi alone (no Python on the node) lists no processes."""
+    """Return True if the node has an agent; nvidia-smi alone (no Python on the node) lists no processes."""
     return node.hello is not None and node.hello.python != NO_PYTHON
 
 
 def waited_for(gpu: Gpu) -> bool:
-    """True if a GPU has reported no values yet and still may.
+    """Return True if a GPU has reported no values yet and still may.
 
-    A cold driver looks stuck at start.
+    It may be `stuck`: a cold driver looks so at start.
     """
     return gpu.fast_at is None and gpu.state != "lost"

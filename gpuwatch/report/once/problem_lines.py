@@ -1,4 +1,4 @@
-"""Problems, incidents and gaps as lines of `once`'s text."""
+"""Formats problems, incidents and gaps as lines of `once`'s text."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NAMED_REMARKS = 4
 
 
 def notice_lines(fleet: Fleet) -> list[ReportLine]:
-    """Informational notices of the agents, each sentence once; more severe ones are findings."""
+    """Return the informational notices of the agents, each sentence once; more severe ones are conditions."""
     holds: dict[Notice, list[str]] = {}
     for node in fleet.nodes.values():
         for notice in node.hello.notices if node.hello is not None else ():
@@ -37,14 +37,14 @@ def notice_lines(fleet: Fleet) -> list[ReportLine]:
 
 
 def notice_text(notice: Notice) -> str:
-    """The text of a notice and its remedy."""
+    """Return the text of a notice and its remedy."""
     if not notice.remedy:
         return notice.text
     return f"{notice.text.rstrip('.')}. {notice.remedy[0].upper()}{notice.remedy[1:]}"
 
 
 def whereabouts(alerts: Sequence[Alert]) -> str:
-    """`ranks 0-3 (gpu-[001-002])` for ranks with the same report, else each place."""
+    """Return `ranks 0-3 (gpu-[001-002])` for ranks with the same report, else the name of each place."""
     ranks = {alert.rank for alert in alerts if alert.rank is not None}
     nodes = {alert.node for alert in alerts if alert.node is not None}
     if len(ranks) > 1 and all(alert.rank is not None for alert in alerts):
@@ -55,7 +55,7 @@ def whereabouts(alerts: Sequence[Alert]) -> str:
 
 
 def _whereabouts(alert: Alert) -> str:
-    """The place of an alert; its job where no node is known."""
+    """Return the place of an alert; its job if no node is known."""
     who = place(alert.rank, alert.node, alert.gpu)
     job = alert.job or str(alert.fields.get("job", ""))
     if alert.node is not None or not job:
@@ -67,7 +67,7 @@ def _whereabouts(alert: Alert) -> str:
 
 
 def finding_lines(found: list[PlacedCondition]) -> list[ReportLine]:
-    """All severe findings, and the first few remarks of each kind."""
+    """Return all severe conditions, and the first few remarks (`info`) of each kind."""
     lines: list[ReportLine] = []
     remarks: Counter[str] = Counter()
     for finding in found:
@@ -86,7 +86,7 @@ def finding_lines(found: list[PlacedCondition]) -> list[ReportLine]:
 
 
 def incident_sentences(stands: Standing) -> list[ReportLine]:
-    """The headline of each incident; `--json` has the evidence."""
+    """Return the headline of each incident, with restarts, checkpoint, recurrence and notes."""
     lines = []
     for each in stands.incidents:
         lines.append(labelled(each.severity, plain(f"incident: {each.headline}")))
@@ -101,7 +101,7 @@ def incident_sentences(stands: Standing) -> list[ReportLine]:
 
 
 def alert_lines(alerts: Sequence[Alert]) -> list[ReportLine]:
-    """Alerts from lines and events outside of incidents; equal ones of several places are merged."""
+    """Return the alerts that belong to no incident; equal ones of several places are merged."""
     kinds: dict[tuple[Severity, str], list[Alert]] = {}
     for alert in alerts:
         kinds.setdefault((alert.severity, alert.text), []).append(alert)
@@ -117,14 +117,14 @@ def alert_lines(alerts: Sequence[Alert]) -> list[ReportLine]:
 
 
 def reported_kinds(alerts: Sequence[Alert]) -> str:
-    """`2 warnings`: kinds of alerts from lines and events, by severity."""
+    """Return how many different alerts there are, by severity: `1 error, 2 warnings`."""
     kinds = {(alert.severity, alert.text) for alert in alerts}
     counts = Counter(severity for severity, _ in kinds)
     return ", ".join(plural(counts[each], each) for each in ORDER if counts[each])
 
 
 def unreadable_lines(fleet: Fleet) -> list[ReportLine]:
-    """Unreadable log files, and `--log` patterns without a file: their silence proves nothing."""
+    """Return the unreadable log files, and the `--log` patterns that match no file."""
     reasons: dict[str, list[tuple[str, str]]] = {}
     for node in fleet.nodes.values():
         for file in unreadable(node):
@@ -141,7 +141,7 @@ def unreadable_lines(fleet: Fleet) -> list[ReportLine]:
 
 
 def pending_lines(fleet: Fleet, now: float) -> list[ReportLine]:
-    """What is unknown yet; equal entries of several places are merged. Nodes are among the findings."""
+    """Return what is still unknown, except nodes and logs; equal entries of several places are merged."""
     places: dict[str, list[str]] = {}
     for each in pending(fleet.nodes.values(), now):
         if each.part not in ("node", "log", "unreadable_log"):
@@ -156,7 +156,7 @@ def pending_lines(fleet: Fleet, now: float) -> list[ReportLine]:
 
 
 def unread_lines(stands: Standing) -> list[ReportLine]:
-    """The logs that were not searched to their end, whose findings are missing."""
+    """Return the logs that were not searched to their end, whose findings are missing."""
     by_node: dict[str, list[str]] = {}
     for node, file in stands.unread:
         if file.searched_from:
@@ -171,7 +171,7 @@ def unread_lines(stands: Standing) -> list[ReportLine]:
 
 
 def silent_lines(stands: Standing) -> list[ReportLine]:
-    """Jobs that may hang."""
+    """Return a line for each job that may hang."""
     return [
         labelled("warning", plain(f"{job.text}; run gpuwatch stacks to find the rank that they wait for"))
         for job in stands.silent
@@ -179,13 +179,13 @@ def silent_lines(stands: Standing) -> list[ReportLine]:
 
 
 def stepless_lines(stands: Standing) -> list[ReportLine]:
-    """Jobs without a seen step, except those that may hang."""
+    """Return a line for each job without a logged step, except those that may hang."""
     silent = {job.job for job in stands.silent}
     return [labelled("info", plain(job.text)) for job in stands.stepless if job.job not in silent]
 
 
 def ended_lines(fleet: Fleet, stands: Standing, time: float) -> list[ReportLine]:
-    """Jobs that ended before gpuwatch connected; first, whether a job runs."""
+    """Return a line about the jobs that ended before gpuwatch connected, and whether a job runs."""
     cut = [node.name for node in fleet.nodes.values() if node.search_cut]
     bounds = f"{fold(cut)}: search for ended jobs incomplete (too many files)"
     lines = [labelled("info", bounds)] if cut else []
@@ -198,18 +198,18 @@ def ended_lines(fleet: Fleet, stands: Standing, time: float) -> list[ReportLine]
 
 
 def labelled(severity: Severity, text: str) -> ReportLine:
-    """The line with the severity as a word, so that colour is never the only sign."""
+    """Return the line with the severity as a word, so that colour is never the only sign."""
     return ReportLine(f"{severity:8}  {text}", severity)
 
 
 def job_runs(fleet: Fleet) -> bool:
-    """True if a rank, or a process on a GPU, is known."""
+    """Return True if a rank, or a process on a GPU, is known."""
     nodes = fleet.nodes.values()
     return any(process.rank is not None or process.gpus for node in nodes for process in node.processes)
 
 
 def nothing_runs(fleet: Fleet) -> list[str]:
-    """`no running job`, `no log is followed`: limits of an all-clear."""
+    """Return the limits of an all-clear as clauses: `no running job`, `no log followed`; empty if none."""
     nodes, jobs = fleet.nodes.values(), job_runs(fleet)
     logs = any(file.source != "kernel" for node in nodes for file in node.logs)
     no_job = "no running job"

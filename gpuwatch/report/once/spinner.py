@@ -15,7 +15,7 @@ from gpuwatch.report.output.report_line import names
 
 @contextlib.contextmanager
 def waiting_line() -> Iterator[Progress]:
-    """A temporary line on stderr that shows the wait."""
+    """Show a temporary line on stderr; yield a function to call with the missing nodes and seconds left."""
     with InertConsole(stderr=True).status("connecting") as status:
 
         def report(nodes: Sequence[Node], left_s: float) -> None:
@@ -27,6 +27,6 @@ def waiting_line() -> Iterator[Progress]:
 
 @contextlib.contextmanager
 def words_line() -> Iterator[Callable[[str], None]]:
-    """A temporary line on stderr with texts of the caller."""
+    """Show a temporary line on stderr; yield a function to call with its text."""
     with InertConsole(stderr=True).status("connecting") as status:
         yield lambda words: status.update(Text(words))

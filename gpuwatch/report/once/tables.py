@@ -49,7 +49,7 @@ def draw(report: Report, console: Console, *, fit: bool) -> None:
 
 
 def natural_widths(report: Report) -> list[int]:
-    """The widest cell of each column over all nodes, so that their tables line up."""
+    """Return the widest cell of each column over all nodes, so that their tables line up."""
     widths = [cell_len(column.title) for column in COLUMNS]
     for block in report.nodes:
         for cells, _ in block.rows:
@@ -58,10 +58,7 @@ def natural_widths(report: Report) -> list[int]:
 
 
 def fitting(widths: list[int], room: int) -> list[int]:
-    """The columns that fit into `room` cells.
-
-    Least important ones are dropped first, the last one shrinks.
-    """
+    """Return the indexes of the columns that fit into `room` cells; the least important are dropped first."""
     kept = list(range(len(COLUMNS)))
     needs = [*widths[:-1], min(widths[-1], MIN_LAST_WIDTH)]
     while INDENT + sum(needs[n] + GAP for n in kept) - GAP > room:
@@ -75,7 +72,7 @@ def fitting(widths: list[int], room: int) -> list[int]:
 def gpu_table(
     block: NodeBlock, widths: list[int], kept: list[int], room: int | None, *, titles: bool
 ) -> Table:
-    """The rows of one node; the last column is cut at `room` cells (None: never)."""
+    """Return the table of one node's GPUs; the last column is cut at `room` cells (None: never)."""
     table = Table(box=None, show_header=titles, header_style="dim", pad_edge=False, padding=(0, GAP, 0, 0))
     table.add_column("", width=INDENT - GAP)
     last = len(COLUMNS) - 1

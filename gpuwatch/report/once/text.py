@@ -1,4 +1,4 @@
-"""The text of `once`: strings from the fleet and a clock. `tables.py` prints them."""
+"""Builds the text of `once` from the fleet and a clock. `tables.py` prints it."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def report(
 
 
 def title(fleet: Fleet, time: float) -> ReportLine:
-    """The title: source, time, and a mark for simulations."""
+    """Return the title: source, time, and a mark for simulations."""
     moment = datetime.fromtimestamp(time).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
     demo = any(node.spec.link == "demo" for node in fleet.nodes.values())
     mark = "DEMO, a simulated cluster  " if demo else ""
@@ -104,7 +104,7 @@ def title(fleet: Fleet, time: float) -> ReportLine:
 
 
 def allocation_lines(fleet: Fleet, time: float) -> list[ReportLine]:
-    """The scheduler's job; pods that do not run, with the reason."""
+    """Return lines about the scheduler's job, and about pods that do not run, with the reason."""
     job = fleet.plan.allocation
     lines = [] if job is None else [ReportLine(allocation_text(job, time), "plain")]
     for spec in fleet.plan.nodes:
@@ -121,7 +121,7 @@ def allocation_lines(fleet: Fleet, time: float) -> list[ReportLine]:
 
 
 def node_block(node: Node, now: float) -> NodeBlock:
-    """One node as lines and rows."""
+    """Return one node as heading, rows and notes."""
     return NodeBlock(
         heading=node_line(node, now),
         rows=[
@@ -133,7 +133,10 @@ def node_block(node: Node, now: float) -> NodeBlock:
 
 
 def node_line(node: Node, now: float) -> ReportLine:
-    """`gpu-001  live  8 GPUs  driver 570.86  CPU 34%  load 12.1  memory 45%`; or why it has no values."""
+    """Return the line of a node: `gpu-001  live  8 GPUs  driver 570.86  CPU 34%  load 12.1  memory 45%`.
+
+    Age, error and next attempt follow the state if the node is not live.
+    """
     state = node.state(now)
     parts = [node.name, state]
     age = node.age(now)
@@ -152,7 +155,7 @@ def node_line(node: Node, now: float) -> ReportLine:
 
 
 def gpu_count(node: Node) -> str:
-    """`8 GPUs`, `7 of 8 GPUs`, `no GPU`, `GPUs not known yet`."""
+    """Return `8 GPUs`, `7 of 8 GPUs`, `no GPU`, `GPUs not known yet`."""
     present, expected = node.gpus_present(), node.gpus_expected()
     if expected == 0 or (node.driver_starting and not node.gpus):
         return without_gpus(node)
@@ -162,7 +165,7 @@ def gpu_count(node: Node) -> str:
 
 
 def host_parts(node: Node, now: float) -> list[str]:
-    """The host's metrics, with their age if a tick was missed."""
+    """Return driver, CPU, load and memory as texts, with their age if a tick was missed."""
     parts = [] if node.hello is None or not node.hello.driver else [f"driver {node.hello.driver}"]
     for name, label in (("cpu", "CPU"), ("load", "load"), ("hostmem", "memory")):
         metric = NODE_METRICS[name]
@@ -174,7 +177,7 @@ def host_parts(node: Node, now: float) -> list[str]:
 
 
 def node_notes(node: Node) -> list[ReportLine]:
-    """Processes with a rank but without a GPU."""
+    """Return a line with the processes that have a rank but no GPU; empty if there are none."""
     without = [process for process in node.processes if not process.gpus]
     if not without:
         return []
@@ -182,7 +185,7 @@ def node_notes(node: Node) -> list[ReportLine]:
 
 
 def verdict(fleet: Fleet, found: list[PlacedCondition], now: float, stands: Standing) -> ReportLine:
-    """One sentence: how many nodes and GPUs, and whether they are healthy."""
+    """Return one sentence: how many nodes and GPUs, and whether they are healthy."""
     nodes, gpus = len(fleet.nodes), len(fleet.gpus())
     answering = sum(node.gpus_present() for node in fleet.nodes.values())
     of_all = f"{answering} of " * (answering != gpus)
@@ -218,7 +221,7 @@ def verdict(fleet: Fleet, found: list[PlacedCondition], now: float, stands: Stan
 
 
 def not_looked_at(fleet: Fleet, stands: Standing) -> list[str]:
-    """What runs but is not covered by an all-clear, as clauses."""
+    """Return clauses about what runs but is not covered by an all-clear."""
     unseen = busy_unseen(fleet)
     found = [f"the jobs on {fold(unseen)} are not visible"] if unseen else []
     silent = {each.job for each in stands.silent}

@@ -1,4 +1,4 @@
-"""Busy GPUs without a visible process: it runs in another container, or /proc hides it."""
+"""Finds busy GPUs without a visible process: it runs in another container, or /proc hides it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ IDLE_PCT = 5.0
 
 
 def busy_unseen(fleet: Fleet) -> dict[str, list[int]]:
-    """Node -> busy GPUs, of nodes where no visible process holds a GPU or has a rank."""
+    """Return node -> indexes of busy GPUs, for nodes where no visible process uses a GPU or has a rank."""
     found = {}
     for node in fleet.nodes.values():
         if any(process.rank is not None or process.gpus for process in node.processes):
@@ -23,7 +23,7 @@ def busy_unseen(fleet: Fleet) -> dict[str, list[int]]:
 
 
 def processes_hidden(fleet: Fleet) -> list[str]:
-    """Nodes where the agent's user cannot see other users' processes."""
+    """Return the nodes where the agent's user cannot see other users' processes."""
     return [
         node.name
         for node in fleet.nodes.values()

@@ -1,1 +1,1 @@
-"""Parts that all reports share: console, lines, masking, checkpoints."""
+"""Parts that all reports share: console, lines, masking, checkpoints, progress bars."""

@@ -12,7 +12,7 @@ Facts: TypeAlias = dict[str, Any]
 
 
 def checkpoint_facts(last: Checkpoint | None) -> Facts | None:
-    """One checkpoint as data; all keys are always present. None: no line reports one."""
+    """Return a checkpoint as data, all keys present; None if no line reports one."""
     if last is None:
         return None
     return {
@@ -31,7 +31,7 @@ def checkpoint_facts(last: Checkpoint | None) -> Facts | None:
 
 
 def job_checkpoint_facts(of_job: Mapping[str | None, Checkpoint]) -> list[Facts]:
-    """The last checkpoint of each job."""
+    """Return the last checkpoint of each job as data."""
     found = []
     for job, last in of_job.items():
         facts = checkpoint_facts(last)

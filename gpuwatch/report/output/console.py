@@ -1,4 +1,4 @@
-"""Prints lines on a terminal or into a pipe."""
+"""Prints report lines on a terminal or into a pipe."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PIPE_WIDTH = 10_000
 
 
 class InertConsole(Console):
-    """A console that prevents any text (file names, tags, keys) from controlling the terminal.
+    """A rich console in which no text (file names, tags, keys) can control the terminal.
 
     Rich's own control sequences (colours, the cursor of a progress bar) are not text, and stay.
     """
@@ -46,7 +46,7 @@ class InertConsole(Console):
 
 @contextlib.contextmanager
 def console_on(out: TextIO) -> Iterator[Console]:
-    """A console that fits its terminal; in a pipe it is plain, never wraps and pads no line."""
+    """Yield a console that fits the terminal; in a pipe it is plain, wraps nothing and pads no line."""
     if out.isatty():
         yield InertConsole(file=out, highlight=False)
         return
@@ -62,7 +62,7 @@ def show(console: Console, line: ReportLine, indent: int = 0) -> None:
 
 
 def rows(line: ReportLine, width: int) -> list[str]:
-    """The line as wrapped on a terminal of this width, with continuation lines indented."""
+    """Return the line as wrapped on a terminal of this width, with continuation lines indented."""
     text = plain(line.text)
     if not line.hang or len(text) <= width or line.hang * 2 > width:
         return [text]

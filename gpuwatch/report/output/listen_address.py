@@ -1,4 +1,4 @@
-"""Addresses to listen at, as `--listen` takes them."""
+"""Parses the addresses of `--listen`."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ Endpoint: TypeAlias = "tuple[str, int]"
 
 
 class ListenError(ValueError):
-    """An invalid address to listen at."""
+    """Raised for an invalid address to listen at."""
 
 
 def parse_listen(text: str) -> Endpoint:
-    """`HOST:PORT`, `[IPv6]:PORT`, or `:PORT` for all interfaces.
+    """Return host and port of `HOST:PORT`, `[IPv6]:PORT`, or `:PORT` (host "": all interfaces).
 
     Raises:
-        ListenError: it is none of these.
+        ListenError: it has another form.
     """
     host, colon, port = text.rpartition(":")
     if not colon or not port.isdecimal() or int(port) > 65535 or (":" in host and not host.startswith("[")):
@@ -24,10 +24,10 @@ def parse_listen(text: str) -> Endpoint:
 
 
 def is_loopback(host: str) -> bool:
-    """True if only this machine can reach such an address."""
+    """Return True if only this machine can reach such an address."""
     return host.startswith("127.") or host == "::1"
 
 
 def shown_host(host: str) -> str:
-    """The host as written in a URL."""
+    """Return the host as written in a URL: IPv6 addresses in brackets."""
     return f"[{host}]" if ":" in host else host

@@ -9,7 +9,7 @@ from gpuwatch.number_text import plural
 
 
 def masked_in(value: object) -> int:
-    """Number of masks in the texts of nested data."""
+    """Return the number of masks in the texts of nested data (mappings' values and iterables)."""
     if isinstance(value, str):
         return value.count(MASK)
     if isinstance(value, Mapping):
@@ -18,7 +18,7 @@ def masked_in(value: object) -> int:
 
 
 def masked_line(count: int) -> str:
-    """The sentence of a text report about masks; empty if there are none."""
+    """Return the line of a text report about this number of masks; empty if there are none."""
     if not count:
         return ""
     return f"{plural(count, 'secret')} in command lines and log text: shown as {MASK}\n"

@@ -1,4 +1,4 @@
-"""Progress of reading files on a terminal: bytes and remaining time."""
+"""Shows the progress of reading files on a terminal: bytes and remaining time."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from gpuwatch.report.output.console import InertConsole
 
 @contextlib.contextmanager
 def read_progress(total: int) -> Iterator[Callable[[int], None]]:
-    """Temporary bar on stderr; nothing if stderr is no terminal.
+    """Show a temporary bar on stderr, if that is a terminal; yield a function to call with the bytes read.
 
     Args:
-        total: Bytes of all files; what comes out is to be called with those that are read.
+        total: Bytes of all files.
     """
     if not sys.stderr.isatty():
         yield lambda _size: None

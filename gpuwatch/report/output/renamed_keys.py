@@ -17,5 +17,5 @@ RENAMED = {
 
 
 def with_new_names(facts: dict[str, Any]) -> dict[str, Any]:
-    """An object with its renamed keys under both names; nested objects are unchanged."""
+    """Return the object with its renamed keys under both names; nested objects are unchanged."""
     return {**facts, **{RENAMED[key]: value for key, value in facts.items() if key in RENAMED}}

@@ -1,4 +1,4 @@
-"""A line of text with its severity, of which text reports consist."""
+"""A line of a text report: text and severity."""
 
 from __future__ import annotations
 
@@ -20,6 +20,6 @@ class ReportLine:
 
 
 def names(places: Sequence[str]) -> str:
-    """`gpu-001 GPU 3, gpu-002 GPU 5 and 13 more`."""
+    """Return the first `NAMED_PLACES` names: `gpu-001 GPU 3, gpu-002 GPU 5 and 13 more`."""
     more = len(places) - NAMED_PLACES
     return ", ".join(places[:NAMED_PLACES]) + (f" and {more} more" if more > 0 else "")

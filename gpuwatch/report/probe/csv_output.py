@@ -43,7 +43,7 @@ HEADER = (*START, *COLUMNS)
 
 
 def probe_csv(facts: Facts) -> str:
-    """The table with its header, from `probe_facts`."""
+    """Return the CSV with its header, made from `probe_facts`."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(HEADER)
@@ -55,7 +55,7 @@ def probe_csv(facts: Facts) -> str:
 
 
 def rows(facts: Facts) -> Iterator[Facts]:
-    """Collectives, then pairs, then GPUs; a row fills only its own columns."""
+    """Yield collectives, then pairs, then GPUs; a row has only the keys of its kind."""
     nodes = {seat["rank"]: seat["node"] for seat in facts["seats"]}
     for each in facts["collectives"]:
         ok = (

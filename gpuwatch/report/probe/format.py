@@ -1,4 +1,4 @@
-"""Formats for a probe's numbers, ranks and back end."""
+"""Formats a probe's numbers, ranks and back end."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ STYLES: dict[Grade, str] = {
 
 
 def marks_for(encoding: str | None) -> Marks:
-    """The link marks that this encoding can represent."""
+    """Return the link marks that this encoding can represent."""
     return UNICODE if (encoding or "").lower().replace("-", "").startswith("utf") else ASCII
 
 
 def gb_per_s(bytes_per_s: float | None) -> float | None:
-    """Bytes per second converted to 10^9 bytes per second."""
+    """Return bytes per second as GB/s (10**9 bytes); None stays None."""
     return None if bytes_per_s is None else bytes_per_s / GIGA
 
 
 def backend_text(results: Results) -> str:
-    """The back end that ran, in unambiguous words; empty while unknown."""
+    """Return the back end that ran, with version and transports; empty while unknown."""
     backend = results.backend or (results.estimate.backend if results.estimate else results.request.backend)
     if backend is None:
         return ""
@@ -45,11 +45,11 @@ def backend_text(results: Results) -> str:
 
 
 def seats_by_rank(results: Results) -> dict[int, Seat]:
-    """Rank -> its seat (node and GPU)."""
+    """Return rank -> its seat (node and GPU)."""
     return {seat.rank: seat for seat in results.seats}
 
 
 def rank_name(rank: int, seats: dict[int, Seat]) -> str:
-    """The seat's name by rank; `rank 12` if its seat is unknown."""
+    """Return the name of the rank's seat; `rank 12` if that is unknown."""
     seat = seats.get(rank)
     return f"rank {rank}" if seat is None else seat.name

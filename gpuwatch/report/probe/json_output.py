@@ -18,7 +18,7 @@ from gpuwatch.report.probe.format import backend_text, gb_per_s
 
 
 def probe_facts(results: Results, source: str, *, demo: bool = False) -> Facts:
-    """Everything about one probe, as far as it got."""
+    """Return the report as data, as far as the probe got."""
     estimate, verdict = results.estimate, results.verdict
     facts = {
         "source": source,
@@ -54,7 +54,7 @@ def probe_facts(results: Results, source: str, *, demo: bool = False) -> Facts:
 
 
 def node_facts(node: ProbedNode) -> Facts:
-    """The preflight's result for one node; all keys are present even if nothing answered."""
+    """Return the preflight's result for one node as data; all keys are present even if nothing answered."""
     inventory = node.inventory
     return {
         "name": node.node,
@@ -76,7 +76,7 @@ def gpu_facts(result: GpuResult) -> Facts:
 
 
 def clean(value: Any) -> Any:  # noqa: ANN401  a value of JSON
-    """Sanitize strings and round numbers, at any depth."""
+    """Return the value with strings sanitized and numbers rounded, at any depth."""
     if isinstance(value, str):
         return plain(value)
     if isinstance(value, float):
@@ -89,5 +89,5 @@ def clean(value: Any) -> Any:  # noqa: ANN401  a value of JSON
 
 
 def digits(value: float) -> float | None:
-    """Six significant digits; None if not finite."""
+    """Return a number rounded to six significant digits; None if not finite."""
     return float(f"{value:.6g}") if math.isfinite(value) else None

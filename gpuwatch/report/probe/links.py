@@ -1,7 +1,4 @@
-"""Links as text: a line per node if there are many nodes, and the slowest links.
-
-Also the errors of failed ones.
-"""
+"""Links as text: a line per node if there are many nodes, the slowest links, and errors of failed ones."""
 
 from __future__ import annotations
 
@@ -35,31 +32,31 @@ class NodeLinks:
     back: list[MeasuredLink]
 
     def count(self, *grades: Grade) -> int:
-        """Number of its links with these grades."""
+        """Return the number of its links with one of these grades."""
         return sum(link.grade in grades for link in (*self.out, *self.back))
 
     def troubled(self, nodes: Container[str]) -> bool:
-        """True if it is one of these nodes, or has a dead or slow link to another node."""
+        """Return True if it is one of these nodes, or has a failed or slow link to a node outside of them."""
         own = any(link.grade in SLOW and not touches(link, nodes) for link in (*self.out, *self.back))
         return own or self.node in nodes
 
 
 def blamed(results: Results) -> set[str]:
-    """The nodes of a verdict's culprits; the reason for their slow links is reported separately."""
+    """Return the nodes of the verdict's culprits; the reason for their slow links is reported separately."""
     nodes = {seat.node for seat in results.seats}
     culprits = results.verdict.culprits if results.verdict is not None else ()
     return {culprit.name.partition(" ")[0] for culprit in culprits if culprit.kind != "link"} & nodes
 
 
 def touches(link: MeasuredLink, nodes: Container[str]) -> bool:
-    """True if a link starts or ends at one of these nodes."""
+    """Return True if a link starts or ends at one of these nodes."""
     return link.src.node in nodes or link.dst.node in nodes
 
 
 def node_summary(
     links: Iterable[MeasuredLink], nodes: Sequence[str], sick: Container[str], marks: Marks, width: int | None
 ) -> list[ReportLine]:
-    """A line per node with a slow link, unless only to `sick` nodes; the others are counted."""
+    """Return a line per node with a slow link, unless only to `sick` nodes; the other nodes are counted."""
     out: dict[str, list[MeasuredLink]] = defaultdict(list)
     back: dict[str, list[MeasuredLink]] = defaultdict(list)
     for link in links:
@@ -96,23 +93,23 @@ def node_summary(
 
 
 def node_style(row: NodeLinks) -> str:
-    """`critical` for dead and bad links, else `warning`."""
+    """Return `critical` for a node with failed or bad links, else `warning`."""
     return "critical" if row.count("dead", "bad") else "warning"
 
 
 def rates(links: Iterable[MeasuredLink]) -> list[float]:
-    """The known bandwidths."""
+    """Return the known bandwidths."""
     return [link.rate for link in links if link.rate is not None]
 
 
 def middle(links: Iterable[MeasuredLink]) -> float | None:
-    """The median of the known bandwidths, or None."""
+    """Return the median of the known bandwidths; None if none is known."""
     known = rates(links)
     return median(known) if known else None
 
 
 def slow_lines(links: Iterable[MeasuredLink], results: Results) -> list[ReportLine]:
-    """The slowest links, slowest first; those of a blamed node are counted."""
+    """Return the slowest links, slowest first; those of a blamed node are only counted."""
     slow = sorted(
         (link for link in links if link.grade in ("bad", "low")), key=lambda link: link.ratio or 0.0
     )
@@ -131,7 +128,7 @@ def slow_lines(links: Iterable[MeasuredLink], results: Results) -> list[ReportLi
 
 
 def link_text(link: MeasuredLink, results: Results) -> str:
-    """`gpu-003 GPU 4 -> gpu-007 GPU 4  12.1 GB/s, 26% of the best tenth (same rail), 31.2 us`."""
+    """Return `gpu-003 GPU 4 -> gpu-007 GPU 4  12.1 GB/s, 26% of the 90th percentile (same rail), 31.2 us`."""
     parts = [f"{rate_text(link.rate)} GB/s"]
     if link.ratio is not None:
         parts.append(f"{share_text(link.ratio)} of the 90th percentile ({link.link.replace('_', ' ')})")
@@ -144,12 +141,12 @@ def link_text(link: MeasuredLink, results: Results) -> str:
 
 
 def ends_text(link: MeasuredLink) -> str:
-    """`gpu-003 GPU 4 -> gpu-007 GPU 4`."""
+    """Return `gpu-003 GPU 4 -> gpu-007 GPU 4`."""
     return f"{link.src.name} -> {link.dst.name}"
 
 
 def error_lines(links: Iterable[MeasuredLink]) -> list[ReportLine]:
-    """Errors of failed links; equal ones are merged."""
+    """Return the errors of failed links; equal ones are merged."""
     kinds: dict[str, list[MeasuredLink]] = defaultdict(list)
     for link in links:
         if (
@@ -165,5 +162,5 @@ def error_lines(links: Iterable[MeasuredLink]) -> list[ReportLine]:
 
 
 def which(links: Sequence[MeasuredLink]) -> str:
-    """The first link, and how many more."""
+    """Return the ends of the first link, and how many more there are."""
     return ends_text(links[0]) + (f" and {len(links) - 1} more" if len(links) > 1 else "")

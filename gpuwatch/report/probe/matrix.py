@@ -27,14 +27,14 @@ MAX_NAME_WIDTH = 18
 
 @dataclass(frozen=True)
 class Cell:
-    """The content of a matrix field."""
+    """The text and grade of a matrix field."""
 
     text: str
     grade: Grade = "ok"
 
 
 def pair_lines(results: Results, marks: Marks, width: int | None) -> list[ReportLine]:
-    """All lines about pairs, from the matrix to the errors."""
+    """Return all lines about pairs: the matrix (of many nodes a summary), slowest links and errors."""
     if not results.pairs:
         return []
     links = graded(results)
@@ -52,7 +52,7 @@ def pair_lines(results: Results, marks: Marks, width: int | None) -> list[Report
 def rank_matrix(
     links: Iterable[MeasuredLink], seats: Sequence[Seat], marks: Marks, width: int | None
 ) -> list[ReportLine]:
-    """A field for every pair of ranks."""
+    """Return a matrix with a field for every pair of ranks."""
     cells = {link.key: cell_of(link, marks) for link in links}
     by_rank = {seat.rank: seat for seat in seats}
 
@@ -66,7 +66,7 @@ def rank_matrix(
 def node_matrix(
     links: Iterable[MeasuredLink], nodes: Sequence[str], marks: Marks, width: int | None
 ) -> list[ReportLine]:
-    """A field for every pair of nodes: the worst link between them."""
+    """Return a matrix with a field for every pair of nodes: the worst link between them."""
     places = {node: number for number, node in enumerate(nodes)}
     worst: dict[tuple[int, int], MeasuredLink] = {}
     for link in links:
@@ -78,21 +78,24 @@ def node_matrix(
 
 
 def cell_of(link: MeasuredLink, marks: Marks) -> Cell:
-    """Bandwidth and mark of a link."""
+    """Return the bandwidth and mark of a link."""
     if link.grade == "dead":
         return Cell("FAILED", link.grade)
     return Cell(marks.get(link.grade, "") + rate_text(link.rate), link.grade)
 
 
 def gravity(link: MeasuredLink) -> tuple[int, float]:
-    """Sort key: worst grade first, then slowest."""
+    """Return a sort key: worst grade first, then slowest."""
     return GRAVITY.index(link.grade), link.rate or 0.0
 
 
 def matrix_lines(
     keys: Sequence[int], cells: dict[tuple[int, int], Cell], name: Callable[[int], str], width: int | None
 ) -> list[ReportLine]:
-    """Rows of cells under column numbers; columns that do not fit continue below."""
+    """Return rows of cells under column numbers; columns that do not fit into `width` continue below.
+
+    `name`: the heading of a row by its key. `width`: columns of the terminal; None: unlimited.
+    """
     names = {key: clipped(plain(name(key))) for key in keys}
     label = max(map(cell_len, names.values()))
     wide = 1 + max(cell_len(text) for text in (*(cell.text for cell in cells.values()), *map(str, keys)))
@@ -112,19 +115,19 @@ def matrix_lines(
 
 
 def field(cells: dict[tuple[int, int], Cell], row: int, column: int) -> Cell:
-    """The cell; a dash if not measured, empty on the diagonal of ranks."""
+    """Return the cell; a dash if it was not measured, an empty one on the diagonal."""
     return cells.get((row, column), Cell("" if row == column else UNKNOWN))
 
 
 def clipped(text: str) -> str:
-    """Beginning and end of a long name, since nodes differ in the end."""
+    """Return a name; a long one as its beginning and end, since nodes differ in the end."""
     if cell_len(text) <= MAX_NAME_WIDTH:
         return text
     return f"{text[:6]}..{text[-(MAX_NAME_WIDTH - 8) :]}"
 
 
 def legend(links: Iterable[MeasuredLink], marks: Marks) -> Iterator[ReportLine]:
-    """The meaning of the marks in the matrix."""
+    """Yield a line with the meaning of the marks in the matrix, if there are any."""
     grades = {link.grade for link in links}
     words: dict[Grade, str] = {
         "bad": f"under {share_text(BAD_RATIO)}",

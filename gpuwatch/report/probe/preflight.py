@@ -27,7 +27,7 @@ Row = tuple[str, str, str]
 
 
 def inventory_lines(results: Results) -> list[ReportLine]:
-    """Each node; equal nodes are merged."""
+    """Return the inventory of each node, equal nodes merged, then the processes on GPUs."""
     groups: dict[tuple[Row, ...], list[ProbedNode]] = defaultdict(list)
     for node in results.nodes:
         groups[tuple(node_rows(node, alone=False))].append(node)
@@ -40,7 +40,7 @@ def inventory_lines(results: Results) -> list[ReportLine]:
 
 
 def node_rows(node: ProbedNode, *, alone: bool) -> Iterator[Row]:
-    """The properties of one node.
+    """Yield the properties of one node as (label, text, style).
 
     Not `alone`: without pids and addresses, which differ between equal nodes.
     """
@@ -61,7 +61,7 @@ def node_rows(node: ProbedNode, *, alone: bool) -> Iterator[Row]:
 
 
 def python_row(inventory: NodeInventory, *, alone: bool) -> Row:
-    """The interpreter, why it was chosen, and its torch."""
+    """Return the interpreter, why it was chosen, and its torch."""
     if inventory.python is None:
         return "python", "none with torch", "critical"
     because = inventory.python_from or ""
@@ -73,7 +73,7 @@ def python_row(inventory: NodeInventory, *, alone: bool) -> Row:
 
 
 def gpus_text(inventory: NodeInventory) -> str:
-    """`8 x NVIDIA H100 80GB HBM3`; `none; 96 CPUs`."""
+    """Return `8 x NVIDIA H100 80GB HBM3`; `none; 96 CPUs`."""
     if not inventory.gpus:
         return f"none; {counted(inventory.cpus, 'CPU')}" if inventory.cpus else "none"
     models = Counter(gpu.name or "unknown" for gpu in inventory.gpus)
@@ -81,7 +81,10 @@ def gpus_text(inventory: NodeInventory) -> str:
 
 
 def nics_text(nics: Sequence[InventoryNic], *, alone: bool) -> str:
-    """`eth0 25 Gb/s 10.0.0.5/24 fd00::5/64, ib0 10.1.0.5/16`: each interface once, with all addresses."""
+    """Return `eth0 25 Gb/s 10.0.0.5/24 fd00::5/64, ib0 10.1.0.5/16`: each interface with its addresses.
+
+    Addresses only if `alone`; without the loopback interface.
+    """
     interfaces: dict[str, list[InventoryNic]] = defaultdict(list)
     for nic in nics:
         if nic.name != "lo":
@@ -98,7 +101,7 @@ def nics_text(nics: Sequence[InventoryNic], *, alone: bool) -> str:
 
 
 def rdma_rows(ports: Sequence[InventoryPort]) -> Iterator[Row]:
-    """`8 x InfiniBand 400 Gb/s ACTIVE (mlx5_[0-7])`: one line per kind and state."""
+    """Yield one row per kind and state: `8 x InfiniBand 400 Gb/s ACTIVE (mlx5_[0-7])`."""
     kinds: dict[tuple[str, float | None, str], list[str]] = defaultdict(list)
     for port in ports:
         name = port.device if port.port == 1 else f"{port.device}/{port.port}"
@@ -110,7 +113,7 @@ def rdma_rows(ports: Sequence[InventoryPort]) -> Iterator[Row]:
 
 
 def busy_lines(results: Results) -> list[ReportLine]:
-    """The processes on GPUs, node by node."""
+    """Return the processes on GPUs, a line per node."""
     lines: list[ReportLine] = []
     for node, users in results.busy.items():
         shown = [
@@ -124,13 +127,13 @@ def busy_lines(results: Results) -> list[ReportLine]:
 
 
 def torch_is_missing(results: Results) -> bool:
-    """True if no responding node has an interpreter with torch."""
+    """Return True if no responding node has an interpreter with torch; False if no node responded."""
     inventories = [node.inventory for node in results.nodes if node.inventory is not None]
     return bool(inventories) and all(None in (inventory.python, inventory.torch) for inventory in inventories)
 
 
 def refused_lines(results: Results) -> list[ReportLine]:
-    """Why the probe cannot run, and remedies."""
+    """Return why the probe cannot run, and a remedy."""
     lines = [ReportLine(plain(f"nothing was measured: {results.reason or 'it was refused'}"), "critical")]
     if torch_is_missing(results):
         lines.append(ReportLine(f"No node has a Python with torch: {INSTALL}."))
@@ -138,7 +141,7 @@ def refused_lines(results: Results) -> list[ReportLine]:
 
 
 def plan_lines(results: Results) -> list[ReportLine]:
-    """What the probe is about to do."""
+    """Return what the probe is about to do, and how long it takes; empty without an estimate."""
     estimate = results.estimate
     if estimate is None:
         return []
@@ -164,20 +167,20 @@ def plan_lines(results: Results) -> list[ReportLine]:
 
 
 def where_text(estimate: Estimate) -> str:
-    """`32 ranks on 4 nodes over ib0 (10.1.0.0/16)`."""
+    """Return `32 ranks on 4 nodes over ib0 (10.1.0.0/16)`."""
     over = f" over {estimate.interface}" if estimate.interface else ""
     return f"{counted(estimate.ranks, 'rank')} on {counted(estimate.nodes, 'node')}{over}"
 
 
 def traffic_text(estimate: Estimate) -> str:
-    """`; 12 GB between the nodes`."""
+    """Return `; 12 GB between the nodes`; empty without traffic."""
     if not estimate.traffic_bytes:
         return ""
     return f"; {scaled_text(estimate.traffic_bytes, 1000)}B between the nodes"
 
 
 def question(results: Results) -> str:
-    """The question to the operator before anything is measured."""
+    """Return the question to the operator before anything is measured."""
     estimate = results.estimate
     if estimate is None:
         return "Run it?"
@@ -185,6 +188,6 @@ def question(results: Results) -> str:
 
 
 def unreachable_lines(results: Results) -> Iterable[ReportLine]:
-    """Nodes that cannot connect to each other, one line each."""
+    """Yield a line for each node that cannot connect to another."""
     for each in results.unreachable:
         yield ReportLine(plain(f"{each.src} cannot connect to {each.dst}: {each.error}"), "critical")

@@ -1,4 +1,4 @@
-"""Progress of a probe on a terminal: phase, measurements, remaining time."""
+"""Shows the progress of a probe on a terminal: phase, measurements, remaining time."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ WIDE_COLUMNS = 120
 
 @contextlib.contextmanager
 def progress_bars() -> Iterator[Report]:
-    """Temporary bars on stderr; drawn only by the caller's calls, without a thread."""
+    """Show a temporary bar on stderr; yield a function to call with the results, which alone draws it."""
     columns = (
         TextColumn("{task.elapsed:3.0f}s"),
         TextColumn("{task.description}"),
@@ -62,7 +62,10 @@ def progress_bars() -> Iterator[Report]:
 
 
 def reported(results: Results, *, pairs: bool = True) -> str:
-    """`12/86 steps, 14 rows, 23 links, 31 s left; gpu-003 GPU 4 -> gpu-007 GPU 4`."""
+    """Return `12/86 steps, 14 rows, 23 links, 31 s left; gpu-003 GPU 4 -> gpu-007 GPU 4`.
+
+    `pairs`: append the pair that is being measured.
+    """
     parts: list[str] = []
     if results.phase == "connecting" and results.nodes:
         answered = sum(node.inventory is not None or node.problem is not None for node in results.nodes)

@@ -26,7 +26,7 @@ SHOWN_COUNTERS = 24
 
 @dataclass(frozen=True)
 class TableColumn(Generic[T]):
-    """A column. A narrow output drops those with the highest `rank` first."""
+    """A column of a text table. A narrow output drops those with the highest `rank` first."""
 
     title: str
     text: Callable[[T], str]
@@ -37,7 +37,7 @@ class TableColumn(Generic[T]):
 def table_lines(
     columns: Sequence[TableColumn[T]], rows: Sequence[T], width: int | None, style: Callable[[T], str]
 ) -> list[ReportLine]:
-    """Aligned columns under their titles, as many as fit into `width` cells."""
+    """Return aligned columns under their titles, as many as fit into `width` cells; empty without rows."""
     if not rows:
         return []
     cells = [[plain(column.text(row)) for column in columns] for row in rows]
@@ -69,7 +69,7 @@ def padded(text: str, width: int, *, right: bool) -> str:
 
 
 def check_text(row: CollectiveResult) -> str:
-    """Whether the result was correct."""
+    """Return whether the result was correct: `ok`, `WRONG`, `FAILED`, or a dash if it was not checked."""
     if row.error:
         return "FAILED"
     return {True: "ok", False: "WRONG", None: UNKNOWN}[row.correct]
@@ -90,7 +90,7 @@ COLLECTIVE_COLUMNS: tuple[TableColumn[CollectiveResult], ...] = (
 
 
 def collective_lines(results: Results, width: int | None) -> list[ReportLine]:
-    """The table, then remarks on rows."""
+    """Return the table of collectives, then remarks on rows."""
     rows = results.collectives
     if not rows:
         return []
@@ -102,12 +102,12 @@ def collective_lines(results: Results, width: int | None) -> list[ReportLine]:
 
 
 def collective_style(row: CollectiveResult) -> str:
-    """The style of a row: wrong results and failures stand out."""
+    """Return the style of a row: `critical` for a wrong result or a failure."""
     return "critical" if row.error or row.correct is False else "plain"
 
 
 def collective_remarks(results: Results) -> list[ReportLine]:
-    """Errors, and ranks that others waited for."""
+    """Return errors, and the ranks that others waited for."""
     seats = seats_by_rank(results)
     lines: list[ReportLine] = []
     for row in results.collectives:
@@ -128,7 +128,7 @@ def collective_remarks(results: Results) -> list[ReportLine]:
 
 
 def gpu_lines(results: Results, width: int | None) -> list[ReportLine]:
-    """Every GPU; of many, the median and the slowest."""
+    """Return the tests of every GPU; of many GPUs, the median and the slowest."""
     rows = [results.gpus[rank] for rank in sorted(results.gpus)]
     if not rows:
         return []
@@ -164,12 +164,12 @@ def _or_one(ratio: float | None) -> float:
 
 
 def values_of(row: GpuResult) -> tuple[float | None, ...]:
-    """The measured values of one GPU."""
+    """Return the four measured values of one GPU; None: not measured."""
     return row.matmul_flops, row.copy_bps, row.h2d_bps, row.d2h_bps
 
 
 def middle_of(rows: Sequence[GpuResult]) -> GpuResult:
-    """The median of every value, over the GPUs that have it."""
+    """Return the median of every value, over the GPUs that have it."""
     known = [
         [value for value in values if value is not None] for values in zip(*map(values_of, rows), strict=True)
     ]
@@ -178,7 +178,7 @@ def middle_of(rows: Sequence[GpuResult]) -> GpuResult:
 
 
 def worst_ratio(row: GpuResult, middle: GpuResult) -> float | None:
-    """The smallest ratio of its values to the median."""
+    """Return the smallest ratio of its values to the median; None if there is none."""
     pairs = zip(values_of(row), values_of(middle), strict=True)
     return min((own / usual for own, usual in pairs if own is not None and usual), default=None)
 
@@ -187,7 +187,7 @@ def worst_ratio(row: GpuResult, middle: GpuResult) -> float | None:
 
 
 def counter_lines(results: Results) -> list[ReportLine]:
-    """Counters and gauges that changed during the probe."""
+    """Return a line for each counter or gauge that changed during the probe."""
     changed = [each for each in results.counters if each.before != each.after]
     lines = [ReportLine(plain(f"{each.node}: {change_text(each)}")) for each in changed[:SHOWN_COUNTERS]]
     more = len(changed) - SHOWN_COUNTERS
@@ -195,14 +195,14 @@ def counter_lines(results: Results) -> list[ReportLine]:
 
 
 def change_text(change: CounterChange) -> str:
-    """`ib:mlx5_0/1:symbol_error +12`, `pcie:GPU-1:gen 1 before, 4 under load`."""
+    """Return `ib:mlx5_0/1:symbol_error +12`, `pcie:GPU-1:gen 1 before, 4 under load`."""
     if change.name.startswith("="):
         return f"{change.name[1:]} {change.before:g} before, {change.after:g} under load"
     return f"{change.name} +{scaled_text(change.after - change.before, 1000)}"
 
 
 def transport_lines(results: Results) -> list[ReportLine]:
-    """`NET/IB: 32 ranks`."""
+    """Return a line per transport, such as `NET/IB: 32 ranks`."""
     return [
         ReportLine(plain(f"{name}: {counted(len(ranks), 'rank')}"))
         for name, ranks in sorted(results.transports.items())

@@ -29,7 +29,7 @@ HANGING = 4
 
 
 def print_lines(lines: Sequence[ReportLine], out: TextIO) -> None:
-    """Write lines; colours depend on the terminal, NO_COLOR and TERM; unencodable characters are replaced."""
+    """Write lines; colours depend on the terminal, NO_COLOR and TERM; unencodable characters become `?`."""
     with console_on(out) as console:
         for line in lines:
             text = writable(line.text, out.encoding)
@@ -38,7 +38,7 @@ def print_lines(lines: Sequence[ReportLine], out: TextIO) -> None:
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """The text wrapped to this width, with continuation lines indented."""
+    """Return the text wrapped to this width, with continuation lines indented; non-ASCII text unwrapped."""
     if cell_len(text) <= width or not text.isascii():
         return [text]
     indent = len(text) - len(text.lstrip()) + HANGING
@@ -46,7 +46,7 @@ def wrapped(text: str, width: int) -> list[str]:
 
 
 def width_of(out: TextIO) -> int | None:
-    """Width of a terminal; None if nothing limits the width."""
+    """Return the width of a terminal; None if `out` is no terminal."""
     if not out.isatty():
         return None
     with console_on(out) as console:
@@ -54,13 +54,13 @@ def width_of(out: TextIO) -> int | None:
 
 
 def writable(text: str, encoding: str | None) -> str:
-    """The text with a question mark for characters that the output cannot encode."""
+    """Return the text with a question mark for each character that the output cannot encode."""
     known = encoding or "utf-8"
     return text.encode(known, "replace").decode(known)
 
 
 def title_line(results: Results, source: str, *, demo: bool) -> ReportLine:
-    """The title: source, time, version, and a mark for simulations."""
+    """Return the title: source, time, version, and a mark for simulations."""
     moment = datetime.fromtimestamp(results.started).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
     mark = "DEMO, a simulated cluster  " if demo else ""
     return ReportLine(
@@ -74,7 +74,7 @@ def print_results(results: Results, out: TextIO) -> None:
 
 
 def result_lines(results: Results, marks: Marks, width: int | None) -> Iterator[ReportLine]:
-    """The measurements, then their meaning."""
+    """Yield the measurements: back end, collectives, pairs, GPUs, transports, counters, notes."""
     yield from backend_lines(results)
     sections = (
         ("", list(unreachable_lines(results))),
@@ -99,13 +99,13 @@ def result_lines(results: Results, marks: Marks, width: int | None) -> Iterator[
 
 
 def _is_reported(note: str, verdict: Verdict | None) -> bool:
-    """True if the verdict gives the same reason."""
+    """Return True if the verdict gives the same reason."""
     culprits = verdict.culprits if verdict is not None else ()
     return any(note.endswith(f": {why}") for culprit in culprits for why in culprit.evidence)
 
 
 def backend_lines(results: Results) -> Iterator[ReportLine]:
-    """The back end, before any number."""
+    """Yield the back end, unless it is unknown."""
     text = backend_text(results)
     if text:
         torch = f"  torch {plain(results.torch)}" if results.torch else ""
@@ -113,7 +113,7 @@ def backend_lines(results: Results) -> Iterator[ReportLine]:
 
 
 def verdict_lines(results: Results) -> Iterator[ReportLine]:
-    """Alerts, advice, then the verdict with culprits and reasons."""
+    """Yield alerts, advice, then the verdict with culprits and reasons."""
     verdict = results.verdict
     if results.phase == "cancelled":
         yield ReportLine("cancelled: results so far", "warning")
@@ -132,7 +132,7 @@ def verdict_lines(results: Results) -> Iterator[ReportLine]:
 
 
 def sentence_lines(verdict: Verdict) -> Iterator[ReportLine]:
-    """`BAD  gpu-003: all 14 links at 25 % of its peers`, and its evidence."""
+    """Yield the verdict and its evidence: `BAD  gpu-003: all 14 links at 25 % of its peers`."""
     yield ReportLine(plain(f"{verdict.status.upper()}  {verdict.sentence}"), VERDICT_STYLES[verdict.status])
     for evidence in verdict.evidence:
         if evidence not in verdict.sentence:
@@ -145,16 +145,13 @@ def sentence_lines(verdict: Verdict) -> Iterator[ReportLine]:
 
 
 def _states(sentence: str, evidence: str) -> bool:
-    """True if a sentence already contains this, perhaps without the rank in front."""
+    """Return True if a sentence already contains this evidence, perhaps without the rank in front."""
     who, _, what = evidence.partition(": ")
     return evidence in sentence or (who.startswith("rank ") and bool(what) and what in sentence)
 
 
 def culprit_lines(culprit: Culprit, sentence: str) -> Iterator[ReportLine]:
-    """`  node gpu-003  25% of its peers`.
-
-    Then the evidence that the verdict's sentence does not contain.
-    """
+    """Yield the culprit, `  node gpu-003  25% of its peers`, and evidence that the verdict lacks."""
     ratio = culprit.state if culprit.ratio is None else f"{share_text(culprit.ratio)} of its peers"
     yield ReportLine(plain(f"  {culprit.kind} {culprit.name}  {ratio}"), "critical")
     for evidence in culprit.evidence:

@@ -1,4 +1,4 @@
-"""A flame graph on a terminal, callers on top; two side by side if there is room."""
+"""Draws flame graphs on a terminal, callers on top; two side by side if there is room."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BESIDE_COLUMNS = 110
 
 
 def flame_lines(flames: Sequence[tuple[str, ThreadTree]], columns: int) -> Iterator[Text]:
-    """The flame graphs of several threads, each with its heading."""
+    """Yield the flame graphs of several threads, each below its heading, in `columns` columns."""
     beside = len(flames) == 2 and columns >= BESIDE_COLUMNS
     width = (columns - 2) // 2 if beside else columns
     drawn = [[*_head(heading, tree, width), *_rows(tree, width)] for heading, tree in flames]

@@ -32,7 +32,7 @@ def profiles_json(profiles: Sequence[ProfiledRank], options: ProfileOptions) -> 
 
 
 def rank_facts(profile: ProfiledRank, estimate_pct: float) -> Facts:
-    """One rank with its cost and threads, as data."""
+    """Return one rank with its cost and threads, as data."""
     each = profile.measured
     return {
         "rank": profile.rank,
@@ -58,7 +58,7 @@ def rank_facts(profile: ProfiledRank, estimate_pct: float) -> Facts:
 
 
 def thread_facts(tree: ThreadTree) -> Facts:
-    """One thread as data: frames by own time, and stacks."""
+    """Return one thread as data: frames by own time, and stacks."""
     stacks = sorted(
         ((call.own_samples, (*above, call.code)) for call, above in tree.walk() if call.own_samples),
         key=lambda each: -each[0],
@@ -83,7 +83,7 @@ def thread_facts(tree: ThreadTree) -> Facts:
 
 
 def difference_facts(mine: ProfiledRank, other: ProfiledRank) -> list[Facts]:
-    """Frames in which the main threads differ, largest difference first."""
+    """Return the frames in which the main threads differ, largest difference first, as data."""
     if mine.main is None or other.main is None:
         return []
     return [

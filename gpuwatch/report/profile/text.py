@@ -29,7 +29,10 @@ PIPE_COLUMNS, MAX_COLUMNS = 100, 240
 
 
 def print_profiles(profiles: Sequence[ProfiledRank], rate: int, out: TextIO) -> None:
-    """Write the report; the first of two profiles is compared with the second."""
+    """Write the report; if there are several profiles, the first is compared with the second.
+
+    `rate`: samples per second.
+    """
     with console_on(out) as console:
         for each in profiles:
             show(console, ReportLine(samples_text(each), "plain" if each.main else "warning", hang=2))

@@ -39,10 +39,10 @@ _json = msgspec.json.Encoder()
 
 
 def redact(source: Recording, path: Path) -> Redaction:
-    """Write a redacted copy into a new file; return the replaced names.
+    """Write a redacted copy into a new file; return the replacements.
 
     Raises:
-        RecordingError: the file cannot be written, or is there already.
+        RecordingError: the file cannot be written, or exists.
     """
     names = Redaction(*names_in(source))
     file = create(path)
@@ -69,7 +69,7 @@ def redact(source: Recording, path: Path) -> Redaction:
 
 
 def names_in(source: Recording) -> tuple[list[str], list[str], list[str]]:
-    """The hosts, users and paths in a recording."""
+    """Return the hosts, users and paths in a recording."""
     hosts: dict[str, None] = dict.fromkeys(source.nodes.values())
     found: dict[str, dict[str, None]] = {"host": hosts, "user": {}, "path": {}}
     for record in _all_records(source):
@@ -95,7 +95,7 @@ def _note(value: object, found: dict[str, dict[str, None]], field: str = "") -> 
 
 
 def redacted_plan(plan: Plan, names: Redaction) -> Plan:
-    """The plan with replaced names."""
+    """Return the plan with replaced names."""
     nodes = tuple(NodeSpec(names.node(spec.name), spec.link, slots=spec.slots) for spec in plan.nodes)
     logs = tuple(map(names.text, plan.logs))
     return replace(
@@ -104,7 +104,7 @@ def redacted_plan(plan: Plan, names: Redaction) -> Plan:
 
 
 class _Copy:
-    """Replaces the names in stream items."""
+    """Replaces the names in the items of a recording."""
 
     def __init__(self, names: Redaction, source: Recording) -> None:
         self._names = names
@@ -112,7 +112,7 @@ class _Copy:
         self._deflate = zstandard.ZstdCompressor(level=3, write_checksum=True)
 
     def items(self, items: Iterator[Item]) -> Iterator[Item]:
-        """Yield each item with replaced names."""
+        """Yield each item with replaced names; dictionaries are left out."""
         for item in items:
             match item:
                 case DictionaryItem():

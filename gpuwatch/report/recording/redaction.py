@@ -112,15 +112,15 @@ KEPT_USERS = frozenset(("root", "nobody", "daemon", "slurm", "ubuntu"))
 
 
 class Redaction:
-    """Replacements are numbered in the order of first occurrence; each name has one replacement."""
+    """Replaces names consistently: each name has one replacement, numbered in order of first occurrence."""
 
     def __init__(self, hosts: Iterable[str], users: Iterable[str], paths: Iterable[str] = ()) -> None:
-        """Set the names that are searched in every text.
+        """Set the names that are searched for in every text.
 
         Args:
             hosts: Names of nodes and hosts, with and without domain.
             users: Login names.
-            paths: Their parts are looked for as words, too: a command names its files without folders.
+            paths: Their parts are also searched for as words: a command names its files without folders.
         """
         self._names: dict[str, dict[str, str]] = {}
         known: dict[str, str] = {}
@@ -142,11 +142,14 @@ class Redaction:
         self.text = lru_cache(maxsize=100_000)(self._text)
 
     def node(self, name: str) -> str:
-        """The replacement of a node name."""
+        """Return the replacement of a node name."""
         return self._named("node", name)
 
     def value(self, value: Any, field: str = "") -> Any:  # noqa: ANN401 - JSON is what it is
-        """A decoded JSON value with the names in its texts replaced."""
+        """Return a decoded JSON value with the names in its texts replaced.
+
+        `field`: the key of the value; it tells users and structural texts.
+        """
         if isinstance(value, str):
             if field in {"user", "owner"}:
                 return value if value in KEPT_USERS else self._named("user", value)

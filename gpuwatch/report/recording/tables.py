@@ -53,11 +53,11 @@ STEP_FIELDS = ("step", "loss", "grad_norm", "lr", "step_time_s", "tokens_per_s")
 
 
 class TablesError(Exception):
-    """A table cannot be written."""
+    """Raised if a table cannot be written."""
 
 
 def write_tables(recording: Recording, folder: Path) -> dict[str, int]:
-    """Write all tables into a new folder; return the number of rows of each.
+    """Write all tables into a folder, made if missing; return the number of rows of each table.
 
     Raises:
         TablesError: pyarrow is not installed, or the folder cannot be written.
@@ -83,7 +83,7 @@ def write_tables(recording: Recording, folder: Path) -> dict[str, int]:
 
 @contextlib.contextmanager
 def _table(folder: Path, name: str) -> Iterator[_Table]:
-    """One file; it gets its final name when complete."""
+    """Yield a table to fill; its file gets the final name when complete."""
     with replaced_whole(folder / f"{name}.parquet") as file:
         table = _Table(file, TABLES[name])
         try:
@@ -94,7 +94,7 @@ def _table(folder: Path, name: str) -> Iterator[_Table]:
 
 
 class _Table:
-    """Writes the rows of one file in batches."""
+    """The Parquet file of one table; rows are written in batches."""
 
     def __init__(self, file: BinaryIO, columns: Mapping[str, str]) -> None:
         import pyarrow as pa
@@ -128,7 +128,7 @@ class _Table:
 
 
 def rows_of(recording: Recording) -> Iterator[tuple[str, Row]]:
-    """Yield every row with its table's name, in recorded time."""
+    """Yield the name of a table and a row of it, in the order of recorded time."""
     nodes = {number: _NodeRows(name, recording.plan.interval_s) for number, name in recording.nodes.items()}
     for shift, record in _records(recording):
         node = nodes.get(record.node)
@@ -158,7 +158,7 @@ def rows_of(recording: Recording) -> Iterator[tuple[str, Row]]:
 
 
 def _records(recording: Recording) -> Iterator[tuple[int, StreamRecord]]:
-    """Yield the records with wall-clock time; a leading key frame comes first."""
+    """Yield (wall clock minus recorded time in microseconds, record); a leading key frame comes first."""
     _, _, records = recording.key_frame(recording.first)
     shift = recording.wall_shift(recording.first)
     yield from ((shift, record) for record in records)
@@ -170,7 +170,7 @@ def _time(at: float) -> datetime:
 
 
 class _NodeRows:
-    """State that the rows of a node need."""
+    """Makes the rows of one node; keeps its GPUs and processes."""
 
     def __init__(self, name: str, interval_s: float) -> None:
         self._name, self._interval_s = name, interval_s
@@ -179,18 +179,18 @@ class _NodeRows:
         """GPU -> the rank on it, else another process that holds it."""
 
     def take_hello(self, hello: Hello) -> None:
-        """Take the GPUs and the interval from a hello."""
+        """Store the GPUs and the interval of a hello."""
         self._interval_s = hello.interval_s
         self._gpus = {gpu.uuid: gpu for gpu in hello.gpus}
 
     def take_processes(self, processes: Sequence[Process]) -> None:
-        """Take which process holds which GPU."""
+        """Store which process uses which GPU; of several, one with a rank."""
         self._holders = {}
         for process in sorted(processes, key=lambda each: each.rank is not None):
             self._holders.update((held.uuid, process) for held in process.gpus)
 
     def gpu_rows(self, sample: Sample, at: datetime) -> Iterator[Row]:
-        """A row for each GPU that has new values or a problem."""
+        """Yield a row for each GPU that has new values or a problem."""
         for gpu in sample.gpus:
             fast, info, holder = gpu.fast, self._gpus.get(gpu.uuid), self._holders.get(gpu.uuid)
             if fast is None and gpu.state == "ok":
@@ -209,7 +209,7 @@ class _NodeRows:
             yield row
 
     def step_row(self, progress: Progress, at: datetime) -> Row:
-        """A row for what a rank logged."""
+        """Return a row for what a rank logged."""
         values = {name: progress.fields.get(name) for name in STEP_FIELDS}
         found = {name: float(value) if value is not None else None for name, value in values.items()}
         return {
@@ -218,7 +218,7 @@ class _NodeRows:
         }  # fmt: skip
 
     def event_row(self, what: Event | Finding, at: datetime) -> Row:
-        """A row for an event of driver or kernel, or for a line that a rule matched."""
+        """Return a row for an event of driver or kernel, or for a line that a rule matched."""
         info = self._gpus.get(what.gpu or "")
         row: Row = {
             "time": at, "node": self._name, "gpu": info and info.index, "severity": what.severity,

@@ -1,1 +1,1 @@
-"""`gpuwatch rules`: packs and scores."""
+"""`gpuwatch rules`: rule packs and their scores as text and JSON."""

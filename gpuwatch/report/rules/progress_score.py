@@ -1,4 +1,4 @@
-"""Scores of dialects on labelled progress lines, as text."""
+"""Prints how well dialects read labelled progress lines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpuwatch.rules.scoring.score_progress import FIELDS, FieldScore, Labelled, 
 
 
 def print_fields(score: ProgressScore, file: IO[str]) -> None:
-    """Write a line per dialect, and the totals."""
+    """Write a line per dialect with its counts of fields, then recall and precision."""
     table = Table(box=None, pad_edge=False)
     table.add_column("dialect", no_wrap=True)
     for heading in ("lines", "expected", "given", "right"):

@@ -1,4 +1,4 @@
-"""Rules and the score of packs as text and JSON."""
+"""Rules, and the scores of rule packs, as text and JSON."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STYLES = {"critical": "bold red", "error": "red", "warning": "yellow", "info": "
 
 
 def rules_json(rules: Sequence[Rule | Dialect]) -> str:
-    """A JSON array of the rules with the keys of their packs."""
+    """Return a JSON array of the rules with the keys of their packs."""
     return plain_json(json.dumps(msgspec.to_builtins(rules), indent=2, ensure_ascii=False))
 
 
@@ -94,12 +94,12 @@ def _under(heading: str, texts: Iterable[str]) -> Iterator[Text]:
 
 
 def plain_block(text: str) -> str:
-    """Several sanitized lines, indented under the heading."""
+    """Return a text of several lines, sanitized, indented under its heading."""
     return "\n         ".join(plain(line) for line in text.rstrip().split("\n"))
 
 
 def print_score(score: Score, file: IO[str]) -> None:
-    """Write a line per class, and the totals."""
+    """Write a line per class with its excerpts, then the totals."""
     facts = score.facts()
     table = Table(box=None, pad_edge=False)
     table.add_column("class", no_wrap=True)
@@ -123,7 +123,7 @@ def print_score(score: Score, file: IO[str]) -> None:
 
 
 def print_failures(score: Score, file: IO[str]) -> None:
-    """Write every missed or misclassified excerpt and every false alarm, with what was found."""
+    """Write every missed or misclassified excerpt and every false alarm, with the findings in it."""
     for judged in score.judged:
         if judged.excerpt.label == BENIGN:
             alarms = [f for f in judged.findings if f["severity"] in ALARMING]

@@ -1,4 +1,4 @@
-"""Progress of a scan on a terminal: bytes, files and remaining time."""
+"""Shows the progress of a scan on a terminal: bytes, files and remaining time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuwatch.runs.scan.scan import Watch
 
 @contextlib.contextmanager
 def progress_bar(total: int, files: int, stopping: Callable[[], bool]) -> Iterator[Watch]:
-    """Temporary bar on stderr.
+    """Show a temporary bar on stderr; yield the `Watch` that the scan reports to.
 
     It uses no thread, because worker processes are forked meanwhile.
     """

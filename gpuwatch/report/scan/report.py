@@ -1,4 +1,4 @@
-"""The judged result of a scan: incidents, other alerts, and what was read. As objects and JSON."""
+"""The judged result of a scan: incidents, other alerts, and what was read; as an object and as JSON."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Lines = Mapping[tuple[str, int], int]
 
 @dataclass(frozen=True)
 class ScanReport:
-    """The content of the report."""
+    """The content of a scan's report."""
 
     scan: Scan
     incidents: tuple[Incident, ...]
@@ -54,12 +54,12 @@ class ScanReport:
 
     @property
     def has_problems(self) -> bool:
-        """True if anything went wrong, the job stopped early (not in order), or a log was not read whole."""
+        """True if a finding is above `info`, the job stopped early unasked, or a log was not read whole."""
         return self.reported or (self.end.state == "stopped" and not self.end.orderly) or self.unread
 
     @property
     def unread(self) -> bool:
-        """True if part of a log was not searched, so that its content is unknown."""
+        """True if a part of a log was not searched, so that its content is unknown."""
         scan = self.scan
         damaged = any(file.trouble is not None for file in scan.files)
         return damaged or bool(scan.suspended) or any(each.unreadable for each in scan.skipped)
@@ -76,7 +76,7 @@ class ScanReport:
         return sum(alert.count for alert in alerts if alert.code == UNEXPLAINED)
 
     def place(self, proof: Proof) -> str:
-        """`file:line`, which editors can open."""
+        """Return the location of a proof, `file:line`, which editors can open; `file +offset` if unknown."""
         if proof.file is None:
             return proof.node or "?"
         line = None if proof.offset is None else self.lines.get((proof.file, proof.offset))
@@ -89,7 +89,10 @@ class ScanReport:
 def judged(
     scan: Scan, packs: Packs, time: float, seconds: float, dumps: Sequence[RankDump] = ()
 ) -> ScanReport:
-    """Judge a scan and the dumps beside its logs; line numbers of the evidence are counted in the files."""
+    """Judge a scan and the dumps beside its logs; line numbers of the evidence are read from the files.
+
+    `time`: unix seconds of the report; `seconds`: duration of the scan.
+    """
     found = judge(scan, packs, time, dumps)
     proofs = [proof for incident in found.incidents for _, proof in evidence(incident)]
     proofs += [alert.proof[0] for alert in found.outside if alert.proof]
@@ -100,7 +103,7 @@ def judged(
 
 
 def lines_of(proofs: Iterable[Proof], scan: Scan) -> Lines:
-    """The line numbers of the proofs; each file is read once."""
+    """Return (file, byte offset) -> line number of the proofs; each file is read once."""
     wanted: dict[str, set[int]] = defaultdict(set)
     for proof in proofs:
         if proof.file is not None and proof.offset is not None:
@@ -120,7 +123,7 @@ def scan_json(report: ScanReport) -> str:
 
 
 def scan_facts(report: ScanReport) -> Facts:
-    """The report as plain data; every key is documented in `docs/json.md`."""
+    """Return the report as plain data; every key is documented in `docs/json.md`."""
     scan = report.scan
     facts: Facts = {
         "gpuwatch": __version__,
@@ -162,7 +165,7 @@ def scan_facts(report: ScanReport) -> Facts:
 
 
 def outcome_facts(end: JobEnd, jobs: Iterable[NamedEnd] = ()) -> Facts:
-    """How the job ended; of several jobs, the worst end."""
+    """Return how the job ended, as data; of several jobs, `end` is the worst."""
     return {
         "state": end.state,
         "text": end.text,
@@ -177,14 +180,14 @@ def outcome_facts(end: JobEnd, jobs: Iterable[NamedEnd] = ()) -> Facts:
 
 
 def with_lines(facts: Facts, lines: Lines) -> Facts:
-    """The evidence with its line numbers."""
+    """Add line numbers to the evidence of an incident's data, and return it."""
     for proof in facts["evidence"]:
         proof["line"] = lines.get((proof["file"], proof["offset"]))
     return facts
 
 
 def rank_facts(place: RankPlace) -> Facts:
-    """Where a rank ran, and how that is known, as data."""
+    """Return where a rank ran, and how that is known, as data."""
     return {
         "rank": place.rank,
         "node": named(place.node),

@@ -1,4 +1,4 @@
-"""Ranks without log content in a scan: empty logs, or no log. Pure."""
+"""Finds the ranks of a scan without log content: their logs are empty or missing. Pure."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ MAX_LISTED = 1_024
 
 
 def ranks_with_empty_logs(scan: Scan) -> tuple[int, ...]:
-    """Ranks whose logs are all empty: they printed nothing, or never started."""
+    """Return the ranks whose logs are all empty: they printed nothing, or never started."""
     written = {file.rank for file in scan.files if file.size}
     empty = {file.rank for file in scan.files if not file.size}
     return tuple(sorted(rank for rank in empty - written if rank is not None))
 
 
 def ranks_without_log(scan: Scan) -> tuple[int, ...]:
-    """Ranks below the announced number without a log; empty if a log of unknown rank may be theirs."""
+    """Return the ranks below the world size without a log; empty if logs of unknown rank may be theirs."""
     owned = {place.rank for place in scan.places.ranks if place.logs}
     owned |= {file.rank for file in scan.files if file.rank is not None}
     owned |= {each.rank for file in scan.files for each in file.series if each.rank is not None}
@@ -31,7 +31,7 @@ def ranks_without_log(scan: Scan) -> tuple[int, ...]:
 
 
 def silent_rank_parts(scan: Scan) -> Iterator[str]:
-    """`rank 1 has an empty log`, `no log of ranks 2-3`."""
+    """Yield clauses: `rank 1 has an empty log`, `no log of ranks 2-3`."""
     empty, missing = ranks_with_empty_logs(scan), ranks_without_log(scan)
     if empty:
         yield f"{ranks_text(empty)} {'has an empty log' if len(empty) == 1 else 'have empty logs'}"

@@ -31,7 +31,7 @@ def print_scan(report: ScanReport, out: TextIO, *, verbose: bool) -> None:
 
 
 def scan_lines(report: ScanReport, *, verbose: bool) -> Iterator[ReportLine]:
-    """Everything in order; `verbose`: with all evidence and each incident's timeline."""
+    """Yield the report; `verbose`: with all evidence and each incident's timeline."""
     details = incident_lines if verbose else brief_lines
     for incident in report.incidents:
         yield from details(incident, report.place)
@@ -47,7 +47,7 @@ def scan_lines(report: ScanReport, *, verbose: bool) -> Iterator[ReportLine]:
 
 
 def trouble_lines(scan: Scan) -> Iterator[ReportLine]:
-    """Files that were not read completely, and why."""
+    """Yield the files that were not read completely, and suspended rules, with the reason."""
     for file in scan.files:
         if file.trouble is not None:
             yield ReportLine(f"{file.name}: {file.trouble}", "warning")
@@ -59,7 +59,10 @@ def trouble_lines(scan: Scan) -> Iterator[ReportLine]:
 
 
 def verdict(report: ScanReport, *, verbose: bool) -> ReportLine:
-    """`2 incidents in 66 files (512MB, 3.1 s); 64 ranks on 8 nodes; 12 skipped (9 data, 3 picture)`."""
+    """Return the last line: how the job ended, and what was found and read.
+
+    `2 incidents in 66 files (512MB, 3.1 s); 64 ranks on 8 nodes; 12 skipped (9 data, 3 picture)`.
+    """
     scan = report.scan
     count = len(report.incidents)
     nothing = "nothing found" if report.end.signal is not None else NOTHING[report.end.state]
@@ -98,7 +101,7 @@ def verdict(report: ScanReport, *, verbose: bool) -> ReportLine:
 
 
 def skipped_text(skipped: Sequence[Skipped]) -> str:
-    """`12 skipped (9 data, 3 picture)`."""
+    """Return `12 skipped (9 data, 3 picture)`."""
     kinds = Counter(each.why for each in skipped)
     return (
         f"{kinds.total()} skipped ({', '.join(f'{number} {kind}' for kind, number in kinds.most_common(4))})"
@@ -106,6 +109,6 @@ def skipped_text(skipped: Sequence[Skipped]) -> str:
 
 
 def known_nodes(scan: Scan) -> int:
-    """Number of nodes that the logs name."""
+    """Return the number of nodes that the logs name."""
     nodes = {place.node for place in scan.places.ranks if place.node}
     return len(nodes | {file.node for file in scan.files if file.node})

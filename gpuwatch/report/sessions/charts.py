@@ -1,4 +1,4 @@
-"""Charts of sessions as data: metrics over steps or time, one line per writer."""
+"""Charts of sessions as data: metrics over steps or time, a line per writer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MAX_BUCKETS = 300
 
 @dataclass(frozen=True)
 class ChartSeries:
-    """A line; points sorted by x."""
+    """A line of a chart; its points are sorted by x."""
 
     label: str
     points: tuple[tuple[float, float], ...]
@@ -63,7 +63,10 @@ OF_JOB = tuple(name for name in CURVE_NAMES if name not in PER_WRITER)
 
 
 def charts_of(sessions: Sequence[TrainingSession], names: Sequence[str] = CURVE_NAMES) -> list[Chart]:
-    """A chart for each of these metrics that a session has."""
+    """Return a chart for each of these metrics that a session has.
+
+    The x axis is the step if every point has one, else the seconds since the start.
+    """
     found = []
     for name in names:
         lines = [(session, curve) for session in sessions for curve in session.curves.named(name)]
@@ -94,7 +97,7 @@ def _place(point: CurvePoint, by_step: bool, start: float) -> float | None:
 
 
 def extremes(series: Sequence[ChartSeries]) -> list[ChartSeries]:
-    """At most `MAX_SERIES` lines, in order: those farthest from the median."""
+    """Return at most `MAX_SERIES` lines, in order: those with the lowest and highest means."""
     if len(series) <= MAX_SERIES:
         return list(series)
 
@@ -108,7 +111,7 @@ def extremes(series: Sequence[ChartSeries]) -> list[ChartSeries]:
 
 
 def thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """At most two points per bucket, the lowest and highest, so that no peak is lost."""
+    """Return at most two points per bucket, the lowest and highest, so that no peak is lost."""
     if len(points) <= 2 * MAX_BUCKETS:
         return list(points)
     found: list[tuple[float, float]] = []
@@ -122,7 +125,7 @@ def thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
 
 
 def ticks(low: float, high: float, most: int = 5) -> list[float]:
-    """Round numbers from `low` to `high`."""
+    """Return about `most` round numbers from `low` to `high`."""
     if not high > low:
         return [low]
     raw = (high - low) / most
@@ -133,7 +136,7 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
 
 
 def number_text(value: float) -> str:
-    """A tick: `0.0015`, `12k`."""
+    """Return a number for a tick: `0.0015`, `12k`."""
     if abs(value) >= 10_000:
         for unit, name in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
             if abs(value) >= unit:

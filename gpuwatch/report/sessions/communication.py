@@ -1,4 +1,4 @@
-"""Communication of sessions and its verdict, as text and JSON."""
+"""The communication of sessions, and whether they train on several GPUs, as text and JSON."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SIGNS = {"for": "+", "against": "-", "unknown": "?"}
 
 
 def communication_lines(report: CommunicationReport) -> Iterator[ReportLine]:
-    """Session, operations, and the verdict with its reasons."""
+    """Yield the session, its operations, and the verdict with its reasons."""
     session = report.session
     yield ReportLine(f"Session: {session.name}")
     yield ReportLine(f"  GPUs: {whole(session.summary.gpu_count)}")
@@ -45,17 +45,20 @@ def communication_lines(report: CommunicationReport) -> Iterator[ReportLine]:
 
 
 def megabytes(count: float | None) -> str:
-    """`3025.35MB`: megabytes, so that lines compare; smaller sizes in their own unit."""
+    """Return bytes as megabytes (10**6), so that lines compare: `3025.35MB`.
+
+    Smaller sizes in their own unit.
+    """
     return size(count) if count is None or count < 10**6 else f"{count / 10**6:.2f}MB"
 
 
 def reason_style(reason: Reason) -> str:
-    """The style of a reason."""
+    """Return the style of a reason by its sign."""
     return {"for": "plain", "against": "warning", "unknown": "old"}[reason.sign]
 
 
 def communication_facts(report: CommunicationReport) -> dict[str, Any]:
-    """One session in the JSON of `gpuwatch runs communication --json`."""
+    """Return one session in the JSON of `gpuwatch runs communication --json`."""
     return {
         "id": report.session.name,
         "gpu_count": report.session.summary.gpu_count,

@@ -24,7 +24,7 @@ RULE = "=" * 60
 
 
 def comparison_lines(found: SessionComparison) -> Iterator[ReportLine]:
-    """The text report: differences in settings, sessions by group, averages."""
+    """Yield the text report: differences in settings, sessions by group, averages."""
     yield ReportLine(TITLE)
     yield ReportLine(RULE)
     for each in found.differences:
@@ -47,7 +47,7 @@ def comparison_lines(found: SessionComparison) -> Iterator[ReportLine]:
 
 
 def session_lines(session: TrainingSession) -> Iterator[ReportLine]:
-    """The figures of one session."""
+    """Yield the figures of one session."""
     one = session.summary
     yield ReportLine(f"  Session: {session.name}")
     if one.status not in (None, "completed"):
@@ -73,12 +73,12 @@ def session_lines(session: TrainingSession) -> Iterator[ReportLine]:
 
 
 def rate_of_steps(value: float | None) -> str:
-    """Two decimals; more digits for small values."""
+    """Return steps per second with two decimals, small values with more digits; a dash for None."""
     return DASH if value is None else f"{value:.2f}" if value >= 0.1 else significant(value, 3)
 
 
 def gpu_line(gpu: SessionGpu) -> str:
-    """`GPU 0: 85.2% avg util, 98.1% peak, 78.3% avg memory`."""
+    """Return `GPU 0: 85.2% avg util, 98.1% peak, 78.3% avg memory`."""
     where = f"{gpu.node} " if gpu.node else ""
     return (
         f"{where}GPU {whole(gpu.index)}: {fixed(gpu.utilization_avg_pct, 1, '%')} avg util, "
@@ -87,7 +87,7 @@ def gpu_line(gpu: SessionGpu) -> str:
 
 
 def performance_lines(found: SessionComparison) -> Iterator[ReportLine]:
-    """Averages, speed-up and efficiency, by GPU count if there are several."""
+    """Yield averages, speed-up and efficiency, by GPU count if there are several."""
     yield ReportLine("PERFORMANCE COMPARISON:")
     yield from average_lines("Single GPU Average", found.single)
     if len(found.multi.counts) < 2:
@@ -118,14 +118,14 @@ def performance_lines(found: SessionComparison) -> Iterator[ReportLine]:
 
 
 def average_lines(title: str, group: SessionGroup) -> Iterator[ReportLine]:
-    """The averages of a group."""
+    """Yield the averages of a group."""
     yield ReportLine(f"{title}:")
     yield ReportLine(f"  Steps/sec: {rate_of_steps(group.steps_per_s)}")
     yield ReportLine(f"  GPU utilization: {fixed(group.utilization_avg_pct, 1, '%')}")
 
 
 def scaling_line(point: ScalingPoint) -> ReportLine:
-    """A row of the scaling table."""
+    """Return a row of the scaling table."""
     return ReportLine(
         f"  {point.workers:>4}  {len(point.group.sessions):>8}  {rate_of_steps(point.group.steps_per_s):>9}  "
         f"{fixed(point.speedup, 2, 'x'):>7}  "
@@ -135,7 +135,7 @@ def scaling_line(point: ScalingPoint) -> ReportLine:
 
 
 def comparison_facts(found: SessionComparison) -> dict[str, Any]:
-    """The JSON of `gpuwatch runs compare --json`."""
+    """Return the JSON data of `gpuwatch runs compare --json`."""
     return {
         "sessions": [session_facts(each) for each in found.sessions],
         "groups": {"single": group_facts(found.single), "multi": group_facts(found.multi)},
@@ -161,7 +161,7 @@ def comparison_facts(found: SessionComparison) -> dict[str, Any]:
 
 
 def session_facts(session: TrainingSession) -> dict[str, Any]:
-    """A session in a comparison or list, as data."""
+    """Return a session of a comparison or list as data."""
     one = session.summary
     return {
         "id": session.name,
@@ -198,7 +198,7 @@ def session_facts(session: TrainingSession) -> dict[str, Any]:
 
 
 def group_facts(group: SessionGroup) -> dict[str, Any]:
-    """The averages of a group as data; null if its sessions have several GPU counts."""
+    """Return the averages of a group as data; null if its sessions have several GPU counts."""
     return {
         "sessions": [each.name for each in group.sessions],
         "gpu_counts": group.counts,
@@ -212,7 +212,7 @@ def group_facts(group: SessionGroup) -> dict[str, Any]:
 
 
 def list_lines(sessions: Sequence[TrainingSession]) -> Iterator[ReportLine]:
-    """A table with a line per session."""
+    """Yield a table with a line per session."""
     width = max((len(each.name) for each in sessions), default=7)
     yield ReportLine(
         f"{'SESSION':<{width}}  {'MODE':<6}  GPUS     STEPS   DURATION  STEPS/S  FINAL LOSS  STATUS"

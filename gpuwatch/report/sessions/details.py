@@ -18,7 +18,7 @@ MAX_ROWS = 40
 
 
 def detail_lines(session: TrainingSession) -> Iterator[ReportLine]:
-    """Everything about a session, section by section."""
+    """Yield everything about a session, section by section; long sections are cut."""
     one = session.summary
     yield from session_lines(session)
     for title, rows in sections(one):
@@ -37,7 +37,7 @@ Rows = list[tuple[str, str]]
 
 
 def sections(one: SessionSummary) -> Iterator[tuple[str, Rows]]:
-    """Title and rows of each section; unknown rows are left out."""
+    """Yield title and rows of each section; unknown rows are left out."""
     yield "Run", known(run_rows(one))
     yield "Training", known(training_rows(one))
     yield "Evaluation", [(name, significant(value, 6)) for name, value in (one.evaluation or {}).items()]
@@ -70,7 +70,7 @@ def sections(one: SessionSummary) -> Iterator[tuple[str, Rows]]:
 
 
 def run_rows(one: SessionSummary) -> Rows:
-    """Rows about the run."""
+    """Return rows about the run; unknown values are empty."""
     return [
         ("status", one.status or ""),
         ("exit code", "" if one.exit_code is None else str(one.exit_code)),
@@ -90,7 +90,7 @@ def run_rows(one: SessionSummary) -> Rows:
 
 
 def training_rows(one: SessionSummary) -> Rows:
-    """Rows about model, data and speed."""
+    """Return rows about model, data and speed; unknown values are empty."""
     model, batch, times = one.model, one.batch, one.step_time_s
     return [
         ("model", (model and model.name) or ""),
@@ -114,23 +114,23 @@ def training_rows(one: SessionSummary) -> Rows:
 
 
 def text(value: float | None) -> str:
-    """A number; empty if unknown."""
+    """Return a number with five significant digits; empty if unknown."""
     return "" if value is None else significant(value, 5)
 
 
 def known(rows: Rows) -> Rows:
-    """The rows that have a value."""
+    """Return the rows that have a value."""
     return [(name, value) for name, value in rows if value]
 
 
 def gpu_row(line: str) -> tuple[str, str]:
-    """A GPU line as a row."""
+    """Return a line of `gpu_line` as name and value."""
     name, _, value = line.partition(": ")
     return name, value
 
 
 def flat_rows(facts: Mapping[str, Any], before: str = "") -> Rows:
-    """Nested settings as rows `a.b`, value."""
+    """Return nested settings as rows `a.b`, value; `before`: prefix of the names."""
     rows: Rows = []
     for name, value in facts.items():
         if isinstance(value, dict):
@@ -141,7 +141,7 @@ def flat_rows(facts: Mapping[str, Any], before: str = "") -> Rows:
 
 
 def detail_facts(session: TrainingSession) -> dict[str, Any]:
-    """A session in the JSON of `gpuwatch runs show --json`: its summary's keys and its source."""
+    """Return a session in the JSON of `gpuwatch runs show --json`: its summary, source and curves."""
     facts: dict[str, Any] = msgspec.to_builtins(session.summary)
     listed = session_facts(session)
     return facts | {

@@ -35,7 +35,7 @@ MAX_ROWS = 1_000
 
 @dataclass(frozen=True)
 class ReportTable:
-    """Rows under headings; `folded` tables are long and less important."""
+    """A table with headings; `folded` tables are long and less important."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -45,7 +45,7 @@ class ReportTable:
 
 @dataclass
 class ReportSection:
-    """A section; its notes are problems and gaps."""
+    """A section of the report; its notes are problems and gaps."""
 
     title: str
     lines: list[str] = field(default_factory=list)
@@ -64,7 +64,7 @@ class SessionDocument:
 
 
 def build_document(sessions: Sequence[TrainingSession], now: float | None = None) -> SessionDocument:
-    """Build the report of these sessions."""
+    """Return the report of these sessions. `now`: unix seconds; None: the current time."""
     found = compare(sessions)
     reports = [communication_report(each, sessions) for each in sessions]
     sections = [overview(found)]
@@ -80,7 +80,7 @@ def build_document(sessions: Sequence[TrainingSession], now: float | None = None
 
 
 def overview(found: SessionComparison) -> ReportSection:
-    """One row per session."""
+    """Return a section with one row per session."""
     rows = []
     for each in found.sessions:
         one = each.summary
@@ -101,7 +101,7 @@ def overview(found: SessionComparison) -> ReportSection:
 
 
 def comparison_section(found: SessionComparison) -> ReportSection:
-    """Differences in settings, and speed-up by GPU count."""
+    """Return a section with differences in settings, and speed-up by GPU count."""
     section = ReportSection("Single GPU vs multi-GPU")
     for each in found.differences:
         values = "; ".join(f"{session}: {value}" for session, value in each.values.items())
@@ -128,7 +128,7 @@ def comparison_section(found: SessionComparison) -> ReportSection:
 
 
 def session_section(report: CommunicationReport) -> ReportSection:
-    """Everything about one session."""
+    """Return a section with everything about one session."""
     session = report.session
     section = ReportSection(session.name, notes=list(session.problems))
     section.tables += [table for table in session_tables(report) if table.rows]
@@ -137,7 +137,7 @@ def session_section(report: CommunicationReport) -> ReportSection:
 
 
 def session_tables(report: CommunicationReport) -> Iterator[ReportTable]:
-    """The tables of one session, including empty ones."""
+    """Yield the tables of one session, including empty ones."""
     one = report.session.summary
     evaluation = [(name, significant(value, 6)) for name, value in (one.evaluation or {}).items()]
     yield pairs("Run", known(run_rows(one)))
@@ -230,5 +230,5 @@ def _rank_table(one: SessionSummary) -> ReportTable:
 
 
 def pairs(title: str, rows: Sequence[tuple[str, str]], *, folded: bool = False) -> ReportTable:
-    """A table of names and values."""
+    """Return a table of names and values, at most `MAX_ROWS`."""
     return ReportTable(("Name", "Value"), tuple(rows[:MAX_ROWS]), title, folded)

@@ -52,7 +52,7 @@ summary { cursor: pointer; margin: 20px 0 6px; font-weight: 600 }
 
 
 def html_of(document: SessionDocument) -> str:
-    """The whole file."""
+    """Return the whole HTML file."""
     return "\n".join(_lines(document)) + "\n"
 
 

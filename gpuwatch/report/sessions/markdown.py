@@ -17,7 +17,7 @@ NOTHING = "<!-- -->"
 
 
 def markdown_of(document: SessionDocument) -> str:
-    """The whole text."""
+    """Return the whole Markdown text."""
     return "\n".join(_lines(document)) + "\n"
 
 
@@ -53,7 +53,7 @@ def _table(table: ReportTable) -> Iterator[str]:
 
 
 def chart_table(charts: list[Chart]) -> ReportTable:
-    """First, last, lowest and highest values of the lines, since Markdown has no charts."""
+    """Return the first, last, lowest and highest values of the charts' lines: Markdown has no charts."""
     rows = []
     for chart in charts:
         for one in chart.series:
@@ -64,6 +64,6 @@ def chart_table(charts: list[Chart]) -> ReportTable:
 
 
 def inert(text: str) -> str:
-    """Text that is displayed literally."""
+    """Return the text escaped so that it is displayed literally."""
     shown = LINKED.sub("\0", plain(text)).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return ACTIVE.sub(r"\\\1", shown).replace("\0", NOTHING)

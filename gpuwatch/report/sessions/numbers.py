@@ -1,4 +1,4 @@
-"""Numbers of sessions as text; a dash if unknown."""
+"""Formats the numbers of sessions; a dash if unknown."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ UNITS = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "KB"))
 
 
 def fixed(value: float | None, digits: int, unit: str = "") -> str:
-    """`1.2345`, with its unit if there is one."""
+    """Return a number with `digits` decimals and its unit, `85.2%`; a dash for None."""
     return DASH if value is None else f"{value * HALF_UP:.{digits}f}{unit}"
 
 
 def loss_cell(summary: SessionSummary) -> str:
-    """The last loss, for a table column."""
+    """Return the last loss for a table column; `NaN/Inf` if any loss was not finite."""
     return "NaN/Inf" if summary.has_non_finite_loss else fixed(summary.final_loss, 4)
 
 
 def loss_words(summary: SessionSummary) -> str:
-    """The last loss, or since when it is not finite."""
+    """Return the last loss, or since which step the loss is not finite."""
     since = summary.non_finite_loss_step
     if summary.has_non_finite_loss:
         return "NaN or Inf" if since is None else f"NaN or Inf since step {since}"
@@ -32,22 +32,22 @@ def loss_words(summary: SessionSummary) -> str:
 
 
 def significant(value: float | None, digits: int = 4) -> str:
-    """A number of any size: `0.00012`, `1234`."""
+    """Return a number with significant digits, `0.00012`, `1234`; a dash for None."""
     return DASH if value is None else f"{value:.{digits}g}"
 
 
 def whole(value: int | None) -> str:
-    """A count."""
+    """Return a count; a dash for None."""
     return DASH if value is None else str(value)
 
 
 def duration(seconds: float | None) -> str:
-    """`1200.5s (20.0min)`."""
+    """Return seconds, also in minutes: `1200.5s (20.0min)`; a dash for None."""
     return DASH if seconds is None else f"{seconds:.1f}s ({seconds / 60:.1f}min)"
 
 
 def size(count: float | None) -> str:
-    """`67.23MB`."""
+    """Return bytes in the fitting unit: `67.23MB`; a dash for None."""
     if count is None:
         return DASH
     for unit, name in UNITS:
@@ -57,17 +57,17 @@ def size(count: float | None) -> str:
 
 
 def rate(bytes_per_s: float | None) -> str:
-    """Bytes per second in MB/s (10^6), as `3701.46MB/s`; a dash for None."""
+    """Return bytes per second in MB/s (10**6), as in `3701.46MB/s`; a dash for None."""
     return DASH if bytes_per_s is None else f"{bytes_per_s / 10**6:.2f}MB/s"
 
 
 def percent(share: float | None) -> str:
-    """A share from 0 to 1: `92.3%`."""
+    """Return a share from 0 to 1 as `92.3%`; a dash for None."""
     return DASH if share is None else f"{100 * share:.1f}%"
 
 
 def moment(time: float | None) -> str:
-    """Local date and time for unix seconds."""
+    """Return unix seconds as local date and time; a dash for None or an invalid time."""
     if time is None:
         return DASH
     try:

@@ -1,4 +1,4 @@
-"""Charts of sessions as a PNG or SVG file, by matplotlib (an extra)."""
+"""Draws charts of sessions into a PNG or SVG file with matplotlib (an extra)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ MARKED_POINTS = 30
 
 
 class NoMatplotlibError(Exception):
-    """matplotlib is not installed."""
+    """Raised if matplotlib is not installed."""
 
 
 def plot_file(charts: Sequence[Chart], title: str, ending: str) -> bytes:
-    """All charts in one picture, two per row; `ending` is png or svg.
+    """Return all charts in one picture, two per row; `ending` is png or svg.
 
     Raises:
         NoMatplotlibError: it is not installed.
@@ -49,7 +49,7 @@ def plot_file(charts: Sequence[Chart], title: str, ending: str) -> bytes:
 
 
 def draw(chart: Chart, place: Any) -> None:  # noqa: ANN401 - matplotlib's axes have no types here
-    """Draw a chart on its axes."""
+    """Draw a chart on matplotlib's axes `place`."""
     for one in chart.series:
         x, y = zip(*one.points, strict=True)
         marker = "o" if len(one.points) <= MARKED_POINTS else ""

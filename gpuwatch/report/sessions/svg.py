@@ -14,7 +14,7 @@ COLOURS = 8
 
 
 def svg_of(chart: Chart) -> str:
-    """The `<svg>` element."""
+    """Return the `<svg>` element of a chart."""
     drawing = _Drawing(chart)
     parts = [
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(chart.title)}" class="chart">',
@@ -26,7 +26,7 @@ def svg_of(chart: Chart) -> str:
 
 
 def legend_of(chart: Chart) -> str:
-    """The names of the lines in their colours; empty for a single unnamed line."""
+    """Return an HTML list of the lines' names in their colours; empty for a single line."""
     if len(chart.series) < 2 and not chart.omitted:
         return ""
     rows = []
@@ -43,7 +43,7 @@ def legend_of(chart: Chart) -> str:
 
 
 class _Drawing:
-    """Coordinate transformation of one chart."""
+    """Draws one chart: converts its values to coordinates."""
 
     def __init__(self, chart: Chart) -> None:
         self.chart = chart
@@ -53,17 +53,17 @@ class _Drawing:
         self.y_low, self.y_high = (max(0.0, low - margin) if low >= 0 else low - margin), high + margin
 
     def x(self, value: float) -> float:
-        """Horizontal position in the drawing."""
+        """Return the horizontal position of a value in the drawing."""
         share = (value - self.x_low) / (self.x_high - self.x_low)
         return LEFT_MARGIN + share * (WIDTH - LEFT_MARGIN - RIGHT_MARGIN)
 
     def y(self, value: float) -> float:
-        """Vertical position in the drawing, downwards."""
+        """Return the vertical position of a value in the drawing, downwards."""
         share = (value - self.y_low) / (self.y_high - self.y_low)
         return HEIGHT - BOTTOM_MARGIN - share * (HEIGHT - TOP_MARGIN - BOTTOM_MARGIN)
 
     def grid(self) -> Iterator[str]:
-        """Lines and numbers of both axes."""
+        """Yield lines and numbers of both axes."""
         right, bottom = WIDTH - RIGHT_MARGIN, HEIGHT - BOTTOM_MARGIN
         for value in ticks(self.y_low, self.y_high):
             y = self.y(value)
@@ -77,7 +77,7 @@ class _Drawing:
         yield f'<text x="{right}" y="{HEIGHT - 3}" text-anchor="end">{unit}</text>'
 
     def lines(self) -> Iterator[str]:
-        """One path per series; a single point is a dot."""
+        """Yield one path per series; a single point is a dot."""
         for number, one in enumerate(self.chart.series):
             colour = f"var(--line-{number % COLOURS})"
             dashed = ' stroke-dasharray="6 4"' if number // COLOURS % 2 else ""

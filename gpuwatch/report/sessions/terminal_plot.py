@@ -1,4 +1,4 @@
-"""Charts of characters: braille dots if the terminal supports them, else asterisks."""
+"""Draws charts with characters: braille dots if the terminal supports them, else asterisks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_SERIES = len(COLOURS)
 
 
 def plot_lines(chart: Chart, width: int, *, has_unicode: bool, has_colour: bool) -> Iterator[Text]:
-    """A chart that fits into `width` columns; without colours, each line gets its own plot."""
+    """Yield a chart that fits into `width` columns; without colours, each line gets its own plot."""
     groups = [chart.series] if has_colour else [(one,) for one in chart.series]
     for group in groups:
         drawn = group[:MAX_SERIES]
@@ -61,7 +61,7 @@ def _legend(chart: Chart, group: Sequence[ChartSeries], drawn: Sequence[ChartSer
 
 
 class _Canvas:
-    """Dots in cells; a cell has the colour of the last line through it."""
+    """A grid of character cells with dots; a cell has the colour of the last line through it."""
 
     def __init__(self, columns: int, rows: int, high: int, wide: int) -> None:
         self._columns, self._rows, self._high, self._wide = columns, rows, high, wide
@@ -71,7 +71,7 @@ class _Canvas:
     def draw(
         self, one: ChartSeries, across: tuple[float, float], up: tuple[float, float], number: int
     ) -> None:
-        """Connect the points of a line."""
+        """Draw a line through its points, scaled from the ranges `across` (x) and `up` (y)."""
         width, height = self._columns * self._wide - 1, self._rows * self._high - 1
         places = [
             (
@@ -91,7 +91,7 @@ class _Canvas:
         self._lines[cell] = number
 
     def row(self, row: int) -> Iterator[tuple[str, str]]:
-        """The characters of a row with their styles."""
+        """Yield the characters of a row with their styles."""
         for column in range(self._columns):
             bits = self._bits.get((row, column), 0)
             colour = COLOURS[self._lines.get((row, column), 0)]

@@ -23,7 +23,7 @@ def trace_json(found: FoundTraces, verdict: TraceVerdict) -> str:
 
 
 def trace_facts(found: FoundTraces, verdict: TraceVerdict) -> Facts:
-    """The report as plain data."""
+    """Return the report as plain data."""
     straggler = verdict.straggler
     return {
         "gpuwatch": __version__,
@@ -105,7 +105,7 @@ def rank_facts(profile: RankProfile) -> Facts:
 
 
 def breakdown_facts(parts: Breakdown) -> Facts:
-    """The times of one rank, and their shares of the span, as data."""
+    """Return the times of one rank, and their shares of the span, as data."""
     ratio, exposed = parts.communication_to_compute, parts.exposed_share
     named = {
         "compute": parts.compute_ms,
@@ -153,7 +153,7 @@ def operator_facts(each: Operator) -> Facts:
 
 
 def spread_facts(spread: RankSpread | None) -> Facts | None:
-    """The spread of one quantity over the ranks, as data."""
+    """Return the spread of one quantity over the ranks as data; None stays None."""
     if spread is None:
         return None
     imbalance = spread.imbalance

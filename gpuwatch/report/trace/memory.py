@@ -1,4 +1,4 @@
-"""The memory of ranks as text and JSON."""
+"""The GPU memory of ranks as text and JSON."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MAX_SHOWN_FLAGS = 4
 
 
 def memory_json(found: FoundMemory, verdict: MemoryVerdict) -> str:
-    """The report as JSON text; `docs/json.md` documents every key."""
+    """Return the report as JSON text; `docs/json.md` documents every key."""
     facts: Facts = {
         "gpuwatch": __version__,
         "ranks": [memory_facts(each) for each in found.ranks],
@@ -38,7 +38,7 @@ def memory_json(found: FoundMemory, verdict: MemoryVerdict) -> str:
 
 
 def memory_facts(memory: RankMemory) -> Facts:
-    """One rank as data."""
+    """Return one rank as data; sizes in GB (10**9 bytes)."""
     share = memory.fragmentation
     return {
         "rank": memory.rank,
@@ -77,7 +77,7 @@ def print_memory(found: FoundMemory, verdict: MemoryVerdict, out: TextIO) -> Non
 
 
 def memory_table(ranks: Sequence[RankMemory]) -> Table:
-    """Rank, allocated, reserved, peak in GB (10^9 bytes)."""
+    """Return a table of allocated, reserved and peak memory per rank, in GB (10**9 bytes)."""
     table = Table(box=None, pad_edge=False)
     table.add_column("rank", no_wrap=True, overflow="ellipsis", max_width=40)
     for heading in ("allocated GB", "reserved GB", "peak GB", "peak reserved", "fragmented", "largest free"):
@@ -110,7 +110,7 @@ def _flag_lines(verdict: MemoryVerdict) -> Iterator[ReportLine]:
 
 
 def _lines(found: FoundMemory, verdict: MemoryVerdict) -> Iterator[ReportLine]:
-    """The imbalance, the holders of the highest peak, ZeRO settings, and unread files."""
+    """Yield the imbalance, the holders of the highest peak, ZeRO settings, and unread files."""
     if verdict.imbalance is not None:
         yield ReportLine(f"imbalance of the peaks: {100 * verdict.imbalance:.1f} %")
     held = [each for each in found.ranks if each.holders]

@@ -40,7 +40,7 @@ CPU_ONLY = (
 
 
 def print_trace(found: FoundTraces, verdict: TraceVerdict, chosen: RankProfile | None, out: TextIO) -> None:
-    """Write the report; `chosen`: the rank whose tables are shown."""
+    """Write the report; `chosen`: the rank whose tables are shown; None: no rank has a trace."""
     with console_on(out) as console:
         for dump in found.dumps:
             print_dump(dump, console)
@@ -71,7 +71,7 @@ def print_trace(found: FoundTraces, verdict: TraceVerdict, chosen: RankProfile |
 
 
 def print_dump(dump: NcclDump, console: Console) -> None:
-    """Print NCCL's topology or graphs."""
+    """Print NCCL's topology or graphs, preceded by the problems found in them."""
     flags = judge_topology(dump)
     show(console, ReportLine(plain(f"NCCL, {dump.file}")))
     for line in topology_lines(dump, flags):
@@ -82,7 +82,7 @@ def print_dump(dump: NcclDump, console: Console) -> None:
 
 
 def flag_lines(verdict: TraceVerdict) -> Iterator[ReportLine]:
-    """The flags, with a remedy once per kind."""
+    """Yield the flags, with the remedies once per kind; `no problems detected` without flags."""
     for code in dict.fromkeys(flag.code for flag in verdict.flags):
         alike = [flag for flag in verdict.flags if flag.code == code]
         for flag in alike[:MAX_SHOWN_FLAGS]:
@@ -95,7 +95,7 @@ def flag_lines(verdict: TraceVerdict) -> Iterator[ReportLine]:
 
 
 def rank_table(profiles: Sequence[RankProfile]) -> Table:
-    """The breakdown of each rank, in milliseconds and percent of its span."""
+    """Return the breakdown of each rank, in milliseconds and percent of its span."""
     table = Table(box=None, pad_edge=False)
     table.add_column("rank", no_wrap=True)
     for heading in (
@@ -131,7 +131,7 @@ def rank_table(profiles: Sequence[RankProfile]) -> Table:
 
 
 def comparison_lines(found: FoundTraces, verdict: TraceVerdict) -> Iterator[ReportLine]:
-    """The spread of the ranks."""
+    """Yield the spread of the ranks, and the straggler or why none is named."""
     yield from older_lines(found)
     if len(found.profiles) > MAX_SHOWN_RANKS:
         yield ReportLine(f"{len(found.profiles) - MAX_SHOWN_RANKS} more ranks: --json has all", "old")
@@ -149,7 +149,7 @@ def comparison_lines(found: FoundTraces, verdict: TraceVerdict) -> Iterator[Repo
 
 
 def older_lines(found: FoundTraces) -> Iterator[ReportLine]:
-    """Earlier cycles of the same ranks; their times are shown but not compared."""
+    """Yield older traces of the same ranks; their times are shown but not compared."""
     if not found.older:
         return
     yield ReportLine("Each rank is shown by its newest trace; older traces of the same ranks:", hang=2)
@@ -164,7 +164,7 @@ def older_lines(found: FoundTraces) -> Iterator[ReportLine]:
 
 
 def section_table(profiles: Sequence[RankProfile]) -> Table:
-    """The sections that all ranks have, with the fastest and slowest rank."""
+    """Return the sections that all ranks have, with the fastest and slowest rank."""
     table = _table("section", "mean", "std", "min", "max", "imbalance")
     for each in compare_sections(profiles)[:MAX_SHOWN_SECTIONS]:
         spread = each.spread
@@ -181,7 +181,7 @@ def section_table(profiles: Sequence[RankProfile]) -> Table:
 
 
 def spread_text(spread: RankSpread) -> str:
-    """`mean 12.1 ms, std 0.4, min 11.0 (rank 3), max 14.9 (rank 1), imbalance 32 %`."""
+    """Return `mean 12.1 ms, std 0.4, min 11.0 (rank 3), max 14.9 (rank 1), imbalance 32 %`."""
     imbalance = spread.imbalance
     return (
         f"mean {spread.mean:.1f} ms, std {spread.std:.1f},"
@@ -192,7 +192,7 @@ def spread_text(spread: RankSpread) -> str:
 
 
 def tables_of(profile: RankProfile) -> Iterator[tuple[str, Table]]:
-    """The tables of one rank with their headings."""
+    """Yield the tables of one rank with their headings."""
     label, tables = plain(profile.label), profile.tables
     collectives = _table("collective", "calls", "total ms", "exposed ms", "MB a call")
     for each in profile.breakdown.collectives:
@@ -219,7 +219,7 @@ def tables_of(profile: RankProfile) -> Iterator[tuple[str, Table]]:
 
 
 def note_lines(found: FoundTraces, chosen: RankProfile) -> Iterator[ReportLine]:
-    """Memory, and which files were read or not."""
+    """Yield peak memory, and which files were read, incomplete or not read."""
     yield ReportLine("")
     for device, size in sorted(chosen.trace.peak_allocated.items()):
         reserved = chosen.trace.peak_reserved.get(device)
@@ -241,7 +241,7 @@ def note_lines(found: FoundTraces, chosen: RankProfile) -> Iterator[ReportLine]:
 
 
 def skipped_lines(found: FoundTraces) -> Iterator[ReportLine]:
-    """The files that were not read, and why."""
+    """Yield the files that were not read, and why."""
     for skipped in found.skipped:
         yield ReportLine(plain(f"{skipped.name}: {skipped.why}"), "warning" if skipped.unreadable else "old")
 

@@ -20,7 +20,7 @@ MAX_SHOWN_STOPS = 18
 
 
 def topology_facts(dump: NcclDump, flags: Sequence[TopologyFlag]) -> Facts:
-    """One dump as plain data; `docs/json.md` documents every key."""
+    """Return one dump as plain data; `docs/json.md` documents every key."""
     devices = []
     for each in dump.devices:
         near, how = dump.nics_of(each) if each.kind == "GPU" else ([], None)
@@ -38,7 +38,7 @@ def topology_facts(dump: NcclDump, flags: Sequence[TopologyFlag]) -> Facts:
 
 
 def topology_lines(dump: NcclDump, flags: Sequence[TopologyFlag]) -> Iterator[ReportLine]:
-    """Differences first, then the graphs."""
+    """Yield the problems first, then the graphs."""
     for flag in flags:
         yield ReportLine(plain(flag.text), "warning", hang=2)
     for action in flags[0].actions if flags else ():
@@ -55,7 +55,7 @@ def topology_lines(dump: NcclDump, flags: Sequence[TopologyFlag]) -> Iterator[Re
 
 
 def topology_table(dump: NcclDump) -> Table:
-    """The GPUs with the NICs that serve them."""
+    """Return a table of the GPUs with the NICs that serve them."""
     table = Table(box=None, pad_edge=False)
     for heading in ("GPU", "rank", "NUMA", "NVLinks", "PCIe GB/s", "NIC", "distance", "NIC Gb/s"):
         table.add_column(heading, justify="left" if heading in ("NIC", "distance") else "right", no_wrap=True)
