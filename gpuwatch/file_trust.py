@@ -17,8 +17,7 @@ def trusted_path(path: Path) -> Path:
     """Return the absolute path with all links resolved, after checking that no other user can redirect it.
 
     Links must belong to this user or root. In a world-writable folder each part of the path must belong to
-    this
-    user, root, or a group that this user is in. The last part may be missing.
+    this user, root, or a group that this user is in. The last part may be missing.
 
     Raises:
         OSError: another user's link or folder is on the way, or another part of the path is missing.

@@ -40,8 +40,7 @@ def decode_strictly(line: bytes, decoder: msgspec.json.Decoder[T], refusal: type
 
     Raises:
         ValueError: an error of the class `refusal`, safe to show: not JSON, of an unknown kind, or a field of
-            the
-            wrong type.
+            the wrong type.
     """
     try:
         if MAY_STEER.search(line) is None:

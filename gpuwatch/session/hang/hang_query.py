@@ -63,8 +63,7 @@ class HangQuery:
             ras: Also query NCCL's RAS.
             dumps: Also fetch existing flight-recorder dumps; none is written.
             silent_job: For an automatic query: only the ranks of this job, no dumps, no upload of py-spy, no
-                debug
-                sockets. None: the ranks of all jobs.
+                debug sockets. None: the ranks of all jobs.
             longest_s: A node that has not answered after this many seconds is given up.
             clock: Of the session.
         """
