@@ -1,1 +1,1 @@
-"""Training runs after the fact: finds and reads their logs, and joins them to ranks and nodes."""
+"""Reads what ended runs left: logs, dumps, traces, sessions; joins them to ranks and nodes."""

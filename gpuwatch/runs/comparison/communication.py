@@ -34,7 +34,7 @@ class Reason:
 
 @dataclass(frozen=True)
 class CommunicationReport:
-    """The communication of one session."""
+    """The communication of one session, and whether its GPUs train together."""
 
     session: TrainingSession
     operations: tuple[CommunicationTotals, ...]
@@ -47,7 +47,7 @@ class CommunicationReport:
 def communication_report(
     session: TrainingSession, all_sessions: Sequence[TrainingSession]
 ) -> CommunicationReport:
-    """Judge one session; its throughput is compared with the single-GPU sessions among the others."""
+    """Return the judgement of one session; its throughput is compared with the single-GPU sessions."""
     operations = tuple(session.summary.communication or ())
     shares = tuple(step_share(each, session.summary) for each in operations)
     reasons = tuple(multi_gpu_reasons(session, all_sessions))
@@ -55,7 +55,7 @@ def communication_report(
 
 
 def step_share(operation: CommunicationTotals, summary: SessionSummary) -> float | None:
-    """Share of the total step time (0 to 1) that a rank spends in an operation."""
+    """Return the share of the total step time (0 to 1) that a rank spends in an operation; None: unknown."""
     if operation.share_of_step_time is not None:
         return operation.share_of_step_time
     times = summary.step_time_s
@@ -67,7 +67,10 @@ def step_share(operation: CommunicationTotals, summary: SessionSummary) -> float
 
 
 def verdict(reasons: Sequence[Reason]) -> Verdict:
-    """`multi` if gradient synchronisation is seen and no reason contradicts it."""
+    """Return `single` if a fact excludes several GPUs, `doubtful` if reasons contradict each other.
+
+    `multi` if gradient synchronisation is logged and no reason contradicts it; else `unknown`.
+    """
     signs = {reason.code: reason.sign for reason in reasons}
     if "against" in (signs.get("mode"), signs.get("forced"), signs.get("workers")):
         return "single"
@@ -101,7 +104,7 @@ def multi_gpu_reasons(session: TrainingSession, others: Sequence[TrainingSession
 
 
 def workers_reason(summary: SessionSummary) -> Reason:
-    """The number of GPUs (or CPU ranks) that take part, as a reason."""
+    """Return the number of GPUs (or CPU ranks) that take part, as a reason."""
     count = summary.gpu_count
     if count:
         ranks = f", {summary.world_size} ranks" if summary.world_size else ""
@@ -114,7 +117,7 @@ def workers_reason(summary: SessionSummary) -> Reason:
 
 
 def gradient_reason(summary: SessionSummary) -> Reason:
-    """Whether operations that synchronise gradients are logged, as a reason."""
+    """Return whether operations that synchronise gradients are logged, as a reason."""
     if not summary.communication:
         if mode_of(summary) == "single":
             return Reason("gradient_sync", "against", "no gradient synchronization is logged")
@@ -131,7 +134,7 @@ def gradient_reason(summary: SessionSummary) -> Reason:
 
 
 def throughput_reason(session: TrainingSession, others: Sequence[TrainingSession]) -> Reason:
-    """The throughput relative to single-GPU sessions, as a reason."""
+    """Return the throughput relative to single-GPU sessions, as a reason."""
     singles = [each for each in others if mode_of(each.summary) == "single" and each is not session]
     by_samples = [each.summary.samples_per_s for each in singles if each.summary.samples_per_s]
     own = session.summary.samples_per_s
@@ -148,7 +151,7 @@ def throughput_reason(session: TrainingSession, others: Sequence[TrainingSession
 
 
 def is_bad_news(report: CommunicationReport) -> bool:
-    """True if a session that should train on several GPUs does not, as far as its logs show."""
+    """Return True if a session that should train on several GPUs does not, as far as its logs show."""
     several = mode_of(report.session.summary) == "multi" or bool(report.session.summary.forced_single_gpu)
     against = any(reason.sign == "against" for reason in report.reasons)
     return several and against

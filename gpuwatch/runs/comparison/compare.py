@@ -12,7 +12,7 @@ from gpuwatch.runs.sessions.model.summary import SessionSummary
 
 @dataclass(frozen=True)
 class SessionGroup:
-    """Averages over sessions with one worker count; None where no session has the value."""
+    """The averages over sessions with one worker count; None: no session has the value."""
 
     sessions: tuple[TrainingSession, ...]
     steps_per_s: float | None = None
@@ -60,7 +60,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class SessionComparison:
-    """The whole result."""
+    """The result of comparing sessions."""
 
     sessions: tuple[TrainingSession, ...]
     single: SessionGroup
@@ -75,7 +75,7 @@ class SessionComparison:
 
 
 def compare(sessions: Sequence[TrainingSession]) -> SessionComparison:
-    """Compare the sessions; the order within a group is that of the argument."""
+    """Return the comparison of the sessions; the order within a group is that of the argument."""
     by_mode: dict[str | None, list[TrainingSession]] = defaultdict(list)
     for each in sessions:
         by_mode[mode_of(each.summary)].append(each)
@@ -95,14 +95,14 @@ def compare(sessions: Sequence[TrainingSession]) -> SessionComparison:
 
 
 def mode_of(summary: SessionSummary) -> str | None:
-    """`single` or `multi`; from the worker count where the session does not state it."""
+    """Return `single` or `multi`, from the worker count if the session does not state it; None: unknown."""
     if summary.mode is not None:
         return summary.mode
     return None if summary.workers is None else "multi" if summary.workers > 1 else "single"
 
 
 def group(sessions: Sequence[TrainingSession]) -> SessionGroup:
-    """Return the averages; with several worker counts there are none."""
+    """Return the sessions with their averages; with several worker counts the averages are None."""
     bare = SessionGroup(tuple(sessions))
     if len(bare.counts) > 1:
         return bare
@@ -124,20 +124,20 @@ def group(sessions: Sequence[TrainingSession]) -> SessionGroup:
 
 
 def steps_per_s(summary: SessionSummary) -> float | None:
-    """Unrounded steps per second from steps and duration, else the stated value."""
+    """Return the unrounded steps per second from steps and duration, else the stated value."""
     if summary.steps and summary.duration_s:
         return summary.steps / summary.duration_s
     return summary.steps_per_s
 
 
 def steady_samples_per_s(summary: SessionSummary) -> float | None:
-    """Samples per second from the median step, if the batch size is known."""
+    """Return the samples per second from the median step; None if it or the batch size is unknown."""
     size = summary.batch.global_size if summary.batch else None
     return summary.steady_steps_per_s * size if summary.steady_steps_per_s and size else None
 
 
 def scaling(sessions: Iterable[TrainingSession]) -> tuple[ScalingPoint, ...]:
-    """One point for each worker count, lowest first."""
+    """Return one point for each worker count, lowest first."""
     by_count: dict[int, list[TrainingSession]] = defaultdict(list)
     for each in sessions:
         if each.summary.workers:
@@ -185,11 +185,11 @@ def differences(sessions: Sequence[TrainingSession]) -> Iterable[Difference]:
 
 
 def average(values: Iterable[float | None]) -> float | None:
-    """The mean of the known values."""
+    """Return the mean of the known values; None if none is known."""
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
 
 
 def ratio(part: float | None, whole: float | None) -> float | None:
-    """The ratio; None if either value is unknown or `whole` is 0."""
+    """Return `part` / `whole`; None if either is unknown or `whole` is 0."""
     return part / whole if part is not None and whole else None

@@ -1,1 +1,1 @@
-"""Log files on disk: discovery, decompression, and lines around an offset."""
+"""Finds, classifies and reads log files on disk, in any packing; reads lines around an offset."""

@@ -30,13 +30,13 @@ class Around(NamedTuple):
 
 
 def around(path: Path, packing: str | None, first: int, last: int) -> Around | None:
-    """Return the lines around a block; None: the file cannot be read.
+    """Return the lines around a block; None if the file cannot be read.
 
     Args:
         path: The log.
-        packing: How it is packed; None: plain.
-        first: Where the block begins (bytes, unpacked).
-        last: Where its last line begins.
+        packing: Its packing; None: plain.
+        first: Offset of the block's beginning (bytes, unpacked).
+        last: Offset of the beginning of its last line.
     """
     try:
         data = _plain(path, first, last) if packing is None else _unpacked(path, packing, first, last)

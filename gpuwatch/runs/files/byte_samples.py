@@ -26,7 +26,10 @@ CONTROL = bytes(set(range(32)) - set(b"\t\n\r\f\b\x1b\x07") | {127})
 
 
 def last_year_time(sample: bytes, mtime: float) -> float | None:
-    """The last timestamp with a year in the sample that is not later than the file's modification time."""
+    """Return the last timestamp with a year in the sample (unix seconds); None if there is none.
+
+    Timestamps more than a day after the file's modification time are ignored.
+    """
     for line in reversed(YEAR.findall(sample)[-LOOK_TIMES:]):
         at = time_of(line_text(line), mtime)
         if at is not None and at <= mtime + DAY_S:
@@ -35,7 +38,7 @@ def last_year_time(sample: bytes, mtime: float) -> float | None:
 
 
 def looked_into(path: Path, size: int) -> tuple[str | None, bytes]:
-    """Return the compression of a file, and a sample of its beginning and (if cheap) its end.
+    """Return the packing of a file (None: plain), and a sample of its beginning and, if plain, its end.
 
     Raises:
         OSError: it cannot be read.
@@ -56,12 +59,12 @@ def looked_into(path: Path, size: int) -> tuple[str | None, bytes]:
 
 
 def is_flight_dump(sample: bytes) -> bool:
-    """True if a file begins like a pickled dump of torch's flight recorder."""
+    """Return True if a file begins like a pickled dump of torch's flight recorder."""
     return PICKLE.match(sample) is not None and any(word in sample for word in DUMP_WORDS)
 
 
 def is_text(sample: bytes) -> bool:
-    """True if the bytes look like a log.
+    """Return True if the bytes look like a log.
 
     NUL bytes are ignored, since a log truncated in place contains them.
     """

@@ -40,7 +40,7 @@ A log in KOI8-R or GBK is mostly numbers and names.
 
 
 def encoding_of(head: bytes) -> str | None:
-    """`utf-16-le` or `utf-16-be` if the bytes begin with its mark and continue in it; else None.
+    """Return `utf-16-le` or `utf-16-be` if the bytes begin with its mark and continue in it; else None.
 
     The mark alone is not enough: `cat` copies it into the middle of files, and programs that append ignore
     it.
@@ -68,7 +68,10 @@ def as_utf8(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 class Utf16:
-    """Decodes UTF-16 that contains stretches of plain text, such as those of `>>` after PowerShell output."""
+    """Converts UTF-16 to UTF-8.
+
+    It may contain stretches of plain text, as `>>` after PowerShell output does.
+    """
 
     def __init__(self, encoding: str) -> None:
         self._stretch = STRETCH[encoding]
@@ -78,7 +81,7 @@ class Utf16:
         """True if the held-back bytes continue in UTF-16."""
 
     def feed(self, data: bytes) -> bytes:
-        """Decode as far as possible; returns UTF-8."""
+        """Decode as much as possible of the data so far; return UTF-8."""
         data = self._held + data
         self._held = b""
         parts, at = self._decided(data)
@@ -91,13 +94,16 @@ class Utf16:
         return b"".join(parts)
 
     def end(self) -> bytes:
-        """Decode the rest; returns UTF-8."""
+        """Decode the rest; return UTF-8."""
         data, self._held = self._held, b""
         parts, at = self._decided(data, final=True)
         return b"".join([*parts, self._text(data[at:], final=True)])
 
     def _decided(self, data: bytes, *, final: bool = False) -> tuple[list[bytes], int]:
-        """Decode up to the end of the last plain stretch; returns the text and its end."""
+        """Decode up to the end of the last plain stretch.
+
+        Return the decoded texts, and the offset of that end.
+        """
         parts = []
         at = 0
         for plain in self._stretch.finditer(data):
@@ -113,16 +119,16 @@ class Utf16:
         return parts, at
 
     def _text(self, data: bytes, *, final: bool = False) -> bytes:
-        """Decode bytes between plain stretches: UTF-16 if they contain NULs.
+        """Return bytes between plain stretches as UTF-8: decoded from UTF-16 if they contain NULs.
 
-        `final`: the last ones of the file.
+        `final`: the last ones before a stretch or the end of the file.
         """
         self._wide = b"\0" in data or (self._wide and len(data) < MAX_BYTES_WITHOUT_NUL)
         return self._decoder.decode(data, final).encode("utf-8", "replace") if self._wide else data
 
 
 def is_unknown_encoding(data: bytes) -> bool:
-    """True if the bytes begin or end in an unsupported encoding; NUL bytes are ignored."""
+    """Return True if the bytes begin or end in an unsupported encoding; NUL bytes are ignored."""
     return _is_unknown(data[:SAMPLE_BYTES]) or _is_unknown(data[-SAMPLE_BYTES:])
 
 

@@ -49,7 +49,7 @@ TENSORBOARD = re.compile(r"events\.out\.tfevents\.")
 
 
 def unpacked_name(name: str) -> str:
-    """The name in lower case, without compression suffixes."""
+    """Return the name in lower case, without compression suffixes."""
     name = name.lower()
     for ending in PACKED_ENDINGS:
         name = name.removesuffix(ending)
@@ -57,7 +57,7 @@ def unpacked_name(name: str) -> str:
 
 
 def kind_of_name(name: str) -> str | None:
-    """Why a file of this name is not a log; None: it may be one."""
+    """Return what a file of this name is instead of a log (`data`, ...); None: it may be a log."""
     plain = unpacked_name(name)
     if TENSORBOARD.match(plain):
         return "data"
@@ -67,7 +67,7 @@ def kind_of_name(name: str) -> str | None:
 
 
 def may_be_log(path: Path, kind: str, columns: Mapping[str, str]) -> bool:
-    """True if a file is a log despite its name, judged by its beginning.
+    """Return True if a file is a log by its beginning, although its name says `kind`.
 
     PBS, LSF and many scripts name a job's output `task2.o`; `journalctl -o json` and structured loggers write
     `.json`; tool output is pasted into notes.
@@ -88,7 +88,7 @@ def may_be_log(path: Path, kind: str, columns: Mapping[str, str]) -> bool:
 
 
 def is_metrics_table(path: Path, columns: Mapping[str, str]) -> bool:
-    """True if a file is a table of training metrics, by name and header."""
+    """Return True if a file is a table of training metrics, by name and header."""
     if not columns or not is_table_name(unpacked_name(path.name)):
         return False
     try:
@@ -99,7 +99,7 @@ def is_metrics_table(path: Path, columns: Mapping[str, str]) -> bool:
 
 
 def is_table_of_numbers(path: Path, sample: bytes, columns: Mapping[str, str]) -> bool:
-    """True if a table contains only numbers that are no training metrics."""
+    """Return True if a table contains only numbers that are not training metrics."""
     rows = [line for line in sample[:HEADER_BYTES].splitlines()[1:-1] if line.strip()]
     named = is_table_name(unpacked_name(path.name)) and bool(columns) and bool(rows)
     return (
@@ -110,13 +110,13 @@ def is_table_of_numbers(path: Path, sample: bytes, columns: Mapping[str, str]) -
 
 
 def is_plain_text(head: bytes) -> bool:
-    """True if a file begins with lines of UTF-8."""
+    """Return True if a file begins with lines of UTF-8."""
     lines = head[: head.rfind(b"\n") + 1]
     return bool(lines.strip()) and b"\0" not in head and is_text(head) and is_utf8(lines)
 
 
 def is_utf8(data: bytes) -> bool:
-    """Whether bytes are UTF-8 text."""
+    """Return True if the bytes are UTF-8."""
     try:
         data.decode()
     except UnicodeDecodeError:

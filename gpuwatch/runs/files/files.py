@@ -1,4 +1,4 @@
-"""Finds the logs under the given paths; records which files are left out and why."""
+"""Finds the logs under the given paths, and records which files are left out and why."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A file that is not read."""
+    """A file that is not read, and why."""
 
     name: str
     why: str
@@ -48,7 +48,7 @@ class Skipped:
 
 @dataclass
 class Gathered:
-    """The files found, in the order of the arguments; folders are sorted."""
+    """The files found, in the order of the arguments; files of a folder are sorted."""
 
     files: list[LogPath] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
@@ -63,14 +63,15 @@ class Gathered:
 def gather(
     paths: Sequence[Path], columns: Mapping[str, str] | None = None, *, whole_files: bool = True
 ) -> Gathered:
-    """Walk the paths. Symlinks are followed, each file and folder is read once, and loops end.
+    """Return the logs under the paths.
+
+    Symlinks are followed, each file and folder is read once, and loops end.
 
     Args:
         paths: Files and folders.
-        columns: Words for the columns of a table of metrics, with their quantities; without them a table
-            in a folder is data.
-        whole_files: Look through all of a file for several logs that were pasted into it; without, only
-            the ends of each file are read, and such a file is one log.
+        columns: Column names of metrics tables -> quantities; without them a table in a folder is data.
+        whole_files: Search each file for several logs that were pasted into it; else only the ends of each
+            file are read, and such a file is one log.
     """
     gathered = Gathered(columns=columns or {})
     links: list[tuple[Path, Path]] = []
@@ -93,7 +94,7 @@ def gather(
 
 
 def take_notebooks(gathered: Gathered, seen: set[tuple[int, int]]) -> None:
-    """Read the notebooks of folders without a log."""
+    """Add the notebooks that were skipped."""
     for left_out in [each for each in gathered.skipped if each.name.lower().endswith(NOTEBOOK_ENDING)]:
         gathered.skipped.remove(left_out)
         take(Path(left_out.name), None, gathered, seen)
@@ -115,7 +116,10 @@ def leave_out_older_states(gathered: Gathered) -> None:
 
 
 def until(log: LogPath, job: float | None) -> float:
-    """Upper bound of the times in a file, to within a day (unix seconds)."""
+    """Return an upper bound of the times in a file, to within a day (unix seconds).
+
+    `job`: the last timestamp in any of the job's files, or None.
+    """
     last = job if log.dated is None else log.dated
     return log.mtime if last is None or log.mtime <= last + DAY_S else last
 
@@ -123,7 +127,10 @@ def until(log: LogPath, job: float | None) -> float:
 def walked(
     paths: Sequence[Path], skipped: list[Skipped], seen: set[tuple[int, int]]
 ) -> Iterator[tuple[Path, Path | None]]:
-    """Yield every file under the paths with its named folder; None: the file itself was named."""
+    """Yield every file under the paths with the named folder that it is in.
+
+    None: the file itself was named.
+    """
     folders: list[Path] = []
     for path in paths:
         if os.path.isdir(path):  # noqa: PTH112 - as above
@@ -150,12 +157,12 @@ def walked(
 
 
 def natural(path: Path) -> list[tuple[int, str]]:
-    """Sort key that puts rank_2 before rank_10."""
+    """Return a sort key that puts rank_2 before rank_10."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", path.name)]
 
 
 def take(path: Path, root: Path | None, gathered: Gathered, seen: set[tuple[int, int]]) -> None:
-    """Classify one file and add it to the result; a file that was already seen is left out."""
+    """Classify one file and add it to `gathered`; a file that was already seen is left out."""
     name, given = plain(str(path)), root is None
     kind = None if given else kind_of_name(path.name)
     if (
@@ -214,7 +221,7 @@ def take(path: Path, root: Path | None, gathered: Gathered, seen: set[tuple[int,
 
 
 def take_binary(path: Path, sample: bytes, gathered: Gathered, *, given: bool) -> None:
-    """Record a file that is no text: a flight-recorder dump, or one that is skipped."""
+    """Record a file that is not text: a flight-recorder dump, or one that is skipped."""
     name = plain(str(path))
     if is_flight_dump(sample):
         gathered.dumps.append(path)
@@ -225,12 +232,12 @@ def take_binary(path: Path, sample: bytes, gathered: Gathered, *, given: bool) -
 
 
 def inner_name(path: Path, root: Path | None) -> str:
-    """The path below the named folder; for a file that was named itself, its folder and name."""
+    """Return the path below the named folder; for a file that was named itself, its folder and name."""
     if root is not None:
         return str(path.relative_to(root))
     return str(path) if not path.is_absolute() else "/".join(path.parts[-2:])
 
 
 def reason(error: OSError) -> str:
-    """The system's error message."""
+    """Return the system's error message in lower case."""
     return (error.strerror or str(error)).lower()

@@ -1,4 +1,4 @@
-"""JSON documents that contain log records: one array, or arrays in one object (`trainer_state.json`).
+"""Reads JSON documents with log records: one array, or arrays in one object (`trainer_state.json`).
 
 A document is converted to one record per line. Blank lines after a record keep the line numbers of a
 pretty-printed file; in a single-line document the line number is that of the record.
@@ -44,7 +44,7 @@ _PATIENCE_USED = re.compile(rb'"early_stopping_patience_counter"\s{0,4}:\s{0,4}(
 
 
 class TooLongError(ValueError):
-    """A record, a string or the nesting depth exceeds its limit."""
+    """Raised if a record, a string or the nesting depth exceeds its limit."""
 
 
 class TrainerState(NamedTuple):
@@ -56,21 +56,21 @@ class TrainerState(NamedTuple):
 
 
 def document_packing(total_steps: int | None) -> str:
-    """The packing name of a document; `total_steps`, if known, is added to each record with a step."""
+    """Return the packing name of a document; `total_steps`, if known, is added to each record with a step."""
     return DOCUMENT if total_steps is None else f"{DOCUMENT} {total_steps}"
 
 
 def is_document(packing: str | None) -> bool:
-    """True if the packing is that of a JSON document."""
+    """Return True if the packing is that of a JSON document."""
     return packing is not None and packing.startswith(DOCUMENT)
 
 
 def holds_records(head: bytes, columns: Mapping[str, str]) -> bool:
-    """True if a file is one JSON document with log records or training steps.
+    """Return True if a file is one JSON document with log records or training steps.
 
     Args:
         head: Its first bytes.
-        columns: Words for the values of a step, with their quantities.
+        columns: Names of the values of a step -> quantities.
     """
     if _BEGIN.match(head) is None:
         return False
@@ -103,15 +103,16 @@ def _is_record(line: bytes, columns: Mapping[str, str]) -> bool:
 
 
 def trainer_state(path: PurePath, head: bytes, tail: bytes) -> TrainerState | None:
-    """The state that a Hugging Face `Trainer` saved; None: another document.
+    """Return the step and length of the training in a state that a Hugging Face `Trainer` saved.
 
-    A state in a checkpoint folder (`checkpoint-500/`) belongs to a training in progress, which stopped there
-    only if the next checkpoint is due before the last step. A callback may also end it early.
+    None for another document. A state in a checkpoint folder (`checkpoint-500/`) belongs to a training in
+    progress; its length is known only if the next checkpoint is due before the last step. A callback may also
+    end a training early.
 
     Args:
         path: Of the file.
         head: Its first bytes.
-        tail: Its last ones.
+        tail: Its last bytes.
     """
     if b'"log_history"' not in head:
         return None
@@ -133,12 +134,12 @@ def trainer_state(path: PurePath, head: bytes, tail: bytes) -> TrainerState | No
 
 
 def document_of(path: PurePath, sample: bytes, columns: Mapping[str, str]) -> tuple[str | None, int | None]:
-    """The packing of a file (None: no document), and the step of the trainer state in it.
+    """Return the packing of a file (None: no document), and the step of the trainer state in it, if any.
 
     Args:
         path: Of the file.
         sample: Its first and last bytes.
-        columns: As of `holds_records`.
+        columns: The same as for `holds_records`.
     """
     head = sample[:HEAD_BYTES]
     if not holds_records(head, columns):
@@ -150,7 +151,7 @@ def document_of(path: PurePath, sample: bytes, columns: Mapping[str, str]) -> tu
 
 
 def training_folder(path: PurePath) -> PurePath:
-    """The folder of the training whose state a file contains."""
+    """Return the folder of the training whose state a file contains: above a checkpoint's folder."""
     return path.parent.parent if _CHECKPOINT.match(path.parent.name) else path.parent
 
 
@@ -190,10 +191,10 @@ class RecordSplitter:
         """True if the last record was a single line whose end is already written."""
 
     def feed(self, piece: bytes) -> bytes:
-        """Return the complete records, with the line ends between them.
+        """Return the records that this piece completes, with the line ends between them.
 
         Raises:
-            TooLongError: as of `as_records`.
+            TooLongError: the same as `as_records`.
         """
         data = self._held + piece
         out: list[bytes] = []
@@ -230,7 +231,7 @@ class RecordSplitter:
             raise TooLongError
 
     def _close(self) -> bool:
-        """Handle a closing bracket; True if it ends a record."""
+        """Handle a closing bracket; return True if it ends a record."""
         del self._stack[-1:]
         self._ended |= not self._stack
         if self._depth != len(self._stack):
@@ -239,7 +240,7 @@ class RecordSplitter:
         return True
 
     def _line(self, record: bytes) -> bytes:
-        """A record on one line, followed by the line ends that it contained."""
+        """Return a record on one line, followed by the line ends that it contained."""
         line = _INDENT.sub(b" ", record)
         self._is_line_over = b"\n" not in record
         if self._total is not None and _STEP_AT_END.search(line):
@@ -248,12 +249,12 @@ class RecordSplitter:
 
 
 def is_notebook(path: PurePath, head: bytes) -> bool:
-    """True if a file is a notebook, by its name and its first bytes."""
+    """Return True if a file is a notebook, by its name and its first bytes."""
     return path.name.lower().endswith(NOTEBOOK_ENDING) and head.lstrip()[:1] == b"{" and b'"cell' in head
 
 
 def outputs_of(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """The lines that the cells of a notebook printed, and the exceptions that ended them.
+    """Yield the texts that the cells of a notebook printed, and the exceptions that ended them.
 
     Raises:
         ValueError: the file is no JSON, or is longer than `MAX_NOTEBOOK_BYTES`.

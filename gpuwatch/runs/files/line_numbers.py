@@ -1,4 +1,4 @@
-"""Converts offsets into line numbers, as editors count them."""
+"""Converts byte offsets into line numbers, as editors count them."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class LogPath:
-    """A file to read."""
+    """A log file to read, or a section of one."""
 
     path: Path
     name: str

@@ -1,4 +1,4 @@
-"""Opens files of folders that others may modify meanwhile."""
+"""Opens files of folders that others may modify at the same time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _IN_FOLDER = os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK | os.O_NOF
 
 
 class _FileThatAnswers(io.FileIO):
-    """File whose reads fail instead of blocking, such as /proc/kmsg without data."""
+    """A file whose reads fail instead of blocking, such as /proc/kmsg without data."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         data = super().read(-1 if size is None else size)
@@ -35,7 +35,7 @@ def _no_data() -> BlockingIOError:
 
 
 def open_file(path: Path) -> BinaryIO:
-    """Open a file for unbuffered reading, as `open_regular` does.
+    """Open a regular file for unbuffered reading.
 
     Raises:
         OSError: it may not be read, is no regular file, or a link that may not be followed.
@@ -46,10 +46,10 @@ def open_file(path: Path) -> BinaryIO:
 def open_below(folder: Path, path: str) -> int:
     """Open a regular file below a folder without following links (one may just have been created).
 
-    Its descriptor.
+    Return its descriptor.
 
     Raises:
-        OSError: it is not there, may not be read, is no regular file, or a link is on the way.
+        OSError: it does not exist, may not be read, is no regular file, or a link is on the way.
     """
     *folders, name = Path(path).parts
     within = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -68,9 +68,9 @@ def open_below(folder: Path, path: str) -> int:
 
 
 def open_buffered(path: Path) -> BinaryIO:
-    """Open a file for buffered reading, for lines and small records.
+    """Open a regular file for buffered reading, for lines and small records.
 
     Raises:
-        OSError: as `open_file`.
+        OSError: the same as `open_file`.
     """
     return io.BufferedReader(cast(io.FileIO, open_file(path)))

@@ -34,18 +34,18 @@ MAX_EXPANSION = 1000
 
 
 def section_packing(begin: int, end: int, lines: int) -> str:
-    """The packing name for a section of a plain file: bytes `begin` to `end`, below `lines` lines."""
+    """Return the packing name for a section of a plain file: bytes `begin` to `end`, after `lines` lines."""
     return f"{SECTION} {begin} {end} {lines}"
 
 
 def is_section(packing: str | None) -> bool:
-    """True if a log is a section of a plain file."""
+    """Return True if a log is a section of a plain file."""
     return packing is not None and packing.startswith(SECTION)
 
 
 @dataclass(frozen=True)
 class Decoder:
-    """Common interface of the four decoders."""
+    """The decompressor of one archive member, whatever its format."""
 
     inner: Any
     """Decoder object of zlib, zstandard, lzma or bz2."""
@@ -53,7 +53,7 @@ class Decoder:
 
     @property
     def eof(self) -> bool:
-        """True when one archive member is complete."""
+        """True if the archive member is complete."""
         return bool(self.inner.eof)
 
     @property
@@ -67,7 +67,7 @@ class Decoder:
 
 
 def _returning(decoder: Any, data: bytes) -> Iterator[bytes]:  # noqa: ANN401 - zlib's has no public type
-    """Yield zlib's output in bounded pieces; it returns unconsumed input in `unconsumed_tail`."""
+    """Yield zlib's output in bounded pieces; it keeps unconsumed input in `unconsumed_tail`."""
     while True:
         piece = decoder.decompress(data, PIECE_BYTES)
         yield piece
@@ -77,7 +77,7 @@ def _returning(decoder: Any, data: bytes) -> Iterator[bytes]:  # noqa: ANN401 - 
 
 
 def _unbounded(decoder: Any, data: bytes) -> Iterator[bytes]:  # noqa: ANN401 - zstandard's neither
-    """Yield zstd's output; it has no output limit, so callers feed it little."""
+    """Yield zstd's output; it has no output limit, so callers feed it little at a time."""
     yield decoder.decompress(data)
 
 
@@ -98,7 +98,7 @@ BROKEN = (zlib.error, lzma.LZMAError, zstandard.ZstdError, OSError, EOFError, Va
 
 
 def packing_of(head: bytes) -> str | None:
-    """The packing of a file by its first bytes; None: plain.
+    """Return the packing of a file by its first bytes; None: plain.
 
     Zero bytes before a packed member are skipped (preallocated files).
     """
@@ -108,14 +108,17 @@ def packing_of(head: bytes) -> str | None:
 
 
 def _member_packing(data: bytes) -> str | None:
-    """The compression by the first bytes; names are unreliable (a `dmesg.gz` may be plain)."""
+    """Return the compression by the first bytes, or None.
+
+    Names are unreliable (a `dmesg.gz` may be plain).
+    """
     packing = packing_magic.packing_by_magic(data)
     return packing if packing in DECODERS else None
 
 
 @dataclass
 class Contents:
-    """The bytes of a log file in order. After reading, `damage` says what could not be unpacked."""
+    """Reads the unpacked bytes of a log file in order. After reading, `damage` states what failed."""
 
     path: Path
     packing: str | None
@@ -150,7 +153,7 @@ class Contents:
                 yield from as_utf8(gathered(unpacked))
 
     def _raw(self, file: BinaryIO, size: int, at: int = 0) -> Iterator[bytes]:
-        """Yield the stored bytes up to the current end of the file, without holes."""
+        """Yield the stored bytes from `at` up to the current end of the file, without holes."""
         end = os.fstat(file.fileno()).st_size
         at = data_from(file.fileno(), at, end)
         while at < end:
@@ -164,7 +167,7 @@ class Contents:
             yield data
 
     def _section(self, file: BinaryIO, begin: int, end: int, lines: int) -> Iterator[bytes]:
-        """Yield the section after as many blank lines as precede it in the file, which keeps line numbers."""
+        """Yield the section, preceded by `lines` blank lines, so that line numbers are those of the file."""
         yield b"\n" * lines
         file.seek(begin)
         while begin < end and (data := file.read(min(READ_BYTES, end - begin))):
@@ -231,12 +234,12 @@ class Contents:
 
 
 def stored_bytes(status: os.stat_result) -> int:
-    """Bytes that a file occupies on disk, without holes; at most its length."""
+    """Return the bytes that a file occupies on disk, without holes; at most its length."""
     return min(status.st_size, 512 * status.st_blocks)
 
 
 def _is_text(data: bytes) -> bool:
-    """True if the bytes after a packed member look like log lines."""
+    """Return True if the bytes after a packed member look like log lines."""
     head = data[:HEAD_BYTES]
     if any(each < 32 and each not in b"\t\n\r\x1b" for each in head):
         return False
@@ -248,7 +251,7 @@ def _is_text(data: bytes) -> bool:
 
 
 def gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Join pieces to at least 1 MB each, except for the last one."""
+    """Yield the pieces joined to at least 1 MB each, except for the last one."""
     held: list[bytes] = []
     size = 0
     for piece in pieces:

@@ -56,7 +56,7 @@ _PLAIN = re.compile(r"[\w.-]{1,80}/?")
 
 
 class Heading(NamedTuple):
-    """A line that names the source of the lines below it."""
+    """A line in a file that names the source of the lines below it."""
 
     begin: int
     """Offset of its first line (bytes)."""
@@ -70,7 +70,7 @@ class Heading(NamedTuple):
 
 
 def sections_of(log: LogPath) -> list[LogPath]:
-    """Return the log, or the logs that were pasted into it."""
+    """Return the logs that were pasted into a file as sections; else the log itself alone."""
     if log.packing is not None or not 0 < log.size <= MAX_BYTES:
         return [log]
     try:
@@ -101,7 +101,7 @@ def _part(log: LogPath, begin: int, end: int, lines: int, title: str, inner: str
 
 
 def with_own_names(logs: Sequence[LogPath]) -> list[LogPath]:
-    """The sections, with numbers appended to repeated titles."""
+    """Return the sections, with numbers appended to repeated names."""
     seen: dict[str, int] = {}
     named = []
     for log in logs:
@@ -112,7 +112,7 @@ def with_own_names(logs: Sequence[LogPath]) -> list[LogPath]:
 
 
 def headings(data: bytes) -> Iterator[Heading]:
-    """The headings of a file, in order."""
+    """Yield the headings in a file, in order."""
     at = 0
     lines = data.split(b"\n")
     for number, raw in enumerate(lines):
@@ -139,7 +139,7 @@ def headings(data: bytes) -> Iterator[Heading]:
 
 
 def place_in(title: str) -> str | None:
-    """The path that a title names (node, then rank or file); None: it contains other words."""
+    """Return the path that a title names (node, then rank or file); None if it contains other words."""
     preface = _PREFACE.match(title)
     at = 0 if preface is None else preface.end()
     node: str | None = None
@@ -166,7 +166,7 @@ def place_in(title: str) -> str | None:
 
 
 def is_pasted(found: Sequence[Heading], data: bytes, log: LogPath) -> bool:
-    """True if the headings separate pasted logs, rather than being lines of one running program.
+    """Return True if the headings separate pasted logs, rather than being lines of one running program.
 
     A program writes its lines in order of time, a few below each of its banners.
     """

@@ -1,4 +1,4 @@
-"""Random access to the bytes of a log file in any packing, for scrolling screens."""
+"""Reads bytes at any offset of a log file in any packing, for scrolling screens."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ KEPT_BYTES = 128 << 20
 
 
 class PieceCache:
-    """LRU cache of unpacked pieces of several files."""
+    """A cache of unpacked pieces of several files; the least recently used ones are evicted."""
 
     def __init__(self, limit: int = KEPT_BYTES) -> None:
-        """`limit`: bytes to cache."""
+        """`limit`: maximum bytes to keep."""
         self._limit = limit
         self._pieces: OrderedDict[tuple[str, int], bytes] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
 
     def get(self, key: tuple[str, int]) -> bytes | None:
-        """The piece with this file name and number; None: not cached."""
+        """Return the piece with this file name and number; None if it is not cached."""
         with self._lock:
             piece = self._pieces.get(key)
             if piece is not None:
@@ -36,7 +36,7 @@ class PieceCache:
             return piece
 
     def put(self, key: tuple[str, int], piece: bytes) -> None:
-        """Add a piece, evicting the oldest ones."""
+        """Add a piece, evicting the least recently used ones."""
         with self._lock:
             self._bytes += len(piece) - len(self._pieces.pop(key, b""))
             self._pieces[key] = piece
@@ -51,14 +51,14 @@ class PieceCache:
 
 
 class PlainText:
-    """A plain file, which may grow."""
+    """The text of a plain file, which may grow."""
 
     def __init__(self, log: LogPath) -> None:
         self._path = log.path
 
     @property
     def size(self) -> int:
-        """Current size in bytes.
+        """Return the current size in bytes.
 
         Raises:
             OSError: it cannot be read.
@@ -67,7 +67,7 @@ class PlainText:
             return os.fstat(file.fileno()).st_size
 
     def read_at(self, offset: int, count: int) -> bytes:
-        """Bytes from an offset on; fewer at the end of the file.
+        """Return `count` bytes from an offset on; fewer at the end of the file.
 
         Raises:
             OSError: it cannot be read.
@@ -94,7 +94,7 @@ class UnpackedText:
 
     @property
     def size(self) -> int:
-        """Size of the text in bytes; the first call unpacks the whole file.
+        """Return the size of the text in bytes; the first call unpacks the whole file.
 
         Raises:
             OSError: it cannot be read.
@@ -104,7 +104,7 @@ class UnpackedText:
         return self._known_end
 
     def read_at(self, offset: int, count: int) -> bytes:
-        """Bytes of the text from an offset on; fewer at its end.
+        """Return `count` bytes of the text from an offset on; fewer at its end.
 
         Raises:
             OSError: it cannot be read.
@@ -137,7 +137,7 @@ class UnpackedText:
                 return piece
 
     def _advance(self) -> bytes:
-        """Unpack one more piece; empty at the end."""
+        """Unpack one more piece and return it; empty at the end."""
         if self._pieces is None:
             self._begin()
         assert self._pieces is not None  # noqa: S101 - `_begin` sets it
@@ -153,7 +153,7 @@ class UnpackedText:
         return piece
 
     def _begin(self) -> None:
-        """Restart unpacking at the beginning.
+        """Start unpacking at the beginning again.
 
         Raises:
             OSError: it cannot be read, or it was replaced since.
@@ -171,5 +171,5 @@ class UnpackedText:
 
 
 def text_of(log: LogPath, cache: PieceCache) -> PlainText | UnpackedText:
-    """The bytes of a log file."""
+    """Return the text of a log file for random access."""
     return PlainText(log) if log.packing is None else UnpackedText(log, cache)

@@ -29,7 +29,10 @@ def sampled(logs: Sequence[LogPath]) -> Iterator[tuple[str, list[bytes]]]:
 
 
 def sample_of(log: LogPath, files: int) -> list[bytes]:
-    """The sample lines of one of `files` files."""
+    """Return the sample lines of one of `files` files, fewer of each if there are many.
+
+    Empty if unreadable.
+    """
     share = max(MIN_LINES, MAX_LINES // max(1, files))
     with contextlib.suppress(OSError):  # the scan itself has stated why
         return sample(log, min(FIRST_LINES, share), min(LAST_LINES, share))
@@ -37,7 +40,7 @@ def sample_of(log: LogPath, files: int) -> list[bytes]:
 
 
 def sample(log: LogPath, first: int, last: int) -> list[bytes]:
-    """Return lines from both ends; of a packed file only from its beginning.
+    """Return the `first` and `last` lines of a file; of a packed file only from its beginning.
 
     Raises:
         OSError: the file cannot be read.
@@ -62,5 +65,5 @@ def sample(log: LogPath, first: int, last: int) -> list[bytes]:
 
 
 def _text(data: bytes) -> bytes:
-    """Bytes that begin with the mark of UTF-16 as UTF-8, others as they are."""
+    """Return bytes that begin with the mark of UTF-16 as UTF-8, others unchanged."""
     return b"".join(as_utf8(iter([data])))

@@ -38,7 +38,7 @@ class Times:
 
 
 class TimesAround:
-    """Finds the nearest timestamps for several lines of one stretch of a file, reading each line once."""
+    """Finds the nearest timestamps for several lines of one stretch of a file; each line is parsed once."""
 
     def __init__(self, data: bytes, mtime: float) -> None:
         self._data = data
@@ -47,7 +47,10 @@ class TimesAround:
         self._known: dict[int, float | None] = {}
 
     def of(self, at: int) -> Times:
-        """Search in both directions from the line at byte `at`."""
+        """Return the nearest timestamps above and below the line at byte `at`.
+
+        The line's own counts as above.
+        """
         line = bisect_right(self._starts, at) - 1
         begun = self._data[self._starts[line] : at]
         above = time_of(line_text(begun), self._mtime) if begun else None
@@ -66,7 +69,7 @@ class TimesAround:
 
 
 def stretches(offsets: Sequence[int], around: int, most: int) -> Iterator[list[int]]:
-    """Group ascending offsets whose surroundings (`around` bytes on both sides) overlap.
+    """Yield groups of ascending offsets whose surroundings (`around` bytes on both sides) overlap.
 
     No group spans more than `most` bytes, unless it has a single offset.
     """
@@ -81,7 +84,10 @@ def stretches(offsets: Sequence[int], around: int, most: int) -> Iterator[list[i
 
 
 def likely_time(times: Times, mtime: float, job_end: float | None) -> float:
-    """The best estimate for the time of a line without a timestamp (unix seconds)."""
+    """Return the best estimate for the time of a line without a timestamp (unix seconds).
+
+    `mtime`: the file's modification time; `job_end`: the last timestamp in the job's lines.
+    """
     if times.below is not None:
         return times.below
     if job_end is None or mtime <= job_end + COPIED_S:
@@ -92,12 +98,12 @@ def likely_time(times: Times, mtime: float, job_end: float | None) -> float:
 
 
 def needs_time(row: Mapping[str, Any], arrived: float) -> bool:
-    """True if neither a finding's line nor one shortly below it has a timestamp."""
+    """Return True if neither a finding's line nor one shortly below it has a timestamp."""
     return not row["timed"] and ("bound" in row or row["at"] == arrived)
 
 
 def bound_of(times: Times, job_end: float | None) -> TimeBound:
-    """The kind of bound for the time of a line without a timestamp.
+    """Return the kind of bound for the time of a line without a timestamp.
 
     `job_end`: the last timestamp in the job's lines; file modification times are no bound.
     """

@@ -1,1 +1,1 @@
-"""Dumps of torch's flight recorder, read safely."""
+"""Finds and parses dumps of torch's flight recorder; a pickle in them is never executed."""

@@ -1,7 +1,4 @@
-"""Selects the dumps that belong together.
-
-A folder may also contain those of earlier attempts and other jobs.
-"""
+"""Selects the dumps of the last attempt of one job; a folder may also contain those of others."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ GAP_S = 120.0
 
 
 def of_the_youngest_job(found: Sequence[tuple[str, RankDump]]) -> tuple[list[RankDump], list[str]]:
-    """The dumps of the newest job, and notes about those left out.
+    """Return the dumps of the newest job, and notes about those left out.
 
     Each node may have its own series. Two series with the same rank belong to different jobs or attempts: the
     newer one counts, unless it is a single dump against at least `MIN_ATTEMPT_DUMPS` of the other.
@@ -44,7 +41,7 @@ def of_the_youngest_job(found: Sequence[tuple[str, RankDump]]) -> tuple[list[Ran
 
 
 def of_the_last_attempt(dumps: Sequence[RankDump]) -> tuple[list[RankDump], list[str]]:
-    """The dumps of the last attempt, and notes about those left out.
+    """Return the dumps of the last attempt, and notes about those left out.
 
     A single dump next to at least `MIN_ATTEMPT_DUMPS` older ones is itself left out. A dump is of an earlier
     attempt if its rank was past a collective that another rank entered minutes after the dump's last entry:

@@ -50,14 +50,14 @@ class _Task:
 
 
 class Closed(str):
-    """Why a file that may be a dump was not read; this shows nothing about its rank."""
+    """The reason why a file that may be a dump was not read; it shows nothing about the file's rank."""
 
     __slots__ = ()
 
 
 @dataclass
 class FoundDumps:
-    """The dumps found, by rank."""
+    """The dumps found, and the files that were left out."""
 
     dumps: list[RankDump] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
@@ -78,12 +78,12 @@ def gather_dumps(
     report: Callable[[int], None] = lambda _bytes: None,
     file_cpu_s: int = FILE_CPU_S,
 ) -> FoundDumps:
-    """Read every dump under the paths, on all cores if there are many.
+    """Read every dump under the paths, on all cores if there are many; return those of one run.
 
     Args:
         paths: Files and folders.
         report: Called with the bytes read so far.
-        file_cpu_s: A file that needs more CPU time than this is given up; the others are kept.
+        file_cpu_s: A file that needs more CPU seconds than this is left out.
     """
     found = FoundDumps()
     tasks = []
@@ -115,19 +115,22 @@ def gather_dumps(
 
 
 def dumps_beside(logs: Gathered) -> list[RankDump]:
-    """Read the dumps that lie beside logs; without any, nothing is started."""
+    """Return the dumps that lie beside logs; without any, no process is started."""
     return gather_dumps(logs.dumps).dumps if logs.dumps else []
 
 
 def _choose(found: FoundDumps, by_rank: Mapping[tuple[str, int], RankDump]) -> None:
-    """Keep only the dumps of one run."""
+    """Set the dumps of `found` to those of one run, and note the others."""
     of_one, found.apart = of_the_youngest_job([(series, dump) for (series, _), dump in by_rank.items()])
     found.dumps, words = of_the_last_attempt(sorted(of_one, key=lambda dump: dump.rank))
     found.apart += words
 
 
 def rank_of(path: Path) -> int | None:
-    """The number at the end of a dump's name (torch appends the rank to a prefix) or of its folder's name."""
+    """Return the number at the end of a dump's name, or else of its folder's name; None: no valid number.
+
+    torch appends the rank to a prefix.
+    """
     for name in (path.name, path.parent.name):
         match = re.search(r"(\d+)\D*$", ENDINGS.sub("", name))
         if match is not None and len(match[1]) < 8 and int(match[1]) < MAX_RANK:
@@ -136,7 +139,7 @@ def rank_of(path: Path) -> int | None:
 
 
 def series_of(path: Path) -> str:
-    """The key of the dumps of one job on one node: the folder, and the file name before the rank."""
+    """Return the key of the dumps of one job on one node: the folder, and the file name before the rank."""
     name = ENDINGS.sub("", path.name)
     match = re.search(r"\d+\D*$", name)
     return str(path.parent / (name[: match.start()] if match else ""))
@@ -177,7 +180,7 @@ def _results(
 
 
 def _memory_for(size: int) -> int:
-    """Address space for a dump of this size."""
+    """Return the address space (bytes) for reading a dump of this size."""
     return min(MAX_MEMORY_BYTES, max(MIN_MEMORY_BYTES, MEMORY_PER_BYTE * size))
 
 
@@ -186,7 +189,7 @@ def _reader() -> Callable[[_Task, Dial], RankDump | str]:
 
 
 def _read(task: _Task, dial: Dial) -> RankDump | str:
-    """The dump, or the reason why it cannot be read."""
+    """Return the dump, or the reason why it cannot be read."""
     path = Path(task.path)
     try:
         with open_file(path) as file:

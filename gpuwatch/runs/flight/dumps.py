@@ -75,7 +75,7 @@ def read_dump(data: bytes, rank: int, file: str) -> RankDump:
     """Parse a dump from the bytes of its file.
 
     Raises:
-        NoDumpError: the bytes are no dump; the message states why.
+        NoDumpError: the bytes are not a dump; the message states why.
     """
     _refuse_too_many(data.count(ENTRY_KEY))  # before any of them takes memory
     found = read_as(data, _DumpFile)
@@ -109,7 +109,7 @@ def _refuse_too_many(entries: int) -> None:
 
 
 def histories(ops: Iterable[Op]) -> dict[str, GroupHistory]:
-    """The entries of one rank, by group."""
+    """Return the entries of one rank by group."""
     by_group: dict[str, list[Op]] = {}
     for op in ops:
         by_group.setdefault(op.group, []).append(op)
@@ -139,7 +139,7 @@ def _lane(ops: list[Op]) -> GroupHistory:
 
 
 def _merged(first: Op, other: Op) -> Op:
-    """Merge the parts of a coalesced collective, which complete with its `coalesced` entry."""
+    """Return the parts of a coalesced collective merged; they complete with its `coalesced` entry."""
     whole, part = (other, first) if other.name == COALESCED else (first, other)
     name = part.name if whole.name == COALESCED else whole.name
     inputs, outputs = first.inputs + other.inputs, first.outputs + other.outputs
@@ -186,7 +186,7 @@ def _op(entry: _Entry, words: dict[str, str]) -> Op:
 
 
 def _users(frames: list[_Frame], words: dict[str, str]) -> str | None:
-    """The innermost frame of user code; else the innermost of torch's."""
+    """Return the innermost frame of user code, else of torch's; None without frames."""
     if not frames:
         return None
     own = (frame for frame in frames if not any(part in frame.filename for part in NOT_THE_USERS))
@@ -199,7 +199,7 @@ def _dtypes(named: list[str] | str, words: dict[str, str]) -> tuple[str, ...]:
 
 
 def _known(words: dict[str, str], text: str) -> str:
-    """Intern a sanitized string; a dump repeats few distinct ones."""
+    """Return the sanitized text, as one shared object: a dump repeats few distinct ones."""
     known = words.get(text)
     if known is None:
         known = words[text] = _name(text)
@@ -220,7 +220,7 @@ def _groups(config: Mapping[str, Mapping[str, Any]]) -> dict[str, GroupInfo]:
 
 
 def _members(held: object) -> tuple[int, ...]:
-    """Parse the ranks of `[0, 1]`; impossible numbers are dropped."""
+    """Return the ranks in `[0, 1]`; impossible numbers are dropped."""
     numbers = (found.group() for found in _NUMBER.finditer(_text(held)))
     ranks = (int(each) for each in numbers if len(each) <= MAX_RANK_DIGITS)
     return tuple(itertools.islice((rank for rank in ranks if 0 <= rank < MAX_RANKS), MAX_RANKS))
@@ -236,7 +236,7 @@ def _enqueued(status: Mapping[str, Mapping[str, Any]]) -> dict[int, int]:
 
 
 def _text(held: object) -> str:
-    """A string, a number or a list of numbers as text; empty for deeper values, which may be unbounded."""
+    """Return a string, a number or a list of numbers as text; empty for deeper values."""
     if isinstance(held, str):
         return held
     numbers = held if isinstance(held, list) else [held]

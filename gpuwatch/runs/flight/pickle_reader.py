@@ -1,4 +1,4 @@
-"""Reads a pickle or JSON text of torch as plain data from untrusted sources; pickles never execute code."""
+"""Reads torch's pickle or JSON files as plain data; a pickle is never executed."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ FLIGHT_DUMP = "a flight recorder's dump"
 
 
 class NoDumpError(ValueError):
-    """The file is not a dump; the message gives the reason."""
+    """Raised if the file is not a dump; the message gives the reason."""
 
 
 class UnreadableDumpError(NoDumpError):
-    """The file may be a dump of an unsupported kind: its rank may have written one."""
+    """Raised if the file may be a dump of an unsupported kind: its rank may have written one."""
 
 
 class _Plain(pickle.Unpickler):
@@ -48,7 +48,6 @@ def read_as(data: bytes, kind: type[_Kind], what: str = FLIGHT_DUMP, most: int =
     """Decode a pickle or JSON text as `kind`; missing fields take their defaults.
 
     `what` names the kind in messages, `most` limits the size in bytes.
-
     JSON is decoded directly into `kind`; lists and dictionaries would take ten times the memory.
 
     Raises:
@@ -103,7 +102,7 @@ def _parsed(data: bytes, kind: type[_Kind], what: str) -> _Kind:
 
 
 def _depth(data: bytes) -> int:
-    """Upper bound of the nesting depth; brackets in strings count too."""
+    """Return an upper bound of the nesting depth; brackets in strings count too."""
     deepest = depth = 0
     for byte in data.translate(None, _NO_BRACKETS):
         depth += 1 if byte in b"[{" else -1

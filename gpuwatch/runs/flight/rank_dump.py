@@ -1,4 +1,4 @@
-"""One rank's flight recorder as data: its collectives, by group, in order."""
+"""The types of one rank's flight recorder: its collectives, by group, in order."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Signature: TypeAlias = tuple[str, int | None, int | None, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """One entry: a collective, or one side of a send."""
+    """One entry of the recorder: a collective, or one side of a send."""
 
     group: str
     seq: int
@@ -83,7 +83,7 @@ class GroupHistory:
 
 @dataclass(frozen=True, slots=True)
 class RankDump:
-    """One rank's dump."""
+    """The flight-recorder dump of one rank."""
 
     rank: int
     file: str
@@ -107,10 +107,10 @@ class RankDump:
 def signature(
     name: str, inputs: Iterable[Iterable[int]], outputs: Iterable[Iterable[int]], types: tuple[str, ...]
 ) -> Signature:
-    """The key by which an entry is compared with those of other ranks.
+    """Return the key by which an entry is compared with those of other ranks.
 
-    Counts elements instead of shapes, as NCCL and gloo do. Sides that may legitimately differ (the root of a
-    gather, the shares of an all_to_all or of an all_gather of a list) are left out.
+    It counts elements instead of shapes, as NCCL and gloo do. Sides that may legitimately differ (the root of
+    a gather, the shares of an all_to_all or of an all_gather of a list) are left out.
     """
     if name in ROOT_OR_SHARES:
         return name, None, None, ()
@@ -120,5 +120,5 @@ def signature(
 
 
 def elements(sizes: Iterable[Iterable[int]]) -> int:
-    """Total number of elements of tensors with these sizes."""
+    """Return the total number of elements of tensors with these sizes."""
     return sum(math.prod(size) for size in sizes)

@@ -1,1 +1,1 @@
-"""GPU memory of ranks from torch's allocator: snapshots, `memory_summary()`, and trainers' log lines."""
+"""Reads the GPU memory of ranks from torch's snapshots, `memory_summary()`, and trainers' log lines."""

@@ -40,7 +40,7 @@ From its stage_1_and_2.py and stage3.py.
 
 
 class MemoryLines:
-    """The memory of ranks in one log."""
+    """Collects the memory of ranks from the lines of one log: `read` the lines, then `found`."""
 
     def __init__(self, file: str, rank: int | None) -> None:
         self._file, self._rank = file, rank
@@ -58,7 +58,7 @@ class MemoryLines:
 
     @property
     def found(self) -> list[RankMemory]:
-        """One entry for each rank and source."""
+        """Return one entry for each rank and source."""
         for memory in self._found.values():
             memory.zero = list(self._zero)
         if not self._found and self._zero:

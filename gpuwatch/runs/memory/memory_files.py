@@ -1,4 +1,4 @@
-"""Memory of ranks from snapshots and logs under the given paths."""
+"""Reads the memory of ranks from snapshots and logs under the given paths."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class FoundMemory:
 
 
 def gather_memory(paths: Sequence[Path]) -> FoundMemory:
-    """Read every snapshot and every log under the paths."""
+    """Return the memory in every snapshot and every log under the paths."""
     found = FoundMemory()
     for path, root in walked(paths, found.skipped, set()):
         name = plain(str(path))
@@ -75,7 +75,7 @@ def _whole(first: bytes, pieces: Iterator[bytes]) -> bytes:
 
 
 def _lines(first: bytes, pieces: Iterator[bytes]) -> Iterator[str]:
-    """The lines of a log; of an endless line only the beginning is kept."""
+    """Yield the lines of a log; of an endless line only the beginning is kept."""
     held = first
     while True:
         *whole, held = held.replace(b"\r", b"\n").split(b"\n")

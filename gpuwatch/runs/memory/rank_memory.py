@@ -1,4 +1,4 @@
-"""Memory of one rank's GPU from a snapshot or log; sizes in bytes, None: not given."""
+"""The memory of one rank's GPU from a snapshot or log; sizes in bytes, None: unknown."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class MemoryHolder:
-    """Allocations made at one place of the program."""
+    """Memory that was allocated at one place of the program."""
 
     where: str
     """`train.py:42 forward`, or a category of torch's profiler."""
@@ -17,7 +17,7 @@ class MemoryHolder:
 
 @dataclass
 class RankMemory:
-    """The figures of one rank; from a log the last ones, and the maximum of the peaks."""
+    """The memory of one rank; from a log the last figures, and the maximum of the peaks."""
 
     file: str
     source: str
@@ -60,7 +60,7 @@ class RankMemory:
 
     @property
     def fragmentation(self) -> float | None:
-        """Unusable share of the reserved memory."""
+        """The unusable share of the reserved memory, 0 to 1; None: unknown."""
         if self.unusable is None or not self.reserved:
             return None
         return self.unusable / self.reserved

@@ -57,7 +57,7 @@ class SnapshotSegment(msgspec.Struct, gc=False):
 
 
 class AllocatorAction(msgspec.Struct, gc=False):
-    """An entry of the action ring."""
+    """An entry of the allocator's history."""
 
     action: str = ""
     addr: int | None = None
@@ -67,7 +67,7 @@ class AllocatorAction(msgspec.Struct, gc=False):
 
 
 class Snapshot(msgspec.Struct):
-    """The whole file; older torch versions write only the list of segments."""
+    """A whole snapshot; older torch versions write only the list of segments."""
 
     segments: list[SnapshotSegment]
     device_traces: list[list[AllocatorAction]] = []
@@ -123,7 +123,7 @@ def _add_reserved(memory: RankMemory, segments: list[SnapshotSegment]) -> None:
 
 
 def _placed(segments: list[SnapshotSegment]) -> list[tuple[int, SnapshotBlock]]:
-    """Each block with its address; older torch versions give only the segment's address."""
+    """Return each block with its address; older torch versions give only the segment's address."""
     found = []
     for segment in segments:
         address = segment.address
@@ -134,7 +134,7 @@ def _placed(segments: list[SnapshotSegment]) -> list[tuple[int, SnapshotBlock]]:
 
 
 def _find_peak(memory: RankMemory, actions: list[AllocatorAction], active: dict[int, SnapshotBlock]) -> None:
-    """Find the highest allocation in the history, and its holders."""
+    """Find the highest allocation in the history, and its holders, and set them in `memory`."""
     changes = [_change(each) for each in actions]
     level = (memory.allocated or 0) - sum(changes)
     memory.is_whole_history = level <= 0
@@ -164,7 +164,7 @@ def _change(action: AllocatorAction) -> int:
 def _held_at(
     at: int, actions: list[AllocatorAction], active: dict[int, SnapshotBlock]
 ) -> list[tuple[str, int]]:
-    """Place and size of each allocation that was live after an action."""
+    """Return place and size of each allocation that was live after action number `at`."""
     alive: dict[int | None, tuple[str, int]] = {}
     for action in actions[: at + 1]:
         if action.action == "alloc":
@@ -189,7 +189,7 @@ BACKWARD = "::autograd::generated::"
 
 
 def _place(frames: list[SnapshotFrame], category: str | None) -> str:
-    """The first frame of the program's Python, else of a library's, else the backward function, else any.
+    """Return the first frame of the program's Python, else of a library's, the backward function, any.
 
     With CUDA, torch also records C++ frames, its own recorder's first.
     """

@@ -67,7 +67,7 @@ MAPPED = re.compile(r"'([^']+)': \[([\d, ]+)\]")
 
 @dataclass(frozen=True, slots=True)
 class Clue:
-    """One line's information about where something runs; None: not given."""
+    """What one line says about where a rank or process runs; None: not stated."""
 
     file: str
     how: str
@@ -82,12 +82,12 @@ class Clue:
 
 
 def is_clue(finding: dict[str, Any]) -> bool:
-    """True if an internal rule made this finding."""
+    """Return True if an internal rule made this finding."""
     return str(finding["rule"]).startswith(PREFIX)
 
 
 def clues_of(file: str, findings: Iterable[dict[str, Any]]) -> Iterator[Clue]:
-    """Yield the place information of one file's findings.
+    """Yield the clues in one file's findings.
 
     Findings of the packs may name host and rank too.
     """
@@ -132,7 +132,10 @@ def clues_of(file: str, findings: Iterable[dict[str, Any]]) -> Iterator[Clue]:
 def failed_rank(
     file: str, finding: dict[str, Any], lines: list[str], fields: dict[str, Any]
 ) -> Iterator[Clue]:
-    """Yield from an entry of torchrun's failure table: the host is on the line above, the pid below."""
+    """Yield the clue of an entry of torchrun's failure table.
+
+    The host is on the line above, the pid below.
+    """
     key = finding.get("key", 0)
     above, below = lines[max(0, key - 2) : key], lines[key + 1 : key + 3]
     host = next((found[1] for line in reversed(above) if (found := TABLE_HOST.search(line))), None)
@@ -142,12 +145,15 @@ def failed_rank(
 
 
 def number(value: object) -> int | None:
-    """A field as an integer, or None; NCCL's device numbers and ranks are always integers."""
+    """Return the value if it is an integer, else None; NCCL's device numbers and ranks always are."""
     return value if isinstance(value, int) else None
 
 
 def bus_id(text: object) -> str | None:
-    """Convert NCCL's PCI address, one hexadecimal number of domain, bus, device and function (`1b000`)."""
+    """Return NCCL's PCI address as `0000:1b:00.0`; NCCL writes one hexadecimal number (`1b000`).
+
+    None: None.
+    """
     if text is None:
         return None
     value = int(str(text), 16)

@@ -26,7 +26,7 @@ StepsBetween: TypeAlias = Callable[[Row, int, int | None], int]
 
 @dataclass
 class Match:
-    """A match, and how many further similar ones were counted."""
+    """A match of a rule, and how many further similar ones were counted."""
 
     rule: str
     row: Row
@@ -37,7 +37,7 @@ class Match:
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """The match, and the newest one counted with it."""
+        """The match, and the newest one counted with it, if any."""
         return (self.row,) if self.last is None else (self.row, self.last)
 
     def count(self, finding: Row) -> None:
@@ -58,7 +58,7 @@ class RecoveryLine:
 
 
 class Recorder:
-    """Replaces a scanner's `Gatherer`. Records only while `own` is set."""
+    """Records matches in the place of a scanner's `Gatherer`, while `own` is set."""
 
     def __init__(self) -> None:
         self.own = True
@@ -76,7 +76,7 @@ class Recorder:
         """(writer, rule), for rules of which only the newest match counts -> its index in `clues`."""
 
     def add(self, rule: CompiledRule, finding: Row, message: str) -> Open | None:
-        """Record a match; None where it is only counted."""
+        """Record a match and return it as open; None if it is only counted."""
         finding["id"], finding["count"], finding["last_at"] = 0, 1, finding["at"]
         if not self.own:
             return Open(finding, None)  # its block must be read past, but it is another part's
@@ -95,13 +95,13 @@ class Recorder:
         return Open(finding, None)
 
     def close(self, rule: CompiledRule, fields: dict[str, Any], at: float) -> list[Row]:
-        """Record a recovery."""
+        """Record a recovery; return no rows."""
         if self.own:
             self.events.append(RecoveryLine(rule.id, fields, at))
         return []
 
     def grown(self, _now: float, _most: int = 0) -> list[Row]:
-        """Empty: recorded matches do not grow."""
+        """Return no rows: recorded matches do not grow."""
         return []
 
     def _clue(self, rule: CompiledRule, finding: Row) -> Open | None:
@@ -115,7 +115,7 @@ class Recorder:
         return Open(finding, None)
 
     def _renew(self, key: tuple[object, ...], finding: Row) -> Open:
-        """Keep only the newest match of a placement rule for each writer."""
+        """Replace the match of a placement rule and writer by this newer one."""
         before = self._renewed.get(key)
         if before is None:
             self._renewed[key] = len(self.clues)
@@ -128,10 +128,10 @@ class Recorder:
 def gathered(
     events: Iterable[Match | RecoveryLine], rules: dict[str, CompiledRule], steps_between: StepsBetween
 ) -> list[Row]:
-    """The findings of a whole file: similar ones counted, floods merged, recovered ones closed.
+    """Return the findings of a whole file: similar ones counted, floods merged, recovered ones closed.
 
-    The last match of a rule and writer is a separate finding if steps were logged right above it and none
-    below.
+    The last match of a rule and writer is a separate finding if steps were logged right above it and at most
+    one below.
     """
     ids = count(1)
     gatherer = Gatherer(ids.__next__)
@@ -167,14 +167,14 @@ def gathered(
 
 @dataclass
 class Last:
-    """The last match of a rule and writer in a file, and the offset of the one before."""
+    """The last match of a rule and writer in a file, and the offset of the match before it."""
 
     row: Row | None = None
     before: int | None = None
     """Offset (bytes)."""
 
     def take(self, event: Match) -> None:
-        """Process the matches in file order."""
+        """Note the matches of an event."""
         for row in event.rows:
             if self.row is None or row["offset"] > self.row["offset"]:
                 self.before = None if self.row is None else self.row["offset"]
@@ -183,7 +183,7 @@ class Last:
                 self.before = row["offset"]
 
     def is_apart(self, steps_between: StepsBetween) -> bool:
-        """True if steps were logged between the two and at most one below (which a buffer may have held)."""
+        """Return True if steps were logged between the two, and at most one after the last."""
         if self.row is None or self.before is None:
             return False
         if steps_between(self.row, self.before, self.row["offset"]) == 0:
@@ -192,7 +192,10 @@ class Last:
 
 
 def split_off(last: Last, rows: Iterable[Row], new_id: Callable[[], int]) -> Row | None:
-    """Turn the last match into a finding of its own; None: it is one already."""
+    """Make the last match a finding of its own, removed from the one that counts it; return it.
+
+    None if no finding counts it.
+    """
     row = last.row
     if row is None:
         return None

@@ -1,1 +1,1 @@
-"""Assigns log files to ranks and nodes."""
+"""Determines which rank and node wrote each log file, from paths and lines."""

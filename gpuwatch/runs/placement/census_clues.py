@@ -1,4 +1,4 @@
-"""Conclusions from a census: which numbers are ranks, and where each rank ran. Pure."""
+"""Draws conclusions from a census: which numbers are ranks, and where each rank ran. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INTERLEAVED_FALLS = 2
 
 
 def ranks_counted_by(found: Census) -> frozenset[str]:
-    """Return the words whose numbers are this job's ranks."""
+    """Return the words (`worker`, `task`) whose numbers are this job's ranks."""
     return frozenset(word for word, numbers in found.numbers.items() if _counts_ranks(found, word, numbers))
 
 
@@ -37,7 +37,7 @@ def _counts_ranks(found: Census, word: str, numbers: set[int]) -> bool:
 
 
 def clues_of_tasks(found: Census, words: frozenset[str]) -> list[Clue]:
-    """Return where each rank ran, from `srun`'s tasks and nodes, where tasks are ranks.
+    """Return where each rank ran, from `srun`'s tasks and nodes, if tasks are ranks.
 
     They are if the whole job numbers so, and neither a launcher nor other rank numbers write there.
     """
@@ -61,7 +61,7 @@ def clues_of_hosts(found: Census, words: frozenset[str]) -> list[Clue]:
 
 
 def clues_of_pods(found: Census) -> list[Clue]:
-    """Return the rank of each pod by its ordinal, where no line shows where a rank runs."""
+    """Return the rank of each pod by its ordinal, if no line shows where a rank runs."""
     if any(word == "rank" for word, _ in found.hosts):
         return []
     ranks = ranks_of_pods(found.writers, found.world, one_per_host=found.one_per_host)
@@ -69,7 +69,7 @@ def clues_of_pods(found: Census) -> list[Clue]:
 
 
 def clues_of_own_hosts(found: Census) -> list[Clue]:
-    """Return the host of each file, where several files name different own hosts."""
+    """Return the host of each file, if several files name different own hosts."""
     sure = {file: next(iter(hosts)) for file, hosts in found.log_hosts.items() if len(hosts) == 1}
     stated = {file: next(iter(hosts)) for file, hosts in found.own_hosts.items() if len(hosts) == 1}
     if len(stated) < 2 or len(set(stated.values())) < len(stated):
@@ -91,6 +91,6 @@ def clues_of_processes(found: Census, words: frozenset[str]) -> list[Clue]:
 
 
 def claim(clue: Clue) -> tuple[object, ...]:
-    """Key of the process or GPU that a clue assigns to a rank; without a host it is on its file's node."""
+    """Return the key of the process or GPU that a clue assigns to a rank, on its host or its file's node."""
     at = clue.file if clue.local_rank is not None or clue.host is None else ""
     return (clue.host, clue.pid, clue.bus_id, clue.local_rank, at)

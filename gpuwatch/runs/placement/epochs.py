@@ -1,4 +1,4 @@
-"""The epochs that a log announces: first and highest."""
+"""Reads the epochs that a log announces: first and highest."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ EPOCH_OF = re.compile(r"(?i)\bepochs?[ :=#\[(]{1,3}(\d{1,6}) ?(?:/|of) ?(\d{1,6}
 
 
 class EpochSpan(NamedTuple):
-    """Range of epochs with one announced total."""
+    """The epochs that a log announces with one total."""
 
     first: int
     last: int
@@ -19,12 +19,12 @@ class EpochSpan(NamedTuple):
 
     @property
     def short(self) -> bool:
-        """True if an announced epoch is missing; loops whose first known epoch is 0 count from 0."""
+        """True if an announced epoch is missing; a loop whose first known epoch is 0 counts from 0."""
         return self.last + (self.first == 0) < self.total
 
 
 def epochs_in(lines: Iterable[str]) -> EpochSpan | None:
-    """The epochs with the total that the last line announces; None: no line names one."""
+    """Return the epochs with the total that the last line announces; None if no line names one."""
     named = [(int(found[1]), int(found[2])) for line in lines for found in EPOCH_OF.finditer(line)]
     if not named:
         return None

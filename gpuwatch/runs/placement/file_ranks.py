@@ -80,7 +80,7 @@ def _by_index(found: Census, words: frozenset[str]) -> dict[str, int]:
 
 
 def ranks_of_names(files: Sequence[str], found: Census) -> dict[str, int]:
-    """Return the ranks in zero-based paths (`worker-2.log`, `task-3/stdout`), one process per file.
+    """Return file -> rank for zero-based paths (`worker-2.log`, `task-3/stdout`) of one process per file.
 
     A number without a word (`2.log`, a pod's ordinal) is a rank only if the job has as many ranks as there
     are files, or one process per host.
@@ -109,7 +109,7 @@ def ranks_of_names(files: Sequence[str], found: Census) -> dict[str, int]:
 
 
 def _join_folders(families: dict[tuple[str, str, str], dict[str, int]]) -> None:
-    """Merge families of equal names in different folders whose numbers are distinct."""
+    """Merge families of equal names in different folders if their numbers are distinct."""
     alike: dict[tuple[str, str], list[tuple[str, str, str]]] = defaultdict(list)
     for family in families:
         alike[family[1:]].append(family)

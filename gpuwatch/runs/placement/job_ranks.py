@@ -48,7 +48,7 @@ def with_census(
 
 
 def merged(parts: Iterable[Census]) -> Census:
-    """Merge the censuses of all files, in file order."""
+    """Return the censuses of all files merged, in file order."""
     whole = Census()
     for part in parts:
         for name in (each.name for each in fields(Census)):
@@ -64,15 +64,15 @@ def merged(parts: Iterable[Census]) -> Census:
 
 
 def _joined(counts: dict[object, object], key: object, value: object) -> object:
-    """Add numbers; for other values the later one wins."""
+    """Return the sum of numbers; of other values the later one."""
     known = counts.get(key, 0)
     return known + value if isinstance(value, int) and isinstance(known, int) else value
 
 
 def of_ranks(series: Sequence[StepSeries], words: frozenset[str]) -> tuple[StepSeries, ...]:
-    """The series of a file by rank.
+    """Return the series of a file by rank.
 
-    Numbers after `words` are ranks; those after other words are ignored.
+    A number after one of `words` is the rank; a number after another word is ignored.
     """
     found: dict[tuple[object, ...], StepSeries] = {}
     for each in series:
@@ -89,7 +89,10 @@ def of_ranks(series: Sequence[StepSeries], words: frozenset[str]) -> tuple[StepS
 
 
 def with_rank(owner: FileOwner, own: Mapping[str, int]) -> FileOwner:
-    """The owner with the rank from its lines, if its path names none; `r5` of rank 5 is then no host."""
+    """Return the owner with the rank from its lines, if its path names none.
+
+    `r5` of rank 5 is then no host.
+    """
     rank = own.get(owner.file) if owner.rank is None else owner.rank
     hosts = (re.sub(rf"(?:(?:^|[-_.])r|^[wp])0{{0,4}}{rank}$", "", host) for host in owner.hosts)
     return replace(owner, rank=rank, hosts=tuple(dict.fromkeys(host for host in hosts if host)))

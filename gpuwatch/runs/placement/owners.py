@@ -1,7 +1,7 @@
-"""Reads the owner of a log file from its path: the node name, and the number of the attempt.
+"""Reads the owner of a log file from its path: candidates for the node, and the number of the attempt.
 
 The rank in a path is parsed by the agent's code. A node in a path is only a candidate, because `run-7` looks
-like a host too; the hosts that lines name decide (`runs.whereabouts`).
+like a host too; the hosts that lines name decide (`runs.placement.rank_map`).
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class PathPlaces:
 
 
 def path_places(path: str) -> PathPlaces:
-    """Parse a path below the named folder, from the file name outwards."""
+    """Return what a path below the named folder shows, read from the file name outwards."""
     found = ATTEMPT.search(path)
     attempt = None if found is None else int(found.group(1) or found.group(2))
     parts = PurePath(RUN.sub("", path)).parts
@@ -151,7 +151,7 @@ def path_places(path: str) -> PathPlaces:
 
 
 def hosts_in(part: str) -> list[str]:
-    """Possible host names in a file or folder name."""
+    """Return the possible host names in a file or folder name."""
     if POD_FILE.fullmatch(part):
         return []
     glog = GLOG_FILE.fullmatch(part)
@@ -170,15 +170,15 @@ def hosts_in(part: str) -> list[str]:
 
 
 def hosts_in_piece(piece: str) -> list[str]:
-    """Possible host names in a part of a name without word separators."""
+    """Return the possible host names in a part of a name without word separators."""
     return [host for host in names_in(without_log_words(piece.strip("-."))) if may_be_host(host)]
 
 
 def without_weak(files: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
-    """The hosts of each file without ambiguous names, such as `e6` of `e6.log` without an `e7.log`.
+    """Return the hosts of each file without ambiguous names, such as `e6` of `e6.log` without an `e7.log`.
 
     Args:
-        files: Path -> what may be its host.
+        files: Path -> its possible hosts.
     """
     bare = {path: hosts[0] for path, hosts in files.items() if hosts and stem(path) == hosts[0]}
     families = Counter(name[0].lower() for name in set(bare.values()))
@@ -188,7 +188,7 @@ def without_weak(files: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...
 
 
 def stem(path: str) -> str:
-    """A file's name without any suffixes."""
+    """Return a file's name without any suffixes."""
     name = PurePath(path).name
     while ENDINGS.search(name):
         name = ENDINGS.sub("", name)
@@ -196,7 +196,7 @@ def stem(path: str) -> str:
 
 
 def may_be_host(name: str) -> bool:
-    """True if a word may be a host name; numbered words for other things are excluded."""
+    """Return True if a word may be a host name; numbered words for other things are excluded."""
     if LETTERED.fullmatch(name):
         return True
     counted = NOT_HOSTS.fullmatch(name) or NUMBERED_WORK.fullmatch(name) or MODELS.fullmatch(name)
@@ -204,7 +204,7 @@ def may_be_host(name: str) -> bool:
 
 
 def names_in(piece: str) -> list[str]:
-    """Candidates, likelier first: `gpu-b03` before `b03`, but `cn12` before `node-cn12`."""
+    """Return candidates, likelier first: `gpu-b03` before `b03`, but `cn12` before `node-cn12`."""
     label, _, rest = piece.partition("-")
     if not rest or rest.isdecimal() or label.lower() not in HOST_WORDS:
         return [piece]
@@ -233,7 +233,7 @@ def without_log_words(piece: str) -> str:
 
 
 def is_log_word(word: str, following: str) -> bool:
-    """True for a log word, unless a bare number follows: it is then part of the host name."""
+    """Return True for a log word, unless a bare number follows: it is then part of the host name."""
     word = word.lower()
     if following.isdecimal() and word not in KERNEL_WORDS | TOOL_WORDS:
         return False

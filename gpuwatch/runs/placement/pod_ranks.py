@@ -1,6 +1,6 @@
 """Ranks of pods and instances by the ordinals in their names, one process each. Pure.
 
-Training operators number after a first pod of another kind: `run-master-0` is rank 0, `run-worker-0` rank 1.
+Training operators count after a first pod of another kind: `run-master-0` is rank 0, `run-worker-0` rank 1.
 So does Vertex AI with its worker pools; SageMaker numbers its instances from 1.
 """
 
@@ -21,11 +21,11 @@ MIN_PODS = 2
 
 
 def ranks_of_pods(hosts: Iterable[str], world: int | None, *, one_per_host: bool) -> Mapping[str, int]:
-    """Return host -> rank if the ordinals of all hosts number the job's ranks.
+    """Return host -> rank if the ordinals of all hosts number the job's ranks; else an empty mapping.
 
     Args:
         hosts: Names as lines give them.
-        world: Number of ranks that the job states.
+        world: Number of ranks that the job states, or None.
         one_per_host: Each host is known to run one process.
     """
     names = sorted({host.partition(".")[0] for host in hosts})

@@ -113,26 +113,29 @@ class Census:
 
     @property
     def world(self) -> int | None:
-        """Number of ranks, as far as lines show; None: unknown."""
+        """Number of ranks that the lines state or mention; None: unknown."""
         seen = max((rank for ranks in self.ranks.values() for rank in ranks), default=-1) + 1
         world = max(self.worlds, default=0)
         return max(world, seen) or None
 
     def is_local(self, word: str) -> bool:
-        """True if the numbers after a word restart at 0 on each host."""
+        """Return True if the numbers after a word restart at 0 on each host."""
         places = [len(hosts) for (each, _), hosts in self.hosts.items() if each == word]
         return len(places) > 1 and sum(count > 1 for count in places) * 2 > len(places)
 
     @property
     def announced(self) -> int | None:
-        """Number of ranks, if lines announce a single number that is at least as large as the ranks seen."""
+        """Number of ranks, if lines announce a single one that is at least the number of ranks seen.
+
+        Else None.
+        """
         seen = max((rank for ranks in self.ranks.values() for rank in ranks), default=-1) + 1
         worlds = {world for world in self.worlds if world >= seen}
         return worlds.pop() if len(worlds) == 1 else None
 
 
 def census(samples: Iterable[tuple[str, Sequence[bytes]]]) -> Census:
-    """Read (name, sample lines) of each file."""
+    """Return the census of the (name, sample lines) of all files."""
     found = Census()
     for file, lines in samples:
         last: dict[str, int] = {}
@@ -221,7 +224,7 @@ def _count_processes(found: Census, file: str, text: str) -> None:
 
 
 def _is_table_row(found: Census, file: str, text: str) -> bool:
-    """Record where a Ray Train worker runs; its driver, on any node, prints the table."""
+    """Record where a Ray Train worker runs, if the line is a row of its table; return True then."""
     row = WORKER_TABLE.search(text)
     if row is None:
         return False
@@ -261,7 +264,7 @@ def _count_speaker(found: Census, file: str, text: str, by: Speaker, reading: Li
 
 
 def _count_process(found: Census, file: str, text: str, by: Speaker) -> None:
-    """Record a line with a pid that mentions one rank, or one number that may count ranks."""
+    """Record the process of a line that mentions one rank, or one number that may count ranks."""
     ranks = set(_mentioned(text))
     indexes = {int(named["letter_n"]) for named in LETTER.finditer(text)}
     if len(ranks) == 1:
@@ -284,7 +287,7 @@ def _count_tasks(found: Census, file: str, text: str) -> None:
 
 
 def _identities(file: str, text: str, rank: int, by: Speaker) -> Iterator[Clue]:
-    """Yield pid, PCI address and local rank from a line with a rank."""
+    """Yield a clue for the pid, the PCI address and the local rank in a line about a rank."""
     pids, buses, hosts = set(PID.findall(text)), set(BUS.findall(text)), set(HOST.findall(text))
     pids = pids or ({str(by.pid)} if by.pid is not None else set())
     host = hosts.pop() if by.host is None and len(hosts) == 1 else by.host
@@ -297,7 +300,7 @@ def _identities(file: str, text: str, rank: int, by: Speaker) -> Iterator[Clue]:
 
 
 def _find_host(found: Census, text: str, rank: int) -> None:
-    """Record the host after the rank in a line."""
+    """Record the host that follows the rank in a line."""
     for named in RANK_NAMED.finditer(text):
         beside = HOST_AFTER_RANK.match(text, named.end())
         if beside is not None and named["rank"] is not None and int(named["n"]) == rank:

@@ -1,4 +1,4 @@
-"""Places every rank of an ended job, from the lines and names of its logs."""
+"""Determines where every rank of an ended job ran, from the lines and paths of its logs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class FileOwner:
 
 @dataclass
 class _Rank:
-    """One rank while its place is being assembled."""
+    """What is known of one rank while the clues are joined."""
 
     node: str | None = None
     gpu: int | None = None
@@ -65,14 +65,14 @@ class _Rank:
 
 @dataclass(frozen=True)
 class RankMap:
-    """Places of the ranks, and the node of each file where known."""
+    """Where the ranks ran, and file -> node, as far as known."""
 
     places: Places
     nodes: Mapping[str, str]
 
 
 def rank_map(owners: Sequence[FileOwner], clues: Sequence[Clue]) -> RankMap:
-    """Join the facts of lines and paths; lines take precedence."""
+    """Return where each rank ran, joined from lines and paths; lines take precedence."""
     clues = of_the_whole_job([replace(clue, host=value("node", clue.host)) for clue in clues])
     addresses = addresses_of(clues)
     nodes = nodes_of_files(owners, clues, addresses)
@@ -120,7 +120,7 @@ def give_pids(
 
 
 def place(rank: int, known: _Rank, world: int | None) -> RankPlace:
-    """One rank as a `RankPlace` for the diagnosis."""
+    """Return one rank as a `RankPlace` for the diagnosis."""
     return RankPlace(
         rank,
         known.node or "",
@@ -135,13 +135,13 @@ def place(rank: int, known: _Rank, world: int | None) -> RankPlace:
 
 
 def of_the_whole_job(clues: Sequence[Clue]) -> list[Clue]:
-    """The clues without ranks of smaller process groups: NCCL numbers the members of each group from 0."""
+    """Return the clues without those of smaller process groups: NCCL numbers each group's members from 0."""
     world = max((clue.world for clue in clues if clue.world is not None), default=None)
     return [clue for clue in clues if clue.world is None or clue.world == world]
 
 
 def addresses_of(clues: Iterable[Clue]) -> dict[str, str]:
-    """Address -> node from lines with both; a host with and without domain gets one name."""
+    """Return address -> node from lines with both, and one name for a host with and without domain."""
     known: dict[str, str] = {}
     hosts: set[str] = set()
     for clue in clues:
@@ -159,9 +159,9 @@ def addresses_of(clues: Iterable[Clue]) -> dict[str, str]:
 def nodes_of_files(
     owners: Sequence[FileOwner], clues: Iterable[Clue], addresses: Mapping[str, str]
 ) -> dict[str, str]:
-    """File -> node: the host that a rank's own log names, else the one in its path that lines confirm.
+    """Return file -> node: the host that a rank's own log names, else the one in its path that lines confirm.
 
-    Where no line names a host of the path, the only host in the file's lines is used.
+    If no line names a host of the path, the only host in the file's lines is used.
     """
     named: dict[str, Counter[str]] = defaultdict(Counter)
     stated: dict[str, set[str]] = defaultdict(set)
@@ -193,9 +193,9 @@ def nodes_of_files(
 
 
 def hosts_of_others(owners: Sequence[FileOwner]) -> dict[str, set[str]]:
-    """File -> hosts of other files' paths, if its own path names a different one.
+    """Return file -> hosts of other files' paths, if its own path names a different one.
 
-    A line that contains such a host belongs to that node, wherever it stands.
+    A line that contains such a host belongs to that node, wherever it is.
     """
     likely = without_weak({owner.file: owner.hosts for owner in owners})
     every = {hosts[0] for hosts in likely.values() if hosts}
@@ -206,7 +206,7 @@ def hosts_of_others(owners: Sequence[FileOwner]) -> dict[str, set[str]]:
 
 
 def files_of_nodes(clues: Iterable[Clue]) -> set[str]:
-    """Files of a single node each: they give the same pids or PCI addresses to different ranks."""
+    """Return the files of a single node each: they give the same pids or PCI addresses to different ranks."""
     claims: dict[tuple[int | None, str | None], dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
     for clue in clues:
         if clue.rank is not None and clue.host is None and (clue.pid or clue.bus_id):
@@ -220,13 +220,13 @@ def files_of_nodes(clues: Iterable[Clue]) -> set[str]:
 
 
 def folders_named(file: str, hosts: AbstractSet[str]) -> list[str]:
-    """The hosts named by lines that also occur in the file's path, nearest first."""
+    """Return the hosts named by lines that also occur in the file's path, nearest first."""
     path = PurePath(file)
     return [part for part in (stem(file), *reversed(path.parts)) if part in hosts]
 
 
 def own_ranks(owners: Sequence[FileOwner], clues: Iterable[Clue]) -> dict[str, int]:
-    """File -> its rank: by its path, by its NCCL lines, or by torchrun's folders."""
+    """Return file -> its rank: by its path, by its NCCL lines, or by torchrun's folders."""
     spoken: dict[str, set[int]] = defaultdict(set)
     local: dict[tuple[str, int], set[int]] = defaultdict(set)
     for clue in clues:
@@ -250,5 +250,5 @@ def own_ranks(owners: Sequence[FileOwner], clues: Iterable[Clue]) -> dict[str, i
 
 
 def own_world(clues: Iterable[Clue]) -> range:
-    """All ranks, as far as a line shows their number."""
+    """Return all rank numbers, if a line states how many there are; else an empty range."""
     return range(max((clue.world for clue in clues if clue.world is not None), default=0))

@@ -38,7 +38,7 @@ _MAY_HOLD_RANK = re.compile(
 
 
 class LineChoice:
-    """Chooses among the lines of one file, one stretch after the other."""
+    """Chooses the lines of one file to parse, one stretch after the other."""
 
     def __init__(self, first_lines: int) -> None:
         """`first_lines`: lines that are parsed beyond the share by file size."""
@@ -81,7 +81,7 @@ class LineChoice:
         paced: Mapping[bytes, list[CompiledDialect]],
         wanted: int,
     ) -> set[int]:
-        """Indexes of about `wanted` lines: the last of each kind and rank, and the first of a new kind."""
+        """Return the indexes of about `wanted` lines: the last of each kind and rank, and new kinds."""
         if wanted >= len(lines):
             return {index for index, shape in enumerate(shapes) if shape in paced}
         count = len(shapes)
@@ -125,7 +125,7 @@ class LineChoice:
     def _is_passed(
         self, shape: bytes, kinds: Mapping[bytes, bytes], paced: Mapping[bytes, list[CompiledDialect]]
     ) -> bool:
-        """True if a new kind is skipped because many lines for the same dialects had no values."""
+        """Return True if a new kind is skipped because many lines for the same dialects had no values."""
         names = tuple(each.id for each in paced[shape])
         if self._barren[names] < BARREN_LINES or kinds[shape] in self._seen or ODD.search(shape):
             return False
@@ -136,7 +136,7 @@ class LineChoice:
 def last_of_ranks(
     lines: Sequence[bytes], shapes: Sequence[bytes], kinds: Mapping[bytes, bytes], last: int
 ) -> Iterable[int]:
-    """The last line of each rank among the `RANK_LINES` lines up to `last` of the same kind."""
+    """Return the index of each rank's last line among the `RANK_LINES` lines of one kind up to `last`."""
     found: dict[bytes, int] = {}
     kind = kinds[shapes[last]]
     for index in range(last, max(-1, last - RANK_LINES), -1):

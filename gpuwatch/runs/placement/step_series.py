@@ -35,7 +35,7 @@ CURVES = ("loss", "grad_norm", "tokens_per_s", "samples_per_s", "step_time_s")
 
 
 class StepPoint(NamedTuple):
-    """One logged step. None: not in the line."""
+    """One logged step. None: the line does not have the value."""
 
     offset: int
     """Offset of the line in its file (bytes)."""
@@ -70,7 +70,7 @@ class StepSeries:
     highest_scale: float | None = None
 
     def take(self, offset: int, at: float | None, reading: ProgressReading) -> None:
-        """Add one line of this rank."""
+        """Add the values of one line of this rank."""
         fields = {name: float(value) for name, value in reading.fields.items() if _is_number(value)}
         if "step" in fields:
             total = fields.get("total_steps")
@@ -88,7 +88,7 @@ class StepSeries:
             self.timings[name] = [*self.timings.get(name, ()), seconds][-KEPT_TIMINGS:]
 
     def thin(self) -> None:
-        """Keep every second step, the last one, and those where a loss becomes or stops being finite."""
+        """Drop every second step; keep the last one, and those where a loss becomes or stops being finite."""
         last = len(self.points) - 1
         self.points = [
             point
@@ -109,12 +109,12 @@ class StepSeries:
             self.thin()
 
     def merge(self, other: StepSeries) -> None:
-        """Merge a series of the same file that began in parallel."""
+        """Merge a series of the same file whose lines are interleaved with these."""
         self.join(other)
         self.points.sort(key=lambda point: point.offset)
 
     def _of_other_loop(self, step: float, total: float | None, dialect: CompiledDialect) -> bool:
-        """True for a bar with another total and a smaller step: an evaluation's."""
+        """Return True for a bar with another total and a smaller step: an evaluation's."""
         if not dialect.id.endswith("bar") or total is None or self.total_steps is None or not self.points:
             return False
         return int(total) != self.total_steps and (step < self.points[-1].step or total < self.total_steps)
@@ -135,7 +135,7 @@ class StepSeries:
 
 
 class StepRecorder:
-    """Replaces the agent's `ProgressReader`: samples all lines instead of the newest ones."""
+    """Samples the steps of a file; it replaces the agent's `ProgressReader`, which reads the newest lines."""
 
     def __init__(self, progress: ProgressReader, first_lines: int) -> None:
         self._progress = progress
@@ -149,7 +149,7 @@ class StepRecorder:
 
     @property
     def newest(self) -> StepRecorder:
-        """The object that takes the prefilter's lines."""
+        """The object that receives the prefilter's lines: this one."""
         return self
 
     def take_from(self, backlog: bool) -> None:
@@ -162,7 +162,7 @@ class StepRecorder:
         paced: Mapping[bytes, list[CompiledDialect]],
         size: int,
     ) -> None:
-        """Choose among the lines whose shape may contain progress: some of every shape, and the last."""
+        """Choose among the lines whose shape may contain progress: some of every kind, and the last."""
         if not self.own:
             return
         chosen = self._choice.choose(lines, shapes, paced, size)
@@ -180,7 +180,7 @@ class StepRecorder:
         self._found.clear()
 
     def frames(self, local_ranks: bool) -> list[dict[str, Any]]:
-        """Parse the queued lines into the series; returns no frames."""
+        """Parse the queued lines into the series; return no frames."""
         while self._waiting:
             offset, arrived, line, shape, dialects = self._waiting.popleft()
             readings = self._readings(line, shape, dialects, local_ranks)
@@ -203,7 +203,7 @@ class StepRecorder:
     def _readings(
         self, line: bytes, shape: bytes, dialects: list[CompiledDialect], local_ranks: bool
     ) -> list[tuple[ProgressReading, Any, str]]:
-        """The values in a line; for a known shape only the dialects that matched it are tried."""
+        """Return the values in a line; for a known shape only the dialects that matched it are tried."""
         found = list(self._progress.readings(line, self._fitting.get(shape, dialects), local_ranks))
         if shape not in self._fitting and all(each.steady for each in dialects):
             if len(self._fitting) >= MAX_SHAPES:
@@ -214,7 +214,7 @@ class StepRecorder:
 
 
 def joined(parts: Iterable[Mapping[tuple[Any, ...], StepSeries]]) -> list[StepSeries]:
-    """Merge the series of a file's parts, in file order."""
+    """Return the series of a file's parts joined, in file order, without empty ones."""
     found: dict[tuple[Any, ...], StepSeries] = {}
     for part in parts:
         for key, series in part.items():
@@ -226,7 +226,7 @@ def joined(parts: Iterable[Mapping[tuple[Any, ...], StepSeries]]) -> list[StepSe
 
 
 def last_lines(data: bytes, count: int) -> list[str]:
-    """The last `count` non-blank lines, without launcher prefixes.
+    """Return the last `count` non-blank lines, without launcher prefixes.
 
     A line of a system program begins with its name: `sshd: Failed password for root`.
     """
@@ -254,13 +254,13 @@ def _finite(point: StepPoint) -> bool:
 
 
 def _merged(old: StepPoint, new: StepPoint) -> StepPoint:
-    """Merge two lines about one step."""
+    """Return two lines about one step as one point; the newer values count."""
     pairs = zip(old, new, strict=True)
     return StepPoint(*[before if value is None else value for before, value in pairs])  # type: ignore[arg-type]
 
 
 def steps_in(series: Sequence[StepSeries]) -> StepsBetween:
-    """Return the `StepsBetween` function of a file with these series."""
+    """Return the function that counts the steps between two offsets of a file with these series."""
 
     def between(row: Row, low: int, high: int | None) -> int:
         rank = row.get("rank")

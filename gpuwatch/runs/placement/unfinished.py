@@ -1,4 +1,4 @@
-"""Operations that ranks announce and report as done; finds the rank that did not finish one."""
+"""Compares operations that ranks announce and report as done, to find the rank that did not finish one."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ class Unfinished:
 
 
 def unfinished(samples: Iterable[tuple[str, Sequence[bytes]]]) -> Unfinished | None:
-    """Read (name, sample lines) of each file; None: no single rank is in an operation."""
+    """Return the operation that a single rank did not finish; None if there is none.
+
+    `samples`: name and sample lines of each file.
+    """
     begun: dict[str, Counter[int]] = defaultdict(Counter)
     ended: dict[str, Counter[int]] = defaultdict(Counter)
     last: dict[tuple[str, int], Unfinished] = {}
@@ -77,5 +80,5 @@ def _alone(
 
 
 def _key(what: str) -> str:
-    """Normalise: `all-reduce`, `AllReduce` and `all_reduce` are equal."""
+    """Return the name normalised: `all-reduce`, `AllReduce` and `all_reduce` are equal."""
     return re.sub(r"[^a-z]", "", what.lower())

@@ -1,1 +1,1 @@
-"""Saved outputs of tools (nvidia-smi, DCGM, Slurm, env): a reader for each, found by content."""
+"""Reads saved outputs of tools (nvidia-smi, DCGM, Slurm, kubectl, env), which are found by content."""

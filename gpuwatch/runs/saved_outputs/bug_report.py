@@ -20,7 +20,7 @@ _UNAME = re.compile(r"uname: Linux (?P<host>[A-Za-z0-9][\w.-]{0,63}) ")
 
 
 class BugReport:
-    """Tracks the sections of a report. Rules are applied only to the logs among them."""
+    """The sections of a bug report. Rules are applied only to the logs among them."""
 
     def __init__(self) -> None:
         self.node: str | None = None
@@ -30,7 +30,7 @@ class BugReport:
         self._log = False
 
     def is_log(self, text: str) -> bool:
-        """Process the next line; True if it belongs to a log."""
+        """Process the next line; return True if it belongs to a log."""
         if _RULER.match(text):
             self._heading_due, self._log = True, False
             return False

@@ -1,4 +1,4 @@
-"""How containers ended: `kubectl describe pod` and `docker inspect` (also podman's)."""
+"""Reads how containers ended: `kubectl describe pod` and `docker inspect` (also podman's)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ENV = re.compile(r'"?RANK=(?P<rank>\d{1,6})"?,?\s*$')
 
 
 class PodDescription:
-    """Reads a description up to the pod's events, which are ordinary log lines."""
+    """Reads `kubectl describe pod` up to the pod's events, which are ordinary log lines."""
 
     def __init__(self) -> None:
         self.host: str | None = None
@@ -38,7 +38,7 @@ class PodDescription:
         self._evicted: ToolFinding | None = None
 
     def take(self, line: ToolLine) -> bool:
-        """Process a line; False: the description ended before it."""
+        """Process a line; return False if the description ended before it."""
         text = line.text
         if text.startswith("Events:") or (
             text[:1] not in ("", " ") and not (_KEY.match(text) or _HEAD.match(text))
@@ -54,7 +54,7 @@ class PodDescription:
         return True
 
     def findings(self) -> list[ToolFinding]:
-        """One finding for each container that ended by a fault; for an evicted pod only that."""
+        """Return a finding for each container that ended by a fault; for an evicted pod only that."""
         self._close()
         if self._evicted is not None:
             self._found = [self._evicted]
@@ -100,7 +100,7 @@ class PodDescription:
 
 
 class ContainerInspection:
-    """Reads the objects of an inspection."""
+    """Reads the objects of `docker inspect`."""
 
     def __init__(self) -> None:
         self._values: dict[str, tuple[str, ToolLine]] = {}
@@ -108,7 +108,7 @@ class ContainerInspection:
         self._found: list[ToolFinding] = []
 
     def take(self, line: ToolLine) -> bool:
-        """Process a line; False: the output ended before it."""
+        """Process a line; return False at the closing bracket of the output."""
         if INSPECT_HEADING.match(line.text):
             self._close()
         found = _JSON.match(line.text)
@@ -120,7 +120,7 @@ class ContainerInspection:
         return not line.text.startswith("]")
 
     def findings(self) -> list[ToolFinding]:
-        """One finding for each container that ended by a fault."""
+        """Return a finding for each container that ended by a fault."""
         self._close()
         return self._found
 

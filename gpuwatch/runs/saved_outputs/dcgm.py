@@ -51,14 +51,14 @@ class _Test:
 
 
 class Dcgm:
-    """Reads from the heading to the first line that is no row, border or blank."""
+    """Reads a DCGM table, from its heading to the first line that is no row, border or blank."""
 
     def __init__(self) -> None:
         self._gpu: int | None = None
         self._tests: list[_Test] = []
 
     def take(self, line: ToolLine) -> bool:
-        """Process a line; False: it does not belong to the table."""
+        """Process a line; return False if it does not belong to the table."""
         text = line.text.strip()
         if text[:1] == "+" or not text:
             return True
@@ -69,7 +69,7 @@ class Dcgm:
         return True
 
     def findings(self) -> list[ToolFinding]:
-        """One finding for each failed test and GPU."""
+        """Return a finding for each failed test and GPU."""
         found: list[ToolFinding] = []
         for test in self._tests:
             if test.failed or test.warned:

@@ -1,4 +1,4 @@
-"""Maps exit statuses to failure classes."""
+"""Maps exit statuses to rules of failure classes."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ BY_SIGNAL = {
 
 
 def of_exit_code(code: str) -> str | None:
-    """The class of `137` (128 + signal) or `-9`; None: not ended by a signal."""
+    """Return the class of an exit status `137` (128 + signal) or `-9`; None if it is not a known signal."""
     number = int(code) if code.lstrip("-").isdecimal() and len(code) < 6 else 0
     return BY_SIGNAL.get(number - 128 if number > 128 else -number)

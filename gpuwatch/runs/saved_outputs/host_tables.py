@@ -1,4 +1,4 @@
-"""Reads a node's own commands: `df` (full file systems) and `ibstat` (ports that are down)."""
+"""Reads the output of a node's commands: `df` (full file systems) and `ibstat` (ports that are down)."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ FULL_PCT = 100
 
 
 class Df:
-    """The table of file systems."""
+    """Reads the table of `df`."""
 
     def __init__(self) -> None:
         self._found: list[ToolFinding] = []
 
     def take(self, line: ToolLine) -> bool:
-        """Process a line; False: it is no row."""
+        """Process a line; return False if it is no row."""
         row = _DF_ROW.match(line.text)
         if row is None:
             return DF_HEADING.match(line.text) is not None
@@ -35,12 +35,12 @@ class Df:
         return True
 
     def findings(self) -> list[ToolFinding]:
-        """One finding for each full file system."""
+        """Return a finding for each full file system."""
         return self._found
 
 
 class Ibstat:
-    """Ports of InfiniBand adapters; a port that is down counts if another port is up."""
+    """Reads `ibstat`; a port that is down is reported only if another port is up."""
 
     def __init__(self) -> None:
         self._device = self._port = ""
@@ -48,7 +48,7 @@ class Ibstat:
         self._down: list[ToolFinding] = []
 
     def take(self, line: ToolLine) -> bool:
-        """Process a line; False: the output ended before it."""
+        """Process a line; return False if the output ended before it."""
         text = line.text.strip()
         if IBSTAT_HEADING.match(line.text):
             self._device = text.split("'")[1]
@@ -61,7 +61,7 @@ class Ibstat:
         return True
 
     def findings(self) -> list[ToolFinding]:
-        """The ports that are down."""
+        """Return the ports that are down; none if no port is up."""
         return self._down if self._up else []
 
     def _state(self, state: str, line: ToolLine) -> None:

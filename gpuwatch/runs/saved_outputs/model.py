@@ -1,4 +1,4 @@
-"""Common types of the tool-output readers: line, finding, reader protocol."""
+"""The types of the tool-output readers: line, finding, reader protocol."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ class ToolFinding:
 
 
 class ToolReader(Protocol):
-    """Reads one output of one tool, line by line."""
+    """Reads one output of a tool, line by line."""
 
     def take(self, line: ToolLine) -> bool:
-        """Process a line; False: the output ended before it."""
+        """Process a line; return False if the output ended before it."""
 
     def findings(self) -> list[ToolFinding]:
-        """The findings, once the output has ended."""
+        """Return the findings, once the output has ended."""
 
 
 @runtime_checkable
@@ -62,11 +62,14 @@ class GpuList(Protocol):
     """A tool reader that lists GPUs."""
 
     def gpus(self) -> dict[str, int]:
-        """PCI address -> index, of GPUs listed with both."""
+        """Return PCI address -> index, for GPUs listed with both."""
 
 
 def date_in(text: str) -> float | None:
-    """Parse a date as printed by `date` and nvidia-smi (unix seconds); local time zone unless UTC."""
+    """Return a date as printed by `date` and nvidia-smi (unix seconds), local time unless UTC.
+
+    None: no date.
+    """
     found = _DATE.search(text)
     if found is None:
         return None

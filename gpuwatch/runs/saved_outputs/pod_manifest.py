@@ -1,4 +1,4 @@
-"""How containers of pods ended, from `kubectl get pod -o yaml` and `-o json`."""
+"""Reads how containers of pods ended, from `kubectl get pod -o yaml` and `-o json`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _STATES = ("state", "lastState", "terminated")
 
 
 class PodManifest:
-    """Reads pods one after another; a list of pods is one output."""
+    """Reads pod manifests one after another; a list of pods is one output."""
 
     def __init__(self) -> None:
         self._begin()
@@ -36,7 +36,7 @@ class PodManifest:
         self._ended: dict[str, tuple[str, ToolLine]] = {}
 
     def take(self, line: ToolLine) -> bool:
-        """Process a line; False: the output ended before it."""
+        """Process a line; return False if the output ended before it."""
         if HEADING.match(line.text):
             self._close()
             self._begin()
@@ -50,7 +50,7 @@ class PodManifest:
         return True
 
     def findings(self) -> list[ToolFinding]:
-        """One finding for each container ended by a signal or the kernel, and for each evicted pod."""
+        """Return a finding for each container ended by a signal or the kernel, and for each evicted pod."""
         self._close()
         return self._found
 
@@ -71,7 +71,7 @@ class PodManifest:
             self._ended.setdefault(key, (value, line))
 
     def _close(self) -> None:
-        """Handle the end of a container's or the pod's state."""
+        """Add the finding of a container's or pod's state that has ended by a fault."""
         ended, self._ended = self._ended, {}
         if "reason" not in ended and "exitCode" not in ended:
             return

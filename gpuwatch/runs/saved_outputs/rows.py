@@ -1,4 +1,4 @@
-"""Converts tool reports into rows like those of the scanner, and numbers their GPUs."""
+"""Converts findings of tool readers into rows like those of the scanner, and sets GPU indexes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_LINE = 500
 def tool_matches(
     sections: ToolSections, rules: Mapping[str, CompiledRule], file: str, arrived: float
 ) -> list[Match]:
-    """One match for each finding whose class the packs have. `arrived`: the file's time."""
+    """Return a match for each finding whose rule exists. `arrived`: the file's time (unix seconds)."""
     return [
         Match(each.finding.rule, _row(each, rules[each.finding.rule], file, arrived), each.finding.line.text)
         for each in sections.found[:MAX_ROWS]
@@ -47,12 +47,12 @@ def _row(reported: Reported, rule: CompiledRule, file: str, arrived: float) -> d
 
 
 def host_clue(node: str) -> dict[str, Any]:
-    """The node of a whole file, as a clue for the rank map."""
+    """Return a row that assigns the whole file to a node, for the rank map."""
     return {"rule": TOOL_HOST, "host": plain(node), "lines": [], "fields": {}}
 
 
 def number_gpus(events: Iterable[Match | RecoveryLine], gpus: Mapping[str, int]) -> None:
-    """Set the GPU index in kernel lines of the same file, which name GPUs by address."""
+    """Set the GPU index in kernel lines of the same file, which name GPUs by PCI address."""
     for event in events if gpus else ():
         fields = event.row["fields"] if isinstance(event, Match) else {}
         address = fields.get("bus_id") or fields.get("pci")
