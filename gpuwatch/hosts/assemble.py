@@ -27,14 +27,18 @@ MAX_HINTED_PROBLEMS = 20
 
 
 def plan_from(top: ReadMapping | Sequence[Names | ReadMapping], problems: Problems) -> Plan:
-    """The plan of a parsed file. Problems are added to `problems`, and the plan must then not be used."""
+    """Return the plan of a parsed file: its top mapping, or its list of hosts.
+
+    Contradictions (a node listed twice, an unknown member of a group) are added to `problems`; if it holds
+    any, the plan must not be used.
+    """
     if not isinstance(top, ReadMapping):
         return Assembly({"hosts": top}, problems).plan()
     return Assembly(top.values, problems).plan()
 
 
 class Assembly:
-    """Builds one plan.
+    """Builds one plan from the keys of a hosts file.
 
     A host's settings override its groups', and a later group's override an earlier group's.
     """
@@ -49,7 +53,10 @@ class Assembly:
         self._groups: dict[str, tuple[str, ...]] = {}
 
     def plan(self) -> Plan:
-        """Process the file once, from hosts to groups to nodes."""
+        """Return the plan, built from the defaults, the hosts and the groups; problems are added.
+
+        Call it once.
+        """
         defaults = self._settings(self._values.get("defaults"))
         for entry in self._values.get("hosts", ()):
             self._take_host(entry)
@@ -160,7 +167,10 @@ class Assembly:
 
 
 def _beside(source: str, path: str) -> str:
-    """A path relative to the folder of the hosts file."""
+    """Return the path joined to the folder of the hosts file, with `~` expanded.
+
+    An absolute path stays as it is.
+    """
     return os.path.join(os.path.dirname(source), os.path.expanduser(path))  # noqa: PTH111, PTH118, PTH120 - never raises
 
 
@@ -190,7 +200,7 @@ def _spec(name: str, layers: Sequence[Settings]) -> NodeSpec:
 
 
 def _endpoints(values: Iterable[str | ReadMapping]) -> tuple[ServingEndpoint, ...]:
-    """The servers; of two with the same name the first."""
+    """Return the inference servers. The default name is `host:port`; of two equal names the first counts."""
     found: dict[str, ServingEndpoint] = {}
     for value in values:
         given = {"url": value} if isinstance(value, str) else value.values

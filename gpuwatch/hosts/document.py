@@ -1,6 +1,6 @@
 """Parses YAML text into a tree of nodes with their positions.
 
-Limited in size, every problem with line and column.
+Size and depth are limited; every problem is reported with its line and column.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def place(node: yaml.Node) -> TextPosition:
-    """The position where a value starts."""
+    """Return the position where a value starts."""
     return _place(node.start_mark)
 
 
 def compose(text: str, problems: Problems) -> yaml.Node | None:
-    """The root of the only document in `text`; None if it is empty or invalid (which is then reported)."""
+    """Return the root node of `text`; None if it is empty or invalid. An invalid text is reported."""
     bad = Reader.NON_PRINTABLE.search(text)
     if bad is not None:
         line, column = text.count("\n", 0, bad.start()) + 1, bad.start() - text.rfind("\n", 0, bad.start())
@@ -66,7 +66,14 @@ def _complaint(error: yaml.MarkedYAMLError, text: str) -> str:
 
 
 def _bounded(text: str, problems: Problems) -> bool:
-    """True if the document stays small with all aliases expanded; judged from events, before composing."""
+    """Return True if the document is small and flat enough with every alias counted at each use.
+
+    Otherwise the problem is reported, also for an unknown alias or a tag that is not standard. Reads YAML
+    events, before the tree is composed.
+
+    Raises:
+        yaml.YAMLError: the text is not YAML.
+    """
     sizes: dict[str, int] = {}
     opened: list[tuple[str | None, int]] = []
     total = 0

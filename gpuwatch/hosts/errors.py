@@ -30,7 +30,7 @@ class TextPosition:
     column: int
 
     def right(self, columns: int) -> TextPosition:
-        """The position this many columns further on the same line."""
+        """Return the position that many columns to the right on the same line."""
         return TextPosition(self.line, self.column + columns)
 
 
@@ -50,16 +50,16 @@ class Problems:
         self.names_left = NAMES_IN_A_SOURCE
 
     def add(self, place: TextPosition, text: str) -> None:
-        """Add a problem; foreign strings in its text must have passed through `shown`."""
+        """Add a problem; foreign strings in `text` must have passed through `shown` or `escaped`."""
         self._found[place, text] = None
 
     def refuse(self, place: TextPosition, text: str) -> None:
-        """Report that the value now being read `must be ...`; the message begins with its key."""
+        """Add a problem of the value now being read: its key, then `text`, such as `must be a list`."""
         self.add(place, f"{self._subject} {text}")
 
     @contextmanager
     def about(self, key: str) -> Iterator[None]:
-        """Within this block, refused values are reported as values of `key`."""
+        """Within this block, the messages of `refuse` begin with `key`."""
         before, self._subject = self._subject, shown(key)
         yield
         self._subject = before
@@ -68,10 +68,10 @@ class Problems:
         return len(self._found)
 
     def raise_any(self) -> None:
-        """Raise the collected problems, sorted by position.
+        """Raise all collected problems, sorted by position; does nothing if there are none.
 
         Raises:
-            HostsError: when there is at least one problem.
+            HostsError: There is at least one problem.
         """
         if self._found:
             source = escaped(self.source)
@@ -80,12 +80,12 @@ class Problems:
 
 
 def escaped(text: str) -> str:
-    """`text` with every character that could control a terminal written as an escape."""
+    r"""Return the text with every unprintable character written as an escape such as `\x1b`."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def shown(text: str) -> str:
-    """A foreign string in quotes for a message: sanitized, secrets masked, and shortened."""
+    """Return a foreign string for a message: secrets masked, cut to 60 characters, escaped and quoted."""
     from gpuwatch.agent.base.secret_masking import masked  # noqa: PLC0415 - messages alone need its patterns
 
     text = masked(text)
@@ -94,6 +94,6 @@ def shown(text: str) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """`, did you mean 'x'?` if a known word is similar, else ""."""
+    """Return `, did you mean 'x'?` for the most similar known word, or "" if none is similar."""
     close = difflib.get_close_matches(word[:SHOWN_LENGTH], list(known), n=1)
     return f", did you mean '{escaped(close[0])}'?" if close else ""

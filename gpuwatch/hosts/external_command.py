@@ -18,10 +18,11 @@ RunCommand: TypeAlias = Callable[[Sequence[str]], str]
 
 
 def run_external(argv: Sequence[str]) -> str:
-    """The output of a command.
+    """Return the standard output of a command as text.
 
     Raises:
-        HostsError: it is not installed, fails, prints too much, or does not answer in time.
+        HostsError: It is not installed, cannot be started, exits with another status than 0, prints more than
+            64 MB, or does not end within 20 s.
     """
     if shutil.which(argv[0]) is None:
         raise HostsError([f"{argv[0]} is not installed here: run gpuwatch where it works"])

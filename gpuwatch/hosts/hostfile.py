@@ -20,7 +20,7 @@ _IGNORED = ("max_slots", "max-slots")
 
 
 def is_hostfile(text: str) -> bool:
-    """True if a text is a plain list and not YAML, by its first line with content."""
+    """Return True if the first line with content is not YAML; False for a text without content."""
     for line in text.split("\n"):
         stated = line.split("#", 1)[0].strip()
         if stated:
@@ -29,7 +29,7 @@ def is_hostfile(text: str) -> bool:
 
 
 def read_hostfile(text: str, problems: Problems) -> Plan:
-    """The plan of a plain list; problems are reported, and the plan must then not be used."""
+    """Return the plan of a plain list of nodes. Problems are added; if there are any, it must not be used."""
     nodes: dict[str, NodeSpec] = {}
     places: dict[str, TextPosition] = {}
     for number, line in enumerate(text.split("\n"), 1):
@@ -53,7 +53,10 @@ def read_hostfile(text: str, problems: Problems) -> Plan:
 
 
 def _differs(spec: NodeSpec, known: NodeSpec | None) -> bool:
-    """True if a repeated line is an error: the node files of PBS repeat a node for each of its cores."""
+    """Return True if a repeated node is an error: it differs from the first line, or it has slots.
+
+    PBS node files repeat a node once per core, without slots; that is allowed.
+    """
     return known is not None and (known != spec or spec.slots is not None)
 
 

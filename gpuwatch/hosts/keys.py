@@ -22,7 +22,7 @@ MAX_SLOTS = 1024
 
 @dataclass(frozen=True)
 class Names:
-    """The nodes that one entry names, and its position."""
+    """The nodes that one entry of the file names, or the group that it refers to, and its position."""
 
     place: TextPosition
     names: tuple[str, ...]
@@ -34,7 +34,7 @@ class Names:
 
 
 class NodeRange(Shape):
-    """A node name or range; with `user@`, and for members of a group `@group`, where allowed."""
+    """A node name or range. `user` also allows `user@` before it, `group` also allows `@group` instead."""
 
     def __init__(self, *, user: bool = False, group: bool = False) -> None:
         self._user, self._group = user, group
@@ -42,7 +42,10 @@ class NodeRange(Shape):
         self.what = f"a node name or a range such as node[001-128]{extra}"
 
     def read(self, node: yaml.Node, problems: Problems) -> Names | None:
-        """The expanded names."""
+        """Return the expanded names; without names if the range is invalid (reported) or refers to a group.
+
+        None: the value is not a single word (reported).
+        """
         text = scalar(node)
         if text is None:
             self.refuse(node, problems)
@@ -62,13 +65,16 @@ class NodeRange(Shape):
         return Names(at, tuple(names), user=user)
 
     def schema(self) -> Schema:
-        """A string, number or boolean (YAML reads some names so); the parser checks all but the beginning."""
+        """Return the schema: a string, number or boolean (YAML reads some names so) with a valid beginning.
+
+        Only the parser checks the rest, such as the inside of brackets.
+        """
         start = "(?:@?)" if self._group else r"(?:[^\s@-][^\s@]*@)?" if self._user else ""
         return {"type": ["string", "number", "boolean"], "pattern": rf"^\s*{start}[A-Za-z0-9_.:%/+~\[]"}
 
 
 class CommandWord(Text):
-    """A word of a command; `{name}` without quotes is a YAML mapping, which gets its own message."""
+    """A word of a command. An unquoted `{name}`, which YAML reads as a mapping, gets its own message."""
 
     def refuse(self, node: yaml.Node, problems: Problems) -> None:
         if isinstance(node, yaml.MappingNode):
@@ -119,7 +125,7 @@ SETTINGS = (
     Key(
         "labels",
         MapOf("a mapping of labels", Text("a label's name", _NAME, 100), Text("a label's value", limit=200)),
-        "Labels of one's own, to filter by.",
+        "Labels of your own, to filter by.",
     ),
     Key(
         "link",
@@ -145,7 +151,7 @@ _HOST = Record(
         Key(
             "name",
             NodeRange(),
-            "The node's name on the screen, or a range; the settings then hold for each node.",
+            "The node's name on the screen, or a range; the settings then apply to each node.",
             required=True,
         ),
         *SETTINGS,
@@ -164,7 +170,7 @@ _LIMITS = (
     Key("temperature_margin_c", Number(0, 50, "degrees Celsius"),
         "Warn at this many degrees below the GPU's own slowdown temperature."),
     Key("temperature_c", Number(30, 120, "degrees Celsius"),
-        "Warn from here where a GPU states no slowdown temperature."),
+        "Warn from this temperature if the GPU reports no slowdown temperature."),
     Key("memory_pct", Number(1, 100, "percent"), "Warn when this much of a GPU's memory is used."),
     Key("disk_pct", Number(1, 100, "percent"), "Warn when a file system is this full."),
     Key("throttle_pct", Number(0, 100, "percent"),
@@ -174,7 +180,7 @@ _LIMITS = (
     Key("peer_clock_pct", Number(1, 100, "percent"),
         "Warn when a GPU's clock is under this share of its working neighbours' median."),
     Key("peer_power_pct", Number(1, 99, "percent"),
-        "Tell of the one GPU at under this share of its peers' power, or over the inverse."),
+        "Report the one GPU that draws under this share of its peers' power, or over the inverse."),
     Key("peer_busy_pct", Number(1, 100, "percent"),
         "Warn when a rank's utilization is under this share of its busy peers'."),
     Key("peer_link_pct", Number(1, 99, "percent"),
@@ -182,16 +188,17 @@ _LIMITS = (
     Key("peer_time_pct", Number(101, 1000, "percent"),
         "Warn when a rank's own time in a part of the step is over this share of its peers'."),
     Key("nvlink_errors", Number(0.01, 1_000_000, "errors"),
-        "Warn from so many NVLink replays or recoveries between two readings."),
+        "Warn at this many NVLink replays or recoveries between two readings."),
     Key("idle_held_s", Number(1, 86_400, "seconds"),
-        "Report a GPU that a process holds and does not use after so long."),
+        "Report a GPU that a process has held without using it for this long."),
     Key("slow_step_s", Number(0, 86_400, "seconds"),
-        "Warn when a step takes longer, also where it always did; 0: no such limit."),
+        "Warn when a step takes longer, even if it always did; 0: no limit."),
     Key("hang_s", Number(1, 86_400, "seconds"),
-        "A job may hang when no rank has written a line or made a step for so long."),
+        "A job may hang when no rank has written a line or made a step for this long."),
     Key("hold_s", Number(0, 3600, "seconds"),
         "How long a value must be over its limit before the alert fires."),
-    Key("clear_s", Number(0, 3600, "seconds"), "How long a value must be fine before the alert ends."),
+    Key("clear_s", Number(0, 3600, "seconds"),
+        "How long a value must be back within its limit before the alert ends."),
     Key("clear_margin", Number(0, 20, "degrees or percent"),
         "How far inside its limit a value must be to count as fine again."),
 )
@@ -204,21 +211,25 @@ _MODEL = Record(
         Key(
             "params",
             Number(1e3, 1e16, "parameters, such as 13.0e+9"),
-            "Parameters that work on a token, such as 13.0e+9; of a mixture of experts the active ones.",
+            "Parameters used per token, such as 13.0e+9; for a mixture of experts the active ones.",
             required=True,
         ),
-        Key("layers", Whole(1, 100_000), "Layers; with hidden and seq_len attention counts, too."),
+        Key(
+            "layers",
+            Whole(1, 100_000),
+            "Number of layers; with hidden and seq_len, attention counts, too.",
+        ),
         Key("hidden", Whole(1, 10_000_000), "Width of a layer."),
         Key("seq_len", Whole(1, 1_000_000_000), "Tokens of one sequence."),
         Key(
             "tokens_per_s",
             Keyword(("gpu", "job")),
-            "Whose tokens per second the log reports, one GPU's or the job's, where gpuwatch cannot know.",
+            "Whether the log's tokens per second are of one GPU or the job, where gpuwatch cannot know.",
         ),
         Key(
             "peak_tflops",
             Number(0.1, 1e6, "TFLOP/s of one GPU, without sparsity"),
-            "What one GPU can compute at most, where gpuwatch's table lacks it or another precision is used.",
+            "Peak of one GPU, if gpuwatch's table lacks it or another precision is used.",
         ),
     ),
 )
@@ -231,8 +242,13 @@ _SERVING = ListOf(
         mapping=Record(
             "a server",
             (
-                Key("url", _SERVING_URL, "Its metrics, such as http://gpu-001:8000/metrics.", required=True),
-                Key("name", Text("a name", r"[^\s]+", 100), "What it is called (default: host and port)."),
+                Key(
+                    "url",
+                    _SERVING_URL,
+                    "The URL of its metrics, as http://gpu-001:8000/metrics.",
+                    required=True,
+                ),
+                Key("name", Text("a name", r"[^\s]+", 100), "Its name on screens (default: host and port)."),
             ),
         ),
     ),
@@ -252,7 +268,7 @@ DOCUMENT = Record(
                 Text("a group's name", _NAME, 100),
                 OneOf("nodes or a mapping with hosts", single=_MEMBERS, many=_MEMBERS, mapping=_GROUP),
             ),
-            "Names for sets of nodes, and settings that hold for them.",
+            "Names for sets of nodes, and settings that apply to them.",
         ),
         Key(
             "logs",
@@ -262,34 +278,32 @@ DOCUMENT = Record(
         Key(
             "discover",
             Switch(),
-            "Whether the logs of jobs that ended of late are searched for on the nodes (on); off: never.",
+            "Whether nodes are searched for the logs of jobs that ended recently (on); off: never.",
         ),
         Key(
             "rules",
             ListOf(_PACK, "a path or a list of paths", or_single=True),
-            "Rule packs of your own, on this machine; a relative path is seen from the hosts file.",
+            "Rule packs of your own, on this machine; a relative path starts at the hosts file's folder.",
         ),
         Key(
             "state",
             _PACK,
-            "A file on a shared file system for acknowledgements, silences and notes of all who watch.",
+            "A file on a shared file system for the acknowledgements, silences and notes of all users.",
         ),
         Key("interval", Number(0.2, 60, "seconds"), "How often every node is sampled."),
         Key(
             "hang_query",
             Keyword(("auto", "manual")),
-            "Whether the ranks of a job that hangs are asked once without a key (auto, the default).",
+            "Whether the ranks of a hanging job are queried once without a key press (auto, the default).",
         ),
         Key(
             "actions",
             Switch(),
             "Whether the key A may run commands that change something, once confirmed (on); off: never.",
         ),
-        Key("serving", _SERVING, "Inference servers (vLLM, SGLang, TGI, Triton): URLs of metrics."),
+        Key("serving", _SERVING, "Inference servers (vLLM, SGLang, TGI, Triton): the URLs of their metrics."),
         Key("thresholds", _THRESHOLDS, "When a value counts as unhealthy."),
-        Key(
-            "model", _MODEL, "The model that is trained, to work out its MFU where the log does not tell it."
-        ),
+        Key("model", _MODEL, "The model being trained, to compute the MFU if the log does not report it."),
     ),
 )
 FILE = OneOf(
@@ -300,10 +314,10 @@ FILE = OneOf(
 
 
 def json_schema() -> Schema:
-    """The JSON Schema (draft 2020-12) of a YAML hosts file, for editors.
+    """Return the JSON Schema (draft 2020-12) of a YAML hosts file, for editors.
 
-    It accepts everything that the parser accepts. Relations between values (duplicate names, members of
-    groups, the inside of ranges) are checked only by the parser.
+    It accepts everything that the parser accepts. Only the parser checks relations between values (duplicate
+    names, members of groups) and the inside of ranges.
     """
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

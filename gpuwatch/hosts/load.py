@@ -25,10 +25,10 @@ _FILE_ENDINGS = (".yaml", ".yml", ".json", ".txt", ".hosts", ".cfg", ".conf", ".
 
 
 def load_source(text: str) -> Plan:
-    """The plan of a file if one of that name exists, else of a node range such as `gpu-[001-004]`.
+    """Return the plan of the file `text` if it exists, else of `text` as a node range (`gpu-[001-004]`).
 
     Raises:
-        HostsError: with every problem of the file, or what was tried.
+        HostsError: The file has problems (it lists all), or `text` is neither a file nor a node range.
     """
     if os.path.exists(text):  # noqa: PTH110 - Path.exists raises for a range longer than a file name may be
         return load_plan(Path(text))
@@ -45,10 +45,10 @@ def load_source(text: str) -> Plan:
 
 
 def load_plan(path: Path) -> Plan:
-    """The plan of a hosts file or a hostfile, distinguished by their content. Nothing is connected.
+    """Return the plan of a YAML hosts file or a plain hostfile, told apart by content. Nothing is connected.
 
     Raises:
-        HostsError: with every problem, in the order of the file.
+        HostsError: The file cannot be read, or has problems; it lists all, in the order of the file.
     """
     source = str(path)
     try:
@@ -68,10 +68,10 @@ def load_plan(path: Path) -> Plan:
 
 
 def parse_plan(text: str, source: str) -> Plan:
-    """The plan in the text of a hosts file; `source` names it in messages.
+    """Return the plan in the text of a hosts file or hostfile; `source` names the text in messages.
 
     Raises:
-        HostsError: with every problem, in the order of the text.
+        HostsError: The text has problems; it lists all, in their order.
     """
     problems = Problems(source)
     if is_hostfile(text):

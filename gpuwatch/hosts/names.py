@@ -49,10 +49,10 @@ class _Operand:
 
 
 def expand(text: str, most: int = MAX_NODES) -> list[str]:
-    """The node names in a range, without repetitions, in the order written.
+    """Return the node names in a range, without repetitions, in the order written.
 
     Raises:
-        RangeError: not a node range, or one of no node or of more than `most` nodes.
+        RangeError: The text is no node range, names no node, or names more than `most` nodes.
     """
     operands = _scan(text)
     count = sum(operand.count for operand in operands)
@@ -67,10 +67,10 @@ def expand(text: str, most: int = MAX_NODES) -> list[str]:
 
 
 def expand_login(text: str, most: int = MAX_NODES) -> tuple[str | None, list[str]]:
-    """(user, node names) of `[user@]range`; the user is None if there is none.
+    """Return (user, node names) of `[user@]range`; the user is None if the text names none.
 
     Raises:
-        RangeError: as `expand` does, or the user cannot be one.
+        RangeError: The range is invalid as for `expand`, or the user is not a user name.
     """
     user, separator, nodes = text.rpartition("@")
     if not separator:
@@ -84,7 +84,10 @@ def expand_login(text: str, most: int = MAX_NODES) -> tuple[str | None, list[str
 
 
 def fold(names: Iterable[str]) -> str:
-    """The names folded into ranges: `node[001-003,007]`."""
+    """Return the names folded into sorted ranges such as `node[001-003,007]`, without repetitions.
+
+    A name with a number too large for ClusterShell: all names as given, joined by commas.
+    """
     listed = list(names)
     try:
         return str(NodeSet.fromlist(listed, resolver=RESOLVER_NOGROUP))
@@ -171,7 +174,13 @@ def _check_literal(text: str, at: int, *, first: bool) -> None:
 
 
 def _numbers(text: str, at: int) -> tuple[int, int]:
-    """The number of values in `1-10/2,15`, and the digits of the longest; `at` is its offset."""
+    """Return (number of values, digits of the longest number) of the inside of a bracket such as `1-10/2,15`.
+
+    `at` is the offset of the text, for errors.
+
+    Raises:
+        RangeError: A part is no number or range, is empty, or its ends are padded differently.
+    """
     count, digits = 0, 0
     for part in text.split(","):
         match = _NUMBERS.fullmatch(part)

@@ -114,7 +114,7 @@ class Model:
 
 @dataclass(frozen=True, repr=False)
 class ServingEndpoint:
-    """An inference server. Its `repr` contains no secret, because the URL may contain a password."""
+    """An inference server. Its `repr` shows only the name, because the URL may contain a password."""
 
     name: str
     url: str
@@ -126,7 +126,7 @@ class ServingEndpoint:
 
 @dataclass(frozen=True)
 class Allocation:
-    """The scheduler's job from which the plan's nodes were taken, as of that time."""
+    """A scheduler's job, as its scheduler last reported it."""
 
     job: str
     name: str

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 @dataclass(frozen=True, repr=False)
 class PrometheusTarget:
-    """A Prometheus and the selector of its series. Its `repr` and `name` contain no secret."""
+    """A Prometheus and the selector of its series. Its `repr` and `name` contain no user and password."""
 
     url: str
     """The URL of its API, without `/api/v1`; it may contain a user and password."""
@@ -18,7 +18,7 @@ class PrometheusTarget:
 
     @property
     def name(self) -> str:
-        """The name on screens: scheme, host and port."""
+        """Scheme, host and port of the URL, for screens."""
         parts = urlsplit(self.url)
         port = "" if parts.port is None else f":{parts.port}"
         return f"{parts.scheme}://{parts.hostname}{port}"
@@ -27,11 +27,11 @@ class PrometheusTarget:
         return f"<Prometheus {self.name}>"
 
     def of(self, metric: str, matchers: str = "") -> str:
-        """A PromQL selector: a metric, or several by a pattern, with these and the user's matchers."""
+        """Return a PromQL selector of `metric` with the given matchers and the user's; `metric` may be ""."""
         inside = ",".join(part for part in (matchers, self.selector) if part)
         return f"{metric}{{{inside}}}"
 
     def any_of(self, metrics: Sequence[str], matchers: str = "") -> str:
-        """A PromQL selector of several metrics."""
+        """Return a PromQL selector of all series with one of these names, with `matchers` and the user's."""
         pattern = f'__name__=~"{"|".join(metrics)}"'
         return self.of("", ",".join(part for part in (pattern, matchers) if part))

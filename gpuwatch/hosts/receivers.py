@@ -1,4 +1,4 @@
-"""Receivers of incidents: the key `alerts` of the settings file, and `--alertmanager`."""
+"""Receivers of incidents, as the key `alerts` of the settings file and `--alertmanager` describe them."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ PLACEHOLDER = re.compile(r"\{([a-z_]*)\}")
 
 
 class ReceiverError(ValueError):
-    """Raised for an invalid address; its text never contains the address."""
+    """Raised for an invalid URL of a receiver; its text never contains the URL."""
 
 
 @dataclass(frozen=True, repr=False)
 class ReceiverSpec:
-    """One receiver. Its `repr` and `name` contain no secret: a chat's whole URL is one."""
+    """One receiver. Its `repr` and `name` contain no secret: the path of a chat's URL is one."""
 
     kind: ReceiverKind
     target: str | tuple[str, ...]
@@ -45,7 +45,7 @@ class ReceiverSpec:
 
     @property
     def name(self) -> str:
-        """The name on screens: the kind and the host, or the program."""
+        """The name on screens: kind, host and port of the URL, or `command` and the program's file name."""
         if not isinstance(self.target, str):
             return f"command {self.target[0].rpartition('/')[2]}"
         parts = urlsplit(self.target)
@@ -54,7 +54,7 @@ class ReceiverSpec:
 
     @property
     def key(self) -> str:
-        """Identifies a receiver in the state file, which contains no secrets."""
+        """A hash that identifies the receiver in the state file, which contains no secrets."""
         return sha256(repr((self.kind, self.target)).encode()).hexdigest()[:16]
 
     def __repr__(self) -> str:
@@ -62,10 +62,10 @@ class ReceiverSpec:
 
 
 def http_url(text: str) -> str:
-    """The text, if it is a valid URL of a receiver; raises `ReceiverError` otherwise.
+    """Return `text` unchanged if it is a valid http or https URL.
 
     Raises:
-        ReceiverError: it is none.
+        ReceiverError: It is not; the message does not contain it.
     """
     try:
         parts = urlsplit(text)
@@ -78,7 +78,7 @@ def http_url(text: str) -> str:
 
 
 class UrlText(Text):
-    """A URL, which is never quoted in a message: it may contain a token."""
+    """An http or https URL. Messages never quote it, as it may contain a token."""
 
     def __init__(self) -> None:
         super().__init__("a URL that begins with http:// or https://", r"https?://.+", 2048)
@@ -94,10 +94,13 @@ class UrlText(Text):
 
 
 class BodyText(Text):
-    """A text with known placeholders."""
+    """A text whose `{...}` are all names in `PLACEHOLDERS`."""
 
     def read(self, node: yaml.Node, problems: Problems) -> str | None:
-        """The text."""
+        """Return the text, None if it is no text (reported).
+
+        An unknown placeholder is reported; the text is returned.
+        """
         text = super().read(node, problems)
         for name in PLACEHOLDER.findall(text or ""):
             if name not in PLACEHOLDERS:
@@ -111,10 +114,10 @@ _NAME = Text("a name", r"[A-Za-z0-9_.-]+", 100)
 
 
 class ReceiverShape(Record):
-    """A mapping with exactly one of the kinds."""
+    """A mapping with exactly one of the keys in `KINDS`, and options."""
 
     def read(self, node: yaml.Node, problems: Problems) -> ReceiverSpec | None:  # type: ignore[override]
-        """The receiver."""
+        """Return the receiver; None if the mapping is invalid or has no or several kinds (reported)."""
         entry = super().read(node, problems)
         if entry is None:
             return None
@@ -142,7 +145,7 @@ RECEIVERS = ListOf(
         "a receiver",
         (
             Key("alertmanager", _URL, "The URL of an Alertmanager (API v2)."),
-            Key("webhook", _URL, "A URL that takes JSON by POST."),
+            Key("webhook", _URL, "A URL that accepts JSON by POST."),
             Key("slack", _URL, "An incoming webhook of Slack or Mattermost."),
             Key("ntfy", _URL, "The URL of an ntfy topic."),
             Key(
@@ -151,7 +154,7 @@ RECEIVERS = ListOf(
                     Text("a word of a command", limit=8192),
                     "a list of words such as [mail, -s, gpuwatch, me]",
                 ),
-                "A command that takes the JSON on stdin.",
+                "A command that reads the JSON from stdin.",
             ),
             Key(
                 "min_severity",

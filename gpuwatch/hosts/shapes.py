@@ -1,4 +1,4 @@
-"""The allowed forms of a single value in a hosts file: one description reads it and makes its JSON Schema."""
+"""The allowed forms of a single value in a hosts file; each form parses a value and gives its JSON Schema."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ _NUMBER = re.compile(r"[+-]?([0-9]{1,15}(\.[0-9]{0,30})?|\.[0-9]{1,30})([eE][+-]
 
 
 class Shape(abc.ABC):
-    """A kind of value. `read` returns None if the value is wrong, and reports the problem.
+    """A form of value.
 
-    `what` is its description in a message: "a list of host names".
+    `read` returns the value; if it is wrong, it adds a problem and returns None. `what` describes the form in
+    a message: "a list of host names".
     """
 
     what: str
 
     @abc.abstractmethod
     def read(self, node: yaml.Node, problems: Problems) -> Any:  # noqa: ANN401 - every shape has its own value
-        """Read the value of a node."""
+        """Return the value of a YAML node, or report the problem and return None."""
 
     @abc.abstractmethod
     def schema(self) -> Schema:
@@ -41,7 +42,10 @@ class Shape(abc.ABC):
 
 
 def described(node: yaml.Node) -> str:
-    """The description of a wrong value for a message."""
+    """Return the description of a wrong value for a message: `a list`, `nothing`, or the value in quotes.
+
+    A value at the very beginning of the file is not quoted: the file may be a key or a password file.
+    """
     if not STANDARD_TAG.fullmatch(node.tag):
         return f"a value tagged {shown(node.tag)}"
     if isinstance(node, yaml.SequenceNode):
@@ -56,30 +60,29 @@ def described(node: yaml.Node) -> str:
 
 
 def scalar(node: yaml.Node) -> str | None:
-    """The text of a single value as it is written (`007` stays `007`); None for anything else, or nothing."""
+    """Return the text of a single value as written (`007` stays `007`); None for null, lists and mappings."""
     if isinstance(node, yaml.ScalarNode) and node.tag != _NULL and STANDARD_TAG.fullmatch(node.tag):
         return str(node.value)
     return None
 
 
 def quoted(node: yaml.Node) -> bool:
-    """True if a single value is written in quotes, or as a block."""
+    """Return True if a single value is written in quotes or as a block."""
     return isinstance(node, yaml.ScalarNode) and bool(node.style)
 
 
 def unquoted(node: yaml.Node) -> str | None:
-    """The text of a single value without quotes, as required for a number."""
+    """Return the text of a single value without quotes, as numbers must be; None if quoted or not single."""
     return None if quoted(node) else scalar(node)
 
 
 class Text(Shape):
-    """A string of printable characters that matches `pattern` as a whole."""
+    """A string of at most `limit` printable characters that matches `pattern` as a whole."""
 
     def __init__(self, what: str, pattern: str = r".+", limit: int = 1024) -> None:
         self.what, self.pattern, self.limit = what, pattern, limit
 
     def read(self, node: yaml.Node, problems: Problems) -> str | None:
-        """The text."""
         text = scalar(node)
         if text is None or not self.fits(text):
             self.refuse(node, problems)
@@ -87,17 +90,17 @@ class Text(Shape):
         return text
 
     def fits(self, text: str) -> bool:
-        """True if a text is accepted."""
+        """Return True if the text is printable, at most `limit` long, and matches the pattern."""
         return len(text) <= self.limit and text.isprintable() and bool(re.fullmatch(self.pattern, text))
 
     def schema(self) -> Schema:
-        """A string; also a number or boolean, which is YAML's type of an unquoted `7` or `yes`."""
+        """Return the schema: a string, number or boolean, because an unquoted `7` or `yes` is one in YAML."""
         kinds = ["string", "number", "boolean"]
         return {"type": kinds, "pattern": f"^(?:{self.pattern})$", "maxLength": self.limit}
 
 
 class Keyword(Shape):
-    """One of a few words; a renamed one is accepted under its old name, too."""
+    """One of a few words. An old name of a renamed word is accepted and read as the new one."""
 
     def __init__(self, words: Sequence[str], renamed: Mapping[str, str] | None = None) -> None:
         """`renamed`: old words -> the new ones."""
@@ -106,7 +109,6 @@ class Keyword(Shape):
         self.what = " or ".join(words)
 
     def read(self, node: yaml.Node, problems: Problems) -> str | None:
-        """The word."""
         text = scalar(node)
         text = self._renamed.get(text or "", text)
         if text in self.words:
@@ -116,7 +118,6 @@ class Keyword(Shape):
         return None
 
     def schema(self) -> Schema:
-        """An enumeration."""
         return {"enum": list(self.words)}
 
 
@@ -130,7 +131,7 @@ class Switch(Shape):
     )
 
     def read(self, node: yaml.Node, problems: Problems) -> bool | None:
-        """True if it is on."""
+        """Return True for on and False for off; None for anything else (reported)."""
         text = scalar(node)
         if text in self._ON or text in self._OFF:
             return text in self._ON
@@ -138,19 +139,17 @@ class Switch(Shape):
         return None
 
     def schema(self) -> Schema:
-        """A boolean, or a word."""
         return {"enum": [True, False, *self._ON, *self._OFF]}
 
 
 class Whole(Shape):
-    """A whole number from `least` to `most`."""
+    """A whole number from `least` to `most`, written without quotes."""
 
     def __init__(self, least: int, most: int) -> None:
         self.least, self.most = least, most
         self.what = f"a whole number from {least} to {most}"
 
     def read(self, node: yaml.Node, problems: Problems) -> int | None:
-        """The number."""
         text = unquoted(node)
         if text is not None and _WHOLE.fullmatch(text) and self.least <= int(text) <= self.most:
             return int(text)
@@ -158,19 +157,17 @@ class Whole(Shape):
         return None
 
     def schema(self) -> Schema:
-        """An integer with its limits."""
         return {"type": "integer", "minimum": self.least, "maximum": self.most}
 
 
 class Number(Shape):
-    """A number from `least` to `most`, in `unit`."""
+    """A number from `least` to `most`, in `unit`, written without quotes."""
 
     def __init__(self, least: float, most: float, unit: str) -> None:
         self.least, self.most = least, most
         self.what = f"a number from {least:g} to {most:g} ({unit})"
 
     def read(self, node: yaml.Node, problems: Problems) -> float | None:
-        """The number."""
         text = unquoted(node)
         if text is not None and _NUMBER.fullmatch(text) and self.least <= float(text) <= self.most:
             return float(text)
@@ -178,5 +175,4 @@ class Number(Shape):
         return None
 
     def schema(self) -> Schema:
-        """A number with its limits."""
         return {"type": "number", "minimum": self.least, "maximum": self.most}

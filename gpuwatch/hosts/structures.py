@@ -1,4 +1,4 @@
-"""Lists and mappings in a hosts file, made of other shapes."""
+"""Lists and mappings in a hosts file, composed of other shapes."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ from gpuwatch.hosts.shapes import Schema, Shape, Text, described, scalar
 
 
 class ListOf(Shape):
-    """A list of at least one value of a shape; `or_single` also accepts the value alone."""
+    """A list of at least one value of the shape `item`; `or_single` also accepts one value without a list."""
 
     def __init__(self, item: Shape, what: str, *, or_single: bool = False) -> None:
         self.item, self.what, self.or_single = item, what, or_single
 
     def read(self, node: yaml.Node, problems: Problems) -> list[Any] | None:
-        """The values that could be read."""
+        """Return the valid values, possibly none; invalid ones are reported.
+
+        None if the value is no such list.
+        """
         if isinstance(node, yaml.SequenceNode) and node.value:
             values = [self.item.read(item, problems) for item in node.value]
             return [value for value in values if value is not None]
@@ -32,7 +35,6 @@ class ListOf(Shape):
         return None
 
     def schema(self) -> Schema:
-        """An array, or the value alone."""
         array = {"type": "array", "items": self.item.schema(), "minItems": 1}
         return {"anyOf": [array, self.item.schema()]} if self.or_single else array
 
@@ -53,7 +55,7 @@ class Key:
 
 @dataclass
 class ReadMapping:
-    """A parsed mapping: the valid values, and the position of every value."""
+    """A parsed mapping: its own position, its valid values, and the position of every value."""
 
     place: TextPosition
     values: dict[str, Any] = field(default_factory=dict)
@@ -61,7 +63,10 @@ class ReadMapping:
 
 
 def pairs(node: yaml.MappingNode, problems: Problems) -> Iterator[tuple[str, yaml.Node, yaml.Node]]:
-    """The keys of a mapping with their key and value nodes; a duplicate is reported and yielded once."""
+    """Yield (key, key node, value node) of a mapping; the second of two equal keys is reported and left out.
+
+    A key that is not a word is reported and left out, too.
+    """
     seen: dict[str, int] = {}
     for key_node, value in node.value:
         key = scalar(key_node)
@@ -79,14 +84,17 @@ WORD = re.compile(r"[\w.<-][\w. <-]{0,60}")
 
 
 class Record(Shape):
-    """A mapping with known keys."""
+    """A mapping with known keys, some of them required."""
 
     def __init__(self, what: str, keys: Sequence[Key]) -> None:
         self.what = what
         self.keys = {key.name: key for key in keys}
 
     def read(self, node: yaml.Node, problems: Problems) -> ReadMapping | None:
-        """The entry with every value that could be read."""
+        """Return the mapping with its valid values; None if the value is no mapping.
+
+        Unknown keys, invalid values and missing required keys are reported.
+        """
         if not isinstance(node, yaml.MappingNode):
             known = ", ".join(self.keys)
             problems.refuse(place(node), f"must be a mapping with keys of {known}, not {described(node)}")
@@ -109,7 +117,7 @@ class Record(Shape):
         return entry
 
     def schema(self) -> Schema:
-        """An object that takes no other keys."""
+        """Return the schema: an object with these keys and no others."""
         properties = {key.name: {"description": key.doc, **key.shape.schema()} for key in self.keys.values()}
         schema: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
         required = [key.name for key in self.keys.values() if key.required]
@@ -122,13 +130,16 @@ class Record(Shape):
 
 
 class MapOf(Shape):
-    """A mapping with freely chosen names."""
+    """A mapping from names that the user chooses to values of one shape."""
 
     def __init__(self, what: str, name: Text, value: Shape) -> None:
         self.what, self.name, self.value = what, name, value
 
     def read(self, node: yaml.Node, problems: Problems) -> dict[str, Any] | None:
-        """Name -> value, for every pair that could be read."""
+        """Return name -> value of all valid pairs; invalid ones are reported.
+
+        None if the value is no mapping.
+        """
         if not isinstance(node, yaml.MappingNode):
             self.refuse(node, problems)
             return None
@@ -144,13 +155,12 @@ class MapOf(Shape):
         return found
 
     def schema(self) -> Schema:
-        """An object whose names follow a pattern."""
         names = {"pattern": f"^(?:{self.name.pattern})$", "maxLength": self.name.limit}
         return {"type": "object", "propertyNames": names, "additionalProperties": self.value.schema()}
 
 
 class OneOf(Shape):
-    """Different shapes for a single value, a list and a mapping; kinds without a shape are refused."""
+    """A shape each for a single value, a list and a mapping; a kind whose shape is None is refused."""
 
     def __init__(
         self,
@@ -164,7 +174,7 @@ class OneOf(Shape):
         self._single, self._many, self._mapping = single, many, mapping
 
     def read(self, node: yaml.Node, problems: Problems) -> Any:  # noqa: ANN401 - the value of the shape that fits
-        """The value by the shape for this kind of node."""
+        """Return the value, read by the shape for its kind; None if it is invalid (reported)."""
         if isinstance(node, yaml.MappingNode):
             shape = self._mapping
         elif isinstance(node, yaml.SequenceNode):
@@ -177,5 +187,4 @@ class OneOf(Shape):
         return shape.read(node, problems)
 
     def schema(self) -> Schema:
-        """Any of the shapes."""
         return {"anyOf": [shape.schema() for shape in (self._single, self._many, self._mapping) if shape]}

@@ -1,1 +1,1 @@
-"""Kubernetes pods as sources: what kubectl reports, and the plan of a job's pods."""
+"""Kubernetes pods as sources of nodes: parses what kubectl reports, and makes the plan of a job's pods."""

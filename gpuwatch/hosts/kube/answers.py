@@ -1,6 +1,6 @@
 """Parses the lists that `kubectl get -o json` prints.
 
-Labels and messages are untrusted, as any creator of pods writes them.
+Labels and messages are untrusted: whoever creates a pod can write them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MAX_TEXT_CHARS = 253
 
 
 class NoListError(ValueError):
-    """Raised if the text is no list of objects; the message is sanitized."""
+    """Raised if a text is not a JSON list of Kubernetes objects; the message is sanitized."""
 
 
 class _ObjectList(msgspec.Struct):
@@ -28,19 +28,19 @@ _decoder = msgspec.json.Decoder(_ObjectList)
 
 
 def items_of(text: str) -> list[dict[str, Any]]:
-    """The objects of a list, with all texts sanitized.
+    """Return the `items` of a Kubernetes list in JSON, with all texts sanitized.
 
     Raises:
-        NoListError: it is none.
+        NoListError: The text is not such a list.
     """
     return decode_strictly(text.encode("utf-8", "replace"), _decoder, NoListError).items
 
 
 def short(value: object) -> str:
-    """A value as a text of at most `MAX_TEXT_CHARS`; "" if it is neither text nor number."""
+    """Return a text or whole number as text, cut to `MAX_TEXT_CHARS`; "" for any other value."""
     return str(value)[:MAX_TEXT_CHARS] if isinstance(value, (str, int)) else ""
 
 
 def count(value: object) -> int:
-    """A count; 0 if the value is not one."""
+    """Return the value if it is a whole number from 0 to `MAX_COUNT`, else 0."""
     return value if isinstance(value, int) and 0 <= value <= MAX_COUNT else 0

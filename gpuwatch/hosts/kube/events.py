@@ -1,4 +1,4 @@
-"""Failures of pods and machines that Kubernetes reports: its events, and how containers ended.
+"""Failures of pods and machines that Kubernetes reports: its events, and containers killed for memory.
 
 Example, an item of `kubectl get events -o json`: `{"type": "Warning", "reason": "Evicted", "involvedObject":
 {"kind": "Pod", "name": "run7-worker-1"}, "message": "The node was low on resource: memory.", ...}`.
@@ -35,7 +35,7 @@ MAX_MESSAGE_CHARS = 1000
 
 @dataclass(frozen=True)
 class KubeEvent:
-    """One failure."""
+    """One failure of a pod or of a machine."""
 
     uid: str
     """Equal when the same event is reported again with a higher count."""
@@ -52,18 +52,24 @@ class KubeEvent:
 
     @property
     def line(self) -> str:
-        """The line that `kubectl get events` prints."""
+        """The event in the form of a line of `kubectl get events`."""
         return f"Warning   {self.reason}   {self.kind.lower()}/{self.name}   {self.message}".rstrip()
 
 
 def read_events(text: str) -> list[KubeEvent]:
-    """The events in a list that a rule explains, the newest `MAX_EVENTS`; empty if the text is no list."""
+    """Return the events of pods and nodes whose reason is in `RULES`, oldest first, at most the newest 2000.
+
+    Events without a time are left out. Empty if the text is no list.
+    """
     found = [event for item in _items(text) if (event := _event(item)) is not None]
     return sorted(found, key=lambda event: event.at)[-MAX_EVENTS:]
 
 
 def read_ends(text: str) -> list[KubeEvent]:
-    """The containers in a list of pods that the kernel killed because of memory: no event reports that."""
+    """Return the containers in a list of pods that the kernel killed for memory (`OOMKilled`), at most 2000.
+
+    No Kubernetes event reports these. Empty if the text is no list.
+    """
     return [event for item in _items(text) for event in _ends(item)][:MAX_EVENTS]
 
 
@@ -118,7 +124,7 @@ def _mapping(item: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 
 def _moment(text: object) -> float | None:
-    """Unix seconds of `2026-11-26T14:26:50Z`."""
+    """Return the unix seconds of `2026-11-26T14:26:50Z`; None for anything else."""
     if not isinstance(text, str):
         return None
     try:

@@ -1,4 +1,4 @@
-"""The plan of the pods that match a selector: each pod is a node, reached by `kubectl exec`."""
+"""Makes the plan of the pods that match a selector: each pod is a node, reached by `kubectl exec`."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _SELECTOR = re.compile(r"[\w./()!=, -]{1,500}")
 
 
 def label_selector(selector: str) -> str:
-    """The label selector of `pytorchjob/NAME` and the like; a label selector is returned unchanged.
+    """Return the label selector of `KIND/NAME`, such as `pytorchjob/run7`; a label selector stays as it is.
 
     Raises:
-        HostsError: it is neither.
+        HostsError: The text is neither.
     """
     kind, slash, name = selector.partition("/")
     if slash and kind.lower() in JOB_LABELS and NAME.fullmatch(name):
@@ -38,10 +38,18 @@ def label_selector(selector: str) -> str:
 
 
 def kube_plan(selector: str, namespace: str | None, run: RunCommand = run_external) -> Plan:
-    """The plan of the pods that kubectl finds in its current context.
+    """Return the plan of the pods that kubectl finds in its current context.
+
+    Pods that have ended are left out, unless all have ended.
+
+    Args:
+        selector: A label selector or `KIND/NAME`.
+        namespace: None for kubectl's current one.
+        run: Runs kubectl.
 
     Raises:
-        HostsError: kubectl fails, or finds no pod.
+        HostsError: The selector or namespace is invalid, kubectl fails, no pod matches, or two have the same
+            name.
     """
     if namespace is not None and not NAME.fullmatch(namespace):
         raise HostsError([f"--namespace {namespace}: not the name of a namespace"])
@@ -61,7 +69,7 @@ def kube_plan(selector: str, namespace: str | None, run: RunCommand = run_extern
 
 
 def pod_node(pod: Pod) -> NodeSpec:
-    """The node of a pod."""
+    """Return the `NodeSpec` of a pod; its labels `kube_*` say where it runs and in what state it is."""
     labels = {
         "kube_node": pod.node,
         "kube_namespace": pod.namespace,
@@ -81,6 +89,6 @@ def pod_node(pod: Pod) -> NodeSpec:
 
 
 def exec_command(pod: Pod) -> tuple[str, ...]:
-    """The argv that runs a command in the pod's container."""
+    """Return the `kubectl exec` argv for the pod's container; the command to run is appended to it."""
     argv: Sequence[str] = ["kubectl", "exec", "-i", "--namespace", pod.namespace, pod.name]
     return (*argv, "--container", pod.container, "--")

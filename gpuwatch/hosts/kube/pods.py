@@ -31,7 +31,7 @@ ROLE_LABELS = (
 
 @dataclass(frozen=True)
 class Pod:
-    """A pod of a job."""
+    """A pod of a job and the one container of it that gpuwatch enters."""
 
     name: str
     namespace: str
@@ -52,10 +52,10 @@ class Pod:
 
 
 def read_pods(text: str) -> list[Pod]:
-    """The pods in a list, sorted by role and index.
+    """Return the pods in the JSON of `kubectl get pods`, sorted by role and index.
 
     Raises:
-        HostsError: it is no list of pods.
+        HostsError: The text is not a list of pods.
     """
     try:
         pods = [_pod(item) for item in items_of(text)]
@@ -95,9 +95,9 @@ def _gpus(container: Mapping[str, Any]) -> int:
 
 
 def _reason(status: Mapping[str, Any], container: Mapping[str, Any]) -> str:
-    """Why the container does not run.
+    """Return why the container does not run: its own state, else the pod's, else why it cannot be scheduled.
 
-    Its own state, else that of the pod, else why it cannot be scheduled.
+    "" if no reason is known.
     """
     state = container.get("state") or {}
     for kind in ("waiting", "terminated"):
@@ -113,6 +113,6 @@ def _reason(status: Mapping[str, Any], container: Mapping[str, Any]) -> str:
 
 
 def _order(pod: Pod) -> tuple[str, int, str, str]:
-    """Sort key: by role, then by index; pods without a numeric index last."""
+    """Return the sort key of a pod: its role, then its index; pods without a numeric index come last."""
     number = whole_number(pod.index)
     return pod.role, 10**MAX_DIGITS if number is None else number, pod.index, pod.name

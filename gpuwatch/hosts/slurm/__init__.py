@@ -1,1 +1,1 @@
-"""Slurm jobs as sources: what Slurm's commands report, and the plan of a job."""
+"""Slurm jobs as sources of nodes: parses the output of Slurm's commands, and makes the plan of a job."""

@@ -1,4 +1,4 @@
-"""Reads jobs and nodes with Slurm's commands on this machine."""
+"""Reads jobs and nodes with Slurm's commands (scontrol, squeue, sacct) on this machine."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from gpuwatch.shell_command import value
 
 
 def known_job(job: str, run: RunCommand = run_external) -> SlurmJob:
-    """A job that Slurm's controller still knows, else from its accounting.
+    """Return a job as Slurm's controller reports it, or as sacct reports it if scontrol fails.
 
     Raises:
-        HostsError: `job` is no job id, or neither knows it.
+        HostsError: `job` is no job id, or Slurm does not know it.
     """
     if value("job", job) is None:
         raise HostsError([f"--slurm {job}: not a job id such as 41, 41_3 or me"])
@@ -40,10 +40,10 @@ def known_job(job: str, run: RunCommand = run_external) -> SlurmJob:
 
 
 def _asked(job: str, run: RunCommand) -> SlurmJob | None:
-    """The job of this id, of an array the task that runs; None: the answer is about others.
+    """Return the job with this id; for a job array, its running task, else its first. None if there is none.
 
-    A job's name can hold what looks like another job's record. The first record of an answer is Slurm's own
-    beyond doubt, and a later one is asked for by its own id.
+    A job's name can contain what looks like another job's record. Only the first record of an answer is
+    certainly Slurm's, so a later one is queried again by its own id.
     """
     jobs = _shown(job, run)
     own = [one for one in jobs if job in one.names]
@@ -63,7 +63,11 @@ def _shown(job: str, run: RunCommand) -> list[SlurmJob]:
 
 
 def _accounted(job: str, refused: HostsError, run: RunCommand) -> SlurmJob:
-    """The job by `sacct`, which fails on a cluster without accounting."""
+    """Return the job by `sacct`; `refused` is the error of scontrol, which is reported along.
+
+    Raises:
+        HostsError: sacct fails, as on a cluster without accounting, or does not know the job.
+    """
     try:
         fields = ",".join(ACCOUNT_FIELDS)
         found = read_account(run(["sacct", "-D", "-X", "-P", "-n", "-j", job, "-o", fields]), job)
@@ -75,7 +79,7 @@ def _accounted(job: str, refused: HostsError, run: RunCommand) -> SlurmJob:
 
 
 def own_jobs(run: RunCommand = run_external) -> list[QueuedJob]:
-    """This user's running jobs, followed by the waiting ones.
+    """Return this user's jobs in the queue, the running ones first.
 
     Raises:
         HostsError: squeue fails.
@@ -87,7 +91,10 @@ def own_jobs(run: RunCommand = run_external) -> list[QueuedJob]:
 def scheduler_facts(
     nodes: Sequence[str], jobs: Sequence[str], run: RunCommand = run_external
 ) -> SchedulerFacts:
-    """Slurm's current report of nodes, by name, and of jobs, by id; unknown ones are left out."""
+    """Return Slurm's current report of nodes, by name, and jobs, by id.
+
+    What it does not report is left out.
+    """
     reports = node_reports(nodes, run) or node_reports((), run)  # one unknown name fails the question for all
     found = {}
     for name in nodes:
@@ -106,7 +113,7 @@ def scheduler_facts(
 
 
 def node_reports(nodes: Sequence[str], run: RunCommand = run_external) -> dict[str, SlurmNode]:
-    """The states of nodes (of all, without names); empty if Slurm does not report them."""
+    """Return name -> state of these nodes, or of all nodes if `nodes` is empty; empty if scontrol fails."""
     try:
         names = [",".join(nodes)] if nodes else []
         return read_nodes(run(["scontrol", "show", "node", "-o", *names]))

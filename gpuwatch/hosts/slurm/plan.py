@@ -1,4 +1,4 @@
-"""The plan of a Slurm job: its nodes, its GPUs and its log files."""
+"""Makes the plan of a Slurm job: its nodes, their GPUs, and its log files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TAKEN_OUT = ("DRAIN", "DOWN", "FAIL", "MAINT", "NOT_RESPONDING", "NO_RESPOND")
 
 
 def job_plan(job: SlurmJob, reports: Mapping[str, SlurmNode]) -> Plan:
-    """The plan of a job that has nodes.
+    """Return the plan of a job.
 
     Args:
         job: As Slurm reports it.
@@ -24,7 +24,7 @@ def job_plan(job: SlurmJob, reports: Mapping[str, SlurmNode]) -> Plan:
             its user can write, is left out.
 
     Raises:
-        HostsError: it has no nodes: it waits, or never started.
+        HostsError: The job has no nodes, because it waits or never started.
     """
     names = [node for node in job.nodes if node in reports or not reports]
     if not names:
@@ -48,7 +48,7 @@ def allocation_of(job: SlurmJob) -> Allocation:
 
 
 def labels(job: SlurmJob, node: str, report: SlurmNode | None) -> dict[str, str]:
-    """The labels with what Slurm reports about a node of the job."""
+    """Return the labels `slurm_*` of one node of the job; `report` is Slurm's, None if unknown."""
     found = {"slurm_job": job.id}
     if job.gpus.get(node):
         found["slurm_gpus"] = job.gpus[node]
@@ -60,16 +60,19 @@ def labels(job: SlurmJob, node: str, report: SlurmNode | None) -> dict[str, str]
 
 
 def output_files(job: SlurmJob) -> list[Path]:
-    """The output files of a job; if only its folder is known, those with sbatch's default name."""
+    """Return the job's output files, whether they exist or not.
+
+    If Slurm does not name them, sbatch's default in the working directory; empty if that is unknown, too.
+    """
     named = [Path(path) for path in dict.fromkeys((job.stdout, job.stderr)) if is_log(path)]
     return named or ([Path(job.folder) / f"slurm-{job.id}.out"] if job.folder else [])
 
 
 def is_log(path: str) -> bool:
-    """True if the path of a job's output is a file that can be followed."""
+    """Return True if the path is absolute and not /dev/null."""
     return PurePosixPath(path).is_absolute() and path != "/dev/null"
 
 
 def as_glob(path: str) -> str:
-    """A pattern that matches the path: characters that would be read as a placeholder become `?`."""
+    """Return a glob that matches the path: each of its characters `*?[]{}` becomes `?`."""
     return _SPECIAL.sub("?", path)

@@ -28,7 +28,7 @@ _GPUS = re.compile(r"gpu(?::[\w.-]+)?:(\d+)(?:\(IDX:([\d,-]*)\))?")
 
 @dataclass(frozen=True)
 class SlurmJob:
-    """A job, as Slurm reports it; unknown values are empty or None."""
+    """A job, as Slurm reports it; an unknown value is "", empty or None."""
 
     id: str
     name: str = ""
@@ -56,7 +56,7 @@ class SlurmJob:
 
 
 def read_jobs(text: str) -> list[SlurmJob]:
-    """The jobs in the output of `scontrol show job -d`."""
+    """Return the jobs in the output of `scontrol show job -d`, in its order."""
     text = plain_text(text)
     starts = [match.start() for match in re.finditer(r"^JobId=", text, re.MULTILINE)]
     pieces = [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=False)]
@@ -95,7 +95,7 @@ def _job(text: str) -> SlurmJob:
 
 
 def _head(text: str) -> dict[str, str]:
-    """The pairs before the job's name, which its user has no say in."""
+    """Return the keys and values before the job's name, the part of the text that its user cannot write."""
     line = text.partition("\n")[0]
     rest = _REST.search(line)
     return dict(_PAIR.findall(line if rest is None else line[: rest.start()]))
@@ -124,7 +124,7 @@ def _gpus(text: str) -> tuple[dict[str, str], dict[str, int]]:
 
 
 def nodes_of(text: str) -> tuple[str, ...]:
-    """The names in a node list; empty if it is invalid."""
+    """Return the names in a node list such as `node[001-002]`; empty if it is unknown or invalid."""
     try:
         return tuple(expand(text)) if text not in UNKNOWN else ()
     except RangeError:
@@ -132,7 +132,7 @@ def nodes_of(text: str) -> tuple[str, ...]:
 
 
 def moment(text: str) -> float | None:
-    """Unix seconds of Slurm's `2026-11-26T14:26:50`, in this machine's time zone."""
+    """Return the unix seconds of Slurm's `2026-11-26T14:26:50` (local time zone); None for other text."""
     try:
         return datetime.fromisoformat(text).timestamp()
     except (ValueError, OverflowError, OSError):
@@ -141,7 +141,7 @@ def moment(text: str) -> float | None:
 
 @dataclass(frozen=True)
 class SlurmNode:
-    """A node, as Slurm reports it."""
+    """The state of a node, as Slurm reports it."""
 
     state: str
     """`IDLE`, `MIXED+DRAIN`, `DOWN*`."""
@@ -150,7 +150,7 @@ class SlurmNode:
 
 
 def read_nodes(text: str) -> dict[str, SlurmNode]:
-    """The nodes in the output of `scontrol show node -o`, by name."""
+    """Return name -> state of the nodes in the output of `scontrol show node -o`."""
     found = {}
     for line in plain_text(text).splitlines():
         pairs = dict(_PAIR.findall(line))
@@ -166,7 +166,7 @@ QUEUE_FIELDS = 9
 
 @dataclass(frozen=True)
 class QueuedJob:
-    """A line of the queue."""
+    """One job in the queue, with the texts that squeue prints."""
 
     id: str
     state: str
@@ -182,7 +182,7 @@ class QueuedJob:
 
 
 def read_queue(text: str) -> list[QueuedJob]:
-    """The lines of `squeue -h -o QUEUE_FORMAT`; a job name may contain anything."""
+    """Return the jobs in the output of `squeue -h -o QUEUE_FORMAT`; lines with too few fields are skipped."""
     rows = [line.split("|", QUEUE_FIELDS - 1) for line in plain_text(text).splitlines()]
     return [QueuedJob(*row) for row in rows if len(row) == QUEUE_FIELDS]
 
@@ -191,10 +191,10 @@ ACCOUNT_FIELDS = ("JobIDRaw", "JobName", "User", "State", "ExitCode", "NodeList"
 
 
 def read_account(text: str, asked: str) -> SlurmJob | None:
-    """The job of `sacct -X -P -n -o ACCOUNT_FIELDS`; the last attempt where it was requeued.
+    """Return the job in the output of `sacct -X -P -n -o ACCOUNT_FIELDS`, or None if it holds no row.
 
-    A name can hold a line that looks like another job's: only rows of the id that was asked for count, and of
-    a task of an array, whose own id is another one, the first row.
+    If the job was requeued, its last attempt. A job's name can contain a line that looks like another job's:
+    only rows with the id `asked` count. The task of an array has another raw id; then the first row counts.
     """
     lines = plain_text(text).splitlines()
     rows = [line.split("|") for line in lines if line.count("|") == len(ACCOUNT_FIELDS) - 1]

@@ -1,7 +1,4 @@
-"""What a scheduler reports about nodes and jobs.
-
-States, why a node is out of service, a job's remaining time.
-"""
+"""What a scheduler reports: states of nodes and why they are out of service, and allocations of jobs."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ BROKEN = re.compile(r"DOWN|FAIL|NOT?_RESPOND|\*$|NotReady")
 
 @dataclass(frozen=True)
 class NodeStanding:
-    """A node, as its scheduler reports it."""
+    """The state of a node, as its scheduler reports it."""
 
     scheduler: Literal["Slurm", "Kubernetes"]
     state: str
@@ -30,12 +27,12 @@ class NodeStanding:
 
     @property
     def is_out(self) -> bool:
-        """True if it gets no new jobs."""
+        """True if the scheduler gives the node no new jobs."""
         return OUT.search(self.state) is not None
 
     @property
     def is_broken(self) -> bool:
-        """True if it failed by itself: no administrator took it out."""
+        """True if the node failed by itself; False if only an administrator took it out of service."""
         return BROKEN.search(self.state) is not None
 
 
@@ -49,9 +46,9 @@ class SchedulerFacts:
     """By the scheduler's id."""
 
     def allocation(self, job: str | None) -> Allocation | None:
-        """The allocation of a job by the fleet's name for it (`41@gpu-003`).
+        """Return the allocation of a job by its name in the fleet (`41@gpu-003`), or None if it is unknown.
 
-        Without a name, of the only one.
+        If `job` is None, the only allocation; None if there are several.
         """
         if job is None:
             return next(iter(self.jobs.values())) if len(self.jobs) == 1 else None
@@ -59,13 +56,13 @@ class SchedulerFacts:
 
 
 def standing_at_start(spec: NodeSpec) -> NodeStanding | None:
-    """The standing of a node when its plan was made; None: the plan has none."""
+    """Return the state of a node when its plan was made, from its labels; None if it has no `slurm_state`."""
     state = spec.labels.get("slurm_state")
     return None if state is None else NodeStanding("Slurm", state, spec.labels.get("slurm_reason", ""))
 
 
 def facts_at_start(plan: Plan) -> SchedulerFacts:
-    """The scheduler facts in a plan."""
+    """Return what the plan itself knows of the scheduler: the states of its nodes and its allocation."""
     found = {spec.name: standing_at_start(spec) for spec in plan.nodes}
     known = {name: standing for name, standing in found.items() if standing is not None}
     return SchedulerFacts(known, {} if plan.allocation is None else {plan.allocation.job: plan.allocation})
