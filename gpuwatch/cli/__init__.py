@@ -1,1 +1,1 @@
-"""The command line: `main` parses, then imports only the requested command."""
+"""The command line: `main` parses the arguments, then imports only the module of the requested command."""

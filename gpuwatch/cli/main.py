@@ -1,4 +1,4 @@
-"""The `gpuwatch` command: parses, then imports only the requested command."""
+"""The `gpuwatch` command: parses the arguments, then imports only the module of the requested command."""
 
 from __future__ import annotations
 
@@ -134,13 +134,13 @@ Examples:
 
 
 class CommandLine(click.Group):
-    """Commands by name, imported when used; any other first word is an argument of `watch`."""
+    """A click group whose commands are imported when used; any other first word is an argument of `watch`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  click's
-        """Import the module of one command."""
+        """Import and return a command by its name or alias; None if there is none of that name."""
         cmd_name = ALIASES.get(cmd_name, cmd_name)
         if cmd_name not in COMMANDS:
             return None
@@ -149,7 +149,11 @@ class CommandLine(click.Group):
         return command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Insert the default command if none is named; without arguments watch this machine."""
+        """Insert `watch` before a first word that is no command; without arguments insert `watch --local`.
+
+        Raises:
+            click.UsageError: The first word looks like a misspelt command.
+        """
         if ctx.resilient_parsing and (not args or args[0].startswith("-")):
             return super().parse_args(ctx, args)  # a shell asks what may come next
         if not args:
@@ -161,7 +165,10 @@ class CommandLine(click.Group):
         return super().parse_args(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Commands from the table, without importing them; options; files, which may be a SOURCE."""
+        """Return the completions of `incomplete`: commands and file names, or options if it begins with `-`.
+
+        Commands are not imported for this, except `watch` for its options.
+        """
         names = [CompletionItem(name, help=each[2]) for name, each in COMMANDS.items()]
         found = [item for item in names if item.value.startswith(incomplete)]
         if incomplete.startswith("-"):
@@ -171,20 +178,24 @@ class CommandLine(click.Group):
         return [*found, CompletionItem(incomplete, type="file")]
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  click's
-        """Write both forms of the call."""
+        """Write the usage lines: one without and one with a command."""
         formatter.write_usage("gpuwatch", "SOURCE | --local | --demo | --prometheus URL  [OPTIONS]")
         formatter.write_usage(
             "gpuwatch", "COMMAND SOURCE | --local | --demo | ...  [OPTIONS]", prefix=" " * 7
         )
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  click's
-        """Write the commands from the table, so that help needs no import."""
+        """Write the list of commands from `COMMANDS`, so that help imports none of them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, _, line) in COMMANDS.items()])
 
 
 def refuse_misspelt_command(ctx: click.Context, word: str) -> None:
-    """Refuse `gpuwatch onec hosts.yaml`, which misspells a command, unless a file of that name exists."""
+    """Refuse a first word that resembles a command, such as `onec`, unless it has a suffix or is a file.
+
+    Raises:
+        click.UsageError: It names the similar command.
+    """
     if word.startswith("-") or Path(word).suffix or Path(word).exists():
         return
     close = difflib.get_close_matches(word, COMMANDS, n=1, cutoff=0.7)
@@ -211,14 +222,18 @@ def gpuwatch() -> None:
 
 
 def sanitized(message: str) -> str:
-    """A sanitized message: it may quote the name of a stranger's file (`scan *`)."""
+    """Return the message without control characters, line by line.
+
+    It may quote the name of a stranger's file.
+    """
     return "\n".join(map(plain, message.split("\n")))
 
 
 def main() -> None:
-    """Run the command line.
+    """Run the command line and exit the process.
 
-    A usage error, Ctrl-C and an internal fault end in one sentence and a documented status.
+    Usage errors, Ctrl-C and internal errors print one message and exit with a documented status; with
+    GPUWATCH_DEBUG an internal error is raised.
     """
     open_closed_streams()
     write_any_character()

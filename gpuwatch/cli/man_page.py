@@ -21,8 +21,8 @@ NUMBER = re.compile(r"(?:FLOAT|INTEGER)(?: RANGE)?")
 PREFORMATTED = "\b"
 """click's mark before a paragraph whose line breaks are kept."""
 CODES = (
-    (exit_codes.HEALTHY, "All is well, or the command did what it was asked."),
-    (exit_codes.UNHEALTHY, "Something that was looked at is not well, or the answer is bad news."),
+    (exit_codes.HEALTHY, "No problem was found, or the command did what was requested."),
+    (exit_codes.UNHEALTHY, "Something that was checked is unhealthy, or a problem was found."),
     (exit_codes.USAGE, "Wrong usage or input; nothing was connected."),
     (exit_codes.INTERNAL, "A fault of gpuwatch; GPUWATCH_DEBUG=1 prints its traceback."),
     (exit_codes.OUTPUT, "The output could not be written."),
@@ -31,7 +31,7 @@ CODES = (
 VARIABLES = (
     (
         "GPUWATCH_THEME, GPUWATCH_METRIC, GPUWATCH_REFRESH, GPUWATCH_BELL, GPUWATCH_NOTIFY, GPUWATCH_TITLE",
-        "Settings of the screens; they go before the settings file, and options before them.",
+        "Settings of the screens; they override the settings file, and options override them.",
     ),
     ("GPUWATCH_INCIDENT_HISTORY", "off: no history of incidents is kept."),
     ("GPUWATCH_DISCOVER", "off: agents do not look for the logs of jobs that ended before."),
@@ -53,7 +53,7 @@ Options = Sequence[click.Option]
 
 
 def page() -> str:
-    """The whole page as roff, for man(1)."""
+    """Return the whole manual page as roff, for man(1)."""
     context = click.Context(gpuwatch, info_name="gpuwatch")
     commands = list(all_commands(context))
     common = common_options([command for _, command in commands])
@@ -79,7 +79,7 @@ def page() -> str:
         lines += described(name, command, context, common)
     lines += [
         ".SH COMMON OPTIONS",
-        *paragraphs("Each command names those that it takes. All take `-h` and `--help`."),
+        *paragraphs("Each command lists those that it accepts. All accept `-h` and `--help`."),
     ]
     for option in common:
         lines += option_lines(option)
@@ -93,7 +93,7 @@ def page() -> str:
 
 
 def all_commands(context: click.Context) -> Iterator[tuple[str, click.Command]]:
-    """Yield each command with its full name, subcommands after their group, in the order of the help."""
+    """Yield (full name, command) in the order of the help; the subcommands of a group follow it."""
     for name in COMMANDS:
         command = gpuwatch.get_command(context, name)
         if command is not None:
@@ -103,17 +103,17 @@ def all_commands(context: click.Context) -> Iterator[tuple[str, click.Command]]:
 
 
 def shown_options(command: click.Command) -> list[click.Option]:
-    """The options in a command's help."""
+    """Return the options that a command's help lists."""
     return [each for each in command.params if isinstance(each, click.Option) and not each.hidden]
 
 
 def meaning(option: click.Option) -> tuple[str, str]:
-    """What identifies an option across commands: its names and help."""
+    """Return (names, help) of an option, which identify it across commands."""
     return "/".join(option.opts), option.help or ""
 
 
 def common_options(commands: Sequence[click.Command]) -> list[click.Option]:
-    """The options that many commands have with the same meaning, in the order of their first use."""
+    """Return the options that at least `COMMON_FROM` commands have in common, in order of first use."""
     options = [option for command in commands for option in shown_options(command)]
     counts = Counter(map(meaning, options))
     found: dict[tuple[str, str], click.Option] = {}
@@ -124,7 +124,7 @@ def common_options(commands: Sequence[click.Command]) -> list[click.Option]:
 
 
 def described(name: str, command: click.Command, context: click.Context, common: Options) -> Iterator[str]:
-    """Yield the text of a command: its usage, description, own options, and which common ones it accepts."""
+    """Yield the roff lines of a command: usage, description, its own options, names of common ones."""
     shared = set(map(meaning, common))
     options = shown_options(command)
     yield f'.SS "gpuwatch {escaped(name)}"'
@@ -142,7 +142,7 @@ def described(name: str, command: click.Command, context: click.Context, common:
 
 
 def option_lines(option: click.Option) -> Iterator[str]:
-    """Yield the text of an option with its value and help."""
+    """Yield the roff lines of an option with its value and help."""
     record = option.get_help_record(click.Context(gpuwatch))
     if record is not None:
         words = NUMBER.sub("NUMBER", record[0]).split(" ")
@@ -151,12 +151,12 @@ def option_lines(option: click.Option) -> Iterator[str]:
 
 
 def tagged(term: str, text: str) -> list[str]:
-    """A term and its description."""
+    """Return the roff lines of a term and its description."""
     return [".TP", term, *filled(text)]
 
 
 def paragraphs(text: str) -> Iterator[str]:
-    """Yield the paragraphs of a docstring; those that click keeps unchanged are unchanged."""
+    r"""Yield the roff lines of a help text's paragraphs; those after click's `\b` keep their line breaks."""
     for paragraph in re.split(r"\n\s*\n", inspect.cleandoc(text)):
         lines = paragraph.split("\n")
         if lines[0].strip() == PREFORMATTED:
@@ -166,12 +166,12 @@ def paragraphs(text: str) -> Iterator[str]:
 
 
 def filled(text: str) -> list[str]:
-    """Running text, one sentence per line, for roff's spacing and readable diffs."""
+    """Return running text as roff lines, one sentence or clause per line for readable diffs."""
     return [escaped(line) for line in re.split(r"(?<=[.;:?]) ", " ".join(text.split())) if line]
 
 
 def escaped(text: str) -> str:
-    """Text with roff's requests escaped; text in backticks is bold."""
+    """Return text with roff's special characters escaped; text in backticks becomes bold."""
     plain = text.translate(ROFF)
     plain = re.sub(r"`([^`]+)`", r"\\fB\1\\fP", plain)
     return rf"\&{plain}" if plain.startswith(".") else plain

@@ -1,1 +1,1 @@
-"""Commands that explain a failure or a hang: `scan`, `stacks`, `flight`."""
+"""Commands that explain a failure or a hang (`scan`, `stacks`, `evidence`, ...) or open ended jobs."""

@@ -1,6 +1,6 @@
 """`gpuwatch evidence`: one zip file with everything about an incident or a job."""
 
-# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+# ruff: noqa: PLC0415  a command imports only what it uses, so that --help and usage errors stay fast
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def evidence(
     INCIDENT is a number as in `gpuwatch once`, or an id; default: the newest active one. SOURCE may also
     be a folder with the logs of a job that has ended.
 
-    Ctrl-C leaves what was fetched in FILE.part; the same command goes on with it.
+    Ctrl-C leaves what was fetched in FILE.part; the same command continues with it.
 
     Exit status: 0 written, 1 there is no incident, 2 wrong usage, 74 FILE cannot be written, 130 Ctrl-C.
     """
@@ -120,10 +120,12 @@ def evidence(
 
 
 def split_words(words: tuple[str, ...], *, with_source: bool) -> tuple[str | None, str | None]:
-    """(source, incident) from the words of the command line.
+    """Return (source, incident) of the positional arguments; None for one that is not given.
+
+    `with_source`: False if an option names the source, so that the only argument is the incident.
 
     Raises:
-        click.UsageError: there is a word too many.
+        click.UsageError: There are too many arguments.
     """
     if len(words) > 1 + with_source:
         raise click.UsageError(f"unexpected argument: {words[1 + with_source]!r}")
@@ -142,7 +144,17 @@ def bundle_session(
     *,
     stacks: bool,
 ) -> int:
-    """Connect, wait for the first reports, and write the bundle; return the exit status."""
+    """Connect to the source, wait for the first reports, write the bundle; return the exit status.
+
+    Args:
+        given: Values of the source options.
+        out: The zip file to write.
+        incident: Number or id of an incident; None: the newest active one.
+        job: A job to bundle instead of an incident.
+        extent: "around" for lines around the evidence, "all" for whole logs.
+        wait_s: Maximum seconds to wait for nodes and an incident; None for the defaults.
+        stacks: True to sample the stacks of running ranks.
+    """
     from gpuwatch.cli.monitor.once import default_wait_s, waiting_line
     from gpuwatch.report.evidence.run import EvidenceRun, recording_cut
     from gpuwatch.report.once.first_report import wait_for_first_report
@@ -180,7 +192,7 @@ def bundle_session(
 
 
 def wait_for_incident(session: Session, longest_s: float, began: float) -> None:
-    """Wait for an incident, at most until `longest_s` after `began` (monotonic seconds)."""
+    """Poll until the session has an incident, at most until `longest_s` after `began` (monotonic seconds)."""
     with words() as report:
         while not session.book.incidents and (left_s := began + longest_s - time.monotonic()) > 0:
             session.poll()
@@ -189,10 +201,10 @@ def wait_for_incident(session: Session, longest_s: float, began: float) -> None:
 
 
 def chosen_subject(session: Session, incident: str | None, job: str | None) -> EvidenceSubject | None:
-    """The subject of the bundle; None: there is no incident.
+    """Return the job or incident that the bundle is about; None if there is no incident.
 
     Raises:
-        Refusal: there is no such incident or job.
+        Refusal: There is no job or incident of the given name.
     """
     from gpuwatch.session.evidence.subject import UnknownSubjectError, chosen_incident, of_incident, of_job
 
@@ -207,7 +219,7 @@ def chosen_subject(session: Session, incident: str | None, job: str | None) -> E
 
 
 def sampled(session: Session, subject: EvidenceSubject) -> HangReport | None:
-    """The result of a hang query on the subject's nodes; None: no rank runs there."""
+    """Query the subject's nodes for their ranks' stacks; return the result, None if no rank runs there."""
     from gpuwatch.session.hang.hang_query import HangQuery
 
     nodes = [session.fleet.nodes[name] for name in subject.nodes]
@@ -224,10 +236,10 @@ def sampled(session: Session, subject: EvidenceSubject) -> HangReport | None:
 
 
 def follow(session: Session, run: EvidenceRun, out: Path) -> None:
-    """Continue until the bundle is complete.
+    """Poll until the bundle is complete, and print its progress, what it lacks and its size.
 
     Raises:
-        OutputError: it cannot be written; what was fetched stays beside.
+        OutputError: The bundle cannot be written; what was fetched stays in `OUT.part`.
     """
     from gpuwatch.number_text import file_size, plural
 
@@ -257,19 +269,22 @@ def follow(session: Session, run: EvidenceRun, out: Path) -> None:
 
 
 def unwritable(out: Path, error: OSError) -> OutputError:
-    """The error for a full disk or an unwritable folder."""
+    """Return the error to raise if `out` cannot be written."""
     return OutputError(f"cannot write {out}: {error.strerror or error}")
 
 
 def words() -> AbstractContextManager[Callable[[str], None]]:
-    """Progress as text on stderr, only if that is a terminal."""
+    """Return a context that gives a function to show progress texts on stderr. Silent without a terminal."""
     from gpuwatch.cli.analysis.stacks import reporting
 
     return reporting()
 
 
 def bar(run: EvidenceRun) -> AbstractContextManager[Callable[[], None]]:
-    """A progress bar on stderr, only if that is a terminal."""
+    """Return a context that gives a function to update a progress bar on stderr.
+
+    Silent without a terminal.
+    """
     import sys
 
     if not sys.stderr.isatty():

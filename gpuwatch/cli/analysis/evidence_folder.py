@@ -1,6 +1,6 @@
-"""`gpuwatch evidence FOLDER`: the bundle of an ended job, from its logs."""
+"""`gpuwatch evidence FOLDER`: writes the bundle of an ended job from its logs."""
 
-# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+# ruff: noqa: PLC0415  a command imports only what it uses, so that --help and usage errors stay fast
 
 from __future__ import annotations
 
@@ -26,7 +26,19 @@ if TYPE_CHECKING:
 
 
 def bundle_folder(folder: Path, out: Path, incident: str | None, *, whole_logs: bool, artifacts: bool) -> int:
-    """Scan the folder, and write the bundle; return the exit status."""
+    """Scan the folder and write the bundle to `out`; return the exit status.
+
+    Args:
+        folder: The logs of one ended job.
+        out: The zip file.
+        incident: Number or id of the only incident to bundle; None: all.
+        whole_logs: Copy whole logs, not only the lines around the evidence.
+        artifacts: Also copy profiler traces, TensorBoard events and configuration.
+
+    Raises:
+        Refusal: The folder holds no readable log, or no such incident was found.
+        OutputError: `out` cannot be written.
+    """
     from gpuwatch.number_text import file_size, plural
     from gpuwatch.report.evidence.bundle_file import BundleFile
     from gpuwatch.report.evidence.folder import FolderBundle, folder_artifacts
@@ -56,10 +68,10 @@ def bundle_folder(folder: Path, out: Path, incident: str | None, *, whole_logs: 
 
 
 def scanned(folder: Path) -> ScanReport:
-    """The report of `scan` on a folder.
+    """Scan the logs in a folder and return the report, with the flight-recorder dumps beside the logs.
 
     Raises:
-        Refusal: no log is there.
+        Refusal: There is no readable log.
     """
     from gpuwatch.report.scan.report import judged
     from gpuwatch.runs.files.files import gather
@@ -78,10 +90,10 @@ def scanned(folder: Path) -> ScanReport:
 
 
 def chosen(report: ScanReport, incident: str | None) -> Sequence[Incident]:
-    """The incident with a number or id; without one all incidents.
+    """Return the incident with this number or id in a sequence; all incidents if `incident` is None.
 
     Raises:
-        Refusal: there is none of that number.
+        Refusal: There is no such incident.
     """
     from gpuwatch.session.evidence.subject import UnknownSubjectError, chosen_incident
 

@@ -1,6 +1,6 @@
 """`gpuwatch flight`: finds the rank that a job waited for, from torch's flight recorder dumps."""
 
-# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+# ruff: noqa: PLC0415  a command imports only what it uses, so that --help and usage errors stay fast
 
 from __future__ import annotations
 

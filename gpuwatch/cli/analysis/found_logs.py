@@ -1,6 +1,6 @@
-"""The logs under the paths of a command line, and the rules to read them with."""
+"""Finds the logs under the paths of a command line, and loads the rules to read them with."""
 
-# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+# ruff: noqa: PLC0415  a command imports only what it uses, so that --help and usage errors stay fast
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 def gathered(
     paths: tuple[Path, ...], packs: tuple[Path, ...] = (), *, whole_files: bool = True
 ) -> tuple[Gathered, Packs]:
-    """The logs under the paths, and the rules; files that may be logs but are left out are reported.
+    """Return the logs under the paths, and the rule packs; unreadable files are reported on stderr.
 
-    `whole_files`: as in `gather`.
+    `packs` are the user's own rule packs; `whole_files` is passed to `gather`.
 
     Raises:
-        Refusal: a path is not there, a pack has problems, or no log can be read.
+        Refusal: A path does not exist, a pack has problems, or there is no readable log.
     """
     missing = [str(path) for path in paths if not os.path.lexists(path)]  # it never raises, as Path does
     if missing:
@@ -47,7 +47,7 @@ def gathered(
 
 
 def nothing_read(paths: tuple[Path, ...], found: Gathered) -> str:
-    """The message that no log was found, and what was found instead: an empty folder proves nothing."""
+    """Return the message that no log under the paths is readable, with the files skipped and the reasons."""
     from gpuwatch.report.scan.text import skipped_text
 
     where = plain(", ".join(str(path) for path in paths))
@@ -55,10 +55,10 @@ def nothing_read(paths: tuple[Path, ...], found: Gathered) -> str:
 
 
 def load_rules(extra: tuple[Path, ...]) -> Packs:
-    """The built-in packs and the user's own.
+    """Return the built-in rule packs and the user's own (`extra`).
 
     Raises:
-        Refusal: a pack has problems.
+        Refusal: A pack has problems.
     """
     from gpuwatch.rules.load import load_packs
     from gpuwatch.rules.model.errors import RulesError

@@ -1,6 +1,6 @@
-"""`gpuwatch incidents`: earlier incidents, from the history on this machine."""
+"""`gpuwatch incidents`: lists earlier incidents from the history on this machine."""
 
-# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+# ruff: noqa: PLC0415  a command imports only what it uses, so that --help and usage errors stay fast
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ def incidents(since: str, node: str | None, as_json: bool) -> int:
 
 
 def span_s(text: str) -> float:
-    """`14d` in seconds.
+    """Return the seconds of a span such as `90m`, `12h`, `14d` or `8w`.
 
     Raises:
-        click.BadParameter: it is no span.
+        click.BadParameter: The text is not a span.
     """
     found = SPAN.fullmatch(text)
     if found is None:

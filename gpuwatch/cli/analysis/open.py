@@ -22,10 +22,10 @@ from gpuwatch.cli.shared.source_flags import at_option
 @at_option
 @screen_options
 def open_past(paths: tuple[Path, ...], at: str | None, **look: Any) -> int:  # noqa: ANN401 - what click parsed
-    """Open the screens over what is past: a recording, or the logs of a job that has ended.
+    """Open the screens over a recording, or over the logs of a job that has ended.
 
     PATH is a recording, or log files and folders as of `gpuwatch scan`; .gz, .zst, .xz and .bz2 are
-    unpacked. Logs are judged as by `gpuwatch scan`, and times are those of the logs: no node is asked.
+    unpacked. Logs are judged as by `gpuwatch scan`, and times are those of the logs: no node is contacted.
 
     In a recording `p` plays and pauses, `,` and `.` step, `<` and `>` change the speed, `{` and `}` go to the
     previous and next incident, `t` goes to a time. Without a terminal it prints the report of `gpuwatch once`
@@ -44,10 +44,10 @@ def open_past(paths: tuple[Path, ...], at: str | None, **look: Any) -> int:  # n
 
 
 def open_folders(paths: tuple[Path, ...], look: dict[str, Any]) -> int:
-    """Show the logs of an ended job.
+    """Show the logs of an ended job on the screens; return the exit status.
 
     Raises:
-        Refusal: there is none that can be read.
+        Refusal: There is no readable log.
     """
     found, rules = gathered(paths, whole_files=not can_draw())
     report = partial(scan_and_print, found, rules, None, verbose=False)

@@ -23,17 +23,19 @@ def open_logs(
     report: Callable[[], int],
     look: Mapping[str, Any],
 ) -> int:
-    """Show the screens.
+    """Show the screens over the logs of an ended job; return the exit status.
+
+    Without a terminal `report` is called instead.
 
     Args:
         paths: What the user named.
         found: The logs there.
         rules: The rules to read them with.
-        report: Prints the report of `gpuwatch scan`, if there is no terminal.
+        report: Prints the report of `gpuwatch scan` and returns its exit status.
         look: Values of `screen_options`; missing ones have their defaults.
 
     Raises:
-        Refusal: all logs are empty.
+        Refusal: All logs are empty.
     """
     if all(log.size == 0 for log in found.files):
         raise Refusal([f"{log.name}: empty" for log in found.files])

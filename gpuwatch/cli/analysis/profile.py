@@ -1,6 +1,6 @@
-"""`gpuwatch profile`: samples a running rank from outside; two ranks side by side."""
+"""`gpuwatch profile`: samples the Python stacks of a running rank, or of two ranks side by side."""
 
-# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+# ruff: noqa: PLC0415  a command imports only what it uses, so that --help and usage errors stay fast
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MEDIAN = "median"
 
 
 class RankOrMedian(click.ParamType[int | str]):
-    """A rank, or the word `median`."""
+    """A click parameter: a rank (int), or the word `median`."""
 
     name = "rank"
 
@@ -135,10 +135,13 @@ def chosen_ranks(
     wait_s: float,
     report: Callable[[str], None],
 ) -> tuple[list[PlacedRank], RankPlacement]:
-    """Where the ranks run, after their nodes have listed their processes.
+    """Return the ranks to sample with their nodes and processes, and the placement of all ranks.
+
+    Waits at most `wait_s` for nodes to list their processes; for `against == "median"`, as long again for
+    step times.
 
     Raises:
-        Refusal: no such rank, or no median rank is known.
+        Refusal: There is no such rank, or the rank with the median step time is not known in time.
     """
     from gpuwatch.diagnose.profiles.rank_choice import RankChoiceError, median_rank, rank_place
     from gpuwatch.diagnose.training.job_view.rank_placement import RankPlacement
@@ -167,14 +170,14 @@ def chosen_ranks(
 
 
 def names_of(places: list[PlacedRank]) -> str:
-    """`rank 5 (gpu-003), rank 2 (gpu-001)`."""
+    """Return the names of ranks with their nodes: `rank 5 (gpu-003), rank 2 (gpu-001)`."""
     return ", ".join(f"rank {place.rank} ({place.node})" for place in places)
 
 
 def follow(
     session: Session, query: ProfileQuery, report: Callable[[str], None], done: Callable[[], bool]
 ) -> None:
-    """Poll until `done` returns True."""
+    """Poll the session and the query until `done` returns True; `report` shows the progress."""
     while not done():
         session.poll()
         query.update()
@@ -183,10 +186,10 @@ def follow(
 
 
 def write_svg(profiles: list[ProfiledRank], path: Path) -> None:
-    """Write the flame graphs.
+    """Write the flame graphs of the profiles into one SVG file.
 
     Raises:
-        OutputError: the file cannot be written.
+        OutputError: The file cannot be written.
     """
     from gpuwatch.report.profile.svg import flame_svg
     from gpuwatch.whole_file import own_target, write_whole

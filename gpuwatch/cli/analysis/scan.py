@@ -1,6 +1,6 @@
 """`gpuwatch scan`: finds what failed first in an ended job, from its logs."""
 
-# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+# ruff: noqa: PLC0415  a command imports only what it uses, so that --help and usage errors stay fast
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def scan(
 
 
 def job_outputs(job: str) -> list[Path]:
-    """The output files of a Slurm job that are visible on this machine.
+    """Return the output files of a Slurm job that exist on this machine; print its state on stderr.
 
     Raises:
         Refusal: Slurm does not know the job, or none of its files is here.
@@ -100,7 +100,7 @@ def job_outputs(job: str) -> list[Path]:
 
 
 def is_regular(path: Path) -> bool:
-    """Whether a path that a job's user chose is a file: a folder is not scanned for it."""
+    """Return True if the path is an existing file. A job's user chooses the path; folders are not scanned."""
     try:
         return path.is_file()
     except (OSError, ValueError):  # too long
@@ -108,7 +108,11 @@ def is_regular(path: Path) -> bool:
 
 
 def check_engine(engine: Engine | None) -> None:
-    """Refuse an engine that is not installed."""
+    """Check that the engine is installed.
+
+    Raises:
+        Refusal: It is not.
+    """
     from gpuwatch.runs.scan import hyperscan_prefilter
 
     if engine == "hyperscan" and not hyperscan_prefilter.installed():
@@ -118,7 +122,13 @@ def check_engine(engine: Engine | None) -> None:
 def scan_and_print(
     found: Gathered, packs: Packs, engine: Engine | None, *, verbose: bool, as_json: bool = False
 ) -> int:
-    """Scan, judge, print; return the exit status."""
+    """Scan the logs, judge them and print the report to stdout; return the exit status.
+
+    Ctrl-C ends the scan; what was found until then is printed.
+
+    Raises:
+        Refusal: Nothing could be read.
+    """
     import time
 
     from gpuwatch.report.scan.report import judged
@@ -154,7 +164,7 @@ def scan_and_print(
 
 
 def progress(total: int, files: int, stop: StopRequest) -> AbstractContextManager[Watch]:
-    """The progress on stderr, only if that is a terminal."""
+    """Return a context that gives the scan's `Watch`, with a progress bar on stderr if that is a terminal."""
     from gpuwatch.runs.scan.scan import Watch
 
     if not sys.stderr.isatty():

@@ -1,6 +1,6 @@
 """`gpuwatch stacks`: finds the rank that a hung job waits for, by the ranks' stacks and NCCL's counters."""
 
-# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+# ruff: noqa: PLC0415  a command imports only what it uses, so that --help and usage errors stay fast
 
 from __future__ import annotations
 
@@ -139,10 +139,10 @@ def stacks(  # noqa: PLR0913, PLR0917 - click hands over every option
 
 
 def chosen_nodes(source: Source, nodes: tuple[str, ...]) -> set[str]:
-    """The nodes of `--node`, or all.
+    """Return the names given by `--node`, or of all nodes if none are given.
 
     Raises:
-        Refusal: one of them is not in the plan.
+        Refusal: A name is not in the plan.
     """
     known = {spec.name: None for spec in source.plan.nodes}
     if unknown := [name for name in nodes if name not in known]:
@@ -155,7 +155,11 @@ def chosen_nodes(source: Source, nodes: tuple[str, ...]) -> set[str]:
 def other_processes(
     session: Session, chosen: set[str], pids: tuple[int, ...], py_spy: str | None, longest_s: float
 ) -> list[SeenProcess]:
-    """The processes of `--pid`, on their nodes, else those that use a GPU without being a rank."""
+    """Return the processes of `--pid`, or without it those that use a GPU without being a rank, with stacks.
+
+    A process whose stack could not be read has the reason instead. If several nodes are queried, a pid is
+    left out on nodes that do not have it.
+    """
     from gpuwatch.report.hang.process_stacks import SeenProcess
     from gpuwatch.session.process_query import ask_processes, holders
 
@@ -184,7 +188,10 @@ def other_processes(
 def wait_for_processes(
     session: Session, chosen: set[str], longest_s: float, report: Callable[[str], None]
 ) -> dict[str, str]:
-    """Wait until every node has listed its processes; return the nodes that have not, and why."""
+    """Poll until every chosen node that is not lost has listed its processes, at most `longest_s` seconds.
+
+    Returns node -> reason for the nodes that have not. A recording is not waited for.
+    """
     deadline = time.monotonic() + longest_s
     nodes = [node for node in session.fleet.nodes.values() if node.name in chosen]
     while True:
@@ -200,7 +207,7 @@ def wait_for_processes(
 
 
 def follow(session: Session, query: HangQuery, report: Callable[[str], None]) -> None:
-    """Wait until every node has answered or timed out."""
+    """Poll the session and the query until all nodes have answered or timed out; show the progress."""
     while not query.over:
         session.poll()
         query.update()
@@ -210,7 +217,7 @@ def follow(session: Session, query: HangQuery, report: Callable[[str], None]) ->
 
 
 def reporting() -> AbstractContextManager[Callable[[str], None]]:
-    """Progress, on stderr, only if stderr is a terminal."""
+    """Return a context that gives a function to show a text on stderr. Silent without a terminal."""
     if not sys.stderr.isatty():
         return contextlib.nullcontext(lambda _words: None)
     from gpuwatch.report.once.spinner import words_line

@@ -1,6 +1,6 @@
 """`gpuwatch trace`: shows where a training spent its time, from its profiler's traces."""
 
-# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+# ruff: noqa: PLC0415  a command imports only what it uses, so that --help and usage errors stay fast
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Commands about configuration: `hosts` and `rules`."""
+"""Commands about configuration and rules: `hosts`, `rules`, `explain`, `config`, `completion`."""

@@ -1,4 +1,4 @@
-"""`gpuwatch completion`: the shell script that completes commands, options, files and node names."""
+"""`gpuwatch completion`: prints the shell script that completes commands, options, files and node names."""
 
 from __future__ import annotations
 
@@ -31,5 +31,5 @@ def completion(shell: str) -> int:
 
 
 def _script(made: click.shell_completion.ShellComplete) -> str:
-    """The script without a check of bash's version: an old bash reports that itself."""
+    """Return the script without click's check of bash's version, because an old bash reports that itself."""
     return made.source_template % made.source_vars()

@@ -1,6 +1,6 @@
-"""`gpuwatch explain`: the playbook, the rules and the metrics, by id or by words."""
+"""`gpuwatch explain`: prints what the playbook, the rules and the metrics say about an id or words."""
 
-# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+# ruff: noqa: PLC0415  a command imports only what it uses, so that --help and usage errors stay fast
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""`gpuwatch hosts`: checks a hosts file's nodes, and prints its JSON Schema."""
+"""`gpuwatch hosts`: checks the nodes of a hosts file, or prints the JSON Schema of hosts files."""
 
-# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+# ruff: noqa: PLC0415  a command imports only what it uses, so that --help and usage errors stay fast
 
 from __future__ import annotations
 

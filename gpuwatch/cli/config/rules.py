@@ -1,6 +1,6 @@
-"""`gpuwatch rules`: lists the packs, explains a rule, and tests packs on labelled excerpts."""
+"""`gpuwatch rules`: lists the rules, explains one, and tests packs on labelled excerpts."""
 
-# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+# ruff: noqa: PLC0415  a command imports only what it uses, so that --help and usage errors stay fast
 
 from __future__ import annotations
 

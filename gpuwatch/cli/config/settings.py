@@ -1,6 +1,6 @@
-"""`gpuwatch config`: the user's settings file."""
+"""`gpuwatch config`: shows, checks and edits the user's settings file."""
 
-# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+# ruff: noqa: PLC0415  a command imports only what it uses, so that --help and usage errors stay fast
 
 from __future__ import annotations
 
@@ -105,10 +105,10 @@ def edit() -> int:
 
 
 def configured_receivers() -> Sequence[ReceiverSpec]:
-    """The receivers of incidents in the settings file.
+    """Return the receivers of incidents in the settings file; empty if there is no file.
 
     Raises:
-        Refusal: with every problem of the settings file.
+        Refusal: The settings file has problems; it lists all.
     """
     from gpuwatch.own_folders import config_folder
 
@@ -118,10 +118,10 @@ def configured_receivers() -> Sequence[ReceiverSpec]:
 
 
 def loaded() -> LoadedPreferences:
-    """The current settings.
+    """Return the current settings, and where each value comes from.
 
     Raises:
-        Refusal: with every problem of the settings file.
+        Refusal: The settings file has problems; it lists all.
     """
     from gpuwatch.cli.shared.source import Refusal
     from gpuwatch.hosts.errors import HostsError

@@ -1,1 +1,1 @@
-"""Commands over a live cluster: `watch`, `once`, `dmon`, `check`."""
+"""Commands over a live cluster: `watch`, `once`, `dmon`, `check`, `record`, `exporter`."""

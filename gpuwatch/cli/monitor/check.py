@@ -1,6 +1,6 @@
-"""`gpuwatch check`: the checklist for a job that is about to start, or does not work as it should."""
+"""`gpuwatch check`: prints the checklist of a job that is about to start, or does not work as it should."""
 
-# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+# ruff: noqa: PLC0415  a command imports only what it uses, so that --help and usage errors stay fast
 
 from __future__ import annotations
 
@@ -116,10 +116,10 @@ def check(
 
 
 def read_reference(plan: Plan, against: str) -> Profile | None:
-    """The profile in a file; None if `against` names a node of the plan.
+    """Return the profile saved in the file `against`; None if `against` names a node of the plan.
 
     Raises:
-        Refusal: it names neither a node nor a file of `--save-profile`.
+        Refusal: It names neither a node nor a readable file of `--save-profile`.
     """
     from gpuwatch.report.preflight import profile_of
     from gpuwatch.whole_file import read_bounded
@@ -137,10 +137,17 @@ def read_reference(plan: Plan, against: str) -> Profile | None:
 def compare(
     session: Session, against: str, saved: Profile | None, save_to: Path | None, as_json: bool
 ) -> int:
-    """Print how the nodes differ from the reference; return the exit status.
+    """Print how the nodes' settings differ from the reference; return the exit status.
+
+    Args:
+        session: Started, with the nodes' first reports.
+        against: Name of the reference node, or of the file with `saved`.
+        saved: The reference profile from a file; None: that of the node `against`.
+        save_to: A file to write the reference profile to.
+        as_json: Print JSON instead of text.
 
     Raises:
-        Refusal: the reference node does not answer, or the profile cannot be written.
+        Refusal: The reference node does not answer, or the profile cannot be written.
     """
     from gpuwatch.diagnose.preflight.checklist import answers, why
     from gpuwatch.diagnose.preflight.reference_node import compared, profile, silent_nodes, unanswered
@@ -177,9 +184,9 @@ def compare(
 
 
 def probed(session: Session) -> tuple[Results, bool]:
-    """Run a quick probe over a session's links; return its results, and True if Ctrl-C ended it.
+    """Run a quick probe over the session's links; return its results, and True if Ctrl-C ended it.
 
-    It refuses busy GPUs.
+    If any GPU is busy, the probe refuses, and the results say so.
     """
     from gpuwatch.diagnose.preflight.links import QUICK
 

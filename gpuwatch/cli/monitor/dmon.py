@@ -1,6 +1,6 @@
-"""`gpuwatch dmon`: one line per GPU and tick, for the whole cluster."""
+"""`gpuwatch dmon`: prints one line per GPU and sample, for the whole cluster."""
 
-# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+# ruff: noqa: PLC0415  a command imports only what it uses, so that --help and usage errors stay fast
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def dmon(source: Source, groups: str, count: int | None, stamps: str, as_json: b
 
 
 def follow(session: Session, stream: DmonStream) -> Iterator[list[str]]:
-    """Poll a started session and yield the due lines, until the stream is done."""
+    """Poll a started session; yield the new lines of each poll, possibly none, until the stream is done."""
     while True:
         session.poll()
         now = session.clock.monotonic()
@@ -96,7 +96,7 @@ def follow(session: Session, stream: DmonStream) -> Iterator[list[str]]:
 
 
 def replayed(session: ReplaySession, stream: DmonStream) -> Iterator[list[str]]:
-    """Yield the lines of a recording from the requested time to its end, without waiting."""
+    """Yield the lines of a recording, from the requested time to its end, without waiting."""
     while True:
         now = session.clock.monotonic()
         yield stream.lines(session.fleet, now, session.clock.wall())
@@ -106,7 +106,7 @@ def replayed(session: ReplaySession, stream: DmonStream) -> Iterator[list[str]]:
 
 
 def as_json_lines(batches: Iterator[list[str]], session: Session) -> Iterator[list[str]]:
-    """Yield the new data of each batch as JSON; the text lines of the batch are only counted."""
+    """Yield the new rows of each batch as JSON lines. The batches set the pace; their text is dropped."""
     from gpuwatch.report.dmon.json_stream import JsonStream
 
     stream = JsonStream()
@@ -116,7 +116,10 @@ def as_json_lines(batches: Iterator[list[str]], session: Session) -> Iterator[li
 
 
 def copy_out(batches: Iterator[list[str]]) -> bool:
-    """Print as received, until the end or until the reader is gone; True: to the end."""
+    """Print the lines as they come.
+
+    Return True at their end, False if the reader of stdout has gone before.
+    """
     with writing():
         for lines in batches:
             if lines:

@@ -1,6 +1,6 @@
-"""`gpuwatch exporter`: Prometheus metrics of a session."""
+"""`gpuwatch exporter`: serves Prometheus metrics of a session."""
 
-# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+# ruff: noqa: PLC0415  a command imports only what it uses, so that --help and usage errors stay fast
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ DEFAULT_LISTEN = "127.0.0.1:9480"
     type=click.IntRange(1_000, 5_000_000),
     default=200_000,
     show_default=True,
-    help="Samples of one page; what is over it is left out and counted.",
+    help="Maximum samples of one page; further ones are left out and counted.",
 )
 @alertmanager_option
 @click.option(
@@ -99,10 +99,10 @@ def exporter(
 
 
 def open_server(listen: str, web_config: Path | None) -> MetricsServer:
-    """Bind the address; warn if other users can reach it.
+    """Bind the address and return the server, not started; warn on stderr if other users can reach it.
 
     Raises:
-        click.ClickException: it is no address or cannot be bound, or the configuration has problems.
+        click.ClickException: The address is invalid or cannot be bound, or `web_config` has problems.
     """
     from gpuwatch.hosts.errors import HostsError
     from gpuwatch.report.exporter.server import MetricsServer
@@ -119,14 +119,17 @@ def open_server(listen: str, web_config: Path | None) -> MetricsServer:
         raise Refusal([f"--listen {listen}: {error.strerror or error}"]) from error
     if server.exposed:
         click.echo(
-            f"gpuwatch: everybody who reaches {server.url} can read it; --web-config sets TLS and users",
+            f"gpuwatch: anyone who can reach {server.url} can read it; --web-config sets TLS and users",
             err=True,
         )
     return server
 
 
 def serve(session: Session, server: MetricsServer, scraper: Scraper, delivery: Delivery | None) -> None:
-    """Poll a started session, make pages and deliver incidents, until interrupted."""
+    """Poll a started session, answer scrapes and deliver incidents until interrupted.
+
+    Problems go to stderr.
+    """
     dropped, trouble, fault = 0, "", ""
 
     def make() -> MetricsPage:

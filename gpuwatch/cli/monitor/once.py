@@ -1,6 +1,6 @@
-"""`gpuwatch once`: prints the content of the fleet screen."""
+"""`gpuwatch once`: prints the content of the fleet screen once, as text, JSON or CSV."""
 
-# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+# ruff: noqa: PLC0415  a command imports only what it uses, so that --help and usage errors stay fast
 
 from __future__ import annotations
 
@@ -50,7 +50,10 @@ def once(source: Source, as_json: bool, as_csv: bool, as_text: bool, wait_s: flo
 
 
 def report_once(source: Source, form: str = "text", wait_s: float | None = None) -> int:
-    """Connect, wait for the first complete samples, print the report to stdout; return the exit status."""
+    """Connect, wait for the first complete samples, print the report to stdout; return the exit status.
+
+    `form` is "text", "json" or "csv"; `wait_s` are the maximum seconds to wait, None for `default_wait_s`.
+    """
     from gpuwatch.report.once.active import healthy, standing
     from gpuwatch.report.once.first_report import COLD_S, wait_for_first_report
     from gpuwatch.report.once.health import placed_conditions
@@ -71,14 +74,14 @@ def report_once(source: Source, form: str = "text", wait_s: float | None = None)
 
 
 def default_wait_s(interval_s: float) -> float:
-    """Seconds to connect and to receive two samples, which rates need: 5 s at an interval of 1 s."""
+    """Return the seconds to connect and receive two samples, which rates need: 5 s at an interval of 1 s."""
     return 3.0 + 2 * interval_s
 
 
 def print_as(
     form: str, fleet: Fleet, found: list[PlacedCondition], now: float, unix: float, stands: Standing
 ) -> None:
-    """Print the report in one format."""
+    """Print the report to stdout in the format `form` ("text", "json" or "csv")."""
     with writing():
         if form == "text":
             from gpuwatch.report.once.json_output import fleet_facts
@@ -97,7 +100,10 @@ def print_as(
 
 
 def waiting_line() -> AbstractContextManager[Progress]:
-    """Show the wait on stderr, only if that is a terminal."""
+    """Return a context that gives a function to show on stderr what is waited for.
+
+    Silent without a terminal.
+    """
     from gpuwatch.report.once.first_report import silent
 
     if not sys.stderr.isatty():

@@ -1,6 +1,6 @@
 """`gpuwatch record`: the service without a screen. It records, judges, delivers and exports metrics."""
 
-# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+# ruff: noqa: PLC0415  a command imports only what it uses, so that --help and usage errors stay fast
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ _SIZE = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
 def duration_s(text: str) -> float:
-    """Seconds of `12h`.
+    """Return the seconds of a duration such as `90s`, `12h` or `7d`; a number alone is in seconds.
 
     Raises:
-        click.BadParameter: it is no duration.
+        click.BadParameter: The text is not a duration.
     """
     match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,3})?)\s?([smhd]?)", text)
     if match is None:
@@ -48,10 +48,10 @@ def duration_s(text: str) -> float:
 
 
 def size_bytes(text: str) -> int:
-    """Bytes of `20G`.
+    """Return the bytes of a size such as `500M` or `20G` (powers of 1000); a number alone is in bytes.
 
     Raises:
-        click.BadParameter: it is no size.
+        click.BadParameter: The text is not a size.
     """
     match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,3})?)\s?([KMGT]?)i?B?", text, re.IGNORECASE)
     if match is None:
@@ -68,11 +68,11 @@ def size_bytes(text: str) -> int:
 @click.option(
     "--for", "for_s", metavar="TIME", type=duration_s, help="Stop after this time, such as 90s or 12h."
 )
-@click.option("--keep", "keep_s", metavar="TIME", type=duration_s, help="Delete what is older, such as 7d.")
-@click.option("--max-size", metavar="SIZE", type=size_bytes, help="Delete the oldest beyond it, such as 20G.")
+@click.option("--keep", "keep_s", metavar="TIME", type=duration_s, help="Delete older data, such as 7d.")
+@click.option("--max-size", metavar="SIZE", type=size_bytes, help="Delete the oldest data beyond it, as 20G.")
 @click.option(
     "--heartbeat", metavar="FILE", type=click.Path(path_type=Path),
-    help="Write the time into this file after every commit, for a check from outside.",
+    help="Write the time into this file after every commit, for an external check.",
 )  # fmt: skip
 @click.option(
     "--status", is_flag=True, help="Print whether a recording into SOURCE is running; exit 1 if not."
@@ -99,10 +99,11 @@ def record(  # noqa: PLR0913, PLR0917 - click hands over every option
 ) -> int:
     """Record what the nodes report into a file, until Ctrl-C or TERM. `gpuwatch open FILE` replays it.
 
-    Incidents are judged and delivered as in the screens. A full disk is reported and never fatal: what
-    comes meanwhile waits in memory, and the recording goes on when there is space. See docs/recording.md.
+    Incidents are judged and delivered as in the screens. A full disk is reported and never fatal: data
+    waits in memory meanwhile, and the recording continues when there is space. See docs/recording.md.
 
-    Exit status: 0 done, 1 --status: nobody writes the file, 2 wrong usage, or the file cannot be written.
+    Exit status: 0 done, 1 --status: the file is not being recorded, 2 wrong usage, or the file cannot be
+    written.
     """
     from gpuwatch.link.recording.retention import Retention
 
@@ -123,7 +124,7 @@ def record(  # noqa: PLR0913, PLR0917 - click hands over every option
 
 
 class Service:
-    """A session that is recorded, judged, delivered and exported."""
+    """A session whose stream is recorded, and whose incidents and metrics are delivered and exported."""
 
     def __init__(self, session: Session, delivery: Delivery | None, server: MetricsServer | None) -> None:
         from gpuwatch.report.exporter.scrape import Scraper
@@ -135,10 +136,10 @@ class Service:
         self._trouble = ""
 
     def record(self, path: Path, retention: Retention, heartbeat: Path | None) -> None:
-        """Open the file.
+        """Open or continue the recording at `path`; `heartbeat` is a file that gets the time of each commit.
 
         Raises:
-            Refusal: it cannot be written.
+            Refusal: It cannot be written.
         """
         from gpuwatch.link.recording.schema import RecordingError
 
@@ -148,7 +149,10 @@ class Service:
             raise Refusal([str(error)]) from error
 
     def follow(self, for_s: float | None) -> None:
-        """Poll until the time is up; each problem is reported once."""
+        """Start the session and poll it for `for_s` seconds; None: until interrupted.
+
+        Problems go to stderr once.
+        """
         until = None if for_s is None else time.monotonic() + for_s
         self.session.start()
         if self._server is not None:
@@ -176,10 +180,10 @@ class Service:
         trouble = "; ".join(filter(None, found))
         if trouble != self._trouble:
             self._trouble = trouble
-            click.echo(plain(f"gpuwatch: {trouble or 'all is written and delivered again'}"), err=True)
+            click.echo(plain(f"gpuwatch: {trouble or 'everything is written and delivered again'}"), err=True)
 
     def close(self) -> None:
-        """End the recording with everything written, and print a summary."""
+        """Write the rest of the recording, close it, and print its size on stderr."""
         writer = self.recording.writer
         self.session.poll()
         self.recording.close()
@@ -188,7 +192,7 @@ class Service:
 
 
 def summary(writer: RecordingWriter, session: Session) -> str:
-    """`5,149 frames, 0.8 MB; 3 secrets masked on the nodes`."""
+    """Return what was recorded: `5,149 frames, 0.8 MB; 3 secrets masked on the nodes`."""
     state = writer.state
     masked = session.tee.masked if session.tee is not None else 0
     text = f"{state.frames:,} frames, {state.written_bytes / 1e6:.1f} MB"
@@ -201,7 +205,7 @@ def summary(writer: RecordingWriter, session: Session) -> str:
 
 @contextlib.contextmanager
 def running(source: Source, alertmanagers: tuple[str, ...], listen: str | None) -> Iterator[Service]:
-    """The service; everything is closed at the end."""
+    """Open the session, its receivers and the server of `listen`; yield the service, then close all."""
     from gpuwatch.cli.config.settings import configured_receivers
     from gpuwatch.cli.monitor.exporter import open_server
 

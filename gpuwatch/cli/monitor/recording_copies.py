@@ -1,6 +1,6 @@
-"""`gpuwatch record`'s operations on a recording: a redacted copy, tables, and the state of its recorder."""
+"""`gpuwatch record`'s operations on a recording: redacted copy, Parquet tables, state of its recorder."""
 
-# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+# ruff: noqa: PLC0415  a command imports only what it uses, so that --help and usage errors stay fast
 
 from __future__ import annotations
 
@@ -25,10 +25,12 @@ LATE_S = 15.0
 
 
 def print_status(source: Source) -> int:
-    """Print who writes a recording, and when it was last committed.
+    """Print which process writes a recording, and when it was last committed; return the exit status.
+
+    The status is `UNHEALTHY` if no process writes it, or the last commit is 15 s old.
 
     Raises:
-        Refusal: SOURCE is no recording.
+        Refusal: SOURCE is not a recording.
     """
     from gpuwatch.number_text import duration
 
@@ -48,11 +50,11 @@ def print_status(source: Source) -> int:
 
 
 def write_redacted(source: Source, path: Path | None) -> int:
-    """Write a copy with other names of hosts, users, paths and addresses.
+    """Write a copy with other names of hosts, users, paths and addresses to `path`; return the exit status.
 
     Raises:
-        click.UsageError: no file is named.
-        Refusal: SOURCE is no recording, or the file cannot be written.
+        click.UsageError: `path` is None.
+        Refusal: SOURCE is not a recording, or the copy cannot be written.
     """
     from gpuwatch.link.recording.schema import RecordingError
     from gpuwatch.report.recording.redacted_copy import redact
@@ -72,10 +74,10 @@ def write_redacted(source: Source, path: Path | None) -> int:
 
 
 def write_parquet(source: Source, folder: Path) -> int:
-    """Write Parquet tables.
+    """Write the recording as Parquet tables into `folder`; return the exit status.
 
     Raises:
-        Refusal: SOURCE is no recording, or the tables cannot be written.
+        Refusal: SOURCE is not a recording, or the tables cannot be written.
     """
     from gpuwatch.report.recording.tables import TablesError, write_tables
 
@@ -92,7 +94,10 @@ def write_parquet(source: Source, folder: Path) -> int:
 
 
 def tell_unreadable(parts: int) -> None:
-    """Print on stderr which parts of the recording are missing in a copy."""
+    """Print on stderr that this many parts of a recording are damaged, and missing in the copy.
+
+    0: nothing.
+    """
     if parts:
         from gpuwatch.diagnose.model.text import unreadable_text
 
@@ -101,10 +106,10 @@ def tell_unreadable(parts: int) -> None:
 
 @contextlib.contextmanager
 def opened(source: Source, option: str) -> Iterator[Recording]:
-    """The recording named by SOURCE.
+    """Open the recording named by SOURCE; close it at the end of the context. `option` is named in errors.
 
     Raises:
-        Refusal: it is none.
+        Refusal: SOURCE is not a recording.
     """
     from gpuwatch.link.recording.reader import Recording
 

@@ -1,6 +1,6 @@
-"""`gpuwatch watch`: the screens."""
+"""`gpuwatch watch`: opens the screens."""
 
-# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+# ruff: noqa: PLC0415  a command imports only what it uses, so that --help and usage errors stay fast
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def watch(source: Source, **look: Any) -> int:  # noqa: ANN401 - what click pars
 
 
 def show(source: Source, *, alertmanagers: tuple[str, ...] = (), **look: Any) -> int:  # noqa: ANN401 - what click parsed
-    """Show the screens of a source, or print a report without a terminal."""
+    """Show the screens of a source; without a terminal print the report of `once`. Return the exit status."""
     if not can_draw():
         from gpuwatch.cli.monitor.once import report_once
 
@@ -67,7 +67,10 @@ def show(source: Source, *, alertmanagers: tuple[str, ...] = (), **look: Any) ->
 def begin_evidence(
     session: Session, incident: Incident | None, job: str | None, hang: HangReport | None
 ) -> EvidenceRun:
-    """Start the bundle of an incident, else of a job, with the newest answers of its ranks."""
+    """Start the bundle of `incident`, or of `job` if that is None, with the newest answers of its ranks.
+
+    `hang` are those answers; None: the last hang report of the job that the session has.
+    """
     from gpuwatch.report.evidence.run import begin_bundle, recording_cut
 
     known = session.hang_report(job if incident is None else incident.job)
@@ -75,7 +78,7 @@ def begin_evidence(
 
 
 def opened(source: Source) -> Session:
-    """The session of the screens: live, with its recent past, or the replay of a recording."""
+    """Return the session of the screens: live, keeping its recent past, or a recording, playing."""
     if source.recording is None:
         session = source.session()
         session.keep_stream()

@@ -1,6 +1,6 @@
 """`gpuwatch probe`: measures the links between the ranks of a job, and finds the slow node or link."""
 
-# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+# ruff: noqa: PLC0415  a command imports only what it uses, so that --help and usage errors stay fast
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ def probe(
 
 
 def open_source(source: Source, request: ProbeRequest, baseline: Baseline | None) -> Conductor:
-    """Create a probe of the source; it is not started. Passphrases are requested here.
+    """Return the probe of the source, not started. Passphrases are asked for here.
 
     Raises:
-        Refusal: something that was asked for cannot be used.
+        Refusal: A link or an option cannot be used.
     """
     from gpuwatch.link.stream.carrier import CarrierError
     from gpuwatch.probe.orchestration.opening import open_probe
@@ -84,7 +84,12 @@ def open_source(source: Source, request: ProbeRequest, baseline: Baseline | None
 
 
 def conduct(conductor: Conductor, source: Source, outputs: Outputs, *, yes: bool) -> int:
-    """Run from the preflight to the verdict; return the exit status."""
+    """Run a started probe from the preflight to the verdict, and write its outputs; return the exit status.
+
+    Raises:
+        Refusal: The probe was refused or not confirmed.
+        OutputError: An output cannot be written.
+    """
     results = conductor.results
     stopped = follow(conductor, lambda: results.phase == "asking" or results.over)
     if not stopped:
@@ -110,7 +115,7 @@ def conduct(conductor: Conductor, source: Source, outputs: Outputs, *, yes: bool
 
 
 def announce(results: Results, source: Source, outputs: Outputs, *, asking: bool) -> None:
-    """Print the nodes' inventory and the plan: in the report, and beside the question."""
+    """Print the nodes' inventory and the plan: on stdout, and on stderr above the question if needed."""
     from gpuwatch.report.probe.preflight import inventory_lines, plan_lines
     from gpuwatch.report.probe.text import title_line
 
@@ -123,10 +128,10 @@ def announce(results: Results, source: Source, outputs: Outputs, *, asking: bool
 
 
 def confirm(results: Results, *, yes: bool) -> None:
-    """Ask for confirmation on the terminal.
+    """Ask for confirmation on the terminal; with `yes` do nothing.
 
     Raises:
-        Refusal: there is no terminal to ask on, or the answer is no.
+        Refusal: There is no terminal to ask on, or the answer is no.
     """
     from gpuwatch.report.probe.preflight import question
 
@@ -139,7 +144,7 @@ def confirm(results: Results, *, yes: bool) -> None:
 
 
 def refusal(results: Results) -> list[str]:
-    """Why nothing was measured, with the remedy."""
+    """Return the lines that say why nothing was measured, and the remedy."""
     from gpuwatch.report.probe.preflight import refused_lines
 
     return [line.text for line in refused_lines(results)]
@@ -149,7 +154,10 @@ def refusal(results: Results) -> list[str]:
 
 
 def finish(results: Results, source: Source, outputs: Outputs) -> None:
-    """Write all requested outputs, as far as there are results."""
+    """Print the results to stdout and write the requested files, as far as there are results.
+
+    The baseline is written only if the probe is done.
+    """
     if results.phase != "refused" and outputs.text:
         from gpuwatch.report.probe.text import print_results
 
@@ -162,7 +170,7 @@ def finish(results: Results, source: Source, outputs: Outputs) -> None:
 
 
 def write(lines: list[ReportLine], out: TextIO) -> None:
-    """Print lines of text."""
+    """Print report lines to a stream."""
     from gpuwatch.report.probe.text import print_lines
 
     with writing():
@@ -170,7 +178,7 @@ def write(lines: list[ReportLine], out: TextIO) -> None:
 
 
 def exit_status(results: Results) -> int:
-    """The exit status: noise is no failure; only a bad link or a failed probe is."""
+    """Return UNHEALTHY for a bad node, NIC, link or GPU or an unfinished probe. Noise is HEALTHY."""
     verdict = results.verdict
     if results.phase != "done" or (verdict is not None and verdict.status in ("bad", "failed")):
         return exit_codes.UNHEALTHY

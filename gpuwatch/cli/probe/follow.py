@@ -1,6 +1,6 @@
-"""Follows a probe on the command line: its progress, and Ctrl-C."""
+"""Follows a probe on the command line: shows its progress, and handles Ctrl-C."""
 
-# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+# ruff: noqa: PLC0415  a command imports only what it uses, so that --help and usage errors stay fast
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ ENDING_S = 3.0
 
 
 def follow(conductor: Conductor, reached: Callable[[], bool]) -> bool:
-    """Show the progress until `reached`; return True if Ctrl-C ended it."""
+    """Show the progress until `reached` returns True. Ctrl-C cancels the probe; return True if it did.
+
+    After Ctrl-C it waits at most `ENDING_S` for the probe's end.
+    """
     stop, cancelled = StopRequest(), False
     deadline = float("inf")
     with ctrl_c_stops(stop), progress() as report:
@@ -42,7 +45,7 @@ def follow(conductor: Conductor, reached: Callable[[], bool]) -> bool:
 
 
 def progress() -> AbstractContextManager[Report]:
-    """Progress bars on stderr, only if that is a terminal."""
+    """Return a context that gives a function to show progress bars on stderr; silent without a terminal."""
     if not sys.stderr.isatty():
         return contextlib.nullcontext(lambda _results: None)
     from gpuwatch.report.probe.progress import progress_bars

@@ -1,4 +1,4 @@
-"""The options of `gpuwatch probe` that define the measurement: one decorator for a `ProbeRequest`."""
+"""The options of `gpuwatch probe` that define the measurement, as one decorator."""
 
 from __future__ import annotations
 
@@ -129,10 +129,10 @@ RANKS: tuple[Decorator, ...] = (
 
 
 def read_collectives(text: str) -> tuple[Collective, ...]:
-    """The collectives in a comma-separated list, each once, in the given order.
+    """Return the collectives in a comma-separated list, each once, in the given order; empty for `none`.
 
     Raises:
-        click.BadParameter: one is not known.
+        click.BadParameter: A name is unknown.
     """
     if text == "none":
         return ()
@@ -149,10 +149,10 @@ def read_collectives(text: str) -> tuple[Collective, ...]:
 
 
 def read_sizes(text: str) -> tuple[int, ...]:
-    """The sizes in a comma-separated list of sizes and ranges, in bytes, ascending.
+    """Return the sizes in bytes of a list such as `1,4,64K` or `1M..1G` (factor 4), ascending.
 
     Raises:
-        click.BadParameter: one is no size, or there are too many.
+        click.BadParameter: A size is invalid, a range is descending, or there are more than 32.
     """
     sizes: set[int] = set()
     for part in re.split(r"[,\s]+", text.strip(", ")):
@@ -172,7 +172,11 @@ def read_sizes(text: str) -> tuple[int, ...]:
 
 
 def read_size(text: str) -> int:
-    """The bytes of `64K`, `16`, `16M`, `1.5G`, `512B`."""
+    """Return the bytes of `64K`, `16`, `16M`, `1.5G` or `512B`; without a unit the number is in MiB.
+
+    Raises:
+        click.BadParameter: The text is not a size, or not from 1 B to 64 GiB.
+    """
     match = SIZE.fullmatch(text)
     if match is None:
         raise click.BadParameter(f"{text!r} is not a size; examples: 64K, 16M, 1G")

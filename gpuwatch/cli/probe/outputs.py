@@ -1,6 +1,6 @@
-"""The outputs of `gpuwatch probe` other than the terminal: JSON, CSV, a baseline."""
+"""The outputs of `gpuwatch probe` other than the report: JSON, CSV, a baseline."""
 
-# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+# ruff: noqa: PLC0415  a command imports only what it uses, so that --help and usage errors stay fast
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TRIAL_BYTES = 64 << 10
 
 @dataclass(frozen=True)
 class Outputs:
-    """The outputs beside, or instead of, text on stdout."""
+    """The files for JSON, CSV and the baseline; None for one that is not requested, `-` for stdout."""
 
     json: str | None
     csv: str | None
@@ -37,15 +37,15 @@ class Outputs:
 
     @property
     def text(self) -> bool:
-        """True if stdout is for text."""
+        """True if stdout is free for the report, because neither JSON nor CSV goes there."""
         return STDOUT not in (self.json, self.csv)
 
     def check(self) -> None:
-        """Refuse unwritable outputs before minutes have been spent.
+        """Check that all outputs can be written, before minutes have been spent measuring.
 
         Raises:
-            click.UsageError: two outputs want stdout.
-            Refusal: a folder is not there or not writable, or the baseline to add to is none.
+            click.UsageError: Two outputs go to the same file or stdout.
+            Refusal: An output cannot be written, or an existing file is not a baseline.
         """
         if self.json == self.csv == STDOUT:
             raise click.UsageError("--json - and --csv - both write to stdout; give a file for one of them.")
@@ -65,7 +65,7 @@ class Outputs:
 
 
 def unwritable(path: Path) -> str | None:
-    """Why a file cannot be written, with the remedy; None if it seems writable."""
+    """Return why a file cannot be written (folder, permission, full disk); None if it seems writable."""
     if path.is_dir():
         return "it is a directory; give a file"
     if not path.parent.is_dir():
@@ -89,10 +89,10 @@ def _is_device(path: Path) -> bool:
 
 
 def read_baseline(path: Path) -> Baseline:
-    """An earlier probe to compare with.
+    """Return the baseline in a file.
 
     Raises:
-        Refusal: it is none.
+        Refusal: The file is not a baseline or cannot be read.
     """
     from gpuwatch.probe.judging.checks.baseline import BaselineError, load
 
@@ -103,7 +103,11 @@ def read_baseline(path: Path) -> Baseline:
 
 
 def put_data(results: Results, source: Source, outputs: Outputs) -> None:
-    """Write JSON and CSV, if requested."""
+    """Write the JSON and CSV outputs that are requested.
+
+    Raises:
+        OutputError: One cannot be written.
+    """
     if not (outputs.json or outputs.csv):
         return
     from gpuwatch.report.once.json_output import to_json
@@ -118,10 +122,10 @@ def put_data(results: Results, source: Source, outputs: Outputs) -> None:
 
 
 def put(name: str, text: str) -> None:
-    """Write to stdout or a file.
+    """Write `text` to the file `name`, or to stdout if it is `-`.
 
     Raises:
-        OutputError: it cannot be written.
+        OutputError: It cannot be written.
     """
     if name == STDOUT:
         with writing():
@@ -136,10 +140,10 @@ def put(name: str, text: str) -> None:
 
 
 def keep(results: Results, name: str) -> None:
-    """Save the results as a baseline; print a warning if they are not healthy.
+    """Save the results as a baseline; print a warning on stderr if they are not healthy.
 
     Raises:
-        OutputError: it cannot be written.
+        OutputError: The baseline cannot be written.
     """
     from gpuwatch.probe.judging.checks.baseline import BaselineError, save
 
@@ -152,5 +156,5 @@ def keep(results: Results, name: str) -> None:
 
 
 def is_demo(source: Source) -> bool:
-    """True if the nodes are simulated."""
+    """Return True if any node of the source is simulated."""
     return any(node.link == "demo" for node in source.plan.nodes)

@@ -1,1 +1,1 @@
-"""The command `run`: the child process, its terminal and signals; and the monitor process beside it."""
+"""The command `run`: the child process, its terminal and signals, and the monitor process beside it."""

@@ -36,11 +36,14 @@ class RunChild:
 
     @property
     def has_ended(self) -> bool:
-        """True after it was waited for."""
+        """True after `look` has seen the command's end; it does not check now."""
         return self.status is not None
 
     def look(self) -> bool:
-        """Check whether it has ended; return True if it was stopped (SIGSTOP)."""
+        """Check once whether the command has ended, and record its status.
+
+        Return True if it was stopped (SIGSTOP).
+        """
         if self.status is not None:
             return False
         pid, status = os.waitpid(self.pid, os.WNOHANG | os.WUNTRACED)
@@ -52,13 +55,16 @@ class RunChild:
         return False
 
     def send(self, number: int) -> None:
-        """Send it a signal; no-op after its end."""
+        """Send the command a signal; does nothing after its end."""
         if self.status is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
     def send_to_group(self, number: int) -> None:
-        """Send a signal to the foreground processes of its pty; without a pty only to the command."""
+        """Send a signal to the foreground processes of the command's pty.
+
+        Without a pty, only to the command.
+        """
         if self.master is None:
             self.send(number)
             return
@@ -67,10 +73,10 @@ class RunChild:
 
 
 def start_child(argv: Sequence[str], env: Mapping[str, str]) -> RunChild:
-    """Start the command.
+    """Start the command: on a pty if stdout or stderr is a terminal, with pipes for streams that are not.
 
     Raises:
-        OSError: it cannot be started.
+        OSError: It cannot be started.
     """
     writes_to_terminal = os.isatty(1) or os.isatty(2)
     master, slave = open_pty() if writes_to_terminal else (None, None)
@@ -121,13 +127,13 @@ def start_child(argv: Sequence[str], env: Mapping[str, str]) -> RunChild:
 
 
 def end_with_parent() -> None:
-    """In the child: let a SIGKILL to the parent end it, as it would have ended the command (Linux)."""
+    """In the child: ask the kernel to kill it when its parent dies, even by SIGKILL (Linux)."""
     if PRCTL is not None:
         PRCTL(PR_SET_PDEATHSIG, int(signal.SIGKILL))
 
 
 def open_pty() -> tuple[int, int]:
-    """A pty with the settings and the size of our terminal."""
+    """Return (our end, the command's end) of a new pty with the settings and size of our terminal."""
     master, slave = pty.openpty()
     with contextlib.suppress(termios.error):
         termios.tcsetattr(slave, termios.TCSANOW, termios.tcgetattr(terminal_stream()))
@@ -136,12 +142,12 @@ def open_pty() -> tuple[int, int]:
 
 
 def copy_size(master: int) -> None:
-    """Give the pty the size of our terminal; the kernel then sends SIGWINCH to the command."""
+    """Give the pty the size of our terminal; if it changes, the kernel sends SIGWINCH to the command."""
     with contextlib.suppress(OSError):
         size = fcntl.ioctl(terminal_stream(), termios.TIOCGWINSZ, b"\0" * 8)
         fcntl.ioctl(master, termios.TIOCSWINSZ, size)
 
 
 def terminal_stream() -> int:
-    """Our stream that is the terminal: stdin if it is one."""
+    """Return the first of our streams 0, 1, 2 that is a terminal; 0 if none is."""
     return next((stream for stream in STREAMS if os.isatty(stream)), 0)

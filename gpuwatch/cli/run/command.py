@@ -102,12 +102,12 @@ def run(output: Path | None, logs: Path, command: tuple[str, ...]) -> int:
 
 
 def private_opener(path: str, flags: int) -> int:
-    """Open a file that is created with mode 0600: a command's output can contain secrets."""
+    """Open a file, created with mode 0600, for `open(opener=...)`: a command's output can contain secrets."""
     return os.open(path, flags, 0o600)
 
 
 def remove_empty(paths: list[Path]) -> None:
-    """Remove what a refused run has created, the newest first; a folder with content stays."""
+    """Remove the empty ones of these files and folders, the last first; those with content stay."""
     for path in reversed(paths):
         with contextlib.suppress(OSError):
             if path.is_dir():
@@ -117,7 +117,7 @@ def remove_empty(paths: list[Path]) -> None:
 
 
 def console_name(place: RunPlace) -> str:
-    """A name per node and task, so that none overwrites another's file."""
+    """Return the name of this node's console log, `console_<node>[_<part>].log`, unique per node and task."""
     import socket  # noqa: PLC0415 - loaded when it is needed
 
     node = "".join(each if each.isalnum() or each in "-." else "_" for each in socket.gethostname())
@@ -125,7 +125,7 @@ def console_name(place: RunPlace) -> str:
 
 
 def check_command(name: str) -> None:
-    """Exit with a shell's code if the command cannot be run, before anything is created."""
+    """Exit with a shell's code and a message if the command is not found (127) or not executable (126)."""
     if shutil.which(name) is None:
         there = Path(name).exists() and "/" in name
         click.echo(
@@ -137,7 +137,11 @@ def check_command(name: str) -> None:
 def run_child(
     command: tuple[str, ...], env: dict[str, str], config: dict[str, Any], keep: Callable[[bytes], Any]
 ) -> int:
-    """Start the command and the monitor, pass everything on, and end as the command ended."""
+    """Start the command and the monitor, relay input, output and signals until the end; return the exit code.
+
+    If a signal ended the command, this process ends itself by the same signal. `keep` receives the command's
+    output.
+    """
     from gpuwatch.cli.run.child import start_child  # noqa: PLC0415 - loaded when it is needed
     from gpuwatch.cli.run.monitor_process import MonitorProcess  # noqa: PLC0415 - loaded when it is needed
     from gpuwatch.cli.run.relay import Relay  # noqa: PLC0415 - loaded when it is needed
@@ -168,21 +172,24 @@ def run_child(
 
 
 def shown_path(folder: str) -> str:
-    """The path as a user would type it: relative if that is shorter."""
+    """Return the folder's path for the terminal: relative to the working directory if that is shorter."""
     with contextlib.suppress(OSError, ValueError):
         return plain(min(os.path.relpath(folder), folder, key=len))
     return plain(folder)
 
 
 class KeptConsole:
-    """The copy of the output; a full disk ends the copy, never the run."""
+    """Writes a copy of the command's output.
+
+    A write error or `MAX_CONSOLE_BYTES` ends the copy, never the run.
+    """
 
     def __init__(self, write: Callable[[bytes], Any]) -> None:
         self._write: Callable[[bytes], Any] | None = write
         self._size = 0
 
     def add(self, data: bytes) -> None:
-        """Append."""
+        """Append output to the copy; does nothing after the copy has ended."""
         self._size += len(data)
         if self._write is None or self._size > MAX_CONSOLE_BYTES:
             return
@@ -193,7 +200,11 @@ class KeptConsole:
 
 
 def finish(child: RunChild, monitor: Any, interrupted_by: int | None, config: dict[str, Any]) -> str:  # noqa: ANN401 - a `MonitorProcess`, which is imported late
-    """Have the summary written; if the monitor has died, this process writes what it knows."""
+    """Have the monitor write the summary; return the text for the last line.
+
+    If the monitor has died, this process writes a summary without samples. SIGINT, SIGTERM and SIGHUP are
+    ignored from here on.
+    """
     from gpuwatch.cli.run.end_state import end_state, write_bare_summary  # noqa: PLC0415 - loaded when it is needed
 
     end = end_state(child.status, interrupted_by) | {"duration_s": child.duration_s}
@@ -207,7 +218,7 @@ def finish(child: RunChild, monitor: Any, interrupted_by: int | None, config: di
 
 
 def leave_as(child: RunChild) -> int:
-    """Exit with the command's code, or by the signal that ended it."""
+    """Return the command's exit code; if a signal ended it, end this process by that signal."""
     status = child.status or 0
     if not os.WIFSIGNALED(status):
         return os.WEXITSTATUS(status)

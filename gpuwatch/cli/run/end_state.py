@@ -1,4 +1,4 @@
-"""How a command ended, and a minimal summary of that."""
+"""How a command ended, and a minimal summary with that."""
 
 from __future__ import annotations
 
@@ -17,7 +17,13 @@ BY_REQUEST = {int(signal.SIGINT), int(signal.SIGTERM), int(signal.SIGHUP)}
 
 
 def end_state(wait_status: int | None, interrupted_by: int | None) -> dict[str, Any]:
-    """`status`, `exit_code` and `exit_signal`, from its wait status and the signal sent to us."""
+    """Return `status`, `exit_code` and `exit_signal` for the summary.
+
+    Args:
+        wait_status: Of `os.waitpid`; None: unknown, reported as failed.
+        interrupted_by: The signal sent to us, if any; the status is then "interrupted" unless the command
+            exited with 0.
+    """
     if wait_status is None:
         return {"status": "failed", "exit_code": None, "exit_signal": None}
     number = os.WTERMSIG(wait_status) if os.WIFSIGNALED(wait_status) else None
@@ -33,10 +39,10 @@ def end_state(wait_status: int | None, interrupted_by: int | None) -> dict[str, 
 
 
 def write_bare_summary(config: Mapping[str, Any], end: Mapping[str, Any]) -> None:
-    """Write a summary without samples, if there is no monitor to write one.
+    """Write a summary (on further nodes, a part of one) without samples, because the monitor did not.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: It cannot be written.
     """
     folder = SessionFolder.existing(Path(config["folder"]))
     now = time.time()

@@ -42,9 +42,10 @@ class LibraryLog:
         self._open: Row | None = None
 
     def new_steps(self, time: float) -> Iterator[Row]:
-        """Yield the rows of the steps completed since the last call.
+        """Yield the rows of the steps that the log has completed since the last call.
 
-        `time` (unix seconds) is used for all.
+        `time` (unix seconds) becomes the time of every row. None if the log cannot be read. Reads at most 4
+        MiB per call.
         """
         try:
             with self._path.open("rb") as file:

@@ -60,7 +60,7 @@ LAST_LOOK_S = 0.3
 
 
 class Monitor:
-    """The state of one run."""
+    """The state of one monitored run, and the writing of its logs and summary."""
 
     def __init__(self, config: dict[str, Any], session: Session, output: IO[str] | None) -> None:
         self.config = config
@@ -83,11 +83,10 @@ class Monitor:
 
     @property
     def node(self) -> str:
-        """The name of this machine."""
         return self.session.plan.nodes[0].name
 
     def poll(self) -> None:
-        """Process what is new, and write what is due."""
+        """Poll the session once: write new rows, and the GPU readings and the summary when they are due."""
         self.session.poll()
         now, wall = time.monotonic(), time.time()
         node = self.session.fleet.nodes[self.node]
@@ -125,7 +124,7 @@ class Monitor:
         return True
 
     def _lead(self, row: Row) -> None:
-        """Select the leading writer: the library's steps are exact, so they replace those of the console."""
+        """Make the row's writer the leading one, replacing another: the library's steps are exact."""
         writer = (row["file"], row["rank"])
         if self._leading != writer:
             self._leading = writer
@@ -145,13 +144,13 @@ class Monitor:
             self._take_alert(row)
 
     def _take_alert(self, row: Row) -> None:
-        """Write a new alert about the run into the main log."""
+        """Write an alert of the run into the main log when it fires for the first time."""
         is_new = row["state"] == "firing" and row["count"] == 1
         if is_new and row["id"] in {alert.id for alert in self.alerts()}:
             self.logs.warning(f"{row['code']}: {row['title']}: {row['text']}", log="main")
 
     def _take_step(self, row: Row) -> None:
-        """Write the steps of the leading writer into the main log, unless the script writes it."""
+        """Write a step of the leading writer into the main log; steps of other writers are ignored."""
         writer = (row["file"], row["rank"])
         self._leading = self._leading or writer
         if writer != self._leading:
@@ -171,19 +170,19 @@ class Monitor:
         self.logs.step({**row, **rates, "elapsed_s": elapsed})
 
     def _claims(self) -> bool:
-        """True if this process may write the logs."""
+        """Claim the session's logs for this process; return True if it may write them."""
         try:
             return self.logs.claim()
         except OSError:
             return False
 
     def alerts(self) -> list[Alert]:
-        """Alerts about the run, without remarks (`Alert.is_remark`)."""
+        """Return the alerts about the run, active or ended, without remarks (`Alert.is_remark`)."""
         found = self.session.book.alerts.values()
         return [alert for alert in found if not alert.is_remark and self._own.has_alert(alert)]
 
     def title(self) -> str:
-        """The status for the terminal's title."""
+        """Return the text for the terminal's title: `gpuwatch: step 5/100, loss 2.1, GPU 97%, 1 alert`."""
         parts = []
         if self._last:
             total = f"/{self._last['total_steps']}" if self._last["total_steps"] else ""
@@ -200,7 +199,10 @@ class Monitor:
         return "gpuwatch: " + ", ".join(parts or ["recording"])
 
     def write(self, facts: dict[str, Any], *, with_logs: bool) -> dict[str, Any]:
-        """Write the summary, or a further node's part of it."""
+        """Write and return the summary, or a further node's part.
+
+        `with_logs`: at the end, with the ranks' logs.
+        """
         if self.child is not None and not with_logs:
             self.samples.take_processes(self.session.fleet.nodes[self.node], self.child)
         own = {**self.known, **facts, **facts_of_samples(self.samples, self.node)}
@@ -245,7 +247,7 @@ class Monitor:
         return summary
 
     def finish(self, end: dict[str, Any]) -> str:
-        """Write the final state; return the final line."""
+        """Poll for 0.3 s more, write the final summary, close the logs; return the text for the last line."""
         until = time.monotonic() + LAST_LOOK_S
         while time.monotonic() < until:
             self.poll()
@@ -263,7 +265,7 @@ class Monitor:
 
 
 def final_text(summary: dict[str, Any], end: dict[str, Any]) -> str:
-    """`completed in 12.3 s, 100 steps, 8.1 steps/s, final loss 1.234`."""
+    """Return the last line: `completed after 12.3 s, 100 steps, 8.1 steps/s, final loss 1.234`."""
     how = {"completed": "completed", "failed": "failed", "interrupted": "interrupted"}[end["status"]]
     if end.get("exit_signal"):
         how += f" by {end['exit_signal']}"
@@ -282,32 +284,31 @@ def final_text(summary: dict[str, Any], end: dict[str, Any]) -> str:
 
 
 def say(facts: dict[str, Any]) -> None:
-    """Send one line to `gpuwatch run`, which may be gone."""
+    """Send `gpuwatch run` one JSON line on stdout; ignored if it is gone."""
     with contextlib.suppress(OSError):
         sys.stdout.write(json.dumps(facts) + "\n")
         sys.stdout.flush()
 
 
 def watched_plan(config: dict[str, Any]) -> Any:  # noqa: ANN401 - a Plan
-    """This machine and the logs of the session; no other logs are searched."""
+    """Return the plan: this machine, and the rank logs of the session; no other logs are searched for."""
     folder = Path(config["folder"])
     return dataclasses.replace(local_plan(), discover=False, log_options=(f"{folder}/ranks/*.log",))
 
 
 class MonitorInput:
-    """The objects that `gpuwatch run` sends, one per line."""
+    """Reads the JSON objects that `gpuwatch run` sends on stdin, one per line."""
 
     def __init__(self) -> None:
         self._buffer = b""
         self._more: list[dict[str, Any]] = []
 
     def first(self) -> dict[str, Any]:
-        """Wait for the first object."""
         first, *self._more = self.new(None)
         return first
 
     def new(self, wait_s: float | None) -> list[dict[str, Any]]:
-        """Objects received within the time; at the end of the input, an end of unknown cause."""
+        """Return the objects received within `wait_s` seconds; at the input's end an "interrupted" `end`."""
         if self._more:
             found, self._more = self._more, []
             return found
@@ -322,7 +323,7 @@ class MonitorInput:
 
 
 def main() -> None:
-    """Read settings, watch until the end, write the summary."""
+    """Read the settings from stdin, monitor the run until its end, write the summary."""
     incoming = MonitorInput()
     config = incoming.first()
     named = config.get("output")

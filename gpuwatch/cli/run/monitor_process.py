@@ -1,4 +1,4 @@
-"""The process that monitors a run: started, sent messages, and waited for. It never delays the command."""
+"""Starts the process that monitors a run, exchanges messages with it, and waits for its end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ FINISH_S = 60.0
 
 
 class MonitorProcess:
-    """The monitor behind two pipes; if it dies, the run continues without it."""
+    """The monitor process behind two pipes.
+
+    It never delays the command; if it dies, the run goes on without it.
+    """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         """Start it; `config` as `monitor.main` reads it."""
@@ -36,7 +39,7 @@ class MonitorProcess:
         self.tell(config)
 
     def tell(self, facts: Mapping[str, Any]) -> None:
-        """Send it a line; no-op if it has died."""
+        """Send the monitor one JSON object; does nothing if it has died."""
         stream = self._process.stdin
         with contextlib.suppress(OSError, ValueError):
             if stream is not None:
@@ -44,7 +47,7 @@ class MonitorProcess:
                 stream.flush()
 
     def look(self) -> None:
-        """Read what it has written."""
+        """Read what the monitor has written into `title` and `final`, without waiting."""
         stream = self._process.stdout
         try:
             data = b"" if stream is None else os.read(stream.fileno(), 1 << 16)
@@ -61,7 +64,10 @@ class MonitorProcess:
                 self.final = facts.get("final", self.final)
 
     def finish(self, end: Mapping[str, Any]) -> bool:
-        """Send how the command ended, and wait; False: it did not write the summary."""
+        """Send how the command ended and wait up to 60 s; return True if the monitor wrote the summary.
+
+        A monitor that does not end in time is killed.
+        """
         self.tell({"end": end})
         stream = self._process.stdout
         if stream is not None:

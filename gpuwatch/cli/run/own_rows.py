@@ -28,11 +28,10 @@ class OwnRows:
         """(rank, step) -> the file that reported it; the newest."""
 
     def is_first(self, row: Row) -> bool:
-        """True if no other file has reported the step.
+        """Return True for a step that no other file has reported, and for every row that is not a step.
 
-        The library's log and the console report the same ones.
-
-        One file may report a step again, after a restart from a checkpoint.
+        The library's log and the console report the same steps. One file may report a step again, after a
+        restart from a checkpoint.
         """
         if row["kind"] != "step":
             return True
@@ -42,7 +41,10 @@ class OwnRows:
         return bool(self._told.setdefault(key, row["file"]) == row["file"])
 
     def takes(self, row: Row, alerts: Mapping[str, Alert]) -> bool:
-        """True if a row belongs to the run; every GPU of the machine does, used or not."""
+        """Return True if a row belongs to the run.
+
+        GPU rows always do, as every GPU of the machine is watched.
+        """
         if row["kind"] == "gpu":
             return True
         if row["kind"] == "step":
@@ -56,7 +58,7 @@ class OwnRows:
         return alert is not None and self.has_alert(alert)
 
     def has_alert(self, alert: Alert) -> bool:
-        """True if an alert is about the run."""
+        """Return True if an alert is about the run (see `NodeSamples.is_of_run`)."""
         return self._samples.is_of_run(alert, self._folder, self._start)
 
     def _has_file(self, file: str | None) -> bool:

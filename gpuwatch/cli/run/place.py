@@ -43,7 +43,7 @@ RECENT_S = 900.0
 
 @dataclass(frozen=True)
 class RunPlace:
-    """One node's place in a run."""
+    """The id of a run, and this node's index in it."""
 
     run_id: str
     """32 hexadecimal digits, the same on all nodes."""
@@ -52,7 +52,11 @@ class RunPlace:
 
 
 def identify_run(argv: Sequence[str], env: Mapping[str, str]) -> RunPlace:
-    """The place by Slurm's variables, else by the launcher's options and variables, else a single node."""
+    """Return the run id and this node's index.
+
+    They come from Slurm's variables, else from the launcher's options and variables. A run on a single node
+    gets a new id and the index 0. An id in GPUWATCH_RUN_ID is kept.
+    """
     known = env.get(RUN_VARIABLE, "")
     slurm = env.get("SLURM_PROCID", "")
     if slurm.isdecimal() and env.get("SLURM_STEP_ID"):
@@ -70,7 +74,7 @@ def identify_run(argv: Sequence[str], env: Mapping[str, str]) -> RunPlace:
 
 
 def launcher_value(kind: str, argv: Sequence[str], env: Mapping[str, str]) -> str:
-    """The value of a launcher's option, else of its variable; "": neither."""
+    """Return the value of the launcher's option of this kind, else of its variable; "" for neither."""
     for number, word in enumerate(argv):
         name, equals, value = word.partition("=")
         if name in OPTIONS[kind]:
@@ -79,15 +83,17 @@ def launcher_value(kind: str, argv: Sequence[str], env: Mapping[str, str]) -> st
 
 
 def digest(*words: str) -> str:
-    """32 hexadecimal digits of a hash of these words."""
+    """Return the first 32 hexadecimal digits of the SHA-256 of the words."""
     return hashlib.sha256("\0".join(words).encode()).hexdigest()[:32]
 
 
 def open_folder(place: RunPlace, logs: Path, start: float) -> tuple[SessionFolder, RunPlace]:
-    """The session folder; that of node rank 0 if it is found, else one of our own.
+    """Return the session folder and the node's place: node rank 0 makes the folder, the others wait for it.
+
+    A node that does not find it within 5 s makes a folder of its own.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: The folder cannot be made.
     """
     if place.part == 0:
         return create_session_folder(logs, start), place
@@ -102,7 +108,10 @@ def open_folder(place: RunPlace, logs: Path, start: float) -> tuple[SessionFolde
 
 
 def find_folder(run_id: str, logs: Path, start: float) -> Path | None:
-    """The folder of a run that began recently; None: there is none (yet)."""
+    """Return the session folder with this run id that began within 900 s of `start`; None if there is none.
+
+    Only the newest 100 folders of this user are read.
+    """
     try:
         folders = sorted((each for each in logs.iterdir() if each.name.startswith("training_")), reverse=True)
     except OSError:
@@ -125,5 +134,5 @@ def _summary(folder: Path) -> bytes:
 
 
 def run_environment(folder: SessionFolder, place: RunPlace) -> dict[str, str]:
-    """The environment of the command: ours, the folder and the run id."""
+    """Return the environment of the command: ours, with the session folder and the run id."""
     return {**os.environ, "GPUWATCH_RUN_DIR": str(folder.path), RUN_VARIABLE: place.run_id}

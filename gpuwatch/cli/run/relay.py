@@ -22,7 +22,10 @@ DRAIN_S = 2.0
 
 
 class Relay:
-    """Runs in the main thread, the only one that receives signals."""
+    """Relays terminal input, output and signals of the command.
+
+    Runs in the main thread, which gets the signals.
+    """
 
     def __init__(
         self, child: RunChild, on_output: Callable[[bytes], None], on_idle: Callable[[], None]
@@ -46,7 +49,7 @@ class Relay:
         """Our streams whose reader is gone."""
 
     def run(self) -> None:
-        """Return after the command has ended and its bytes are passed on."""
+        """Relay until the command has ended; remaining output is passed on for at most 2 s."""
         child = self._child
         sources = dict(child.outputs)
         if child.master is not None:
@@ -65,7 +68,7 @@ class Relay:
             self._drain(sources)
 
     def _wait(self, sources: dict[int, int], timeout: float) -> bool:
-        """Pass on what was received; False: nothing was."""
+        """Wait up to `timeout` seconds and pass on what came; return False if nothing did."""
         events = self._selector.select(timeout)
         for key, _ in events:
             if key.fd == 0:
@@ -91,7 +94,7 @@ class Relay:
         self._on_output(data)
 
     def _write(self, stream: int, data: bytes) -> None:
-        """Write all of it; if the reader is gone, react as the command would."""
+        """Write all data to our stream. If its reader is gone, send the command SIGPIPE (or SIGHUP), once."""
         if stream in self._deaf:
             return
         left = memoryview(data)
@@ -129,14 +132,17 @@ class Relay:
                 data = data[os.write(master, data) :]
 
     def _interrupts(self, master: int, data: bytes) -> bool:
-        """True if the keys contain Ctrl-C, and the pty turns it into a signal."""
+        """Return True if the keys contain Ctrl-C, and the command's pty turns it into a signal."""
         with contextlib.suppress(termios.error):
             settings = termios.tcgetattr(master)
             return bool(settings[3] & termios.ISIG) and settings[6][termios.VINTR] in data
         return False
 
     def _suspension(self, master: int, data: bytes) -> tuple[bytes, bool, bytes]:
-        """The keys before and after the suspend character (Ctrl-Z), if the pty interprets it."""
+        """Split the keys at the suspend character (Ctrl-Z): (before, True, after).
+
+        (data, False, b"") if there is none, or the pty does not interpret it.
+        """
         with contextlib.suppress(termios.error):
             settings = termios.tcgetattr(master)
             key = settings[6][termios.VSUSP]
@@ -146,7 +152,7 @@ class Relay:
         return data, False, b""
 
     def _stop_with_child(self) -> None:
-        """Stop as the command did; continue with it."""
+        """Stop this process because the command was stopped; when it is continued, continue the command."""
         with self._cooked_terminal():
             os.kill(os.getpid(), signal.SIGSTOP)
         if self._child.master is not None:
@@ -167,7 +173,7 @@ class Relay:
                 self._child.send(number)
 
     def _has_keyboard_signal(self) -> bool:
-        """True if the command received it too: Ctrl-C goes to the whole foreground group."""
+        """Return True if the command gets keyboard signals itself, in the terminal's foreground group."""
         if self._child.master is not None:
             return False
         try:
@@ -182,7 +188,7 @@ class Relay:
             os.close(number)
 
     def _drain(self, sources: dict[int, int]) -> None:
-        """Pass on what the command has written, but not the output of processes that it left behind."""
+        """Pass on what the command has written, at most 2 s, without waiting for processes it left behind."""
         until = time.monotonic() + DRAIN_S
         with contextlib.suppress(KeyError, ValueError):
             self._selector.unregister(0)
@@ -191,7 +197,10 @@ class Relay:
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
-        """Record signals instead of dying from them; SIGCHLD ends the wait."""
+        """Within this context, signals are recorded in `_received` instead of ending us.
+
+        SIGCHLD only wakes.
+        """
 
         def note(number: int, _frame: FrameType | None) -> None:
             if number != signal.SIGCHLD:
@@ -214,7 +223,10 @@ class Relay:
 
     @contextlib.contextmanager
     def _raw_terminal(self) -> Iterator[bool]:
-        """Pass every key on unchanged, for the pty to interpret. False: our stdin is no terminal."""
+        """Put our terminal into raw mode, so that the pty interprets the keys.
+
+        Yields False if stdin is no terminal.
+        """
         self._cooked = None
         if self._child.master is None or not os.isatty(0):
             yield False
@@ -229,7 +241,7 @@ class Relay:
 
     @contextlib.contextmanager
     def _cooked_terminal(self) -> Iterator[None]:
-        """Restore the terminal for the shell while we are stopped."""
+        """Within this context, our terminal has its original mode, for the shell while we are stopped."""
         cooked = self._cooked
         if cooked is None:
             yield

@@ -1,4 +1,4 @@
-"""Averages of GPUs over a run, and the processes and GPUs of the command."""
+"""Mean GPU values over a run, and the processes, ranks and GPUs of the command."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RANK_VARIABLES = (
 
 @dataclass
 class Mean:
-    """A running mean and peak."""
+    """A running mean and peak of values."""
 
     count: int = 0
     total: float = 0.0
@@ -42,7 +42,7 @@ class Mean:
 
 @dataclass
 class GpuSamples:
-    """One GPU over the run."""
+    """Mean values of one GPU over the run."""
 
     node: str
     gpu: Gpu
@@ -62,7 +62,7 @@ class GpuSamples:
             self.energy_j = (self.energy_j[0] if self.energy_j else fast.energy_j, fast.energy_j)
 
     def facts(self) -> dict[str, Any]:
-        """The entry of `gpus` in the summary."""
+        """Return the GPU's entry of `gpus` in the summary."""
         info, means = self.gpu.info, self.means
         return {
             "node": self.node,
@@ -83,14 +83,14 @@ class GpuSamples:
 
 
 def memory_pct(fast: GpuFast) -> float | None:
-    """Used memory in percent."""
+    """Return the used memory in percent of the total; None if either is unknown."""
     if fast.memory_used_bytes is None or not fast.memory_total_bytes:
         return None
     return 100 * fast.memory_used_bytes / fast.memory_total_bytes
 
 
 class NodeSamples:
-    """All samples of a run's node."""
+    """Everything sampled on the node of a run."""
 
     def __init__(self) -> None:
         self.gpus: dict[str, GpuSamples] = {}
@@ -109,7 +109,10 @@ class NodeSamples:
         self._host_at: float | None = None
 
     def new_readings(self, node: Node) -> Iterator[tuple[Gpu, GpuFast]]:
-        """Yield and count the GPU readings received since the last call."""
+        """Add the readings of GPUs and host received since the last call; yield those of the GPUs.
+
+        Nothing is added until the result is iterated.
+        """
         for uuid, gpu in node.gpus.items():
             if gpu.fast is None or gpu.fast_at is None or self._seen.get(uuid) == gpu.fast_at:
                 continue
@@ -123,7 +126,7 @@ class NodeSamples:
                 self.memory.add(100 * node.host.memory_used_bytes / node.host.memory_total_bytes)
 
     def take_processes(self, node: Node, child: int) -> None:
-        """Record the command's processes on this node and their GPUs."""
+        """Record the processes below the pid `child` on this node: ranks, GPUs, jobs and interpreter."""
         ours = descendants(child)
         for pid in ours - self.ranks.keys():
             rank = rank_of(pid)
@@ -141,10 +144,10 @@ class NodeSamples:
             self.interpreter = next(filter(None, map(python_of, [*self.ranks, *sorted(ours)])), None)
 
     def is_of_run(self, alert: Alert, folder: str, start: float = 0.0) -> bool:
-        """True if an alert is about the run: its logs, its job, its GPUs, or its node.
+        """Return True if an alert is about the run: its log files, its job, a GPU it uses, or its node.
 
-        Other jobs of the machine have alerts of their own, and alerts that ended before `start` (unix
-        seconds) belong to an earlier run.
+        Alerts with another job or another job's log are not, nor those that ended before `start` (unix
+        seconds). `folder` is the session's.
         """
         if alert.last + alert.error_s < start:
             return False
@@ -158,7 +161,7 @@ class NodeSamples:
         return alert.gpu is None or alert.gpu in indexes
 
     def used_gpus(self) -> list[GpuSamples]:
-        """The GPUs of the command, by index."""
+        """Return the GPUs that the command uses or has used, by index."""
         return sorted(
             (self.gpus[uuid] for uuid in self.used & self.gpus.keys()), key=lambda one: one.gpu.info.index
         )
@@ -166,7 +169,7 @@ class NodeSamples:
 
 @dataclass(frozen=True)
 class SampledRank:
-    """A process that is a rank."""
+    """A process that is a rank, with its numbers; None for unknown ones."""
 
     pid: int
     rank: int
@@ -175,7 +178,7 @@ class SampledRank:
 
 
 def rank_of(pid: int) -> SampledRank | None:
-    """The rank in the environment of a process, as torchrun, Slurm and Open MPI set it."""
+    """Return the rank in a process's environment (torchrun, Slurm, Open MPI); None if there is none."""
     try:
         env = psutil.Process(pid).environ()
     except (psutil.Error, OSError):
@@ -188,7 +191,7 @@ def rank_of(pid: int) -> SampledRank | None:
 
 
 def descendants(pid: int) -> set[int]:
-    """A process and all its descendants."""
+    """Return the pids of a process and all its descendants; only its own if it is gone."""
     try:
         process = psutil.Process(pid)
         return {pid, *(each.pid for each in process.children(recursive=True))}
@@ -197,7 +200,7 @@ def descendants(pid: int) -> set[int]:
 
 
 def python_of(pid: int) -> str | None:
-    """The Python interpreter of a process; None: it is no Python."""
+    """Return the path of a process's Python interpreter; None if it is not Python or not an absolute path."""
     try:
         words = psutil.Process(pid).cmdline()
     except psutil.Error:

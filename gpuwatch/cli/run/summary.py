@@ -1,4 +1,4 @@
-"""The summary of a monitored run, from samples, logs, and the parts of its ranks and nodes."""
+"""Builds the summary of a monitored run from samples, logs, and the parts of its ranks and nodes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ OF_LOGS = (
 
 
 def facts_at_start(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The facts before the command has run."""
+    """Return the summary's facts that are known before the command runs; secrets are masked."""
     return {
         "writer": WRITER,
         "id": Path(config["folder"]).name,
@@ -58,7 +58,7 @@ def facts_at_start(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def system_facts() -> dict[str, Any]:
-    """The facts about the machine; the driver is added when the node has reported it."""
+    """Return the summary's `system`: facts about this machine, without the driver."""
     return {
         "hostname": platform.node(),
         "kernel": platform.release(),
@@ -68,7 +68,7 @@ def system_facts() -> dict[str, Any]:
 
 
 def facts_of_samples(samples: NodeSamples, node: str) -> dict[str, Any]:
-    """The facts about GPUs, ranks and the node."""
+    """Return the summary's facts about the used GPUs, the ranks and the node."""
     used = samples.used_gpus()
     index_of = {each.gpu.info.uuid: each.gpu.info.index for each in samples.gpus.values()}
     ranks = {
@@ -100,7 +100,7 @@ def facts_of_samples(samples: NodeSamples, node: str) -> dict[str, Any]:
 
 
 def facts_of_alerts(alerts: Iterable[Alert]) -> list[dict[str, Any]]:
-    """Alerts as `warnings`."""
+    """Return the alerts as entries of the summary's `warnings`."""
     return [
         {
             "class": alert.code,
@@ -116,7 +116,10 @@ def facts_of_alerts(alerts: Iterable[Alert]) -> list[dict[str, Any]]:
 
 
 def facts_of_logs(folder: SessionFolder) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Steps, losses and rates from the console and the ranks' logs; and the steps of one writer."""
+    """Return (facts, steps) from the console and the ranks' logs in the folder; empty without logs.
+
+    The facts are the known ones of `OF_LOGS`; the steps are rows of one writer's loss curve.
+    """
     if not folder.ranks.is_dir():
         return {}, []
     session = read_rank_logs([folder.ranks], folder.path)
@@ -136,13 +139,13 @@ def facts_of_logs(folder: SessionFolder) -> tuple[dict[str, Any], list[dict[str,
 
 
 def joined_warnings(alerts: list[dict[str, Any]], findings: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Alerts, and findings of classes without an alert."""
+    """Return the alerts' entries, then findings of classes without an alert. Severity info is left out."""
     known = {each["class"] for each in alerts}
     return alerts + [each for each in findings if each["class"] not in known and each["severity"] != "info"]
 
 
 def list_packages(interpreter: str | None) -> dict[str, str]:
-    """The packages of the command's Python; empty if it runs none, or that does not answer."""
+    """Return package -> version of the command's Python, and `python`; empty if it cannot be asked."""
     if interpreter is None:
         return {}
     try:
@@ -154,9 +157,9 @@ def list_packages(interpreter: str | None) -> dict[str, str]:
 
 
 def with_rates(summary: dict[str, Any], duration_s: float) -> dict[str, Any]:
-    """The summary with the duration and the rates computed from it.
+    """Set the duration, steps per second, world size, mode and node count in `summary`, and return it.
 
-    The mode by the number of ranks and GPUs.
+    The mode is "multi" for more than one rank or GPU, else "single".
     """
     summary["duration_s"] = duration_s
     if summary.get("steps") and duration_s > 0:
@@ -171,7 +174,10 @@ def with_rates(summary: dict[str, Any], duration_s: float) -> dict[str, Any]:
 def scale_rates(
     summary: dict[str, Any], own: Mapping[str, Any], part: Mapping[str, Any], duration_s: float
 ) -> None:
-    """Compute rates over the whole run: the library's are over the time of its own tracker."""
+    """Convert samples and tokens per second that came from the library's `part` to the whole run's duration.
+
+    The library's rates are over the time of its own tracker.
+    """
     tracked = part.get("duration_s")
     for name in ("samples_per_s", "tokens_per_s"):
         rate = part.get(name)
@@ -182,6 +188,6 @@ def scale_rates(
 
 
 def known_keys(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """The facts without keys that version 1 does not have."""
+    """Return the facts without keys that `SessionSummary` does not have."""
     names = {each.encode_name for each in msgspec.structs.fields(SessionSummary)}
     return {name: value for name, value in facts.items() if name in names}

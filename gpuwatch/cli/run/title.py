@@ -1,4 +1,4 @@
-"""The status in the terminal's title, written only when it cannot break an escape sequence of the command."""
+"""Shows the status in the terminal's title, only when that cannot break an escape sequence of the command."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ PLAIN_TERMINALS = {"", "dumb", "linux"}
 
 
 class TerminalTitle:
-    """Saves the title, sets it, and restores it."""
+    """Saves the terminal's title, sets it to `wanted`, and restores it."""
 
     def __init__(self, stream: int | None) -> None:
         """`stream`: a descriptor that is a terminal; None: there is none, and nothing is written."""
@@ -21,11 +21,11 @@ class TerminalTitle:
         self.wanted = ""
 
     def passed(self, data: bytes) -> None:
-        """Record the last bytes that the command wrote."""
+        """Note the output that the command wrote last. The title may be written only after a line's end."""
         self._is_safe = data.endswith((b"\n", b"\r"))
 
     def show(self) -> None:
-        """Write the wanted title, if it has changed and the command is at the start of a line."""
+        """Write `wanted` as the title if it has changed and the command's last output ends a line."""
         if self._stream is None or not self._is_safe or self.wanted == self._shown:
             return
         if not self._is_saved:
@@ -35,7 +35,7 @@ class TerminalTitle:
         self._shown = self.wanted
 
     def restore(self) -> None:
-        """Restore the earlier title."""
+        """Restore the title from before the first `show`."""
         if self._is_saved:
             self._write("\x1b[23;2t")
 
@@ -47,5 +47,5 @@ class TerminalTitle:
 
 
 def title_stream() -> int | None:
-    """Our stream that is a terminal and carries output."""
+    """Return stdout or stderr (1 or 2), the first that is a terminal; None if neither is."""
     return next((stream for stream in (1, 2) if os.isatty(stream)), None)

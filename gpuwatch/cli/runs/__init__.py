@@ -1,1 +1,1 @@
-"""The commands `runs`: reports on ended sessions."""
+"""The command group `runs`: lists, compares and reports training sessions."""

@@ -1,6 +1,6 @@
-"""`gpuwatch runs`: reports on ended training sessions."""
+"""`gpuwatch runs`: lists, shows and compares training sessions."""
 
-# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+# ruff: noqa: PLC0415  a command imports only what it uses, so that --help and usage errors stay fast
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def runs() -> None:
 
 
 def session_options(*, as_json: bool = True) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Add the arguments that select sessions, and `--json` if the command prints JSON."""
+    """Return a decorator that adds the arguments which select sessions, and `--json` if `as_json`."""
     decorators = [
         click.argument("names", nargs=-1, metavar="[DIR or ID]...", shell_complete=completed.files),
         click.option(
@@ -81,7 +81,7 @@ def list_sessions(names: tuple[str, ...], logs: Path, as_json: bool) -> int:
 @runs.command()
 @session_options()
 def show(names: tuple[str, ...], logs: Path, as_json: bool) -> int:
-    """Show all that is known of sessions."""
+    """Show everything known about sessions."""
     from gpuwatch.report.output.report_line import ReportLine
     from gpuwatch.report.sessions.details import detail_facts, detail_lines
 
@@ -111,7 +111,7 @@ def compare(names: tuple[str, ...], logs: Path, as_json: bool) -> int:
 def communication(names: tuple[str, ...], logs: Path, as_json: bool) -> int:
     """Show communication by operation, and whether several GPUs really train together.
 
-    Exit status: 1 where a session that states several GPUs is doubtful, or forced to one.
+    Exit status: 1 if a session with several GPUs is doubtful, or was forced to one GPU.
     """
     from gpuwatch.report.output.report_line import ReportLine
     from gpuwatch.report.sessions.communication import communication_facts, communication_lines
@@ -131,10 +131,10 @@ def communication(names: tuple[str, ...], logs: Path, as_json: bool) -> int:
 
 
 def read_sessions(names: tuple[str, ...], logs: Path) -> list[TrainingSession]:
-    """The selected sessions; a name without one is reported on stderr.
+    """Return the selected sessions; print on stderr which names have none or cannot be read.
 
     Raises:
-        Refusal: there is none.
+        Refusal: There is no session.
     """
     found = find(names, logs)
     if not found.sessions:
@@ -143,10 +143,10 @@ def read_sessions(names: tuple[str, ...], logs: Path) -> list[TrainingSession]:
 
 
 def find(names: tuple[str, ...], logs: Path) -> FoundSessions:
-    """The selected sessions; what is none or cannot be read is reported on stderr.
+    """Find the selected sessions; print on stderr which names have none or cannot be read.
 
     Raises:
-        Refusal: there is none, and a name is wrong or nothing stood in the way.
+        Refusal: There is no session, and either a name was given or no folder was unreadable.
     """
     from gpuwatch.runs.sessions.find import find_sessions
 
@@ -160,14 +160,14 @@ def find(names: tuple[str, ...], logs: Path) -> FoundSessions:
 
 
 def print_json(facts: dict[str, Any]) -> int:
-    """One JSON document on stdout."""
+    """Print one JSON document on stdout; return HEALTHY."""
     with writing():
         sys.stdout.write(json.dumps(facts, indent=1, allow_nan=False) + "\n")
     return exit_codes.HEALTHY
 
 
 def print_lines(lines: Iterable[ReportLine]) -> int:
-    """Lines of text on stdout."""
+    """Print report lines on stdout; return HEALTHY."""
     from gpuwatch.report.output.console import console_on, show
 
     with writing(), console_on(sys.stdout) as console:

@@ -1,6 +1,6 @@
-"""`gpuwatch runs report` and `plot`: sessions as documents and charts."""
+"""`gpuwatch runs report`, `plot` and `tensorboard`: sessions as documents and charts."""
 
-# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+# ruff: noqa: PLC0415  a command imports only what it uses, so that --help and usage errors stay fast
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def tensorboard(folder: Path, port: int, start: bool) -> int:
 
 
 def has_events(folder: Path) -> bool:
-    """True if there are event files below a folder, within the search limit."""
+    """Return True if the folder has TensorBoard event files below it, among the first 200,000 entries."""
     seen = 0
     for _path, _folders, files in os.walk(folder):
         seen += 1 + len(files)

@@ -1,6 +1,6 @@
 """`gpuwatch serve`: the screens in a browser, for several viewers of one session."""
 
-# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+# ruff: noqa: PLC0415  a command imports only what it uses, so that --help and usage errors stay fast
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def serve(
 ) -> int:
     """Serve the screens to browsers; prints the address, which holds a token. Ctrl-C ends all viewers.
 
-    All viewers share one session: a node is connected once, however many look at it. They are read-only
+    All viewers share one session: a node is connected once for all of them. They are read-only
     unless --allow-changes is given; probes, actions and recordings are made from a terminal. See
     docs/serve.md.
 
@@ -89,10 +89,10 @@ def serve(
 
 
 def check_installed() -> None:
-    """Check that the extra `serve` is installed.
+    """Check that the packages of the extra `serve` are installed.
 
     Raises:
-        Refusal: it is not.
+        Refusal: They are not.
     """
     if any(importlib.util.find_spec(name) is None for name in NEEDED):
         raise Refusal(
@@ -101,10 +101,11 @@ def check_installed() -> None:
 
 
 def recorded_moment(source: Source) -> float | None:
-    """The requested time of a recording (unix seconds).
+    """Return the time in the recording that `--at` names (unix seconds); None without `--at` or recording.
 
     Raises:
-        Refusal: it cannot be read, or the moment is none.
+        Refusal: The recording cannot be read.
+        click.BadParameter: The time is invalid or outside of the recording.
     """
     if source.recording is None or source.at is None:
         return None
@@ -113,10 +114,10 @@ def recorded_moment(source: Source) -> float | None:
 
 
 def open_server(listen: str, source: Source, viewers: Viewers, max_viewers: int) -> BrowserServer:
-    """Bind the address; warn if other users can reach it.
+    """Bind the address and return the server, not started; warn on stderr if other machines can reach it.
 
     Raises:
-        click.ClickException: it is no address, or cannot be bound.
+        click.ClickException: The address is invalid or cannot be bound.
     """
     from gpuwatch.report.browser.server import BrowserServer
     from gpuwatch.report.output.listen_address import ListenError
@@ -145,7 +146,7 @@ class Viewers:
         self._setup, self._relay = setup, relay
 
     async def __call__(self, size: tuple[int, int]) -> ViewerProcess:
-        """Start one."""
+        """Start the process of one viewer whose terminal has this size (columns, rows)."""
         from gpuwatch.report.browser.viewer_process import ViewerProcess
 
         setup, command = dict(self._setup), [sys.executable, "-m", "gpuwatch.cli.serve.viewer"]
@@ -158,7 +159,7 @@ class Viewers:
 
 @dataclass
 class Collector:
-    """The session that all viewers share."""
+    """The session that all viewers share, the relay of its stream, and the delivery of its incidents."""
 
     session: Session
     relay: ViewerRelay
@@ -167,7 +168,7 @@ class Collector:
     """The last reported problem of the delivery."""
 
     def turn(self) -> None:
-        """Process what nodes report, and pass it on."""
+        """Poll the session once, exchange data with the viewers, deliver incidents; problems go to stderr."""
         self.session.poll()
         self.relay.exchange()
         if self.delivery is not None:
@@ -176,7 +177,7 @@ class Collector:
 
 
 def run(server: BrowserServer, collector: Collector | None, session: Session | None) -> int:
-    """Serve until Ctrl-C or TERM."""
+    """Start the session, if there is one, and serve until a signal ends it; return the exit status."""
     if session is not None:
         session.start()
     asyncio.run(serving(server, collector))
@@ -184,7 +185,7 @@ def run(server: BrowserServer, collector: Collector | None, session: Session | N
 
 
 async def serving(server: BrowserServer, collector: Collector | None) -> None:
-    """Serve, and poll the session meanwhile."""
+    """Serve, and poll the collector every 0.1 s, until SIGINT, SIGTERM or SIGHUP; prints the address."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

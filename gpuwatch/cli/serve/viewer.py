@@ -1,7 +1,7 @@
-"""The screens of one viewer of `gpuwatch serve`: its process, started with a description as JSON.
+"""The process of one viewer of `gpuwatch serve`: shows the screens that its JSON argument describes.
 
 Standard input and output are the packets of Textual's web driver. The session's stream comes over an
-inherited socket; a recording is played by every viewer itself.
+inherited socket; every viewer plays a recording by itself.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ WATCH_S = 0.5
 
 @dataclass(frozen=True)
 class ViewerSetup:
-    """What a viewer shows, and how."""
+    """What a viewer shows, and how; its JSON is the process's only argument."""
 
     fd: int = -1
     """The socket of the relay."""
@@ -49,11 +49,11 @@ class ViewerSetup:
 
 
 def opened(setup: ViewerSetup) -> Session:
-    """The session that is shown.
+    """Return the session to show: the relay's, or the replay of the recording, at its time or playing.
 
     Raises:
-        RelayError: the process that holds the links is gone.
-        RecordingError: the recording cannot be read.
+        RelayError: The process that holds the links is gone.
+        RecordingError: The recording cannot be read.
     """
     if not setup.recording:
         return ViewerSession(RelayConnection(socket.socket(fileno=setup.fd)))
@@ -67,7 +67,7 @@ def opened(setup: ViewerSetup) -> Session:
 
 
 async def show(app: GpuwatchApp, session: Session, parent: int) -> None:
-    """Run the screens until the viewer leaves, or the process with the links ends."""
+    """Run the screens until the viewer leaves, SIGTERM comes, or the process with the links ends."""
     gc.freeze()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, partial(app.exit, return_code=0))
@@ -81,7 +81,7 @@ async def show(app: GpuwatchApp, session: Session, parent: int) -> None:
 
 
 async def leave_with(parent: int, app: GpuwatchApp, session: Session) -> None:
-    """End the screens when the process with the links is gone, or has closed the socket."""
+    """Exit the app when the process with pid `parent` is gone, or has closed the session's socket."""
     while not has_lost(parent):
         if isinstance(session, ViewerSession) and session.connection.ended.is_set():
             break

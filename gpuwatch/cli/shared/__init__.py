@@ -1,1 +1,1 @@
-"""Shared by commands: options for nodes, exit codes, output streams, signals."""
+"""Shared by commands: source and screen options, exit codes, output streams, signals."""

@@ -9,12 +9,15 @@ MAX_NAMES = 1000
 
 
 def files(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The shell's own completion of file names."""
+    """Return the completion that makes the shell complete file names itself."""
     return [CompletionItem(incomplete, type="file")]
 
 
 def nodes(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The nodes of the hosts file, node range or demo earlier on the line; none if it cannot be read."""
+    """Return the node names that begin with `incomplete`, of the source that stands earlier on the line.
+
+    At most 1000; empty if the source cannot be read.
+    """
     from gpuwatch.hosts.builtin import demo_plan  # noqa: PLC0415 - only when a shell asks
     from gpuwatch.hosts.errors import HostsError  # noqa: PLC0415 - loaded when it is needed
     from gpuwatch.hosts.load import load_source  # noqa: PLC0415 - loaded when it is needed

@@ -1,6 +1,6 @@
-"""The option `--history-from`: the history of GPUs from before gpuwatch was started."""
+"""The option `--history-from`: the Prometheus with the values of GPUs from before gpuwatch started."""
 
-# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+# ruff: noqa: PLC0415  a command imports only what it uses, so that --help and usage errors stay fast
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ history_option = click.option(
 
 
 def with_history(options: LinkOptions, url: str | None, *, recorded: bool) -> LinkOptions:
-    """The options with the Prometheus that is queried for the history; None: none.
+    """Return the options with the Prometheus at `url` as the history; unchanged if `url` is None.
 
     Raises:
-        click.UsageError: the source has a past of its own.
-        click.BadParameter: it is no URL.
+        click.UsageError: The source is a recording or a Prometheus, which have a history of their own.
+        click.BadParameter: `url` is not a URL.
     """
     if url is None:
         return options

@@ -1,6 +1,6 @@
-"""A typed time of a recording: `12:03:11`, `3m ago`, `+90s`, `2026-03-01 12:03:11`."""
+"""Parses a typed time of a recording: `12:03:11`, `3m ago`, `+90s`, `2026-03-01 12:03:11`."""
 
-# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+# ruff: noqa: PLC0415  a command imports only what it uses, so that --help and usage errors stay fast
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _AGO = re.compile(r"(\d+(?:\.\d+)?\s*[smhd]?)\s+ago")
 
 
 def moment_typed(text: str, recording: Recording) -> float:
-    """The recorded time in unix seconds.
+    """Return the time in unix seconds.
 
     `3m ago` and `-3m` are relative to the end of the recording, `+90s` to its beginning.
 
     Raises:
-        click.BadParameter: not understood, or outside of the recording.
+        click.BadParameter: The text is not a time, or is outside of the recording.
     """
     from gpuwatch.link.recording.reader import seconds
     from gpuwatch.tui.model.time_input import TimeError, clock_text, time_typed

@@ -1,4 +1,4 @@
-"""Standard streams that may be closed, full, or without a reader."""
+"""Writing to standard streams that may be closed, full, or without a reader, and to output files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class OutputError(click.ClickException):
 
 
 def open_closed_streams() -> None:
-    """Open the null device for a closed stream (`>&-`), before a socket gets its number."""
+    """Open the null device for each closed standard stream (`>&-`), before a socket gets its number."""
     for descriptor, (name, mode) in enumerate(STREAMS):
         try:
             os.fstat(descriptor)
@@ -35,7 +35,7 @@ def open_closed_streams() -> None:
 
 
 def write_any_character() -> None:
-    """Write a character that a stream's encoding does not have as an escape, instead of raising."""
+    """Make stdout and stderr write characters that their encoding lacks as escapes, instead of raising."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="backslashreplace")
@@ -43,13 +43,13 @@ def write_any_character() -> None:
 
 @contextlib.contextmanager
 def writing() -> Iterator[None]:
-    """The context for all writing to stdout, which is flushed at the end.
+    """The context for all writing to stdout; flushes it at the end.
 
-    A reader that closes the pipe early (`| head`) ends the writing and is no error. Python's flush at exit
+    If the reader closes the pipe early (`| head`), the block ends without an error. Python's flush at exit
     then goes to the null device, instead of failing again.
 
     Raises:
-        OutputError: it cannot be written.
+        OutputError: The output cannot be written.
     """
     try:
         yield
@@ -62,9 +62,9 @@ def writing() -> Iterator[None]:
 
 
 def drop_unwritable_output() -> None:
-    """Discard what can no longer be written: the terminal of a command that a signal ends may be gone.
+    """Flush stdout, or discard its content if that fails because the terminal is gone.
 
-    Python would end with status 120 if it cannot flush stdout at exit.
+    Otherwise Python would end with status 120, because it cannot flush stdout at exit.
     """
     try:
         sys.stdout.flush()
@@ -79,12 +79,12 @@ def _write_nowhere() -> None:
 
 
 def write_output(path: Path, data: bytes) -> None:
-    """Write a file atomically, for its owner only, as reports contain settings.
+    """Write a file atomically with mode 0600, as reports contain settings; `-` is stdout.
 
-    `-` and devices are written in place.
+    Devices are written in place. The path is printed on stderr if that is a terminal.
 
     Raises:
-        OutputError: it cannot be written, or is another user's link.
+        OutputError: It cannot be written, or is another user's link.
     """
     from gpuwatch.whole_file import open_in_place, own_target, write_whole  # noqa: PLC0415 - only where it writes
 

@@ -1,6 +1,6 @@
 """The receivers of a command's incidents: `--alertmanager`, and those in the settings file."""
 
-# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+# ruff: noqa: PLC0415  a command imports only what it uses, so that --help and usage errors stay fast
 
 from __future__ import annotations
 
@@ -29,15 +29,16 @@ alertmanager_option = click.option(
 def delivering(
     source: Source, alertmanagers: Sequence[str], configured: Sequence[ReceiverSpec]
 ) -> Iterator[Delivery | None]:
-    """Deliver the incidents of a session within this context; None: there is no receiver.
+    """Yield the delivery of a session's incidents, closed at the end; None if there is no receiver.
 
     Args:
-        source: What is watched. Never a recording; the simulated cluster only to `alertmanagers`.
+        source: What is watched. Incidents of a recording are not delivered, those of the demo only to
+            `alertmanagers`.
         alertmanagers: URLs of `--alertmanager`.
         configured: Receivers of the settings file.
 
     Raises:
-        click.ClickException: a URL is none.
+        click.ClickException: A URL is invalid.
     """
     from gpuwatch.hosts.receivers import ReceiverError, ReceiverSpec, http_url
     from gpuwatch.own_folders import state_folder
@@ -61,9 +62,9 @@ def delivering(
 
 
 def tell_trouble(delivery: Delivery, printed: str) -> str:
-    """Print on stderr, once, which receiver fails, and when it accepts alerts again.
+    """Print a delivery problem on stderr if it differs from `printed`, and its end; return the current one.
 
-    Return the reported problem.
+    "" means no problem. Differences after the first comma, such as counts, are not printed.
     """
     trouble = delivery.trouble
     if trouble.partition(",")[0] != printed.partition(",")[0]:

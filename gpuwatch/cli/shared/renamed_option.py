@@ -8,7 +8,7 @@ import click
 
 
 class RenamedOption(click.Option):
-    """An option whose later `--names` are old ones, kept as hidden aliases."""
+    """A click option whose first name is current; further names are old, accepted but not in the help."""
 
     def __init__(self, *args: Any, **attributes: Any) -> None:  # noqa: ANN401 - as click takes them
         super().__init__(*args, **attributes)

@@ -1,6 +1,6 @@
-"""The screens over a session: their options, and running them."""
+"""The options of the screens, and running the screens over a session."""
 
-# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+# ruff: noqa: PLC0415  a command imports only what it uses, so that --help and usage errors stay fast
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ SCREEN = (
 
 
 def screen_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Add the options of the screens, which `show` accepts, to a command."""
+    """Decorator that adds the screens' options to a command, which passes them on as `ScreenOptions`."""
     for decorate in reversed(SCREEN):
         command = decorate(command)
     return command
@@ -56,7 +56,7 @@ def screen_options(command: Callable[..., int]) -> Callable[..., int]:
 
 @dataclass(frozen=True)
 class Beside:
-    """What runs beside the screens, if the session allows it."""
+    """What runs beside the screens; None for what the session does not allow."""
 
     evidence: BeginEvidence | None = None
     """Begins an evidence bundle."""
@@ -81,7 +81,13 @@ class ScreenOptions:
 def show_session(
     session: Session | FolderSession, preferred: Preferences, beside: Beside, look: ScreenOptions
 ) -> int:
-    """Show the screens of a session that is not started; the options override the user's settings."""
+    """Show the screens of a session that is not started; return the exit status.
+
+    The options override the user's settings. The recording in `beside` is closed at the end.
+
+    Raises:
+        click.BadParameter: The theme in `look` is unknown.
+    """
     from gpuwatch.own_folders import state_folder
     from gpuwatch.tui.app import GpuwatchApp
     from gpuwatch.tui.preferences.file import keep, settings_file
@@ -108,7 +114,7 @@ def show_session(
 
 
 def can_draw() -> bool:
-    """True if a screen can be shown and keys can be read here. Textual paints through stderr."""
+    """Return True if all standard streams are terminals and TERM is set to one that can draw."""
     return (
         all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
         and os.environ.get("TERM", "dumb") != "dumb"
@@ -116,7 +122,7 @@ def can_draw() -> bool:
 
 
 def why_not_drawn() -> str:
-    """Why the screen cannot be shown."""
+    """Return why the screens cannot be shown, such as `stdout is not a terminal`."""
     streams = {"stdin": sys.stdin, "stdout": sys.stdout, "stderr": sys.stderr}
     away = [name for name, stream in streams.items() if not stream.isatty()]
     if away:
@@ -125,10 +131,10 @@ def why_not_drawn() -> str:
 
 
 def choose_theme(app: GpuwatchApp, name: str | None) -> None:
-    """Set the theme.
+    """Set the app's theme; None keeps the current one.
 
     Raises:
-        click.BadParameter: there is no such theme.
+        click.BadParameter: There is no theme of that name.
     """
     if name is None:
         return
@@ -140,7 +146,10 @@ def choose_theme(app: GpuwatchApp, name: str | None) -> None:
 
 
 def run(app: GpuwatchApp, session: Session | FolderSession, *, mouse: bool) -> int:
-    """Run the screen; after an internal fault the terminal is restored before it is reported."""
+    """Run the screens; return the exit status.
+
+    An internal error is printed after the terminal is restored.
+    """
     asyncio.run(until_leaving(app, mouse=mouse))
     if app.faults.count:
         counted = plural(app.faults.count, "fault")
@@ -155,7 +164,7 @@ def run(app: GpuwatchApp, session: Session | FolderSession, *, mouse: bool) -> i
 
 
 async def until_leaving(app: GpuwatchApp, *, mouse: bool) -> None:
-    """Run the screen. TERM and a closed terminal end it like the quit key, and the terminal is restored."""
+    """Run the screens until the user quits, or TERM or HUP ends them with the status 128 + signal."""
     collect_rarely()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -164,9 +173,9 @@ async def until_leaving(app: GpuwatchApp, *, mouse: bool) -> None:
 
 
 def collect_rarely() -> None:
-    """Run the cyclic garbage collector rarely: over the data of 8,192 GPUs it takes 0.1 s, and finds nothing.
+    """Make the cyclic garbage collector run rarely: over 8,192 GPUs it takes 0.1 s and finds nothing.
 
-    Old data is freed by its reference count when newer data replaces it.
+    Reference counts free old data when newer data replaces it.
     """
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)

@@ -1,4 +1,4 @@
-"""Requests to end a command: Ctrl-C, TERM and a closed terminal."""
+"""Handles requests to end a command: Ctrl-C, TERM and HUP."""
 
 from __future__ import annotations
 
@@ -10,10 +10,7 @@ from types import FrameType
 
 @contextlib.contextmanager
 def leaving_politely() -> Iterator[None]:
-    """Within this context TERM and HUP unwind the stack, so that links are closed.
-
-    The status is 128 + signal.
-    """
+    """Within this context TERM and HUP raise SystemExit(128 + signal), so that links are closed."""
     before = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         yield
@@ -23,24 +20,23 @@ def leaving_politely() -> Iterator[None]:
 
 
 def leave(number: int, _frame: FrameType | None) -> None:
-    """Exit from any point of the main thread."""
+    """Signal handler: raise SystemExit(128 + number)."""
     raise SystemExit(128 + number)
 
 
 class StopRequest:
-    """The user's request to stop."""
+    """Whether the user has requested to stop (`asked`); calling it returns the same."""
 
     def __init__(self) -> None:
         self.asked = False
 
     def __call__(self) -> bool:
-        """True if the user has requested to stop."""
         return self.asked
 
 
 @contextlib.contextmanager
 def ctrl_c_stops(stop: StopRequest) -> Iterator[None]:
-    """The first Ctrl-C stops the work, and its results are still printed; the second one ends everything."""
+    """Within this context the first Ctrl-C sets `stop.asked`; the second raises KeyboardInterrupt."""
 
     def on_interrupt(_number: int, _frame: FrameType | None) -> None:
         if stop.asked:

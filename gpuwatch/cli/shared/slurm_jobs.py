@@ -1,6 +1,6 @@
-"""Selects a Slurm job of this user, before any screen."""
+"""Selects a Slurm job of this user before the screens open, and makes its plan."""
 
-# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+# ruff: noqa: PLC0415  a command imports only what it uses, so that --help and usage errors stay fast
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ HEAD = ("", "JOB", "STATE", "NODES", "ELAPSED", "LEFT", "GPUS", "NAME", "WHERE")
 
 
 def slurm_plan(job: str) -> Plan:
-    """The plan of a Slurm job, or of the one that the user selects (`me`).
+    """Return the plan of a Slurm job; `me` stands for the user's own job (see `chosen_job`).
 
     Raises:
-        HostsError: there is no such job, it has no nodes, or Slurm does not answer.
+        HostsError: There is no such job, it has no nodes, or Slurm does not answer.
     """
     from gpuwatch.hosts.slurm.commands import known_job, node_reports
     from gpuwatch.hosts.slurm.plan import job_plan
@@ -32,10 +32,10 @@ def slurm_plan(job: str) -> Plan:
 
 
 def chosen_job() -> str:
-    """The id of this user's only running job, else of the one selected on the terminal.
+    """Return the id of this user's only running job; if several run, of the one chosen on the terminal.
 
     Raises:
-        HostsError: no job runs, Slurm does not answer, or several run and there is no terminal.
+        HostsError: No job runs, Slurm does not answer, or several run and there is no terminal.
     """
     from gpuwatch.hosts.errors import HostsError
     from gpuwatch.hosts.slurm.commands import own_jobs
@@ -55,7 +55,7 @@ def chosen_job() -> str:
 
 
 def job_table(jobs: list[QueuedJob]) -> list[str]:
-    """One line per job below a heading; running jobs are numbered. Empty without jobs."""
+    """Return one line per job below a heading; only running jobs are numbered. Empty without jobs."""
     rows = [
         (
             str(number) if job.state == "RUNNING" else "",

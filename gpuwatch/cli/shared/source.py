@@ -1,6 +1,6 @@
-"""The options that define which nodes to watch and how to connect: one decorator for every command."""
+"""The source options: which nodes to watch and how to connect, as one decorator for every command."""
 
-# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+# ruff: noqa: PLC0415  a command imports only what it uses, so that --help and usage errors stay fast
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ class Source:
     """The requested time of the recording, as typed."""
 
     def session(self) -> Session:
-        """A session over the plan, not yet started. Passphrases are requested here, before any screen.
+        """Return a session over the plan or recording, not started. Passphrases are asked for here.
 
         Raises:
-            click.ClickException: when something that was asked for cannot be used.
+            click.ClickException: A link, key, rule pack or recording cannot be used.
         """
         if self.recording is not None:
             return self.replay(self.recording)
@@ -62,14 +62,15 @@ class Source:
             raise Refusal(list(error.problems)) from error
 
     def replay(self, recording: Path, *, from_start: bool = False) -> ReplaySession:
-        """A session over the recording, paused at the requested time, or at its end.
+        """Return a session over the recording, paused at the time of `--at`, else at its end.
 
         Args:
-            recording: Its file.
-            from_start: At its beginning if no time was requested.
+            recording: The file.
+            from_start: Without `--at`, pause at the beginning instead of the end.
 
         Raises:
-            Refusal: the recording cannot be read, or the moment is none.
+            Refusal: The recording cannot be read.
+            click.BadParameter: The time is invalid or outside of the recording.
         """
         from gpuwatch.cli.shared.moment import moment_typed
         from gpuwatch.link.recording.schema import RecordingError
@@ -88,7 +89,7 @@ class Source:
 
 
 class Refusal(click.ClickException):
-    """Problems with the source, one per line on stderr, and the usage status."""
+    """Raised for problems that stop a command before it connects; printed one per line, exit status USAGE."""
 
     exit_code = exit_codes.USAGE
 
@@ -96,20 +97,17 @@ class Refusal(click.ClickException):
         super().__init__("\n".join(problems))
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """The lines unchanged: `file:line:col: text` stays clickable in an editor."""
+        """Print the lines unchanged: `file:line:col: text` stays clickable in an editor."""
         click.echo(self.message, file=file, err=file is None)
 
 
 def source_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Add all source options to a command that watches; it receives them as one parameter `source.
-
-    Source`.
-    """
+    """Decorator that adds all source options to a command, which receives them as `source: Source`."""
     return _with_source(command, (*NODES, *PROMETHEUS, *WATCHING, at_option, *LOGIN))
 
 
 def node_options(command: Callable[..., int]) -> Callable[..., int]:
-    """The same for a command that samples nothing and follows no logs."""
+    """Decorator like `source_options`, for a command that samples nothing and follows no logs."""
     return _with_source(command, (*NODES, *LOGIN))
 
 
@@ -153,11 +151,11 @@ def _with_source(command: Callable[..., int], decorators: tuple[Decorator, ...])
 
 
 def read_source(given: SourceOptions) -> Source:
-    """Load the plan that exactly one of SOURCE and the options of `NODES` and `PROMETHEUS` names.
+    """Return the source that exactly one of SOURCE and the options of `NODES` and `PROMETHEUS` names.
 
     Raises:
-        click.UsageError: none or several were named.
-        Refusal: the source has problems.
+        click.UsageError: None or several of them were given, or options that do not go together.
+        Refusal: The source has problems.
     """
     named = (given.named, given.local or None, given.demo or None, given.slurm, given.kube, given.prometheus)
     if sum(each is not None for each in named) != 1:
@@ -204,10 +202,10 @@ def read_source(given: SourceOptions) -> Source:
 
 
 def check_login(ssh_config: Path | None, *, ask_password: bool) -> None:
-    """Check that the options about logins can be used.
+    """Check the login options.
 
     Raises:
-        Refusal: they cannot.
+        Refusal: The ssh configuration does not exist, or there is no terminal to ask for a password.
     """
     if ssh_config is not None and not ssh_config.is_file():
         raise Refusal([f"{ssh_config}: no such file; -F names an ssh configuration file"])
@@ -216,11 +214,11 @@ def check_login(ssh_config: Path | None, *, ask_password: bool) -> None:
 
 
 def prometheus_source(url: str, selector: str, interval: float | None, *, past: bool) -> Source:
-    """The nodes that a Prometheus knows now; it is queried at once.
+    """Return the nodes that a Prometheus knows now; `past`: options were given that it cannot serve.
 
     Raises:
-        click.UsageError: the URL is none; `past`: options were given that it cannot serve.
-        Refusal: it does not answer, or knows no node.
+        click.UsageError: The URL is invalid, or `past` is True.
+        Refusal: The Prometheus does not answer, or knows no node.
     """
     if past:
         raise click.UsageError("--at and --log cannot be used with --prometheus.")
@@ -237,7 +235,7 @@ def prometheus_source(url: str, selector: str, interval: float | None, *, past: 
 
 
 def is_file_of_recording(named: str) -> bool:
-    """True if SOURCE is a recording."""
+    """Return True if `named` is a file that is a recording."""
     if not Path(named[:4096]).is_file():
         return False
     from gpuwatch.link.recording.schema import is_recording
@@ -246,11 +244,11 @@ def is_file_of_recording(named: str) -> bool:
 
 
 def recorded_source(path: Path, at: str | None, *, live: bool = False) -> Source:
-    """A recording as source.
+    """Return the source of a recording. `at` is not checked; `live`: options for live nodes were given.
 
     Raises:
-        click.UsageError: `live`: options were given that need living nodes.
-        Refusal: it cannot be read.
+        click.UsageError: `live` is True.
+        Refusal: The recording cannot be read.
     """
     if live:
         raise click.UsageError("-d and --log cannot be used with a recording.")
@@ -266,10 +264,10 @@ def recorded_source(path: Path, at: str | None, *, live: bool = False) -> Source
 
 
 def program(path: Path | None) -> Program | None:
-    """The py-spy to upload.
+    """Return the py-spy program at `path` to upload; None if `path` is None.
 
     Raises:
-        Refusal: it is none.
+        Refusal: The file is no py-spy that can be uploaded.
     """
     if path is None:
         return None
@@ -282,10 +280,10 @@ def program(path: Path | None) -> Program | None:
 
 
 def scheduled_plan(slurm: str | None, kube: str | None, namespace: str | None) -> Plan:
-    """The plan of a Slurm job, or of the pods that a selector names.
+    """Return the plan of a Slurm job, or if `slurm` is None of the pods that `kube` selects.
 
     Raises:
-        Refusal: there is none, it has no nodes, or the scheduler does not answer.
+        Refusal: There is no job or pod, it has no nodes, or the scheduler does not answer.
     """
     from gpuwatch.cli.shared.slurm_jobs import slurm_plan
     from gpuwatch.hosts.errors import HostsError
@@ -298,7 +296,7 @@ def scheduled_plan(slurm: str | None, kube: str | None, namespace: str | None) -
 
 
 def load_plan(named: str | None, *, local: bool) -> Plan:
-    """The plan of a file or node range, of this machine, or of the demo (neither named nor local)."""
+    """Return the plan of the file or node range `named`; for None, of this machine (`local`) or the demo."""
     if named is None:
         from gpuwatch.hosts.builtin import demo_plan, local_plan
 
@@ -313,10 +311,10 @@ def load_plan(named: str | None, *, local: bool) -> Plan:
 
 
 def log_glob(text: str, local: bool) -> str:
-    """A glob of `--log`; for this machine it may be relative.
+    """Return the glob of `--log`; with `local` a relative one is made absolute.
 
     Raises:
-        Refusal: it is none.
+        Refusal: It is not an absolute path, or contains an unknown placeholder.
     """
     from gpuwatch.hosts.keys import LOG
 
@@ -328,10 +326,10 @@ def log_glob(text: str, local: bool) -> str:
 
 
 def check_rules(paths: tuple[str, ...]) -> None:
-    """Read the user's own rule packs before anything is connected.
+    """Check the user's own rule packs before anything is connected.
 
     Raises:
-        Refusal: with every mistake in them.
+        Refusal: A pack has problems; it lists all.
     """
     from gpuwatch.rules.load import load_packs
     from gpuwatch.rules.model.errors import RulesError
@@ -343,7 +341,7 @@ def check_rules(paths: tuple[str, ...]) -> None:
 
 
 def ask(prompt: str, secret: bool) -> str:
-    """Ask the user on the terminal; the prompt goes to stderr so that stdout stays data."""
+    """Ask the user on the terminal (stderr) and return the answer, which is not echoed if `secret`."""
     answer: str = click.prompt(
         prompt.rstrip(": "), hide_input=secret, default="", show_default=False, err=True
     )

@@ -1,4 +1,4 @@
-"""The options that name nodes and how to connect to them, as decorators: `source` reads them."""
+"""The options that name nodes and how to connect to them, as click decorators; `source` reads them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ PROMETHEUS: tuple[Decorator, ...] = (
 at_option = click.option(
     "--at",
     metavar="TIME",
-    help="Of a recording: the moment to look at, such as 12:03:11, '3m ago' (before its end) or +90s "
+    help="Time of the recording to show, such as 12:03:11, '3m ago' (before its end) or +90s "
     "(default: its end).",
 )
 LOGIN: tuple[Decorator, ...] = (
