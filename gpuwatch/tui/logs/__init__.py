@@ -1,1 +1,1 @@
-"""Screen 3: logs."""
+"""Screen 3: the logs of nodes and ranks."""

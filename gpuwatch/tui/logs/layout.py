@@ -1,4 +1,4 @@
-"""The layout of the logs screen: which views it shows, and how they share the space."""
+"""The layout of the logs screen: which parts it shows, and how they share the space."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FRAME_LINES = 4
 
 
 class LogsLayout(LiveScreen):
-    """Panes with the logs of the workspace, under the selection, above a list."""
+    """The logs screen without its keys: toolbar, log panes of the workspace, list of hits or bookmarks."""
 
     kind = "logs"
 
@@ -33,7 +33,7 @@ class LogsLayout(LiveScreen):
         """Create the screen for a workspace.
 
         Args:
-            workspace: The earlier selection; it survives this screen.
+            workspace: The open logs; they stay open when this screen is left.
             wanted: What to open first.
             about: The incident that was shown on the previous screen.
         """
@@ -56,7 +56,7 @@ class LogsLayout(LiveScreen):
         yield KeysLine(self.kind)
 
     def on_mount(self) -> None:
-        """Open what was requested, else the last selection, else what failed."""
+        """Open what was requested, else the last selection, else the default one."""
         self.prompt.display = self.results.display = False
         for pane in self.grid.panes:
             pane.empty = self._why_empty
@@ -68,7 +68,7 @@ class LogsLayout(LiveScreen):
         self.grid.panes[0].focus()
 
     def lead(self, wanted: OpenRequest) -> None:
-        """Open something else on the same screen."""
+        """Open other logs on this screen."""
         if not self.is_mounted:
             self._wanted = wanted
             return
@@ -87,7 +87,7 @@ class LogsLayout(LiveScreen):
     # ---- once a frame
 
     def arrange_parts(self) -> None:
-        """Process what was received, and give every pane its view."""
+        """Process what was received, and assign a view to every pane."""
         workspace = self.workspace
         workspace.pull()
         if not workspace.sources:
@@ -104,14 +104,14 @@ class LogsLayout(LiveScreen):
 
     @property
     def pane(self) -> LogPane:
-        """The pane that has, or last had, the focus."""
+        """The pane that has the focus, or had it last."""
         if isinstance(self.focused, LogPane):
             self._last = self.focused
         return self._last if self._last.display else self.grid.panes[0]
 
     @property
     def view(self) -> View | None:
-        """The view of that pane."""
+        """The view of that pane; None if it shows no log."""
         return self.pane.view
 
     def node_name(self) -> str | None:
@@ -124,7 +124,7 @@ class LogsLayout(LiveScreen):
         return self.results.copy_text() if self.focused is self.results else self.pane.copy_text()
 
     def show_line(self, source: LogSource, offset: int) -> None:
-        """Jump to a line in its pane, which is opened if necessary."""
+        """Jump to the line at a byte offset of a file, in its pane; the file is opened if necessary."""
         workspace = self.workspace
         if workspace.mode != "panes":
             workspace.set_mode("panes")
@@ -145,7 +145,7 @@ class LogsLayout(LiveScreen):
         self.pull()
 
     def show_list(self, *, of_bookmarks: bool) -> None:
-        """Show the list of bookmarks, or of search hits."""
+        """Show and focus the list of bookmarks, or of search hits."""
         self.results.of_bookmarks = of_bookmarks
         self.results.at = 0
         self.results.display = True

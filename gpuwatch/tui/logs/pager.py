@@ -1,4 +1,4 @@
-"""Opens the loaded part of a file in the user's pager, as a private file that is deleted afterwards."""
+"""Shows the loaded part of a file in the user's pager, in a private file that is deleted afterwards."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LINES_ABOVE = 10
 
 
 def pager_command(environ: Mapping[str, str]) -> list[str]:
-    """`$PAGER` as words, else less, else more; empty: there is none."""
+    """Return `$PAGER` as words if it is installed, else `less` or `more`; empty if there is none."""
     try:
         asked = shlex.split(environ.get("PAGER", ""))
     except ValueError:
@@ -30,6 +30,9 @@ def page(lines: Iterable[str], line: int, command: Sequence[str]) -> int:
 
     Returns:
         The pager's exit status.
+
+    Raises:
+        OSError: The pager cannot be started, or the file not be written.
     """
     handle, name = tempfile.mkstemp(prefix="gpuwatch-", suffix=".log")  # 0600
     try:

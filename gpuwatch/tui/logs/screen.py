@@ -22,7 +22,7 @@ from gpuwatch.tui.toolkit.styles import clean
 
 
 class LogsScreen(LogsLayout):
-    """The log workspace on the screen."""
+    """The logs screen, with what its keys do."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *keys.LOGS,
@@ -30,7 +30,7 @@ class LogsScreen(LogsLayout):
     ]
 
     def idle(self) -> frozenset[str]:
-        """Without logs there is nothing to merge, filter or step through."""
+        """Return the actions that do nothing now, such as filtering without logs."""
         if not self.workspace.sources:
             names = "next_mode next_error go_to_time filter_lines zoom next_rank choose"
             return frozenset(names.split())
@@ -42,7 +42,7 @@ class LogsScreen(LogsLayout):
     # ---- the prompt
 
     def ask(self, purpose: Purpose, text: str = "") -> None:
-        """Open the text field under the selection; the panes stay visible."""
+        """Open the text field for this purpose, with `text` in it; the panes stay visible."""
         self._last = self.pane
         self.prompt.ask(purpose, text)
 
@@ -66,7 +66,10 @@ class LogsScreen(LogsLayout):
             self._close_prompt()
 
     def _try(self, act: Callable[[], str | None]) -> bool:
-        """Run an input; show its result, or why it failed, beside the text."""
+        """Run an input and show its result, or why it failed, beside the text field.
+
+        Returns False if it failed.
+        """
         try:
             self.prompt.report("", act() or "")
         except WRONG as error:
@@ -122,36 +125,36 @@ class LogsScreen(LogsLayout):
         return True
 
     def open_filter(self) -> bool:
-        """Search in all files on the nodes."""
+        """Open the text field for a search in all files on the nodes; return True."""
         self.ask("search", self.workspace.hunt.search.pattern.text if self.workspace.hunt.search else "")
         return True
 
     def action_choose_logs(self) -> None:
-        """Select other ranks or nodes."""
+        """Open the text field to select other ranks or nodes."""
         self.ask("choose", self.workspace.text)
 
     def action_filter_lines(self) -> None:
-        """Set a filter that keeps or hides lines."""
+        """Open the text field for a filter that keeps or hides lines."""
         search = self.workspace.hunt.search
         self.ask("filter", self.opened.filter_text or (search.pattern.text if search else ""))
 
     def action_go_to_time(self) -> None:
-        """Ask for a time."""
+        """Open the text field for a time to go to."""
         self.ask("time")
 
     def action_level(self) -> None:
-        """Show all lines, warnings and worse, or errors only."""
+        """Switch between all lines, warnings and worse, and errors and worse."""
         self.opened.next_level()
         self.pull()
 
     def action_minutes(self, minutes: int) -> None:
-        """Move by minutes."""
+        """Move all panes by this many minutes."""
         at = self.opened.time if self.opened.time is not None else self.cockpit.view_state.wall()
         self.opened.go_to_time(at + 60 * minutes)
         self.pull()
 
     def action_next_mode(self, step: int) -> None:
-        """Switch between single files, merged files, and all ranks merged."""
+        """Switch between separate panes, the selected files merged, and all ranks merged."""
         some = len(self.workspace.sources) > 1 and not self.workspace.led
         modes = [mode for mode in MODES if mode != "merged" or some]
         at = modes.index(self.workspace.mode) if self.workspace.mode in modes else 0
@@ -160,35 +163,35 @@ class LogsScreen(LogsLayout):
         self.pull()
 
     def action_next_rank(self) -> None:
-        """Open the log line of the next rank of the incident that led here, or of the most important one."""
+        """Open the log line of the next rank of the incident that led here, else of the leading one."""
         self.cockpit.show_next_rank()
 
     def action_next_item(self, step: int) -> None:
-        """Show the previous or next page of the selected logs."""
+        """Show the next (1) or previous (-1) page of the selected logs."""
         self.workspace.turn(step, self.grid.room)
         self.pull()
 
     def action_zoom(self) -> None:
-        """Show this pane alone, or all panes."""
+        """Switch between this pane alone and all panes."""
         self.grid.zoomed = not self.grid.zoomed
         self.pull()
 
     def action_next_error(self, step: int, warnings: int) -> None:
-        """Jump to the next or previous error or warning."""
+        """Jump to the next (1) or previous (-1) error; `warnings` other than 0: or warning."""
         view = self.view
         if view is not None:
             self.workspace.seek_bad(view, step, warnings=bool(warnings))
             self.pull()
 
     def action_hit(self, step: int) -> None:
-        """Jump to the next or previous search hit."""
+        """Jump to the next (1) or previous (-1) search hit."""
         view = self.view
         if view is not None:
             self.workspace.seek_hit(view, step)
             self.pull()
 
     def action_bookmark(self) -> None:
-        """Set or remove a bookmark."""
+        """Set a bookmark on the line under the cursor, or remove it."""
         if self.view is not None:
             self.workspace.bookmarks.toggle(self.view)
             if trouble := self.workspace.bookmarks.trouble:
@@ -196,7 +199,7 @@ class LogsScreen(LogsLayout):
             self.pull()
 
     def action_next_bookmark(self, step: int) -> None:
-        """Jump to the next or previous bookmark, by time."""
+        """Jump to the next (1) or previous (-1) bookmark by time."""
         at = self.view.time if self.view and self.view.time is not None else self.cockpit.view_state.wall()
         if mark := self.workspace.bookmarks.beside(at, step):
             self.show_line(mark.source, mark.line.offset)
@@ -207,18 +210,18 @@ class LogsScreen(LogsLayout):
         self.pull()
 
     def action_unfold(self) -> None:
-        """Unfold or fold the row under the cursor."""
+        """Unfold the row under the cursor, or fold it again."""
         if self.view is not None:
             self.view.unfold()
             self.pull()
 
     def action_folding(self) -> None:
-        """Fold, or show every line."""
+        """Switch the folding of lines on or off in all panes."""
         self.opened.set_folding(on=not self.opened.folding)
         self.pull()
 
     def action_wrap(self) -> None:
-        """Wrap long lines, or cut them."""
+        """Switch the wrapping of long lines on or off in all panes."""
         self.opened.set_wrap(on=not self.opened.wrap)
         self.pull()
 

@@ -1,1 +1,1 @@
-"""The data behind the log panes: sources, buffers, merging, folding."""
+"""The data behind the log panes: files and ranks, loaded lines, merged files, folded rows."""

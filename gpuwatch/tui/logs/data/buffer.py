@@ -1,4 +1,4 @@
-"""The loaded part of a file: its growing end, or a window in it. Pages are read from the node."""
+"""The loaded lines of one file: its growing end, or a window in it. Pages are requested from the node."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RATE_S = 5.0
 
 
 class _Read:
-    """A requested page."""
+    """A requested page: where its lines go, and what was asked for."""
 
     def __init__(
         self, stream: LogStream, where: str, time: float | None = None, offset: int | None = None
@@ -28,7 +28,7 @@ class _Read:
 
 
 class Buffer(Window):
-    """A window that requests its lines from the node."""
+    """A window of a file that requests its lines from the node."""
 
     def __init__(
         self, source: LogSource, asker: LineRequests, *, kept: int = KEPT_LINES, page: int = PAGE_LINES
@@ -52,7 +52,7 @@ class Buffer(Window):
 
     @property
     def reading(self) -> str:
-        """Which page is being read: `earlier`, `later`, `there`, or "" for none."""
+        """Which page is being read: `earlier`, `later`, `there` (elsewhere), or "" for none."""
         return self._read.where if self._read else ""
 
     @property
@@ -61,19 +61,22 @@ class Buffer(Window):
         return self._tail.came - self._taken if self._tail else 0
 
     def source_of(self, number: int) -> LogSource:  # noqa: ARG002 - a merged view has several
-        """The source of a line."""
+        """Return the source of a line: the buffer's only one."""
         return self.source
 
     def place(self, number: int) -> tuple[LogSource, int]:
-        """Identifies a line among all others."""
+        """Return what identifies a line among those of all files: source and number."""
         return self.source, number
 
     def find(self, place: tuple[LogSource, int]) -> int | None:
-        """The number of a line by its `place`; None if it is not loaded."""
+        """Return the number of the line with this `place`; None if it is not loaded."""
         return place[1] if self.base <= place[1] < self.end else None
 
     def rate(self, now: float) -> float | None:
-        """Recent lines per second; None: too early to know."""
+        """Return the lines per second over the last 5 s; None until 1 s was observed.
+
+        `now`: monotonic seconds.
+        """
         if self._tail is None or not self._tail.came:
             return None
         self._pace.append((now, self._tail.came))
@@ -85,7 +88,7 @@ class Buffer(Window):
     # ---- gestures
 
     def follow(self, lines: int = 200) -> None:
-        """Load the end of the file and follow it."""
+        """Load the last `lines` lines of the file, and follow it."""
         self.held = False
         self._forget_read()
         if self._tail is None:
@@ -100,14 +103,14 @@ class Buffer(Window):
             self._take_new()
 
     def read_until(self, at: float) -> None:
-        """Load the lines before a time of our clock, and none after it."""
+        """Load one page of lines up to a time of our clock (unix seconds), and none after it."""
         self._forget_read()
         self._ask("there", time=at + self.offset_s, before=self._page)
         if self._read is not None:
             self._read.time = None  # no view goes to a line of it
 
     def earlier(self) -> None:
-        """Read the page before the loaded lines, unless one is being read or there is none."""
+        """Request the page before the loaded lines, unless one is being read or there is none."""
         if self._read or self.at_start or not self.lines or self.torn:
             return
         first = self.lines[0].offset
@@ -117,14 +120,14 @@ class Buffer(Window):
         self._ask("earlier", offset=first, before=self._page)
 
     def later(self) -> None:
-        """Read the page after the loaded lines, unless the end is loaded."""
+        """Request the page after the loaded lines, unless one is being read or the end is loaded."""
         if self._read is None and not self.live and not self.at_end and self.lines:
             self._ask("later", offset=self.lines[-1].end, after=self._page)
 
     def go(self, *, offset: int | None = None, at: float | None = None) -> None:
-        """Load the lines around a byte offset, or a time of our clock.
+        """Load the lines around a byte offset, or a time of our clock (unix seconds).
 
-        `target` is the line once it is loaded.
+        `target` becomes the number of the line when it is loaded, at once if it already is.
         """
         self._forget_read()  # a page that is still on its way would take the place of what is gone to
         if offset is not None and (found := self.at_offset(offset)) is not None and not self.torn:
@@ -142,7 +145,7 @@ class Buffer(Window):
             )
 
     def close(self) -> None:
-        """End all requests."""
+        """Drop all requests; nothing is received any more."""
         self._forget_read()
         if self._tail is not None:
             self._asker.drop(self._tail)
@@ -151,7 +154,7 @@ class Buffer(Window):
     # ---- what comes
 
     def pull(self, *, frozen: bool = False) -> None:
-        """Process what was received; a frozen view processes only the pages that it requested."""
+        """Process what was received; with `frozen`, only the pages that were requested."""
         if self._read is not None and self._read.stream.done:
             self._take_page(self._read)
         if self._tail is None or frozen:
@@ -195,7 +198,7 @@ class Buffer(Window):
                 self.let_go()
 
     def _renew_last(self, stream: LogStream, new: int) -> None:
-        """Update the last line, which may have grown before the new ones."""
+        """Update the last loaded line, which may have grown before the `new` ones came."""
         if stream.replaced == self._replaced:
             return
         self._replaced = stream.replaced
@@ -256,7 +259,7 @@ class Buffer(Window):
             self.target = self.at_time(read.time - self.offset_s)
 
     def _meet_tail(self, *, reached_end: bool) -> None:
-        """Follow the file again once the pages have reached the lines of the tail."""
+        """Follow the file again if the loaded pages have reached the lines received at its end."""
         stream, here = self._tail, self.lines[-1].end if self.lines else None
         if stream is None or here is None or not stream.lines:
             self.at_end = reached_end

@@ -1,4 +1,4 @@
-"""Marks the loaded lines that a rule matched, with the severity."""
+"""The severity of loaded lines that a rule has matched."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ MAX_READ_FINDINGS = 64
 
 
 class Marked:
-    """The fleet's findings by the line on which they were found, rebuilt when there are others."""
+    """The severities of the fleet's findings, by the line on which each was found."""
 
     def __init__(self) -> None:
         self._version = -1
         self._known: dict[tuple[str, str, int], Severity] = {}
 
     def refresh(self, fleet: Fleet) -> None:
-        """Read the new findings."""
+        """Read the findings again, if they have changed."""
         if fleet.findings_version == self._version:
             return
         self._version, self._known = fleet.findings_version, {}
@@ -30,11 +30,11 @@ class Marked:
             self._known[key] = min(known, reported.finding.severity, key=ORDER.index)
 
     def at(self, node: str, file: str, offset: int) -> Severity | None:
-        """The severity of the finding at a byte offset of a file, or None."""
+        """Return the severity of the finding at a byte offset of a file; None if there is none."""
         return self._known.get((node, file, offset))
 
     def severity(self, feed: Feed, row: Fold) -> Severity | None:
-        """The highest severity of findings in the lines of a row."""
+        """Return the highest severity of findings in a row's last 64 lines; None if there is none."""
         if not self._known:
             return None
         worst: Severity | None = None

@@ -33,11 +33,11 @@ _MAX_LENGTH_DIFFERENCE = 24
 
 
 def normal(line: LogLine, *, loose: bool = False) -> str:
-    """The message of a line without its changing parts.
+    """Return a line's message with its changing parts replaced by `#`, to compare it with others.
 
-    Of warnings and errors every number is removed. Of ordinary lines only times, addresses and pids are: a
-    loss that decreases step by step is not a repeated line. A line of another rank (`loose`) is the same even
-    if its numbers differ.
+    In warnings and errors every number is replaced. In ordinary lines only times, addresses and pids are: a
+    loss that decreases step by step is not a repeated line. `loose`: replace every number, to compare with
+    another rank's line.
     """
     strict = not loose and line.level in (None, "info") and line.rule is None
     variable = _STAMP if strict else _NUMBERS
@@ -46,7 +46,7 @@ def normal(line: LogLine, *, loose: bool = False) -> str:
 
 @dataclass(slots=True)
 class Fold:
-    """A row: some lines from `first` to `last`, by their feed's numbers."""
+    """A row: one line, or several lines from `first` to `last` folded into one (numbers of the feed)."""
 
     first: int
     last: int
@@ -86,7 +86,7 @@ class _Trace:
 
 
 class Folder:
-    """Processes lines in order and appends rows to a list."""
+    """Takes lines in order, and appends a row to a list or folds the line into an existing row."""
 
     def __init__(self, rows: list[Fold], *, folding: bool = True, across: bool = False) -> None:
         """Create a folder without lines.
@@ -109,18 +109,21 @@ class Folder:
         """Level and normalised text -> the newest row that several ranks may share."""
 
     def continues(self, rank: int | None) -> bool:
-        """True if the exception of a rank's traceback was not read yet."""
+        """Return True if a rank's traceback is open: its exception has not been read yet."""
         trace = self._traces.get(rank if self._across else None)
         return trace is not None and not trace.ended
 
     def resume(self, line: Callable[[int], LogLine]) -> None:
-        """Continue after existing rows: lines of further ranks are added to the newest of them."""
+        """Continue after rows that the list already has: lines of further ranks can join the newest of them.
+
+        `line` returns a line by its number.
+        """
         for row in self.rows[-MAX_RESUMED_ROWS:]:
             if self._across and row.kind != "trace" and row.first_rank is not None and not row.fixed:
                 self._remember(line(row.first), row)
 
     def add(self, number: int, line: LogLine, rank: int | None, at: float) -> Fold:
-        """Add the next line, with its rank and time; return its row."""
+        """Add the next line with its rank and time (unix seconds); return its row."""
         if self.folding and (found := self._fold(number, line, rank, at)) is not None:
             return found
         self._line, self._normal = line, None
@@ -137,7 +140,7 @@ class Folder:
         return row
 
     def _fold(self, number: int, line: LogLine, rank: int | None, at: float) -> Fold | None:
-        """Add a line to an existing row; None: it needs a row of its own."""
+        """Add a line to an existing row and return the row; None if it needs a row of its own."""
         writer = rank if self._across else None
         trace = self._traces.get(writer)
         if trace is not None and not trace.row.fixed:
@@ -157,7 +160,7 @@ class Folder:
         return row
 
     def _again(self, line: LogLine, rank: int | None, at: float) -> bool:
-        """True if a line repeats the last row's message, from the same or another rank."""
+        """Return True if a line repeats the last row's message, from the same or another rank."""
         before, row = self._line, self.rows[-1]
         if before is None or row.kind == "trace":
             return False
@@ -173,7 +176,7 @@ class Folder:
         return normal(line, loose=another) == self._normal
 
     def _shared_row(self, line: LogLine, rank: int | None, at: float) -> Fold | None:
-        """The row in which other ranks recently logged the same, at any position."""
+        """Return the row in which other ranks have recently logged the same, anywhere; None if none has."""
         if not self._across or rank is None:
             return None
         row = self._alike.get((line.level, normal(line, loose=True)))
@@ -194,7 +197,7 @@ def _extend(row: Fold, number: int, rank: int | None, at: float, *, stands: bool
         number: The line's number.
         rank: Its rank.
         at: Its time.
-        stands: It becomes the displayed line.
+        stands: True if it becomes the displayed line.
     """
     if not row.members:
         row.members.append(row.first)
@@ -207,7 +210,7 @@ def _extend(row: Fold, number: int, rank: int | None, at: float, *, stands: bool
 
 
 def _in_trace(trace: _Trace, text: str) -> bool:
-    """True if a line belongs to a traceback, which ends with its exception unless another one is chained."""
+    """Return True if a line belongs to the traceback, which ends with its exception unless one is chained."""
     body = text[trace.indent :] if len(text) > trace.indent else text.strip()
     if not body.strip() or _FRAME.search(body):
         return True

@@ -1,7 +1,4 @@
-"""Finds where the message of a line begins.
-
-After the times, ranks, levels and source locations of loggers.
-"""
+"""Finds where the message of a line begins, after times, ranks, levels and source locations."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ MIN_MESSAGE_WIDTH = 16
 
 
 def message_at(text: str) -> int:
-    """The index of the message in a line; 0 if the line has no prefix."""
+    """Return the index at which the message begins; 0 without a prefix or if the rest is too short."""
     at = 0
     for _ in range(MAX_PARTS):
         found = _PART.match(text, at, PREFIX_CHARS)
@@ -35,6 +32,6 @@ def message_at(text: str) -> int:
 
 
 def short_prefix(prefix: str) -> str:
-    """The time of day in a prefix, which is kept if space is short; "" without one."""
+    """Return the time of day in a prefix as `12:03:11 `; "" if it has none."""
     found = _TIME.search(prefix)
     return f"{found[0][:8]} " if found else ""

@@ -1,4 +1,4 @@
-"""The loaded consecutive lines of one file."""
+"""The loaded, consecutive lines of one file."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ UNKNOWN = float("-inf")
 
 
 def line_time(line: LogLine, before: float) -> float:
-    """The line's time on the node's clock: its own, else its arrival, else the previous line's.
+    """Return a line's time on the node's clock: its own, else its arrival; never before `before`.
 
-    Never decreasing.
+    `before` is the previous line's time. A line's own time more than 60 s after its arrival is ignored.
     """
     own = line.t
     if own is not None and (line.arrived is None or own <= line.arrived + AHEAD_S):
@@ -69,26 +69,26 @@ class Window:
         return self.base + len(self.lines)
 
     def line(self, number: int) -> LogLine:
-        """The line with this number, which must be loaded (not checked)."""
+        """Return the line with this number, which must be loaded (not checked)."""
         return self.lines[number - self.base]
 
     def time(self, number: int) -> float:
-        """The line's time on our clock; `UNKNOWN` without any."""
+        """Return the line's time on our clock (unix seconds); `UNKNOWN` (minus infinity) without any."""
         return self.times[number - self.base] - self.offset_s
 
     def at_time(self, at: float) -> int:
-        """The number of the first loaded line that is not older than a time of our clock."""
+        """Return the number of the first loaded line not older than a time of our clock, else the last."""
         return min(self.base + bisect_left(self.times, at + self.offset_s), max(self.base, self.end - 1))
 
     def at_offset(self, offset: int) -> int | None:
-        """The number of the loaded line that contains a byte, the newest one if the file was restarted."""
+        """Return the number of the loaded line that contains a byte of the file; None if none does."""
         if not self.lines or offset < self.lines[0].offset:
             return None
         index = bisect_left(self.lines, offset + 1, key=lambda line: line.offset) - 1
         return self.base + index if offset < self.lines[index].end else None
 
     def covers(self, at: float) -> bool:
-        """True if that time of our clock lies within the loaded lines."""
+        """Return True if a time of our clock lies within the loaded lines."""
         if not self.lines:
             return False
         wanted = at + self.offset_s
@@ -98,15 +98,15 @@ class Window:
 
     @property
     def torn(self) -> bool:
-        """True after a seam.
+        """True if the file was replaced or truncated while its lines were loaded.
 
-        Lines above it are in no file any more, so pages cannot continue from their offsets.
+        Lines above such a seam are in no file any more, so pages cannot continue from their offsets.
         """
         return bool(self.seams)
 
     @property
     def overfull(self) -> bool:
-        """True if more is loaded than is kept."""
+        """True if more lines or characters are loaded than are kept, plus some slack."""
         return (
             len(self.lines) > self._kept + SLACK_LINES
             or self._characters > KEPT_CHARACTERS + SLACK_CHARACTERS
@@ -115,7 +115,7 @@ class Window:
     # ---- changes
 
     def drop_last(self) -> None:
-        """Remove the last line, which is received again."""
+        """Remove the last line, because it is received again."""
         self._characters -= len(self.lines.pop().text)
         self.times.pop()
         self.touched = (self.touched[0] + 1, self.end)
@@ -141,7 +141,7 @@ class Window:
             del self.seams[number]
 
     def replace(self, lines: list[LogLine]) -> None:
-        """Replace all lines."""
+        """Replace all lines by others; their numbers continue after the old ones."""
         self.base = self.end
         self.epoch += 1
         self.lines, self.times, self._characters = [], [], 0
@@ -150,7 +150,7 @@ class Window:
         self.append(lines)
 
     def put_before(self, lines: list[LogLine]) -> None:
-        """Add a page before the first line; pages with long lines have fewer than requested."""
+        """Add a page before the first line; if that is too much, lines at the far end are dropped."""
         first = self.lines[0].offset if self.lines else None
         lines = [line for line in lines if first is None or line.offset < first]
         self.at_start = not lines or lines[0].offset == 0
@@ -173,7 +173,7 @@ class Window:
             self.touched = (self.touched[0] + 1, self.end)
 
     def _fitting(self, lines: Iterable[LogLine]) -> int:
-        """The number of leading lines that are kept: at least one."""
+        """Return how many of the leading lines are kept within the limits: at least one."""
         characters = 0
         for count, line in enumerate(islice(lines, self._kept)):
             characters += len(line.text)

@@ -1,4 +1,4 @@
-"""Several files as one, ordered by time on our clock: each node's clock offset is subtracted."""
+"""Several files as one, ordered by time on our clock (each node's clock offset is subtracted)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ No two have the same first three, so that sorting compares no lines.
 
 
 class Merge:
-    """A feed over several buffers. Times that one of them has not loaded are left out of all."""
+    """A feed over several buffers. A period that one of them has not loaded is left out of all."""
 
     def __init__(self, buffers: Sequence[Buffer], *, kept: int = MAX_LINES) -> None:
         self.buffers = list(buffers)
@@ -64,7 +64,7 @@ class Merge:
 
     @property
     def reading(self) -> str:
-        """Which pages are being read."""
+        """Which page is being read of the first file that is reading: `earlier`, `later`, `there`, or ""."""
         return next((buffer.reading for buffer in self.buffers if buffer.reading), "")
 
     @property
@@ -73,24 +73,24 @@ class Merge:
         return sum(buffer.waiting for buffer in self.buffers)
 
     def line(self, number: int) -> LogLine:
-        """A loaded line."""
+        """Return the line with this number, which must be loaded (not checked)."""
         return self._entries[number - self.base][3]
 
     def source_of(self, number: int) -> LogSource:
-        """The source of a line."""
+        """Return the source of a loaded line."""
         return self.buffers[self._entries[number - self.base][1]].source
 
     def time(self, number: int) -> float:
-        """The line's time on our clock."""
+        """Return a loaded line's time on our clock (unix seconds)."""
         return self._entries[number - self.base][0]
 
     def place(self, number: int) -> tuple[LogSource, int]:
-        """Identifies a line among all others."""
+        """Return what identifies a line among those of all files: source and number in its file's buffer."""
         _, index, own, _ = self._entries[number - self.base]
         return self.buffers[index].source, own
 
     def find(self, place: tuple[LogSource, int]) -> int | None:
-        """The number of a line by its `place`; None if it is not loaded."""
+        """Return the number of the line with this `place`; None if it is not loaded."""
         for index, buffer in enumerate(self.buffers):
             if buffer.source == place[0] and buffer.base <= place[1] < buffer.end:
                 key = (buffer.time(place[1]), index, place[1])
@@ -100,30 +100,30 @@ class Merge:
         return None
 
     def number_of(self, source: LogSource, offset: int) -> int | None:
-        """The number of the line that contains a byte of a file; None: it is not loaded."""
+        """Return the number of the line that contains a byte of a file; None if it is not loaded."""
         own = next((buffer.at_offset(offset) for buffer in self.buffers if buffer.source == source), None)
         return None if own is None else self.find((source, own))
 
     def at_time(self, at: float) -> int:
-        """The first line that is not older than a time."""
+        """Return the number of the first line that is not older than a time of our clock, else the last."""
         index = bisect_left(self._entries, at, key=lambda entry: entry[0])
         return min(self.base + index, max(self.base, self.end - 1))
 
     def earlier(self) -> None:
-        """Read earlier pages of the files whose first line hides older ones of the others."""
+        """Request earlier pages of the files whose first line limits what is shown of the others."""
         for buffer in self.buffers:
             if buffer.lines and not buffer.at_start and buffer.time(buffer.base) >= self._since - 1.0:
                 buffer.earlier()
 
     def later(self) -> None:
-        """Read later pages of the files that end first."""
+        """Request later pages of the files that end first."""
         ends = [b.time(b.end - 1) for b in self.buffers if b.lines and not (b.live or b.at_end)]
         for buffer in self.buffers:
             if buffer.lines and ends and buffer.time(buffer.end - 1) <= min(ends) + 1.0:
                 buffer.later()
 
     def sync(self) -> None:
-        """Merge what the buffers received."""
+        """Merge what the buffers have received since the last call."""
         known = [(b.epoch, b.base, b.end, b.offset_s) for b in self.buffers]
         touched = [b.touched[0] for b in self.buffers]
         if known == self._known and touched == self._touched:

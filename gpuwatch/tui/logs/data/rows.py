@@ -1,4 +1,4 @@
-"""The rows of a pane: the lines of a feed, filtered and folded."""
+"""The rows of a log pane: the lines of a feed, filtered and folded."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Feed(Protocol):
 
     @property
     def reading(self) -> str:
-        """Which page is being read: `earlier`, `later`, `there`, or "" for none."""
+        """Which page is being read: `earlier`, `later`, `there` (elsewhere), or "" for none."""
         ...
 
     @property
@@ -50,35 +50,35 @@ class Feed(Protocol):
         ...
 
     def line(self, number: int) -> LogLine:
-        """A loaded line."""
+        """Return the line with this number, which must be loaded."""
         ...
 
     def source_of(self, number: int) -> LogSource:
-        """The source of a line."""
+        """Return the source of a loaded line."""
         ...
 
     def time(self, number: int) -> float:
-        """The line's time on our clock; minus infinity if unknown."""
+        """Return a line's time on our clock (unix seconds); minus infinity if unknown."""
         ...
 
     def place(self, number: int) -> tuple[LogSource, int]:
-        """Identifies a line among all others."""
+        """Return what identifies a line among those of all files."""
         ...
 
     def find(self, place: tuple[LogSource, int]) -> int | None:
-        """The number of a line by its `place`; None if it is not loaded."""
+        """Return the number of the line with this `place`; None if it is not loaded."""
         ...
 
     def at_time(self, at: float) -> int:
-        """The first loaded line that is not older than a time of our clock."""
+        """Return the number of the first loaded line not older than a time of our clock, else the last."""
         ...
 
     def earlier(self) -> None:
-        """Read the page before."""
+        """Request the page before the loaded lines."""
         ...
 
     def later(self) -> None:
-        """Read the page after."""
+        """Request the page after the loaded lines."""
         ...
 
 
@@ -110,11 +110,11 @@ class RowModel:
         """Number of a line -> first line of its row, if other rows lie between them."""
 
     def forget(self) -> None:
-        """Rebuild everything, because the filter or the folding changed."""
+        """Rebuild all rows at the next `sync`, because the filter or the folding has changed."""
         self._seen = (-1, 0)
 
     def sync(self, feed: Feed) -> bool:
-        """Update the rows; return True if they changed."""
+        """Update the rows from the feed; return True if they have changed."""
         seen = (feed.epoch, feed.touched[0])
         if seen != self._seen:
             self._catch_up(feed, seen)
@@ -150,7 +150,7 @@ class RowModel:
         self._folder.resume(feed.line)
 
     def _clean_cut(self, cut: int) -> int:
-        """The last row up to `cut` that contains no line of an earlier row's range."""
+        """Return the index of the last row up to `cut` that begins after all lines of the rows before it."""
         if not self.across:
             return cut
         found, reached = 0, -1
@@ -213,7 +213,7 @@ class RowModel:
 
     @property
     def narrowed(self) -> bool:
-        """True if a filter hides lines."""
+        """True if a filter or a minimum severity hides lines."""
         return self.floor is not None or self.keep is not None or self.without is not None
 
     @property
@@ -226,12 +226,12 @@ class RowModel:
     # ---- rows by the numbers of their lines
 
     def row_of(self, number: int) -> int:
-        """The index of the row with a line, or of the last one before it."""
+        """Return the index of the row that holds the line with this number, else of the row before it."""
         number = self._homes.get(number, number)
         return max(0, bisect_right(self.rows, number, key=lambda row: row.first) - 1)
 
     def unfold(self, index: int) -> bool:
-        """Show every line of a row, or fold it again; False: there is nothing to unfold."""
+        """Split a row into one row per line, or fold these again; return False if it has a single line."""
         row = self.rows[index]
         if row.whole is not None:
             self._fold_again(row.whole)

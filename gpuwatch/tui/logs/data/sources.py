@@ -1,4 +1,4 @@
-"""The available log files, the ranks in each, and the meaning of `0-7`, `gpu-003` and `failed`."""
+"""The available log files, their ranks, and which of them a text such as `0-7` or `failed` selects."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ HOW: dict[RankSource, str] = {
 
 
 class ChoiceError(ValueError):
-    """Raised if the typed text matches nothing; the message explains it."""
+    """Raised if a typed text selects nothing; the message says why."""
 
 
 @dataclass(frozen=True)
 class LogSource:
-    """One file on one node, or one rank's lines in it."""
+    """One file on one node, or the lines of one rank in it."""
 
     node: str
     file: str
@@ -45,14 +45,14 @@ class LogSource:
 
     @property
     def name(self) -> str:
-        """A short name that distinguishes it from its neighbours: `r17`, `kernel`, `slurm-77.out`."""
+        """A short name: `r17` for a rank, `kernel`, else the file's name."""
         if self.rank is not None:
             return f"r{self.rank}"
         return "kernel" if self.file == KERNEL_LOG else PurePosixPath(self.file).name
 
 
 def _gpu_of(node: Node, rank: int | None) -> int | None:
-    """The index of the GPU that a rank's process uses; None: unknown, or several."""
+    """Return the index of the only GPU that a rank's process uses; None if unknown or several."""
     if rank is None:
         return None
     held = {part.uuid for process in node.processes if process.rank == rank for part in process.gpus}
@@ -71,7 +71,10 @@ def _rank_order(source: LogSource) -> tuple[bool, int, bool, str]:
 
 
 def node_sources(node: Node) -> list[LogSource]:
-    """Every file of a node: its ranks first, then launcher files, the kernel log last."""
+    """Return the log files of a node: those of ranks first, then launcher files, the kernel log last.
+
+    Files that another node reads are left out; files that a rank writes and nobody follows are included.
+    """
     found = [_source(node, file) for file in node.logs if file.state != "elsewhere"]
     listed = {source.file for source in found}
     for process in node.processes:  # written by a rank, but not followed (yet)
@@ -85,18 +88,18 @@ def node_sources(node: Node) -> list[LogSource]:
 
 
 def all_sources(fleet: Fleet) -> list[LogSource]:
-    """Every file of every node."""
+    """Return the log files of all nodes."""
     return [source for node in fleet.nodes.values() for source in node_sources(node)]
 
 
 def file_of(fleet: Fleet, source: LogSource) -> LogFile | None:
-    """The node's LogFile for a source, or None."""
+    """Return the node's report on a source's file; None if the node or file is unknown."""
     node = fleet.nodes.get(source.node)
     return None if node is None else next((f for f in node.logs if f.path == source.file), None)
 
 
 def rank_sources(sources: Iterable[LogSource], rank: int) -> list[LogSource]:
-    """A rank's own files, else its lines in shared files."""
+    """Return the files that only this rank writes, else those in which it has lines (`shared` set)."""
     listed = list(sources)
     own = [source for source in listed if source.rank == rank]
     return own or [
@@ -107,13 +110,13 @@ def rank_sources(sources: Iterable[LogSource], rank: int) -> list[LogSource]:
 
 
 def every_rank(sources: Sequence[LogSource]) -> list[LogSource]:
-    """At least one source for every rank; a file that several ranks write appears once."""
+    """Return the files with lines of any rank, by rank; if there are none, all files but kernel logs."""
     spoken = [source for source in sources if source.ranks]
     return sorted(spoken, key=_rank_order) or [s for s in sources if s.file != KERNEL_LOG]
 
 
 def known_ranks(sources: Iterable[LogSource]) -> list[int]:
-    """All ranks with lines in any file."""
+    """Return all ranks with lines in any file, ascending."""
     return sorted({rank for source in sources for rank in source.ranks})
 
 
@@ -130,16 +133,16 @@ Special: TypeAlias = Callable[[str], "Sequence[LogSource]"]
 
 
 def choose(text: str, fleet: Fleet, special: Special) -> list[LogSource]:
-    """The sources that the text selects, in the order of its words, each once.
+    """Return the sources that a typed text selects, in the order of its words, each once.
 
     Args:
         text: Words separated by commas or spaces: a rank, a range of ranks, a node (a shell pattern may match
             several), a part of a path with a slash or a star, `incident-1`, `failed`, `slowest`, `all`.
         fleet: The current state.
-        special: Returns the sources that are named by an event.
+        special: Returns the sources for `failed`, `slowest` and `incident-1`.
 
     Raises:
-        ChoiceError: A word names nothing that is known.
+        ChoiceError: A word selects nothing.
     """
     sources = all_sources(fleet)
     words = [word for word in re.split(r"[\s,]+", text.strip()) if word]

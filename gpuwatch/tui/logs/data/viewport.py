@@ -17,7 +17,7 @@ from gpuwatch.wire import LogLine
 
 @dataclass(frozen=True, slots=True)
 class ScreenRow:
-    """A screen line: a piece of a row."""
+    """One screen line: a piece of a row, or the rule above it."""
 
     row: int
     piece: int
@@ -27,7 +27,7 @@ class ScreenRow:
 
 
 def pieces(text: str, width: int) -> list[str]:
-    """Sanitized text, cut to screen lines."""
+    """Return the text without control characters, cut into pieces of `width` cells."""
     text = clean(text)
     if width <= 0 or (len(text) <= width and text.isascii()):
         return [text]
@@ -37,7 +37,7 @@ def pieces(text: str, width: int) -> list[str]:
 
 
 class View:
-    """The viewport of a pane; pure, so that it can be tested without a screen."""
+    """The viewport of a pane; without a screen, so that it can be tested alone."""
 
     def __init__(self, feed: Buffer | Merge) -> None:
         self.feed = feed
@@ -79,13 +79,13 @@ class View:
     # ---- keeping up
 
     def sync(self) -> bool:
-        """Update rows and cursor from the feed; True: a line that was jumped to has been loaded."""
+        """Update rows and cursor from the feed; return True if a jump that other panes follow has arrived."""
         self.catch_up()
         landed, self._landed = self._landed, False
         return landed
 
     def catch_up(self) -> None:
-        """Update the rows before reading them: the feed may have changed between two frames."""
+        """Update the rows before they are read: the feed may have changed between two frames."""
         feed = self.feed
         feed.held = not self.following
         if isinstance(feed, Merge):
@@ -109,7 +109,7 @@ class View:
         self._remember()
 
     def _find_again(self) -> None:
-        """Find the cursor's line, or its time, after other lines replaced the old ones."""
+        """Move the cursor to its line, or else its time, after other lines replaced the old ones."""
         found = self.feed.find(self._place) if self._place else None
         if found is None and self._at != UNKNOWN:
             found = self.feed.at_time(self._at)
@@ -121,7 +121,7 @@ class View:
             self._place, self._at = self.feed.place(self.cursor), self.feed.time(self.cursor)
 
     def forget(self) -> None:
-        """Rebuild the rows around the cursor, because the filter or the folding changed."""
+        """Rebuild the rows around the cursor, because the filter or the folding has changed."""
         self.sheet.forget()
         self._aimed = True
 
@@ -134,20 +134,20 @@ class View:
 
     @property
     def time(self) -> float | None:
-        """When the cursor's line was written, on our clock."""
+        """When the cursor's line was written, on our clock (unix seconds); None if unknown."""
         return None if self._at == UNKNOWN else self._at
 
     def line(self) -> LogLine | None:
-        """The displayed line of the row under the cursor."""
+        """Return the displayed line of the row under the cursor; None without rows."""
         self.catch_up()
         return self.shown(self.index) if self.sheet.rows else None
 
     def shown(self, index: int) -> LogLine:
-        """The displayed line of a row: the newest of equal ones, the end of a traceback."""
+        """Return the displayed line of a row: the newest of repeated ones, the exception of a traceback."""
         return self.feed.line(self.sheet.rows[index].key)
 
     def land(self, number: int, *, mark: bool = True) -> None:
-        """Put the cursor on a line, in the upper third of the pane; a marked one stays highlighted."""
+        """Put the cursor on a line, in the upper third of the pane; with `mark` it stays highlighted."""
         self.following = False
         self.cursor, self._aimed = number, True
         if mark:
@@ -157,11 +157,11 @@ class View:
     def go(
         self, *, offset: int | None = None, at: float | None = None, mark: bool = True, lead: bool = True
     ) -> None:
-        """Jump to a byte of the file, or a time of our clock, which may have to be loaded first.
+        """Jump to a byte of the file, or to a time of our clock; the line may have to be loaded first.
 
         Args:
-            offset: The byte.
-            at: The time, without an offset.
+            offset: The byte; not for merged files.
+            at: The time (unix seconds), without an offset.
             mark: The line stays highlighted.
             lead: The other panes move to its time.
         """
@@ -176,7 +176,7 @@ class View:
             self.to_time(at)
 
     def to_time(self, at: float) -> None:
-        """Move to the time of another pane's cursor."""
+        """Move the cursor to a time of our clock (unix seconds), that of another pane's cursor."""
         self.following = False
         number = self.feed.at_time(at)
         if number != self.cursor:
@@ -185,7 +185,7 @@ class View:
         self._at = at
 
     def to_start(self) -> None:
-        """Move to the file's first line, or to the first loaded line of merged files."""
+        """Move to the file's first line; for merged files to the first loaded line."""
         self.following = False
         if isinstance(self.feed, Buffer) and not self.feed.at_start:
             self.go(offset=0, mark=False)
@@ -195,12 +195,12 @@ class View:
             self._remember()
 
     def follow(self) -> None:
-        """Stay at the end."""
+        """Follow the end of the feed."""
         self.following = True
         self.feed.held = False
 
     def move(self, rows: int) -> None:
-        """Move by rows; requests more lines before they are needed."""
+        """Move the cursor by rows, downwards if positive; requests more lines before they are needed."""
         self.catch_up()
         count, self.aim = len(self.sheet.rows), None
         if not count:
@@ -220,19 +220,19 @@ class View:
             self.feed.later()
 
     def put_on(self, number: int) -> None:
-        """Put the cursor on the row with a line, which may have moved since it was painted."""
+        """Move the cursor to the row that holds the line with this number."""
         self.catch_up()
         self.move(self.sheet.row_of(number) - self.index)
 
     def unfold(self) -> bool:
-        """Unfold the row under the cursor, or fold it again."""
+        """Unfold the row under the cursor, or fold it again; return False if it has a single line."""
         self.catch_up()
         return bool(self.sheet.rows) and self.sheet.unfold(self.index)
 
     # ---- what stands where
 
     def layout(self, width: int, height: int) -> list[ScreenRow]:
-        """The pieces of rows on each screen line, for text of this width."""
+        """Return the screen lines from top to bottom, at most `height`, for text of `width` cells."""
         self.room = (width, height)
         rows = self.sheet.rows
         self._ruled = -1 if self.rule is None else self.sheet.row_of(self.rule[0])
@@ -272,7 +272,10 @@ class View:
         return min(top, self._up_from(count - 1, width, height))
 
     def _up_from(self, index: int, width: int, height: int, *, cut: bool = False) -> int:
-        """The topmost row, so that the rows from it to `index` fill the lines; the first may be cut off."""
+        """Return the topmost row so that the rows from it to `index` fill `height` lines.
+
+        `cut`: the topmost row may be cut off at its top.
+        """
         used = self._lines_of(index, width)
         while index > 0 and used < height:
             used += self._lines_of(index - 1, width)

@@ -1,4 +1,4 @@
-"""Bookmarks survive a session: one JSON file in the user's state folder."""
+"""Stores bookmarks in a JSON file in the user's state folder, so that they survive a session."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_BOOKMARKS = 500
 
 
 class KeptBookmark(msgspec.Struct, frozen=True):
-    """A bookmark as stored in the file."""
+    """A bookmark as it is stored in the file."""
 
     node: Name
     file: Name
@@ -34,17 +34,17 @@ class KeptBookmark(msgspec.Struct, frozen=True):
 
     @property
     def source(self) -> LogSource:
-        """The file that contains the line."""
+        """The file that contains the line, as a source."""
         return LogSource(self.node, self.file, self.rank)
 
     @property
     def time(self) -> float:
-        """`at`, or `UNKNOWN` without one."""
+        """`at`, or `UNKNOWN` (minus infinity) if that is None."""
         return UNKNOWN if self.at is None else self.at
 
     @property
     def line(self) -> LogLine:
-        """The line, as far as it is stored."""
+        """The line with what is stored of it: offset, text, level."""
         return LogLine(self.offset, self.offset + len(self.text) + 1, self.text, level=self.level)
 
 
@@ -56,11 +56,9 @@ class DamagedBookmarksError(ValueError):
 
 
 class BookmarkFile:
-    """Reads the file at the start, and reads and writes it at every change.
+    """The file with the bookmarks of all sessions of the user; it is read again before every change.
 
-    Other sessions of the user change it, too.
-
-    An unreadable file is left as it is; an invalid one is set aside.
+    An unreadable file is left as it is; a damaged one is set aside. Errors are kept in `trouble`.
     """
 
     def __init__(self, path: Path) -> None:
@@ -71,7 +69,10 @@ class BookmarkFile:
         """The latter, until it is shown with a change."""
 
     def read(self) -> Sequence[KeptBookmark]:
-        """All saved bookmarks, the oldest first; empty if the file is missing, unreadable or damaged."""
+        """Return all saved bookmarks, oldest first; empty if the file is missing, unreadable or damaged.
+
+        An unreadable file sets `trouble`; a damaged one is renamed.
+        """
         self.trouble = None
         try:
             return decode_strictly(read_own(self.path, MAX_FILE_BYTES), _decoder, DamagedBookmarksError)
@@ -84,7 +85,10 @@ class BookmarkFile:
         return []
 
     def change(self, edit: Callable[[list[KeptBookmark]], None]) -> None:
-        """Apply an edit to the saved bookmarks."""
+        """Read the bookmarks, apply `edit` to the list, and write it, under a lock. Errors set `trouble`.
+
+        At most the newest `MAX_BOOKMARKS` are kept. Without access to the file nothing is changed.
+        """
         try:
             make_own(self.path.parent)
             with lock_beside(self.path):

@@ -1,4 +1,4 @@
-"""Bookmarks: lines to which the user wants to return."""
+"""The bookmarks: lines to which the user wants to return."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Bookmark:
 
     @property
     def key(self) -> Key:
-        """The key of its line."""
+        """What identifies its line: (node, file, byte)."""
         return self.source.node, self.source.file, self.line.offset
 
 
 class Bookmarks:
-    """All bookmarks; `version` increases with every change."""
+    """The bookmarks of this session and earlier ones; `version` increases with every change."""
 
     def __init__(self, file: BookmarkFile | None = None) -> None:
         """Load the bookmarks of earlier sessions.
@@ -51,16 +51,19 @@ class Bookmarks:
 
     @property
     def trouble(self) -> str | None:
-        """Why they are not saved for later sessions."""
+        """Why bookmarks are not saved for later sessions; None if they are, or there is no file."""
         return self._file.trouble if self._file else None
 
     def holds(self, key: Key, text: str) -> bool:
-        """True if a line is bookmarked; in a replaced file another line may be at the same byte."""
+        """Return True if the line with this key and text is bookmarked.
+
+        A bookmark of an earlier session counts only if the text is the same: the file may have been replaced.
+        """
         mark = self._marks.get(key)
         return mark is not None and (not mark.earlier or mark.line.text == text)
 
     def toggle(self, view: View) -> None:
-        """Set a bookmark on the cursor's line, or remove it."""
+        """Set a bookmark on the line under a view's cursor, or remove it, and save the change."""
         line = view.line()
         if line is None:
             return
@@ -82,11 +85,11 @@ class Bookmarks:
             kept.append(KeptBookmark(*changed.key, line.text, at, rank=place.rank, level=line.level))
 
     def in_order(self) -> list[Bookmark]:
-        """All bookmarks by time."""
+        """Return all bookmarks by time."""
         return sorted(self._marks.values(), key=lambda mark: (mark.at, mark.key))
 
     def beside(self, at: float, step: int) -> Bookmark | None:
-        """The next (1) or previous (-1) bookmark by time, wrapping around."""
+        """Return the next (1) or previous (-1) bookmark by time, wrapping around; None if there are none."""
         marks = self.in_order()
         beyond = [mark for mark in marks if (mark.at > at if step > 0 else mark.at < at)]
         return (beyond or marks)[0 if step > 0 else -1] if marks else None

@@ -1,7 +1,4 @@
-"""The logs of an incident.
-
-The file of its cause, the culprit's own, and those of the first affected ranks.
-"""
+"""Selects the logs of an incident: its evidence, the culprit's own, and those of affected ranks."""
 
 from __future__ import annotations
 
@@ -23,12 +20,12 @@ _NAME = "incident-"
 
 
 def name_of(incident: Incident) -> str:
-    """The word that selects its logs: `incident-1`."""
+    """Return the word that selects an incident's logs: `incident-1`."""
     return f"{_NAME}{incident.number}"
 
 
 def incident_named(word: str, reported: AlertSnapshot) -> Incident | None:
-    """The incident that a word names; None if it names none, or no existing one."""
+    """Return the incident that a word such as `incident-1` names; None if there is none."""
     number = word.removeprefix(_NAME)
     if not (word.startswith(_NAME) and number.isdecimal()):
         return None
@@ -36,10 +33,10 @@ def incident_named(word: str, reported: AlertSnapshot) -> Incident | None:
 
 
 def incident_logs(incident: Incident, sources: Sequence[LogSource]) -> list[LogSource]:
-    """The files to read first, each once: the cause's evidence, the culprit rank's own, the affected ranks'.
+    """Return the files to read first, each once: the cause's evidence, the culprit's own, affected ranks'.
 
-    Kernel and launcher logs are included if they contain the evidence, even if their node does not list them
-    any more.
+    Kernel and launcher logs are included if they contain the evidence, even if their node no longer lists
+    them.
     """
     found: dict[LogSource, None] = {}
     for spot in islice(_evidence(incident), MAX_FILES):
@@ -52,7 +49,7 @@ def incident_logs(incident: Incident, sources: Sequence[LogSource]) -> list[LogS
 
 
 def _evidence(incident: Incident) -> Iterator[LogLocation]:
-    """Yield the lines of the cause, and other reports of its rank or node."""
+    """Yield the log lines of the cause, and of other root reports of its rank or node."""
     for alert in incident.alerts:
         own = alert.rank in (None, incident.rank) and alert.role in ("root", "first")
         if (own or alert == incident.cause) and (spot := location_of(alert)):
@@ -64,7 +61,7 @@ def _suspects(incident: Incident) -> list[int]:
 
 
 def _followers(incident: Incident) -> list[Alert]:
-    """The reports of other ranks, the earliest first."""
+    """Return the alerts of other ranks, the earliest first."""
     others = [alert for alert in incident.alerts if alert.rank not in (None, incident.rank)]
     reports = [alert for alert in others if alert.role != "hint" and alert != incident.cause]
     return sorted(reports, key=lambda alert: alert.first)
@@ -72,7 +69,7 @@ def _followers(incident: Incident) -> list[Alert]:
 
 @dataclass(frozen=True)
 class Course:
-    """The two times to which a merged view of an incident refers."""
+    """The lines of an incident's cause and of its first affected rank, to which a merged view refers."""
 
     cause: LogLocation
     echo: LogLocation | None
@@ -80,7 +77,7 @@ class Course:
 
 
 def course_of(incident: Incident) -> Course | None:
-    """The line of the cause and of the first affected rank; None if the cause has no line."""
+    """Return the lines of the cause and of the first affected rank; None if the cause has no log line."""
     cause = location_of(incident.cause) if incident.cause else None
     if cause is None:
         return None

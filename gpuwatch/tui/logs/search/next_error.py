@@ -1,6 +1,6 @@
-"""Jumps to the next error, warning or hit.
+"""Jumps to the next error, warning or search hit.
 
-Among loaded lines, known findings, then by a search on the node.
+Looked for among loaded lines, then known findings, then by a search on the node.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ WARNINGS = r"\b(warn|warning|error|exception|traceback|fatal|critical|panic)\b"
 
 
 def is_bad(row: Fold, line: LogLine, *, warnings: bool) -> bool:
-    """True if a row is an error, or at least a warning."""
+    """Return True if a row is a traceback or an error, or with `warnings` a warning."""
     if row.kind == "trace" or line.level in ("error", "critical"):
         return True
     return warnings and line.level == "warning"
 
 
 def seek(view: View, step: int, wanted: Callable[[Fold, LogLine], bool]) -> bool:
-    """Go to the next (1) or previous (-1) matching loaded row; False: there is none."""
+    """Move to the next (1) or previous (-1) loaded row that is `wanted`; return False if there is none."""
     view.catch_up()
     rows = view.sheet.rows
     index = view.index + step
@@ -42,7 +42,10 @@ def seek(view: View, step: int, wanted: Callable[[Fold, LogLine], bool]) -> bool
 
 
 def nearest(offsets: Iterable[int], buffer: Buffer, step: int) -> int | None:
-    """The next offset after the loaded part of a file, or the previous one before it."""
+    """Return the smallest offset after the loaded lines (step 1), or the largest before them (-1), else None.
+
+    Without loaded lines, the smallest or the largest of all.
+    """
     if not buffer.lines:
         return min(offsets, default=None) if step > 0 else max(offsets, default=None)
     if step > 0:
@@ -51,7 +54,7 @@ def nearest(offsets: Iterable[int], buffer: Buffer, step: int) -> int | None:
 
 
 def finding_offsets(fleet: Fleet, buffer: Buffer, *, warnings: bool) -> list[int]:
-    """The offsets of the rules' findings (errors, or also warnings) in a file."""
+    """Return the byte offsets of findings in the buffer's file: errors, with `warnings` warnings, too."""
     bad = ("error", "critical", "warning") if warnings else ("error", "critical")
     place = (buffer.source.node, buffer.source.file)
     found = (reported.finding for reported in fleet.findings.values() if reported.node == place[0])
@@ -59,7 +62,7 @@ def finding_offsets(fleet: Fleet, buffer: Buffer, *, warnings: bool) -> list[int
 
 
 def none_left(step: int, what: str) -> str:
-    """The text that there is no such line any more."""
+    """Return the text that there is no further line of a kind: `no more errors`, `no earlier matches`."""
     return f"no {'more' if step > 0 else 'earlier'} {what}{'es' if what == 'match' else 's'}"
 
 
@@ -69,16 +72,16 @@ def to_bad(
     """Jump to the next (1) or previous (-1) error or warning.
 
     Args:
-        view: The pane.
+        view: The pane's view.
         step: The direction.
         fleet: Has the rules' findings.
-        asker: For a search on the node, if neither loaded lines nor findings have one.
+        asker: Searches on the node if neither loaded lines nor findings have one.
         warnings: Include warnings.
-        offset_s: The node's clock minus ours.
+        offset_s: The node's clock minus ours (seconds).
 
     Returns:
         True: the cursor is there. False: it will be, when the page is read. A PendingJump: the node is
-        searching. Text: there is none.
+            searching. Text: there is none.
     """
     if seek(view, step, lambda row, line: is_bad(row, line, warnings=warnings)):
         return True
@@ -96,7 +99,12 @@ def to_bad(
 
 
 def to_hit(view: View, step: int, search: LogSearch) -> str | bool:
-    """Jump to the next or previous search hit in this pane; returns the same as `to_bad`."""
+    """Jump to the next (1) or previous (-1) search hit in this pane.
+
+    Returns:
+        True: the cursor is there. False: it will be, when the page is read. Text: there is none, or the node
+            cannot search.
+    """
     if seek(view, step, lambda _row, line: bool(search.pattern.search(line.text))):
         return True
     offset = None
@@ -111,7 +119,7 @@ def to_hit(view: View, step: int, search: LogSearch) -> str | bool:
 
 
 class PendingJump:
-    """A search in one file for the next error or warning, which is neither loaded nor known."""
+    """A search on the node for the next error or warning of one file, and the jump to it."""
 
     def __init__(self, asker: Searcher, view: View, step: int, *, warnings: bool, offset_s: float) -> None:
         self.what = "warning" if warnings else "error"
@@ -124,11 +132,14 @@ class PendingJump:
 
     @property
     def progress(self) -> float:
-        """Progress from 0 to 1."""
+        """The progress of the search from 0 to 1."""
         return self._search.progress
 
     def pull(self) -> str | None:
-        """Jump once the result is known; then return the text to show, possibly empty."""
+        """Jump once the search has found the line; return None until then.
+
+        Afterwards returns the text to show: "" after a jump, else why there was none.
+        """
         self._search.pull()
         found = nearest((hit.offset for hit in self._search.hits), self._buffer, self.step)
         if self._search.running and (found is None or self.step < 0):
@@ -148,5 +159,5 @@ class PendingJump:
 
 
 def hit_offsets(hits: Iterable[Hit], buffer: Buffer) -> list[int]:
-    """The offsets of a search's hits in a file."""
+    """Return the byte offsets of search hits in the buffer's file."""
     return [hit.offset for hit in hits if (hit.node, hit.file) == (buffer.source.node, buffer.source.file)]

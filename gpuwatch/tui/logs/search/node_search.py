@@ -18,7 +18,7 @@ MAX_HITS = 20_000
 
 @dataclass(frozen=True, order=True)
 class Hit:
-    """A matching line. Ordered by time on our clock; lines without a time come first."""
+    """A line that matches a search. Ordered by time on our clock; lines without a time come first."""
 
     at: float
     node: str
@@ -28,7 +28,7 @@ class Hit:
 
 
 class LogSearch:
-    """One pattern over many nodes at once."""
+    """A search for one pattern on several nodes at once."""
 
     def __init__(
         self, asker: Searcher, pattern: str, nodes: Mapping[str, Sequence[str]], offsets: Mapping[str, float]
@@ -62,7 +62,7 @@ class LogSearch:
 
     @property
     def progress(self) -> float:
-        """Progress from 0 to 1, over all nodes."""
+        """The progress from 0 to 1, over all nodes."""
         shares = [1.0 if stream.done else stream.progress or 0.0 for stream in self._streams]
         return sum(shares) / len(shares) if shares else 1.0
 
@@ -73,15 +73,15 @@ class LogSearch:
 
     @property
     def nodes(self) -> int:
-        """Number of nodes searched."""
+        """The number of nodes searched."""
         return len(self._streams)
 
     def errors(self) -> list[tuple[str, str]]:
-        """Nodes that could not search, and why."""
+        """Return (node, error) for each node that could not search."""
         return [(stream.node, stream.error) for stream in self._streams if stream.error]
 
     def pull(self) -> bool:
-        """Process what was received; True if anything is new."""
+        """Add the hits received since the last call, by time; return True if anything is new."""
         versions = [stream.version for stream in self._streams]
         if versions == self._versions or self.cancelled:
             return False
@@ -109,7 +109,7 @@ class LogSearch:
                 insort(self.hits, Hit(at, stream.node, file, line.offset, line))
 
     def cancel(self) -> None:
-        """Cancel it on every node; the hits stay."""
+        """Stop the search on every node; the hits stay."""
         if not self.cancelled:
             self.cancelled = True
             for stream in self._streams:

@@ -1,4 +1,4 @@
-"""Selects logs: the meaning of `failed` and `slowest` now, and the initial selection."""
+"""Selects the logs of failed and of slow ranks, and the logs shown first."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAX_FIRST_LOGS = 4
 
 
 def failed_ranks(view_state: ViewState) -> list[int]:
-    """The ranks with errors in their logs, the first to fail first; affected ranks come last."""
+    """Return the ranks with errors in their logs, by the time of the first; ranks only affected come last."""
     found: dict[int, tuple[bool, float]] = {}
     for reported in view_state.fleet.findings.values():
         finding = reported.finding
@@ -26,7 +26,7 @@ def failed_ranks(view_state: ViewState) -> list[int]:
 
 
 def silent_ranks(view_state: ViewState) -> list[int]:
-    """Ranks by the time since their own logs last grew, the longest first."""
+    """Return the ranks with logs of their own, the one whose log has not grown for longest first."""
     grown: dict[int, float] = {}
     for node in view_state.fleet.nodes.values():
         for file in node.logs:
@@ -37,13 +37,13 @@ def silent_ranks(view_state: ViewState) -> list[int]:
 
 
 def first_choice(view_state: ViewState) -> tuple[str, list[LogSource], bool]:
-    """The initial selection: a few logs that can be read at once; all ranks are one key away.
+    """Return the logs shown first: a few that can be read at once.
 
-    The logs of the incident, else of the failed ranks, the first one first; else all ranks of a small job, or
-    the first and the last of a large one.
+    Those of the leading incident, else of the failed ranks; else all ranks of a small job, or the first and
+    the last of a large one.
 
     Returns:
-        The selection as a user would type it, the sources, and True if an event led to them.
+        The selection as a user would type it, the sources, and False if no rank or incident led to them.
     """
     sources = all_sources(view_state.fleet)
     if incident := view_state.snapshot.leading:

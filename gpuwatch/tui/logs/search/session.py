@@ -1,4 +1,4 @@
-"""The user's search: a pattern in all files, or the next error, warning or hit."""
+"""The user's search: for a pattern in all files, or for the next error, warning or hit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpuwatch.tui.model.view_state import ViewState
 class LogHunt:
     """One search and one pending jump at a time.
 
-    `version` increases when another pattern is to be painted.
+    `version` increases when other patterns are to be highlighted.
     """
 
     def __init__(
@@ -38,21 +38,21 @@ class LogHunt:
 
     @property
     def patterns(self) -> tuple[TypedPattern, ...]:
-        """The patterns that are highlighted wherever they occur."""
+        """The patterns that are highlighted in every line; empty without a search."""
         return (self.search.pattern,) if self.search else ()
 
     def pull(self) -> None:
-        """Process what was received."""
+        """Process what the search and the pending jump have received; the jump's result becomes `note`."""
         if self.search is not None:
             self.search.pull()
         if self.quest is not None and (reported := self.quest.pull()) is not None:
             self.note, self.quest = reported, None
 
     def start_search(self, pattern: str) -> None:
-        """Search every followed file on every connected node, or the selected job's files.
+        """Replace the search by one of all followed files on all connected nodes, or of the selected job's.
 
         Raises:
-            PatternError: not a regular expression, or one that could take too long.
+            re.error: The pattern is not a regular expression.
         """
         TypedPattern(pattern)
         self.end_search()
@@ -67,14 +67,17 @@ class LogHunt:
         self.version += 1
 
     def end_search(self) -> None:
-        """Drop the pattern and its hits."""
+        """Cancel the search and drop its hits."""
         if self.search is not None:
             self.search.cancel()
             self.search = None
             self.version += 1
 
     def to_bad(self, view: View, step: int, *, warnings: bool) -> bool:
-        """Jump to the next (1) or previous (-1) error or warning; True if the cursor is already there."""
+        """Jump to the next (1) or previous (-1) error or warning; return True if the cursor is there already.
+
+        If a search on the node is needed, it becomes the pending jump; if there is none, `note` says so.
+        """
         self.end_quest()
         view_state, offset_s = self._scene, self._offset(view.buffers[0].source.node)
         reported = next_error.to_bad(
@@ -86,7 +89,10 @@ class LogHunt:
         return self._received(reported)
 
     def to_hit(self, view: View, step: int) -> bool:
-        """Jump to the next or previous search hit; True if the cursor is already there."""
+        """Jump to the next (1) or previous (-1) search hit; return True if the cursor is there already.
+
+        If there is none, `note` says so.
+        """
         if self.search is None:
             return self._received(f"no search; press {self._key_of('app.find')} to search")
         return self._received(next_error.to_hit(view, step, self.search))
@@ -97,7 +103,7 @@ class LogHunt:
         return reported is True
 
     def end_quest(self) -> None:
-        """Cancel the pending jump to the next error."""
+        """Cancel the pending jump to the next error, if there is one."""
         if self.quest is not None:
             self.quest.cancel()
             self.quest = None

@@ -1,4 +1,4 @@
-"""The panes of the log screen, in as many columns and rows as fit."""
+"""The grid of log panes, in as many columns and rows as fit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MIN_WIDTH, MIN_HEIGHT = 48, 7
 
 
 def grid_for(wanted: int, width: int, height: int) -> tuple[int, int]:
-    """Columns and rows for this many panes, limited by the minimum size; wide rather than high."""
+    """Return (columns, rows) for `wanted` panes in `width` x `height` cells. Fewer if they were too small."""
     most_columns, most_rows = max(1, width // MIN_WIDTH), max(1, height // MIN_HEIGHT)
     wanted = max(1, min(wanted, most_columns * most_rows, MAX_PANES))
     return min(
@@ -26,7 +26,7 @@ def grid_for(wanted: int, width: int, height: int) -> tuple[int, int]:
 
 
 class LogGrid(Grid):
-    """All possible panes; unused ones are hidden. One may be shown alone."""
+    """The widget with all possible panes; unused ones are hidden, and one may be shown alone."""
 
     def __init__(self, workspace: LogWorkspace) -> None:
         self.panes = [LogPane(workspace, id=f"log-{n}") for n in range(MAX_PANES)]
@@ -39,7 +39,7 @@ class LogGrid(Grid):
         """and number of panes that fit."""
 
     def one_by_one(self, width: int, height: int, focused: object) -> None:
-        """Give every log a pane, as far as they fit."""
+        """Assign each selected log to a pane, as many as fit; if zoomed, show only the focused pane."""
         columns, rows = grid_for(len(self.workspace.sources), width, height)
         self.room = columns * rows
         sources = self.workspace.panes(self.room)

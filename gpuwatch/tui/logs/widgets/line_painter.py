@@ -1,4 +1,4 @@
-"""Paints a log line as segments: its mark, and its text with highlighted matches. Nothing is markup."""
+"""Paints a log line as segments: mark, dim prefix, and text with highlighted matches. No markup."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MAX_RANKS_WIDTH = 32
 
 @dataclass(frozen=True)
 class Ink:
-    """How one line is painted."""
+    """How one log line is painted."""
 
     look: StyleSet
     patterns: tuple[TypedPattern, ...] = ()
@@ -45,7 +45,7 @@ class Ink:
 
 
 def loudness(line: LogLine, found: Severity | None) -> Severity | None:
-    """The severity of a line: by its finding, else by its level; None: nothing to mark."""
+    """Return the severity of a line: its finding's, else its level if that is warning or worse, else None."""
     if found is not None:
         return found
     return line.level if line.level in LOUD else None
@@ -54,7 +54,7 @@ def loudness(line: LogLine, found: Severity | None) -> Severity | None:
 def mark(
     severity: Severity | None, look: StyleSet, *, bookmarked: bool, wanted: bool = False
 ) -> list[Segment]:
-    """Two cells: a bookmark or the severity sign; then a bar for the line that was jumped to."""
+    """Return two cells: a bookmark or the severity's sign, then a bar if the line was jumped to."""
     if bookmarked:
         sign = Segment("*", look.title)
     else:
@@ -63,12 +63,12 @@ def mark(
 
 
 def of_ranks(row: Fold) -> bool:
-    """True if a row contains the same message of several ranks."""
+    """Return True if a row contains the same message of several ranks."""
     return row.kind == "same" and len(row.ranks) > 1
 
 
 def fold_badge(row: Fold, look: StyleSet) -> list[Segment]:
-    """The number of lines and ranks in a folded row."""
+    """Return the segments with a folded row's number of lines, and of ranks. Empty for a single line."""
     if row.count < 2:
         return []
     words = f" {row.count} lines " if row.kind == "trace" else f" x{row.count} "
@@ -81,12 +81,14 @@ def fold_badge(row: Fold, look: StyleSet) -> list[Segment]:
 def fold_tail(
     row: Fold, everyone: Sequence[int], cause_at: float | None, look: StyleSet, room: int
 ) -> list[Segment]:
-    """The text after the message of a row of several ranks: missing ranks, first and last time and rank.
+    """Return the text after the message of a row of several ranks.
+
+    It names missing ranks, and the first and last rank with their times. Empty for other rows.
 
     Args:
         row: The row.
         everyone: All ranks of the view.
-        cause_at: Time of the cause on our clock; None: no incident is shown.
+        cause_at: Time of the incident's cause on our clock (unix seconds); None: no incident is shown.
         look: The styles.
         room: Cells; the last parts that do not fit are dropped.
     """
@@ -110,24 +112,24 @@ def fold_tail(
 
 
 def since(at: float, cause_at: float) -> str:
-    """`+30.4 s`."""
+    """Return the seconds after the cause as text: `+30.4 s`."""
     return f"{at - cause_at:+.1f} s"
 
 
 def fit_list(ranks: Iterable[int]) -> str:
-    """A few ranks as text: `rank 17`, `ranks 3,9-11`."""
+    """Return ranks as text of limited length: `rank 17`, `ranks 3,9-11`."""
     text = folded(ranks)
     text = text if len(text) <= MAX_RANKS_WIDTH else text[: MAX_RANKS_WIDTH - 1] + "+"
     return f"rank {text}" if text.isdigit() else f"ranks {text}"
 
 
 def text_style(severity: Severity | None, look: StyleSet) -> Style:
-    """The style of a severity: colours for warnings and worse."""
+    """Return the style of a severity: coloured for warnings and worse."""
     return look.severity[severity] if severity in LOUD else look.text
 
 
 def text_segments(text: str, ink: Ink, width: int) -> list[Segment]:
-    """Sanitized text in at most `width` cells, its prefix dim, matches highlighted.
+    """Return the text in at most `width` cells: control characters removed, prefix dim, matches highlighted.
 
     If it does not fit, only the time of day of the prefix is kept, so that the message is visible.
     """
@@ -151,7 +153,7 @@ def text_segments(text: str, ink: Ink, width: int) -> list[Segment]:
 
 
 def _parts(spans: Sequence[tuple[int, int]], begin: int, end: int) -> list[tuple[int, int, bool]]:
-    """(start, end, True if matched) of every piece; one piece ends where the message begins."""
+    """Return (start, end, True if matched) of every piece; one piece ends where the message begins."""
     edges = sorted({0, begin, end, *(edge for span in spans for edge in span)})
     return [(left, right, any(a <= left < b for a, b in spans)) for left, right in pairwise(edges)]
 
@@ -172,7 +174,7 @@ def _spans(text: str, patterns: Iterable[TypedPattern]) -> list[tuple[int, int]]
 
 
 def on_ground(row: Sequence[Segment], width: int, ground: Style) -> tuple[Segment, ...]:
-    """The line over the whole width on a background; badges keep their own."""
+    """Return the line padded to the whole width, on a background; badges keep their own."""
     used = sum(segment.cell_length for segment in row)
     padded = (*row, Segment(" " * max(0, width - used)))
     return tuple(Segment(s.text, ground + s.style if s.style else ground) for s in padded)

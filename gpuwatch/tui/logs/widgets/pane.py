@@ -1,7 +1,4 @@
-"""One log pane on the screen: a header with its name and age, and the lines.
-
-It may show several logs merged.
-"""
+"""A log pane on the screen: a header, and the lines of one log or of several merged."""
 
 from __future__ import annotations
 
@@ -49,7 +46,7 @@ MIN_MESSAGE_WIDTH = 32
 
 
 class LogPane(LineView, can_focus=True):
-    """Paints a view of the workspace; which one is decided again whenever the selection changes."""
+    """The widget that paints a view; the screen assigns another view when the selection changes."""
 
     DEFAULT_CSS: ClassVar[str] = "LogPane { width: 1fr; height: 1fr; overflow: hidden; }"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.MOVES]
@@ -57,13 +54,13 @@ class LogPane(LineView, can_focus=True):
 
     @dataclass
     class Moved(Message):
-        """Sent when the cursor is on another line: the other panes move to its time."""
+        """Posted when the cursor is on another line: the other panes move to its time."""
 
         pane: LogPane
 
     @dataclass
     class Chosen(Message):
-        """Sent by Enter, or a double click, on a line that does not unfold."""
+        """Posted by Enter or a double click on a row that cannot be unfolded."""
 
         pane: LogPane
 
@@ -81,7 +78,7 @@ class LogPane(LineView, can_focus=True):
 
     @property
     def view(self) -> View | None:
-        """The view of this pane."""
+        """The view of this pane; None: it shows no log."""
         return self._view
 
     @view.setter
@@ -116,7 +113,7 @@ class LogPane(LineView, can_focus=True):
         )
 
     def _names(self, view: View) -> int:
-        """Cells of the column with the line's source; the widest name decides."""
+        """Return the width of the column with each line's source; 0 for a single log."""
         if not isinstance(view.feed, Merge):
             return 0
         nodes = len({buffer.source.node for buffer in view.feed.buffers}) > 1
@@ -213,7 +210,7 @@ class LogPane(LineView, can_focus=True):
     # ---- the header
 
     def _header(self, width: int) -> Row:
-        """The header; bright with focus, dim without."""
+        """Return the header line; bright with the focus, dim without."""
         ground = self.look.cursor if self.has_focus else self.look.heat(0.0)
         if self.view is None:
             return on_ground((Segment(" no log yet"),), width, ground)
@@ -228,7 +225,7 @@ class LogPane(LineView, can_focus=True):
         self.post_message(self.Moved(self))
 
     def action_move(self, dx: int, dy: int) -> None:
-        """Move by rows, or scroll the text sideways."""
+        """Move the cursor by `dy` rows, or scroll the text sideways."""
         view = self.view
         if view is None:
             return
@@ -245,7 +242,7 @@ class LogPane(LineView, can_focus=True):
             self._reported()
 
     def action_jump_to_end(self, item: int) -> None:
-        """Move to the file's beginning, or follow its end."""
+        """Move to the file's beginning (`item` 0), or follow its end (negative)."""
         view = self.view
         if view is None:
             return
@@ -258,7 +255,7 @@ class LogPane(LineView, can_focus=True):
         self._reported()
 
     def action_choose(self) -> None:
-        """Unfold the row; else open the line's own file, or enlarge the pane."""
+        """Unfold the row under the cursor; if it cannot be unfolded, post `Chosen`."""
         if self.view is not None and self.view.unfold():
             self.pull()
         else:

@@ -1,4 +1,4 @@
-"""The header of a log pane: source, node, age, rate, and filters that hide lines."""
+"""The header of a log pane: source, node, age, rate, and how many lines filters hide."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from gpuwatch.wire import KERNEL_LOG, LogFile
 def header(
     view: View, workspace: LogWorkspace, view_state: ViewState, look: StyleSet, last: int | None, width: int
 ) -> list[Segment]:
-    """Source on the left, problems and state on the right.
+    """Return the header: the source on the left, problems and state on the right.
 
     Args:
         view: The pane's view.
         workspace: The open logs.
         view_state: The state of the files.
         look: The styles.
-        last: The last visible line; None: none.
+        last: Number of the last visible line; None: no line is visible.
         width: Cells of the header.
     """
     right = [*_trouble(view, view_state, look), *_state(view, look, last)]
@@ -46,7 +46,7 @@ def header(
 
 
 def _age(buffer: Buffer, file: LogFile | None, wall: float) -> float | None:
-    """Seconds since the newest line was received; None: unknown."""
+    """Return the seconds since the newest line was written or received; None if unknown."""
     grown = None if file is None else file.grown_at
     if buffer.live and buffer.times and buffer.times[-1] != UNKNOWN:
         grown = buffer.times[-1] if grown is None else max(grown, buffer.times[-1])
@@ -54,7 +54,7 @@ def _age(buffer: Buffer, file: LogFile | None, wall: float) -> float | None:
 
 
 def _trouble(view: View, view_state: ViewState, look: StyleSet) -> list[Segment]:
-    """What prevents lines from being shown."""
+    """Return the segments that say why lines are not shown; empty if nothing is wrong."""
     buffer = view.buffers[0]
     if view.merged:
         failed = sum(bool(each.error) for each in view.buffers)
@@ -67,7 +67,7 @@ def _trouble(view: View, view_state: ViewState, look: StyleSet) -> list[Segment]
 
 
 def _state(view: View, look: StyleSet, last: int | None) -> list[Segment]:
-    """Following, or how far back, and what is being read."""
+    """Return the segments for the pane's state: filtered, reading, following, or how far back it is."""
     feed = view.feed
     out: list[Segment] = []
     if view.sheet.narrowed:
@@ -87,7 +87,7 @@ def _state(view: View, look: StyleSet, last: int | None) -> list[Segment]:
 
 
 def file_words(view: View, view_state: ViewState, look: StyleSet, room: int) -> list[Segment]:
-    """Rank, node, GPU, age, rate, file and the source of the rank; the most important first."""
+    """Return the segments for one file, the most important first: rank, node, GPU, age, rate, path."""
     buffer = view.buffers[0]
     source, file = buffer.source, file_of(view_state.fleet, buffer.source)
     age = _age(buffer, file, view_state.wall())
@@ -122,7 +122,7 @@ def file_words(view: View, view_state: ViewState, look: StyleSet, room: int) -> 
 
 
 def short_path(path: str, room: int, most: int = 3) -> str:
-    """The last parts of a path, as many as fit; its end distinguishes it from others."""
+    """Return the last parts of a path, at most `most` and as many as fit `room` cells."""
     names = PurePosixPath(clean(path)).parts
     if len(names) <= most and len(path) <= room:
         return clean(path)
@@ -131,7 +131,7 @@ def short_path(path: str, room: int, most: int = 3) -> str:
 
 
 def merged_words(view: View, workspace: LogWorkspace, look: StyleSet) -> list[Segment]:
-    """What is merged, in which order, and how exact the clocks are."""
+    """Return the segments for merged files: ranks, number of files, order, and uncertain clocks."""
     buffers = view.buffers
     ranks = workspace.everyone(view)
     loaded = sum(bool(buffer.lines) for buffer in buffers)

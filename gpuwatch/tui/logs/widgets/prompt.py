@@ -21,7 +21,7 @@ PROMPTS: dict[Purpose, tuple[str, str]] = {
 
 
 class LogPrompt(ErrorBoundary, Horizontal):
-    """A label, the text, and beside it an error."""
+    """The widget: a label, the text, and beside it the result or an error."""
 
     DEFAULT_CSS: ClassVar[str] = "LogPrompt { height: 1; background: $surface; }"
 
@@ -38,7 +38,7 @@ class LogPrompt(ErrorBoundary, Horizontal):
         yield self.reported
 
     def ask(self, purpose: Purpose, text: str) -> None:
-        """Open it."""
+        """Open the field for a purpose with `text` in it, and focus it."""
         self.purpose = purpose
         sign, self.field.placeholder = PROMPTS[purpose]
         self._sign.update(f" {sign} ")
@@ -48,6 +48,6 @@ class LogPrompt(ErrorBoundary, Horizontal):
         self.field.focus()
 
     def report(self, error: str, fine: str = "") -> None:
-        """Show what is wrong with the text, or its result."""
+        """Show an error in the text, or else its result `fine`."""
         self.reported.update(clean(error or fine).replace("[", "\\["))
         self.reported.set_class(bool(error), "-error")

@@ -23,7 +23,7 @@ PLACE = 22
 
 
 class LogResults(SelectableLines):
-    """Search hits while there is a search, else bookmarks."""
+    """The widget of the list: bookmarks if `of_bookmarks`, else the hits of the search."""
 
     DEFAULT_CSS: ClassVar[str] = "LogResults { height: 33%; min-height: 4; }"
     pinned = 1
@@ -35,7 +35,7 @@ class LogResults(SelectableLines):
         self._on: Hit | None = None
 
     def entries(self) -> Sequence[Hit | Bookmark]:
-        """The listed hits or bookmarks."""
+        """Return the listed hits or bookmarks."""
         if self.of_bookmarks:
             return self.workspace.bookmarks.in_order()
         return self.workspace.hunt.search.hits if self.workspace.hunt.search else ()
@@ -114,7 +114,7 @@ class LogResults(SelectableLines):
         self._on = entry if isinstance(entry, Hit) else None
 
     def chosen(self) -> tuple[LogSource, int] | None:
-        """The file and byte offset of the entry under the cursor."""
+        """Return the file and byte offset of the entry under the cursor; None if the list is empty."""
         entries = self.entries()
         if self.at >= len(entries):
             return None

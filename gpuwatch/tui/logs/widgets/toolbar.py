@@ -18,7 +18,7 @@ MODES = {"panes": "separate panes", "merged": "merged", "everyone": "all ranks m
 
 
 class LogBar(RebuiltPage, can_focus=False):
-    """One line."""
+    """The widget of the line."""
 
     DEFAULT_CSS: ClassVar[str] = "LogBar { height: 1; background: $surface; overflow-y: hidden; }"
 
@@ -29,7 +29,7 @@ class LogBar(RebuiltPage, can_focus=False):
         """Number of panes that fit."""
 
     def build(self, width: int) -> list[Row]:
-        """Selection, mode, time, filter, search, note; what does not fit is left out."""
+        """Return the line: note, selection, mode, time, filter, search; what does not fit is left out."""
         out: list[Segment] = [Segment(" logs ", self.look.brand)]
         room = width - 6
         for text, style in self._parts():

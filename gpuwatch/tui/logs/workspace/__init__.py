@@ -1,1 +1,1 @@
-"""The open logs of the log screen, and the input that changes them."""
+"""The open logs of the logs screen, and the typed input that changes them."""

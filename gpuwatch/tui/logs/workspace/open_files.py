@@ -1,4 +1,4 @@
-"""The open log files of the log screen: a view of each, all at the same time and with the same settings."""
+"""The open log files of the logs screen: a view of each, all at the same time with the same settings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ UNSURE_S = 1.0
 
 
 class OpenLogs:
-    """Views of single files, created when they are first shown, or one view of several merged."""
+    """The views of single files, created when they are first shown, or one view of several merged."""
 
     def __init__(self, view_state: ViewState, marked: Marked) -> None:
         self.views: dict[LogSource, View] = {}
@@ -52,16 +52,16 @@ class OpenLogs:
     # ---- which files
 
     def keep(self, sources: Collection[LogSource]) -> None:
-        """Close every file but these, and the merged view."""
+        """Close the merged view, and every file except these."""
         self.merged = None
         self._close_others(sources)
 
     def merge(self, sources: Sequence[LogSource], lead: tuple[LogSource, int] | None = None) -> None:
-        """Show these files merged by time, and close all others.
+        """Show these files merged by time, and close all others; without files close everything.
 
         Args:
             sources: The files.
-            lead: One of them, and the offset of its line to jump to.
+            lead: One of them, and the byte offset of its line to jump to.
         """
         if not sources:
             self.keep(())
@@ -81,7 +81,7 @@ class OpenLogs:
         self._close_others(sources)
 
     def view_of(self, source: LogSource) -> View:
-        """The view of one file, opened when it is first shown."""
+        """Return the view of one file; the file is opened at the first call."""
         view = self.views.get(source)
         if view is None:
             view = self.views[source] = self._fresh_view(self._buffer(source, PAGE_LINES))
@@ -90,17 +90,20 @@ class OpenLogs:
         return view
 
     def lead(self, source: LogSource, offset: int) -> None:
-        """Jump to a line of a file, which stays there while the others move to the common time."""
+        """Jump to the line at a byte offset of a file.
+
+        It stays there while the others move to the common time.
+        """
         self.view_of(source).go(offset=offset)
         if self.time is not None:
             self._sent_to[source] = self.time
 
     def all_views(self) -> list[View]:
-        """Every open view."""
+        """Return all open views."""
         return [*self.views.values(), *([self.merged] if self.merged else [])]
 
     def close(self) -> None:
-        """End every request on every node."""
+        """Close all files and views, and drop every request on the nodes."""
         for buffer in self._buffers.values():
             buffer.close()
         self._buffers.clear()
@@ -142,12 +145,12 @@ class OpenLogs:
     # ---- clocks
 
     def offset(self, node: str) -> float:
-        """A node's clock minus ours in seconds."""
+        """Return a node's clock minus ours in seconds; 0 for an unknown node."""
         known = self._scene.fleet.nodes.get(node)
         return 0.0 if known is None else known.offset_s
 
     def unsure_clocks(self, view: View) -> list[str]:
-        """The nodes in a view whose clock error may exceed a second."""
+        """Return the nodes in a view whose clock offset is unknown or uncertain by over a second."""
         names = dict.fromkeys(buffer.source.node for buffer in view.buffers)
         nodes = [self._scene.fleet.nodes[name] for name in names if name in self._scene.fleet.nodes]
         return [node.name for node in nodes if node.clock is None or node.clock.error_s > UNSURE_S]
@@ -155,7 +158,10 @@ class OpenLogs:
     # ---- once a frame
 
     def pull(self) -> None:
-        """Process what was received; request what is due."""
+        """Process what was received, open due files, and move views to the common time.
+
+        Called once per frame.
+        """
         if self._filter_pattern is not None and self._filter_pattern.is_given_up:
             self.set_filter("")
             self.filter_note = "the filter took too long on these lines and is off"
@@ -177,7 +183,10 @@ class OpenLogs:
             self._send_all()
 
     def move_time(self, at: float | None, own: View | None) -> None:
-        """Move the other panes to the time of one pane's cursor."""
+        """Set the common time to that of the pane `own`, and move the others there; None: follow the ends.
+
+        Panes whose files have no loaded lines at that time read them when the cursor has rested for 0.25 s.
+        """
         self.time = at
         for view in self.all_views():
             if view is own:
@@ -211,7 +220,7 @@ class OpenLogs:
             buffer.follow()
 
     def go_to_time(self, at: float) -> None:
-        """Move all panes to a time of our clock."""
+        """Move all panes to a time of our clock (unix seconds)."""
         self.time = at
         self._sent_to.clear()
         for view in self.all_views():
@@ -220,10 +229,12 @@ class OpenLogs:
     # ---- filter, folding, wrapping
 
     def set_filter(self, text: str) -> None:
-        """Keep only lines that match a pattern, or with a leading `!` those that do not.
+        """Show only lines that match a pattern, or with a leading `!` those that do not; "" shows all.
+
+        A pattern without capital letters ignores case.
 
         Raises:
-            PatternError: not a regular expression, or one that could take too long.
+            re.error: It is not a regular expression.
         """
         is_empty, self.filter_note = text.strip() in ("", "!"), ""
         self._filter_pattern = pattern = None if is_empty else TypedPattern(text.removeprefix("!"))
@@ -235,7 +246,7 @@ class OpenLogs:
             view.forget()
 
     def next_level(self) -> None:
-        """Show all lines, then warnings and worse, then errors and worse."""
+        """Switch between all lines, warnings and worse, and errors and worse."""
         self.level = LEVELS[(LEVELS.index(self.level) + 1) % len(LEVELS)]
         for view in self.all_views():
             self._filter(view)
@@ -247,14 +258,14 @@ class OpenLogs:
         sheet.keep, sheet.without = (None, pattern) if hides else (pattern, None)
 
     def set_folding(self, *, on: bool) -> None:
-        """Fold tracebacks and repeated lines, or show every line."""
+        """Fold tracebacks and repeated lines in all views, or show every line."""
         self.folding = on
         for view in self.all_views():
             view.sheet.folding = on
             view.forget()
 
     def set_wrap(self, *, on: bool) -> None:
-        """Wrap long lines, or cut them."""
+        """Wrap long lines in all views, or cut them."""
         self.wrap = on
         for view in self.all_views():
             view.wrap, view.left = on, 0

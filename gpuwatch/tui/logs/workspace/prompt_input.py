@@ -1,4 +1,4 @@
-"""Processes the text typed into the log screen's field, while it is typed and when it is entered."""
+"""Processes the text in the logs screen's field, while it is typed and when it is entered."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ WRONG = (PatternError, ChoiceError, TimeError)
 
 
 def try_out(workspace: LogWorkspace, purpose: Purpose, text: str) -> str:
-    """Text about an input that is being typed, or "". A filter applies at once, everything else on Enter.
+    """Check a text that is being typed; return what to show about it, or "". A filter is applied at once.
 
     Raises:
-        WRONG: It cannot be entered as it is.
+        WRONG: The text is invalid as it is.
     """
     if purpose == "filter":
         workspace.opened.set_filter(text)
@@ -35,10 +35,10 @@ def try_out(workspace: LogWorkspace, purpose: Purpose, text: str) -> str:
 
 
 def enter(workspace: LogWorkspace, purpose: Purpose, text: str) -> None:
-    """Execute an input; an empty search ends the running one.
+    """Execute an entered text; an empty search ends the current one.
 
     Raises:
-        WRONG: It cannot be done.
+        WRONG: The text is invalid.
     """
     match purpose:
         case "choose":

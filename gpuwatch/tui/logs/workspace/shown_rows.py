@@ -1,4 +1,4 @@
-"""The laid-out lines of a log pane, with everything that painting needs, independent of the feed."""
+"""The screen lines of a log pane, with everything that painting needs, independent of the feed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ShownLine:
 
 
 def shown_lines(view: View, workspace: LogWorkspace, width: int, height: int) -> Iterator[ShownLine]:
-    """Lay out a view that is up to date with its feed."""
+    """Yield the screen lines of a view, at most `height`; the view must be up to date with its feed."""
     feed, index = view.feed, view.index
     for spot in view.layout(width, height):
         fold = view.sheet.rows[spot.row]

@@ -1,4 +1,4 @@
-"""The user's selection on the log screen: which files, side by side or merged."""
+"""The user's selection on the logs screen: which files, in separate panes or merged."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SLOWEST_RANKS = 4
 
 @dataclass(frozen=True)
 class OpenRequest:
-    """What another screen requests to open."""
+    """What another screen asks the logs screen to open."""
 
     node: str | None = None
     file: str | None = None
@@ -59,7 +59,7 @@ class OpenRequest:
 
 
 class LogWorkspace:
-    """The selection and the bookmarks; it survives the screen."""
+    """The selected files, their views, the search and the bookmarks; it survives leaving the screen."""
 
     def __init__(
         self,
@@ -101,10 +101,10 @@ class LogWorkspace:
     # ---- what is shown
 
     def choose(self, text: str) -> None:
-        """Select other files.
+        """Show the files that a typed text selects.
 
         Raises:
-            ChoiceError: The text names nothing; what is shown stays.
+            ChoiceError: The text selects nothing; what is shown stays.
         """
         found = choose(text, self.view_state.fleet, self.special)
         leading = self.view_state.snapshot.leading
@@ -113,7 +113,10 @@ class LogWorkspace:
         self.show(found)
 
     def show(self, sources: Iterable[LogSource], lead: tuple[LogSource, int] | None = None) -> None:
-        """Show these files, in panes or merged, and jump to a line of one of them by its offset."""
+        """Show these files, in panes or merged.
+
+        `lead` is one of them and the byte offset of a line to jump to.
+        """
         self.sources, self.first = list(sources)[:MAX_FILES], 0
         self._chosen_for, self._alerts_seen = self._leading_id, None
         if self.mode == "everyone":
@@ -121,7 +124,7 @@ class LogWorkspace:
         self._arrange(lead)
 
     def open(self, wanted: OpenRequest) -> None:
-        """Open what another screen requests: a line, a time, some ranks."""
+        """Open what another screen requests: a line, a time, ranks, and the logs of its incident."""
         known = all_sources(self.view_state.fleet)
         own = [s for s in known if s.node == wanted.node and wanted.file in (None, s.file)]
         if wanted.node is not None and wanted.file is not None and not own:
@@ -140,16 +143,16 @@ class LogWorkspace:
         self.show(dict.fromkeys([*own, *about]), lead)
 
     def choose_for_them(self) -> None:
-        """Select the most important logs, if nothing is selected yet."""
+        """Show the logs of the default selection (`first_choice`), if there are any."""
         self.text, found, self.led = first_choice(self.view_state)
         if found:
             self.show(found)
 
     def look_again(self, about: Incident | None = None) -> None:
-        """Show the last selection; or the logs of a newer or currently shown incident.
+        """Show the last selection again, or the logs of an incident that is newer or was just shown.
 
         Args:
-            about: The incident on the previous screen.
+            about: The incident on the previous screen; None: the leading one.
         """
         incident = about or self.view_state.snapshot.leading
         if incident is not None and incident.id not in (self._chosen_for, self._about_id):
@@ -172,7 +175,7 @@ class LogWorkspace:
 
     @property
     def _about(self) -> Incident | None:
-        """The incident whose logs are shown."""
+        """The incident that the selection names; None if it names none."""
         reported = self.view_state.snapshot
         return next((found for word in self.text.split() if (found := incident_named(word, reported))), None)
 
@@ -182,7 +185,11 @@ class LogWorkspace:
         return about.id if about else None
 
     def special(self, word: str) -> Sequence[LogSource]:
-        """The logs of an incident, of the failed ranks, or of the ranks that have been silent longest."""
+        """Return the logs that `incident-1`, `failed` or `slowest` selects; empty if there are none.
+
+        `failed`: those of the leading incident, else of the ranks with errors. `slowest`: those of the ranks
+        silent for longest.
+        """
         known, reported = all_sources(self.view_state.fleet), self.view_state.snapshot
         incident = reported.leading if word == "failed" else incident_named(word, reported)
         if incident is not None:
@@ -193,23 +200,23 @@ class LogWorkspace:
         return [source for rank in ranks for source in rank_sources(known, rank)]
 
     def set_mode(self, mode: Mode) -> None:
-        """Show one pane per file, all of them merged, or every rank of the job merged."""
+        """Show one pane per file, the files merged, or all ranks of all jobs merged."""
         self.mode = mode
         self._arrange()
 
     def panes(self, room: int) -> list[LogSource]:
-        """The sources with a pane, if `room` panes fit."""
+        """Return the sources that have a pane now, if `room` panes fit."""
         room = max(1, min(room, MAX_PANES))
         self.first = max(0, min(self.first, len(self.sources) - 1))
         return self.sources[self.first : self.first + room]
 
     @property
     def ink(self) -> tuple[int, int, bool]:
-        """Changes when every line must be painted again."""
+        """A value that changes when every line must be painted again."""
         return self.hunt.version, self.bookmarks.version, self.clocks
 
     def _arrange(self, lead: tuple[LogSource, int] | None = None) -> None:
-        """Open what the mode needs, close what is not shown, and jump to a line by its offset."""
+        """Open the files that the mode needs, close the others, and jump to the line `lead`."""
         if self.mode == "panes":
             self.opened.keep(self.sources)
             if lead is not None:
@@ -222,7 +229,7 @@ class LogWorkspace:
         self.opened.merge(wanted, lead)
 
     def pull(self) -> None:
-        """Once per frame: process what was received; request what is due."""
+        """Process what was received, request what is due, and update the marks; called once per frame."""
         self.marked.refresh(self.view_state.fleet)
         self.opened.pull()
         self.hunt.pull()
@@ -233,7 +240,10 @@ class LogWorkspace:
             self.opened.merged.rule = self._rule(self.opened.merged)
 
     def _rule(self, view: View) -> tuple[int, str] | None:
-        """The rule above the first affected rank's line: the time since the cause."""
+        """Return (line, text) of the rule above the first affected rank's line: the time since the cause.
+
+        None without an incident, or while the line is not loaded.
+        """
         echo = self.course.echo if self.course else None
         if self.course is None or echo is None or not isinstance(view.feed, Merge):
             return None
@@ -245,16 +255,16 @@ class LogWorkspace:
         return None if number is None else (number, f"{echo.at - self.course.cause.at:+.1f} s")
 
     def everyone(self, view: View) -> list[int]:
-        """The ranks with lines in a view, from which missing ranks are determined."""
+        """Return the ranks with loaded lines in a view; a row of several ranks names those that it lacks."""
         return known_ranks(buffer.source for buffer in view.buffers if buffer.lines)
 
     def seek_bad(self, view: View, step: int, *, warnings: bool) -> None:
-        """Jump to the next (1) or previous (-1) error or warning; the other panes follow."""
+        """Jump to the next (1) or previous (-1) error or warning; the other panes move to its time."""
         if self.hunt.to_bad(view, step, warnings=warnings):
             self._go_along(view)
 
     def seek_hit(self, view: View, step: int) -> None:
-        """Jump to the next or previous search hit in this pane."""
+        """Jump to the next (1) or previous (-1) search hit in this pane; the other panes move to its time."""
         if self.hunt.to_hit(view, step):
             self._go_along(view)
 
@@ -263,7 +273,7 @@ class LogWorkspace:
             self.opened.move_time(view.time, view)
 
     def add(self, source: LogSource) -> LogSource:
-        """Give one more file a pane, as its node lists it."""
+        """Add a file to the selection, so that it gets a pane; return its source as its node lists it."""
         known = [
             s for s in all_sources(self.view_state.fleet) if (s.node, s.file) == (source.node, source.file)
         ]
@@ -287,7 +297,7 @@ class LogWorkspace:
         self.opened.keep(self.panes(room))
 
     def leave(self) -> None:
-        """End every request on every node."""
+        """Drop every request on the nodes: the search, the pending jump and all open files."""
         self.hunt.end_search()
         self.hunt.end_quest()
         self.opened.close()
