@@ -1,1 +1,1 @@
-"""Screen 5: probes of the links."""
+"""Screen 5: probes of the links between ranks."""

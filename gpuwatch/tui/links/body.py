@@ -32,7 +32,10 @@ CELL_LINES, SHORT_CELL_LINES = 9, 6
 
 
 def panes(screen: Size, probes: int) -> tuple[Pane, ...]:
-    """The panes that `v` cycles through on a screen of this size: those without a place of their own."""
+    """Return the panes that the pane key cycles through on a screen of this size.
+
+    Panes that always have a place of their own are left out. `probes` is the number of probes.
+    """
     some = ("probes",) if probes > 1 else ()
     if screen.width >= BESIDE_COLUMNS:
         return "verdict", "nodes", *some
@@ -40,7 +43,7 @@ def panes(screen: Size, probes: int) -> tuple[Pane, ...]:
 
 
 class LinkBody(Container):
-    """The matrix with the selected link, and the verdict, collectives, nodes and probes."""
+    """The widget with the matrix and the selected link, and the verdict, collectives, nodes and probes."""
 
     def __init__(self, view: LinkView) -> None:
         super().__init__(id="link-body")
@@ -59,13 +62,13 @@ class LinkBody(Container):
         yield self.right
 
     def arrange_parts(self, stage: Stage, pane: Pane, screen: Size, room: int, probes: int) -> None:
-        """Place every part.
+        """Show or hide every part and set its size.
 
         Args:
             stage: The screen's current stage.
             pane: The pane beside or beneath the matrix.
             screen: The size of the whole screen.
-            room: Remaining lines.
+            room: Lines left for the body.
             probes: Number of probes.
         """
         beside, short = screen.width >= BESIDE_COLUMNS, screen.height < SHORT_ROWS
@@ -111,7 +114,7 @@ class LinkBody(Container):
         set_height(self.left, room if beside else height + cell)
 
     def _matrix_width(self, width: int) -> int:
-        """The width of the roomiest cells that leave enough for the verdict beside the matrix."""
+        """Return the matrix's width with the widest cells that leave `MIN_RIGHT_WIDTH` for the verdict."""
         label, size = self.matrix.shape.label, self.matrix.shape.size
         most = width - MIN_RIGHT_WIDTH
         wanted = next((label + size * cell for cell in WIDTHS if label + size * cell <= most), 0)

@@ -1,4 +1,4 @@
-"""The collectives of a probe as a table, operation by size, and the compute rate of each GPU."""
+"""The table of a probe's collectives, operation by size, and of the tests of each GPU."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CHECKS: tuple[tuple[str, str, float, Callable[[GpuResult], float | None]], ...] 
 
 
 class LinkTable(LinkPage):
-    """Rows: operations; columns: sizes; each with bus bandwidth above the median time."""
+    """The widget: a row per operation, a column per size, in each cell busbw (GB/s) above median time."""
 
     DEFAULT_CSS: ClassVar[str] = "LinkTable { height: 8; }"
 
@@ -82,7 +82,7 @@ class LinkTable(LinkPage):
         return f"{size_text(each.bytes)}: {rate_text(each.busbw_gb_per_s)} GB/s, {time_text(each.p50_s)}"
 
     def _beneath(self, results: Results, width: int) -> Iterator[Row]:
-        """The legend of the table's signs, and the rate of one NIC."""
+        """Yield the legend of the table's signs, the rate of one NIC, and the errors."""
         look, glyphs = self.look, self.look.glyphs
         legend = f" {glyphs.right} all elements verified"
         if any(each.correct is False for each in results.collectives):

@@ -1,4 +1,4 @@
-"""The head of the links screen: which probe, its progress, and the verdict in one sentence."""
+"""The head of the links screen: which probe, its progress, and its verdict in one sentence."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MAX_LINES = 5
 
 
 class LinkHead(LinkPage):
-    """A few lines without selectable items."""
+    """The widget of the head: a few lines without selectable items."""
 
     DEFAULT_CSS: ClassVar[str] = "LinkHead { height: 2; background: $surface; overflow-y: hidden; }"
     can_focus = False

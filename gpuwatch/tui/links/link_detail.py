@@ -1,4 +1,4 @@
-"""The link under the matrix's cursor: both directions, every rail, and the facts of both ends."""
+"""The panel of the link under the matrix's cursor: both directions, every rail, facts of both nodes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BARE_COLUMNS = 60
 
 
 class LinkCell(RebuiltPage, can_focus=False):
-    """The panel for the cursor."""
+    """The widget of the panel; it follows the cursor of a matrix."""
 
     DEFAULT_CSS: ClassVar[str] = "LinkCell { height: 6; background: $surface; overflow-y: hidden; }"
 
@@ -38,7 +38,7 @@ class LinkCell(RebuiltPage, can_focus=False):
 
     @property
     def view(self) -> LinkView:
-        """What the matrix shows."""
+        """The view that the matrix shows."""
         return self.matrix.view
 
     def prepare(self) -> None:
@@ -54,7 +54,10 @@ class LinkCell(RebuiltPage, can_focus=False):
         return list(self._lines(results, width))
 
     def links(self, *, back: bool = False) -> list[Peers]:
-        """The links measured from source to destination, or with `back` the other way round."""
+        """Return the links measured from the cursor's source to its destination, or with `back` in reverse.
+
+        Empty if none was measured, or the matrix is about to change.
+        """
         if not self.matrix.is_current:
             return []
         a, b = self.matrix.place
@@ -93,7 +96,7 @@ class LinkCell(RebuiltPage, can_focus=False):
             yield (Segment(f" {words}", self.look.dim),)
 
     def _direction(self, name: str, links: list[Peers], width: int) -> Row:
-        """The worst of the links in one direction, with everything known about it."""
+        """Return the line of one direction: its worst link, with everything known about that."""
         look = self.look
         left = [Segment(fit(f" {name}", LABEL), look.text)]
         if not links:
@@ -125,9 +128,9 @@ class LinkCell(RebuiltPage, can_focus=False):
         return tuple(row)
 
     def _rails(self, there: list[Peers], back: list[Peers], width: int) -> Iterator[Row]:
-        """Yield every rail's share, so that a bad NIC can be distinguished from a bad node.
+        """Yield each rail's percentage per direction, which tells a bad NIC from a bad node.
 
-        Other links in one line.
+        The links across rails are summed up in one line.
         """
         look = self.look
         local = {seat.rank: seat.local for seat in self.view.board.seats}
@@ -157,7 +160,7 @@ class LinkCell(RebuiltPage, can_focus=False):
         return look.severity["warning"] if each.grade in ("low", "noisy") else look.badge["critical"]
 
     def _summary(self, name: str, links: list[Peers]) -> Row:
-        """Many links in one line: the number of bad ones, the worst and the best."""
+        """Return one line for many links: how many are bad, the worst and the best."""
         look = self.look
         ratios = sorted(each.ratio for each in links if each.ratio is not None)
         bad = sum(each.grade in ("bad", "dead") for each in links)
@@ -176,7 +179,7 @@ class LinkCell(RebuiltPage, can_focus=False):
             yield from wrapped(error, width, self.look.severity["critical"])
 
     def _ends(self, results: Results, width: int) -> Iterator[Row]:
-        """Yield counters, transports and NICs of the two nodes."""
+        """Yield the counters, transports and NICs of the two nodes."""
         look, board = self.look, self.view.board
         numbers = dict.fromkeys(self.matrix.place)
         nodes = [board.nodes[n] if self.view.view == "nodes" else board.seats[n].node for n in numbers]
@@ -197,5 +200,5 @@ class LinkCell(RebuiltPage, can_focus=False):
 
 
 def _folded(names: list[str]) -> str:
-    """`mlx5_0 to mlx5_7`."""
+    """Return names joined by commas; three or more as `mlx5_0 to mlx5_7`."""
     return ", ".join(names) if len(names) < 3 else f"{names[0]} to {names[-1]}"

@@ -1,4 +1,4 @@
-"""Every link as one cell, from (row) to (column), between nodes or ranks. One widget for any size."""
+"""The link matrix: every link as one cell, from (row) to (column), between nodes or ranks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MAX_CELL_ROWS = 2
 
 @dataclass(frozen=True)
 class MatrixGeometry:
-    """The cells' positions: pure geometry, recomputed when the size or the nodes change."""
+    """The number and size of the cells; recomputed when the widget's size or the nodes change."""
 
     size: int
     cell: int
@@ -43,12 +43,20 @@ class MatrixGeometry:
 
     @property
     def lines(self) -> int:
-        """Lines of all rows."""
+        """Screen lines of all rows."""
         return self.size * self.tall
 
 
 def shape_of(size: int, labels: list[str], shorts: list[str], width: int, height: int) -> MatrixGeometry:
-    """The roomiest cells with which the whole matrix fits, else legible ones, which scroll."""
+    """Return the geometry with the widest cells with which the whole matrix fits, else one that scrolls.
+
+    Args:
+        size: Number of rows and columns.
+        labels: Names of the rows.
+        shorts: Names of the columns.
+        width: Available screen columns.
+        height: Available lines.
+    """
     label = min(MAX_LABEL_WIDTH, max((len(text) for text in labels), default=0)) + 3
     longest = max((len(text) for text in shorts), default=1)
     fitting = [cell for cell in WIDTHS if label + size * cell <= width]
@@ -60,7 +68,7 @@ def shape_of(size: int, labels: list[str], shorts: list[str], width: int, height
 
 
 class LinkMatrix(SelectableLines):
-    """Two pinned parts, title and column names, above the rows; the cursor moves over links."""
+    """The widget: pinned title and column names above the rows; the cursor moves over links."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*keys.LINK]
     DEFAULT_CSS: ClassVar[str] = "LinkMatrix { height: 8; }"
@@ -162,7 +170,7 @@ class LinkMatrix(SelectableLines):
         return joined(row)
 
     def _header(self, line: int) -> Row:
-        """Column names: on one line if they fit, else one letter per line."""
+        """Return the line number `line` of the column names: one line if they fit, else a letter a line."""
         shape, columns = self.shape, range(self.left, min(self.shape.size, self.left + self.shape.across))
         dim, strong = self.look.dim, self.look.strong
         out: list[Cell] = [(" " * shape.label, dim)]
@@ -204,7 +212,7 @@ class LinkMatrix(SelectableLines):
 
     @property
     def is_current(self) -> bool:
-        """True if the layout belongs to the shown board; else the next paint recomputes it."""
+        """True if the layout belongs to the shown board; if False, the next paint recomputes it."""
         return self.shape.size == len(self.view.board.cells(self.view.view))
 
     def items(self) -> int:
@@ -220,7 +228,7 @@ class LinkMatrix(SelectableLines):
             )
 
     def put(self, source: int, target: int) -> None:
-        """Move the cursor to a link, and scroll to it."""
+        """Move the cursor to a link (indices, clamped), scroll to it, and post `Moved`."""
         self.place = (source, target)
         self._clamp()
         self.show_line(self.place[0] * self.shape.tall + self.pinned, span=self.shape.tall)
@@ -228,7 +236,7 @@ class LinkMatrix(SelectableLines):
         self.post_message(self.Moved(self))
 
     def put_on(self, source: int, target: int) -> None:
-        """Move the cursor to the link between two ranks, for any kind of matrix."""
+        """Move the cursor to the link between two ranks, or their nodes. Unknown ranks are ignored."""
         board = self.view.board
         places = {seat.rank: place for place, seat in enumerate(board.seats)}
         if source not in places or target not in places:
@@ -252,7 +260,7 @@ class LinkMatrix(SelectableLines):
         self.put(*((0, 0) if item >= 0 else (last, last)))
 
     def click(self, line: int, x: int, *, twice: bool) -> None:
-        """Put the cursor on a cell; choose it on the second click."""
+        """Move the cursor to the clicked cell; choose it if it is clicked again."""
         if line < self.pinned or x < self.shape.label:
             return
         row = (line - self.pinned) // self.shape.tall
@@ -267,12 +275,12 @@ class LinkMatrix(SelectableLines):
     # ---- gestures
 
     def cycle_measure(self, step: int) -> None:
-        """Switch to the next measure."""
+        """Switch to the measure `step` places further, wrapping around."""
         self.measure = MEASURES[(MEASURES.index(self.measure) + step) % len(MEASURES)]
         self.pull()
 
     def turn(self, view: View) -> None:
-        """Show nodes or ranks, with the cursor on the same link."""
+        """Show links between nodes or between ranks, with the cursor on the same link."""
         links = self.view.board.between(self.view.view, *self.place) if self.is_current else []
         self.view.view = view
         self.repaint()
@@ -289,7 +297,7 @@ class LinkMatrix(SelectableLines):
 
 
 def axis_names(view: LinkView) -> tuple[list[str], list[str]]:
-    """The names of the rows, and the parts of them that distinguish the columns."""
+    """Return (row names, column names); those of the columns are without the beginning that all share."""
     board = view.board
     if view.view == "ranks":
         labels = [f"{seat.node} {seat.local}" for seat in board.seats]

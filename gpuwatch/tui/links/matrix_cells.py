@@ -1,4 +1,4 @@
-"""The content of one cell of the link matrix: a number, its colour, and a sign for a problem."""
+"""Paints one cell of the link matrix: a number, its colour, and a sign for a problem."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ MIN_MARKED_WIDTH = 3
 
 
 def sign(grade: Grade, look: StyleSet) -> str:
-    """The sign of a link's grade; "" if ok."""
+    """Return the sign of a link's grade; "" for ok."""
     return look.glyphs.link.get(grade, "")
 
 
 def number_width(cell: int) -> int:
-    """Columns for the number in a cell: a sign, and a gap to the next cell, take the rest."""
+    """Return the columns for the number in a cell of `cell` columns: the rest is for a sign and a gap."""
     return max(1, cell - 2) if cell > MIN_MARKED_WIDTH else max(1, cell - 1)
 
 
 def short_value(value: float, room: int, most: int) -> str:
-    """A rate or latency in `room` columns, at most in `most`; `++` means that it does not fit.
+    """Return a rate or latency in at most `room` columns, else in at most `most`, else `++`.
 
     Never used for ratios.
     """
@@ -48,7 +48,7 @@ def short_value(value: float, room: int, most: int) -> str:
 
 
 class LinkCells:
-    """Cells of one width, measure and style; equal cells are created once."""
+    """Paints the cells of one width, measure and style; equal cells are made once and cached."""
 
     def __init__(self, board: LinkBoard, measure: Measure, width: int, look: StyleSet) -> None:
         self._board, self._measure, self._width, self._look = board, measure, width, look
@@ -61,7 +61,7 @@ class LinkCells:
         self.dead: Cell = (sign("dead", look).center(pad), look.badge["critical"])
 
     def row(self, view: View, number: int, columns: slice) -> list[Cell]:
-        """The cells of a part of a row."""
+        """Return the cells of row `number` in these columns."""
         kinds = self._board.kinds(view, number, columns)
         if self._measure == "share":
             made = self._made
@@ -81,7 +81,7 @@ class LinkCells:
         return cell
 
     def _valued(self, kind: int, place: int) -> Cell:
-        """A cell with the rate or the latency in it."""
+        """Return a cell with the rate or the latency in it."""
         if place < 0 or kind_of(kind)[0] == "dead":
             return self._made.get(kind) or self._make(kind)
         grade, ratio = kind_of(kind)

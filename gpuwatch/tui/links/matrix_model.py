@@ -1,4 +1,4 @@
-"""The pairs of a probe as arrays: the grade of each link, and the worst one between any two nodes.
+"""The links of a probe as arrays: the grade of each link, and the worst one between any two nodes.
 
 A job of 1,024 GPUs has 137,000 links, and some change in every frame during a measurement; so changes are
 read once, and everything that depends on all links is array arithmetic.
@@ -42,14 +42,14 @@ FEW_CHANGES = 256
 
 
 def kind_of(kind: int) -> tuple[Grade, float]:
-    """The grade and the ratio (NaN: unknown) that a number of `LinkBoard.kinds` encodes."""
+    """Return the grade and the ratio (NaN: unknown) that a number of `LinkBoard.kinds` encodes."""
     code, percent = divmod(kind, STEP)
     return GRADES[code], NAN if percent == UNKNOWN_PERCENT else percent / 100
 
 
 @dataclass(frozen=True)
 class Peers:
-    """A link with its reference, and the result of the comparison."""
+    """A link, the rate that links of its class reach, and the grade from comparing both."""
 
     pair: PairResult
     grade: Grade
@@ -59,7 +59,7 @@ class Peers:
 
 
 class LinkBoard:
-    """The links of one probe. `take` updates it."""
+    """The links of one probe with their grades; `take` updates them."""
 
     def __init__(self) -> None:
         self.seats: list[Seat] = []
@@ -88,7 +88,10 @@ class LinkBoard:
     # ---- what is new
 
     def take(self, results: Results) -> bool:
-        """Read the changes since the last call; True if there were any."""
+        """Read what changed in the results since the last call, and grade all links.
+
+        Returns True if anything changed.
+        """
         moved = self._take_seats(results)
         pairs = list(results.pairs.values())
         if len(pairs) < len(self.pairs):
@@ -167,9 +170,9 @@ class LinkBoard:
         self._varies = array("b", varies.astype(np.int8).tobytes())
 
     def _group_of(self, pair: PairResult) -> int:
-        """The group that a link is compared with: its class.
+        """Return the index of the group whose links a link is compared with: its class.
 
-        Within nodes the same two local ranks of other nodes.
+        With enough nodes, links inside a node are compared only with those of the same two local ranks.
         """
         key: object = pair.link
         if pair.link == "same_node" and len(self.nodes) >= ENOUGH_NODES:
@@ -200,7 +203,10 @@ class LinkBoard:
         self._codes = codes
 
     def cells(self, view: View) -> NDArray[np.int32]:
-        """For every (source, destination) the index in `pairs` of the worst link, NOTHING, or UNREACHED."""
+        """Return the matrix (source, destination) with the index in `pairs` of the worst link.
+
+        NOT_MEASURED or UNREACHED where there is none. Shape (n, n), n nodes or ranks by `view`.
+        """
         found = self._cells.get(view)
         if found is None:
             found = self._cells[view] = self._worst(view)
@@ -228,16 +234,16 @@ class LinkBoard:
     # ---- what painters ask
 
     def size(self, view: View) -> int:
-        """Number of rows and of columns of the matrix."""
+        """Return the number of rows, which is also that of columns."""
         return len(self.nodes) if view == "nodes" else len(self.seats)
 
     def kinds(self, view: View, number: int, columns: slice) -> list[int]:
-        """Part of a row as numbers that encode a cell's look (`kind_of`), NOTHING, or UNREACHED."""
+        """Return these columns of row `number` as numbers for `kind_of`, NOT_MEASURED or UNREACHED."""
         found: list[int] = self._all_kinds(view)[number, columns].tolist()
         return found
 
     def places(self, view: View, number: int, columns: slice) -> list[int]:
-        """Part of a row as indices in `pairs`, NOTHING, or UNREACHED."""
+        """Return these columns of row `number` as indices in `pairs`, NOT_MEASURED or UNREACHED."""
         found: list[int] = self.cells(view)[number, columns].tolist()
         return found
 
@@ -252,7 +258,7 @@ class LinkBoard:
         return kinds
 
     def peers(self, place: int) -> Peers:
-        """A link by its index in `pairs`."""
+        """Return the graded link with the index `place` in `pairs`."""
         ratio = float(self._ratios[place])
         return Peers(
             self.pairs[place],
@@ -262,7 +268,7 @@ class LinkBoard:
         )
 
     def between(self, view: View, source: int, target: int) -> list[Peers]:
-        """All links from one node or rank to another, by the source's rank."""
+        """Return all links from one node (or rank, by `view`) to another, sorted by ranks; may be empty."""
         if not self.pairs:
             return []
         src, dst = np.frombuffer(self._src, np.int32), np.frombuffer(self._dst, np.int32)
@@ -273,11 +279,11 @@ class LinkBoard:
         return sorted((self.peers(place) for place in found), key=lambda each: (each.pair.src, each.pair.dst))
 
     def worst(self) -> Peers | None:
-        """The worst link."""
+        """Return the worst link of the probe; None if none is measured."""
         return None if not self.pairs else self.peers(int(np.argmax(self._gravity())))
 
     def worst_of(self, name: str) -> Peers | None:
-        """The worst link with an end on the node at the start of `name`."""
+        """Return the worst link from or to the node that `name` is or begins with; None if there is none."""
         nodes = [node for node in self.nodes if name == node or name.startswith(f"{node} ")]
         if not nodes or not self.pairs:
             return None
@@ -289,10 +295,10 @@ class LinkBoard:
         )
 
     def _gravity(self) -> NDArray[np.float64]:
-        """Severity by grade, and within a grade by ratio: larger is worse."""
+        """Return how bad each link is, by grade, and within a grade by ratio: larger is worse."""
         return np.asarray(self._codes * 10.0 - np.nan_to_num(self._ratios, nan=9.0), np.float64)
 
     def counts(self) -> dict[Grade, int]:
-        """The number of links of each grade."""
+        """Return the number of links of each grade."""
         numbers: Sequence[int] = np.bincount(self._codes, minlength=len(GRADES)).tolist()
         return dict(zip(GRADES, numbers, strict=True))

@@ -1,4 +1,4 @@
-"""The choice of a new probe, and the probes of this session."""
+"""The pages to choose a new probe, and to select one of this session's probes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ WISHES: tuple[tuple[str, str, str, ProbeRequest], ...] = (
 
 
 class LinkStart(ItemPage):
-    """The selection of the kind of probe, with descriptions."""
+    """The list of the kinds of probe, with descriptions and a legend of the matrix."""
 
     DEFAULT_CSS: ClassVar[str] = "LinkStart { height: 1fr; }"
 
@@ -71,13 +71,13 @@ class LinkStart(ItemPage):
         yield from legend(width, look)
 
     def request(self) -> ProbeRequest:
-        """The probe request under the cursor."""
+        """Return the probe request under the cursor; without a cursor, the full probe."""
         thing = self.chosen()
         return next((request for key, _, _, request in WISHES if thing and key == thing.key), WISHES[0][3])
 
 
 def legend(width: int, look: StyleSet) -> Iterator[Row]:
-    """The legend of the matrix: a link is compared with the best tenth of its kind."""
+    """Yield the legend of the matrix. A link is compared with the 90th percentile of its class."""
     cells: tuple[tuple[str, Style, str], ...] = (
         (
             " 98 ",
@@ -100,7 +100,7 @@ def legend(width: int, look: StyleSet) -> Iterator[Row]:
 
 
 class LinkProbes(ItemPage):
-    """One line per probe of the session, the newest first."""
+    """The list of the session's probes, the newest first."""
 
     DEFAULT_CSS: ClassVar[str] = "LinkProbes { height: 3; }"
 
@@ -133,6 +133,6 @@ class LinkProbes(ItemPage):
             yield PageItem(number, ((*head, Segment(fit(sentence_of(results), room), look.text)),))
 
     def number(self) -> int | None:
-        """The index of the probe under the cursor in the session's list."""
+        """Return the index in the session's list of the probe under the cursor; None without probes."""
         thing = self.chosen()
         return thing.key if thing is not None and isinstance(thing.key, int) else None

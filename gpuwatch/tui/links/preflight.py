@@ -1,4 +1,4 @@
-"""Before a measurement: what every node has, the plan, and the obstacles."""
+"""The page before a measurement: what every node has, the plan, and what prevents the probe."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LABEL = 14
 
 
 class LinkGround(LinkPage):
-    """The question with its details; its first item is the answer yes."""
+    """The widget of the page; its first item starts the probe."""
 
     DEFAULT_CSS: ClassVar[str] = "LinkGround { height: 1fr; }"
 
@@ -32,7 +32,7 @@ class LinkGround(LinkPage):
         """The probe and phase for which the cursor was set."""
 
     def prepare(self) -> None:
-        """Move the cursor to a new question, so that Enter answers it."""
+        """Put the cursor on the first item when a new question is shown, so that Enter answers it."""
         results = self.view.results
         asked = (self.view.at, results.phase if results is not None else None)
         if asked != self._asked:
@@ -160,7 +160,10 @@ class LinkGround(LinkPage):
 
 
 def _users_text(users: list[GpuUser]) -> str:
-    """`8x python train.py of ana, 576GB (pid 4711, 4712, 4713 and 5 more)`."""
+    """Return the processes on a node's GPUs in one text, alike ones together.
+
+    `8x python train.py of ana, 576GB (pid 4711, 4712, 4713 and 5 more)`.
+    """
     alike: dict[str, list[GpuUser]] = {}
     for user in users:
         who = f" of {user.user}" if user.user else ""
@@ -176,7 +179,10 @@ def _users_text(users: list[GpuUser]) -> str:
 
 
 def _facts_of(node: ProbedNode) -> Iterator[str]:
-    """What a node has, as `name NUL text`; nodes of one kind have the same."""
+    """Yield what a node has, as `name NUL text`; equal for nodes of one kind.
+
+    Nothing without an inventory.
+    """
     inventory = node.inventory
     if inventory is None:
         return

@@ -1,4 +1,4 @@
-"""A page about the probe that the links screen shows."""
+"""The base of pages about the probe that the links screen shows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuwatch.tui.toolkit.rows import Row
 
 
 class LinkPage(ItemPage):
-    """Rebuilds its lines when the probe changed or another one is shown."""
+    """A page that is rebuilt when the probe has changed or another one is shown."""
 
     def __init__(self, view: LinkView, *, id: str) -> None:  # noqa: A002 - textual's name
         super().__init__(id=id)
@@ -21,10 +21,10 @@ class LinkPage(ItemPage):
         return self.view.version, self.view.at
 
     def parts(self, width: int) -> Iterable[Row | PageItem]:
-        """The lines for the results; nothing while there are none."""
+        """Return the lines about the shown results; none while there are no results."""
         results = self.view.results
         return () if results is None else self.parts_of(results, width)
 
     def parts_of(self, results: Results, width: int) -> Iterable[Row | PageItem]:
-        """All lines and items about these results."""
+        """Return all lines and items about these results; subclasses implement it."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Which probe the screen shows, with a copy of its results that does not change during painting."""
+"""Which probe the links screen shows, with a copy of its results that does not change during painting."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuwatch.tui.model.view_state import ViewState
 
 
 class LinkView:
-    """Shared by the widgets of the links screen; `refresh` copies changes once per frame."""
+    """The shown probe, shared by the widgets of the links screen; `refresh` copies changes once per frame."""
 
     def __init__(self, view_state: ViewState) -> None:
         self._scene = view_state
@@ -28,12 +28,12 @@ class LinkView:
 
     @property
     def probing(self) -> Probing | None:
-        """The shown probe."""
+        """The shown probe; None while a new one is being selected."""
         probes = self._scene.session.probes
         return None if self.at is None or self.at >= len(probes) else probes[self.at]
 
     def show(self, at: int | None) -> None:
-        """Show another probe, or none."""
+        """Show the probe with this index in the session's list; None: the choice of a new one."""
         if at != self.at:
             self.at, self.results, self._taken = at, None, None
             self.board = LinkBoard()
@@ -41,7 +41,7 @@ class LinkView:
         self.refresh()
 
     def refresh(self) -> None:
-        """Copy the results if they changed; a frozen view keeps its copy."""
+        """Copy the results if they have changed; a frozen view keeps its copy."""
         probing = self.probing
         if probing is None:
             return
@@ -58,7 +58,7 @@ class LinkView:
 
 
 def still(results: Results) -> Results:
-    """A copy that does not change. Each list is copied in one step, so the writer needs no lock.
+    """Return a copy of the results that does not change; each list is copied in one step, without a lock.
 
     The pairs stay the writer's: there may be 100,000, and the board copies what is new.
     """

@@ -1,4 +1,4 @@
-"""Screen 5: the bandwidth and latency between the ranks of a job, measured on demand, and the culprit."""
+"""Screen 5: bandwidth and latency between the ranks of a job, measured on demand, and the culprit."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BEFORE: frozenset[Phase] = frozenset({"connecting", "asking", "refused"})
 
 
 class LinksScreen(LiveScreen):
-    """A probe from its plan to its verdict. Leaving the screen does not stop it."""
+    """A probe from its plan to its verdict; leaving the screen does not stop it."""
 
     kind = "links"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.LINKS]
@@ -69,7 +69,7 @@ class LinksScreen(LiveScreen):
     # ---- what is shown
 
     def stage(self) -> Stage:
-        """Which of its three stages the screen shows."""
+        """Return the stage of the screen: the choice of a probe, the nodes before it, or the results."""
         results = self.view.results
         if results is None:
             return "start"
@@ -77,11 +77,11 @@ class LinksScreen(LiveScreen):
         return "inventory" if results.phase in BEFORE or (results.over and not measured) else "results"
 
     def panes(self) -> tuple[Pane, ...]:
-        """The panes that `v` cycles through."""
+        """Return the panes that the pane key cycles through."""
         return panes(self.size, len(self.cockpit.view_state.session.probes))
 
     def shown_pane(self) -> Pane:
-        """The pane that is shown."""
+        """Return the pane that is shown: the user's choice, or the first."""
         some = self.panes()
         return self.pane if self.pane in some else some[0]
 
@@ -103,12 +103,12 @@ class LinksScreen(LiveScreen):
         self._lead()
 
     def _focus_main(self) -> None:
-        """Focus the part whose Enter key is expected now."""
+        """Focus the part whose Enter key is expected at this stage."""
         results = self.matrix if self.body.left.display else self.evidence
         {"start": self.start, "inventory": self.inventory, "results": results}[self.stage()].focus()
 
     def _lead(self) -> None:
-        """Move the cursor to the worst link once, when the verdict arrives."""
+        """Move the cursor to the worst link, once per probe, when it has ended with a bad link."""
         results = self.view.results
         if results is None or not results.over or self._led == self.view.at or not self.body.left.display:
             return
@@ -120,7 +120,7 @@ class LinksScreen(LiveScreen):
     # ---- gestures
 
     def action_new_probe(self) -> None:
-        """Select a new probe; the old ones stay in the list."""
+        """Show the choice of a new probe, unless one is running; the old ones stay in the list."""
         probing = self.running()
         if probing is not None:
             self.notify(f"a probe is running; {self.cockpit.key_of('links.cancel')} cancels it", timeout=4)
@@ -129,7 +129,7 @@ class LinksScreen(LiveScreen):
         self.pull()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable "cancel" if nothing runs, and "new" while a probe runs."""
+        """Return False for actions of no use now: cancel without a probe, new during one, zoom of a node."""
         if action == "cancel_probe":
             return self.running() is not None
         if action == "new_probe":
@@ -139,11 +139,11 @@ class LinksScreen(LiveScreen):
         return super().check_action(action, parameters)
 
     def idle(self) -> frozenset[str]:
-        """Before the first probe there are no links to look at."""
+        """Return the actions that do nothing before the first probe."""
         return frozenset() if self.view.results is not None else frozenset({"next_mode", "pane", "zoom"})
 
     def running(self) -> int | None:
-        """The index of a probe that has not ended."""
+        """Return the index in the session's list of the probe that has not ended; None if all have."""
         probes = self.cockpit.view_state.session.probes
         return next((at for at, each in enumerate(probes) if not each.results.over), None)
 
@@ -161,7 +161,7 @@ class LinksScreen(LiveScreen):
         self.pull()
 
     def action_cancel_probe(self) -> None:
-        """Cancel the running probe, on all nodes."""
+        """Cancel the running probe on all nodes; its results so far are kept."""
         running = self.running()
         if running is None:
             return
@@ -239,7 +239,7 @@ class LinksScreen(LiveScreen):
         self.cell.pull()
 
     def action_next_item(self, step: int) -> None:
-        """Show the previous or the next probe."""
+        """Show the probe `step` places further in the session's list."""
         probes = self.cockpit.view_state.session.probes
         if probes:
             at = len(probes) if self.view.at is None else self.view.at
@@ -247,11 +247,11 @@ class LinksScreen(LiveScreen):
             self.pull()
 
     def action_next_mode(self, step: int) -> None:
-        """Show links as ratios to their peers, as rates, or as latencies."""
+        """Show the links as percentages of their peers, as rates, or as latencies."""
         self.matrix.cycle_measure(step)
 
     def action_zoom(self) -> None:
-        """Show links between nodes, or between ranks."""
+        """Switch between links of nodes and links of ranks."""
         if len(self.view.board.nodes) > 1:
             self.matrix.turn("ranks" if self.view.view == "nodes" else "nodes")
             self.pull()

@@ -1,4 +1,4 @@
-"""The grounds of the verdict: the culprit with its numbers, alerts, counters, and what to do."""
+"""The evidence of a probe's verdict: the culprits with their numbers, alerts, counters, what to do."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_COUNTERS = 12
 
 
 class LinkEvidence(LinkPage):
-    """Culprits first; selecting one moves the matrix's cursor to it."""
+    """The widget: culprits first; choosing one moves the matrix's cursor to its worst link."""
 
     DEFAULT_CSS: ClassVar[str] = "LinkEvidence { height: 1fr; }"
 
