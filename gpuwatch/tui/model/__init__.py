@@ -1,4 +1,1 @@
-"""The data that screens show, without widgets.
-
-The view state, alerts, node summaries, the session's protocol.
-"""
+"""The data that screens show, without widgets: view state, alerts, node summaries, protocols."""

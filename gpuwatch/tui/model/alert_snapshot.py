@@ -1,7 +1,4 @@
-"""The alerts and incidents that the screens paint.
-
-Those of the alert book, or as of the freeze of the view.
-"""
+"""The alerts and incidents that the screens show: the current ones, or those at the freeze of the view."""
 
 from __future__ import annotations
 
@@ -48,7 +45,7 @@ class Book(Protocol):
 
     @property
     def ended_jobs(self) -> Sequence[EndedJob]:
-        """Jobs that ended before their nodes were connected, the latest first."""
+        """The jobs that ended before their nodes were connected, the latest first."""
         ...
 
     @property
@@ -62,13 +59,13 @@ class Book(Protocol):
         ...
 
     def keep_hang_check(self, ident: str, hang_check: HangCheck, /) -> None:
-        """Store the result of a hang query with its incident."""
+        """Store the result of a hang query with the incident whose id is `ident`."""
         ...
 
 
 @dataclass(frozen=True)
 class AlertSnapshot:
-    """All alerts and incidents at one moment. They are immutable, so keeping references is enough."""
+    """All alerts and incidents at one moment; they are immutable, so references to them suffice."""
 
     alerts: Mapping[str, Alert] = field(default_factory=dict)
     incidents: Sequence[Incident] = ()
@@ -88,14 +85,14 @@ class AlertSnapshot:
     def leading(self) -> Incident | None:
         """The most important incident: the newest active unacknowledged one, else the newest active one.
 
-        An acknowledged incident stays in the banner until its cause is gone.
+        An acknowledged incident stays in the status bar until it is over. None if no incident is active.
         """
         active = [each for each in self.incidents if not each.over]
         return next((each for each in active if not each.acknowledged), active[0] if active else None)
 
     @property
     def loudest(self) -> Alert | None:
-        """The most severe firing and unacknowledged alert (warning and above); on a tie the newest."""
+        """The most severe unacknowledged firing alert (from warning), on a tie the newest; None if none."""
         firing = [a for a in self.alerts.values() if standing(a) == "firing" and a.severity != "info"]
         return min(firing, key=lambda alert: (ORDER.index(alert.severity), -alert.last), default=None)
 
@@ -107,35 +104,32 @@ class AlertSnapshot:
 
     @property
     def error_words(self) -> str:
-        """`3 error lines not matched by any rule`."""
+        """Text about them: `3 error lines not matched by any rule`."""
         return f"{plural(self.error_lines, 'error line')} not matched by any rule"
 
     def incident(self, ident: str) -> Incident | None:
-        """An incident by its id."""
+        """Return the incident with this id; None if there is none."""
         return next((each for each in self.incidents if each.id == ident), None)
 
     def at(self, node: str, gpu: int | None = None) -> list[Alert]:
-        """The alerts of a node, or of one of its GPUs: firing ones first, then the newest."""
+        """Return the alerts of a node, or of one of its GPUs (index): firing ones first, then the newest."""
         own = [a for a in self.alerts.values() if self.listed_at(a) == node and (gpu is None or a.gpu == gpu)]
         return sorted(own, key=lambda each: (standing(each) != "firing", -each.last))
 
     def listed_at(self, alert: Alert) -> str | None:
-        """The node under which an alert is listed."""
+        """Return the node under which an alert is listed; None if it names no node."""
         return self.unnamed_node if alert.node is None else alert.node
 
     def worst_by_node(self) -> dict[str, Alert]:
-        """Node -> its most severe firing alert."""
+        """Return node -> its most severe firing alert (warning and above)."""
         return self._worst(self.listed_at)
 
     def worst_by_rank(self) -> dict[int, Alert]:
-        """Rank -> its most severe firing alert."""
+        """Return rank -> its most severe firing alert (warning and above)."""
         return self._worst(lambda alert: alert.rank)
 
     def _worst(self, place: Callable[[Alert], Place | None]) -> dict[Place, Alert]:
-        """Place -> its most severe alert (warning and above).
-
-        On a tie one that names a cause, then the first.
-        """
+        """Return place -> its most severe firing alert; on a tie one that names a cause, then the first."""
         found: dict[Place, Alert] = {}
         for alert in self.alerts.values():
             if standing(alert) == "firing" and alert.severity != "info" and (at := place(alert)) is not None:
@@ -150,7 +144,10 @@ def _gravity(alert: Alert) -> tuple[int, int, float]:
 def take_snapshot(
     book: Book, conditions: Mapping[str, Alert] = MappingProxyType({}), unnamed_node: str | None = None
 ) -> AlertSnapshot:
-    """A snapshot of the book, and of the conditions without an alert."""
+    """Return a snapshot of the book, with `conditions` (alerts by id) in addition to its alerts.
+
+    `unnamed_node`: the node under which alerts without a node are listed.
+    """
     alerts = {**book.alerts, **conditions}
     firing = sum(standing(each) in ACTIVE for each in alerts.values())
     ended = tuple(book.ended_jobs)
@@ -159,9 +156,9 @@ def take_snapshot(
 
 
 def kinds(alerts: Iterable[Alert]) -> tuple[int, int]:
-    """(number of active kinds of severity error and above, number of kinds of warnings).
+    """Return how many codes have an active alert of error and above, and how many others one of warning.
 
-    Every screen uses this count. A failure of 512 ranks is a handful of kinds.
+    A failure of 512 ranks is a handful of codes.
     """
     active = [each for each in alerts if standing(each) in ACTIVE]
     bad = {each.code for each in active if each.severity in ("critical", "error")}
@@ -169,13 +166,13 @@ def kinds(alerts: Iterable[Alert]) -> tuple[int, int]:
 
 
 def problem_text(criticals: int, warnings: int) -> str:
-    """`6 critical, 1 warning`; empty if there is none."""
+    """Return the counts as text: `6 critical, 1 warning`; "" if both are 0."""
     parts = (f"{criticals} critical" if criticals else "", plural(warnings, "warning") if warnings else "")
     return ", ".join(part for part in parts if part)
 
 
 def standing(alert: Alert) -> Standing:
-    """The state of an alert; acknowledged and silenced take precedence over firing and resolved."""
+    """Return the state of an alert: silenced, else resolved, else acknowledged, else firing."""
     if alert.silenced:
         return "silenced"
     if alert.state == "resolved":
@@ -184,19 +181,19 @@ def standing(alert: Alert) -> Standing:
 
 
 def acknowledged_text(at: float | None, by: str | None = None) -> str:
-    """`acknowledged 08:33 by alice@login-1`, in this machine's time zone."""
+    """Return `acknowledged 08:33 by alice@login-1`, in local time; unknown parts are left out."""
     when = "" if not at else f" {time.strftime('%H:%M', time.localtime(at))}"
     return f"acknowledged{when}{f' by {by}' if by else ''}"
 
 
 def severity_shown(incident: Incident) -> Severity:
-    """The severity by which an incident is painted: acknowledged and resolved ones are muted."""
+    """Return the severity for painting an incident: "unknown" (muted) if it is over or acknowledged."""
     return "unknown" if incident.over or incident.acknowledged else incident.severity
 
 
 @dataclass(frozen=True)
 class Bundle:
-    """Alerts with the same code and state: one line of the list, until it is unfolded."""
+    """Alerts with the same code and state; three or more are one line of the list."""
 
     alerts: tuple[Alert, ...]
     """At least one, the oldest first."""
@@ -218,17 +215,20 @@ class Bundle:
 
     @property
     def ranks(self) -> list[int]:
-        """Their ranks."""
+        """Their ranks, ascending."""
         return sorted({alert.rank for alert in self.alerts if alert.rank is not None})
 
     @property
     def nodes(self) -> list[str]:
-        """Their nodes."""
+        """Their nodes, sorted by name."""
         return sorted({alert.node for alert in self.alerts if alert.node is not None})
 
 
 def bundles(alerts: Mapping[str, Alert], *, only_firing: bool = False) -> list[Bundle]:
-    """All alerts by code and state: firing ones first, then by severity, then those that name a cause."""
+    """Return the alerts grouped by code and state: firing ones first, then by severity, then causes first.
+
+    `only_firing`: leave out alerts that do not fire, and those of severity info.
+    """
     found: dict[tuple[str, str], list[Alert]] = {}
     for alert in alerts.values():
         stands = standing(alert)

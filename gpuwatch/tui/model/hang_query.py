@@ -1,4 +1,4 @@
-"""A hang query to all ranks, and its answer, stored with the incident."""
+"""A hang query to all ranks, and its result so far."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Asking(Protocol):
 
     @property
     def waiting(self) -> list[str]:
-        """Nodes that have not answered."""
+        """Names of the nodes that have not answered."""
         ...
 
     @property
@@ -40,20 +40,20 @@ class Asking(Protocol):
         ...
 
     def update(self) -> bool:
-        """Process what was received; True if there is anything new."""
+        """Process what was received; return True if there is anything new."""
         ...
 
     def write_dumps(self) -> bool:
-        """Request dumps from the ranks; False: none can write one, or not now."""
+        """Request fresh dumps from the ranks; return False if none can write one, or not now."""
         ...
 
     def hang_report(self, fleet: Fleet) -> HangReport:
-        """The verdict on the answers so far."""
+        """Return the result of the answers so far."""
         ...
 
 
 class Question:
-    """One query, its start, and its result."""
+    """One hang query, when it began, and its result so far."""
 
     def __init__(self, asking: Asking, incident: str | None, at: float) -> None:
         """Create it.
@@ -71,7 +71,7 @@ class Question:
         self._settled = False
 
     def update(self, fleet: Fleet) -> bool:
-        """Process what was received and update the verdict; True if there is anything new."""
+        """Process what was received and update the result; return True if there is anything new."""
         if self._settled:
             return False
         moved = self.asking.update()
@@ -83,7 +83,7 @@ class Question:
         return False
 
     def write_dumps(self) -> str:
-        """Request fresh dumps from the ranks; return why that is impossible, else ""."""
+        """Request fresh dumps from the ranks; return why that is impossible, "" if it was done."""
         if not self.asking.over:
             return "ranks are still answering; try again when they have"
         if not self.asking.write_dumps():
@@ -94,7 +94,7 @@ class Question:
 
     @property
     def sentence(self) -> str:
-        """The verdict so far in one sentence."""
+        """The verdict so far in one sentence; before it, that the ranks are being queried."""
         if self.hang_report is None or self.hang_report.verdict is None:
             return "no rank runs on these nodes" if self.asking.over else "querying the ranks"
         return self.hang_report.verdict.sentence

@@ -1,4 +1,4 @@
-"""One job alone: the parts of the fleet, alerts and incidents that belong to it."""
+"""Limits the fleet, alerts and incidents to one job, for the screens that show it alone."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class JobSummary:
 
 
 class JobScope:
-    """The job that the screens show alone; None: all jobs.
+    """The job that the screens show alone, and its part of the fleet; None: all jobs.
 
-    Its part shares the nodes of the whole fleet and is updated with it; a node that other jobs use too is
+    The part shares the nodes of the whole fleet and is updated with it; a node that other jobs use, too, is
     split.
     """
 
@@ -53,11 +53,14 @@ class JobScope:
         self._reported: tuple[AlertSnapshot, JobMembers, AlertSnapshot] | None = None
 
     def choose(self, job: str | None) -> None:
-        """Select one job, or all."""
+        """Select the job to show alone; None: all."""
         self.job, self._members, self._members_for, self._reported = job, None, None, None
 
     def part_of(self, fleet: Fleet, seats: RankPlacement) -> Fleet:
-        """The fleet of the job; the same object as long as its nodes and GPUs are the same."""
+        """Return the job's part of the fleet; without a selected job, the fleet itself.
+
+        It is the same object as long as the job has the same nodes and GPUs.
+        """
         if self.job is None:
             return fleet
         members = self._refresh_members(fleet, seats)
@@ -76,7 +79,7 @@ class JobScope:
         return self._part
 
     def _refresh_members(self, fleet: Fleet, seats: RankPlacement) -> JobMembers:
-        """Recompute the job's members after a node sent a new list of processes."""
+        """Return the job's members, determined again after a node has sent a new list of processes."""
         seen = (
             id(fleet),
             id(seats),
@@ -91,7 +94,7 @@ class JobScope:
         return self._members
 
     def _part_of_node(self, node: Node, members: JobMembers) -> Node:
-        """The node itself if only this job uses it, else a copy with the job's parts."""
+        """Return the node itself if only this job uses it, else a copy with the job's parts."""
         known = self._nodes.get(node.name)
         if known is None or known[0] is not node or known[1] != node.version:
             kept = known is not None and known[0] is node and known[2] is not node
@@ -100,7 +103,10 @@ class JobScope:
         return known[2]
 
     def reported(self, all_of: AlertSnapshot) -> AlertSnapshot:
-        """The alerts and incidents of the job, and those of its nodes and GPUs that name no job."""
+        """Return the alerts and incidents of the job, and those of its nodes and GPUs that name no job.
+
+        Without a selected job, all of them.
+        """
         members = self._members
         if self.job is None or members is None:
             return all_of
@@ -123,7 +129,7 @@ def _in_order(fleet: Fleet, members: JobMembers) -> list[str]:
 
 
 def _narrowed(node: Node, part: Node, members: JobMembers) -> Node:
-    """Update a job's part of a node; return the node itself if everything on it belongs to the job."""
+    """Update `part` to the job's part of a node and return it; return the node if all of it is the job's."""
     name = node.name
     gpus = {uuid: gpu for uuid, gpu in node.gpus.items() if members.has_gpu(name, uuid)}
     processes = [process for process in node.processes if members.has_process(name, process)]
@@ -160,7 +166,7 @@ def _incident_is_of(incident: Incident, members: JobMembers) -> bool:
 
 
 def summaries(fleet: Fleet, seats: RankPlacement) -> list[JobSummary]:
-    """All known jobs: running ones first, the largest first."""
+    """Return all known named jobs: running ones first, then by number of ranks, the largest first."""
     users = {
         process.job: process.user or ""
         for node in fleet.nodes.values()

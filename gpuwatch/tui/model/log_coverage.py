@@ -1,4 +1,4 @@
-"""What is being watched: how much the absence of an incident is worth."""
+"""Which logs are read and which are not: how much the absence of an incident is worth."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOO_MANY = "more log files than gpuwatch follows on one node; narrow `logs` in t
 
 @dataclass(frozen=True)
 class Watching:
-    """What is read, and what cannot be."""
+    """Counts of what is read, and names of what is not."""
 
     files: int
     """Number of followed log files, without kernel logs."""
@@ -39,7 +39,7 @@ class Watching:
 
 
 def watching(fleet: Fleet, packs: RulePacks) -> Watching:
-    """Count what is watched."""
+    """Return which logs of the fleet are read, and which cannot be."""
     files = nodes = kernels = backlog = 0
     silent: list[str] = []
     unreadable: dict[str, list[str]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""One summary per node, rebuilt only when the node changed, for the fleet screen and the status."""
+"""A summary of each node, rebuilt only when the node has changed, for the fleet screen and status bar."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ RUNNING_S, QUIET_S = 1.0, 3.0
 
 
 def severity_level(severity: Severity) -> int:
-    """The severity as a number, for comparison."""
+    """Return the severity as a number for comparison; higher is worse."""
     return _ORDER[severity]
 
 
 def by_gravity(condition: Condition) -> tuple[int, bool]:
-    """Sort key, the most severe first.
+    """Return the sort key of a condition, the most severe first.
 
-    On a tie an Xid, which the driver reports itself, before its consequences.
+    On a tie an Xid, which the driver reports itself, comes before its consequences.
     """
     return -severity_level(condition.severity), condition.code != "xid"
 
 
 @dataclass(frozen=True)
 class NodeView:
-    """The summary of one node. Numbers are None if unknown."""
+    """The summary of one node; a number is None if it is unknown."""
 
     node: Node
     name: str
@@ -79,17 +79,17 @@ class NodeView:
 
     @property
     def cells(self) -> int:
-        """Number of known or expected GPUs, whichever is larger."""
+        """Number of known or of expected GPUs, whichever is larger."""
         return max(len(self.gpus), self.expected)
 
     @property
     def never_reached(self) -> bool:
-        """True if every attempt to connect has failed: such a node is unreachable, not lost."""
+        """True if no attempt to connect has succeeded: such a node is unreachable, not lost."""
         return self.state == "lost" and self.node.hello is None
 
     @property
     def trouble(self) -> str:
-        """The most severe condition in words, or ""."""
+        """The most severe condition as a sentence; "" if there is none."""
         return self.conditions[0].sentence if self.conditions else ""
 
 
@@ -111,7 +111,10 @@ def _node_severity(state: NodeState, conditions: list[Condition]) -> Severity:
 
 
 def summarise(node: Node, thresholds: Thresholds, now: float) -> NodeView:
-    """Summarise one node. Lost and stuck GPUs are not part of the means: their values are old."""
+    """Return the summary of a node at `now` (monotonic seconds).
+
+    Lost and stuck GPUs are not part of the means: their values are old.
+    """
     gpus = node.gpu_list()
     answering = [gpu for gpu in gpus if gpu.state == "ok"]
     state = node.state(now)
@@ -191,7 +194,7 @@ class Overview:
         self._versions: dict[str, int] = {}
 
     def refresh(self, fleet: Fleet, now: float) -> bool:
-        """Summarise the nodes that changed, and some with an old judgement; True if there were any."""
+        """Summarise the nodes that have changed and some with an old summary; return True if any were."""
         if fleet is not self._fleet:
             self._fleet, self.views, self._versions = fleet, {}, {}
         thresholds, views, versions = fleet.plan.thresholds, self.views, self._versions
@@ -211,7 +214,7 @@ class Overview:
         return moved
 
     def totals(self) -> Totals:
-        """Sum everything up."""
+        """Return the sums over all nodes."""
         views = self.views.values()
         states: dict[NodeState, int] = {"live": 0, "connecting": 0, "stale": 0, "lost": 0}
         unreachable = sum(view.never_reached for view in views)

@@ -23,7 +23,7 @@ def _no_columns() -> Mapping[str, Sequence[str]]:
 
 @dataclass(frozen=True)
 class Preferences:
-    """Every setting with its default; the names are the keys of the settings file."""
+    """Every setting of the screens with its default; the names are the keys of the settings file."""
 
     theme: str = "gpuwatch"
     metric: str = "util"

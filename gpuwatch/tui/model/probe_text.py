@@ -1,4 +1,4 @@
-"""Formats a probe's numbers and states for the screen. A dash is unknown; 0 never is."""
+"""Formats a probe's numbers and states for the screen; an unknown value is a dash, never 0."""
 
 from __future__ import annotations
 
@@ -27,17 +27,20 @@ WORD: dict[Status, str] = {"ok": "OK", "noisy": "NOISY", "bad": "BAD", "failed":
 
 
 def op_text(op: str) -> str:
-    """The name of a collective with spaces."""
+    """Return the name of a collective with spaces: `all reduce`."""
     return op.replace("_", " ")
 
 
 def transports_text(results: Results) -> str:
-    """`NET/IB, P2P`; "" if unknown."""
+    """Return the transports of a probe: `NET/IB, P2P`; "" if unknown."""
     return ", ".join(sorted(results.transports))
 
 
 def backend_text(results: Results) -> str:
-    """What carries the data, so that CPU ranks over TCP are not mistaken for the fabric."""
+    """Return what carries the data, such as `NCCL 2.21` or that it is gloo; "" if unknown.
+
+    CPU ranks over TCP must not be mistaken for the training fabric.
+    """
     backend = results.backend or (results.estimate.backend if results.estimate else None)
     if backend is None:
         return ""
@@ -47,7 +50,7 @@ def backend_text(results: Results) -> str:
 
 
 def standing_of(results: Results) -> tuple[Severity, str]:
-    """The state of a probe, as a severity and one or two words."""
+    """Return the state of a probe, as a severity and one or two words."""
     if results.phase == "refused":
         return "warning", "REFUSED"
     if results.phase == "cancelled":
@@ -62,7 +65,7 @@ def standing_of(results: Results) -> tuple[Severity, str]:
 
 
 def sentence_of(results: Results) -> str:
-    """The current result in one sentence."""
+    """Return the current result in one sentence: the reason of a failure, or the verdict; "" if none."""
     if results.phase in ("refused", "failed") and results.reason:
         return results.reason
     if results.verdict is not None:
@@ -73,7 +76,7 @@ def sentence_of(results: Results) -> str:
 
 
 def culprit_text(verdict: Verdict) -> str:
-    """`node gpu-005 slow`."""
+    """Return the culprits in short, such as `node gpu-005 slow`; without any, the verdict's sentence."""
     if not verdict.culprits:
         return verdict.sentence
     first = verdict.culprits[0]
@@ -83,7 +86,7 @@ def culprit_text(verdict: Verdict) -> str:
 
 
 def hint(results: Results) -> tuple[Severity, str] | None:
-    """The newest probe's entry in the status line of every screen; None if it is good."""
+    """Return severity and text for the status bar of every screen: a running or a bad probe; else None."""
     verdict = results.verdict
     if results.phase == "asking":
         return "info", "links: probe waiting for confirmation (5)"

@@ -1,4 +1,4 @@
-"""A recording as the screens play it, and the switch for making one."""
+"""The interfaces of a recording that is played, and of the switch that starts and stops one."""
 
 from __future__ import annotations
 
@@ -25,9 +25,7 @@ class Replaying(Protocol):
         ...
 
     @property
-    def playing(self) -> bool:
-        """True while it plays."""
-        ...
+    def playing(self) -> bool: ...
 
     @property
     def at_end(self) -> bool:
@@ -40,31 +38,29 @@ class Replaying(Protocol):
         ...
 
     def incident_moments(self) -> Sequence[tuple[float, str]]:
-        """(time when an incident was first seen, its severity), the oldest first."""
+        """Return (time when an incident was first seen, its severity), the oldest first."""
         ...
 
     def density(self, columns: int) -> Sequence[int]:
-        """Number of findings and events in each of `columns` equal parts of the recording."""
+        """Return the number of findings and events in each of `columns` equal parts of the recording."""
         ...
 
-    def pause(self) -> None:
-        """Pause."""
-        ...
+    def pause(self) -> None: ...
 
     def play(self) -> None:
-        """Continue; from the beginning if the end was reached."""
+        """Continue playing; from the beginning if the end was reached."""
         ...
 
     def change_speed(self, steps: int) -> float:
-        """Change the speed by this many steps; returns the new speed."""
+        """Change the speed by this many steps of its table; return the new speed."""
         ...
 
     def step(self, seconds: float) -> None:
-        """Move by this much recorded time; negative: back."""
+        """Move by this many recorded seconds; negative: back."""
         ...
 
     def go_to(self, at: float) -> None:
-        """Show this time."""
+        """Show this time (unix seconds)."""
         ...
 
 
@@ -73,14 +69,14 @@ class RecordingSwitch(Protocol):
 
     @property
     def status(self) -> str:
-        """A few words while it records, problems included; "": nothing is recorded."""
+        """A few words while it records, problems included; "" while it does not."""
         ...
 
     @property
     def trouble(self) -> str:
-        """Why nothing can be written now; "": no problem."""
+        """Why nothing can be written now; "" if it can."""
         ...
 
     def toggle(self) -> str:
-        """Start or stop it; returns a sentence with the file."""
+        """Start or stop the recording; return a sentence that names the file."""
         ...

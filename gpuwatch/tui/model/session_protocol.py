@@ -1,4 +1,4 @@
-"""The session's interface to the screens."""
+"""The interface of a session that the screens use."""
 
 from __future__ import annotations
 
@@ -32,29 +32,29 @@ WRITING = frozenset(("record", "evidence", "save_screen", "pager", "suspend_proc
 
 
 class LineRequests(LineReads, Protocol):
-    """The parts of a session that a buffer needs."""
+    """The parts of a session that a buffer of log lines needs."""
 
     def tail(self, node: str, file: str, lines: int = 200) -> LogStream:
-        """Request the last lines and every new one."""
+        """Request the last `lines` lines of a file and every new one; return the stream that gets them."""
         ...
 
 
 class Searcher(Protocol):
-    """The parts of a session that a search needs."""
+    """The parts of a session that a log search needs."""
 
     def search(
         self, node: str, pattern: str, files: Sequence[str] = (), *, ignore_case: bool = False
     ) -> LogStream:
-        """Search files of a node, on the node."""
+        """Search files on the node, without names all that are followed; return the stream of hits."""
         ...
 
     def drop(self, stream: LogStream) -> None:
-        """Cancel the request."""
+        """Cancel the request; the stream receives nothing more."""
         ...
 
 
 class Probing(Protocol):
-    """The parts of a probe's conductor that the app needs."""
+    """The parts of a probe's conductor that the screens need."""
 
     @property
     def results(self) -> Results:
@@ -71,11 +71,11 @@ class Probing(Protocol):
         ...
 
     def cancel(self) -> None:
-        """Cancel it on all nodes; the measurements stay."""
+        """Cancel the probe on all nodes; the measurements stay."""
         ...
 
     def retest(self, pairs: Sequence[tuple[int, int]], /) -> None:
-        """Measure these links once more, alone."""
+        """Measure these links, (source rank, destination rank), once more, alone."""
         ...
 
 
@@ -83,9 +83,7 @@ class Profiling(Protocol):
     """The parts of `session.profile_query.ProfileQuery` that the screen needs."""
 
     @property
-    def options(self) -> ProfileOptions:
-        """The sampling options."""
-        ...
+    def options(self) -> ProfileOptions: ...
 
     @property
     def version(self) -> int:
@@ -104,24 +102,24 @@ class Profiling(Protocol):
 
     @property
     def cost(self) -> str:
-        """The estimated cost for each rank."""
+        """The estimated cost for each rank, as text."""
         ...
 
     @property
     def progress(self) -> str:
-        """What it does now."""
+        """What it does now, as text."""
         ...
 
     def update(self) -> bool:
-        """Process what was received; True if there is anything new."""
+        """Process what was received; return True if there is anything new."""
         ...
 
     def start(self) -> None:
-        """Sample the ranks."""
+        """Begin to sample the ranks."""
         ...
 
     def profiles(self) -> list[ProfiledRank]:
-        """The profiles received so far."""
+        """Return the profiles received so far."""
         ...
 
 
@@ -129,7 +127,7 @@ class ProfileSource(Protocol):
     """The part of a session that profiles ranks."""
 
     def profile(self, places: Sequence[PlacedRank], seats: RankPlacement, /) -> Profiling:
-        """Estimate the cost of sampling these ranks; nothing is sampled before `start`."""
+        """Estimate the cost of sampling these ranks; nothing is sampled before `Profiling.start`."""
         ...
 
 
@@ -151,11 +149,11 @@ class SessionProtocol(LineRequests, Searcher, ProfileSource, Protocol):
         ...
 
     def poll(self) -> bool:
-        """Move what was received into the fleet; True if there was anything."""
+        """Move what was received into the fleet; return True if there was anything."""
         ...
 
     def take_trouble(self) -> str | None:
-        """Return, once, why something of this session is not saved for later ones."""
+        """Return, once, why something of this session is not saved for later ones; else None."""
         ...
 
     @property
@@ -174,46 +172,43 @@ class SessionProtocol(LineRequests, Searcher, ProfileSource, Protocol):
         ...
 
     def probe(self, request: ProbeRequest, /) -> Probing:
-        """Check the nodes and make a plan; nothing is measured before it is confirmed."""
+        """Check the nodes and make a plan for a probe; nothing is measured before it is confirmed."""
         ...
 
     def retry(self, node: str | None = None) -> None:
-        """Reconnect a lost node now, or all of them."""
+        """Reconnect a lost node now; None: all lost nodes."""
         ...
 
     def inquire(self) -> Asking:
-        """Query all ranks for the one that the others wait for."""
+        """Query all ranks for the one that the others wait for; returns at once."""
         ...
 
     def act(self, action: Action, target: ActionTarget, /) -> Acting:
-        """Run an action that the user confirmed.
-
-        Raises an exception with one sentence if it must not run.
-        """
+        """Run an action that the user confirmed; raises an exception with one sentence if it must not run."""
         ...
 
     def acknowledge(self, ident: str, /) -> None:
-        """Acknowledge an alert or an incident."""
+        """Acknowledge the alert or incident with this id."""
         ...
 
     def unacknowledge(self, ident: str, /) -> None:
-        """Undo an acknowledgement."""
+        """Undo the acknowledgement of the alert or incident with this id."""
         ...
 
     def note(self, incident: str, text: str, /) -> str | None:
-        """Add a note to an incident; returns why other sessions will not see it, if so."""
+        """Add a note to an incident; return why other sessions will not see it, None if they will."""
         ...
 
     def silence(
         self, code: str, *, node: str | None = None, gpu: int | None = None, rank: int | None = None
     ) -> str | None:
-        """Silence a code, at one place or everywhere; returns why later sessions will not know it, if so."""
+        """Silence an alert code, at one place or everywhere; return why that is not saved, None if it is."""
         ...
 
     def unsilence(
         self, code: str, *, node: str | None = None, gpu: int | None = None, rank: int | None = None
     ) -> str | None:
-        """Unsilence it; returns why later sessions will not know it, if so."""
+        """Undo `silence` for the same place; return why that is not saved, None if it is."""
         ...
 
 
@@ -226,11 +221,11 @@ class SharedView:
 
     @property
     def badge(self) -> str:
-        """The badge for the first line of the screen."""
+        """The badge for the status bar: SHARED or READ-ONLY."""
         return "SHARED" if self.changes else "READ-ONLY"
 
     def refusal(self, action: str) -> str:
-        """Why an action (by its name without arguments) is refused here; "": it is allowed."""
+        """Return why an action (its name without arguments) is refused here; "" if it is allowed."""
         if action in CHANGING and not self.changes:
             return "read-only view: gpuwatch serve --allow-changes lets viewers change things"
         if action in ACTING:

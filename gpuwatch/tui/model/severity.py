@@ -1,4 +1,4 @@
-"""Severities on the screen."""
+"""The severities that the screens distinguish."""
 
 from __future__ import annotations
 

@@ -17,15 +17,15 @@ class TimeError(ValueError):
 
 
 def time_typed(text: str, at: float, now: float) -> float:
-    """Return unix seconds on our clock; times without a date or zone are local.
+    """Return the unix seconds of a typed time on our clock; times without a zone are local.
 
     Args:
         text: The typed text.
         at: The cursor's time: `-30s` is relative to it.
-        now: A time without a date is the last such one before this.
+        now: A time of day means the last one before this.
 
     Raises:
-        TimeError: Not understood.
+        TimeError: The text is not a time.
     """
     text = text.strip()
     if match := _STEP.match(text):
@@ -47,7 +47,7 @@ def time_typed(text: str, at: float, now: float) -> float:
 
 
 def clock_text(at: float | None, *, fine: bool = False) -> str:
-    """`12:03:11`, or with milliseconds; dashes if unknown."""
+    """Return the local time as `12:03:11`, or with milliseconds if `fine`; dashes if `at` is None."""
     if at is None:
         return "--:--:--.---" if fine else "--:--:--"
     at = round(at, 3) if fine else at

@@ -1,4 +1,4 @@
-"""The conditions of the overview that have no alert, as rows beside the alerts."""
+"""The conditions of nodes and GPUs that have no alert, as alerts for the list."""
 
 from __future__ import annotations
 
@@ -11,10 +11,7 @@ from gpuwatch.diagnose.model.condition import Condition
 
 
 class Unalerted:
-    """The warnings of the first screen that the alert book does not contain.
-
-    `version` changes with the set.
-    """
+    """The conditions without an alert in the book, as alerts by id; `version` increases with changes."""
 
     def __init__(self) -> None:
         self.alerts: dict[str, Alert] = {}
@@ -29,7 +26,14 @@ class Unalerted:
         book_version: int,
         wall: float,
     ) -> None:
-        """Update from the conditions by node, of severity warning and above. `wall`: unix seconds."""
+        """Set `alerts` to the conditions that no alert of the book states, without those of severity info.
+
+        Args:
+            conditions: (node, condition) pairs.
+            alerts: The book's, by id.
+            book_version: Of the book.
+            wall: Unix seconds.
+        """
         if book_version != self._indexed:
             self._index, self._indexed = AlertIndex(alerts.values()), book_version
         found: dict[str, Alert] = {}

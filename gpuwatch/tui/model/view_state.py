@@ -1,4 +1,4 @@
-"""The data that the screens paint: the current fleet, or the fleet when the user froze the view."""
+"""The data that the screens show: the current fleet, or the fleet at the moment of a freeze."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def _still(fleet: Fleet) -> Fleet:
-    """A copy that does not change.
+    """Return a copy of the fleet that does not change.
 
     Wire structs are immutable, so shallow copies of nodes and GPUs are enough.
     """
@@ -45,7 +45,7 @@ def _still_node(node: Node) -> Node:
 
 
 class ViewState:
-    """The fleet and the time that every widget paints. Freezing stops both; the session continues."""
+    """The fleet and the time that every widget shows. A freeze stops both; the session continues."""
 
     def __init__(
         self,
@@ -78,22 +78,22 @@ class ViewState:
 
     @property
     def fleet(self) -> Fleet:
-        """The fleet to paint."""
+        """The fleet to show: the selected job's part of the current or frozen one."""
         return self._part
 
     @property
     def frozen_fleet(self) -> Fleet | None:
-        """The whole fleet at the freeze, whatever job is shown."""
+        """The whole fleet at the freeze, whatever job is shown; None if the view is not frozen."""
         return self._frozen
 
     @property
     def seats(self) -> RankPlacement:
-        """Where the ranks of every job run or ran; remembered from the first frame on."""
+        """Where the ranks of every job run or ran, as seen since the first frame."""
         return self._frozen_seats if self.frozen else self._seats
 
     @property
     def snapshot(self) -> AlertSnapshot:
-        """The alerts and incidents to paint."""
+        """The alerts and incidents to show: current or frozen, of the selected job."""
         version = self.session.book.version, self.unalerted.version
         if not self.frozen and version != self._snapshot_version:
             self._reported, self._snapshot_version = (
@@ -107,32 +107,30 @@ class ViewState:
         return self.scope.reported(self._reported)
 
     def show_job(self, job: str | None) -> None:
-        """Show one job alone, or all, from the next frame on."""
+        """Show one job alone, None: all, from the next frame on."""
         self.scope.choose(job)
 
     @property
     def plan(self) -> Plan:
-        """The watched plan."""
         return self.session.plan
 
     @property
     def demo(self) -> bool:
-        """True if anything shown is simulated."""
+        """True if any node is simulated."""
         return any(spec.link == "demo" for spec in self.plan.nodes)
 
     @property
     def frozen(self) -> bool:
-        """True if the view is frozen."""
         return self._frozen is not None
 
     def ask(self, incident: str | None) -> Question:
-        """Start a hang query; the answer is stored with the incident."""
+        """Start a hang query and return it; its result is stored with the incident of this id."""
         question = Question(self.session.inquire(), incident, self._wall())
         self.questions[incident] = question
         return question
 
     def tick(self) -> None:
-        """Set the time for the next frame, and process the received answers."""
+        """Set the time and the fleet for the next frame, and process answers to hang queries."""
         for question in list(self.questions.values()):
             self._follow(question)
         self.now = self._frozen_at if self.frozen else self._clock()
@@ -142,9 +140,9 @@ class ViewState:
         self._part = self.scope.part_of(self._frozen or self.session.fleet, self.seats)
 
     def _follow(self, question: Question) -> None:
-        """Process a query's answers, and store them with the incident.
+        """Process a query's answers and store the result with its incident.
 
-        Also if the incident was reported only later.
+        A query about no incident gets the leading one if that is reported later and concerns the same job.
         """
         moved = question.update(self.session.fleet)
         hang_check = question.hang_report
@@ -159,21 +157,21 @@ class ViewState:
             self.session.book.keep_hang_check(question.incident, answer)
 
     def take_conditions(self, conditions: Iterable[tuple[str, Condition]]) -> None:
-        """Update the conditions of nodes and GPUs: each one is a row of the alerts."""
+        """Update the conditions of nodes and GPUs, which are listed as alerts; ignored while frozen."""
         if not self.frozen:
             book = self.session.book
             self.unalerted.refresh(conditions, book.alerts, book.version, self._wall())
 
     def wall(self) -> float:
-        """The unix time that belongs to `now`."""
+        """Return the unix time to show: that of the freeze while frozen."""
         return self._frozen_wall if self.frozen else self._wall()
 
     def frozen_for(self) -> float:
-        """Seconds since the view was frozen."""
+        """Return the seconds since the view was frozen; 0 if it is not."""
         return self._clock() - self._frozen_at if self.frozen else 0.0
 
     def outruns_freeze(self, probe: int) -> bool:
-        """True if the results of the session's probe with this index changed since the freeze."""
+        """Return True if the view is frozen and the results of this probe (index) have changed since."""
         if not self.frozen:
             return False
         known = self._frozen_probes
@@ -191,10 +189,10 @@ class ViewState:
         self.tick()
 
     def node(self, name: str) -> Node | None:
-        """A node by name."""
+        """Return the node of this name; None if it is not shown."""
         return self.fleet.nodes.get(name)
 
     def gpu(self, name: str, uuid: str) -> Gpu | None:
-        """A GPU by node and UUID."""
+        """Return a GPU by node name and UUID; None if it is not shown."""
         node = self.node(name)
         return None if node is None else node.gpus.get(uuid)
