@@ -1,1 +1,1 @@
-"""Shared by all screens: line views, styles, keys, charts, the app's protocol."""
+"""Shared by all screens: line views, styles, keys, charts, the app's interface."""

@@ -1,4 +1,4 @@
-"""Numbers as small graphics: bars, one-line sparklines and plots of several lines, in braille or ASCII."""
+"""Draws numbers as bars, sparklines and plots of several lines, in braille or ASCII."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ _ASCII_LINE = ".-'"
 def bar(
     level: float | None, width: int, look: StyleSet, style: Style, mark: float | None = None
 ) -> list[Segment]:
-    """A bar of `width` cells filled to `level` (0..1), with an optional limit mark at `mark` (0..1)."""
+    """Return a bar of `width` cells filled to `level` (0 to 1), with a limit mark at `mark` (0 to 1).
+
+    An unknown level (None) is a row of dots.
+    """
     full, half, empty = look.glyphs.bar
     if level is None:
         return [Segment(look.glyphs.missing * width, look.track)]
@@ -37,7 +40,7 @@ def bar(
 
 
 def resample(values: Sequence[float | None], count: int) -> list[float | None]:
-    """The last `count` points; fewer are padded with None at the left."""
+    """Return the last `count` values; if there are fewer, with None before them."""
     newest = list(values[-count:])
     return [None] * (count - len(newest)) + newest
 
@@ -55,14 +58,20 @@ def _heights(values: Sequence[float | None], low: float, high: float, steps: int
 
 
 def sparkline(values: Sequence[float | None], low: float, high: float, width: int, glyphs: Glyphs) -> str:
-    """`width` cells, two samples per cell in braille, one in ASCII. Unknown is blank, known never is."""
+    """Return a plot of one line, `width` cells: two values per cell in braille, one in ASCII.
+
+    Unknown values are blank, known ones never are.
+    """
     return plot(values, low, high, width, 1, glyphs)[0]
 
 
 def plot(
     values: Sequence[float | None], low: float, high: float, width: int, height: int, glyphs: Glyphs
 ) -> list[str]:
-    """`height` lines of `width` cells, top line first, filled from below."""
+    """Return a plot as `height` lines of `width` cells, the top line first, filled from below.
+
+    `low` and `high` are the values at the bottom and top; None is blank.
+    """
     if not glyphs.braille:
         return _ascii_plot(values, low, high, width, height)
     heights = _heights(resample(values, width * 2), low, high, height * 4)
@@ -88,7 +97,7 @@ def _ascii_plot(
 def curve(
     values: Sequence[float | None], low: float, high: float, width: int, height: int, glyphs: Glyphs
 ) -> list[str]:
-    """Like `plot`, but a line: constant values give a flat line.
+    """Return a plot like `plot`, but as a line instead of filled columns: constant values are a flat line.
 
     Neighbours are joined, unknown values leave a gap.
     """
@@ -105,7 +114,7 @@ def curve(
 
 
 def _braille_line(spans: Sequence[tuple[int, int]], base: int) -> str:
-    """One line of cells: the dots over `base` that lie within the span of each column."""
+    """Return one line of cells: the dots over `base` that lie within the span of each column."""
     bits = [
         (max(0, min(4, foot - 1 - base)), max(0, min(4, head - base))) if head else (0, 0)
         for foot, head in spans
@@ -118,7 +127,7 @@ def _braille_line(spans: Sequence[tuple[int, int]], base: int) -> str:
 
 
 def _ascii_line(spans: Sequence[tuple[int, int]], base: int) -> str:
-    """The same with one character per column; `|` where the line passes through."""
+    """Return the same with one character per column; `|` where the line passes through."""
     line = []
     for foot, head in spans:
         low, high = max(foot, base + 1), min(head, base + len(_ASCII_LINE))

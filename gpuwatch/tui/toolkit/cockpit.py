@@ -1,4 +1,4 @@
-"""The app's interface for its screens and widgets, so that none of them imports it."""
+"""The app's interface for its screens and widgets, so that none of them imports the app."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ class Delivering(Protocol):
 
     @property
     def trouble(self) -> str:
-        """One line about what is not delivered; "": no problem."""
+        """One line about what is not delivered; "" if everything is."""
         ...
 
     def update(self, incidents: Sequence[Incident], /) -> None:
-        """Process the state of all incidents; returns at once."""
+        """Take the current state of all incidents, to deliver changes; returns at once."""
         ...
 
 
 class Cockpit(Protocol):
-    """The data that is painted, and the ways to other screens."""
+    """The app: what widgets show, and the ways to other screens."""
 
     view_state: ViewState
     look: StyleSet
@@ -50,56 +50,56 @@ class Cockpit(Protocol):
         ...
 
     def prefer_of(self, name: str, table: str, value: object) -> None:
-        """The same for a setting that each table has; an empty value is the default."""
+        """Apply and save a table's entry of a setting such as `sort`; an empty value restores the default."""
         ...
 
     def key_of(self, name: str) -> str:
-        """The current key of a binding, by its id, for a sentence on the screen."""
+        """Return the current key of a binding, by the binding's id."""
         ...
 
     @property
     def where(self) -> str:
-        """The kind of the shown screen."""
+        """The kind of the shown screen; "" for a dialog."""
         ...
 
     def report_fault(self, part: str, error: Exception) -> str:
-        """Count a fault that a part survived; returns the line that describes it."""
+        """Count an error that a part survived; return the line that describes it."""
         ...
 
     def pump(self) -> None:
-        """Poll the session and repaint what changed."""
+        """Poll the session and repaint what has changed."""
         ...
 
     def show_node(self, name: str, uuid: str | None = None) -> None:
-        """Open a node, with the cursor on a GPU."""
+        """Open the screen of a node, with the cursor on the GPU with this UUID."""
         ...
 
     def show_gpu(self, name: str, uuid: str) -> None:
-        """Open a GPU."""
+        """Open the screen of a GPU, over its node's."""
         ...
 
     def show_job(self, job: str | None) -> None:
-        """Show one job alone on every screen; empty: all jobs; None: no change."""
+        """Show one job alone on every screen; "": all jobs; None: no change."""
         ...
 
     def show_metric(self, name: str) -> None:
-        """Show a metric of the heat map, on the fleet screen."""
+        """Go to the fleet screen, and show this metric on the heat map."""
         ...
 
     def show_place(self, node: str, uuid: str | None) -> None:
-        """Open a GPU, or a node, over the current screen."""
+        """Open a GPU, or without UUID a node, over the current screen."""
         ...
 
     def show_incidents(self, ident: str | None = None) -> None:
-        """Open the incidents, with the cursor on one."""
+        """Open the incidents, with the cursor on `ident`; None: on the most important one."""
         ...
 
     def write_note(self, ident: str) -> None:
-        """Open the dialog for a note on an incident."""
+        """Open the dialog for a note on the incident with this id."""
         ...
 
     def show_alert(self, alert: Alert, incident: Incident | None = None) -> None:
-        """Open the log line, the GPU or the node of an alert."""
+        """Open the log line of an alert; if it has none, its GPU or node."""
         ...
 
     def show_rank_of(self, incident: Incident) -> None:
@@ -107,11 +107,11 @@ class Cockpit(Protocol):
         ...
 
     def show_next_rank(self) -> None:
-        """Open the log line of the next rank of the incident that was opened last."""
+        """Open the next rank of the incident whose line was opened last, else of the leading incident."""
         ...
 
     def show_ranks_of(self, incident: Incident, alert: Alert | None) -> None:
-        """Open the logs of all ranks of an incident around the time of an alert."""
+        """Open the merged logs of all ranks of an incident, at the time of an alert, else of the incident."""
         ...
 
     def show_logs(
@@ -125,5 +125,5 @@ class Cockpit(Protocol):
         merged: bool = False,
         incident: Incident | None = None,
     ) -> None:
-        """Open the logs over the current screen."""
+        """Open the logs over the current screen (arguments: `Navigation.show_logs`)."""
         ...

@@ -1,4 +1,4 @@
-"""A widget, screen or app that survives an exception in one of its handlers.
+"""The base of widgets, screens and the app, which survives an exception in one of their handlers.
 
 Textual ends the whole app when a message handler, action or timer raises. Within an `ErrorBoundary` only that
 one message is lost: the exception is counted in the app's `faults`, and the rest of the screen continues.
@@ -22,15 +22,15 @@ STARTING = (events.Compose, events.Mount)
 
 
 class ErrorBoundary(MessagePump):
-    """Counts the exceptions of its handlers instead of passing them on."""
+    """Counts the exceptions of its message handlers instead of passing them on."""
 
     @property
     def part(self) -> str:
-        """The part's name in the message of a fault: "the log pane" for `LogPane`."""
+        """The part's name for messages about errors: "the log pane" for `LogPane`."""
         return f"the {re.sub(r'(?<!^)(?=[A-Z])', ' ', type(self).__name__).lower()}"
 
     async def _dispatch_message(self, message: Message) -> None:
-        """Override Textual's dispatch of a message."""
+        """Handle a message; an exception is reported as a fault, except while the part is being created."""
         try:
             await super()._dispatch_message(message)
         except Exception as error:

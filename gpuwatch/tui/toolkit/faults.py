@@ -1,4 +1,4 @@
-"""gpuwatch's own faults that the screens survive: counted, shown in the header, written to a file."""
+"""Counts errors of gpuwatch that the screens survive, and writes them to a file."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ MAX_WRITTEN = 100
 
 
 def fault_file() -> Path:
-    """`$XDG_STATE_HOME/gpuwatch/faults.log`, by default below `~/.local/state`."""
+    """Return the path `$XDG_STATE_HOME/gpuwatch/faults.log`, by default below `~/.local/state`."""
     return state_folder() / "faults.log"
 
 
 class FaultLog:
-    """Counts every fault, and writes the traceback of each different one, without the values of variables."""
+    """Counts every error, and writes the traceback of each different one, without the values of variables."""
 
     def __init__(self, file: Path, wall: Callable[[], float] = time.time) -> None:
         self.file = file
@@ -31,11 +31,11 @@ class FaultLog:
 
     @property
     def kinds(self) -> int:
-        """Number of different faults, by type and line of code."""
+        """Number of different errors, by type and line of code."""
         return len(self._known)
 
     def add(self, where: str, error: Exception) -> str:
-        """Count a fault; returns the line to show: where it happened and which file has the traceback."""
+        """Count an error and write it if it is new; return the line to show: where it happened, the file."""
         self.count += 1
         frames = traceback.extract_tb(error.__traceback__)
         kind = type(error).__name__, f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""

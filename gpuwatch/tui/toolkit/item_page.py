@@ -1,7 +1,4 @@
-"""A page whose cursor moves over items of one or more lines each.
-
-Other lines may be between the items.
-"""
+"""Pages whose cursor moves over items of one or more lines; other lines may stand between them."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from gpuwatch.tui.toolkit.styles import StyleSet, clean
 
 
 def hanging(head: Row, text: str, width: int, style: Style) -> tuple[Row, ...]:
-    """A sign or number followed by a wrapped text, all lines of which begin in the same column."""
+    """Return a head followed by a wrapped text, all lines of which begin in the same column."""
     indent = sum(part.cell_length for part in head)
     rows = wrapped(text, width, style, indent=indent)
     if not rows:
@@ -28,7 +25,7 @@ def hanging(head: Row, text: str, width: int, style: Style) -> tuple[Row, ...]:
 
 @dataclass(frozen=True)
 class PageItem:
-    """Something that the cursor can select."""
+    """Something on a page that the cursor can select."""
 
     key: Hashable
     """Identifies the item when the lines around it change."""
@@ -43,7 +40,7 @@ class PageItem:
 def command_things(
     steps: Sequence[tuple[str, str]], width: int, look: StyleSet, key: str = "do"
 ) -> Iterator[PageItem]:
-    """Numbered commands to copy, each with its effect."""
+    """Yield numbered items, each a command to copy after what it does."""
     for number, (what, command) in enumerate(steps, 1):
         head = (Segment(f" {number} ", look.title),)
         rows = hanging(head, f"{what}: {command}", width, look.text)
@@ -51,7 +48,7 @@ def command_things(
 
 
 class MultiLinePage(RebuiltPage):
-    """A page whose items have one or more lines each; it is rebuilt when something changed."""
+    """The base of pages whose items have one or more lines; rebuilt when something has changed."""
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - textual's name
         super().__init__(id=id)
@@ -62,14 +59,14 @@ class MultiLinePage(RebuiltPage):
         self._made_for: Hashable = None
 
     def made_for(self) -> Hashable:
-        """Everything on which the lines depend except the width, the style and the second.
+        """Return everything on which the lines depend except width, style and time.
 
-        If it changes, they are rebuilt.
+        A change rebuilds them.
         """
         raise NotImplementedError
 
     def prepare(self) -> None:
-        """Rebuild the lines when something changed, and once per second for ages."""
+        """Rebuild the lines if something has changed, and once per second because of ages."""
         made_for = (
             self.made_for(),
             int(self.view_state.now),
@@ -83,24 +80,23 @@ class MultiLinePage(RebuiltPage):
             super().prepare()
 
     def first_line(self, item: int) -> int:
-        """The first line of an item."""
+        """Return the first line of an item; 0 if there is no such item."""
         return self._starts[item] if item < len(self._starts) else 0
 
     def item_at(self, line: int, x: int) -> int | None:  # noqa: ARG002 - the whole line belongs to it
-        """The item of a line."""
+        """Return the item that contains a line, else the one before it; None above the first."""
         return next((i for i, start in reversed(list(enumerate(self._starts))) if start <= line), None)
 
     def key(self, line: int) -> Hashable:
-        """The line itself, because the cursor is painted into it."""
+        """Return the line itself, because the cursor is painted into it."""
         return self._rows[line]
 
     def row(self, line: int, width: int) -> Row:  # noqa: ARG002 - made for this width already
-        """A line."""
         return self._rows[line]
 
 
 class ItemPage(MultiLinePage):
-    """Subclasses yield their lines and items.
+    """A page whose subclasses yield its lines and items in `parts`.
 
     The cursor stays on its item while others appear and disappear.
     """
@@ -110,11 +106,11 @@ class ItemPage(MultiLinePage):
         self.things: list[PageItem] = []
 
     def parts(self, width: int) -> Iterable[Row | PageItem]:
-        """All lines and items, from top to bottom."""
+        """Return all lines and items, from top to bottom; subclasses implement it."""
         raise NotImplementedError
 
     def build(self, width: int) -> list[Row]:
-        """All lines, the selected item on its background."""
+        """Return all lines, those of the selected item on the cursor's background."""
         parts = list(self.parts(width))
         self.things = [part for part in parts if isinstance(part, PageItem)]
         self._find()
@@ -138,11 +134,13 @@ class ItemPage(MultiLinePage):
         self._on = self.things[self.at].key
 
     def items(self) -> int:
-        """Number of items."""
         return len(self.things)
 
     def go(self, item: int) -> None:
-        """Select an item and scroll all of it into view; for the first one also the lines above it."""
+        """Select an item and scroll all of it into view; for the first one also the lines above it.
+
+        On a page without items, scroll by a line.
+        """
         if not self.things:
             self.scroll_relative(y=1 if item > 0 else -1, animate=False)
             return
@@ -153,17 +151,17 @@ class ItemPage(MultiLinePage):
         self.post_message(self.Moved(self))
 
     def go_to(self, key: Hashable) -> None:
-        """Select an item by its key, now or when it appears."""
+        """Select the item with this key, now or when it appears."""
         self._on = key
         item = next((i for i, thing in enumerate(self.things) if thing.key == key), None)
         if item is not None:
             self.go(item)
 
     def chosen(self) -> PageItem | None:
-        """The item under the cursor."""
+        """Return the item under the cursor; None without items."""
         return self.things[self.at] if self.at < len(self.things) else None
 
     def copy_text(self) -> str:
-        """The text of the item under the cursor."""
+        """Return the text to copy of the item under the cursor; "" without items."""
         thing = self.chosen()
         return "" if thing is None else thing.text or super().copy_text()

@@ -299,12 +299,12 @@ def with_actions(actions: Mapping[str, str], *, priority: bool = False) -> list[
 
 
 def borrowed(title: str) -> list[Binding]:
-    """The bindings of other sections that the screen of a section also has."""
+    """Return the bindings of other sections that the screen of the section `title` also has."""
     return [_BY_ID[name] for name in BORROWED.get(title, ())]
 
 
 def bound_together() -> list[list[Binding]]:
-    """The bindings that are active at the same time, one list per section of a screen."""
+    """Return the bindings that are active at the same time, one list for each section of a screen."""
     always = [*EVERYWHERE, *MOVES, *PANES]
     return [
         [*always, *some, *borrowed(title)]
@@ -314,23 +314,23 @@ def bound_together() -> list[list[Binding]]:
 
 
 def as_list(keys: str) -> list[str]:
-    """Split keys at commas, by Textual's names (`?` is `question_mark`)."""
+    """Return the keys of a comma-separated text by Textual's names (`?` is `question_mark`)."""
     return [each.key for each in Binding.make_bindings([Binding(keys, "", "")])]
 
 
 def rebound(binding: Binding, keymap: Mapping[str, str]) -> Binding:
-    """The binding with the user's own keys for its id, if any."""
+    """Return the binding with the user's own keys for its id; unchanged if the user has none."""
     chosen = keymap.get(binding.id or "")
     return replace(binding, key=",".join(as_list(chosen)), key_display=None) if chosen else binding
 
 
 def shown(binding: Binding) -> list[str]:
-    """The keys of a binding as they are written on a keyboard."""
+    """Return the keys of a binding as they are written on a keyboard."""
     return [_written(key) for key in binding.key.split(",")]
 
 
 def _written(key: str) -> str:
-    """`question_mark` as `?`; invisible characters by their names."""
+    """Return a key as written: `question_mark` as `?`, invisible characters by their names."""
     character = key_to_character(key) or ""
     return _NAMES.get(key) or (character if character.isprintable() and character.strip() else key)
 
@@ -346,5 +346,5 @@ def key_of(name: str, keymap: Mapping[str, str] = MappingProxyType({})) -> str:
 
 
 def meaning(binding: Binding) -> str:
-    """What the key does, in a few words."""
+    """Return what the key does, in a few words."""
     return binding.tooltip or binding.description.lower()

@@ -1,7 +1,4 @@
-"""Line-API widgets that poll.
-
-Once per frame each finds which visible lines changed and repaints only those.
-"""
+"""The base of widgets that show lines: once per frame they repaint only the lines that have changed."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class LineView(ErrorBoundary, ScrollView):
-    """A scrolling stack of lines, the first `pinned` of which stay.
+    """A scrolling list of lines, the first `pinned` of which stay.
 
     Subclasses define the number of lines, what each depends on (`key`) and how it is painted (`row`).
     """
@@ -47,12 +44,12 @@ class LineView(ErrorBoundary, ScrollView):
 
     @property
     def cockpit(self) -> Cockpit:
-        """The app, as widgets use it."""
+        """The app, with the interface that widgets use."""
         return cast("Cockpit", self.app)
 
     @property
     def view_state(self) -> ViewState:
-        """The data to paint."""
+        """The data to show."""
         return self.cockpit.view_state
 
     @property
@@ -62,35 +59,35 @@ class LineView(ErrorBoundary, ScrollView):
 
     @property
     def columns(self) -> int:
-        """Cells of a line, without the scrollbar."""
+        """Cells of a line, without the scrollbar; 0 before the first layout."""
         return self.scrollable_content_region.width
 
     def prepare(self) -> None:
         """Update the data of the lines; called once per frame before `count` and `key`."""
 
     def count(self) -> int:
-        """Total number of lines, pinned ones included."""
+        """Return the number of lines, pinned ones included."""
         raise NotImplementedError
 
     def key(self, line: int) -> Hashable:
-        """Everything on which the line depends: it is repainted when this changes."""
+        """Return everything on which the line depends: it is repainted when this changes."""
         raise NotImplementedError
 
     def row(self, line: int, width: int) -> Row:
-        """Paint a line."""
+        """Return the painted line number `line`, at most `width` cells wide."""
         raise NotImplementedError
 
     def _line_at(self, y: int) -> int:
         return y if y < self.pinned else y + int(self.scroll_offset.y)
 
     def line_under(self, event: events.MouseEvent) -> int:
-        """The line under the mouse pointer."""
+        """Return the number of the line under the mouse pointer."""
         return self._line_at(event.y)
 
     def pull(self) -> int:
-        """Repaint the lines that changed; returns their number.
+        """Repaint the lines that have changed; return their number.
 
-        A fault is painted instead of the first line, until the lines can be built again.
+        If the lines cannot be built, the error is painted instead of the first line until they can.
         """
         try:
             dirty = self._pull()
@@ -126,13 +123,13 @@ class LineView(ErrorBoundary, ScrollView):
         return len(dirty)
 
     def repaint(self) -> None:
-        """Repaint everything, after an input."""
+        """Rebuild and repaint all lines, after an input."""
         self.prepare()
         self.virtual_size = Size(1, self.count())
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """Textual's hook for one line of the screen."""
+        """Return the screen line `y` for Textual."""
         self.rows_painted += 1
         ground = self._ground = self._ground or self.rich_style
         try:
@@ -154,12 +151,12 @@ class LineView(ErrorBoundary, ScrollView):
         return Strip(self.row(line, width)).adjust_cell_length(width).apply_style(ground)
 
     def on_resize(self) -> None:
-        """Recompute everything for the new size."""
+        """Repaint all lines for the new size."""
         self._painted.clear()
         self.repaint()
 
     def notify_style_update(self) -> None:
-        """Repaint everything after a theme change."""
+        """Repaint all lines after a theme change."""
         super().notify_style_update()
         self._painted.clear()
         self._ground = None
@@ -174,5 +171,5 @@ class LineView(ErrorBoundary, ScrollView):
             self.scroll_to(y=first + span - room, animate=False)
 
     def copy_text(self) -> str:
-        """The text under the cursor."""
+        """Return the text to copy from under the cursor; "" if there is none."""
         return ""

@@ -1,4 +1,4 @@
-"""A screen that the pump keeps up to date."""
+"""The base of the screens that are updated once per frame."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 
 
 def set_height(part: Widget, lines: int) -> None:
-    """Set a part's height only if it changed: textual then lays everything out again."""
+    """Set a widget's height if it differs: each change makes Textual lay out the screen again."""
     if part.styles.height is None or part.styles.height.value != lines:
         part.styles.height = lines
 
 
 def set_width(part: Widget, columns: int) -> None:
-    """Set a part's width only if it changed."""
+    """Set a widget's width if it differs: each change makes Textual lay out the screen again."""
     if part.styles.width is None or part.styles.width.value != columns:
         part.styles.width = columns
 
 
 class LiveScreen(ErrorBoundary, Screen[None]):
-    """A screen that repaints its visible Line-API widgets once per frame."""
+    """A screen that repaints its visible line views once per frame."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*keys.PANES]
     kind: ClassVar[str]
@@ -47,14 +47,14 @@ class LiveScreen(ErrorBoundary, Screen[None]):
 
     @property
     def cockpit(self) -> Cockpit:
-        """The app, as screens use it."""
+        """The app, with the interface that screens use."""
         return cast("Cockpit", self.app)
 
     def arrange_parts(self) -> None:
-        """Set the heights of the parts, before they are painted."""
+        """Set the sizes of the parts before they are painted; called once per frame."""
 
     def pull(self) -> int:
-        """Repaint what changed; returns the number of lines."""
+        """Repaint what has changed; return the number of repainted lines."""
         if not self.is_mounted:
             return 0
         try:
@@ -67,41 +67,41 @@ class LiveScreen(ErrorBoundary, Screen[None]):
         return sum(part.pull() for part in self.query(LineView) if part.is_on_screen)
 
     def on_resize(self) -> None:
-        """Lay the parts out again for a new size."""
+        """Lay the parts out for the new size."""
         self.pull()
 
     def on_screen_resume(self) -> None:
-        """Update after another screen was closed."""
+        """Update the screen after the one above it was closed."""
         self.pull()
 
     def copy_text(self) -> str:
-        """The text that `y` copies."""
+        """Return the text that the copy key copies; "" if there is none."""
         return self.focused.copy_text() if isinstance(self.focused, SelectableLines) else ""
 
     def open_filter(self) -> bool:
-        """Open a search or filter field; False: this screen has none."""
+        """Open the screen's search or filter field; return False if it has none."""
         return False
 
     def idle(self) -> frozenset[str]:
-        """Actions without effect now; the line of key hints leaves them out."""
+        """Return the actions without effect now, which the line of key hints leaves out."""
         return frozenset()
 
     def step_back(self) -> bool:
-        """Close what is open on this screen, one thing at a time; False: nothing is."""
+        """Close one thing that is open on this screen; return False if nothing is."""
         return False
 
     def explained(self) -> str:
-        """The id of the rule, alert or metric that `i` explains; "": the topics are listed."""
+        """Return the id of the rule, alert or metric to explain; "" if none is under the cursor."""
         return ""
 
     def rank_place(self) -> PlacedRank | None:
-        """The place of the rank under the cursor, running or ended; None: there is none."""
+        """Return the rank under the cursor, running or ended; None if there is none."""
         return None
 
     def action_target(self) -> ActionTarget | None:
-        """The target of the actions key; None: the node of `node_name`, if any."""
+        """Return the target of the actions key; None: the node of `node_name`, if any."""
         return None
 
     def node_name(self) -> str | None:
-        """The node of this screen, or under its cursor."""
+        """Return the node of this screen, or under its cursor; None if there is none."""
         return None

@@ -1,4 +1,4 @@
-"""The repaint rate: as set by the user, halved when painting uses too much CPU."""
+"""The repaint rate: as set by the user, halved while painting uses too much CPU."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PATIENCE_S = 3.0
 
 
 class RefreshRate:
-    """The rate and its reason. Updated once per frame with the clock and the CPU time of the thread."""
+    """The repaint rate `hz`; `frame` halves it after 3 s over a quarter of a core."""
 
     def __init__(self, hz: float) -> None:
         self.hz = min(MAX_HZ, max(MIN_HZ, hz))
@@ -20,7 +20,7 @@ class RefreshRate:
         self._over_budget_s = 0.0
 
     def frame(self, now: float, cpu: float) -> bool:
-        """Process a frame; True if the rate was just halved.
+        """Note one frame; return True if the rate was halved because of it.
 
         Args:
             now: Monotonic seconds.
@@ -38,9 +38,9 @@ class RefreshRate:
         return True
 
     def faster(self) -> None:
-        """Double the rate, as requested by the user."""
+        """Double the rate, to at most `MAX_HZ`, as requested by the user."""
         self.hz, self.slowed, self._over_budget_s = min(MAX_HZ, self.hz * 2), False, 0.0
 
     def slower(self) -> None:
-        """Halve the rate, as requested by the user."""
+        """Halve the rate, to at least `MIN_HZ`, as requested by the user."""
         self.hz, self.slowed, self._over_budget_s = max(MIN_HZ, self.hz / 2), False, 0.0

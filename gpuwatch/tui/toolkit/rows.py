@@ -1,4 +1,4 @@
-"""Painted lines: segments joined, wrapped and highlighted; headings and notes."""
+"""Helpers for painted lines: joined, wrapped and highlighted segments, headings and notes."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Cell: TypeAlias = "tuple[str, Style]"
 
 
 def text_of(row: Sequence[Segment]) -> str:
-    """The plain text of a line."""
+    """Return the plain text of a line, without spaces at its end."""
     return "".join(segment.text for segment in row).rstrip()
 
 
 def joined(cells: Sequence[Cell]) -> list[Segment]:
-    """Merge neighbours of the same style into one segment: fewer segments are painted faster."""
+    """Return the cells as segments, neighbours of one style merged: fewer segments are painted faster."""
     out: list[Segment] = []
     text, last = "", None
     for piece, style in cells:
@@ -35,21 +35,21 @@ def joined(cells: Sequence[Cell]) -> list[Segment]:
 
 
 def highlighted(row: Row, width: int, style: Style) -> Row:
-    """The line over the whole width on the cursor's background."""
+    """Return the line padded to the whole width, with this style over its own."""
     used = sum(segment.cell_length for segment in row)
     padded = (*row, Segment(" " * max(0, width - used)))
     return tuple(Segment(s.text, (s.style + style) if s.style else style) for s in padded)
 
 
 def wrapped(text: str, width: int, style: Style, *, indent: int = 1) -> list[Row]:
-    """Sanitized text in as many lines as needed; nothing is cut."""
+    """Return the text in as many lines as needed, without control characters; empty for an empty text."""
     pad = " " * indent
     lines = textwrap.wrap(clean(text), max(8, width - indent - 1), break_on_hyphens=False)
     return [(Segment(pad + line, style),) for line in lines]
 
 
 def heading(text: str, width: int, look: StyleSet, note: str = "") -> Row:
-    """A section's title followed by a rule."""
+    """Return a section's title followed by a rule, with `note` at its right end."""
     title = f" {text} "
     tail = f" {note} " if note else ""
     rule = look.glyphs.rule * max(0, width - len(title) - len(tail) - 2)
@@ -63,5 +63,5 @@ def heading(text: str, width: int, look: StyleSet, note: str = "") -> Row:
 
 
 def note(text: str, look: StyleSet) -> Row:
-    """An explanatory line."""
+    """Return a dim line with an explanation."""
     return (Segment(f" {clean(text)}", look.dim),)

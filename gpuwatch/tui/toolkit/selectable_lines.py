@@ -26,7 +26,7 @@ class SelectableLines(LineView, can_focus=True):
 
     @dataclass
     class Chosen(Message):
-        """Sent by Enter, or a click on the item already under the cursor."""
+        """Posted by Enter, or a click on the item already under the cursor."""
 
         picker: SelectableLines
 
@@ -37,7 +37,7 @@ class SelectableLines(LineView, can_focus=True):
 
     @dataclass
     class Moved(Message):
-        """Sent when the cursor moved."""
+        """Posted when the cursor has moved."""
 
         picker: SelectableLines
 
@@ -52,38 +52,38 @@ class SelectableLines(LineView, can_focus=True):
         """The item under the cursor."""
 
     def items(self) -> int:
-        """Number of items that the cursor can select."""
+        """Return the number of items that the cursor can select."""
         return max(0, self.count() - self.pinned)
 
     def first_line(self, item: int) -> int:
-        """The first line of an item."""
+        """Return the first line of an item."""
         return item + self.pinned
 
     def item_at(self, line: int, x: int) -> int | None:  # noqa: ARG002 - other pickers need the column
-        """The item at a position."""
+        """Return the item at a line and column; None on a pinned line. It may be behind the last item."""
         return line - self.pinned if line >= self.pinned else None
 
     def page(self) -> int:
-        """Number of items that page up and down move by."""
+        """Return the number of items by which page up and down move."""
         return max(1, self.size.height - self.pinned - 1)
 
     def steps(self, dx: int, dy: int) -> int:
-        """The number of items by which an arrow key moves."""
+        """Return the number of items by which an arrow key moves."""
         return dx + dy
 
     def go(self, item: int) -> None:
-        """Select an item (the nearest one that exists) and scroll to it."""
+        """Select an item (or the nearest one that exists), scroll to it, and post `Moved`."""
         self.at = max(0, min(item, self.items() - 1))
         self.show_line(self.first_line(self.at))
         self.pull()
         self.post_message(self.Moved(self))
 
     def action_move(self, dx: int, dy: int) -> None:
-        """Move by an arrow key."""
+        """Move the cursor by an arrow key."""
         self.go(self.at + self.steps(dx, dy))
 
     def action_pages(self, pages: float) -> None:
-        """Move by a page, or half of one."""
+        """Move the cursor by this many pages."""
         self.go(self.at + int(pages * self.page()))
 
     def action_jump_to_end(self, item: int) -> None:
@@ -91,12 +91,12 @@ class SelectableLines(LineView, can_focus=True):
         self.go(item if item >= 0 else self.items() - 1)
 
     def action_choose(self) -> None:
-        """Open the item under the cursor."""
+        """Post `Chosen` for the item under the cursor, if there are items."""
         if self.items():
             self.post_message(self.Chosen(self))
 
     def click(self, line: int, x: int, *, twice: bool) -> None:
-        """Select the item at a position; open it on the second click."""
+        """Select the item at a position; if it is selected and was clicked `twice`, choose it."""
         item = self.item_at(line, x)
         if item is None or item >= self.items():
             return
@@ -106,15 +106,14 @@ class SelectableLines(LineView, can_focus=True):
             self.go(item)
 
     def on_click(self, event: events.Click) -> None:
-        """Process a mouse click."""
         self.click(self.line_under(event), event.x, twice=event.chain > 1)
 
     def on_focus(self) -> None:
-        """Repaint: the cursor gets its colour."""
+        """Repaint, because the cursor gets its colour."""
         self.pull()
 
     def on_blur(self) -> None:
-        """Repaint: the cursor loses its colour."""
+        """Repaint, because the cursor loses its colour."""
         self.pull()
 
 
@@ -133,14 +132,14 @@ class SortableTable(SelectableLines):
         self.falling = False
 
     def sort_by(self, name: str) -> None:
-        """Sort by a column; a second time reverses the order."""
+        """Sort by a column and save the order; for the current column, reverse it."""
         again = bool(name) and name == self.sort_name
         self.falling = not self.falling if again else name in self.falling_columns
         self.sort_name = name
         self._keep_order()
 
     def take_order(self, text: str) -> None:
-        """Set the order as saved in the settings: a column name, with a leading `-` reversed."""
+        """Set the order as the settings have it: a column, with a leading `-` reversed; "": the default."""
         self.sort_name = text.removeprefix("-") or self.unsorted
         self.falling = (self.sort_name in self.falling_columns) != text.startswith("-")
 
@@ -150,16 +149,16 @@ class SortableTable(SelectableLines):
         self.repaint()
 
     def reverse(self) -> None:
-        """Reverse the order."""
+        """Reverse the order, and save it."""
         self.falling = not self.falling
         self._keep_order()
 
     def click_title(self, x: int) -> None:
-        """Sort by the title at this column of the screen."""
+        """Sort by the column whose title is at `x`, if there is one; subclasses implement it."""
         raise NotImplementedError
 
     def click(self, line: int, x: int, *, twice: bool) -> None:
-        """Sort by a clicked title; elsewhere move the cursor."""
+        """Sort by a clicked title; elsewhere select the clicked line."""
         if line > 0:
             super().click(line, x, twice=twice)
         else:
@@ -167,14 +166,14 @@ class SortableTable(SelectableLines):
 
 
 class RebuiltPage(SelectableLines):
-    """A page with few lines, all of which are rebuilt whenever anything changed."""
+    """A page with few lines, all of which are rebuilt once per frame."""
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - textual's name
         super().__init__(id=id, classes=classes)
         self._rows: list[Row] = []
 
     def build(self, width: int) -> list[Row]:
-        """All lines, for a width."""
+        """Return all lines for this width; subclasses implement it."""
         raise NotImplementedError
 
     def prepare(self) -> None:
@@ -183,21 +182,20 @@ class RebuiltPage(SelectableLines):
         self.at = max(0, min(self.at, self.items() - 1))
 
     def count(self) -> int:
-        """Lines in all."""
         return len(self._rows)
 
     def key(self, line: int) -> Hashable:
-        """The line's text and cursor, on which it depends."""
+        """Return the line with the cursor's state, on which painting it depends."""
         return (self._rows[line], line == self.first_line(self.at), self.has_focus)
 
     def row(self, line: int, width: int) -> Row:
-        """The line, highlighted if the cursor is on it."""
+        """Return the line, highlighted if the cursor is on it and the page has the focus."""
         row = self._rows[line]
         if self.has_focus and line == self.first_line(self.at) and line >= self.pinned:
             return highlighted(row, width, self.look.cursor)
         return row
 
     def copy_text(self) -> str:
-        """The line under the cursor."""
+        """Return the text of the line under the cursor; "" without lines."""
         line = self.first_line(self.at)
         return text_of(self._rows[line]) if line < len(self._rows) else ""

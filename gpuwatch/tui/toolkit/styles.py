@@ -1,4 +1,4 @@
-"""Colours and glyphs, and the one function that sanitizes remote text for the screen.
+"""Colours and glyphs, and the function that sanitizes remote text for the screen.
 
 The palette is distinguishable with every simulated colour-vision deficiency (smallest CIELAB distance 38),
 and colour alone never carries information: a glyph or a number always goes with it.
@@ -33,12 +33,12 @@ def _without_hidden(text: str) -> str:
 
 
 def clean(text: str) -> str:
-    """The text without characters that could control the terminal; each is shown as U+FFFD."""
+    """Return the text with every character that could control the terminal replaced by U+FFFD."""
     return text if text.isascii() and text.isprintable() else _without_hidden(text)
 
 
 def fit(text: str, width: int, align: Literal["<", ">"] = "<") -> str:
-    """Sanitized text in exactly `width` cells: cut with an ellipsis, or padded."""
+    """Return sanitized text in exactly `width` cells: cut with an ellipsis, or padded; "" for no width."""
     if width <= 0:
         return ""
     text = clean(text)
@@ -53,7 +53,7 @@ def fit(text: str, width: int, align: Literal["<", ">"] = "<") -> str:
 
 @dataclass(frozen=True)
 class Glyphs:
-    """The signs, one cell each."""
+    """The signs on the screen; one cell each, except `slope` and `degree` in ASCII."""
 
     severity: Mapping[str, str]
     lost: str
@@ -91,7 +91,7 @@ ASCII = Glyphs(
 
 
 def wants_ascii(environ: Mapping[str, str] = os.environ) -> bool:
-    """True if the terminal should get plain ASCII: the locale is not UTF-8, or TERM cannot draw more."""
+    """Return True if the screen should be plain ASCII: the locale is not UTF-8, or TERM cannot draw more."""
     if environ.get("TERM", "") in ("linux", "dumb", "vt100", "vt220"):
         return True
     locale = environ.get("LC_ALL") or environ.get("LC_CTYPE") or environ.get("LANG") or ""
@@ -150,17 +150,16 @@ class StyleSet:
     stale: Style
 
     def glyph(self, severity: Severity) -> str:
-        """The sign of a severity."""
         return self.glyphs.severity[severity]
 
     def heat(self, level: float | None) -> Style:
-        """The ramp's style for a level from 0 to 1; the unknown style for None."""
+        """Return the ramp's style for a level from 0 to 1; the style of unknown values for None."""
         if level is None:
             return self.severity["unknown"]
         return self.ramp[max(0, min(9, int(level * 10)))]
 
     def mark(self, severity: Severity) -> Segment:
-        """The glyph of a severity in its colour."""
+        """Return the sign of a severity in its colour."""
         return Segment(self.glyph(severity), self.severity[severity])
 
 
@@ -202,7 +201,7 @@ def _badges(dark: bool, colours: Colours) -> dict[str, Style]:
 
 
 def _cursor(colours: Colours, *, dark: bool) -> Style:
-    """The cursor's style: with 16 colours any may be the terminal's own background, so it is also bold."""
+    """Return the cursor's style; with 16 colours any may be the terminal's background, so it is also bold."""
     if colours == "many":
         return Style(bgcolor="#26405c" if dark else "#cfe3f8")
     return Style(bgcolor="blue", bold=True) if colours == "few" else Style(reverse=True)
@@ -215,7 +214,7 @@ def _pointer(colours: Colours, ink: str, paper: str) -> Style:
 
 
 def build_styles(*, dark: bool = True, colours: Colours = "many", ascii_only: bool = False) -> StyleSet:
-    """Compute the styles for a theme and a terminal."""
+    """Return the styles and glyphs for a theme and a terminal."""
     grey = {"many": "#8b949e" if dark else "#5f6368", "few": "white", "none": None}[colours]
     faint = {"many": "#343b45" if dark else "#c9ced6", "few": "bright_black", "none": None}[colours]
     accent = {"many": "#66b2ff" if dark else "#0059b3", "few": "bright_cyan", "none": None}[colours]

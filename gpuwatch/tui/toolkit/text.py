@@ -1,4 +1,4 @@
-"""Explanations in words where a number alone is not enough: why a node or GPU shows nothing."""
+"""Explains in words why a node or GPU shows no current values."""
 
 from __future__ import annotations
 
@@ -16,28 +16,25 @@ from gpuwatch.wire import Event
 
 
 def since_s(gpu: Gpu, now: float) -> float | None:
-    """Seconds since a GPU stopped answering, by its stuck call or its values.
-
-    None: unknown.
-    """
+    """Return the seconds since a GPU stopped answering, by its stuck call or last values, None if unknown."""
     stuck = gpu.stuck_s(now) if gpu.state in ("stuck", "unanswered") else None
     return gpu.age(now) if stuck is None else stuck
 
 
 def evidence_text(evidence: Evidence, late_s: float) -> str:
-    """The evidence, with its age `late_s` seconds after it was judged."""
+    """Return the evidence with its age; `late_s` are the seconds since it was judged."""
     if evidence.age_s is None:
         return str(evidence)
     return f"{structs.replace(evidence, age_s=None)}, {age_text(evidence.age_s + late_s)} ago"
 
 
 def trouble_severity(gpu: Gpu) -> Severity:
-    """The severity of what `trouble_of` returns."""
+    """Return the severity of what `trouble_of` returns."""
     return "unknown" if gpu.state == "unanswered" else "critical"
 
 
 def trouble_of(gpu: Gpu, now: float) -> str:
-    """The state of a GPU that does not answer, in words."""
+    """Return the state of a GPU that does not answer, in words; "" if it does."""
     since = since_s(gpu, now)
     lasted = "" if since is None else f" for {age_text(since)}"
     if gpu.state == "stuck":
@@ -48,7 +45,7 @@ def trouble_of(gpu: Gpu, now: float) -> str:
 
 
 def attempt_words(node: Node, now: float) -> str:
-    """`next attempt in 12s` while the link waits, `attempt 3` from the second attempt on, else ""."""
+    """Return `next attempt in 12s` while the link waits, `attempt 3` from the second attempt on, else ""."""
     link = node.link
     if link.phase == "live":
         return ""
@@ -58,7 +55,7 @@ def attempt_words(node: Node, now: float) -> str:
 
 
 def link_words(node: Node, now: float) -> str:
-    """Why a node is not live, and what happens next, in one sentence."""
+    """Return why a node is not live, and what happens next, in one sentence; "" for a live node."""
     parts = (
         node.link.reason or ("connecting" if node.link.phase == "connecting" else ""),
         attempt_words(node, now),
@@ -67,7 +64,7 @@ def link_words(node: Node, now: float) -> str:
 
 
 def absent_words(node: Node) -> str:
-    """Why a node shows no GPU, in a few words."""
+    """Return why a node shows no GPU, in a few words."""
     if node.hello is None:
         return "unreachable" if node.link.reason else "connecting"
     words = without_gpus(node)
@@ -75,17 +72,17 @@ def absent_words(node: Node) -> str:
 
 
 def models(node: Node) -> str:
-    """`8x NVIDIA H100 80GB HBM3`; several models each with their number, the most frequent first."""
+    """Return the GPU models with their numbers, the most frequent first: `8x NVIDIA H100 80GB HBM3`."""
     counted = Counter(gpu.info.name or "not known yet" for gpu in node.gpu_list())
     return ", ".join(f"{number}x {name}" for name, number in counted.most_common())
 
 
 def event_clock(event: Event) -> str:
-    """The time on the node's clock."""
+    """Return the event's time, by the node's clock, as local `12:03:11`."""
     return time.strftime("%H:%M:%S", time.localtime(event.t))
 
 
 def event_title(event: Event) -> str:
-    """The event and its count."""
+    """Return the event's title with its Xid and count: `Xid 79: GPU has fallen off the bus x2`."""
     xid = f"Xid {event.code}: " if event.event == "xid" and event.code is not None else ""
     return f"{xid}{event.title}" + (f" x{event.count}" if event.count > 1 else "")

@@ -67,10 +67,10 @@ def _without_colour(style: Style) -> Style:
 
 
 class Colourless(LineFilter):
-    """Removes every colour and keeps bold, dim, underline and reverse."""
+    """A line filter that removes every colour and keeps bold, dim, underline and reverse."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:  # noqa: ARG002 - textual's signature
-        """Filter one line."""
+        """Return the segments of a line without colours."""
         return [
             Segment(text, _without_colour(style) if style else style, control)
             for text, style, control in segments
