@@ -1,4 +1,4 @@
-"""The list of problems: incidents, current conditions with their evidence, then the newest events."""
+"""The list of problems: incidents, current conditions with their evidence, ended jobs, newest events."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MAX_PLACE_WIDTH = 24
 
 @dataclass(frozen=True)
 class ProblemItem:
-    """A condition or an event: one line, expanded under the cursor."""
+    """An incident, condition, ended job or event in the list: one line, expanded under the cursor."""
 
     key: Hashable
     severity: Severity
@@ -49,14 +49,14 @@ class ProblemItem:
 
     @property
     def place(self) -> str:
-        """Node and GPU."""
+        """The folded names of the nodes that share it, else node and GPU; "" without a node."""
         if self.nodes:
             return clean(self.nodes)
         return clean(self.node if self.gpu is None else f"{self.node} GPU {self.gpu.info.index}")
 
 
 def general_reason(text: str, node: Node) -> str:
-    """Why a node is not reached, without its own name or address, so that equal reasons can be merged."""
+    """Return the text without the node's name and address, so that equal reasons of nodes can be merged."""
     for own in (node.spec.address, node.name):
         text = text.replace(f"{own} ", "").replace(f" {own}", "") if own else text
     return text
@@ -67,7 +67,7 @@ def _gpu_of(view: NodeView, index: int | None) -> Gpu | None:
 
 
 class ActiveProblems(MultiLinePage):
-    """Conditions above events; the cursor moves over both."""
+    """The widget with the list of problems; the cursor moves over all of them."""
 
     DEFAULT_CSS: ClassVar[str] = "ActiveProblems { height: 1fr; }"
 
@@ -94,7 +94,10 @@ class ActiveProblems(MultiLinePage):
                 )  # fmt: skip
 
     def conditions(self) -> Iterator[ProblemItem]:
-        """Yield conditions, the worst first; a link that keeps failing stays one while it reconnects."""
+        """Yield the nodes' conditions, the worst first, then the links that fail while they reconnect.
+
+        Nodes that were never reached for the same reason are one item.
+        """
         overview, now = self.cockpit.overview, self.view_state.now
         unreached = self._unreached()
         for name, condition in islice(self.cockpit.totals.worst, MAX_LISTED):
@@ -123,7 +126,7 @@ class ActiveProblems(MultiLinePage):
         yield from self._failing()
 
     def _unreached(self) -> dict[str, list[str]]:
-        """Reason -> the nodes that were never reached for this reason."""
+        """Return reason -> names of the nodes that were never reached for this reason."""
         views, found = self.cockpit.overview.views, dict[str, list[str]]()
         for name, condition in self.cockpit.totals.worst:
             node = views[name].node
@@ -132,7 +135,7 @@ class ActiveProblems(MultiLinePage):
         return found
 
     def _failing(self) -> Iterator[ProblemItem]:
-        """Yield nodes whose link keeps failing while it reconnects."""
+        """Yield an item for each node whose link failed and is connecting again."""
         overview, now = self.cockpit.overview, self.view_state.now
         failing = (v for v in overview.views.values() if v.state == "connecting" and v.node.link.reason)
         for view in islice(failing, MAX_LISTED):
@@ -142,7 +145,7 @@ class ActiveProblems(MultiLinePage):
             )
 
     def ended_jobs(self) -> Iterator[ProblemItem]:
-        """Yield the jobs that ended before gpuwatch connected; how, and what failed first."""
+        """Yield the jobs that ended before gpuwatch connected: how each ended, and what failed first."""
         reported, wall = self.view_state.snapshot, self.view_state.wall()
         of_job = {incident.job: incident for incident in reported.incidents if not incident.over}
         for job in islice(reported.ended, MAX_LISTED):
@@ -160,7 +163,7 @@ class ActiveProblems(MultiLinePage):
             )
 
     def events(self) -> Iterator[ProblemItem]:
-        """Yield the events, the newest first."""
+        """Yield the events of nodes, the newest first, at most `MAX_LISTED`."""
         views = self.cockpit.overview.views
         for number, reported in enumerate(islice(reversed(self.view_state.fleet.events), MAX_LISTED)):
             event = reported.event
@@ -219,7 +222,10 @@ class ActiveProblems(MultiLinePage):
         return rows
 
     def _build_of_logs(self, width: int) -> list[Row]:
-        """For logs alone: the incidents, then how the job ended; no values of nodes are known."""
+        """Return the rows for a folder of logs: the incidents, then how the job ended.
+
+        No values are known.
+        """
         first, jobs = list(self.incidents()), list(self.ended_jobs())
         self._take_entries([*first, *jobs])
         rows: list[Row] = []
@@ -234,7 +240,7 @@ class ActiveProblems(MultiLinePage):
         return rows
 
     def _take_entries(self, entries: list[ProblemItem]) -> None:
-        """Replace the entries; the cursor stays on its entry."""
+        """Replace the listed entries; the cursor stays on the same entry if it is still there."""
         self.entries = entries
         if entries and (self.at >= len(entries) or entries[self.at].key != self._on):
             self.at = next((i for i, entry in enumerate(entries) if entry.key == self._on), self.at)
@@ -259,7 +265,7 @@ class ActiveProblems(MultiLinePage):
         return (self.look.mark("ok"), Segment(" no problems detected", self.look.severity["ok"]))
 
     def _add_incident(self, rows: list[Row], entry: ProblemItem, index: int, width: int) -> None:
-        """Add the whole sentence in as many lines as needed, with or without the cursor on it."""
+        """Append the rows of an incident or ended job: its whole sentence, and details under the cursor."""
         self._starts.append(len(rows))
         look, here = self.look, index == self.at
         head = (look.mark(entry.severity), Segment(" "))
@@ -292,7 +298,7 @@ class ActiveProblems(MultiLinePage):
         return len(self.entries)
 
     def go(self, item: int) -> None:
-        """Put the cursor on one and remember which."""
+        """Move the cursor to an entry, and remember its key for when the list changes."""
         item = max(0, min(item, len(self.entries) - 1))
         if self.entries:
             self._on = self.entries[item].key
@@ -309,7 +315,7 @@ class ActiveProblems(MultiLinePage):
 
 
 def entry_row(entry: ProblemItem, place: int, width: int, look: StyleSet) -> Row:
-    """One line: severity, time, place, text, and as much of the evidence as fits."""
+    """Return the line of an entry: severity, time, place (`place` cells), text, and details if they fit."""
     style = look.severity[entry.severity]
     head = [
         look.mark(entry.severity),

@@ -1,4 +1,4 @@
-"""The content of one heat map cell: a number in the ramp's colour, or a sign for a problem."""
+"""Paints one heat map cell: a number in the ramp's colour, or a sign for a problem."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ MAX_CACHED_CELLS = 4096
 
 
 def number_text(value: float, level: float | None, width: int) -> str:
-    """A value in 1 to 7 cells.
+    """Return a value as text of `width` (1 to 7) cells.
 
-    One cell shows tenths of the scale, and in two or three cells 99 also stands for more.
+    One cell shows the tenth of the scale (`level`, 0 to 1) as a digit; two or three cells show at most 99,
+    more cells at most 999.
     """
     if width == 1:
         return "." if level is None else str(max(0, min(9, int(level * 10))))
@@ -32,10 +33,7 @@ def number_text(value: float, level: float | None, width: int) -> str:
 
 
 class CellPainter:
-    """Paints the cells of one metric in one width and style.
-
-    Equal cells are created once, not once per GPU.
-    """
+    """Paints the cells of one metric in one width and style; equal cells are made once and cached."""
 
     def __init__(self, metric: Metric, width: int, look: StyleSet) -> None:
         self.missing: Cell = (look.glyphs.missing.center(width), look.dim)
@@ -48,7 +46,7 @@ class CellPainter:
         self._made: dict[tuple[float | None, Scale, Severity], Cell] = {}
 
     def cells(self, view: NodeView, gpus: Iterable[Gpu], now: float) -> list[Cell]:
-        """One cell per GPU."""
+        """Return one cell per GPU of the node, in their order."""
         if view.state != "live":
             return [self._old(gpu, now) for gpu in gpus]
         found, made, severities = [], self._made, view.gpu_severity
@@ -80,7 +78,7 @@ class CellPainter:
         return text, look.badge[severity]
 
     def _trouble(self, gpu: Gpu, now: float) -> Cell:
-        """The cell of a lost, stuck or unanswered GPU, with the time since if it fits."""
+        """Return the cell of a lost, stuck or unanswered GPU, with the time since if it fits."""
         glyphs, width = self._look.glyphs, self._width
         signs: dict[str, tuple[str, Severity]] = {
             "lost": (glyphs.lost, "critical"),
@@ -93,7 +91,7 @@ class CellPainter:
         return sign.center(width), self._look.badge[severity]
 
     def _old(self, gpu: Gpu, now: float) -> Cell:
-        """The last value of a stale node's GPU."""
+        """Return the cell of a GPU whose node is not live: its last value, marked as stale."""
         if gpu.state != "ok":
             glyphs = self._look.glyphs
             sign = {"lost": glyphs.lost, "stuck": glyphs.stuck}.get(gpu.state, glyphs.missing)

@@ -1,4 +1,4 @@
-"""Where each GPU's cell goes: nodes as blocks of cells, as large as possible. Pure geometry."""
+"""Computes where each GPU's cell goes: nodes as blocks of cells, as large as possible. Pure geometry."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LEGIBLE_CELL = 3
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A run of GPUs of one node on one line: `node` is an index into the list, GPUs `start` to `stop`."""
+    """A run of one node's GPUs on one line: `node` is its index, the GPUs are `start` to `stop` - 1."""
 
     node: int
     start: int
@@ -33,7 +33,7 @@ class Block:
 
 @dataclass(frozen=True)
 class HeatLayout:
-    """The whole map as lines of blocks. Positions are in lines of blocks, not screen lines."""
+    """The whole map as lines of blocks. Line numbers count lines of blocks, not screen lines."""
 
     cell: int
     labels: Labels
@@ -45,17 +45,17 @@ class HeatLayout:
     """Screen lines per line of blocks."""
 
     def height(self) -> int:
-        """Total number of screen lines."""
+        """Return the number of screen lines."""
         return len(self.lines) * self.tall
 
     def used_width(self) -> int:
-        """Columns that the widest line uses."""
+        """Return the columns that the widest line uses."""
         return max(
             (line[-1].x + (line[-1].stop - line[-1].start) * self.cell for line in self.lines), default=0
         )
 
     def block_of(self, node: int, gpu: int) -> tuple[int, Block] | None:
-        """The line and the block of a GPU."""
+        """Return the line and block that hold the cell of a GPU (both indices); None if there is none."""
         for line, blocks in enumerate(self.lines):
             if blocks and blocks[0].node <= node <= blocks[-1].node:
                 for block in blocks:
@@ -64,7 +64,10 @@ class HeatLayout:
         return None
 
     def hit(self, line: int, x: int) -> tuple[int, int] | None:
-        """The (node, GPU) at a position; None beside the cells."""
+        """Return the (node, GPU) indices at a line and column; None beside the cells.
+
+        A node without GPUs: GPU 0.
+        """
         if not 0 <= line < len(self.lines):
             return None
         for block in self.lines[line]:
@@ -110,16 +113,16 @@ def arrange(
     zoom: int | None = None,
     spare: int = 0,
 ) -> HeatLayout:
-    """The roomiest layout that fits `width` x `height` cells, or the densest one, which then scrolls.
+    """Return the layout that fills the width best and fits the height; else the densest one, which scrolls.
 
     Its lines become two or three screen lines high if that uses at most `spare` lines.
 
     Args:
         names: The nodes' names, in order.
         counts: Number of cells of each node.
-        width: Of the map.
+        width: Columns of the map.
         height: Available lines.
-        zoom: An index into `CELL_WIDTHS` to use instead.
+        zoom: An index into `CELL_WIDTHS` to use regardless of the height.
         spare: Lines that may be used for taller cells.
     """
     if zoom is not None:

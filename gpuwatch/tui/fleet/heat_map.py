@@ -1,4 +1,4 @@
-"""Every GPU of the fleet as one cell, node by node. One widget for any fleet size."""
+"""The heat map: every GPU of the fleet as one cell, node by node, in one widget for any fleet size."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class HeatMap(SelectableLines):
     # ---- what is shown
 
     def counts(self) -> list[int]:
-        """Number of cells of each node: the known and the expected GPUs."""
+        """Return the number of cells of each shown node: its known GPUs and those expected."""
         if self._counted is not self.shown.views:
             self._counted = self.shown.views
             self._counts = [view.cells for view in self.shown.views]
@@ -85,11 +85,11 @@ class HeatMap(SelectableLines):
             self._kept.clear()
 
     def _across(self) -> int:
-        """The number of columns; before the first layout, the number that it will have."""
+        """Return the number of columns; before the first layout, the width of the terminal."""
         return self.columns or self.app.size.width
 
     def _to_a_match(self) -> None:
-        """Move the cursor to the first GPU that matches the filter, if it is on none."""
+        """Move the cursor to the first GPU that matches the filter, unless it is on one."""
         wanted, chosen = self.shown.gpus, self.chosen()
         if wanted is None or (chosen and chosen[1] and chosen[1].info.uuid in wanted):
             return
@@ -123,7 +123,7 @@ class HeatMap(SelectableLines):
         )
 
     def _moment(self) -> int:
-        """The half second if cells depend on the time (ages, and filters that may use them), else 0."""
+        """Return the current half second if cells depend on the time (ages, filters), else 0."""
         return int(self.view_state.now * 2) if self.metric.name == "age" or self.shown.narrowed else 0
 
     def forget(self) -> None:
@@ -169,10 +169,7 @@ class HeatMap(SelectableLines):
         ]
 
     def _cells_of(self, view: NodeView, block: Block) -> list[Segment]:
-        """The cells of a block, cached until its node changes.
-
-        One frame of a large fleet changes few of them.
-        """
+        """Return the segments of a block, cached until its node changes; not cached under the cursor."""
         if block.node == self.place[0]:
             return self._cells(view, block)
         kept = self._kept.get((view.name, block.start))
@@ -208,7 +205,7 @@ class HeatMap(SelectableLines):
         return cells + [absent] * (block.stop - block.start - len(cells))
 
     def _words(self, view: NodeView, block: Block) -> list[Segment]:
-        """Why a node has no cell; one cell if the map is too dense for text."""
+        """Return why a node has no cells as a segment; one cell if the map is too dense for text."""
         width = self.layout_now.cell if self.layout_now.labels == "first" else self.layout_now.span
         here = block.node == self.place[0] and self.has_focus
         style = self.look.pointer if here else self.look.dim
@@ -257,7 +254,10 @@ class HeatMap(SelectableLines):
     # ---- the cursor
 
     def chosen(self) -> tuple[NodeView, Gpu | None] | None:
-        """The node and GPU under the cursor; the GPU is None if it never appeared."""
+        """Return the node and GPU under the cursor; the GPU is None if it never appeared.
+
+        None without nodes.
+        """
         self._clamp()
         if not self.shown.views:
             return None
@@ -274,7 +274,7 @@ class HeatMap(SelectableLines):
         self.place = (node, gpu)
 
     def put(self, node: int, gpu: int) -> None:
-        """Move the cursor to a cell."""
+        """Move the cursor to the cell of a GPU (indices, clamped), scroll to it, and post `Moved`."""
         self.place = (node, gpu)
         self._clamp()
         found = self.layout_now.block_of(*self.place)
@@ -314,7 +314,10 @@ class HeatMap(SelectableLines):
         self.put(0, 0) if item >= 0 else self.put(last, 1 << 30)
 
     def click(self, line: int, x: int, *, twice: bool) -> None:
-        """Put the cursor on a cell; open it on the second click."""
+        """Move the cursor to the clicked cell; open it if it is clicked again.
+
+        Beside the cells do nothing.
+        """
         hit = self.layout_now.hit((line - 1) // self.layout_now.tall, x) if line else None
         if hit is None:
             return
@@ -326,13 +329,13 @@ class HeatMap(SelectableLines):
     # ---- gestures
 
     def cycle_metric(self, step: int) -> None:
-        """Show the next metric."""
+        """Switch to the metric `step` places further, wrapping around."""
         at = HEAT_METRICS.index(self.metric.name)
         self.metric = METRICS[HEAT_METRICS[(at + step) % len(HEAT_METRICS)]]
         self.pull()
 
     def cycle_zoom(self) -> None:
-        """Switch to the next cell size, and to automatic after the smallest."""
+        """Switch to the next smaller cell size; after the smallest, back to automatic."""
         self.zoom = 0 if self.zoom is None else self.zoom + 1
         if self.zoom >= len(CELL_WIDTHS):
             self.zoom = None

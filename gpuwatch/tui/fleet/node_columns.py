@@ -1,4 +1,4 @@
-"""The columns of the node table: value, width, sort order, and which are dropped when space is short."""
+"""The columns of the node table: values, widths, sort order, and which are dropped on a narrow screen."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SortKey: TypeAlias = "float | str"
 
 @dataclass(frozen=True)
 class NodeColumn:
-    """One column."""
+    """One column of the node table."""
 
     name: str
     title: str
@@ -119,7 +119,7 @@ def _size(view: NodeView, _now: float) -> Cell:
 
 
 def _silent_s(view: NodeView, now: float) -> float:
-    """Seconds since a log file of the node last grew; for logs alone `now` is unix time too."""
+    """Return the seconds since a log file of the node last grew; `now` is in the clock of `grown_at`."""
     return max(0.0, now - max((file.grown_at or 0.0 for file in view.node.logs), default=0.0))
 
 
@@ -219,7 +219,9 @@ SORTS = tuple(column.name for column in COLUMNS if column.name != "trouble")
 
 
 def choose(width: int, name_width: int, wanted: Sequence[str] = ()) -> list[tuple[NodeColumn, int]]:
-    """The columns that fit `width` cells, with their widths; one cell separates two.
+    """Return the columns that fit `width` cells, with their widths, in screen order.
+
+    One cell separates two columns.
 
     Args:
         width: Of the table.

@@ -1,4 +1,4 @@
-"""Which nodes and GPUs the fleet screen shows, and in which order: filter, "only unhealthy", sorting."""
+"""Selects the nodes and GPUs that the fleet screen shows, by the filter and "only unhealthy"."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuwatch.tui.model.node_summary import NodeView, Overview, severity_level
 
 
 class Shown:
-    """The user's selection, and the nodes and GPUs that match it."""
+    """The user's selection (filter, only unhealthy), and the nodes and GPUs that match it."""
 
     def __init__(self) -> None:
         self.text = ""
@@ -29,11 +29,11 @@ class Shown:
 
     @property
     def narrowed(self) -> bool:
-        """True if anything is filtered out."""
+        """True if a filter is set or only unhealthy nodes are shown."""
         return self._filter is not None or self.unhealthy
 
     def set_filter(self, text: str) -> None:
-        """Set a filter expression; an invalid one filters nothing and sets `error`."""
+        """Set a filter expression; an invalid one sets `error` and filters nothing."""
         self.text, self.error, self._filter = text, "", None
         try:
             self._filter = parse(text) if text.strip() else None
@@ -42,12 +42,15 @@ class Shown:
         self.version += 1
 
     def toggle_unhealthy(self) -> None:
-        """Show only what is not healthy, or everything again."""
+        """Switch between showing only unhealthy nodes and GPUs, and all."""
         self.unhealthy = not self.unhealthy
         self.version += 1
 
     def refresh(self, overview: Overview, order: Iterable[str], now: float) -> None:
-        """Recompute what is shown, if the nodes or the selection changed; filters may use ages."""
+        """Update `views`, `gpus` and `names` if nodes or selection changed, or twice a second while filtered.
+
+        `order` are the names of the nodes in display order; `now` is in monotonic seconds.
+        """
         seen = (overview.version, self.version, int(now * 2) if self.narrowed else 0)
         if seen == self._seen:
             return
@@ -64,7 +67,7 @@ class Shown:
             self.names = names
 
     def _narrow(self, view: NodeView, found: set[str], now: float) -> bool:
-        """Add the node's matching GPUs; return True if the node is shown."""
+        """Add the UUIDs of the node's matching GPUs to `found`; return True if the node is shown."""
         matching = [gpu.info.uuid for gpu in view.gpus if self._wanted(view, gpu, now)]
         found.update(matching)
         return bool(matching) or ((self.unhealthy or not view.gpus) and self._node_wanted(view, now))

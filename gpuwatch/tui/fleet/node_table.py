@@ -1,4 +1,4 @@
-"""The table of nodes, which reads the fleet while it paints."""
+"""The widget with the table of nodes."""
 
 from __future__ import annotations
 
@@ -119,13 +119,13 @@ class NodeTable(SortableTable):
         super().go(item)
 
     def go_to_node(self, name: str) -> None:
-        """Move the cursor to a node."""
+        """Move the cursor to the node of this name, if it is listed."""
         for index, view in enumerate(self.views):
             if view.name == name and index != self.at:
                 self.go(index)
 
     def sort_next(self) -> None:
-        """Sort by the next column; after the last one, by the plan."""
+        """Sort by the next visible column; after the last one, in the plan's order."""
         at = SORTS.index(self.sort_name) + 1 if self.sort_name else 0
         visible = [c.name for c, _ in self._columns]
         self.sort_by(next((name for name in SORTS[at:] if name in visible), ""))
@@ -142,6 +142,6 @@ class NodeTable(SortableTable):
 
 
 def alert_words(alert: Alert) -> str:
-    """`rank 17: CUDA out of memory`."""
+    """Return an alert in short: `rank 17: CUDA out of memory`."""
     rank = "" if alert.rank is None else f"rank {alert.rank}: "
     return clean(f"{rank}{alert.title}")

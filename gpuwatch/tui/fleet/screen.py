@@ -1,4 +1,4 @@
-"""Screen 1: every GPU as a heat map, every node as a line."""
+"""Screen 1: every GPU in a heat map, every node in a table, and the problems."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ LEGIBLE_SITUATION = 10
 
 
 class FleetScreen(LiveScreen):
-    """The fleet screen."""
+    """The fleet screen: filter, heat map, line of the selected GPU, node table, problem list."""
 
     kind = "fleet"
     column_table = "nodes"
@@ -109,7 +109,7 @@ class FleetScreen(LiveScreen):
             self.heat.focus()
 
     def arrange_parts(self) -> None:
-        """Give the map the height that it needs, but leave the table and the problem list their share."""
+        """Set each part's height: the map gets what it needs, but leaves table and problems their share."""
         cockpit = self.cockpit
         self.shown.refresh(cockpit.overview, cockpit.view_state.fleet.nodes, cockpit.view_state.now)
         body = self.size.height - FRAME_LINES - bool(self.filter_bar.display)
@@ -128,7 +128,11 @@ class FleetScreen(LiveScreen):
         self._note()
 
     def _share(self, rest: int, whole_table: int, least: int) -> None:
-        """Place the table and the problem list under the map."""
+        """Divide the `rest` lines under the map between the table and the problems.
+
+        `whole_table` are the lines of a complete table. The problems get `least` lines under it, or stand
+        beside it on a wide screen.
+        """
         wide = self.size.width >= PANES_COLUMNS and self.panels is None
         beside = wide or (
             self.size.width >= BESIDE_COLUMNS
@@ -148,21 +152,24 @@ class FleetScreen(LiveScreen):
         self.side.display = beside or rest - table >= min(least or 3, 3)
 
     def _share_without_gpus(self, rest: int, whole_table: int) -> None:
-        """Layout for logs alone: there is no map, and the problem list gets at least half of the screen."""
+        """Divide the lines for a folder of logs: there is no map, and the problems get at least half."""
         beside = self.size.width >= BESIDE_COLUMNS and whole_table > rest // 2
         self.lower.set_class(beside, "-beside")
         set_height(self.table, rest if beside else min(whole_table, max(3, rest // 2)))
         self.side.share(rest, wide=False)
 
     def pull(self) -> int:
-        """Repaint changes; then continue to compute the job."""
+        """Repaint what has changed, and continue to compute the job; return the number of repainted lines."""
         painted = super().pull()
         if self.is_mounted:
             self.side.work()
         return painted
 
     def _share_with_host(self, room: int) -> int:
-        """Show the host of a single node without GPUs if `room` (lines) suffices; return its height."""
+        """Show the host panel of a single node without GPUs if `room` lines suffice, else hide it.
+
+        Returns its height in lines, 0 if it is hidden.
+        """
         if self.host is None or self.panels is None:
             return 0
         self.host.display = room >= MIN_HOST_WIDTH and not self.panels.gpus()
@@ -192,7 +199,7 @@ class FleetScreen(LiveScreen):
             self.note.update(text, layout=True)
 
     def idle(self) -> frozenset[str]:
-        """One node needs no sort order, and a healthy fleet has nothing to filter by "unhealthy"."""
+        """Return the actions that do nothing now: sorting one node, "unhealthy" for a healthy fleet."""
         totals = self.cockpit.totals
         idle = set() if len(self.cockpit.overview.views) > 1 else {"sort"}
         if self.cockpit.view_state.folder is not None:
@@ -260,18 +267,18 @@ class FleetScreen(LiveScreen):
         self.cockpit.show_node(name, gpu.info.uuid if gpu else None)
 
     def action_next_mode(self, step: int) -> None:
-        """Show the next metric on the map."""
+        """Show the metric `step` places further on the map."""
         self.heat.cycle_metric(step)
         self.show_metric(self.heat.metric.name)
 
     def show_metric(self, name: str) -> None:
-        """Show a metric on the map, and save it."""
+        """Show the metric of this name on the map, and save it as a preference."""
         self.heat.metric = METRICS[name]
         self.cockpit.prefer("metric", name)
         self.pull()
 
     def action_zoom(self) -> None:
-        """Switch to the next cell size."""
+        """Switch the map to the next cell size."""
         self.heat.cycle_zoom()
         self.pull()
 
@@ -287,7 +294,7 @@ class FleetScreen(LiveScreen):
         self.table.reverse()
 
     def action_unhealthy(self) -> None:
-        """Show only what is not healthy, or everything."""
+        """Switch between showing only unhealthy nodes and GPUs, and all."""
         self.shown.toggle_unhealthy()
         self._show_filter_bar()
         self.pull()
@@ -302,7 +309,7 @@ class FleetScreen(LiveScreen):
         return True
 
     def close_filter(self) -> bool:
-        """Remove the filter; False if there was none."""
+        """Remove the filter and hide its line; return False if the line was not shown."""
         if not self.filter_bar.display:
             return False
         self.shown.unhealthy = False

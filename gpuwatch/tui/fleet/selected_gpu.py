@@ -1,4 +1,4 @@
-"""One line under the heat map: the values of the GPU under the cursor."""
+"""The line under the heat map: the values of the GPU under the cursor."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gpuwatch.tui.toolkit.text import link_words, trouble_of, trouble_severity
 
 
 def facts(gpu: Gpu, node: Node, now: float) -> list[tuple[str, str]]:
-    """(word, value) pairs, the most important first."""
+    """Return the (label, value) pairs of a GPU, the most important first; empty values are left out."""
     fast = gpu.fast
     rank = rank_text(node, gpu, now)[0]
     found = [
@@ -48,7 +48,10 @@ def _without_gpus(view: NodeView, now: float, opens: str) -> str:
 
 
 def line_for(chosen: tuple[NodeView, Gpu | None], now: float, width: int, look: StyleSet, opens: str) -> Row:
-    """The whole line; `opens` is the key that opens the selected GPU or node."""
+    """Return the line for the selected node and GPU: trouble first, then as many values as fit.
+
+    `opens` is the key that opens the node.
+    """
     view, gpu = chosen
     if gpu is None:
         words = "this GPU has never reported" if view.gpus else _without_gpus(view, now, opens)
@@ -69,7 +72,7 @@ def line_for(chosen: tuple[NodeView, Gpu | None], now: float, width: int, look: 
 
 
 class CellLine(RebuiltPage, can_focus=False):
-    """The line for the heat map's cursor."""
+    """The widget of that line; it follows the cursor of a heat map."""
 
     DEFAULT_CSS: ClassVar[str] = "CellLine { height: 1; background: $surface; overflow-y: hidden; }"
 

@@ -1,4 +1,4 @@
-"""Beside or under the node table: the problem list, and on a wide screen the training job."""
+"""The panes beside or under the node table: the problem list, and on a wide screen the training job."""
 
 # ruff: noqa: PLC0415  the job's panes are imported when they are first shown: the first paint needs them seldom
 
@@ -23,7 +23,7 @@ CURVE_LINES, MIN_PROBLEMS = 9, 12
 
 
 class SidePanes(Vertical):
-    """The problem list, under the newest job if it fits."""
+    """The problem list, and above it the newest job if there is room."""
 
     def __init__(self, view_state: ViewState) -> None:
         super().__init__(id="fleet-side")
@@ -36,12 +36,7 @@ class SidePanes(Vertical):
         yield self.situation
 
     def share(self, lines: int, *, wide: bool) -> None:
-        """Give the parts their lines.
-
-        Args:
-            lines: Available lines.
-            wide: True if the job is shown.
-        """
+        """Set the heights of the parts within `lines`; the job is shown only if `wide` and there is one."""
         if wide and self._parts is None and self.is_mounted:
             self._mount_job()
         if self._parts is None or self._job is None or not all(part.is_mounted for part in self._parts):
@@ -68,6 +63,6 @@ class SidePanes(Vertical):
         self.mount(*self._parts, before=self.situation)
 
     def work(self) -> None:
-        """On a wide screen, continue to compute the job."""
+        """Continue to compute the job's values, if its panes were ever shown."""
         if self._job is not None:
             self._job.refresh()
