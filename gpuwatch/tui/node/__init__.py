@@ -1,1 +1,1 @@
-"""Screen 2: one node; and the screen of one GPU."""
+"""Screen 2: one node, and the screen of one GPU."""

@@ -1,4 +1,4 @@
-"""The alerts of a node or a GPU, on its own screen."""
+"""The pane with the alerts of a node, or the rows with those of a GPU."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpuwatch.tui.toolkit.styles import StyleSet
 
 
 def alert_rows(alert: Alert, wall: float, width: int, look: StyleSet) -> list[Row]:
-    """An alert in full, in as many lines as needed."""
+    """Return the lines of one alert in full; `wall` is the current time in unix seconds."""
     fires = standing(alert) == "firing"
     sign = look.mark(alert.severity) if fires else Segment(look.glyph(alert.severity), look.dim)
     rank = "" if alert.rank is None else f"rank {alert.rank}: "
@@ -30,7 +30,7 @@ def alert_rows(alert: Alert, wall: float, width: int, look: StyleSet) -> list[Ro
 
 
 class NodeAlerts(NodePane):
-    """The alerts of a node, on its own screen."""
+    """The pane with the alerts of a node."""
 
     def __init__(self, name: str, *, id: str) -> None:  # noqa: A002 - textual's name
         super().__init__(name, self._rows_of, id=id)

@@ -1,4 +1,4 @@
-"""One GPU of a node as one line, two lines or a card. Pure: from values to painted lines."""
+"""Paints one GPU of a node as one line, two lines or a card, from its values. Pure functions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ THROTTLE_WORDS = {
 
 @dataclass(frozen=True)
 class Subject:
-    """A GPU with its node and the time."""
+    """A GPU with its node and the time, and its values as text."""
 
     gpu: Gpu
     node: Node
@@ -49,7 +49,7 @@ class Subject:
 
     @property
     def severity(self) -> Severity:
-        """Its most severe condition; unknown while the node is not live."""
+        """The severity of its worst condition; "unknown" if it is ok but its node is not live."""
         own = self.view.gpu_severity.get(self.gpu.info.uuid, "ok")
         return "unknown" if self.view.state != "live" and own == "ok" else own
 
@@ -59,24 +59,24 @@ class Subject:
         return self.gpu.state != "ok" or self.view.state != "live"
 
     def value(self, name: str) -> float | None:
-        """A metric's last known value."""
+        """Return a metric's last known value; None if unknown."""
         return METRICS[name].read(self.gpu, self.now)
 
     def text(self, name: str) -> str:
-        """A metric's value as text."""
+        """Return a metric's last known value as text."""
         return METRICS[name].format(self.value(name)).strip()
 
     def level(self, name: str) -> float | None:
-        """A metric's position on its scale."""
+        """Return a metric's position on its scale, 0 to 1; None if unknown."""
         return METRICS[name].level(self.gpu, self.now)
 
     def history(self, name: str, points: int) -> list[float | None]:
-        """The last `points` seconds of a series."""
+        """Return a metric's values in the last `points` seconds, one per second; None where unknown."""
         series = self.gpu.history.series(name, float(points), points, self.now)
         return [None if value != value else float(value) for value in series]  # noqa: PLR0124 - NaN is not itself
 
     def throttle(self) -> list[str]:
-        """The throttle reasons in words."""
+        """Return the throttle reasons in words, without those that are normal."""
         reasons = (self.gpu.fast.throttle if self.gpu.fast else None) or []
         return [
             THROTTLE_WORDS.get(reason, reason) for reason in reasons if reason not in ("idle", "app_clocks")
@@ -84,7 +84,7 @@ class Subject:
 
 
 def shape_for(gpus: int, width: int, height: int) -> tuple[Shape, int]:
-    """The roomiest shape that fits, and how many fit side by side."""
+    """Return the largest shape with which all GPUs fit, and how many stand side by side."""
     for across in range(1, max(1, min(gpus, width // CARD_WIDTH)) + 1):
         if width >= CARD_WIDTH and -(-gpus // across) * LINES["card"] <= height:
             return "card", across
@@ -97,7 +97,7 @@ def _temperature(subject: Subject) -> str:
 
 
 def _first_words(subject: Subject) -> tuple[str, Severity | None]:
-    """The text that must be shown beside the numbers."""
+    """Return the text that must be shown beside the numbers, and its severity: trouble, age or throttling."""
     if trouble := trouble_of(subject.gpu, subject.now):
         return trouble, trouble_severity(subject.gpu)
     if subject.view.state != "live":
@@ -111,12 +111,12 @@ def _first_words(subject: Subject) -> tuple[str, Severity | None]:
 
 
 def _memory_bar(width: int) -> int:
-    """The cells of the memory bar; 0 if the numbers need the space."""
+    """Return the cells of the memory bar; 0 if the numbers need the space."""
     return 6 if width >= 92 else 0
 
 
 def line_heading(width: int, look: StyleSet) -> Row:
-    """The heading over one-line and two-line GPUs."""
+    """Return the heading over GPUs of one or two lines."""
     memory = _memory_bar(width) + 13
     words = f"   GPU  rank {'util':>14}  {'memory':>{memory}}  {'power':>9}  {'temp':>7}"
     words += f"  {'SM MHz':>6}  {'tensor':>6}  "
@@ -126,7 +126,7 @@ def line_heading(width: int, look: StyleSet) -> Row:
 
 
 def as_line(subject: Subject, width: int, look: StyleSet) -> Row:
-    """One line: bar and numbers."""
+    """Return a GPU as one line: bars and numbers."""
     style = look.stale if subject.old else look.text
     heat = look.severity["unknown" if subject.old else "ok"]
     own = ranks_on(subject.node, subject.gpu.info.uuid) or ended_ranks(subject.node, subject.gpu)
@@ -154,7 +154,7 @@ def as_line(subject: Subject, width: int, look: StyleSet) -> Row:
 
 
 def as_pair(subject: Subject, width: int, look: StyleSet) -> list[Row]:
-    """The line with its histories below."""
+    """Return a GPU as two lines: the line, and its histories below."""
     glyphs, dim = look.glyphs, look.dim
     ink = look.severity["unknown" if subject.old else "ok"]
     limit = power_limit_w(subject.gpu) or 1.0
@@ -207,7 +207,7 @@ def _health(subject: Subject) -> str:
 
 
 def as_card(subject: Subject, width: int, look: StyleSet, *, chosen: bool) -> list[Row]:
-    """Eight lines: title, six measures with bar, number and history, links and health."""
+    """Return a GPU as eight lines: title, six measures with bar, number and history, links and health."""
     info = subject.gpu.info
     ranks = rank_text(subject.node, subject.gpu, subject.now)[0]
     words, severity = _first_words(subject)
@@ -250,7 +250,7 @@ def _beside(row: Row, width: int) -> Row:
 
 @dataclass(frozen=True)
 class Measure:
-    """A line of a card: a metric with a history, as bar, text and sparkline between `low` and `high`."""
+    """A line of a card: a metric as bar, text and sparkline on the scale from `low` to `high`."""
 
     word: str
     metric: str

@@ -1,4 +1,4 @@
-"""The GPUs of one node in one widget, as large as possible."""
+"""The GPUs of one node in one widget, drawn as large as possible."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class GpuPanels(RebuiltPage):
         self._wanted = uuid
 
     def gpus(self) -> list[Gpu]:
-        """The node's GPUs, by index."""
+        """Return the node's GPUs, by index."""
         view = self.cockpit.overview.views.get(self.node_name)
         return view.gpus if view else []
 
@@ -118,18 +118,18 @@ class GpuPanels(RebuiltPage):
         return len(self.gpus())
 
     def first_line(self, item: int) -> int:
-        """Where a GPU begins."""
+        """Return the first line of the GPU with this position in the list."""
         return self.pinned + item // self.across * LINES[self.shape]
 
     def item_at(self, line: int, x: int) -> int | None:
-        """The GPU at a place."""
+        """Return the list position of the GPU at a line and column; None on the heading."""
         if line < self.pinned:
             return None
         column = min(self.across - 1, x * self.across // max(1, self.columns))
         return (line - self.pinned) // LINES[self.shape] * self.across + column
 
     def steps(self, dx: int, dy: int) -> int:
-        """Up and down go by a whole row of cards."""
+        """Return the GPUs to move by: up and down move by a whole row of cards."""
         return dx + dy * self.across
 
     def copy_text(self) -> str:

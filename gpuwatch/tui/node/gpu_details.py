@@ -1,4 +1,4 @@
-"""Everything known about one GPU, every tier with its age, and its histories as plots. Pure functions."""
+"""Formats all values of one GPU, each group with its age, and its histories as plots. Pure functions."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def _age(at: float | None, now: float) -> str:
 
 
 def fact_rows(subject: Subject, width: int, look: StyleSet) -> list[Row]:
-    """All values, grouped by how often they are read."""
+    """Return the lines with all values of a GPU, grouped by how often they are read."""
     gpu, now = subject.gpu, subject.now
     groups = (
         ("Now", _now_facts(subject), _age(gpu.fast_at, now)),
@@ -172,7 +172,10 @@ def fact_rows(subject: Subject, width: int, look: StyleSet) -> list[Row]:
 def plot_rows(
     subject: Subject, window: tuple[float, str], width: int, height: int, look: StyleSet
 ) -> list[Row]:
-    """The histories, each with its title, for one time window."""
+    """Return the lines with the plots of all histories, each with its title.
+
+    `window` is a time in seconds and its name; the plots share `height` lines.
+    """
     seconds, words = window
     each = max(3, height // len(PLOTS))
     cells = max(10, width - 8)

@@ -1,4 +1,4 @@
-"""The screen of one GPU: every value with its age, its histories, its events."""
+"""The screen of one GPU: every value with its age, its histories, its alerts and events."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from gpuwatch.tui.toolkit.text import trouble_of, trouble_severity
 
 
 class GpuPage(RebuiltPage):
-    """A page about one GPU."""
+    """The base of the parts of the screen, each about its GPU."""
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - textual's name
         super().__init__(id=id)
@@ -36,7 +36,7 @@ class GpuPage(RebuiltPage):
         self.at = 1
 
     def subject(self) -> Subject | None:
-        """The GPU of the screen."""
+        """Return the GPU of the screen with its node; None if it is no longer known."""
         screen = self.screen
         if not isinstance(screen, GpuScreen):
             return None
@@ -49,12 +49,12 @@ class GpuPage(RebuiltPage):
         return [] if subject is None else self.rows_for(subject, width)
 
     def rows_for(self, subject: Subject, width: int) -> list[Row]:
-        """The lines about a GPU."""
+        """Return the lines about the GPU; subclasses implement it."""
         raise NotImplementedError
 
 
 class GpuTitle(GpuPage, can_focus=False):
-    """The GPU's name and its problem."""
+    """The line with the GPU's name and its problem."""
 
     DEFAULT_CSS: ClassVar[str] = "GpuTitle { height: 1; background: $surface; overflow-y: hidden; }"
 
@@ -82,7 +82,7 @@ class GpuTitle(GpuPage, can_focus=False):
 
 
 class GpuValues(GpuPage):
-    """All values."""
+    """The part with all values, alerts and events."""
 
     DEFAULT_CSS: ClassVar[str] = "GpuValues { width: 2fr; min-width: 40; height: 1fr; }"
 
@@ -105,7 +105,7 @@ class GpuValues(GpuPage):
 
 
 class GpuPlots(GpuPage):
-    """All histories."""
+    """The part with the plots of all histories."""
 
     DEFAULT_CSS: ClassVar[str] = "GpuPlots { width: 3fr; height: 1fr; }"
 
@@ -114,7 +114,7 @@ class GpuPlots(GpuPage):
 
 
 class GpuScreen(LiveScreen):
-    """A GPU by node and UUID."""
+    """The screen of the GPU with this node and UUID."""
 
     kind = "gpu"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.GPU]
@@ -147,12 +147,12 @@ class GpuScreen(LiveScreen):
         return None if gpu is None else about_place(self.cockpit.view_state, self.place[0], index)
 
     def idle(self) -> frozenset[str]:
-        """With a single GPU there is no next one."""
+        """Return the action that does nothing if the node has a single GPU."""
         node = self.cockpit.view_state.node(self.place[0])
         return frozenset() if node and len(node.gpus) > 1 else frozenset({"next_item"})
 
     def action_next_item(self, step: int) -> None:
-        """Show the previous or next GPU of this node."""
+        """Show the GPU of this node `step` places further, wrapping around."""
         node = self.cockpit.view_state.node(self.place[0])
         uuids = [gpu.info.uuid for gpu in node.gpu_list()] if node else []
         if self.place[1] in uuids:
@@ -160,7 +160,7 @@ class GpuScreen(LiveScreen):
             self.pull()
 
     def action_zoom(self) -> None:
-        """Switch to the other time window."""
+        """Switch the plots to the next time window."""
         plots = self.query_one(GpuPlots)
         plots.window = WINDOWS[(WINDOWS.index(plots.window) + 1) % len(WINDOWS)]
         self.pull()

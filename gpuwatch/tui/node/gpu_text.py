@@ -1,4 +1,4 @@
-"""Values of one GPU as text."""
+"""Formats values of one GPU as text."""
 
 from __future__ import annotations
 
@@ -10,26 +10,29 @@ from gpuwatch.number_text import age_text
 
 
 def memory_text(used: float | None, total: float | None) -> str:
-    """`61.2G/80.0G`; dashes if unknown."""
+    """Return used and total bytes as `61.2G/80.0G`; a dash for an unknown one."""
     return f"{MEMORY.format(used).strip()}/{MEMORY.format(total).strip()}"
 
 
 def memory_of(gpu: Gpu) -> str:
-    """Used and total memory of a GPU."""
+    """Return a GPU's used and total memory as `61.2G/80.0G`."""
     fast = gpu.fast
     total = (fast.memory_total_bytes if fast else None) or gpu.info.memory_total_bytes
     return memory_text(fast.memory_used_bytes if fast else None, total)
 
 
 def power_text(gpu: Gpu) -> str:
-    """`655/700W`; dashes if unknown."""
+    """Return a GPU's power and its limit as `655/700W`; a dash for an unknown one."""
     power, limit = METRICS["power"].read(gpu, 0.0), power_limit_w(gpu)
     left = "-" if power is None else f"{power:.0f}"
     return f"{left}/{'-' if limit is None else f'{limit:.0f}'}W"
 
 
 def rank_text(node: Node, gpu: Gpu, now: float) -> tuple[str, bool]:
-    """(text, True if the ranks run): `85`, or `85, seen 12s ago` for the last ranks; empty text: none."""
+    """Return (text, True) for ranks that run on a GPU: `85`. Else (`85, seen 12s ago`, False).
+
+    The text is "" if no rank is known.
+    """
     if ranks := ranks_on(node, gpu.info.uuid):
         return ",".join(map(str, ranks)), True
     ended = ",".join(map(str, ended_ranks(node, gpu)))

@@ -1,4 +1,4 @@
-"""The line above a node: its name, its link, and the agent's cost."""
+"""The line above a node: its name, state, GPUs, software and clock, and the agent's cost."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CLOCK_DOUBT_S = 1.0
 
 
 def software(node: Node) -> str:
-    """Driver, CUDA and agent."""
+    """Return the versions of driver and CUDA as text; "" before the node has answered."""
     hello = node.hello
     if hello is None:
         return ""
@@ -34,7 +34,7 @@ def software(node: Node) -> str:
 
 
 def clock_text(node: Node) -> str:
-    """The offset of the node's clock from ours."""
+    """Return the offset of the node's clock from ours as text; "" if unknown."""
     if node.clock is None:
         return ""
     offset, error = node.clock.offset_s, node.clock.error_s
@@ -46,7 +46,7 @@ def clock_text(node: Node) -> str:
 
 
 def cost_text(node: Node) -> str:
-    """The CPU and memory use of the agent."""
+    """Return the CPU and memory use of the agent as text; "" if unknown."""
     if node.cost is None or node.cost.cpu_pct is None:
         return ""
     memory = "" if node.cost.rss_bytes is None else f" {MEMORY.format(node.cost.rss_bytes).strip()}"
@@ -55,7 +55,7 @@ def cost_text(node: Node) -> str:
 
 
 def header(view: NodeView, width: int, look: StyleSet, now: float) -> Row:
-    """The whole line; if it is too narrow, the right part is cut first."""
+    """Return the whole line; facts on the right that do not fit are left out."""
     node = view.node
     left = [
         Segment(f" {clean(view.name)} ", look.brand),
@@ -89,7 +89,7 @@ def header(view: NodeView, width: int, look: StyleSet, now: float) -> Row:
 
 
 def header_of_logs(view: NodeView, severity: Severity, width: int, look: StyleSet) -> Row:
-    """The line for logs alone: the state of the node is unknown."""
+    """Return the line for a folder of logs, where the state of the node is unknown."""
     files = plural(len(view.node.logs), "file")
     ranks = sorted(view.node.ranks_of_logs)
     parts = (ranks_text(ranks) if ranks else "", files, f"node state: {NOT_IN_LOGS}")
@@ -99,7 +99,7 @@ def header_of_logs(view: NodeView, severity: Severity, width: int, look: StyleSe
 
 
 class NodeHeader(RebuiltPage, can_focus=False):
-    """One line."""
+    """The widget of the line."""
 
     DEFAULT_CSS: ClassVar[str] = "NodeHeader { height: 1; background: $surface; overflow-y: hidden; }"
 

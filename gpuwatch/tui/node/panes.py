@@ -1,4 +1,4 @@
-"""The panes below a node's GPUs: processes, host, topology, health, events. One function builds each."""
+"""The panes below a node's GPUs: processes, host, topology, health, events; one function builds each."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _process_style(column: str, process: Process, look: StyleSet) -> Style:
 def processes(
     view: NodeView, width: int, look: StyleSet, now: float, wanted: Sequence[str] = ()
 ) -> list[Row]:
-    """The processes on the GPUs, by rank; `wanted` names columns."""
+    """Return the lines of the processes on the node's GPUs, by rank; `wanted` names the columns."""
     node, columns = view.node, choose(width, wanted)
     titles = " ".join(fit(column.title, cells, ">" if column.right else "<") for column, cells in columns)
     rows: list[Row] = [(Segment(fit(f" {titles}", width), look.dim),)]
@@ -128,7 +128,7 @@ def _port_row(port: IbPort, look: StyleSet) -> Row:
 
 
 def host(view: NodeView, width: int, look: StyleSet, now: float) -> list[Row]:
-    """CPU, memory, disks and ports."""
+    """Return the lines of the node's CPU, memory, disks, NICs and InfiniBand ports."""
     node, sample = view.node, view.node.host
     if sample is None:
         return [note("no host sample yet", look)]
@@ -170,7 +170,7 @@ def host(view: NodeView, width: int, look: StyleSet, now: float) -> list[Row]:
 
 
 def topology(view: NodeView, width: int, look: StyleSet, now: float) -> list[Row]:  # noqa: ARG001 - a Builder
-    """The links between the GPUs."""
+    """Return the lines of the matrix with the kind of link between each two GPUs."""
     hello = view.node.hello
     if hello is None or hello.topology is None:
         return [note("no topology from the driver", look)]
@@ -194,13 +194,13 @@ def topology(view: NodeView, width: int, look: StyleSet, now: float) -> list[Row
 
 
 def marked(severity: Severity, text: str, width: int, look: StyleSet) -> list[Row]:
-    """A sentence after the sign of its severity, in as many lines as needed."""
+    """Return a sentence after the sign of its severity, in as many lines as needed."""
     first, *more = wrapped(text, width, look.severity[severity], indent=2) or [()]
     return [(look.mark(severity), Segment(text_of(first)[1:], look.severity[severity])), *more]
 
 
 def notices(view: NodeView, width: int, look: StyleSet, now: float) -> list[Row]:
-    """The current conditions with their evidence; then what cannot be read, and the remedy."""
+    """Return the lines of the node's conditions with evidence and remedy, and of what cannot be read."""
     rows: list[Row] = []
     for condition in view.conditions:
         mark: Severity = condition.severity
@@ -226,7 +226,7 @@ def notices(view: NodeView, width: int, look: StyleSet, now: float) -> list[Row]
 
 
 def event_row(event: Event, width: int, look: StyleSet, where: str = "") -> list[Row]:
-    """An event with its own text, and the remedy below."""
+    """Return the lines of an event: time, place `where`, title, detail, and the remedy below."""
     severity: Severity = event.severity
     head = f" {event_clock(event)} {where}"
     title = Segment(f" {clean(event_title(event))}", look.severity[severity])
@@ -242,7 +242,7 @@ def event_row(event: Event, width: int, look: StyleSet, where: str = "") -> list
 
 
 def events(view: NodeView, width: int, look: StyleSet, now: float) -> list[Row]:  # noqa: ARG001 - a Builder
-    """The events, the newest first."""
+    """Return the lines of the node's events, the newest first."""
     index = {gpu.info.uuid: gpu.info.index for gpu in view.gpus}
     rows: list[Row] = []
     for event in reversed(view.node.events):
@@ -254,7 +254,7 @@ def events(view: NodeView, width: int, look: StyleSet, now: float) -> list[Row]:
 
 
 def digest(view: NodeView, width: int, look: StyleSet, now: float) -> list[Row]:
-    """Health, host and events below each other: a wide screen shows them beside the processes."""
+    """Return health, host and events below each other, which a wide screen shows beside the other panes."""
     rows: list[Row] = []
     for title, builder in (("Health", notices), ("Host", host), ("Events", events)):
         rows += [heading(title, width, look), *builder(view, width, look, now)]
@@ -262,7 +262,7 @@ def digest(view: NodeView, width: int, look: StyleSet, now: float) -> list[Row]:
 
 
 class NodePane(RebuiltPage):
-    """One pane of a node."""
+    """One pane of a node, whose lines a function builds."""
 
     DEFAULT_CSS: ClassVar[str] = "NodePane { height: 1fr; }"
 
@@ -278,7 +278,7 @@ class NodePane(RebuiltPage):
 
 
 class ProcessPane(NodePane):
-    """The processes, with the selected columns."""
+    """The pane of the processes, with the columns that the user selected."""
 
     table = "processes"
 

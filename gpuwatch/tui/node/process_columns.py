@@ -1,4 +1,4 @@
-"""The columns of the process table: value, width, and which are dropped when space is short."""
+"""The columns of the process table: values, widths, and which are dropped on a narrow screen."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpuwatch.wire import Process
 
 @dataclass(frozen=True)
 class ProcessColumn:
-    """One column."""
+    """One column of the process table."""
 
     name: str
     title: str
@@ -48,7 +48,7 @@ def _share(process: Process, _view: NodeView) -> str:
 
 
 def rank_text(process: Process) -> str:
-    """The rank; `~3` if it is inferred."""
+    """Return a process's rank as text: `~3` if it is inferred, a dash if unknown."""
     return f"~{process.rank}" if process.inferred else _known(process.rank)
 
 
@@ -68,7 +68,9 @@ COLUMNS = (
 
 
 def choose(width: int, wanted: Sequence[str] = ()) -> list[tuple[ProcessColumn, int]]:
-    """The columns that fit `width` cells, with their widths; one cell separates two.
+    """Return the columns that fit `width` cells, with their widths, in screen order.
+
+    One cell separates two columns.
 
     Args:
         width: Of the table.

@@ -1,4 +1,4 @@
-"""Screen 2: one node, its GPUs, and its processes."""
+"""Screen 2: one node with its GPUs, and panes for processes, host, topology, health, alerts and events."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class NodeScreen(LiveScreen):
         return about_place(self.cockpit.view_state, self._node, index)
 
     def arrange_parts(self) -> None:
-        """Give the GPUs the lines that they need, but leave the panes their share."""
+        """Set the height of the GPUs to what they need, but leave the panes their share."""
         body = self.size.height - FRAME_LINES
         self.gpus.room = max(3, body - min(LOWER_LINES, body // 2))
         self.gpus.prepare()
@@ -119,12 +119,12 @@ class NodeScreen(LiveScreen):
         return None if gpu is None else self.cockpit.view_state.seats.on_gpu(self._node, gpu.info.uuid)
 
     def idle(self) -> frozenset[str]:
-        """With a single node there is no next one; a node without GPUs has none to open."""
+        """Return the actions that do nothing now: next node of a single one, open without any GPU."""
         idle = set() if len(self.cockpit.view_state.fleet.nodes) > 1 else {"next_item"}
         return frozenset(idle if self.gpus.chosen() else idle | {"choose"})
 
     def action_next_item(self, step: int) -> None:
-        """Show the previous or next node of the plan."""
+        """Show the node `step` places further in the plan, wrapping around."""
         names = list(self.cockpit.view_state.fleet.nodes)
         name = names[(names.index(self._node) + step) % len(names)]
         self._node = self.header.node_name = self.gpus.node_name = name
@@ -134,7 +134,7 @@ class NodeScreen(LiveScreen):
         self.pull()
 
     def action_pane(self, step: int) -> None:
-        """Show the next lower pane."""
+        """Show the lower pane `step` places further."""
         names = [id_ for id_, _ in TABS]
         self.tabs.active = names[(names.index(self.tabs.active) + step) % len(names)]
         self.call_after_refresh(self.pull)
