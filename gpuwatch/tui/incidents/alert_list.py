@@ -1,4 +1,4 @@
-"""All alerts of the session: one line each; many of one kind are folded into one line."""
+"""The list of all alerts of the session: one line each; many of one kind are folded into one line."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WIDE_COLUMNS = 100
 
 
 def place_of(alert: Alert) -> str:
-    """The place of an alert as far as known: `gpu-011 GPU 5  rank 85`, else its job."""
+    """Return the place of an alert, as far as known: `gpu-011 GPU 5  rank 85`, else its job, else `-`."""
     gpu = "" if alert.gpu is None else f" GPU {alert.gpu}"
     rank = "" if alert.rank is None else f"rank {alert.rank}"
     known = "  ".join(part for part in (f"{alert.node or ''}{gpu}".strip(), rank) if part)
@@ -48,7 +48,7 @@ class Cells:
 
 
 def alert_row(alert: Alert, wall: float, width: int, look: StyleSet) -> Row:
-    """One alert."""
+    """Return the line of one alert; `wall` is the current time in unix seconds."""
     cells = Cells(
         alert.severity, _standing_text(alert), alert.code, place_of(alert), alert.text or alert.title,
         alert.count, wall - alert.first, wall - alert.last,
@@ -62,7 +62,7 @@ def _standing_text(alert: Alert) -> str:
 
 
 def bundle_row(bundle: Bundle, wall: float, width: int, look: StyleSet) -> Row:
-    """Many alerts of one kind in one line."""
+    """Return the one line of several alerts of one kind; `wall` is the current time in unix seconds."""
     first = bundle.alerts[0]
     worst = min((alert.severity for alert in bundle.alerts), key=ORDER.index)
     ranks, nodes = bundle.ranks, bundle.nodes
@@ -98,7 +98,7 @@ def _row(cells: Cells, width: int, look: StyleSet) -> Row:
 
 
 class AlertList(ItemPage):
-    """The alert list; Enter unfolds a line, or opens the log line."""
+    """The widget with the alerts; lines of several alerts can be unfolded."""
 
     DEFAULT_CSS = "AlertList { height: 8; }"
     pinned = 2
@@ -147,7 +147,7 @@ class AlertList(ItemPage):
         return (Segment(fit(names, width), self.look.dim),)
 
     def toggle_fold(self) -> bool:
-        """Unfold the line under the cursor, or fold it again; False if it cannot be folded."""
+        """Unfold the line under the cursor, or fold it again; return False if it is a single alert."""
         thing = self.chosen()
         if thing is None or not isinstance(thing.key, tuple):
             return False
@@ -156,7 +156,7 @@ class AlertList(ItemPage):
         return True
 
     def chosen_alerts(self) -> tuple[Alert, ...]:
-        """The alert under the cursor, or all alerts in its line."""
+        """Return the alert under the cursor, or all alerts of its folded line; empty without alerts."""
         thing = self.chosen()
         if thing is None:
             return ()

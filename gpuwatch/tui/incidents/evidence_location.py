@@ -1,4 +1,4 @@
-"""Finds the log lines that prove an incident: which log, which offset, and the next rank."""
+"""Finds the log lines that prove an incident: node, file and offset, per rank."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpuwatch.diagnose.model.incident import Incident
 
 @dataclass(frozen=True)
 class LogLocation:
-    """A line in a node's file."""
+    """A line in a node's log file."""
 
     node: str
     file: str
@@ -21,7 +21,7 @@ class LogLocation:
 
 
 def location_of(alert: Alert) -> LogLocation | None:
-    """The best line that an alert is based on; None if it is based on metrics alone."""
+    """Return the first line with a file and offset that an alert is based on; None if it has none."""
     for proof in alert.proof:
         node = proof.node or alert.node
         if node is not None and proof.file is not None and proof.offset is not None:
@@ -34,14 +34,14 @@ def _moment(alert: Alert, proof: Proof) -> float:
 
 
 def ranks_of(incident: Incident) -> list[int]:
-    """The ranks involved in an incident, the first failed one first."""
+    """Return the ranks involved in an incident: its own rank first, the others ascending."""
     named = {rank for moment in incident.timeline for rank in moment.ranks}
     named |= {alert.rank for alert in incident.alerts if alert.rank is not None} | set(incident.silent)
     return sorted(named, key=lambda rank: (rank != incident.rank, rank))
 
 
 def spots_by_rank(incident: Incident) -> list[LogLocation]:
-    """The first line of the incident for each rank, the first failed rank first."""
+    """Return the earliest line of each involved rank, the incident's own rank first."""
     first: dict[int, LogLocation] = {}
     for alert in sorted(incident.alerts, key=lambda each: each.first):
         spot = location_of(alert)
@@ -51,7 +51,7 @@ def spots_by_rank(incident: Incident) -> list[LogLocation]:
 
 
 def location_after(incident: Incident, rank: int | None) -> LogLocation | None:
-    """The line of the rank after `rank`, wrapping around; None if no line has a rank."""
+    """Return the line of the rank after `rank`, wrapping around, else the first; None without any line."""
     spots = spots_by_rank(incident)
     if not spots:
         return None

@@ -1,4 +1,4 @@
-"""One incident in full: what happened where, what to do, its evidence, and what would settle the doubt."""
+"""The page with one incident in full: what happened where, what to do, evidence, how to confirm it."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _COMMAND = re.compile(r"`([^`]+)`")
 
 
 def command_in(text: str) -> str:
-    """The command between backticks in a step of the playbook, else the whole step."""
+    """Return the first command between backticks in a step of the playbook; without one, the whole step."""
     found = _COMMAND.findall(text)
     return found[0] if found else text
 
 
 class IncidentHead(ItemPage):
-    """The incident's sentence, always visible; the down key moves into the detail."""
+    """The incident's headline, always visible, with its confidence."""
 
     DEFAULT_CSS = "IncidentHead { height: 4; background: $surface; overflow-y: hidden; }"
 
@@ -57,7 +57,7 @@ class IncidentHead(ItemPage):
                 yield from hanging(head, incident.recurrence.text, width, self.look.text)
 
     def action_move(self, dx: int, dy: int) -> None:  # noqa: ARG002 - as every picker has it
-        """Move to the neighbouring panes: this one has a single item."""
+        """Move the focus to the pane above or below, because this one has a single item."""
         if dy > 0:
             self.screen.focus_next()
         elif dy < 0:
@@ -99,7 +99,7 @@ class IncidentDetail(ItemPage):
         """True if it contains the timeline, because there is no room beside it."""
 
     def incident(self) -> Incident | None:
-        """The shown incident."""
+        """Return the shown incident; None if there is none."""
         return None if self.ident is None else self.view_state.snapshot.incident(self.ident)
 
     def made_for(self) -> Hashable:
@@ -107,7 +107,7 @@ class IncidentDetail(ItemPage):
         return id(self.view_state.snapshot), self.ident, self.with_moments, question and question.version
 
     def action_move(self, dx: int, dy: int) -> None:
-        """Move the cursor; up from the first item leads to the sentence."""
+        """Move the cursor; up from the first item moves the focus to the headline."""
         if dy < 0 and self.at == 0:
             self.screen.focus_previous()
         else:

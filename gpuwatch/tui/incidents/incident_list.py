@@ -1,4 +1,4 @@
-"""Every incident of the session in one line, the newest first; without incidents, what is watched."""
+"""The list of the session's incidents, one line each, newest first; without incidents, what is watched."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_NAMED_PLACES = 5
 
 
 def standing_of(incident: Incident, *, named: bool = False) -> str:
-    """`resolved`, `acknowledged 08:33`, or "" for an incident that needs attention.
+    """Return `resolved`, `acknowledged 08:33`, or "" for an incident that needs attention.
 
     `named`: include who acknowledged it.
     """
@@ -31,7 +31,7 @@ def standing_of(incident: Incident, *, named: bool = False) -> str:
 
 
 class IncidentList(ItemPage):
-    """One item per incident."""
+    """The widget with one line per incident."""
 
     DEFAULT_CSS = "IncidentList { height: 2; }"
 
@@ -66,7 +66,7 @@ class IncidentList(ItemPage):
             yield PageItem(incident.id, (row,), incident.cause, clean(incident.headline))
 
     def _line(self, incident: Incident, wall: float, width: int, *, marked: bool) -> Row:
-        """One incident; `marked`: the screen shows it while another pane has the cursor."""
+        """Return the line of one incident; `marked`: it is shown in full, but another pane has the cursor."""
         look, stands = self.look, standing_of(incident)
         sure = look.dim if stands else look.strong
         age = age_text(max(0.0, wall - incident.first)).rjust(4)
@@ -82,7 +82,7 @@ class IncidentList(ItemPage):
         return (*head, Segment(fit(incident.headline, room), sure))
 
     def incident(self) -> Incident | None:
-        """The incident under the cursor."""
+        """Return the incident under the cursor; None without incidents."""
         thing = self.chosen()
         return None if thing is None else self.view_state.snapshot.incident(str(thing.key))
 
@@ -94,7 +94,7 @@ ENDED = (
 
 
 def nothing_wrong(seen: Watching, width: int, look: StyleSet) -> Iterator[Row]:
-    """Text for no incident and what that is worth: what is watched, and what is not visible."""
+    """Yield the text for no incident: which logs are read, and what is not visible."""
     yield ()
     if seen.files and seen.rules:
         yield (Segment(" "), look.mark("ok"), Segment(" No incidents detected.", look.strong))
@@ -121,7 +121,7 @@ def nothing_wrong(seen: Watching, width: int, look: StyleSet) -> Iterator[Row]:
 
 
 def nothing_found(seen: Watching, folder: LogFolder, width: int, look: StyleSet) -> Iterator[Row]:
-    """Text for logs without an incident (so far), and what could not be read."""
+    """Yield the text for a folder of logs without an incident so far, and what could not be read."""
     yield ()
     read = folder.read_share >= 1.0 and not folder.trouble
     mark = look.mark("ok" if read else "unknown")

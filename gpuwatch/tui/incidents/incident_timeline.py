@@ -1,4 +1,4 @@
-"""The timeline of an incident: what happened when, to how many ranks; and the ranks as a strip of signs."""
+"""The timeline of an incident: what happened when, to which ranks; and the ranks as a strip of signs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ACROSS = (64, 32, 16)
 
 
 def moment_things(incident: Incident, width: int, look: StyleSet) -> Iterator[Row | PageItem]:
-    """One item per moment: when, what, how often, and the ranks below it."""
+    """Yield one item per moment of the timeline: when, what, how often, and which ranks."""
     by_id = {alert.id: alert for alert in incident.alerts}
     for number, moment in enumerate(incident.timeline):
         cause = incident.cause is not None and moment.alert == incident.cause.id
@@ -57,7 +57,7 @@ def moment_things(incident: Incident, width: int, look: StyleSet) -> Iterator[Ro
 
 
 def parts_of(incident: Incident, world: int, unlogged: Container[int] = ()) -> list[Part]:
-    """The part of each rank in the incident; `unlogged`: ranks whose logs are not followed."""
+    """Return the part that each rank (0 to `world` - 1) had. Ranks in `unlogged` have no followed log."""
     followers = {
         rank for moment in incident.timeline if moment.until >= incident.first for rank in moment.ranks
     }
@@ -76,7 +76,7 @@ def parts_of(incident: Incident, world: int, unlogged: Container[int] = ()) -> l
 
 
 def part_mark(part: Part, look: StyleSet) -> Segment:
-    """The sign of a rank."""
+    """Return the sign of a part."""
     severity, _ = PARTS[part]
     return (
         Segment(look.glyphs.missing, look.severity[severity]) if part == "unlogged" else look.mark(severity)
@@ -84,7 +84,10 @@ def part_mark(part: Part, look: StyleSet) -> Segment:
 
 
 def world_of(incident: Incident, fleet: Fleet) -> int:
-    """The job's world size, as its processes report it, or at least as its alerts show."""
+    """Return the job's world size as its processes report it, or the highest rank in the incident plus 1.
+
+    The larger of both; 0 if neither is known.
+    """
     processes = [p for node in fleet.nodes.values() for p in node.processes if p.world_size is not None]
     sizes = [p.world_size or 0 for p in processes if incident.job is None or p.job == incident.job]
     ranks = [rank for moment in incident.timeline for rank in moment.ranks]
@@ -92,7 +95,10 @@ def world_of(incident: Incident, fleet: Fleet) -> int:
 
 
 def rank_rows(incident: Incident, fleet: Fleet, width: int, look: StyleSet) -> Iterator[Row]:
-    """The ranks as a strip of signs; in a large job a cell stands for several and shows the most severe."""
+    """Yield the ranks as a strip of signs and its legend; nothing for fewer than two ranks.
+
+    In a large job one sign stands for several ranks and shows the most severe part.
+    """
     if incident.job is None and not ranks_of(incident):
         return  # of a node: which job it hit is not known
     world = world_of(incident, fleet)
@@ -127,7 +133,7 @@ class IncidentMoments(ItemPage):
         self.ident: str | None = None
 
     def incident(self) -> Incident | None:
-        """The shown incident."""
+        """Return the shown incident; None if there is none."""
         return None if self.ident is None else self.view_state.snapshot.incident(self.ident)
 
     def made_for(self) -> Hashable:

@@ -1,4 +1,4 @@
-"""Screen 4: what failed first, why, and what to do; below it, every alert."""
+"""Screen 4: incidents (what failed first, why, what to do), and below them every alert."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MIN_DETAIL_HEIGHT = 8
 
 
 class IncidentsScreen(LiveScreen):
-    """The incidents; the cursor of the list selects the one that is shown in full."""
+    """The incidents and alerts; the cursor of the list selects the incident that is shown in full."""
 
     kind = "incidents"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -62,7 +62,7 @@ class IncidentsScreen(LiveScreen):
         yield KeysLine(self.kind)
 
     def on_mount(self) -> None:
-        """Start on the requested incident, else on the most important one."""
+        """Put the cursor on the requested incident, else on the most important one."""
         leading = self.cockpit.view_state.snapshot.leading
         if ident := self._asked or (leading.id if leading else None):
             self.incidents.go_to(ident)
@@ -70,12 +70,12 @@ class IncidentsScreen(LiveScreen):
         (self.head if self.head.display else self.incidents).focus()
 
     def show(self, ident: str) -> None:
-        """Move the cursor to an incident."""
+        """Put the cursor on the incident with this id."""
         self.incidents.go_to(ident)
         self.pull()
 
     def arrange_parts(self) -> None:
-        """Give the selected incident most of the height; the lists get what they need of the rest."""
+        """Set each part's height: the shown incident gets most, the lists what they need of the rest."""
         room = self.size.height - FRAME_LINES
         reported = self.cockpit.view_state.snapshot
         some = bool(reported.incidents)
@@ -108,11 +108,11 @@ class IncidentsScreen(LiveScreen):
     # ---- what the cursor is on
 
     def incident(self) -> Incident | None:
-        """The shown incident."""
+        """Return the incident shown in full; None without incidents."""
         return self.detail.incident()
 
     def alert(self) -> Alert | None:
-        """The alert under the cursor, else the cause of the incident."""
+        """Return the alert under the cursor, else the cause of the shown incident, else None."""
         part = self.focused
         thing = part.chosen() if isinstance(part, IncidentDetail | IncidentMoments | AlertList) else None
         if thing is not None and thing.alert is not None:
@@ -154,7 +154,7 @@ class IncidentsScreen(LiveScreen):
             self.cockpit.show_alert(alert, self.incident())
 
     def idle(self) -> frozenset[str]:
-        """Without an incident there is nothing to acknowledge or step through."""
+        """Return the actions that do nothing now, such as acknowledging without an incident."""
         incident, on_list = self.incident(), self.focused is self.alerts
         reported = self.cockpit.view_state.snapshot
         idle = set() if on_list else {"silence"}
@@ -176,7 +176,10 @@ class IncidentsScreen(LiveScreen):
     # ---- gestures
 
     def action_acknowledge(self) -> None:
-        """Acknowledge the incident, or in the list of alerts those under the cursor."""
+        """Acknowledge the incident, or the alerts under the cursor of the alert list.
+
+        A second time undoes it.
+        """
         session, incident = self.cockpit.view_state.session, self.incident()
         meant: tuple[Alert | Incident, ...] = (incident,) if incident else ()
         if self.focused is self.alerts:
@@ -186,7 +189,10 @@ class IncidentsScreen(LiveScreen):
         self.cockpit.pump()
 
     def action_silence(self) -> None:
-        """Silence or unsilence the alert's code at its place; for a folded line at every place."""
+        """Silence the alert's code at its place, or undo it; for a folded line at every place.
+
+        Outside of the alert list, only say how to reach it.
+        """
         session, undo = self.cockpit.view_state.session, self.cockpit.key_of("incident.silence")
         if self.focused is not self.alerts:
             pane = self.cockpit.key_of("pane.next")
@@ -206,17 +212,17 @@ class IncidentsScreen(LiveScreen):
         self.cockpit.pump()
 
     def action_unhealthy(self) -> None:
-        """Show only alerts that fire and are not acknowledged."""
+        """Switch between showing only alerts that fire and are not acknowledged, and all."""
         self.alerts.only_firing = not self.alerts.only_firing
         self.pull()
 
     def action_next_rank(self) -> None:
-        """Open the log line of the next rank of this incident."""
+        """Open the log line of the next rank of the shown incident."""
         if incident := self.incident():
             self.cockpit.show_rank_of(incident)
 
     def action_next_mode(self, step: int) -> None:  # noqa: ARG002 - there is one other way to show it
-        """Open the logs of all ranks around the time of the item under the cursor."""
+        """Open the logs of all ranks of the shown incident, at the time of the item under the cursor."""
         incident, alert = self.incident(), self.alert()
         if incident is not None:
             self.cockpit.show_ranks_of(incident, alert)
