@@ -1,1 +1,1 @@
-"""Parts of every screen: status bar, key hints, help."""
+"""The status bar and key hints of every screen, and dialogs such as help."""

@@ -1,4 +1,4 @@
-"""The dialog that selects a table's columns; the table below changes at once."""
+"""The dialog that selects a table's columns; the table behind it changes at once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CLOSES = ("app.back", "app.quit", "app.columns", "move.open")
 
 
 class ColumnsScreen(ErrorBoundary, ModalScreen[None]):
-    """A dialog with one line per column."""
+    """A dialog with one line per column, to show or hide it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *keys.with_actions(dict.fromkeys(CLOSES, "close"), priority=True),

@@ -1,4 +1,4 @@
-"""The dialog of `i`: explains an alert, a metric or a column, and searches the playbook."""
+"""The dialog that explains an alert, a metric or a column, and searches the playbook."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ACTIONS = {
 
 
 class ExplainPage(RebuiltPage):
-    """One explanation with other matches, or the list of matching ids."""
+    """The page with one explanation and other matches, or with the list of matching ids."""
 
     def __init__(self, known: Sequence[Explanation], query: str, keymap: Mapping[str, str]) -> None:
         super().__init__(id="explain")
@@ -45,7 +45,7 @@ class ExplainPage(RebuiltPage):
         self.ask(query)
 
     def ask(self, query: str) -> None:
-        """Show the explanation of an id, or search for words; empty: all topics."""
+        """Set the page to an id's explanation, or the matches of words. An empty query shows all topics."""
         topics = tuple(each for each in self._known if each.kind == "topic")
         self.matches = find(query, self._known) if query.strip() else Matches(None, topics)
 
@@ -86,7 +86,7 @@ class ExplainPage(RebuiltPage):
 
 
 class ExplainScreen(ErrorBoundary, ModalScreen[None]):
-    """The dialog over the screen that opened it."""
+    """The dialog with an explanation, over the screen that opened it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*keys.with_actions(ACTIONS)]
 

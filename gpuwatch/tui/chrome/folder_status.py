@@ -1,7 +1,4 @@
-"""The status lines above a folder of logs.
-
-Which folder, how much is read, what the logs name, the outcome.
-"""
+"""The status lines over a folder of logs: its name, how much is read, node counts, the job's outcome."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ BAR_CELLS, NARROW_BAR_CELLS, WIDE_COLUMNS = 12, 6, 100
 
 
 def folder_title(folder: LogFolder, source: str, look: StyleSet, width: int) -> list[Segment]:
-    """Which folder of logs is shown, and how much of it is read."""
+    """Return the segments with the folder's name, and a progress bar while it is being read."""
     out = [Segment(" LOGS ", look.badge["warning"]), Segment(" ")]
     name = clean(source)
     out.append(Segment(f"{fit(name, min(max(16, width // 3), len(name)))}  ", look.strong))
@@ -30,7 +27,7 @@ def folder_title(folder: LogFolder, source: str, look: StyleSet, width: int) -> 
 
 
 def folder_counts(fleet: Fleet, look: StyleSet) -> list[Segment]:
-    """The number of nodes, ranks and files in the logs."""
+    """Return the segments with the numbers of nodes, ranks and files in the logs."""
     ranks = len(set().union(*(node.ranks_of_logs for node in fleet.nodes.values())))
     files = sum(len(node.logs) for node in fleet.nodes.values())
     out: list[Segment] = []
@@ -40,7 +37,10 @@ def folder_counts(fleet: Fleet, look: StyleSet) -> list[Segment]:
 
 
 def folder_state(view_state: ViewState, look: StyleSet, width: int) -> list[Segment]:
-    """The state without an incident: how the job ended, or that the logs are still being read."""
+    """Return the segments shown when there is no incident: a problem, reading in progress, or the outcome.
+
+    Empty without a folder, or below 12 columns.
+    """
     folder = view_state.folder
     if folder is None or width < 12:
         return []

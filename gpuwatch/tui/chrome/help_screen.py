@@ -1,4 +1,4 @@
-"""The help screen, generated from the bindings."""
+"""The help screen, generated from the key bindings."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ KEY_COLUMNS = 16
 
 
 def sections(kind: str, search: str, keymap: Mapping[str, str]) -> list[tuple[str, list[Binding]]]:
-    """The tables of keys to show, by title.
+    """Return (title, bindings) of the tables of keys to show; tables without a match are left out.
 
     Args:
         kind: The kind of the screen that opened the help: its own keys come first.
@@ -117,12 +117,12 @@ ACTIONS = {
 
 
 class HelpScreen(ErrorBoundary, ModalScreen[None]):
-    """The dialog over the screen that opened it."""
+    """The dialog with the help, over the screen that opened it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*keys.with_actions(ACTIONS)]
 
     def __init__(self, kind: str = "", keymap: Mapping[str, str] | None = None) -> None:
-        """Create the help for a screen kind, with the keys as the user has bound them."""
+        """Create the help for a kind of screen; `keymap` has the user's own keys by binding id."""
         super().__init__()
         self.page = HelpPage(kind, keymap or {})
         self.field = Input(id="help-search", placeholder="words of a key's name or meaning", compact=True)

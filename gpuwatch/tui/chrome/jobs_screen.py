@@ -1,4 +1,4 @@
-"""The dialog that selects a job, which every screen then shows alone."""
+"""The dialog that selects a job, which then is the only one that the screens show."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CLOSES = ("app.back", "app.quit", "app.jobs")
 
 
 class JobsScreen(ErrorBoundary, ModalScreen["str | None"]):
-    """A dialog with one line per job; the result is the job, or "" for all jobs."""
+    """A dialog with one line per job. Its result is the chosen job, "" for all jobs, or None if closed."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *keys.with_actions(dict.fromkeys(CLOSES, "close"), priority=True),

@@ -1,4 +1,4 @@
-"""The last line of a screen: as many key hints as fit; help and quit are dropped last."""
+"""The last line of a screen: as many key hints as fit; the keys for help and quit are dropped last."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NEED_A_NODE = ("waiting", "links", "retry")
 
 @dataclass(frozen=True)
 class KeyHint:
-    """One key: its text, what it does in one or two words and in a sentence, and whether it works now."""
+    """The hint for one key: its text, what it does, and whether it works now."""
 
     key: str
     key_display: str
@@ -35,12 +35,15 @@ class KeyHint:
 
     @property
     def width(self) -> int:
-        """Width in cells: key, space, description."""
+        """The width in cells: key, space, description."""
         return len(self.key_display) + 1 + len(self.description)
 
 
 class KeysLine(Widget):
-    """A footer in one widget; Textual's footer mounts one widget per key again whenever the keys change."""
+    """The footer with the key hints, as one widget.
+
+    Textual's own footer mounts one widget per key again whenever the keys change.
+    """
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {
@@ -119,7 +122,7 @@ class KeysLine(Widget):
             self._find()
 
     def _find(self) -> None:
-        """Find the keys that work here, and repaint if they changed."""
+        """Update the hints to the keys that work now, and repaint if they changed."""
         first_of: dict[str, KeyHint] = {}
         for _, binding, enabled, tooltip in self.screen.active_bindings.values():
             if binding.show and binding.action not in first_of:
@@ -137,12 +140,12 @@ class KeysLine(Widget):
             self.refresh()
 
     def _does(self, binding: Binding) -> str:
-        """What a key does here, in one or two words: the freeze key plays and pauses a recording."""
+        """Return what a key does, in one or two words; the freeze key plays and pauses a recording."""
         replayed = isinstance(self.screen, LiveScreen) and self.screen.cockpit.view_state.replay is not None
         return "Play/pause" if replayed and binding.action == "freeze" else binding.description
 
     def _is_idle(self, hint: KeyHint) -> bool:
-        """True if the key does nothing on this screen now."""
+        """Return True if the key does nothing on this screen now, and needs no hint."""
         name = hint.action.partition("(")[0]
         if name == self._kind or (name == "waiting" and self._kind not in ASKED_FROM):
             return True
@@ -152,7 +155,7 @@ class KeysLine(Widget):
         return (of_logs and name in NEED_A_NODE) or name in self.screen.idle()
 
     def _at(self, column: int) -> KeyHint | None:
-        """The key at this column."""
+        """Return the hint at this column; None between hints and behind the last."""
         end = 0
         for hint in self.hints:
             end += hint.width + 1
@@ -168,7 +171,7 @@ class KeysLine(Widget):
 
 
 def _fitting(hints: list[KeyHint], width: int) -> list[KeyHint]:
-    """The hints that fit into `width` columns."""
+    """Return the hints that fit into `width` columns, in their order; the less important ones are dropped."""
     for hint in _in_order_of_going(hints):
         if sum(each.width + 1 for each in hints) - 1 <= width:
             break

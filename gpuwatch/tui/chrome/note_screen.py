@@ -1,4 +1,4 @@
-"""The dialog for a note about an incident."""
+"""The dialog for a note on an incident."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_CHARS = 2000
 
 
 class NoteScreen(ErrorBoundary, ModalScreen[None]):
-    """A one-line text field; empty text adds no note."""
+    """A one-line text field; an empty text adds no note."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*keys.with_actions({"app.back": "close"})]
 
@@ -28,8 +28,8 @@ class NoteScreen(ErrorBoundary, ModalScreen[None]):
 
         Args:
             title: What the note is about.
-            take: Called with the text.
-            key_of: The current key of a binding, by its id.
+            take: Called with the text when it is entered.
+            key_of: Returns the current key of a binding, by its id.
         """
         super().__init__()
         self._title, self._take, self._key_of = title, take, key_of

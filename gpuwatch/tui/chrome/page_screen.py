@@ -11,16 +11,14 @@ from gpuwatch.tui.toolkit.live_screen import LiveScreen
 
 
 class PageScreen(LiveScreen):
-    """Subclasses make their `page` before they are shown."""
+    """The base of such screens; subclasses set `page` before they are shown."""
 
     page: ItemPage
 
     def compose(self) -> ComposeResult:
-        """The status bar, the page and the key hints."""
         yield StatusLine(id="status")
         yield self.page
         yield KeysLine(self.kind)
 
     def on_mount(self) -> None:
-        """Give the page the keys."""
         self.page.focus()

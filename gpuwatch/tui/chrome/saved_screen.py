@@ -14,7 +14,7 @@ _REMOTE_FONT = re.compile(r',\s{0,40}url\("https?://[^"]{1,300}"\) format\("\w{1
 
 
 def save_screen(svg: str, text: str, wall: float) -> list[Path]:
-    """Write both files to the working folder, else to the user's state folder; return their paths.
+    """Write `.svg` and `.txt` to the working folder, else to the user's state folder; return both paths.
 
     Args:
         svg: The picture.
@@ -22,7 +22,7 @@ def save_screen(svg: str, text: str, wall: float) -> list[Path]:
         wall: Unix seconds; part of the file names. No file is overwritten.
 
     Raises:
-        OSError: neither folder can be written.
+        OSError: Neither folder can be written.
     """
     try:
         return _write(Path.cwd(), svg, text, wall)

@@ -1,4 +1,4 @@
-"""The two lines at the top of every screen: the source, its state, and the state of the view."""
+"""The two lines at the top of every screen: the source and its state, and the worst problem."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _width(parts: list[Segment]) -> int:
 
 
 def spread(left: list[Segment], right: list[Segment], width: int) -> Row:
-    """One line with a left and a right part; if it is too narrow, the right part is cut first."""
+    """Return one line with a left and a right part; if they do not fit, only the left part."""
     gap = width - _width(left) - _width(right)
     return (*left, Segment(" " * gap), *right) if gap >= 0 else tuple(left)
 
@@ -42,7 +42,7 @@ def _count(
 
 
 def node_counts(totals: Totals, look: StyleSet) -> list[Segment]:
-    """The number of nodes in each state; states without nodes are left out."""
+    """Return the segments with the number of nodes in each state; states without nodes are left out."""
     out = [Segment(" nodes ", look.dim), *_count(look, totals.states["live"], "live", "ok")]
     wanted: tuple[tuple[str, Severity], ...] = (
         ("connecting", "unknown"),
@@ -58,7 +58,7 @@ def node_counts(totals: Totals, look: StyleSet) -> list[Segment]:
 
 
 def gpu_counts(totals: Totals, look: StyleSet) -> list[Segment]:
-    """The number of GPUs that answer, of those expected."""
+    """Return the segments with the number of GPUs that answer, of those expected."""
     out = [Segment("GPUs ", look.dim)]
     severity: Severity = "ok" if totals.ok == totals.expected else "warning"
     out += [
@@ -75,7 +75,10 @@ def gpu_counts(totals: Totals, look: StyleSet) -> list[Segment]:
 
 
 def worst(totals: Totals, look: StyleSet, width: int) -> list[Segment]:
-    """The worst condition in words, and the number of others."""
+    """Return the segments with the worst condition of a node, and how many others there are.
+
+    Empty if there is none, or below 12 columns.
+    """
     if not totals.worst or width < 12:
         return []
     node, condition = totals.worst[0]
@@ -88,7 +91,7 @@ def worst(totals: Totals, look: StyleSet, width: int) -> list[Segment]:
 
 
 def quiet(reported: AlertSnapshot, look: StyleSet, width: int) -> list[Segment]:
-    """Text for healthy nodes and GPUs: what the logs report, or that they report nothing."""
+    """Return the segments for healthy nodes and GPUs: the worst alert, error lines, or "no problems"."""
     alert = reported.loudest
     if alert is None and reported.error_lines:
         text = f"{look.glyph('info')} {reported.error_words} "
@@ -101,7 +104,7 @@ def quiet(reported: AlertSnapshot, look: StyleSet, width: int) -> list[Segment]:
 
 
 def alert_counts(reported: AlertSnapshot, look: StyleSet) -> list[Segment]:
-    """The number of kinds of alerts that fire; nothing if none does."""
+    """Return the segments with the numbers of firing critical alerts and warnings; empty if none fires."""
     counts: tuple[tuple[int, Severity], ...] = (
         (reported.criticals, "critical"),
         (reported.warnings, "warning"),
@@ -111,7 +114,10 @@ def alert_counts(reported: AlertSnapshot, look: StyleSet) -> list[Segment]:
 
 
 def sentence(incident: Incident, look: StyleSet, width: int) -> list[Segment]:
-    """As much of the incident's sentence as fits; key 4 shows all of it."""
+    """Return the segments of an incident's headline, cut to `width`; empty below 12 columns.
+
+    A headline that does not fit is replaced by its main clause.
+    """
     if width < 12:
         return []
     reported = incident.headline if len(incident.headline) <= width else main_clause(incident)
@@ -123,12 +129,15 @@ def sentence(incident: Incident, look: StyleSet, width: int) -> list[Segment]:
 
 
 def main_clause(incident: Incident) -> str:
-    """Rank, node, GPU and cause, without the affected ranks."""
+    """Return the headline up to its first semicolon: rank, node, GPU and cause, no affected ranks."""
     return incident.headline.partition("; ")[0]
 
 
 class StatusLine(RebuiltPage, can_focus=False):
-    """Product name, source and clock above counts and the worst condition."""
+    """The status bar: product name, source and clock above counts and the worst problem.
+
+    A replay has a third line with the timeline.
+    """
 
     DEFAULT_CSS: ClassVar[str] = "StatusLine { height: 2; background: $surface; overflow-y: hidden; }"
     can_focus = False
@@ -139,7 +148,7 @@ class StatusLine(RebuiltPage, can_focus=False):
             self.styles.height = 3
 
     class Clicked(Message):
-        """A click on the banner: its incident is to be opened."""
+        """Posted when the line with the incident is clicked."""
 
     def on_click(self, event: events.Click) -> None:
         if event.y == 1:
@@ -153,7 +162,7 @@ class StatusLine(RebuiltPage, can_focus=False):
         return lines
 
     def _about_source(self, width: int) -> list[Segment]:
-        """The time that a Slurm job has left, or Prometheus's scrape interval."""
+        """Return the segments with the time left to a Slurm job, or Prometheus's scrape interval."""
         look, view_state, left = self.look, self.view_state, []
         allocation = view_state.fleet.scheduler.allocation(view_state.scope.job)
         if allocation is not None and allocation.ends is not None and width >= WIDE_COLUMNS:
@@ -198,7 +207,7 @@ class StatusLine(RebuiltPage, can_focus=False):
         return spread(left, [*hint, *right], width)
 
     def _source(self, width: int) -> list[Segment]:
-        """What is shown: nodes, a simulation, a recording or logs."""
+        """Return the segments that say what is shown: nodes, a simulation, a recording or logs."""
         look, view_state = self.look, self.view_state
         left: list[Segment] = []
         if self.cockpit.shared_view is not None:
@@ -217,7 +226,7 @@ class StatusLine(RebuiltPage, can_focus=False):
         return left
 
     def _clock(self) -> str:
-        """The time that is shown, with its date if it is not the present."""
+        """Return the time that is shown, with its date for a recording and for logs."""
         view_state = self.view_state
         past = view_state.replay is not None or view_state.folder is not None
         text = time.strftime(
@@ -226,7 +235,7 @@ class StatusLine(RebuiltPage, can_focus=False):
         return text if view_state.folder is None else f"logs end {text}"
 
     def _links(self, room: int) -> list[Segment]:
-        """The newest probe's result if it is bad; the links screen shows it itself."""
+        """Return the segments with the newest probe's result if it is bad; empty on the links screen."""
         probes = self.view_state.session.probes
         if not probes or self.cockpit.where == "links":
             return []

@@ -17,12 +17,15 @@ from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
 
 
 class TimeScreen(ErrorBoundary, ModalScreen["float | None"]):
-    """The result is the time in unix seconds; None: cancelled."""
+    """The dialog; its result is the time in unix seconds, or None if it was closed."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*keys.with_actions({"app.back": "close"})]
 
     def __init__(self, at: float, extent: tuple[float, float]) -> None:
-        """Create the dialog. `at` is the shown time, `extent` the first and the last one."""
+        """Create the dialog.
+
+        `at` is the shown time, `extent` the recording's first and last (unix seconds).
+        """
         super().__init__()
         self._at, self._extent = at, extent
         self.field = Input(placeholder="12:03:11, -30s, +5m, 2026-03-01 12:03:11")

@@ -1,4 +1,4 @@
-"""The line of a replay: play or pause, speed, event density, incidents, and the position."""
+"""The timeline of a replay: play or pause, speed, density of events, incidents, and the position."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FRESH_S = 2.0
 
 
 class Timeline:
-    """Builds the line; caches the density for a width."""
+    """Builds the line of the timeline; keeps the counted densities of one width."""
 
     def __init__(self, replay: Replaying) -> None:
         self._replay = replay
@@ -31,7 +31,7 @@ class Timeline:
         self._marks: dict[int, str] = {}
 
     def row(self, look: StyleSet, width: int) -> Row:
-        """The line, `width` columns wide."""
+        """Return the line, `width` columns wide."""
         replay = self._replay
         first, last = replay.extent
         sign = _SIGNS[not look.glyphs.braille][
@@ -76,11 +76,11 @@ class Timeline:
 
 
 def column_of(at: float, first: float, last: float, columns: int) -> int:
-    """The column of a time."""
+    """Return the column (0 to `columns` - 1) of the time `at` between `first` and `last`."""
     share = (at - first) / (last - first) if last > first else 0.0
     return min(columns - 1, max(0, int(share * columns)))
 
 
 def clock(at: float) -> str:
-    """`12:03:11`, local time."""
+    """Return the local time as `12:03:11`."""
     return time.strftime("%H:%M:%S", time.localtime(at))
