@@ -1,1 +1,1 @@
-"""Screen 6: training."""
+"""Screen 6: the training of a job and its ranks."""

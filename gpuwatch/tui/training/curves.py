@@ -1,4 +1,4 @@
-"""Loss, gradient norm, throughput and step time over the reported steps, side by side."""
+"""The curves of loss, gradient norm, throughput and step time over the reported steps, side by side."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ AXIS_ROWS = 6
 
 @dataclass(frozen=True)
 class Curve:
-    """One value of all steps."""
+    """A value of logged steps that is drawn as a curve."""
 
     name: str
     read: Callable[[LoggedStep], float | None]
@@ -46,7 +46,7 @@ CURVES = (
 
 
 def reported(steps: Sequence[LoggedStep]) -> list[tuple[Curve, list[float | None]]]:
-    """The curves with any known value; samples per second only if no tokens are reported."""
+    """Return the curves with any known value, with their values; samples/s only if no tokens/s are known."""
     found = [(curve, [curve.read(step) for step in steps]) for curve in CURVES]
     some = [(curve, values) for curve, values in found if any(value is not None for value in values)]
     names = {curve.name for curve, _ in some}
@@ -54,7 +54,7 @@ def reported(steps: Sequence[LoggedStep]) -> list[tuple[Curve, list[float | None
 
 
 def bucketed(values: Sequence[float | None], count: int) -> list[float | None]:
-    """At most `count` points: means of buckets if there are more values, else the values themselves."""
+    """Return the values, or the means of `count` buckets if there are more; None for an empty bucket."""
     if len(values) <= count:
         return list(values)
     points: list[float | None] = []
@@ -66,7 +66,7 @@ def bucketed(values: Sequence[float | None], count: int) -> list[float | None]:
 
 
 class TrainingCurves(RebuiltPage, can_focus=False):
-    """The curves of the writer that logs for the job; `lines` is the height."""
+    """The widget with the curves of the job's main log; `lines` is its height."""
 
     DEFAULT_CSS: ClassVar[str] = "TrainingCurves { height: 4; overflow-y: hidden; }"
     can_focus = False
@@ -80,7 +80,7 @@ class TrainingCurves(RebuiltPage, can_focus=False):
         self._made: list[Row] = []
 
     def is_reported(self) -> bool:
-        """True if there is anything to draw."""
+        """Return True if there is anything to draw."""
         if self._asked != self.view.version:
             self._asked = self.view.version
             writer = self.view.facts.speaker if self.view.facts else None
@@ -124,7 +124,7 @@ class TrainingCurves(RebuiltPage, can_focus=False):
 def drawn(
     curve: Curve, values: Sequence[float | None], width: int, height: int, look: StyleSet, late: bool
 ) -> list[list[Segment]]:
-    """One curve: a line with its range of values, and the plot."""
+    """Return one curve as `height` lines: its range of values above the plot. `late`: it is drawn dim."""
     known = [value for value in values if value is not None and math.isfinite(value)]
     odd = sum(value is not None for value in values) - len(known)
     if not known:
@@ -143,7 +143,7 @@ def drawn(
 
 
 def _title(curve: Curve, low: float, high: float, odd: int, width: int) -> str:
-    """`loss 2.12 to 2.23`, with fewer digits if space is short."""
+    """Return the curve's name and range, `loss 2.12 to 2.23`, with fewer digits if space is short."""
     tail = f", {odd} NaN or Inf" if odd else ""
     text = curve.name
     for digits in (3, 2, 1):

@@ -1,4 +1,4 @@
-"""The summary of a job above its ranks: which rank logs, its progress, its speed, and its problems."""
+"""The summary of a job above its ranks: which rank logs, its progress, speed and problems."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TITLE = 9
 
 
 def seconds_long(value: float) -> str:
-    """A step time: `0.312s`, `3.20s`, `41.5s`."""
+    """Return a step time (seconds) as text: `0.312s`, `3.20s`, `41.5s`."""
     return f"{value:.3f}s" if value < 1 else f"{value:.2f}s" if value < 10 else f"{value:.1f}s"
 
 
@@ -43,7 +43,10 @@ class JobHeader:
         self._facts, self._look, self._now = facts, look, now
 
     def number(self, title: str, fact: Fact | None, text: str, *, first: bool = False) -> list[Segment]:
-        """A title and its value, or a dash; `first` in its line, it is aligned with the other lines."""
+        """Return the segments of a title and a value, whose text is `text`; a dash if `fact` is None.
+
+        `first`: it is the first of its line, aligned with those of the other lines.
+        """
         look = self._look
         parts = [Segment(f" {title.ljust(TITLE) if first else title} ", look.dim)]
         if fact is None:
@@ -59,17 +62,17 @@ class JobHeader:
         return [*parts, Segment(" ")]
 
     def reported(self, title: str, name: str, form: str, *, first: bool = False) -> list[Segment]:
-        """A reported field, formatted by `form`, or a dash."""
+        """Return the segments of a reported field, formatted by `form`; a dash if it is not reported."""
         fact = self._facts.facts.get(name)
         return self.number(title, fact, "" if fact is None else form.format(fact.value), first=first)
 
     def rarely(self, title: str, name: str, form: str) -> list[Segment]:
-        """A field that few logs report: nothing if this one does not."""
+        """Return the segments of a field that few logs report; empty if it is not reported."""
         return self.reported(title, name, form) if name in self._facts.facts else []
 
 
 def whose(facts: JobFacts) -> str:
-    """Which rank logs for the job, as text."""
+    """Return a text that says which rank logs for the job, or that no log has progress."""
     writer = facts.speaker
     if writer is None:
         return "no progress in its logs"
@@ -79,7 +82,7 @@ def whose(facts: JobFacts) -> str:
 
 
 def size_text(facts: JobFacts) -> str:
-    """The size of the job, as far as its ranks are known."""
+    """Return the size of the job as far as it is known: ranks, nodes and GPUs."""
     alive, seen = facts.ranks_alive, facts.ranks_seen
     if alive < seen:
         ranks = f"{alive or 'none'} of {max(facts.world or 0, seen)} ranks running"
@@ -91,7 +94,7 @@ def size_text(facts: JobFacts) -> str:
 
 
 class TrainingHead(RebuiltPage, can_focus=False):
-    """The lines above the ranks."""
+    """The widget with the summary."""
 
     DEFAULT_CSS: ClassVar[str] = "TrainingHead { height: 5; overflow-y: hidden; }"
     can_focus = False
@@ -131,7 +134,7 @@ class TrainingHead(RebuiltPage, can_focus=False):
         return [*lines, *servers, *self._alerts(width)]
 
     def _servers(self, width: int) -> Iterator[Row]:
-        """Yield at most two lines per inference server."""
+        """Yield the lines of at most 4 inference servers."""
         look, now = self.look, self.view_state.now
         for server in list(self.view_state.fleet.servers.servers.values())[:SERVERS]:
             facts = server_facts(server, now)
@@ -161,7 +164,7 @@ class TrainingHead(RebuiltPage, can_focus=False):
         return spread(left, right, width)
 
     def _scheduler(self, facts: JobFacts) -> list[Row]:
-        """The job's remaining time by its scheduler; empty if that does not know the job."""
+        """Return the line with the job's state and remaining time by its scheduler; empty if unknown."""
         allocation, wall = self.view_state.fleet.scheduler.allocation(facts.job), self.view_state.wall()
         if allocation is None:
             return []

@@ -1,4 +1,4 @@
-"""The data of screen 6: one job, recomputed about once per second (less often if it is large)."""
+"""The data of screen 6: one job, computed again about once per second (less often if it is large)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CODES = (
 
 
 class TrainingView:
-    """The selected job, which survives leaving the screen."""
+    """The selected job with its facts and alerts; it survives leaving the screen."""
 
     def __init__(self, view_state: ViewState) -> None:
         self._scene = view_state
@@ -43,7 +43,7 @@ class TrainingView:
         """The running computation."""
 
     def refresh(self) -> None:
-        """Recompute the job if due: a part per frame, or all of it if what is shown is old."""
+        """Compute the job again if due: a part per frame, or all of it if what is shown is old."""
         view_state = self._scene
         age_s = math.inf if self.facts is None else abs(view_state.now - self.facts.made_at)
         slower = 1.0 if self.facts is None else max(1.0, len(self.facts.rows) / RANKS_IN_TIME)
@@ -89,7 +89,7 @@ class TrainingView:
         ]
 
     def turn(self, step: int) -> None:
-        """Select the previous or next job."""
+        """Select the job `step` places further in the list, wrapping around."""
         if self.jobs:
             at = self.jobs.index(self._chosen) if self._chosen in self.jobs else 0
             self._chosen, self._by_hand = self.jobs[(at + step) % len(self.jobs)], True
@@ -97,5 +97,5 @@ class TrainingView:
 
     @property
     def number(self) -> int:
-        """The job's position in the list, from 1."""
+        """The job's position in the list, from 1; 0 if there is none."""
         return self.jobs.index(self._chosen) + 1 if self._chosen in self.jobs else 0

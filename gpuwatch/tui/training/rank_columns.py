@@ -1,4 +1,4 @@
-"""The columns of the rank table: value, width, and which are dropped when space is short."""
+"""The columns of the rank table: values, widths, and which are dropped on a narrow screen."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Read: TypeAlias = "Callable[[RankRow, float], float | None]"
 
 @dataclass(frozen=True)
 class RankColumn:
-    """One column."""
+    """One column of the rank table."""
 
     name: str
     title: str
@@ -33,12 +33,12 @@ class RankColumn:
     """True if the first sort puts the largest value first."""
 
     def text(self, row: RankRow, now: float) -> str:
-        """The cell; a dash if unknown."""
+        """Return the cell's text; a dash if the value is unknown. `now`: monotonic seconds."""
         value = self.read(row, now)
         return UNKNOWN if value is None else self.write(value)
 
     def order(self, row: RankRow, now: float, falling: bool) -> float:
-        """The sort key; unknown values come last."""
+        """Return the sort key of a row; unknown values come last in either direction."""
         value = self.read(row, now)
         if value is None:
             return float("-inf") if falling else float("inf")
@@ -46,7 +46,7 @@ class RankColumn:
 
 
 def step_text(seconds: float) -> str:
-    """`0.312`, `3.20`, `41.5`, `128`."""
+    """Return a step time (seconds) without unit: `0.312`, `3.20`, `41.5`."""
     return f"{seconds:.3f}" if seconds < 1 else f"{seconds:.2f}" if seconds < 10 else f"{seconds:.1f}"
 
 
@@ -90,13 +90,15 @@ MIN_TREND_WIDTH, MAX_TREND_WIDTH = 14, 24
 
 
 def trend_width(left: int) -> int:
-    """Width of each history in the cells that the columns leave; 0: no space."""
+    """Return the width of each history if the columns leave `left` cells; 0 if that is too little."""
     each = left // len(TRENDS) - 2
     return min(MAX_TREND_WIDTH, each) if each >= MIN_TREND_WIDTH else 0
 
 
 def choose(width: int, wanted: Sequence[str] = ()) -> tuple[list[RankColumn], int]:
-    """The columns that fit `width` cells, a flag cell after each, and the number of cells left.
+    """Return the columns that fit `width` cells, in screen order, and the number of cells left.
+
+    A cell for a flag follows each column.
 
     Args:
         width: The width without rank and place.

@@ -1,4 +1,4 @@
-"""The table of a job's ranks, with the statistics over all of them above it."""
+"""The table of a job's ranks, with the statistics over all of them at its top."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class RankTable(SortableTable):
         return (Segment(look.glyphs.cursor, look.title), *row[1:])
 
     def _severity(self, row: RankRow) -> Severity:
-        """The rank's severity, or its worst alert if only logs are known."""
+        """Return the rank's severity; in a folder of logs, that of its worst alert."""
         alert = None if row.rank is None else self._worst.get(row.rank)
         return severity_of(row) if alert is None else alert.severity
 
@@ -148,7 +148,7 @@ class RankTable(SortableTable):
         return ((text + " ", look.stale if late else look.text),)
 
     def _trends(self, rank: RankRow) -> list[Segment]:
-        """Its GPU's histories of the last minutes, if they fit."""
+        """Return the histories of the rank's GPU over the last 2 minutes; empty if they do not fit."""
         gpu = self.view_state.gpu(rank.node, rank.uuid) if self._trend and rank.uuid is not None else None
         if gpu is None:
             return []
@@ -221,7 +221,7 @@ class RankTable(SortableTable):
         super().go(item)
 
     def sort_next(self) -> None:
-        """Sort by the next visible column."""
+        """Sort by the next visible column; after the last one, by the outliers."""
         shown = [WORST, "rank", *(column.name for column in self._columns)]
         at = shown.index(self.sort_name) if self.sort_name in shown else -1
         self.sort_by(shown[(at + 1) % len(shown)])
@@ -248,7 +248,10 @@ def _identity(row: RankRow) -> tuple[object, str]:
 
 
 def severity_of(row: RankRow) -> Severity:
-    """A rank's severity: its GPU is lost or silent, it is an outlier, it has ended, or it is normal."""
+    """Return a rank's severity: critical for a lost or silent GPU, warning for an outlier, else ok.
+
+    Unknown if it has ended, or neither its process nor its log is current.
+    """
     if row.gpu_state == "lost" or (row.gpu_at is not None and row.gpu_late and row.alive):
         return "critical"
     if row.ended:
@@ -259,7 +262,10 @@ def severity_of(row: RankRow) -> Severity:
 
 
 def trouble_of(row: RankRow) -> str:
-    """`lost` or `stuck` (its GPU), `ended` (its process) or `stale`, the first that holds; "": none."""
+    """Return `lost` or `stuck` (its GPU), `ended` (its process) or `stale` (its values), else "".
+
+    The first that holds.
+    """
     if row.gpu_state in ("lost", "stuck"):
         return row.gpu_state
     return "ended" if row.ended else "stale" if row.gpu_at is not None and row.gpu_late else ""

@@ -30,7 +30,7 @@ MAX_CURVE_HEIGHT = 11
 
 
 class TrainingScreen(LiveScreen):
-    """One job at a time."""
+    """The screen of one job at a time: summary, curves, ranks."""
 
     kind = "training"
     column_table = "ranks"
@@ -61,14 +61,14 @@ class TrainingScreen(LiveScreen):
         self.ranks.focus()
 
     def pull(self) -> int:
-        """Repaint changes; then recompute the job if due, so that no frame does both."""
+        """Repaint what has changed, then compute the job if due; return the number of repainted lines."""
         painted = super().pull()
         if self.is_mounted:
             self.view.refresh()
         return painted
 
     def arrange_parts(self) -> None:
-        """Give the summary all its lines; curves, statistics and ranks share the rest."""
+        """Set the height of each part: the summary gets all its lines; curves and ranks share the rest."""
         if (jobs := len(self.view.jobs)) != self._jobs:
             self._jobs = jobs
             self.refresh_bindings()
@@ -125,27 +125,27 @@ class TrainingScreen(LiveScreen):
         self.cockpit.show_logs(row.node, row.file, offset=offset, ranks=ranks)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Enable "next job" if there are several."""
+        """Return False for the key of the next job if there is only one; else as Textual does."""
         if action == "next_item":
             return len(self.view.jobs) > 1
         return super().check_action(action, parameters)
 
     def idle(self) -> frozenset[str]:
-        """Without ranks there is nothing to sort; a rank may have no log."""
+        """Return the actions that do nothing now, such as sorting without ranks."""
         row = self.ranks.chosen()
         if row is None and not self.ranks.only_flagged:
             return frozenset({"choose", "sort", "unhealthy", "next_mode"})
         return frozenset() if row is not None and row.file is not None else frozenset({"next_mode"})
 
     def step_back(self) -> bool:
-        """Show all ranks again."""
+        """Show all ranks again; return False if they are shown."""
         if not self.ranks.only_flagged:
             return False
         self.action_unhealthy()
         return True
 
     def action_next_item(self, step: int) -> None:
-        """Show the previous or next job."""
+        """Show the job `step` places further in the list."""
         self.view.turn(step)
         self.pull()
 
@@ -160,6 +160,6 @@ class TrainingScreen(LiveScreen):
         self.ranks.reverse()
 
     def action_unhealthy(self) -> None:
-        """Show only the outliers."""
+        """Switch between showing only the outliers and all ranks."""
         self.ranks.only_flagged = not self.ranks.only_flagged
         self.ranks.repaint()
