@@ -1,1 +1,1 @@
-"""The screens: the app, its navigation and the command palette."""
+"""The screens: the app, its navigation, and the command palette."""

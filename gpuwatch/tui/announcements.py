@@ -1,6 +1,6 @@
-"""Announces new incidents outside of the screens.
+"""Announces new incidents outside of the screens, by escape codes.
 
-Desktop notifications and the terminal title, by escape codes.
+Desktop notifications and the terminal title.
 """
 
 from __future__ import annotations
@@ -25,13 +25,16 @@ class Announcements:
         self._titled = False
 
     def take_new(self, incidents: Iterable[Incident]) -> list[Incident]:
-        """Return the active incidents that were not announced before."""
+        """Return the incidents not passed before, without ended and acknowledged ones; all are remembered."""
         new = [incident for incident in incidents if incident.id not in self._announced]
         self._announced.update(incident.id for incident in new)
         return [incident for incident in new if not (incident.over or incident.acknowledged)]
 
     def codes(self, incidents: Sequence[Incident], preferences: Preferences) -> str:
-        """The escape codes that announce incidents reported together, by the user's preferences."""
+        """Return the escape codes that announce these new incidents together, as the preferences allow.
+
+        The text is that of the last incident; "" if the user wants neither notification nor title.
+        """
         last = incidents[-1]
         others = f" (and {len(incidents) - 1} more)" if len(incidents) > 1 else ""
         text = f"gpuwatch incident {last.number}{others}: {last.headline}"
@@ -42,12 +45,12 @@ class Announcements:
         return codes
 
     def end(self) -> str:
-        """The escape codes that restore the terminal's own title."""
+        """Return the escape codes that restore the terminal's own title; "" if it was not changed."""
         return _RESTORE_TITLE if self._titled else ""
 
 
 def _notification(text: str) -> str:
-    """The escape codes of a desktop notification.
+    """Return the escape codes of a desktop notification.
 
     OSC 9 (iTerm2, kitty, Windows) and OSC 777 (urxvt, foot, VTE).
     """
@@ -56,13 +59,13 @@ def _notification(text: str) -> str:
 
 
 def _title(text: str) -> str:
-    """The escape code that sets the terminal title."""
+    """Return the escape code that sets the terminal title."""
     return f"{_ESC}]2;{_sanitized(text)}{_END}"
 
 
 def _sanitized(text: str) -> str:
-    """Remove control characters and field separators and limit the length.
+    """Return the text without control characters and field separators, cut to `MAX_CHARACTERS`.
 
-    Log lines are part of an incident's sentence.
+    The text of an incident contains parts of log lines, which are untrusted.
     """
     return clean(text).replace(";", ",")[:MAX_CHARACTERS]

@@ -1,4 +1,4 @@
-"""The app: themes, screens, keys, and the pump that updates the visible screen."""
+"""The app: themes, screens, keys, and the timer that updates the visible screen."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from gpuwatch.tui.toolkit.themes import THEMES, Colourless
 
 
 class GpuwatchApp(FaultRecovery):
-    """The terminal app over a session. Session and clocks are arguments, so that a test can control them."""
+    """The terminal app over a session. Session and clocks are arguments, so that tests can control them."""
 
     TITLE = "gpuwatch"
     CSS_PATH = "gpuwatch.tcss"
@@ -85,7 +85,7 @@ class GpuwatchApp(FaultRecovery):
     # ---- look
 
     def colours(self) -> Colours:
-        """How many colours the terminal supports and the user wants."""
+        """Return "none" for NO_COLOR, "few" for a terminal of 16 colours, else "many"."""
         if self.no_color:
             return "none"
         return "few" if self.console.color_system in ("standard", "windows") else "many"
@@ -101,7 +101,7 @@ class GpuwatchApp(FaultRecovery):
         self.pump()
 
     def prefer(self, name: str, value: object) -> None:
-        """Apply a setting that was changed on the screen, and save it in the settings file."""
+        """Apply a setting that was changed on the screen, and save it; an error while saving is shown."""
         if getattr(self.preferences, name) == value:
             return
         changed: dict[str, Any] = {name: value}
@@ -115,10 +115,10 @@ class GpuwatchApp(FaultRecovery):
             self.notify(f"{name} is not kept: {reason}", severity="warning", timeout=8)
 
     def get_line_filters(self) -> list[LineFilter]:
-        """The filters for painted lines: NO_COLOR removes all colour, not only hues; bold and reverse stay.
+        """Return the filters for painted lines: NO_COLOR removes colours; bold and reverse stay.
 
-        Textual's own filter, which replaces the 16 colours with its own shades, is left out: it visits every
-        segment of every frame, and where gpuwatch uses one of the 16, the user's own colour is meant.
+        Textual's own filter, which replaces the 16 colours with its own shades, is left out: it is slow, and
+        the user's own 16 colours are meant.
         """
         return [Colourless()] if self.no_color else []
 
@@ -128,7 +128,7 @@ class GpuwatchApp(FaultRecovery):
         return FleetScreen(self.view_state)
 
     def on_mount(self) -> None:
-        """Paint the initial state, in which nothing is connected, then start the links."""
+        """Paint the initial state, in which no node is connected, then start the links."""
         self.look = self._make_look()  # a theme may have been chosen since
         self.set_keymap(dict(self.preferences.keys))
         self.theme_changed_signal.subscribe(self, lambda _theme: self._restyle())
@@ -143,13 +143,13 @@ class GpuwatchApp(FaultRecovery):
         self.pump()
 
     def _repaint_all(self) -> None:
-        """Repaint everything: after a suspend (ctrl+z) the terminal is blank."""
+        """Repaint everything: after a suspend (Ctrl-Z) the terminal is blank."""
         for part in self.screen.query(Widget):
             part.refresh()
         self.screen.refresh(layout=True)
 
     def pump(self) -> None:
-        """Run one frame: process what was received, then let the visible widgets repaint changes."""
+        """Run one frame: poll the session, deliver and announce incidents, repaint what has changed."""
         if not self.screen_stack:  # closing
             return
         self.attempt("reading the nodes", self.view_state.session.poll)
@@ -173,7 +173,7 @@ class GpuwatchApp(FaultRecovery):
         self.view_state.take_conditions(self.totals.worst)
 
     def _announce(self) -> None:
-        """Announce new incidents once, on any screen; those of one frame together."""
+        """Show the session's trouble, if any, and announce the new incidents of this frame together."""
         if trouble := self.view_state.session.take_trouble():
             self.notify(trouble, severity="warning", timeout=10)
         new = self._announcements.take_new(self.view_state.snapshot.incidents)
@@ -209,7 +209,7 @@ class GpuwatchApp(FaultRecovery):
         timeout: float | None = None,
         markup: bool = False,
     ) -> None:
-        """Show a notice in one line over the key hints; the newest one replaces older ones."""
+        """Show a notice in one line above the key hints; it replaces older ones."""
         self.clear_notifications()
         text = clean(f"{title}: {message}" if title else message)
         super().notify(text, severity=severity, timeout=timeout, markup=markup)
@@ -225,11 +225,11 @@ class GpuwatchApp(FaultRecovery):
             self.push_screen(Palette())
 
     def search_themes(self) -> None:
-        """Open the palette with all themes."""
+        """Open the palette with the themes."""
         self.push_screen(Palette(providers=[ThemeProvider], placeholder="Search for themes…"))
 
     def action_retry(self) -> None:
-        """Connect to the node under the cursor now instead of at its next retry."""
+        """Reconnect the lost node under the cursor now, instead of at its next retry."""
         if self.is_not_in_logs("no node is connected"):
             return
         name = self.screen.node_name() if isinstance(self.screen, LiveScreen) else None
@@ -259,14 +259,14 @@ class GpuwatchApp(FaultRecovery):
         self.pump()
 
     def action_copy(self) -> None:
-        """Copy the line under the cursor without a newline, so that a shell does not run it when pasted."""
+        """Copy the text under the cursor without a newline, so that a shell does not run it when pasted."""
         text = clean(self.screen.copy_text()) if isinstance(self.screen, LiveScreen) else ""
         if text:
             self.copy_to_clipboard(text)
             self.notify("line copied", timeout=2)
 
     def action_copy_incident(self) -> None:
-        """Copy the shown incident, else the one in the banner, as Markdown."""
+        """Copy the shown incident, else the leading one, to the clipboard as Markdown."""
         from gpuwatch.diagnose.incidents.markdown import as_markdown  # noqa: PLC0415 - rarely needed
 
         incident = self.shown_incident()
@@ -277,7 +277,7 @@ class GpuwatchApp(FaultRecovery):
         self.notify(f"incident {incident.number} copied as Markdown", timeout=3)
 
     def action_explain(self) -> None:
-        """Explain what is under the cursor, else list the playbook's topics; the same key closes it."""
+        """Explain what is under the cursor, else list the playbook's topics."""
         from gpuwatch.diagnose.explanations.explanation import all_explanations  # noqa: PLC0415 - rarely needed
         from gpuwatch.tui.chrome.explain_screen import ExplainScreen  # noqa: PLC0415 - loaded when it is needed
 
@@ -286,7 +286,10 @@ class GpuwatchApp(FaultRecovery):
         self.push_screen(ExplainScreen(known, about, self.preferences.keys))
 
     def action_evidence(self) -> None:
-        """Write the evidence bundle of the shown incident, of the one in the banner, or of the shown job."""
+        """Write the evidence bundle of the shown incident, of the leading one, or of the job shown alone.
+
+        Over a folder of logs, copy the command that writes the bundle instead.
+        """
         if (folder := self.view_state.folder) is not None:
             command = folder.evidence_command
             if command:
@@ -302,7 +305,7 @@ class GpuwatchApp(FaultRecovery):
         self.notify(words, severity="warning" if is_warning else "information", timeout=8)
 
     def write_note(self, ident: str) -> None:
-        """Open the dialog for a note on an incident."""
+        """Open the dialog for a note on the incident with the id `ident`; does nothing if there is none."""
         from gpuwatch.tui.chrome.note_screen import NoteScreen  # noqa: PLC0415 - rarely needed
 
         incident = self.view_state.snapshot.incident(ident)
@@ -317,7 +320,7 @@ class GpuwatchApp(FaultRecovery):
         self.push_screen(NoteScreen(f"Note on incident {incident.number}", take, self.key_of))
 
     def action_save_screen(self) -> None:
-        """Save the screen as SVG and as text."""
+        """Save the screen as SVG and as text, and show the path."""
         from gpuwatch.tui.chrome.saved_screen import save_screen  # noqa: PLC0415 - rarely needed
 
         strips = self.screen._compositor.render_strips()  # noqa: SLF001 - as Textual's own screenshot does
@@ -330,7 +333,7 @@ class GpuwatchApp(FaultRecovery):
             self.notify(clean(f"saved {paths[0]} and .txt"), timeout=5, markup=False)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """Every action of the screen below with its keys, and the themes; none of textual's own panels."""
+        """Yield the themes, and every action of `screen` except cursor moves, with its keys."""
         yield from (each for each in super().get_system_commands(screen) if each.title == "Theme")
         shown_keys: dict[str, list[str]] = {}
         for active in screen.active_bindings.values():

@@ -1,4 +1,4 @@
-"""Textual's driver for browsers, over pipes that may close at any time."""
+"""Textual's driver for browsers, over pipes whose other end may be gone."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from textual.drivers.web_driver import WebDriver
 class BrowserDriver(WebDriver):
     """Writes packets to standard output and reads them from standard input.
 
-    After the process that owns the links has ended, output is dropped, and the app exits because of
-    `has_lost`.
+    Output is dropped if its reader has ended; the app then exits because of `has_lost`.
     """
 
     def __init__(
@@ -36,5 +35,5 @@ class BrowserDriver(WebDriver):
 
 
 def has_lost(parent: int) -> bool:
-    """True if the process that started this one (pid `parent`) is gone."""
+    """Return True if the process that started this one (pid `parent`) is gone."""
     return os.getppid() != parent

@@ -1,4 +1,4 @@
-"""The command palette, safe against timers, searches and keys that arrive after it was closed."""
+"""The command palette, made safe against timers, searches and keys that arrive after it was closed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CHOICES = (Input.Changed, Input.Submitted, OptionList.OptionSelected, Button.Pre
 
 
 class Palette(ErrorBoundary, CommandPalette):
-    """A palette that tolerates late messages; Textual's own uses its parts even after it was closed."""
+    """A palette that ignores messages after it was closed; Textual's own still uses its parts then."""
 
     closed = False
 
@@ -33,21 +33,21 @@ class Palette(ErrorBoundary, CommandPalette):
         return super().dismiss(result)
 
     async def _on_message(self, message: Message) -> None:
-        """Drop input from before it was closed that arrives afterwards."""
+        """Handle a message; input from before the palette was closed that arrives afterwards is dropped."""
         if not (self.closed and isinstance(message, CHOICES)):
             await super()._on_message(message)
 
     def _action_command_list(self, action: str) -> None:
-        """Move in the list if it exists: not before the first hit, nor after the palette was closed.
+        """Move the cursor in the list if it exists: not before the first hit, nor after the palette closed.
 
-        Textual's list raises KeyError for a page down before its lines are laid out.
+        Textual's list raises KeyError for a page down before its lines are laid out; that is ignored.
         """
         if self.query(CommandList):
             with contextlib.suppress(KeyError):
                 super()._action_command_list(action)
 
     def run_worker(self, work: Any, *arguments: Any, **options: Any) -> Worker[Any]:  # noqa: ANN401 - textual's signature
-        """Start a search, which ends silently if the palette does not have its list yet or any more."""
+        """Start a search; it ends silently if the palette does not have its list yet, or no longer."""
         return super().run_worker(self._with_list(work), *arguments, **options)
 
     def _with_list(self, work: Callable[[], Awaitable[Any]]) -> Callable[[], Awaitable[Any]]:
@@ -69,7 +69,7 @@ class Palette(ErrorBoundary, CommandPalette):
         name: str | None = None,
         pause: bool = False,
     ) -> Timer:
-        """Set a timer that does nothing once the palette's parts are gone."""
+        """Set a timer whose callback is skipped once the palette's parts are gone."""
 
         def while_open() -> object:
             return callback() if callback is not None and self.query(CommandList) else None

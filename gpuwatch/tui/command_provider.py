@@ -1,4 +1,4 @@
-"""Finds any incident, job, metric, node, GPU or rank by name for the command palette."""
+"""Finds incidents, jobs, metrics, nodes, GPUs and ranks by name for the command palette."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MAX_WAYS = 1_000
 
 
 class PaletteEntry(NamedTuple):
-    """An entry of the palette and its target."""
+    """An entry of the palette: its text, what choosing it does, and a note."""
 
     name: str
     go: Callable[[], None]
@@ -37,7 +37,7 @@ class PaletteEntry(NamedTuple):
 
 
 class PlaceProvider(Provider):
-    """Incidents, jobs, metrics, nodes, GPUs as `node gpu N`, and ranks as `rank N`, ended ones included."""
+    """Offers incidents, notes, jobs, metrics, nodes, GPUs (`node gpu N`) and ranks (`rank N`, also ended)."""
 
     @property
     def _cockpit(self) -> Cockpit:
@@ -100,14 +100,14 @@ class PlaceProvider(Provider):
                 )
 
     async def discover(self) -> Hits:
-        """Yield incidents, jobs and nodes, before anything is typed."""
+        """Yield the first incidents, jobs and nodes, for an empty search."""
         for some in (self._incidents(), self._jobs(), self._nodes()):
             shown = [each for each in some if " gpu " not in each.name or each.note.startswith("incident")]
             for name, go, note in shown[:MAX_AT_FIRST]:
                 yield DiscoveryHit(Content(name), go, text=name, help=note)
 
     async def search(self, query: str) -> Hits:
-        """Yield the best matches: fuzzy as for Textual's own commands, or all words in any order."""
+        """Yield the best matches first: fuzzy as for Textual's own commands, or all words in any order."""
         matcher, words = self.matcher(query), query.lower().split()
         places = chain(
             self._incidents(), self._notes(), self._jobs(), self._metrics(), self._ranks(), self._nodes()
@@ -126,9 +126,9 @@ class PlaceProvider(Provider):
 
 
 def matched(matcher: Matcher, words: Sequence[str], name: str) -> tuple[float, Sequence[int]]:
-    """Return how well a name matches the query (0: not at all), and the matching positions.
+    """Return how well a name matches the query (0: not at all), and the positions of the matching letters.
 
-    Textual's matcher tries all ways to match the letters; if these are too many, the first one counts.
+    Textual's matcher tries all ways to match the letters; if there are more than `MAX_WAYS`, it is not used.
     """
     lower, typed = name.lower(), "".join(words)
     places = [found for word in words if (found := lower.find(word)) >= 0]
@@ -149,7 +149,7 @@ def matched(matcher: Matcher, words: Sequence[str], name: str) -> tuple[float, S
 
 
 def _in_order(typed: str, name: str) -> Sequence[int]:
-    """The positions of the letters in order; empty if not all of them occur."""
+    """Return the positions in `name` of the letters of `typed`, in order; empty if not all of them occur."""
     offsets: list[int] = []
     for letter in typed:
         at = name.find(letter, offsets[-1] + 1 if offsets else 0)

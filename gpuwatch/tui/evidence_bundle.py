@@ -1,4 +1,4 @@
-"""The evidence bundle that a key starts: it is written in slices, frame by frame."""
+"""The evidence bundle that a key starts; it is written in slices, one per frame."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ class EvidenceWork(Protocol):
 
     @property
     def progress(self) -> str:
-        """What it does now."""
+        """What it does now, as text for the user."""
         ...
 
     @property
     def troubles(self) -> list[tuple[str, str]]:
-        """What is missing from the bundle, and why."""
+        """(what, why) of everything that is missing from the bundle."""
         ...
 
     def update(self) -> None:
-        """Continue for a slice of time.
+        """Continue for a slice of time; sets `over` at the end.
 
         Raises:
-            OSError: It cannot be written.
+            OSError: The bundle cannot be written.
         """
         ...
 
@@ -52,10 +52,10 @@ Raises OSError if it cannot be written, and LookupError if the job is unknown.
 
 
 class EvidenceBundle:
-    """Writes one bundle at a time."""
+    """Writes one evidence bundle at a time, and reports its progress as notices."""
 
     def __init__(self, notify: Callable[[str, bool], None]) -> None:
-        """`notify` shows a sentence; True: a warning."""
+        """`notify` shows a sentence; its second argument is True for a warning."""
         self.begin: BeginEvidence | None = None
         """None: this view has no session that could write one."""
         self._notify = notify
@@ -63,7 +63,10 @@ class EvidenceBundle:
         self._reported_at = 0.0
 
     def start(self, incident: Incident | None, job: str | None, hang: HangReport | None) -> None:
-        """Begin a bundle, or report the progress of the running one."""
+        """Begin the bundle of an incident, or of a job if `incident` is None; `hang` has its ranks' answers.
+
+        If a bundle is being written, report its progress instead.
+        """
         if self._work is not None:
             self._notify(f"evidence: {self._work.progress}", False)
         elif self.begin is None:
@@ -79,7 +82,7 @@ class EvidenceBundle:
                 self._notify(f"evidence not written: {error}", True)
 
     def update(self, now: float) -> None:
-        """Continue the bundle. `now`: monotonic seconds."""
+        """Continue the bundle, if there is one, for a slice of time. `now`: monotonic seconds."""
         work = self._work
         if work is None:
             return
@@ -99,7 +102,7 @@ class EvidenceBundle:
             self._notify(f"evidence: {work.progress}", False)
 
     def close(self) -> None:
-        """Stop the running bundle."""
+        """Stop the running bundle, if there is one, and delete its incomplete files."""
         if self._work is not None:
             self._work.close()
             self._work = None

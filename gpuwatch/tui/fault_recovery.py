@@ -1,4 +1,4 @@
-"""Handles faults in the app: counts and shows them, and leaves a broken screen."""
+"""Handles errors in the app: counts and shows them, and leaves a broken screen."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CRASHED = 70
 
 
 class FaultRecovery(ErrorBoundary, OperatorActions):
-    """An app that continues after a fault as long as a working screen is left."""
+    """An app that continues after an error as long as it has a working screen."""
 
     faults: FaultLog
     crash: Exception | None = None
@@ -28,14 +28,14 @@ class FaultRecovery(ErrorBoundary, OperatorActions):
     """True after the links were started, which is after the first paint."""
 
     def attempt(self, part: str, step: Callable[[], object]) -> None:
-        """Run one step of a frame; a fault in it affects only this step."""
+        """Run one step of a frame; an exception in it is reported, and the other steps still run."""
         try:
             step()
         except Exception as error:
             self.report_fault(part, error)
 
     def report_fault(self, part: str, error: Exception) -> str:
-        """Count a fault that a part survived, and show a new one; returns the line that describes it."""
+        """Count and log an error that a part survived, show it if new; return the line that describes it."""
         known = self.faults.kinds
         line = self.faults.add(part, error)
         if self.faults.kinds > known:
@@ -45,8 +45,9 @@ class FaultRecovery(ErrorBoundary, OperatorActions):
     def _handle_exception(self, error: Exception) -> None:
         """Handle an exception from outside of an error boundary: in a timer, or in a part of Textual.
 
-        Before the links are started, or if the fleet screen cannot be created, the app exits in order: the
-        caller prints the traceback, without the values of variables.
+        Before the links are started, or if the fleet screen is broken, the app exits, and the caller prints
+        the traceback without the values of variables. Otherwise a broken screen is replaced by the fleet
+        screen.
         """
         part = active_message_pump.get(self)
         if not self.started:
@@ -63,7 +64,10 @@ class FaultRecovery(ErrorBoundary, OperatorActions):
             self.exit(return_code=CRASHED)
 
     def _replace_dead(self, part: MessagePump, error: Exception) -> None:
-        """Replace a screen whose part no longer handles messages, or has no parts, with the fleet screen."""
+        """Go to the fleet screen if `part` no longer handles messages or could not compose.
+
+        Exits the app if the fleet screen is the broken one.
+        """
         try:
             ended = part.task.done()
         except AssertionError:  # Textual's, of a part without a task: it was removed, and shows nothing
@@ -81,7 +85,10 @@ class FaultRecovery(ErrorBoundary, OperatorActions):
         default_namespace: DOMNode | None = None,
         namespaces: Mapping[str, DOMNode] | None = None,
     ) -> bool:
-        """Run the action of a key; on a screen that is being created, after its parts exist."""
+        """Run the action of a key, and return True if it was handled, refused or failed.
+
+        On a screen that is being created, it runs after the screen's parts exist.
+        """
         if not self.screen.is_mounted:
             await AwaitMount(self.screen, [self.screen])
         if self.is_refused((parse(action) if isinstance(action, str) else action)[1]):
@@ -94,7 +101,7 @@ class FaultRecovery(ErrorBoundary, OperatorActions):
 
 
 def _lacks_parts(part: MessagePump) -> bool:
-    """True if a widget or screen could not compose; a screen always has parts of Textual's own."""
+    """Return True if a widget or screen failed to compose its parts."""
     if not isinstance(part, Widget) or type(part).compose is Widget.compose:
         return False
     return all(child.has_class("-textual-system") for child in part.children)

@@ -18,7 +18,7 @@ the terminal).
 
 
 def page() -> str:
-    """The whole page as Markdown."""
+    """Return the content of docs/keys.md."""
     parts = [INTRODUCTION]
     for title, bindings in keys.SECTIONS:
         rows = []

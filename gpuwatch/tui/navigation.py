@@ -1,4 +1,4 @@
-"""Navigation: every way from one screen to another."""
+"""Navigation between the screens."""
 
 # ruff: noqa: PLC0415  a screen is imported when it is first opened: the first paint needs the fleet alone
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Navigation(App[None]):
-    """An app with its screens and the ways between them. `view_state` has the data."""
+    """An app with its screens and the ways between them."""
 
     view_state: ViewState
     preferences: Preferences
@@ -40,7 +40,7 @@ class Navigation(App[None]):
 
     @cached_property
     def workspace(self) -> LogWorkspace:
-        """The open logs, which survive leaving their screen."""
+        """The open logs, which survive leaving their screen; made at the first use."""
         from gpuwatch.tui.logs.search.bookmark_file import BookmarkFile
         from gpuwatch.tui.logs.workspace.workspace import LogWorkspace
 
@@ -52,29 +52,29 @@ class Navigation(App[None]):
 
     @cached_property
     def links(self) -> LinkView:
-        """The selected probe, which survives leaving its screen."""
+        """The selected probe, which survives leaving its screen; made at the first use."""
         from gpuwatch.tui.links.probe_view import LinkView
 
         return LinkView(self.view_state)
 
     @cached_property
     def training(self) -> TrainingView:
-        """The selected job, which survives leaving its screen."""
+        """The selected job, which survives leaving its screen; made at the first use."""
         from gpuwatch.tui.training.job_view import TrainingView
 
         return TrainingView(self.view_state)
 
     def key_of(self, name: str) -> str:
-        """The current key of a binding, by its id, for a sentence on the screen."""
+        """Return the current key of a binding, by the binding's id."""
         return keys.key_of(name, self.preferences.keys)
 
     @property
     def where(self) -> str:
-        """The kind of the shown screen."""
+        """The kind of the shown screen; "" for a dialog."""
         return self.screen.kind if isinstance(self.screen, LiveScreen) else ""
 
     def prefer_of(self, name: str, table: str, value: object) -> None:
-        """Apply and save a setting of a table that was changed on the screen; empty: the default."""
+        """Apply and save a table's entry of a setting such as `sort`; an empty value restores the default."""
         known = dict(getattr(self.preferences, name))
         known.pop(table, None)
         self.prefer(name, {**known, table: value} if value else known)
@@ -88,7 +88,7 @@ class Navigation(App[None]):
         raise NotImplementedError
 
     def show_node(self, name: str, uuid: str | None = None) -> None:
-        """Open a node, with the cursor on a GPU."""
+        """Open the screen of a node, with the cursor on the GPU with this UUID."""
         from gpuwatch.tui.node.screen import NodeScreen
 
         self.action_fleet()
@@ -96,7 +96,7 @@ class Navigation(App[None]):
         self.push_screen(NodeScreen(name, uuid))
 
     def show_gpu(self, name: str, uuid: str) -> None:
-        """Open a GPU, over its node."""
+        """Open the screen of a GPU, over its node's."""
         from gpuwatch.tui.node.gpu_screen import GpuScreen
 
         if self.where != "node":
@@ -104,14 +104,14 @@ class Navigation(App[None]):
         self.push_screen(GpuScreen(name, uuid))
 
     def shown_incident(self) -> Incident | None:
-        """The shown incident, else the one in the banner."""
+        """Return the incident that the screen shows, else the leading one, else None."""
         from gpuwatch.tui.incidents.screen import IncidentsScreen
 
         shown = self.screen.incident() if isinstance(self.screen, IncidentsScreen) else None
         return shown or self.view_state.snapshot.leading
 
     def show_metric(self, name: str) -> None:
-        """Show a metric of the heat map, on the fleet screen."""
+        """Go to the fleet screen, and show this metric on the heat map."""
         from gpuwatch.tui.fleet.screen import FleetScreen
 
         self.action_fleet()
@@ -137,7 +137,7 @@ class Navigation(App[None]):
             self.notify("this alert has no log line and no node", timeout=3)
 
     def show_place(self, node: str, uuid: str | None) -> None:
-        """Open a GPU, or a node, over the current screen."""
+        """Open a GPU, or without UUID a node, over the current screen."""
         from gpuwatch.tui.node.gpu_screen import GpuScreen
         from gpuwatch.tui.node.screen import NodeScreen
 
@@ -153,7 +153,7 @@ class Navigation(App[None]):
             self.notify("no log line of this incident has a rank", timeout=3)
 
     def show_next_rank(self) -> None:
-        """The same from the logs screen: for the incident that led there, else for the most important one."""
+        """Open the next rank of the incident whose line was opened last, else of the leading incident."""
         reported = self.view_state.snapshot
         incident = reported.incident(self._turn[0]) or reported.leading
         if incident is None:
@@ -163,7 +163,7 @@ class Navigation(App[None]):
             self.show_rank_of(incident)
 
     def show_ranks_of(self, incident: Incident, alert: Alert | None) -> None:
-        """Open the logs of all ranks of an incident around the time of an alert."""
+        """Open the merged logs of all ranks of an incident, at the time of an alert, else of the incident."""
         at = incident.first if alert is None else alert.first
         ranks, spot = ranks_of(incident), location_of(alert) if alert else None
         if spot is None:
@@ -178,7 +178,7 @@ class Navigation(App[None]):
         self.show_logs(spot.node, spot.file, offset=spot.offset, at=spot.at, ranks=ranks, incident=incident)
 
     def action_fleet(self) -> None:
-        """Return to the fleet screen."""
+        """Return to the fleet screen, closing all others."""
         while len(self.screen_stack) > 1:
             self.pop_screen()
 
@@ -192,7 +192,7 @@ class Navigation(App[None]):
             self.show_node(name)
 
     def action_incidents(self) -> None:
-        """Open the incidents, with the cursor on the one in the banner."""
+        """Open the incidents, with the cursor on the leading one."""
         from gpuwatch.tui.incidents.screen import IncidentsScreen
 
         if not isinstance(self.screen, IncidentsScreen):
@@ -202,12 +202,12 @@ class Navigation(App[None]):
 
     @on(StatusLine.Clicked)
     def _open_banner(self) -> None:
-        """Open the incident in the banner after a click."""
+        """Open the leading incident after a click on the status bar."""
         if self.view_state.snapshot.leading is not None:
             self.action_incidents()
 
     def action_waiting(self) -> None:
-        """Start a hang query about the shown incident, else about the leading one."""
+        """Start a hang query about the shown or leading incident, and show its screen."""
         from gpuwatch.tui.hang.screen import WaitingScreen
 
         about = self.shown_incident()
@@ -218,7 +218,6 @@ class Navigation(App[None]):
             self.push_screen(WaitingScreen(question))
 
     def action_links(self) -> None:
-        """Open the links screen."""
         from gpuwatch.tui.links.screen import LinksScreen
 
         if self.where != "links":
@@ -226,7 +225,6 @@ class Navigation(App[None]):
             self.push_screen(LinksScreen(self.links))
 
     def action_training(self) -> None:
-        """Open the training screen."""
         from gpuwatch.tui.training.screen import TrainingScreen
 
         if self.where != "training":
@@ -266,7 +264,7 @@ class Navigation(App[None]):
             self.push_screen(LogsScreen(self.workspace, wanted))
 
     def action_logs(self) -> None:
-        """Open the logs of the new or shown incident, else the last selection, else those of some ranks."""
+        """Open the logs of a new or the shown incident, else the last selection, else the default one."""
         from gpuwatch.tui.incidents.screen import IncidentsScreen
         from gpuwatch.tui.logs.screen import LogsScreen
 
@@ -275,7 +273,7 @@ class Navigation(App[None]):
             self.push_screen(LogsScreen(self.workspace, about=shown))
 
     def action_filter(self) -> None:
-        """Search on the logs screen; elsewhere filter the fleet."""
+        """Open the filter or search of this screen; if it has none, the filter of the fleet screen."""
         if isinstance(self.screen, LiveScreen) and self.screen.open_filter():
             return
         self.action_fleet()
@@ -283,21 +281,21 @@ class Navigation(App[None]):
             self.screen.open_filter()
 
     async def action_back(self) -> None:
-        """Go one step back: close what is open on the screen, or leave the screen."""
+        """Close what is open on the screen, else leave the screen."""
         if isinstance(self.screen, LiveScreen) and self.screen.step_back():
             return
         if len(self.screen_stack) > 1:
             self.pop_screen()
 
     async def action_back_or_quit(self) -> None:
-        """Go back; on the fleet screen, quit."""
+        """Leave the screen; on the fleet screen, quit."""
         if len(self.screen_stack) > 1:
             self.pop_screen()
         else:
             self.exit()
 
     def action_jobs(self) -> None:
-        """Select the job that every screen shows alone."""
+        """Open the dialog that selects the job to show alone."""
         from gpuwatch.tui.chrome.jobs_screen import JobsScreen
         from gpuwatch.tui.model.job_scope import summaries
 
@@ -311,7 +309,7 @@ class Navigation(App[None]):
         )
 
     def show_job(self, job: str | None) -> None:
-        """Show one job alone, or all; a node or GPU screen of another job is replaced by the fleet screen."""
+        """Show one job alone ("": all, None: no change); leave the screen of a node of another job."""
         if job is None:
             return
         self.view_state.show_job(job or None)
@@ -321,7 +319,7 @@ class Navigation(App[None]):
             self.action_fleet()
 
     def action_columns(self) -> None:
-        """Select the columns of this screen's table."""
+        """Open the dialog that selects the columns of this screen's table."""
         from gpuwatch.tui.chrome.columns_screen import ColumnsScreen
         from gpuwatch.tui.preferences.shape import TITLES, USUAL
 
@@ -340,7 +338,7 @@ class Navigation(App[None]):
         self.push_screen(ColumnsScreen(table, TITLES[table], wanted, take, self.key_of))
 
     def action_help(self) -> None:
-        """Open or close the help."""
+        """Open the help, or close it."""
         from gpuwatch.tui.chrome.help_screen import HelpScreen
 
         if isinstance(self.screen, HelpScreen):

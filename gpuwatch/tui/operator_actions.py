@@ -1,4 +1,4 @@
-"""The actions key: lists the actions at the cursor, and runs the confirmed one."""
+"""The key for actions: lists the actions at the cursor, and runs the one that the user confirms."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class OperatorActions(ReplayControl):
     preferences: Preferences
 
     def why_no_actions(self) -> str:
-        """Why no action may run here; "": they may."""
+        """Return why no action may run here; "" if they may."""
         if self.shared_view is not None and (why := self.shared_view.refusal("act")):
             return why
         if not self.view_state.plan.actions:
@@ -25,7 +25,7 @@ class OperatorActions(ReplayControl):
         return "" if self.replay is None else "a recording shows the past: nothing can be done in it"
 
     def action_act(self) -> None:
-        """List the actions for the selected place."""
+        """Open the list of actions for the selected place; without any, say why there are none."""
         from gpuwatch.diagnose.actions.offers import possible_actions  # noqa: PLC0415 - rarely needed
         from gpuwatch.tui.actions.action_text import title_of  # noqa: PLC0415 - loaded when it is needed
         from gpuwatch.tui.actions.actions_screen import ActionsScreen  # noqa: PLC0415 - loaded when it is needed
@@ -53,7 +53,7 @@ class OperatorActions(ReplayControl):
         self.push_screen(ActionsScreen(title, actions, self.key_of), confirm)
 
     def _target(self) -> ActionTarget | None:
-        """The target under the cursor."""
+        """Return the action target under the cursor; None if there is none."""
         from gpuwatch.tui.actions.action_targets import about_place  # noqa: PLC0415 - rarely needed
 
         if not isinstance(self.screen, LiveScreen):

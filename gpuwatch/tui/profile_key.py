@@ -8,10 +8,10 @@ from gpuwatch.tui.toolkit.live_screen import LiveScreen
 
 
 class ProfileKey(Navigation):
-    """An app that can sample running ranks."""
+    """An app that can profile running ranks."""
 
     def action_profile(self) -> None:
-        """Show the cost of sampling the rank under the cursor; on the profile screen: start sampling."""
+        """Show the cost of profiling the rank under the cursor; on the profile screen, start it."""
         from gpuwatch.tui.profile.screen import ProfileScreen  # noqa: PLC0415 - loaded when it is first opened
 
         if isinstance(self.screen, ProfileScreen):
@@ -32,7 +32,7 @@ class ProfileKey(Navigation):
         self.push_screen(ProfileScreen(self.view_state.session.profile(places, self.view_state.seats)))
 
     def place_under_cursor(self) -> PlacedRank | None:
-        """Where the rank under the cursor runs; None: there is none, or it has ended."""
+        """Return the rank under the cursor with its node and process; None without one or if it has ended."""
         place = self.screen.rank_place() if isinstance(self.screen, LiveScreen) else None
         return place if place is not None and place.alive and place.rank is not None else None
 

@@ -1,4 +1,4 @@
-"""The keys that control a replay and a recording, and refuse what logs alone cannot answer."""
+"""The keys that control a replay and a recording, and refusals of what a view cannot do."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ AFTER_S = 0.5
 
 
 class ReplayControl(ProfileKey):
-    """An app whose session may be a recording, or the logs of an ended job."""
+    """An app whose session may be a recording, the logs of an ended job, or another process's session."""
 
     recording: RecordingSwitch | None = None
     """Starts and stops a recording of the session; None: it cannot be recorded."""
@@ -21,7 +21,7 @@ class ReplayControl(ProfileKey):
     """The permissions in a view of another process's session; None: the session is this process's own."""
 
     def is_refused(self, action: str) -> bool:
-        """True if a shared view refuses the action; a notice then explains it."""
+        """Return True if a shared view refuses the action, and show why."""
         refusal = "" if self.shared_view is None else self.shared_view.refusal(action)
         if refusal:
             self.notify(refusal, severity="warning", timeout=5)
@@ -29,11 +29,11 @@ class ReplayControl(ProfileKey):
 
     @property
     def replay(self) -> Replaying | None:
-        """The recording that is played; None: the session is live."""
+        """The recording that is played; None for other sessions."""
         return self.view_state.replay
 
     def is_not_in_logs(self, what: str) -> bool:
-        """True if only logs are shown; a notice then explains that `what` needs a connected node."""
+        """Return True if only logs are shown, and show that `what` is therefore impossible."""
         if self.view_state.folder is None:
             return False
         self.notify(f"{NOT_IN_LOGS}: {what}", timeout=4)
@@ -52,13 +52,13 @@ class ReplayControl(ProfileKey):
             super().action_profile()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Hide the replay keys if no recording is played."""
+        """Return False for the replay keys if no recording is played, which hides them."""
         if action in REPLAY_ACTIONS and self.replay is None:
             return False
         return super().check_action(action, parameters)
 
     def action_freeze(self) -> None:
-        """Freeze or unfreeze the view; pause or play a recording."""
+        """Freeze the view or return to the present; in a recording, pause or play."""
         if self.replay is None:
             self.view_state.toggle_freeze()
         elif self.replay.playing and not self.replay.at_end:
@@ -68,20 +68,20 @@ class ReplayControl(ProfileKey):
         self.pump()
 
     def action_step(self, ticks: int) -> None:
-        """Pause, and step by this many ticks."""
+        """Pause the recording, and move it by this many sampling intervals."""
         if self.replay is not None:
             self.replay.pause()
             self.replay.step(ticks * self.view_state.plan.interval_s)
             self.pump()
 
     def action_speed(self, steps: int) -> None:
-        """Change the replay's speed."""
+        """Change the replay's speed by this many steps."""
         if self.replay is not None:
             self.notify(f"speed {self.replay.change_speed(steps):g}x", timeout=2)
             self.pump()
 
     def action_jump_to_incident(self, direction: int) -> None:
-        """Jump to the time when the next or the previous incident was first seen."""
+        """Go to the time when the next (1) or previous (-1) incident was first seen."""
         replay = self.replay
         if replay is None:
             return
@@ -98,7 +98,7 @@ class ReplayControl(ProfileKey):
         self.pump()
 
     def action_go_to_time(self) -> None:
-        """Ask for a time, and show it."""
+        """Open the dialog that asks for a time in the recording."""
         from gpuwatch.tui.chrome.time_screen import TimeScreen  # noqa: PLC0415 - rarely needed
 
         replay = self.replay
@@ -113,7 +113,7 @@ class ReplayControl(ProfileKey):
         self.push_screen(TimeScreen(replay.position, replay.extent), take)
 
     def action_record(self) -> None:
-        """Start or stop a recording."""
+        """Start or stop a recording of the session."""
         if self.replay is not None:
             self.notify("this is a recording already", timeout=3)
         elif self.recording is None:

@@ -1,4 +1,4 @@
-"""Textual's driver for terminals, whose output file survives the loss of the terminal."""
+"""Textual's driver for terminals, made safe against the loss of the terminal."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from textual.drivers.linux_driver import LinuxDriver
 
 
 class IgnoreWriteErrors:
-    """A file that drops output that cannot be written: after the terminal is gone nobody reads it.
+    """A file that drops output which cannot be written, because the terminal is gone.
 
-    Without it, textual's writer thread dies at the first failure, its bounded queue fills up, and the process
+    Without it, Textual's writer thread dies at the first failure, its bounded queue fills up, and the process
     blocks forever with every connection open.
     """
 
@@ -35,7 +35,7 @@ class IgnoreWriteErrors:
 
 
 class TerminalDriver(LinuxDriver):
-    """LinuxDriver, which textual also uses on macOS."""
+    """LinuxDriver (which Textual also uses on macOS) with an output file that ignores write errors."""
 
     def __init__(
         self,

@@ -1,1 +1,1 @@
-"""The dialogs of the actions key: the list of actions, and the confirmation with the result."""
+"""The dialogs of the key for actions: the list of actions, and the confirmation with the result."""

@@ -1,4 +1,4 @@
-"""Finds the target of an action from the cursor, and the incident whose notes record the result."""
+"""Builds the target of an action from the cursor, with the incident whose notes record the result."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ def about_place(
     rank: int | None = None,
     job: str | None = None,
 ) -> ActionTarget:
-    """The action target for a node, one of its GPUs or ranks.
+    """Return the action target for a node, or for one of its GPUs or ranks.
 
-    The newest active incident that involves it gets the note.
-
-    If the screens show one job alone, the target is the ranks of that job.
+    The result is noted on the newest active incident that involves the node or the job. `job` defaults to the
+    job that the screens show alone.
     """
     job = view_state.scope.job if job is None else job
     incident = next(
@@ -41,7 +40,7 @@ def about_place(
 
 
 def about_incident(incident: Incident) -> ActionTarget:
-    """The action target for an incident's culprit: its rank, GPU and node, as far as known, and its job."""
+    """Return the target for an incident's culprit: its rank, GPU and node, as far as known, and its job."""
     rank = incident.rank
     check = incident.hang_check
     if rank is None and check is not None and len(check.culprits) == 1:
@@ -50,7 +49,7 @@ def about_incident(incident: Incident) -> ActionTarget:
 
 
 def about_alert(snapshot: AlertSnapshot, alert: Alert) -> ActionTarget | None:
-    """The action target for the place of an alert; None if it has none."""
+    """Return the target for the place of an alert; None if it has no node, rank or job."""
     incident = next(
         (each for each in snapshot.incidents if any(one.id == alert.id for one in each.alerts)), None
     )

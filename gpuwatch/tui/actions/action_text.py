@@ -1,4 +1,4 @@
-"""An action as lines of a dialog: the command, where it runs, what it affects, how to undo it."""
+"""Formats an action for a dialog: the command, where it runs, what it affects, how to undo it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ MAX_HITS = 12
 
 
 def described(action: Action) -> str:
-    """Some lines, safe for a terminal; the dialog wraps long ones."""
+    """Return the description as lines of text, safe for a terminal; the dialog wraps long ones."""
     hits = [clean(each) for each in action.hits[:MAX_HITS]]
     if len(action.hits) > MAX_HITS:
         hits.append(f"and {len(action.hits) - MAX_HITS} more")
@@ -20,7 +20,7 @@ def described(action: Action) -> str:
 
 
 def title_of(target: ActionTarget) -> str:
-    """The title for a target: `gpu-003 GPU 5, rank 29`."""
+    """Return the title of a target, such as `gpu-003 GPU 5, rank 29`; `this place` for an empty one."""
     node = target.node or ""
     place = node if target.gpu is None else f"{node} GPU {target.gpu}"
     rank = "" if target.rank is None else f"rank {target.rank}"

@@ -24,7 +24,7 @@ CLOSES = ("app.back", "app.quit", "app.actions")
 
 
 class ActionsScreen(ErrorBoundary, ModalScreen["Action | None"]):
-    """A list of actions above a description of the selected one; the result is the chosen action."""
+    """A list of actions above a description of the selected one. Its result is the chosen action, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *keys.with_actions(dict.fromkeys(CLOSES, "close"), priority=True),
@@ -64,7 +64,7 @@ class ActionsScreen(ErrorBoundary, ModalScreen["Action | None"]):
         self._leave(None)
 
     def _leave(self, chosen: Action | None) -> None:
-        """Close once: if two quick key presses both close the dialog, the first one counts."""
+        """Close the dialog with this result; does nothing if it is already closed by an earlier key press."""
         if self.is_current:
             self.dismiss(chosen)
 

@@ -31,7 +31,7 @@ WHAT = {
 
 
 class ConfirmScreen(ErrorBoundary, ModalScreen[None]):
-    """Runs the action once, when the user has typed exactly its name."""
+    """Runs the action once, after the user has typed exactly its name, and shows the result."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*keys.with_actions({"app.back": "close"})]
 
@@ -87,7 +87,7 @@ class ConfirmScreen(ErrorBoundary, ModalScreen[None]):
 
     @on(Input.Changed)
     def _changed(self, event: Input.Changed) -> None:
-        """Show the command with the reason while it is typed."""
+        """Put the typed reason into the action, and show the new command."""
         if event.input is self.reason and self._run is None:
             self._target = replace(self._first, about=event.value.strip() or self._first.about)
             self._action = self._renew(self._target)

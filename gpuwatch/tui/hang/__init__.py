@@ -1,1 +1,1 @@
-"""The hang report."""
+"""The screen with the hang report: query of the ranks, verdict, stacks."""

@@ -33,7 +33,7 @@ WRITE = "write"
 
 
 class HangReportPage(ItemPage):
-    """The page of one hang query."""
+    """The page with one hang query and its result so far."""
 
     DEFAULT_CSS = "HangReportPage { height: 1fr; }"
 
@@ -91,7 +91,7 @@ class HangReportPage(ItemPage):
             yield from hanging((Segment(" "), look.mark(mark), Segment(" ")), words, width, look.text)
 
     def _grounds(self, stated: SourceVerdict, width: int) -> Iterator[Row | PageItem]:
-        """The grounds of the verdict, and what would settle the doubt."""
+        """Yield the evidence of the verdict, and the checks that would confirm it."""
         look = self.look
         if stated.evidence:
             yield heading("Evidence", width, look)
@@ -113,7 +113,7 @@ class HangReportPage(ItemPage):
         yield from command_things(hang_check.do, width, self.look)
 
     def _dumps(self, dumps: FlightEvidence, width: int) -> Iterator[Row | PageItem]:
-        """The dumps that were read, the ranks without one, and the item that requests fresh dumps."""
+        """Yield the dumps that were read, the ranks without one, and the item that requests fresh dumps."""
         look = self.look
         yield heading("Flight recorders", width, look)
         for number, job in enumerate(dumps.jobs):
@@ -184,7 +184,7 @@ class HangReportPage(ItemPage):
         return PageItem((job.job, number), tuple(rows), text=clean(f"{spot.what}: rank {who}"))
 
     def _silent(self, hang_check: HangReport, width: int) -> Iterator[Row | PageItem]:
-        """The ranks that did not answer, and why."""
+        """Yield the ranks that did not answer, and why."""
         look = self.look
         unseen = [each for job in hang_check.jobs for each in job.unseen]
         if unseen and not self.question.asking.waiting:

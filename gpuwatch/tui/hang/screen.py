@@ -1,4 +1,4 @@
-"""The screen of `D`: the hang query, which finds the ranks that the others wait for."""
+"""The screen of the hang query, which finds the ranks that the others wait for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpuwatch.tui.toolkit.selectable_lines import SelectableLines
 
 
 class WaitingScreen(PageScreen):
-    """One query and its answers as they arrive; leaving the screen does not stop the query."""
+    """Shows one query and its answers as they arrive; leaving the screen does not stop the query."""
 
     kind = "waiting"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.WAITING]
@@ -26,13 +26,13 @@ class WaitingScreen(PageScreen):
         self.page = HangReportPage(question)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable the dump key in a replay: the ranks of a recording cannot write files."""
+        """Return False for the dump key in a replay, whose ranks cannot write files; else as Textual does."""
         if action == "write_dumps" and self.cockpit.view_state.replay is not None:
             return False
         return super().check_action(action, parameters)
 
     def action_write_dumps(self) -> None:
-        """Request dumps with a second key: ranks write files, so the query alone never does it."""
+        """Request fresh dumps from the ranks. They write files, so the query alone never does this."""
         why = self.page.question.write_dumps()
         if why:
             self.notify(why, timeout=5, markup=False)
@@ -45,6 +45,6 @@ class WaitingScreen(PageScreen):
             self.action_write_dumps()
 
     def renew(self, question: Question) -> None:
-        """Show another query on the same screen."""
+        """Show another query on this screen."""
         self.page.question = question
         self.pull()

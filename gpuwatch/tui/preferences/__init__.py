@@ -1,1 +1,1 @@
-"""The user's settings file: what it may contain, how it is read and changed."""
+"""The user's settings file: its allowed keys, how it is read and changed."""

@@ -25,7 +25,7 @@ BY_VARIABLE = ("theme", "metric", "refresh", "bell", "notify", "title")
 
 
 def settings_file() -> Path:
-    """`$XDG_CONFIG_HOME/gpuwatch/config.yaml`, by default below `~/.config`."""
+    """Return the path `$XDG_CONFIG_HOME/gpuwatch/config.yaml`, by default below `~/.config`."""
     return config_folder() / "config.yaml"
 
 
@@ -38,12 +38,12 @@ class LoadedPreferences:
 
 
 def load(path: Path, environ: Mapping[str, str] = os.environ) -> LoadedPreferences:
-    """The settings from a file, GPUWATCH_* variables (which take precedence) and defaults.
+    """Return the settings of the file, GPUWATCH_* variables (which take precedence) and defaults.
 
     The file may be missing.
 
     Raises:
-        HostsError: every problem, with file, line, column and remedy.
+        HostsError: The file or a variable has problems; it lists all, with line, column and remedy.
     """
     found: dict[str, Any] = {}
     homes: dict[str, Home] = {each.name: "default" for each in fields(Preferences)}
@@ -58,11 +58,11 @@ def load(path: Path, environ: Mapping[str, str] = os.environ) -> LoadedPreferenc
 
 
 def keep(path: Path, name: str, value: object) -> None:
-    """Change one setting in the file and leave the rest unchanged, comments included.
+    """Change one setting in the file; the rest, comments included, stays as it is.
 
     Raises:
-        HostsError: the file has problems; it is left as it is.
-        OSError: it cannot be written.
+        HostsError: The file has problems; it is left as it is.
+        OSError: It cannot be written.
     """
     text = _text_of(path)
     _parsed(text, str(path))
@@ -80,7 +80,7 @@ def keep(path: Path, name: str, value: object) -> None:
 
 
 def as_lines(settings: LoadedPreferences) -> list[tuple[str, str, Home]]:
-    """(name, value as YAML, source) of every setting; for receivers only their names."""
+    """Return (name, value as YAML, source) of every setting; of receivers only their names."""
     values = asdict(_plain(settings.values))
     values["alerts"] = [receiver.name for receiver in settings.values.alerts]
     return [(name, _flow(value), settings.homes[name]) for name, value in values.items()]
@@ -114,10 +114,10 @@ def _text_of(path: Path) -> str:
 
 
 def _parsed(text: str, source: str) -> dict[str, Any]:
-    """The settings in a text, by name.
+    """Return the settings in a text, by name.
 
     Raises:
-        HostsError: with every problem.
+        HostsError: The text has problems; it lists all.
     """
     if not text:
         return {}
@@ -135,7 +135,7 @@ def _value(value: object) -> object:
 
 
 def _replaced(text: str, name: str, written: str) -> str:
-    """The text with a setting's key and value replaced, or added at the end."""
+    """Return the text with the setting's key and value replaced by `written`, else with it at the end."""
     root = compose(text, Problems(name))
     for key, value in root.value if isinstance(root, yaml.MappingNode) else ():
         if key.value == name:

@@ -1,4 +1,4 @@
-"""Every key of the settings file and its allowed values, for the reader and the JSON Schema."""
+"""Every key of the settings file and its allowed values, for the parser and the JSON Schema."""
 
 from __future__ import annotations
 
@@ -49,10 +49,13 @@ def _sort(names: Iterable[str]) -> Keyword:
 
 
 class Bindings(Record):
-    """Keys by the id of a binding; two actions of one screen cannot share a key."""
+    """Keys by the id of a binding; two actions of one screen cannot have the same key."""
 
     def read(self, node: yaml.Node, problems: Problems) -> ReadMapping | None:
-        """The keys; a key that another action already has is reported as a problem."""
+        """Return the keys by id; None if the value is no mapping.
+
+        A key used twice is reported as a problem.
+        """
         entry = super().read(node, problems)
         if entry is None:
             return None
@@ -65,7 +68,10 @@ class Bindings(Record):
 
 
 def _taken(name: str, text: str, keymap: Mapping[str, str]) -> tuple[str, str] | None:
-    """The first of a binding's keys that another action has at the same time, and that action's id."""
+    """Return (key, id of the other binding) of the first key that another action has at the same time.
+
+    None if no key is taken.
+    """
     for bindings in keys.bound_together():
         own = next((each.action for each in bindings if each.id == name), None)
         for other in bindings:
@@ -116,7 +122,7 @@ FILE = Record(
 
 
 def json_schema() -> Schema:
-    """The JSON Schema (draft 2020-12) of the settings file, for editors."""
+    """Return the JSON Schema (draft 2020-12) of the settings file, for editors."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "gpuwatch settings",

@@ -1,1 +1,1 @@
-"""The screen of `ctrl+t`: a sampled profile of a rank."""
+"""The screen with a sampled profile of a rank."""

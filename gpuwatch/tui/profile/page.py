@@ -1,4 +1,4 @@
-"""The page of one profile: its cost, the frames that differ, the flame graphs, the hottest frames."""
+"""The page of one profile: cost, frames that differ between two ranks, flame graphs, hottest frames."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ProfilePage(ItemPage):
 
     @property
     def profiles(self) -> list[ProfiledRank]:
-        """The received profiles, decoded once."""
+        """The profiles received so far."""
         if self._read_at != self.profiling.version:
             self._profiles, self._read_at = self.profiling.profiles(), self.profiling.version
         return self._profiles
@@ -145,5 +145,5 @@ class ProfilePage(ItemPage):
 
 
 def _item(key: Hashable, numbers: str, text: str, width: int, style: Style) -> PageItem:
-    """Numbers in columns, followed by a frame."""
+    """Return an item with numbers in columns, followed by a frame."""
     return PageItem(key, hanging((Segment(numbers, style),), text, width, style), text=clean(text))

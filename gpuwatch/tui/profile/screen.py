@@ -1,4 +1,4 @@
-"""The screen of `ctrl+t`: a profile of a running rank."""
+"""The screen with a profile of a running rank."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpuwatch.tui.toolkit.selectable_lines import SelectableLines
 
 
 class ProfileScreen(PageScreen):
-    """One profile. Sampling continues when the screen is left; its result is then not shown."""
+    """Shows one profile. If it is left, sampling goes on, but its result is not shown."""
 
     kind = "profile"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.PROFILE]
@@ -30,7 +30,7 @@ class ProfileScreen(PageScreen):
 
     @on(SelectableLines.Chosen, "#profile")
     def action_start_profile(self) -> None:
-        """Start sampling, once the cost is known."""
+        """Start sampling, if the cost is known and it has not started."""
         if self.page.profiling.ready:
             self.page.profiling.start()
             self.pull()
