@@ -49,7 +49,8 @@ class Shown:
     def refresh(self, overview: Overview, order: Iterable[str], now: float) -> None:
         """Update `views`, `gpus` and `names` if nodes or selection changed, or twice a second while filtered.
 
-        `order` are the names of the nodes in display order; `now` is in monotonic seconds.
+        `order` are the names of the nodes in display order; `now` is in monotonic seconds. A filter that
+        takes too long is dropped and sets `error`.
         """
         seen = (overview.version, self.version, int(now * 2) if self.narrowed else 0)
         if seen == self._seen:

@@ -52,7 +52,7 @@ class LogHunt:
         """Replace the search by one of all followed files on all connected nodes, or of the selected job's.
 
         Raises:
-            re.error: The pattern is not a regular expression.
+            PatternError: The pattern is not a regular expression, or could take too long.
         """
         TypedPattern(pattern)
         self.end_search()

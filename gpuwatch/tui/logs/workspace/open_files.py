@@ -34,7 +34,7 @@ class OpenLogs:
         """The time of all views on our clock; None: at the end."""
         self.filter_text = ""
         self.filter_note = ""
-        """What the person must know about the filter."""
+        """A remark about the filter for the user; "": none."""
         self.level: Floor | None = None
         """The lowest severity of the lines that are shown; None: all are."""
         self.wrap = False
@@ -158,9 +158,9 @@ class OpenLogs:
     # ---- once a frame
 
     def pull(self) -> None:
-        """Process what was received, open due files, and move views to the common time.
+        """Process what was received, open due files, move views to the common time; called once per frame.
 
-        Called once per frame.
+        A filter that took too long is switched off.
         """
         if self._filter_pattern is not None and self._filter_pattern.is_given_up:
             self.set_filter("")
@@ -231,10 +231,11 @@ class OpenLogs:
     def set_filter(self, text: str) -> None:
         """Show only lines that match a pattern, or with a leading `!` those that do not; "" shows all.
 
-        A pattern without capital letters ignores case.
+        A pattern without capital letters ignores case. `filter_note` says if it sees only the beginning of a
+        line.
 
         Raises:
-            re.error: It is not a regular expression.
+            PatternError: It is not a regular expression, or could take too long.
         """
         is_empty, self.filter_note = text.strip() in ("", "!"), ""
         self._filter_pattern = pattern = None if is_empty else TypedPattern(text.removeprefix("!"))
