@@ -10,7 +10,7 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from gpuwatch.agent.base.secret_forms import MASK
 from gpuwatch.agent.logs.files.regular_file import open_regular
@@ -43,13 +43,25 @@ def safe_name(text: str) -> str:
 def log_name(node: str, file: str, taken: set[str]) -> str:
     """Return a name for a log that is not in `taken`, and add it: `logs/gpu-003/data_run1_rank_17.log`."""
     stem = f"logs/{safe_name(node)}/{safe_name(file.strip('/').replace('/', '_'))}"
-    stem = stem if stem.endswith((".log", ".txt", ".out", ".err")) else f"{stem}.txt"
+    return unique_name(stem if stem.endswith((".log", ".txt", ".out", ".err")) else f"{stem}.txt", taken)
+
+
+def unique_name(stem: str, taken: set[str]) -> str:
+    """A name that no other entry has, nor a folder of one, also where case makes no difference."""
+    if any(parent in taken for parent in _folders(stem)):  # a file has the name of its folder
+        top, _, rest = stem.partition("/")
+        stem = f"{top}/{rest.replace('/', '_')}"
     name, count = stem, 1
-    while name in taken:
+    while {name.casefold(), f"{name.casefold()}/"} & taken:
         count += 1
         name = f"{stem}.{count}"
-    taken.add(name)
+    taken.add(name.casefold())
+    taken.update(f"{parent}/" for parent in _folders(name))
     return name
+
+
+def _folders(name: str) -> list[str]:
+    return [str(parent) for parent in PurePosixPath(name.casefold()).parents]
 
 
 class BundleFile:

@@ -14,7 +14,7 @@ from gpuwatch import __version__
 from gpuwatch.diagnose.incidents.markdown import as_markdown
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.plain import plain
-from gpuwatch.report.evidence.bundle_file import BundleEntry, BundleFile, log_name, safe_name
+from gpuwatch.report.evidence.bundle_file import BundleEntry, BundleFile, log_name, safe_name, unique_name
 from gpuwatch.report.evidence.contents import json_entry, text_entry
 from gpuwatch.report.evidence.index import IndexHead, cell, index_text
 from gpuwatch.report.evidence.log_files import binary_pieces, blocks_text, masked_text, whole_text
@@ -73,6 +73,7 @@ class FolderBundle:
         )
         yield json_entry("scan.json", scan_facts(self.report), "the whole report, as `gpuwatch scan --json`")
         yield from self._logs()
+        taken: set[str] = set()
         for artifact in self.artifacts:
             name = "/".join(map(safe_name, Path(artifact.path).parts))
             about = f"{artifact.kind}: {cell(artifact.path)}"
@@ -82,7 +83,7 @@ class FolderBundle:
                 else binary_pieces(self.folder, artifact.path, artifact.size)
             )
             content = self._read(artifact.path, pieces)
-            yield BundleEntry(f"artifacts/{name}", content, about)
+            yield BundleEntry(unique_name(f"artifacts/{name}", taken), content, about)
         for each in self.report.scan.skipped:
             if each.unreadable:
                 self.missing.append((each.name, each.why))

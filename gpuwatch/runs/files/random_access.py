@@ -75,6 +75,15 @@ class PlainText:
         with open_file(self._path) as file:
             return os.pread(file.fileno(), count, offset)
 
+    def read_named(self, offset: int, count: int) -> tuple[os.stat_result, bytes]:
+        """The status of the file that has the name now, and bytes of that file from an offset on.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        with open_file(self._path) as file:
+            return os.fstat(file.fileno()), os.pread(file.fileno(), count, offset)
+
 
 class UnpackedText:
     """The text of a packed file, unpacked from its beginning; recently used pieces are cached."""

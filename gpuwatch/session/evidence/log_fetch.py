@@ -24,6 +24,12 @@ MAX_OPEN = 4
 MAX_ANSWER_S = 30.0
 """Seconds after which a page is requested once more, and then its log is given up."""
 MAX_ATTEMPTS = 3
+MAX_SILENT = 3
+"""Logs of a node that are given up for want of an answer, one after another, before its others are."""
+MAX_NODE_BYTES = 4 << 30
+"""Bytes of text of one node: it states the sizes of its logs itself."""
+MAX_NODE_S = 1800.0
+"""Seconds for the logs of one node."""
 
 
 class TextReads(LineReads, Protocol):
@@ -48,6 +54,9 @@ class LogFetched:
     _stream: LogStream | None = None
     _asked_at: float = 0.0
     _attempts: int = 0
+    has_answered: bool = False
+    is_silent: bool = False
+    """True if it was given up because no answer came."""
 
     def __post_init__(self) -> None:
         part = self.part
@@ -91,9 +100,9 @@ class LogFetched:
                 session.drop(stream)
                 self._retry(f"no answer in {MAX_ANSWER_S:.0f} s")
             return
-        self._stream = None
+        self._stream, self.has_answered = None, True
         if stream.error is not None:
-            self._give_up(stream.error)
+            self.give_up(stream.error)
         elif self.part.whole:
             self._take_page(stream, spool)
         else:
@@ -114,13 +123,21 @@ class LogFetched:
         if done and following < self.part.size and not self.part.is_kernel:
             self.trouble = f"read up to byte {following:,} of {self.part.size:,}: no line ends behind it"
 
+    def drop(self, session: LineReads) -> None:
+        """End the outstanding request."""
+        if self._stream is not None:
+            session.drop(self._stream)
+            self._stream = None
+
     def _retry(self, why: str) -> None:
         self._attempts += 1
         self._stream = None
         if self._attempts >= MAX_ATTEMPTS:
-            self._give_up(why)
+            self.is_silent = True
+            self.give_up(why)
 
-    def _give_up(self, why: str) -> None:
+    def give_up(self, why: str) -> None:
+        """End it as it is, for a reason."""
         self.trouble, self.over = why, True
 
 
@@ -143,6 +160,7 @@ class LogFetch:
         self._spool = spool
         self._clock = clock
         self.logs = [LogFetched(part, spool.begin(part)) for part in parts]
+        self._began: float | None = None
         self.bytes = sum(part.size for part in parts if part.whole)
         """Size of the whole logs in bytes; 0: only blocks are fetched."""
 
@@ -168,6 +186,7 @@ class LogFetch:
             OSError: the spool cannot be written, as on a full disk.
         """
         now = self._clock()
+        self._give_up_nodes(now)
         busy: dict[str, int] = {}
         for log in self.logs:
             if log.is_open:
@@ -177,6 +196,24 @@ class LogFetch:
             if not log.over and not log.is_open and busy.get(log.part.node, 0) < MAX_OPEN:
                 log.ask(self._session, now)
                 busy[log.part.node] = busy.get(log.part.node, 0) + 1
+
+    def _give_up_nodes(self, now: float) -> None:
+        """Give up the logs of nodes that are silent, send without an end, or take too long."""
+        self._began = now if self._began is None else self._began
+        is_late = now - self._began > MAX_NODE_S
+        logs: dict[str, list[LogFetched]] = {}
+        for log in self.logs:
+            logs.setdefault(log.part.node, []).append(log)
+        for own in logs.values():
+            why = f"no end within {MAX_NODE_S / 60:.0f} min" if is_late else ""
+            if sum(log.spooled.written for log in own) > MAX_NODE_BYTES:
+                why = f"more than {MAX_NODE_BYTES >> 30} GiB from this node"
+            if sum(log.is_silent for log in own) >= MAX_SILENT and not any(log.has_answered for log in own):
+                why = "the node does not answer"
+            for log in own:
+                if why and not log.over:
+                    log.drop(self._session)
+                    log.give_up(why)
 
 
 def blocks_text(part: LogPart, rows: dict[int, LogLine]) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 from gpuwatch.agent.logs.files import pages
+from gpuwatch.agent.logs.files.follower import ANEW, TRUNCATED
 from gpuwatch.agent.logs.files.tails import FollowedTail
 from gpuwatch.agent.logs.ipc.outbox import Outbox, lines_frames
 from gpuwatch.runs.files.files import reason
@@ -48,10 +49,14 @@ class _OpenFile:
 class _RunningTail:
     """A tail and its position in the file."""
 
-    def __init__(self, file: _OpenFile, tail: FollowedTail, offset: int) -> None:
+    def __init__(
+        self, file: _OpenFile, tail: FollowedTail, offset: int, inode: tuple[int, int] | None
+    ) -> None:
         self.file = file
         self.tail = tail
         self.offset = offset
+        self.inode = inode
+        """Device and inode of the file that is followed; None: of a packed one, which is not."""
 
 
 class LineServer:
@@ -120,19 +125,22 @@ class LineServer:
         text = running.file.text
         if not isinstance(text, PlainText):
             return
-        size = text.size
-        if size < running.offset:
-            running.tail.seam("truncated")
-            running.offset = 0
-        data = text.read_at(running.offset, min(MAX_GROWTH_BYTES, size - running.offset))
-        if data:
+        found, data = text.read_named(running.offset, MAX_GROWTH_BYTES)
+        is_same = (found.st_dev, found.st_ino) == running.inode
+        if not is_same or found.st_size < running.offset:
+            running.tail.seam(TRUNCATED if is_same else ANEW)
+            running.offset, running.inode = 0, (found.st_dev, found.st_ino)
+        elif data:
             running.tail.feed(data, running.offset, wall, now)
             running.offset += len(data)
         else:
             running.tail.quiet(now, wall)
 
     def _tail(self, request: Tail, file: _OpenFile) -> None:
-        size = file.text.size
+        size, inode = file.text.size, None
+        if isinstance(file.text, PlainText):
+            found, _ = file.text.read_named(0, 0)
+            inode, size = (found.st_dev, found.st_ino), found.st_size
         start = pages.tail_start(file.text.read_at, size, request.lines)
         start = start if request.offset is None else max(start, min(request.offset, size))
         data = file.text.read_at(start, size - start)
@@ -140,7 +148,7 @@ class LineServer:
         with self._lock:
             if request.id in self._cancelled:
                 return
-            self._tails[request.id] = _RunningTail(file, tail, start + len(data))
+            self._tails[request.id] = _RunningTail(file, tail, start + len(data), inode)
         count = pages.MAX_ROWS if request.offset is not None else request.lines
         tail.begin(data, start, min(count, pages.MAX_ROWS), size)
 

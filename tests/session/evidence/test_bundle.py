@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from gpuwatch.link.recording.reader import Recording
-from gpuwatch.report.evidence.bundle_file import log_name, safe_name
+from gpuwatch.report.evidence.bundle_file import log_name, safe_name, unique_name
 from gpuwatch.report.evidence.folder import folder_artifacts
 from gpuwatch.report.evidence.gpu_values import GPU_VALUES
 from gpuwatch.report.evidence.run import RECORDING, EvidenceRun, begin_bundle, recording_cut
@@ -202,6 +202,16 @@ def test_no_name_leads_out_of_the_bundle(path: str) -> None:
         assert name.count("/") == 2
         assert not {"..", "."} & set(name.split("/"))
         assert re.fullmatch(r"[A-Za-z0-9._=@+,/-]{1,400}", name)
+
+
+def test_no_entry_of_the_bundle_hides_another() -> None:
+    taken: set[str] = set()
+    stems = ["artifacts/tb/a_b", "artifacts/tb/a_b", "artifacts/tb/A_b", "artifacts/tb/a_b/c", "artifacts/tb"]
+    names = [unique_name(stem, taken) for stem in stems]
+    assert names[0] == stems[0]
+    assert len({name.lower() for name in names}) == len(stems)
+    for name in names:
+        assert not any(other.lower().startswith(f"{name.lower()}/") for other in names)
 
 
 def test_links_of_a_folder_are_not_walked_for_artifacts(

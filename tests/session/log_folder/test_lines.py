@@ -60,6 +60,21 @@ def test_growing_file_is_followed_and_judged_again(tmp_path: Path) -> None:
         assert session.book.incidents[0].rank == 3
 
 
+@pytest.mark.parametrize("size", ["equal", "larger"])
+def test_a_file_that_replaces_the_shown_one_is_shown_from_its_first_line(tmp_path: Path, size: str) -> None:
+    log = tmp_path / "rank_3.log"
+    log.write_text("\n".join(LINES[:10]) + "\n")
+    with opened(tmp_path) as session:
+        [(node, name)] = session.report.log_files
+        tail = session.tail(node, name, 2)
+        texts(session, tail)
+        other = [line.replace("INFO", "NEWS") for line in LINES[: 10 if size == "equal" else 400]]
+        (tmp_path / "new").write_text("\n".join(other) + "\n")
+        (tmp_path / "new").rename(log)
+        wait_for(session, lambda: tail.lines[-1].text == other[-1])
+        assert [line.text for line in tail.lines if "NEWS" in line.text] == other
+
+
 def test_bad_requests_are_answered(tmp_path: Path) -> None:
     (tmp_path / "rank_0.log").write_text("one\ntwo\n")
     with opened(tmp_path) as session:
