@@ -12,6 +12,7 @@ FORMS: Final = {
     "node": re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,252}"),
     "job": re.compile(r"[1-9][0-9]{0,9}(?:[_+](?:0|[1-9][0-9]{0,6}))?"),
     "gpu": _NUMBER,
+    "gpu_uuid": re.compile(r"GPU-[0-9A-Za-z-]{1,64}"),
     "rank": _NUMBER,
     "pid": re.compile(r"(?!1$)[1-9][0-9]{0,9}"),
     "object": re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?"),
@@ -20,7 +21,7 @@ FORMS: Final = {
 """Kind of value -> its allowed form.
 
 A host name or address, Slurm's id of a job, of a task of an array (`41_3`) or of a part of a heterogeneous
-job (`41+1`), an index, a process, an object of Kubernetes (RFC 1123), an absolute path without shell
+job (`41+1`), a GPU's UUID, a process, an object of Kubernetes (RFC 1123), an absolute path without shell
 metacharacters. 1, 0 and negative numbers are not valid processes: `kill -- -1` ends all processes of its
 user.
 """

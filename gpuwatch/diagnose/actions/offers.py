@@ -66,12 +66,22 @@ def _ranks(target: ActionTarget, fleet: Fleet, node: Node | None) -> list[tuple[
 
 
 def _slurm_node(node: Node, target: ActionTarget) -> Iterator[Action]:
-    """Yield the action that drains a node, if its plan or one of its ranks names a Slurm job."""
+    """Yield the action that drains a node, if its plan or one of its ranks names a Slurm job.
+
+    A name of the hosts file can be another machine's in Slurm: what the ranks or the node itself call it
+    decides.
+    """
     name = value("node", node.name)
     by_plan = {"slurm_job", "slurm_state"} & node.spec.labels.keys()
     if name is None or name.lower() in ALL_NODES:
         return
-    if not (by_plan or any("SLURM_JOB_ID" in each.variables for each in node.processes)):
+    stated = {
+        each.variables["SLURMD_NODENAME"] for each in node.processes if "SLURMD_NODENAME" in each.variables
+    }
+    if not stated and node.hello is not None and node.hello.host:
+        stated = {node.hello.host, node.hello.host.partition(".")[0]}
+    by_rank = any("SLURM_JOB_ID" in each.variables for each in node.processes)
+    if not (by_plan or (by_rank and (not stated or name in stated))):
         return
     argv = ("scontrol", "update", f"NodeName={name}", "State=DRAIN", f"Reason={safe_reason(target.about)}")
     yield Action(
@@ -137,14 +147,15 @@ def _end_rank(node: Node, process: Process, fleet: Fleet, *, also_kill: bool) ->
 
 def _reset(node: Node, gpu: int) -> Iterator[Action]:
     """Yield the action that resets a GPU; the driver refuses it while a process holds the GPU."""
-    index, name = value("gpu", gpu), value("node", node.name)
+    name = value("node", node.name)
     known = next((each for each in node.gpu_list() if each.info.index == gpu), None)
-    if index is None or name is None or known is None or node.spec.link in NO_LINK:
+    uuid = None if known is None else value("gpu_uuid", known.info.uuid)
+    if known is None or uuid is None or name is None or node.spec.link in NO_LINK:
         return
     if "kube_node" in node.spec.labels:
         return  # a container may not reset
-    argv = ("nvidia-smi", "--gpu-reset", "-i", index)
+    argv = ("nvidia-smi", "--gpu-reset", "-i", uuid)  # an index may be another GPU's by then
     yield Action(
-        "reset_gpu", f"reset GPU {index} of {name}", argv, on_node(node.spec, argv), name, "node", node.name,
+        "reset_gpu", f"reset GPU {gpu} of {name}", argv, on_node(node.spec, argv), name, "node", node.name,
         hits=gpu_hits(node, known),
     )  # fmt: skip

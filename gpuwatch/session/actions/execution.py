@@ -88,6 +88,32 @@ class ActionRun:
         return ActionOutcome(status, "\n".join(plain_lines(text, MAX_LINES)), problem)
 
 
+SAME_PROCESS = """
+pid=$1 start=$2 signal=$3
+read -r line < "/proc/$pid/stat" || { echo "process $pid has ended" >&2; exit 3; }
+set -- ${line##*) }
+while read -r key value; do [ "$key" = btime ] && boot=$value; done < /proc/stat
+hz=$(getconf CLK_TCK 2>/dev/null || echo 100)
+off=$((boot + ${20} / hz - start))
+[ "$off" -ge -2 ] && [ "$off" -le 2 ] || { echo "number $pid is another process now" >&2; exit 3; }
+kill $signal "$pid"
+"""
+"""Sends a signal only to the process that started at a time (unix seconds): numbers are used again.
+
+Word 20 behind the name in /proc/PID/stat is the start in ticks since the boot (proc(5)). The boot time in
+/proc/stat may differ by a second between two readings.
+"""
+
+
+def _argv(action: Action) -> tuple[str, ...]:
+    """The arguments to run: a signal is sent by a script that looks at the process once more."""
+    process = action.process
+    if process is None or process.start is None:
+        return action.argv
+    options = action.argv[1:-1]
+    return ("sh", "-c", SAME_PROCESS, "gpuwatch", str(process.pid), str(int(process.start)), *options)
+
+
 def run_of(action: Action, spec: NodeSpec | None, dialer: Dialer | None) -> ActionRun:
     """Return a run of an action that is not started yet.
 
@@ -100,10 +126,10 @@ def run_of(action: Action, spec: NodeSpec | None, dialer: Dialer | None) -> Acti
         CarrierError: the program is not installed here, or no link to the node carries commands.
     """
     if spec is None or spec.link == "local":
-        program = shutil.which(action.argv[0])
-        if program is None:
-            raise CarrierError(f"{action.argv[0]} is not installed on this machine", final=True)
-        return ActionRun(action, partial(ChildCarrier, action.argv))
+        argv = _argv(action)
+        if shutil.which(argv[0]) is None:
+            raise CarrierError(f"{argv[0]} is not installed on this machine", final=True)
+        return ActionRun(action, partial(ChildCarrier, argv))
     if dialer is None:
         raise CarrierError(f"{spec.name} has no link that carries a command", final=True)
-    return ActionRun(action, partial(dialer, command_line(action.argv)))
+    return ActionRun(action, partial(dialer, command_line(_argv(action))))

@@ -87,11 +87,8 @@ def refuse_unless_possible(action: Action, target: ActionTarget, fleet: Fleet) -
         _refuse_another_process(action.process, fleet)
     now = {each.argv: each for each in possible_actions(target, fleet)}
     same = now.get(action.argv)
-    if same is None or (same.confirm, same.process, same.node) != (
-        action.confirm,
-        action.process,
-        action.node,
-    ):
+    compared = (action.confirm, action.process, action.node, action.hits)
+    if same is None or (same.confirm, same.process, same.node, same.hits) != compared:
         raise RefusedActionError("what this would hit has changed: look again")
 
 
@@ -100,6 +97,12 @@ def _refuse_another_process(process: SignalledProcess, fleet: Fleet) -> None:
     if node is None or node.link.phase != "live":
         raise RefusedActionError(
             f"{process.node} is not connected: whether the process is the same is not known"
+        )
+    if node.agent_since is None or node.processes_at is None or node.processes_at < node.agent_since:
+        raise RefusedActionError(f"{process.node} has listed no processes since it was connected")
+    if process.start is None:
+        raise RefusedActionError(
+            f"{process.node} does not state when process {process.pid} started: it may be another one"
         )
     if not any((each.pid, each.start) == (process.pid, process.start) for each in node.processes):
         raise RefusedActionError(f"process {process.pid} on {process.node} has ended")

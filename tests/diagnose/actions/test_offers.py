@@ -64,6 +64,16 @@ def test_without_slurm_nothing_of_slurm_is_offered() -> None:
     assert set(by_kind(ActionTarget("a"), job_fleet(plan("a"), slurm=None))) == {"end_rank", "kill_rank"}
 
 
+def test_a_node_that_slurm_calls_otherwise_is_not_drained() -> None:
+    fleet = job_fleet(plan("a", "b"))
+    for name, stated in (("a", "gpu-007"), ("b", "b")):
+        variables = {"SLURM_JOB_ID": "41", "SLURMD_NODENAME": stated}
+        own = process(100, 0, 0, job="41", variables=variables, start=5.0)
+        feed(fleet, name, Ranks(t=NODE_TIME, seq=2, processes=[own]))
+    assert "drain" not in by_kind(ActionTarget("a"), fleet)
+    assert "drain" in by_kind(ActionTarget("b"), fleet)
+
+
 def test_a_pod_is_deleted_and_its_machine_cordoned() -> None:
     labels = {"kube_node": "gpu-7", "kube_namespace": "ml"}
     spec = NodeSpec("run7-worker-0", link="command", command=("kubectl", "exec", "--"), labels=labels)

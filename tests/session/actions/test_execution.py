@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
 import sys
+from dataclasses import replace
 
+import psutil
 import pytest
 
-from gpuwatch.diagnose.actions.action import Action, ActionOutcome
+from gpuwatch.diagnose.actions.action import Action, ActionOutcome, SignalledProcess
 from gpuwatch.hosts.plan import NodeSpec
 from gpuwatch.link.command import CommandDialer
 from gpuwatch.link.stream.carrier import CarrierError
@@ -43,6 +47,22 @@ def test_over_a_link_every_word_stays_one_word() -> None:
     wanted = action(sys.executable, "-c", "import sys; print(sys.argv[1:])", *words, node="a")
     outcome = outcome_of(run_of(wanted, spec, CommandDialer(spec)))
     assert (outcome.exit_status, outcome.output) == (0, str(list(words)))
+
+
+def test_a_number_that_is_another_process_now_is_not_signalled() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    spec = NodeSpec("a", link="command", command=("env",))
+    try:
+        start = psutil.Process(child.pid).create_time()
+        for age, status in ((60.0, 3), (-60.0, 3), (0.0, 0)):
+            process = SignalledProcess("a", child.pid, start + age)
+            wanted = replace(action("kill", "-KILL", str(child.pid), node="a"), process=process)
+            assert child.poll() is None
+            assert outcome_of(run_of(wanted, spec, CommandDialer(spec))).exit_status == status
+        assert child.wait(60) == -signal.SIGKILL
+    finally:
+        child.kill()
+        child.communicate()
 
 
 def test_a_way_that_fails_is_reported() -> None:

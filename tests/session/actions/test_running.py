@@ -16,7 +16,7 @@ from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.stream.inbox import LinkStatus
 from gpuwatch.session.actions.running import RefusedActionError, RunningActions
 from gpuwatch.wire import Process, Ranks
-from tests.report.fleets import NODE_TIME, feed, process
+from tests.report.fleets import NODE_TIME, START, feed, hello, info, process
 
 PID = os.getpid()
 """A process that must not be signalled."""
@@ -50,6 +50,28 @@ def test_another_process_with_the_same_number_is_not_signalled() -> None:
     refused(action, fleet_of())
     refused(action, fleet_of(own(rank=4)))
     refused(replace(action, argv=("kill", "-KILL", "1")), fleet_of(own()))
+    refused(end_of(fleet_of(own(start=None))), fleet_of(own(start=None)))
+
+
+def test_a_list_from_before_the_connection_proves_nothing() -> None:
+    fleet = fleet_of(own())
+    action = end_of(fleet)
+    feed(fleet, "a", LinkStatus("lost", "gone"), at=START + 1.0)
+    feed(fleet, "a", LinkStatus("live"), at=START + 2.0)
+    refused(action, fleet)
+
+
+def test_a_reset_hits_the_gpu_that_was_confirmed() -> None:
+    target = ActionTarget("a", gpu=1)
+    fleet = fleet_of()
+    feed(fleet, "a", hello(3))
+    action = next(each for each in possible_actions(target, fleet) if each.kind == "reset_gpu")
+    assert action.argv[-1] == info(1).uuid
+    moved = [structs.replace(info(2), index=1)]
+    feed(fleet, "a", structs.replace(hello(), gpus=moved))
+    running = RunningActions(lambda _ident, _text: None, lambda _node: None)
+    with pytest.raises(RefusedActionError):
+        running.begin(action, target, fleet)
 
 
 def test_a_node_that_does_not_answer_is_not_trusted() -> None:

@@ -34,7 +34,7 @@ LIMIT_S = 100.0
 @pytest.fixture
 def rank() -> Iterator[subprocess.Popen[bytes]]:
     """A process that carries a rank of a job that nothing else on this machine has."""
-    variables = {"RANK": str(RANK), "WORLD_SIZE": "8000", "SLURM_JOB_ID": SLURM}
+    variables = {"RANK": str(RANK), "WORLD_SIZE": "8000", "SLURM_JOB_ID": SLURM, "SLURMD_NODENAME": "here-1"}
     child = subprocess.Popen(
         [sys.executable, "-c", "import time; time.sleep(600)"], env={**os.environ, **variables}
     )
