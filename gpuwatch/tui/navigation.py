@@ -126,7 +126,7 @@ class Navigation(App[None]):
         self.push_screen(IncidentsScreen(ident))
 
     def show_alert(self, alert: Alert, incident: Incident | None = None) -> None:
-        """Open the log line of an alert; if it has none, its GPU or node."""
+        """Open the log line of an alert; if it has none, its GPU or node; without these, say so."""
         if spot := location_of(alert):
             self._turn = incident.id if incident else "", alert.rank
             self._show_spot(spot, incident)

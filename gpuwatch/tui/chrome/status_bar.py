@@ -42,7 +42,7 @@ def _count(
 
 
 def node_counts(totals: Totals, look: StyleSet) -> list[Segment]:
-    """Return the segments with the number of nodes in each state; states without nodes are left out."""
+    """Return the segments with the number of nodes in each state; states other than live only if not 0."""
     out = [Segment(" nodes ", look.dim), *_count(look, totals.states["live"], "live", "ok")]
     wanted: tuple[tuple[str, Severity], ...] = (
         ("connecting", "unknown"),
@@ -104,7 +104,10 @@ def quiet(reported: AlertSnapshot, look: StyleSet, width: int) -> list[Segment]:
 
 
 def alert_counts(reported: AlertSnapshot, look: StyleSet) -> list[Segment]:
-    """Return the segments with the numbers of firing critical alerts and warnings; empty if none fires."""
+    """Return the segments with the numbers of alert codes that are active, critical ones and warnings.
+
+    Empty if none is active.
+    """
     counts: tuple[tuple[int, Severity], ...] = (
         (reported.criticals, "critical"),
         (reported.warnings, "warning"),

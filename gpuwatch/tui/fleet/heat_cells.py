@@ -22,8 +22,8 @@ MAX_CACHED_CELLS = 4096
 def number_text(value: float, level: float | None, width: int) -> str:
     """Return a value as text of `width` (1 to 7) cells.
 
-    One cell shows the tenth of the scale (`level`, 0 to 1) as a digit; two or three cells show at most 99,
-    more cells at most 999.
+    One cell shows the tenth of the scale (`level`, 0 to 1) as a digit, or `.` if that is None; two or three
+    cells show at most 99, more cells at most 999.
     """
     if width == 1:
         return "." if level is None else str(max(0, min(9, int(level * 10))))

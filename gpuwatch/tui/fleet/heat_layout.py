@@ -55,7 +55,10 @@ class HeatLayout:
         )
 
     def block_of(self, node: int, gpu: int) -> tuple[int, Block] | None:
-        """Return the line and block that hold the cell of a GPU (both indices); None if there is none."""
+        """Return the line number and the block of a GPU's cell; `node` and `gpu` are indices.
+
+        None: no cell.
+        """
         for line, blocks in enumerate(self.lines):
             if blocks and blocks[0].node <= node <= blocks[-1].node:
                 for block in blocks:

@@ -57,7 +57,7 @@ class HeatMap(SelectableLines):
     # ---- what is shown
 
     def counts(self) -> list[int]:
-        """Return the number of cells of each shown node: its known GPUs and those expected."""
+        """Return the number of cells of each shown node: the larger of its known and its expected GPUs."""
         if self._counted is not self.shown.views:
             self._counted = self.shown.views
             self._counts = [view.cells for view in self.shown.views]
@@ -335,7 +335,7 @@ class HeatMap(SelectableLines):
         self.pull()
 
     def cycle_zoom(self) -> None:
-        """Switch to the next smaller cell size; after the smallest, back to automatic."""
+        """Switch from automatic cell sizes to the largest, then to smaller ones, then back to automatic."""
         self.zoom = 0 if self.zoom is None else self.zoom + 1
         if self.zoom >= len(CELL_WIDTHS):
             self.zoom = None

@@ -41,7 +41,7 @@ def ranks_of(incident: Incident) -> list[int]:
 
 
 def spots_by_rank(incident: Incident) -> list[LogLocation]:
-    """Return the earliest line of each involved rank, the incident's own rank first."""
+    """Return the earliest line of each involved rank that has one, the incident's own rank first."""
     first: dict[int, LogLocation] = {}
     for alert in sorted(incident.alerts, key=lambda each: each.first):
         spot = location_of(alert)

@@ -95,9 +95,10 @@ def world_of(incident: Incident, fleet: Fleet) -> int:
 
 
 def rank_rows(incident: Incident, fleet: Fleet, width: int, look: StyleSet) -> Iterator[Row]:
-    """Yield the ranks as a strip of signs and its legend; nothing for fewer than two ranks.
+    """Yield the ranks as a strip of signs and its legend.
 
-    In a large job one sign stands for several ranks and shows the most severe part.
+    In a large job one sign stands for several ranks and shows the most severe part. Yields nothing for fewer
+    than two ranks, or if the incident names neither a job nor a rank.
     """
     if incident.job is None and not ranks_of(incident):
         return  # of a node: which job it hit is not known

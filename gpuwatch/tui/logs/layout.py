@@ -33,7 +33,7 @@ class LogsLayout(LiveScreen):
         """Create the screen for a workspace.
 
         Args:
-            workspace: The open logs; they stay open when this screen is left.
+            workspace: The selection of logs, which survives this screen.
             wanted: What to open first.
             about: The incident that was shown on the previous screen.
         """

@@ -117,7 +117,7 @@ class AlertSnapshot:
         return sorted(own, key=lambda each: (standing(each) != "firing", -each.last))
 
     def listed_at(self, alert: Alert) -> str | None:
-        """Return the node under which an alert is listed; None if it names no node."""
+        """Return the node under which an alert is listed: its own, else `unnamed_node`, which may be None."""
         return self.unnamed_node if alert.node is None else alert.node
 
     def worst_by_node(self) -> dict[str, Alert]:

@@ -94,7 +94,7 @@ class Question:
 
     @property
     def sentence(self) -> str:
-        """The verdict so far in one sentence; before it, that the ranks are being queried."""
+        """The verdict so far in one sentence; before it, that ranks are being queried, or that none runs."""
         if self.hang_report is None or self.hang_report.verdict is None:
             return "no rank runs on these nodes" if self.asking.over else "querying the ranks"
         return self.hang_report.verdict.sentence

@@ -52,7 +52,7 @@ class Replaying(Protocol):
         ...
 
     def change_speed(self, steps: int) -> float:
-        """Change the speed by this many steps of its table; return the new speed."""
+        """Change to a speed this many places faster (or slower, if negative); return the new speed."""
         ...
 
     def step(self, seconds: float) -> None:

@@ -180,7 +180,7 @@ class SessionProtocol(LineRequests, Searcher, ProfileSource, Protocol):
         ...
 
     def inquire(self) -> Asking:
-        """Query all ranks for the one that the others wait for; returns at once."""
+        """Start to query all ranks for the one that the others wait for; return the query."""
         ...
 
     def act(self, action: Action, target: ActionTarget, /) -> Acting:

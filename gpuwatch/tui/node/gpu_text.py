@@ -29,9 +29,9 @@ def power_text(gpu: Gpu) -> str:
 
 
 def rank_text(node: Node, gpu: Gpu, now: float) -> tuple[str, bool]:
-    """Return (text, True) for ranks that run on a GPU: `85`. Else (`85, seen 12s ago`, False).
+    """Return (text, True) for ranks that run on a GPU, such as `85`.
 
-    The text is "" if no rank is known.
+    Else (text, False) for the last ranks, such as `85, seen 12s ago`; "" if none is known.
     """
     if ranks := ranks_on(node, gpu.info.uuid):
         return ",".join(map(str, ranks)), True

@@ -43,7 +43,7 @@ def row(
     display: str | None = None,
     priority: bool = False,
 ) -> Binding:
-    """Build one binding.
+    """Return one binding.
 
     Args:
         name: Its unique id; a user's own keymap refers to it.
@@ -286,7 +286,7 @@ _BY_ID = {each.id: each for _, some in SECTIONS for each in some}
 
 
 def with_actions(actions: Mapping[str, str], *, priority: bool = False) -> list[Binding]:
-    """Bindings by id with another action on one screen, such as a dialog over another screen.
+    """Return the bindings with these ids, with other actions, for a screen such as a dialog.
 
     Args:
         actions: Id -> the action there.
@@ -336,7 +336,7 @@ def _written(key: str) -> str:
 
 
 def key_of(name: str, keymap: Mapping[str, str] = MappingProxyType({})) -> str:
-    """The first key of a binding, for a sentence.
+    """Return the first key of a binding, as written on a keyboard.
 
     Args:
         name: The binding's id.

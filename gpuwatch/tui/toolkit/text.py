@@ -55,7 +55,7 @@ def attempt_words(node: Node, now: float) -> str:
 
 
 def link_words(node: Node, now: float) -> str:
-    """Return why a node is not live, and what happens next, in one sentence; "" for a live node."""
+    """Return why a node is not live, and what happens next, in one sentence; "" if it is live and well."""
     parts = (
         node.link.reason or ("connecting" if node.link.phase == "connecting" else ""),
         attempt_words(node, now),

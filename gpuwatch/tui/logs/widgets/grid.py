@@ -12,7 +12,7 @@ MIN_WIDTH, MIN_HEIGHT = 48, 7
 
 
 def grid_for(wanted: int, width: int, height: int) -> tuple[int, int]:
-    """Return (columns, rows) for `wanted` panes in `width` x `height` cells. Fewer if they were too small."""
+    """Return (columns, rows) for `wanted` panes, or for as many as have the minimum size in this space."""
     most_columns, most_rows = max(1, width // MIN_WIDTH), max(1, height // MIN_HEIGHT)
     wanted = max(1, min(wanted, most_columns * most_rows, MAX_PANES))
     return min(

@@ -59,7 +59,10 @@ class OpenRequest:
 
 
 class LogWorkspace:
-    """The selected files, their views, the search and the bookmarks; it survives leaving the screen."""
+    """The selected logs, their open views, the search and the bookmarks.
+
+    Leaving the screen closes the views and the search; the selection and the bookmarks stay.
+    """
 
     def __init__(
         self,
