@@ -144,9 +144,9 @@ class Assembly:
             self._problems.add(entry.places["address"], text)
 
     def _settings(self, entry: ReadMapping | None) -> Settings:
-        """The settings of one level, as fields of a `NodeSpec`.
+        """Return the settings of one level as fields of a `NodeSpec`, {} for None.
 
-        Contradictions within the level are reported.
+        Adds a problem for each contradiction within the level.
         """
         if entry is None:
             return {}

@@ -30,7 +30,7 @@ class TextPosition:
     column: int
 
     def right(self, columns: int) -> TextPosition:
-        """Return the position that many columns to the right on the same line."""
+        """Return the position `columns` columns to the right on the same line."""
         return TextPosition(self.line, self.column + columns)
 
 

@@ -34,7 +34,7 @@ class Shape(abc.ABC):
 
     @abc.abstractmethod
     def schema(self) -> Schema:
-        """The JSON Schema of what `read` accepts."""
+        """Return the JSON Schema of the values that `read` accepts."""
 
     def refuse(self, node: yaml.Node, problems: Problems) -> None:
         """Report that the value does not have this shape."""

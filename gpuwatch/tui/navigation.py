@@ -40,7 +40,7 @@ class Navigation(App[None]):
 
     @cached_property
     def workspace(self) -> LogWorkspace:
-        """The open logs, which survive leaving their screen; made at the first use."""
+        """The selection of logs and the bookmarks; they survive leaving the logs screen."""
         from gpuwatch.tui.logs.search.bookmark_file import BookmarkFile
         from gpuwatch.tui.logs.workspace.workspace import LogWorkspace
 

@@ -146,6 +146,8 @@ def bundle_session(
 ) -> int:
     """Connect to the source, wait for the first reports, write the bundle; return the exit status.
 
+    It is `UNHEALTHY`, without a bundle, if there is no incident and no job is given.
+
     Args:
         given: Values of the source options.
         out: The zip file to write.
@@ -154,6 +156,10 @@ def bundle_session(
         extent: "around" for lines around the evidence, "all" for whole logs.
         wait_s: Maximum seconds to wait for nodes and an incident; None for the defaults.
         stacks: True to sample the stacks of running ranks.
+
+    Raises:
+        Refusal: There is no such job or incident.
+        OutputError: `out` cannot be written.
     """
     from gpuwatch.cli.monitor.once import default_wait_s, waiting_line
     from gpuwatch.report.evidence.run import EvidenceRun, recording_cut

@@ -100,7 +100,7 @@ def job_outputs(job: str) -> list[Path]:
 
 
 def is_regular(path: Path) -> bool:
-    """Return True if the path is an existing file. A job's user chooses the path; folders are not scanned."""
+    """Return True if the path is an existing regular file; False for a folder or a path that is too long."""
     try:
         return path.is_file()
     except (OSError, ValueError):  # too long

@@ -27,7 +27,7 @@ LATE_S = 15.0
 def print_status(source: Source) -> int:
     """Print which process writes a recording, and when it was last committed; return the exit status.
 
-    The status is `UNHEALTHY` if no process writes it, or the last commit is 15 s old.
+    It is `UNHEALTHY` if no process writes the recording, or the last commit is at least 15 s old.
 
     Raises:
         Refusal: SOURCE is not a recording.
@@ -96,7 +96,7 @@ def write_parquet(source: Source, folder: Path) -> int:
 def tell_unreadable(parts: int) -> None:
     """Print on stderr that this many parts of a recording are damaged, and missing in the copy.
 
-    0: nothing.
+    Prints nothing for 0.
     """
     if parts:
         from gpuwatch.diagnose.model.text import unreadable_text

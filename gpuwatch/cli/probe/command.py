@@ -115,7 +115,10 @@ def conduct(conductor: Conductor, source: Source, outputs: Outputs, *, yes: bool
 
 
 def announce(results: Results, source: Source, outputs: Outputs, *, asking: bool) -> None:
-    """Print the nodes' inventory and the plan: on stdout, and on stderr above the question if needed."""
+    """Print the nodes' inventory and the plan on stdout, unless JSON or CSV goes there.
+
+    With `asking`, also on stderr if stdout would not show them above the question.
+    """
     from gpuwatch.report.probe.preflight import inventory_lines, plan_lines
     from gpuwatch.report.probe.text import title_line
 
@@ -178,7 +181,7 @@ def write(lines: list[ReportLine], out: TextIO) -> None:
 
 
 def exit_status(results: Results) -> int:
-    """Return UNHEALTHY for a bad node, NIC, link or GPU or an unfinished probe. Noise is HEALTHY."""
+    """Return UNHEALTHY for a bad node, NIC, link or GPU or an unfinished probe; HEALTHY for noisy results."""
     verdict = results.verdict
     if results.phase != "done" or (verdict is not None and verdict.status in ("bad", "failed")):
         return exit_codes.UNHEALTHY

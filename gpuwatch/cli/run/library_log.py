@@ -44,8 +44,8 @@ class LibraryLog:
     def new_steps(self, time: float) -> Iterator[Row]:
         """Yield the rows of the steps that the log has completed since the last call.
 
-        `time` (unix seconds) becomes the time of every row. None if the log cannot be read. Reads at most 4
-        MiB per call.
+        `time` (unix seconds) becomes the time of every row. Yields nothing if the log cannot be read. Reads
+        at most 4 MiB per call.
         """
         try:
             with self._path.open("rb") as file:

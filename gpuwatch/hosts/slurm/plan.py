@@ -43,7 +43,7 @@ def job_plan(job: SlurmJob, reports: Mapping[str, SlurmNode]) -> Plan:
 
 
 def allocation_of(job: SlurmJob) -> Allocation:
-    """The allocation of a job for the screens and reports."""
+    """Return a job as an `Allocation`, the form that the screens and reports use."""
     return Allocation(job.id, job.name, job.user, job.state, job.ends, job.restarts)
 
 

@@ -58,7 +58,10 @@ def node_counts(totals: Totals, look: StyleSet) -> list[Segment]:
 
 
 def gpu_counts(totals: Totals, look: StyleSet) -> list[Segment]:
-    """Return the segments with the number of GPUs that answer, of those expected."""
+    """Return the segments with the number of GPUs that answer, of those expected.
+
+    Then the numbers of those that are stuck, have not answered yet or are lost, if any.
+    """
     out = [Segment("GPUs ", look.dim)]
     severity: Severity = "ok" if totals.ok == totals.expected else "warning"
     out += [
@@ -238,7 +241,10 @@ class StatusLine(RebuiltPage, can_focus=False):
         return text if view_state.folder is None else f"logs end {text}"
 
     def _links(self, room: int) -> list[Segment]:
-        """Return the segments with the newest probe's result if it is bad; empty on the links screen."""
+        """Return the segments about the newest probe: while it runs, or its result if bad.
+
+        Empty on the links screen.
+        """
         probes = self.view_state.session.probes
         if not probes or self.cockpit.where == "links":
             return []
