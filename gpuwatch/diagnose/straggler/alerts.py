@@ -6,16 +6,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gpuwatch.diagnose.model.alert import Alert, Proof
-from gpuwatch.diagnose.model.text import clock
+from gpuwatch.diagnose.model.text import clock, place
 from gpuwatch.diagnose.straggler.cpu import CpuStraggler
 from gpuwatch.diagnose.straggler.gpu_load import GpuLoad, Usual
 from gpuwatch.diagnose.straggler.outliers import Outlier, Sign
 from gpuwatch.diagnose.straggler.slowdown_cause import causes
+from gpuwatch.diagnose.straggler.throttled import CONFIRMED_S, SLOWS
 from gpuwatch.wire import Severity
 
-CODE = "slower_than_peers"
+CODE, TITLE = "slower_than_peers", "Straggler"
 """The code of the comparison on one node too; this alert replaces that one, since it knows the job."""
-SLOW: tuple[Sign, ...] = ("time", "clock", "busy", "works_alone", "last")
+SLOW: tuple[Sign, ...] = ("throttled", "time", "clock", "busy", "works_alone", "last")
 """Signs of a rank that the others wait for, most severe first."""
 ODD: dict[Sign, tuple[str, str, Severity]] = {
     "pcie": ("link_below_peers", "Link slower than its peers'", "warning"),
@@ -38,7 +39,7 @@ class Suspect:
     """Medians over its job and GPU model."""
     signs: tuple[Outlier, ...]
     hold_s: float
-    """Seconds that a sign must last."""
+    """Seconds that a sign must last, except `throttled`."""
 
     @property
     def id(self) -> str:
@@ -51,6 +52,10 @@ class Suspect:
         """The id of the alert that this sign raises."""
         return f"{kind(sign)[0]}@{self.id}"
 
+    def has_lasted(self, sign: Outlier, lasted_s: float) -> bool:
+        """True if a sign that was seen for `lasted_s` seconds is enough for an alert."""
+        return lasted_s >= (CONFIRMED_S if sign.sign == "throttled" else self.hold_s)
+
     def lead(self, lasted: Sequence[Outlier]) -> Outlier | None:
         """The most severe of the signs that lasted, or None."""
         order = (*SLOW, *ODD)
@@ -59,7 +64,7 @@ class Suspect:
 
 def kind(sign: Outlier) -> tuple[str, str, Severity]:
     """Code, title and severity of the alert that a sign raises."""
-    return ODD.get(sign.sign, (CODE, "Straggler", "warning"))
+    return ODD.get(sign.sign, (CODE, TITLE, "warning"))
 
 
 def alert_of(suspect: Suspect, lead: Outlier, lasted_s: float, hotter_c: float, wall: float) -> Alert:
@@ -70,15 +75,17 @@ def alert_of(suspect: Suspect, lead: Outlier, lasted_s: float, hotter_c: float, 
     code, title, severity = kind(lead)
     load, why = suspect.load, _why(suspect, lead, hotter_c)
     rack = None if load is None else load.rack
+    since = clock(wall - lasted_s, wall)
+    what = lead.what if lead.sign == "throttled" else f"one of {_count(lead)} {lead.what} since {since}"
     reported = [
-        f"one of {_count(lead)} {lead.what} since {clock(wall - lasted_s, wall)}",
+        what,
         *why,
         *([f"rack {rack}"] if rack else []),
     ]
     text = ", ".join(reported)
     if lead.cost is not None:
         text += f": every step waits for it, which costs the job about {100 * lead.cost:.0f} %"
-    elif code == CODE:
+    elif code == CODE and lead.sign != "throttled":
         text += ": every step waits for it"
     at = wall - (0.0 if load is None else load.age_s)
     node = None if load is None else load.node
@@ -99,12 +106,18 @@ def alert_of(suspect: Suspect, lead: Outlier, lasted_s: float, hotter_c: float, 
     )
 
 
+def sentence(alert: Alert) -> str:
+    """`rank 42 (gpu-006 GPU 2) slows all 128 ranks by 41 %: thermal throttling, ...`."""
+    joint = " " if alert.text.startswith(SLOWS) else ": "
+    return place(alert.rank, alert.node, alert.gpu) + joint + alert.text
+
+
 def _count(lead: Outlier) -> str:
     return f"{lead.peers + 1} ranks" if lead.alike == 1 else f"{lead.alike} among {lead.peers + 1} ranks"
 
 
 def _why(suspect: Suspect, lead: Outlier, hotter_c: float) -> list[str]:
-    if suspect.load is None or suspect.usual is None or lead.sign in ODD:
+    if suspect.load is None or suspect.usual is None or lead.sign in ODD or lead.sign == "throttled":
         return [lead.cause] if lead.cause else []
     capped = any(each.sign == "clock" for each in suspect.signs)
     found = list(causes(suspect.load, suspect.usual, hotter_c, capped=capped))
@@ -114,13 +127,13 @@ def _why(suspect: Suspect, lead: Outlier, hotter_c: float) -> list[str]:
 def _evidence(suspect: Suspect, lead: Outlier) -> Iterator[str]:
     """The figures that stand out, the lead's first, then the other figures with the median of the job."""
     yield lead.evidence
-    yield from (each.evidence for each in suspect.signs if each is not lead)
+    yield from (each.evidence for each in suspect.signs if each.figure != lead.figure)
     load, usual, reported = suspect.load, suspect.usual, {each.sign for each in suspect.signs}
     if load is None or usual is None:
         return
     columns = (
         ("utilization", " %", "busy" in reported, load.busy_pct, usual.busy_pct),
-        ("SM clock", " MHz", "clock" in reported, load.clock_mhz, usual.clock_mhz),
+        ("SM clock", " MHz", bool(reported & {"clock", "throttled"}), load.clock_mhz, usual.clock_mhz),
         ("power", " W", bool(reported & {"works_alone", "spins"}), load.power_w, usual.power_w),
         ("temperature", " C", False, load.temperature_c, usual.temperature_c),
     )
@@ -136,7 +149,7 @@ def cpu_alert(job: str, each: CpuStraggler, wall: float) -> Alert:
         id=f"{CODE}@{job}:{worker.rank}",
         code=CODE,
         severity="warning",
-        title="Straggler",
+        title=TITLE,
         text=each.text,
         proof=(Proof("value", each.text, wall - worker.age_s, node=worker.node),),
         role="hint",

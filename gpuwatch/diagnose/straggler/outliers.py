@@ -14,9 +14,9 @@ from gpuwatch.diagnose.health.peer_comparison import MIN_PEERS
 from gpuwatch.diagnose.straggler.gpu_load import GpuLoad
 
 Sign: TypeAlias = Literal[
-    "time", "clock", "busy", "works_alone", "last", "pcie", "spins", "nvlink_rate", "pcie_rate"
+    "throttled", "time", "clock", "busy", "works_alone", "last", "pcie", "spins", "nvlink_rate", "pcie_rate"
 ]
-"""The figure in which a rank differs. For the first five, the other ranks wait for it."""
+"""The figure in which a rank differs. For the first six, the other ranks wait for it."""
 
 MAX_OUTLIER_SHARE = 0.125
 """If more ranks than this share (or than one) differ, they have another role in the job.

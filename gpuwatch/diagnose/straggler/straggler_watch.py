@@ -7,6 +7,7 @@ is raised; it ends when the outlier was gone for `clear_s` (60 s by default).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from gpuwatch.diagnose.alerts.duration_tracker import DurationTracker
@@ -20,6 +21,7 @@ from gpuwatch.diagnose.straggler.links import narrow_pcie, throughput
 from gpuwatch.diagnose.straggler.outliers import Outlier
 from gpuwatch.diagnose.straggler.own_time import unlike_by_own_times
 from gpuwatch.diagnose.straggler.stepping_jobs import Stepping, SteppingPace, paces
+from gpuwatch.diagnose.straggler.throttled import slowed_jobs, throttled_ranks
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import Thresholds
 
@@ -84,9 +86,13 @@ class StragglerWatch:
             key = job, each.rank, None if load is None else load.info.uuid
             found.setdefault(key, (load, []))[1].append(each)
 
+        slowed, ranks = slowed_jobs(fleet), Counter(job for job, _ in places)
         for (job, _), group in groups.items():
             steps = self._stepping.for_s(job, now) >= self._window_s
             for each in unlike_peers(group, self._thresholds, steps=steps):
+                stands_out(job, each, each.load)
+            limit = self._thresholds.peer_clock_pct
+            for each in throttled_ranks(group, ranks[job], slowed.get(job) if job in pace else None, limit):
                 stands_out(job, each, each.load)
         for job, each in unlike_by_own_times(fleet, now, self._thresholds.peer_time_pct):
             if job in pace:
@@ -104,10 +110,13 @@ class StragglerWatch:
         for each in suspect.signs:
             if self._lasting.firing(suspect.alert_id(each)):
                 self._lasting.seen(suspect.alert_id(each), now)
-        lead = suspect.lead([each for each in suspect.signs if lasted[each.sign] >= suspect.hold_s])
-        if lead is None or self._lasting.firing(suspect.alert_id(lead)):
+        lead = suspect.lead([each for each in suspect.signs if suspect.has_lasted(each, lasted[each.sign])])
+        if lead is None:
             return False
         alert = alert_of(suspect, lead, lasted[lead.sign], self._thresholds.peer_temperature_c, wall)
+        firing = self._lasting.firing(alert.id)
+        if firing is not None and (lead.sign != "throttled" or firing.text == alert.text):
+            return False
         self._lasting.seen(alert.id, now)
         self._lasting.report(alert, now, wall, lasted[lead.sign])
         return True

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import ClassVar
 
 from rich.segment import Segment
 from textual import events
 from textual.message import Message
 
+from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.incident import Incident
+from gpuwatch.diagnose.straggler.alerts import sentence as sentence_of
 from gpuwatch.number_text import duration, plural, seconds_text
 from gpuwatch.tui.chrome.folder_status import folder_counts, folder_state, folder_title
 from gpuwatch.tui.chrome.timeline import Timeline
@@ -77,17 +80,21 @@ def gpu_counts(totals: Totals, look: StyleSet) -> list[Segment]:
     return out
 
 
-def worst(totals: Totals, look: StyleSet, width: int) -> list[Segment]:
-    """Return the segments with the worst condition of a node, and how many others there are.
+def worst(totals: Totals, stragglers: Sequence[Alert], look: StyleSet, width: int) -> list[Segment]:
+    """The worst condition in words, and the number of others.
 
-    Empty if there is none, or below 12 columns.
+    A rank that slows its job comes before the warnings of its GPU, which only say why.
     """
-    if not totals.worst or width < 12:
+    known = [(each.severity, f"{node}: {each.sentence}") for node, each in totals.worst]
+    slow = [(each.severity, sentence_of(each)) for each in stragglers]
+    serious = sum(severity in ("critical", "error") for severity, _ in known)
+    problems = [*known[:serious], *slow, *known[serious:]]
+    if not problems or width < 12:
         return []
-    node, condition = totals.worst[0]
-    more = f"  +{len(totals.worst) - 1}" if len(totals.worst) > 1 else ""
-    style = look.severity[condition.severity]
-    text = f"{look.glyph(condition.severity)} {node}: {condition.sentence}"
+    severity, sentence = problems[0]
+    more = f"  +{len(problems) - 1}" if len(problems) > 1 else ""
+    style = look.severity[severity]
+    text = f"{look.glyph(severity)} {sentence}"
     text = clean(text)
     room = width - len(more) - 1
     return [Segment(fit(text, room) if len(text) > room else text, style), Segment(more + " ", look.dim)]
@@ -280,7 +287,7 @@ class StatusLine(RebuiltPage, can_focus=False):
             return spread(left, sentence(incident, look, width - _width(left) - 1), width)
         if view_state.folder is not None:
             return spread(left, folder_state(view_state, look, width - _width(left) - 1), width)
-        trouble = worst(totals, look, width - _width(left) - 1)
+        trouble = worst(totals, reported.stragglers, look, width - _width(left) - 1)
         if not trouble and not totals.worst and totals.states["live"]:
             trouble = quiet(reported, look, width - _width(left) - 1)
         return spread(left, trouble, width)

@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import ClassVar
 
+from msgspec import structs
 from rich.cells import cell_len
 from rich.segment import Segment
 
 from gpuwatch.diagnose.health.remedies import remedy_for
 from gpuwatch.diagnose.past_jobs.text import outcome_text
+from gpuwatch.diagnose.straggler.alerts import sentence
 from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.hosts.names import fold
 from gpuwatch.number_text import age_text
@@ -99,6 +101,7 @@ class ActiveProblems(MultiLinePage):
         Nodes that were never reached for the same reason are one item.
         """
         overview, now = self.cockpit.overview, self.view_state.now
+        yield from self._stragglers()
         unreached = self._unreached()
         for name, condition in islice(self.cockpit.totals.worst, MAX_LISTED):
             view = overview.views[name]
@@ -124,6 +127,18 @@ class ActiveProblems(MultiLinePage):
                 remedy_for(condition, view.node),
             )
         yield from self._failing()
+
+    def _stragglers(self) -> Iterator[ProblemItem]:
+        """Yield the ranks that slow their job, with the figures that prove it."""
+        views = self.cockpit.overview.views
+        for alert in islice(self.view_state.snapshot.stragglers, MAX_LISTED):
+            view = None if alert.node is None else views.get(alert.node)
+            proof = "; ".join(each.text for each in alert.proof[:2])
+            gpu = None if view is None else _gpu_of(view, alert.gpu)
+            yield ProblemItem(
+                ("straggler", alert.id), alert.severity, alert.node or "", gpu,
+                sentence(structs.replace(alert, node=None, gpu=None)), proof, "",
+            )  # fmt: skip
 
     def _unreached(self) -> dict[str, list[str]]:
         """Return reason -> names of the nodes that were never reached for this reason."""

@@ -14,6 +14,7 @@ from gpuwatch.diagnose.model.failure_classes import UNEXPLAINED
 from gpuwatch.diagnose.model.incident import HangCheck, Incident
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint
 from gpuwatch.diagnose.past_jobs.jobs import EndedJob
+from gpuwatch.diagnose.straggler.alerts import TITLE as STRAGGLER
 from gpuwatch.number_text import plural
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.wire import Role
@@ -95,6 +96,12 @@ class AlertSnapshot:
         """The most severe unacknowledged firing alert (from warning), on a tie the newest; None if none."""
         firing = [a for a in self.alerts.values() if standing(a) == "firing" and a.severity != "info"]
         return min(firing, key=lambda alert: (ORDER.index(alert.severity), -alert.last), default=None)
+
+    @property
+    def stragglers(self) -> list[Alert]:
+        """The firing alerts of ranks that slow their whole job, the first one first."""
+        alerts = [each for each in self.alerts.values() if each.title == STRAGGLER]
+        return sorted((a for a in alerts if standing(a) == "firing"), key=lambda alert: alert.first)
 
     @property
     def error_lines(self) -> int:

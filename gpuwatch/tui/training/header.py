@@ -11,6 +11,8 @@ from rich.style import Style
 from gpuwatch.diagnose.model.text import allocation_words
 from gpuwatch.diagnose.serving.server_facts import server_facts
 from gpuwatch.diagnose.serving.server_text import heading, numbers, trouble
+from gpuwatch.diagnose.straggler.alerts import TITLE as STRAGGLER
+from gpuwatch.diagnose.straggler.alerts import sentence
 from gpuwatch.diagnose.training.job_view.facts import Fact, JobFacts
 from gpuwatch.number_text import UNKNOWN, age_text, plural, scaled_text, span_text
 from gpuwatch.tui.chrome.status_bar import spread
@@ -266,7 +268,8 @@ class TrainingHead(RebuiltPage, can_focus=False):
                 f", {more} more: 4" if more > 0 and len(rows) == ALERT_LINES - 1 else ""
             )
             rank = "" if alert.rank is None else f"rank {alert.rank}: "
-            text = f"{alert.title}: {rank}{alert.text}"
+            what = sentence(alert) if alert.title == STRAGGLER else f"{rank}{alert.text}"
+            text = f"{alert.title}: {what}"
             room = max(8, width - len(tail) - 4)
             rows.append((
                 Segment(" "), look.mark(alert.severity), Segment(" "),
