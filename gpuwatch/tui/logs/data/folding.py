@@ -15,6 +15,11 @@ _STAMP = re.compile(
     r"\d{4}-\d\d-\d\d[T ]?|\d{1,2}:\d\d(?::\d\d(?:[.,]\d+)?)?|0x[0-9a-fA-F]+|\[\d+\]|pid[ =:]\d+"
 )
 _NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+(?:[.,:]\d+)*")
+_CODES = re.compile(
+    r"(?i)\b(?:xid(?: \([^)]{0,60}\))?|exit ?code|exit status|signal|errno|error|err|status|code|rc)"
+    r"[ :=(]{0,4}(-?\d{1,6})\b"
+)
+"""Numbers that say what happened: lines that differ in them are different."""
 TRACE = "Traceback (most recent call last)"
 """The first line of a Python traceback."""
 _CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
@@ -35,13 +40,14 @@ _MAX_LENGTH_DIFFERENCE = 24
 def normal(line: LogLine, *, loose: bool = False) -> str:
     """Return a line's message with its changing parts replaced by `#`, to compare it with others.
 
-    In warnings and errors every number is replaced. In ordinary lines only times, addresses and pids are: a
-    loss that decreases step by step is not a repeated line. `loose`: replace every number, to compare with
-    another rank's line.
+    In warnings and errors every number is replaced, but codes of errors are kept. In ordinary lines only
+    times, addresses and pids are: a loss that decreases step by step is not a repeated line. `loose`: replace
+    every number, to compare with another rank's line.
     """
     strict = not loose and line.level in (None, "info") and line.rule is None
     variable = _STAMP if strict else _NUMBERS
-    return variable.sub("#", line.text)
+    message = variable.sub("#", line.text)
+    return message if strict else "\0".join((message, *_CODES.findall(line.text)))
 
 
 @dataclass(slots=True)
@@ -105,13 +111,19 @@ class Folder:
         self._loose = False
         """and True if all its numbers were removed."""
         self._traces: dict[int | None, _Trace] = {}
+        self._traced: int | None = None
+        """The rank of the newest traceback."""
         self._alike: dict[tuple[str | None, str], Fold] = {}
         """Level and normalised text -> the newest row that several ranks may share."""
 
     def continues(self, rank: int | None) -> bool:
         """Return True if a rank's traceback is open: its exception has not been read yet."""
-        trace = self._traces.get(rank if self._across else None)
+        trace = self._traces.get(self._writer(rank))
         return trace is not None and not trace.ended
+
+    def _writer(self, rank: int | None) -> int | None:
+        """The rank whose traceback a line may continue: in one file, lines without a rank continue any."""
+        return self._traced if rank is None and not self._across else rank
 
     def resume(self, line: Callable[[int], LogLine]) -> None:
         """Continue after rows that the list already has: lines of further ranks can join the newest of them.
@@ -134,14 +146,14 @@ class Folder:
             row.ranks.add(rank)
         self.rows.append(row)
         if indent >= 0:
-            self._traces[rank if self._across else None] = _Trace(row, indent)
+            self._traces[rank], self._traced = _Trace(row, indent), rank
         elif self._across and self.folding and rank is not None:
             self._remember(line, row)
         return row
 
     def _fold(self, number: int, line: LogLine, rank: int | None, at: float) -> Fold | None:
         """Add a line to an existing row and return the row; None if it needs a row of its own."""
-        writer = rank if self._across else None
+        writer = self._writer(rank)
         trace = self._traces.get(writer)
         if trace is not None and not trace.row.fixed:
             if _in_trace(trace, line.text):

@@ -1,0 +1,55 @@
+"""Rows that stand for several lines hide no error of another rank."""
+
+from __future__ import annotations
+
+from gpuwatch.tui.logs.data.buffer import Buffer
+from gpuwatch.tui.logs.data.merge import Merge
+from gpuwatch.tui.logs.data.rows import RowModel
+from gpuwatch.tui.logs.data.sources import LogSource
+from tests.tui.logs.log_nodes import FakeFile, LogSession, clock
+
+PATH = "/logs/launch.log"
+
+
+def followed(session: LogSession, *sources: LogSource) -> list[Buffer]:
+    buffers = [Buffer(source, session) for source in sources]
+    for buffer in buffers:
+        buffer.follow()
+    session.poll()
+    for buffer in buffers:
+        buffer.pull()
+    return buffers
+
+
+def test_a_fold_of_several_ranks_hides_no_other_error() -> None:
+    session = LogSession({"gpu-001": [FakeFile("/a", [9]), FakeFile("/b", [3])]})
+    session.write("gpu-001", "/a", f"{clock(1)} ERROR NVRM: Xid (PCI:0000:3b:00): 13, pid 9")
+    session.write("gpu-001", "/b", f"{clock(1)} ERROR NVRM: Xid (PCI:0000:3c:00): 79, pid 3")
+    merge = Merge(followed(session, LogSource("gpu-001", "/a", 9), LogSource("gpu-001", "/b", 3)))
+    merge.sync()
+    sheet = RowModel()
+    sheet.across = True
+    sheet.sync(merge)
+    assert [row.count for row in sheet.rows] == [1, 1]
+
+
+def test_a_traceback_takes_in_no_line_of_another_rank() -> None:
+    session = LogSession({"gpu-001": [FakeFile(PATH, [])]})
+    lines = [
+        "[rank9]: Traceback (most recent call last):",
+        '[rank9]:   File "a.py", line 1, in f',
+        "[rank3]: torch.OutOfMemoryError: CUDA out of memory",
+        "[rank9]: ValueError: x",
+        "Traceback (most recent call last):",
+        '  File "a.py", line 1, in f',
+        "ValueError: y",
+    ]
+    session.write("gpu-001", PATH, "\n".join(lines))
+    [buffer] = followed(session, LogSource("gpu-001", PATH))
+    sheet = RowModel()
+    sheet.sync(buffer)
+    assert [(buffer.line(row.key).text, row.count) for row in sheet.rows] == [
+        (lines[3], 3),
+        (lines[2], 1),
+        (lines[6], 3),
+    ]
