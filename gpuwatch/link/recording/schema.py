@@ -61,8 +61,18 @@ TYPES: dict[str, type | tuple[type, ...]] = {"i": int, "r": (int, float), "t": s
 """Column letter -> Python type."""
 
 
+MAX_MESSAGE = 6000
+"""Characters of a message: a path has at most 4,096."""
+
+
 class RecordingError(Exception):
     """Raised if a recording cannot be created or opened; the message names the file and the remedy."""
+
+    def __init__(self, message: str) -> None:
+        """`message` may quote the recording, which anybody can have made: it is cut at `MAX_MESSAGE`."""
+        left_out = len(message) - MAX_MESSAGE
+        tail = f" ... ({left_out:,} further characters)" if left_out > 0 else ""
+        super().__init__(f"{message[:MAX_MESSAGE]}{tail}")
 
 
 def is_recording(path: Path) -> bool:

@@ -214,3 +214,7 @@ def test_damaged_blocks_are_reported_by_once(path: Path) -> None:
     done = gpuwatch("check", str(path), "--json")
     failed = {each["id"] for each in json.loads(done.stdout)["checks"] if each["status"] == "FAIL"}
     assert (done.returncode, "recording.readable" in failed) == (1, True)
+
+
+def test_a_message_that_quotes_a_recording_is_bounded() -> None:
+    assert len(str(RecordingError("its plan lacks the node " + "x" * 1_000_000))) < 10_000
