@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from gpuwatch.fleet.logs.progress import RankProgress
@@ -40,6 +41,16 @@ class FleetServers:
     def __init__(self) -> None:
         self.servers: dict[str, InferenceServer] = {}
         self.version = 0
+
+    def expect(self, names: Iterable[str]) -> None:
+        """List the servers whose `/metrics` are read, before they answer."""
+        for name in names:
+            self._server(name)
+
+    @property
+    def is_waiting(self) -> bool:
+        """True if a server has neither answered nor failed yet."""
+        return any(not server.readings and server.error is None for server in self.servers.values())
 
     def take(self, name: str, answer: ServerReading | str, at: float) -> None:
         """Store a reading of `/metrics`, or why it failed. `at`: our monotonic clock."""

@@ -112,7 +112,9 @@ class Session(RequestSender):
         else:
             self._links = links(self.inbox)
         self._actions = RunningActions(self.note, self._links.dialer)
-        self._serving = ServingReaders(plan.serving if links is None else (), clock.monotonic)
+        asked = plan.serving if links is None else ()
+        self._serving = ServingReaders(asked, clock.monotonic)
+        self.fleet.servers.expect(each.name for each in asked)
         past = self._options.history
         self._earlier_history = None if past is None else EarlierHistory(past, clock.monotonic)
         self._memory = IncidentMemory(state_folder()) if links is None and keeps_history(plan) else None

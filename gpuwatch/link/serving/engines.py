@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from gpuwatch.link.serving.exposition import MetricSample, samples
+from gpuwatch.link.serving.exposition import MAX_VALUE, MetricSample, samples
 from gpuwatch.link.serving.server_reading import Buckets, ServerReading
 
 HTTP = "http_requests_total"
@@ -137,7 +137,7 @@ def _reading(engine: Engine, by_name: dict[str, list[MetricSample]], at: float) 
         engine=engine.name,
         running=_sum(found(engine.running)),
         waiting=_sum(found(engine.waiting)),
-        cache_share=max((each.value for each in found(engine.cache_share)), default=None),
+        cache_share=_share(found(engine.cache_share)),
         tokens_per_s=_sum(found(engine.tokens_per_s)),
         requests=requests,
         failed=failed,
@@ -149,8 +149,13 @@ def _reading(engine: Engine, by_name: dict[str, list[MetricSample]], at: float) 
 
 
 def _sum(found: Iterable[MetricSample]) -> float | None:
-    values = [each.value for each in found if math.isfinite(each.value)]
+    values = [each.value for each in found]
     return sum(values) if values else None
+
+
+def _share(found: Iterable[MetricSample]) -> float | None:
+    """The largest share; None: no value is one."""
+    return max((each.value for each in found if 0.0 <= each.value <= 1.0), default=None)
 
 
 def _buckets(by_name: dict[str, list[MetricSample]], names: Sequence[str], unit_s: float) -> Buckets:
@@ -162,7 +167,7 @@ def _buckets(by_name: dict[str, list[MetricSample]], names: Sequence[str], unit_
             bound = float(each.labels.get("le", ""))
         except ValueError:
             continue
-        if math.isfinite(each.value):
+        if bound == math.inf or abs(bound) <= MAX_VALUE:
             counts[bound * unit_s] = counts.get(bound * unit_s, 0.0) + each.value
     return tuple(sorted(counts.items()))
 
@@ -175,6 +180,6 @@ def _quantiles(found: Sequence[MetricSample], unit_s: float) -> tuple[tuple[floa
             quantile = float(each.labels.get("quantile", ""))
         except ValueError:
             continue
-        if math.isfinite(each.value):
+        if 0.0 <= quantile <= 1.0:
             worst[quantile] = max(worst.get(quantile, 0.0), each.value * unit_s)
     return tuple(sorted(worst.items()))

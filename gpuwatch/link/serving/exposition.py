@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 MAX_SAMPLES = 200_000
 MAX_LINE = 8192
+MAX_VALUE = 1e18
 SAMPLE = re.compile(r"([a-zA-Z_:][\w:]*)(?:\{(.*)\})?[ \t]+(\S+)")
 LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
@@ -36,6 +37,8 @@ def samples(text: str, prefixes: Sequence[str]) -> Iterator[MetricSample]:
             value = float(number)
         except ValueError:
             continue
+        if not abs(value) <= MAX_VALUE:
+            continue  # no counter, gauge or time of a server; nor is NaN
         yield MetricSample(name, dict(LABEL.findall(labels or "")), value)
         count += 1
         if count >= MAX_SAMPLES:

@@ -93,7 +93,7 @@ def healthy(
         return False
     if any(alert.severity != "info" for alert in stands.alerts):
         return False
-    if stands.incidents or pending(fleet.nodes.values(), now) or without_log(fleet):
+    if stands.incidents or pending(fleet, now) or without_log(fleet):
         return False
     all_received = all(node.state(now) == "live" for node in fleet.nodes.values())
     return all_received and all(finding.condition.severity == "info" for finding in found)

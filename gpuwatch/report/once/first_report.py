@@ -124,7 +124,7 @@ def wait_for_first_report(
     clock: Callable[[], float] = time.monotonic,
     pause: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Poll a started session until every node has settled, or for `longest_s` seconds.
+    """Poll a started session until every node and server has settled, or for `longest_s` seconds.
 
     Args:
         session: The session with the nodes.
@@ -147,7 +147,8 @@ def wait_for_first_report(
         if cold_s and cold(nodes, now):
             since = min(now, began + cold_s)
         deadline = since + longest_s
-        if now >= deadline or not (missing or session.book.behind or session.line_queries.waiting):
+        waits = session.book.behind or session.line_queries.waiting or session.fleet.servers.is_waiting
+        if now >= deadline or not (missing or waits):
             break
         progress(missing, deadline - now)
         pause(min(POLL_S, deadline - now))

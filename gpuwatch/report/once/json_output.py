@@ -109,7 +109,7 @@ def fleet_facts(
         {"option": plain(option), "why": plain(why)} for option, why in without_log(fleet).items()
     ]
     facts["busy_unseen"] = [{"node": node, "gpus": gpus} for node, gpus in busy_unseen(fleet).items()]
-    facts["pending"] = [pending_facts(each) for each in pending(fleet.nodes.values(), now)]
+    facts["pending"] = [pending_facts(each) for each in pending(fleet, now)]
     facts["nodes"] = [node_facts(node, now) for node in fleet.nodes.values()]
     facts["conditions"] = [condition_facts(finding) for finding in found]
     facts["secrets_masked"] = masked_in(facts)

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from gpuwatch.diagnose.model.text import job_text, ranks_text
+from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.log_coverage import unlogged
 from gpuwatch.fleet.nodes.missing_text import no_answer
 from gpuwatch.fleet.nodes.node import Gpu, Node
+from gpuwatch.fleet.servers import InferenceServer
 from gpuwatch.hosts.names import fold
 from gpuwatch.shell_command import command_line, value
 from gpuwatch.wire import NO_PYTHON, LogFile
@@ -26,6 +28,7 @@ Part: TypeAlias = Literal[
     "log_start",
     "unreadable_log",
     "rank_log",
+    "server",
 ]
 BEHIND_BYTES = 1 << 20
 """Bytes that may be unread at any moment in a growing file, which is read in pieces."""
@@ -38,6 +41,7 @@ class Pending:
     """A part of a node that is due and has not answered."""
 
     node: str
+    """Or the inference server: `server llama`."""
     part: Part
     text: str
     gpu: Gpu | None = None
@@ -56,11 +60,20 @@ class Pending:
         return self.node if self.gpu is None else f"{self.node} GPU {self.gpu.info.index}"
 
 
-def pending(nodes: Iterable[Node], now: float) -> list[Pending]:
-    """Return everything that is due and unknown, node by node, then the ranks without a log."""
-    nodes = list(nodes)
+def pending(fleet: Fleet, now: float) -> list[Pending]:
+    """Return everything that is due and unknown: node by node, ranks without a log, inference servers."""
+    nodes = list(fleet.nodes.values())
     found = [each for node in nodes for each in pending_of(node, now)]
-    return found + list(_without_log([node for node in nodes if node.state(now) == "live"]))
+    found += _without_log([node for node in nodes if node.state(now) == "live"])
+    return found + list(_servers(fleet.servers.servers.values()))
+
+
+def _servers(servers: Iterable[InferenceServer]) -> Iterator[Pending]:
+    """Yield the servers that have never answered."""
+    for server in servers:
+        if not server.readings:
+            why = "no answer yet" if server.error is None else f"no metrics: {server.error}"
+            yield Pending(f"server {server.name}", "server", why)
 
 
 def _without_log(nodes: Iterable[Node]) -> Iterator[Pending]:

@@ -143,7 +143,7 @@ def unreadable_lines(fleet: Fleet) -> list[ReportLine]:
 def pending_lines(fleet: Fleet, now: float) -> list[ReportLine]:
     """Return what is still unknown, except nodes and logs; equal entries of several places are merged."""
     places: dict[str, list[str]] = {}
-    for each in pending(fleet.nodes.values(), now):
+    for each in pending(fleet, now):
         if each.part not in ("node", "log", "unreadable_log"):
             waited = (
                 f" ({each.waited_s:.0f} s)" if each.part == "driver" and each.waited_s is not None else ""

@@ -211,7 +211,7 @@ def verdict(fleet: Fleet, found: list[PlacedCondition], now: float, stands: Stan
     ]
     stand = len(stands.incidents)
     counts = [f"{stand} incident{'s' * (stand != 1)}"] * bool(stand) + counts
-    if waiting := len([each for each in pending(fleet.nodes.values(), now) if each.part != "node"]):
+    if waiting := len([each for each in pending(fleet, now) if each.part != "node"]):
         counts.append(f"{waiting} not known yet")
     stalled = sum(job.is_stalled for job in stands.silent)
     counts += [f"{plural(stalled, 'silent job')}"] * bool(stalled)

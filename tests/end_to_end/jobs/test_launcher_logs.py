@@ -97,7 +97,7 @@ def test_ranks_whose_output_goes_nowhere_are_named(tmp_path: Path, monkeypatch: 
     ):
 
         def reported() -> bool:
-            parts = pending(session.fleet.nodes.values(), time.monotonic())
+            parts = pending(session.fleet, time.monotonic())
             return any(
                 one.part == "rank_log" and job.name in one.text and "ranks 0-2" in one.text for one in parts
             )

@@ -53,6 +53,17 @@ def test_triton() -> None:
     assert [each for pair in found.quantiles for each in pair] == pytest.approx([0.5, 0.0015, 0.95, 0.009])
 
 
+def test_numbers_that_no_server_has_are_left_out() -> None:
+    page = (
+        'vllm:num_requests_running{model_name="a"} 1e308\nvllm:num_requests_running{model_name="b"} 1e308\n'
+        "vllm:num_requests_waiting NaN\nvllm:kv_cache_usage_perc 1e308\nvllm:generation_tokens_total 7\n"
+        'vllm:e2e_request_latency_seconds_bucket{le="1e308"} 5\n'
+    )
+    found = read_page(page, 1.0)
+    assert (found.running, found.waiting, found.cache_share, found.latency) == (None, None, None, ())
+    assert found.tokens == 7
+
+
 @pytest.mark.parametrize(
     "page",
     ["", "<html>\n", "node_load1 3\n", "vllm:num_requests_running{", "vllm:x NaN\n" * 3 + "\x1b]0;x\x07"],

@@ -9,6 +9,7 @@ import pytest
 from msgspec import structs
 
 from gpuwatch.fleet.nodes.node import Node
+from gpuwatch.link.serving.server_reading import ServerReading
 from gpuwatch.link.stream.inbox import LinkStatus
 from gpuwatch.report.once.active import healthy
 from gpuwatch.report.once.health import placed_conditions
@@ -60,7 +61,7 @@ def test_a_part_that_has_not_answered_is_not_healthy(
     fleet = healthy_fleet()
     assert healthy(fleet, placed_conditions(fleet, START), START)
     lose(fleet.nodes["gpu-001"])
-    assert [each.part for each in pending(fleet.nodes.values(), START)] == [part]
+    assert [each.part for each in pending(fleet, START)] == [part]
     assert not healthy(fleet, [], START)
     sentences(report(fleet, [], START, NODE_TIME).verdict.text)
 
@@ -87,7 +88,7 @@ def test_a_part_that_has_not_answered_is_not_healthy(
 def test_a_log_counts_as_searched_only_by_the_agents_own_word(logs: Logs, parts: list[str]) -> None:
     fleet = healthy_fleet()
     feed(fleet, "gpu-001", logs)
-    assert [each.part for each in pending(fleet.nodes.values(), START)] == parts
+    assert [each.part for each in pending(fleet, START)] == parts
     assert healthy(fleet, [], START) is (not parts)
 
 
@@ -98,7 +99,7 @@ def test_a_log_counts_as_searched_only_by_the_agents_own_word(logs: Logs, parts:
 def test_the_start_of_a_long_log_is_named_with_what_searches_it(path: str, command: bool) -> None:
     fleet = healthy_fleet()
     feed(fleet, "gpu-001", of(LogFile(path, size=9 << 30, searched_from=8 << 30)))
-    (waited,) = pending(fleet.nodes.values(), START)
+    (waited,) = pending(fleet, START)
     assert "8,192 MiB" in waited.text and "--wait" in waited.text
     assert (f"`gpuwatch scan {path}`" in waited.text) is command
     assert waited.may_answer
@@ -120,7 +121,7 @@ def test_ranks_without_a_log_are_named_and_not_healthy(files: list[LogFile], ran
     listed = [process(100 + n, n, rank=n, launcher=90, piped=n == 0, logs=[f"/{n}"]) for n in range(2)]
     logs = Logs(t=NODE_TIME, seq=9, files=files, complete=True)
     feed(fleet, "gpu-001", Ranks(t=NODE_TIME, seq=8, processes=listed), logs)
-    waited = [each for each in pending(fleet.nodes.values(), START) if each.part == "rank_log"]
+    waited = [each for each in pending(fleet, START) if each.part == "rank_log"]
     assert [each.text.partition(" for ")[2].partition(" (")[0] for each in waited] == [ranks] * bool(ranks)
     assert healthy(fleet, [], START) is (ranks is None)
 
@@ -128,7 +129,7 @@ def test_ranks_without_a_log_are_named_and_not_healthy(files: list[LogFile], ran
 def test_nobody_waits_for_a_log_that_may_not_be_read(sentences: Sentences) -> None:
     fleet = healthy_fleet()
     feed(fleet, "gpu-001", of(LogFile("/r3.log", state="unreadable", reason="Permission denied")))
-    (waited,) = pending(fleet.nodes.values(), START)
+    (waited,) = pending(fleet, START)
     assert waited.file is not None
     assert (waited.file.path, waited.may_answer) == ("/r3.log", False)
     reported = report(fleet, [], START, NODE_TIME)
@@ -139,17 +140,17 @@ def test_nobody_waits_for_a_log_that_may_not_be_read(sentences: Sentences) -> No
 def test_a_new_agent_has_to_find_the_logs_itself() -> None:
     fleet = healthy_fleet()
     feed(fleet, "gpu-001", LinkStatus("live"))
-    assert [each.part for each in pending(fleet.nodes.values(), START)] == ["log_reader"]
+    assert [each.part for each in pending(fleet, START)] == ["log_reader"]
 
 
 def test_a_driver_and_a_kernel_log_that_have_not_answered() -> None:
     fleet = healthy_fleet(gpus=1)
     starting = Notice("nvml_starting", "NVML has not answered yet", "info")
     feed(fleet, "gpu-001", hello(1, kernel_log=None, notices=[starting]), sample())
-    assert [each.part for each in pending(fleet.nodes.values(), START)] == ["driver", "kernel_log"]
+    assert [each.part for each in pending(fleet, START)] == ["driver", "kernel_log"]
     unreadable = Notice("kernel_log_unreadable", "no permission", "info")
     feed(fleet, "gpu-001", hello(1, kernel_log=None, notices=[unreadable]))
-    assert pending(fleet.nodes.values(), START) == []
+    assert pending(fleet, START) == []
 
 
 def test_how_many_gpus_a_driver_lists_is_not_known_before_it_answers(sentences: Sentences) -> None:
@@ -225,3 +226,16 @@ def test_a_log_option_that_leads_to_no_file_is_not_healthy() -> None:
     assert not healthy(fleet, [], START)
     listed = fleet_facts(fleet, [], START, NODE_TIME)["log_misses"]
     assert listed == [{"option": "/scratch/fifo", "why": "a FIFO"}]
+
+
+def test_a_server_that_has_never_answered_is_unknown() -> None:
+    fleet = healthy_fleet()
+    assert pending(fleet, START) == []
+    fleet.servers.expect(["llama"])
+    assert [(each.part, each.node) for each in pending(fleet, START)] == [("server", "server llama")]
+    assert not healthy(fleet, [], START)
+    fleet.servers.take("llama", "refused", START)
+    assert [each.part for each in pending(fleet, START)] == ["server"]
+    assert not fleet.servers.is_waiting
+    fleet.servers.take("llama", ServerReading(START, "vLLM"), START)
+    assert pending(fleet, START) == []
