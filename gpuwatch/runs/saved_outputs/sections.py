@@ -73,7 +73,7 @@ _PROMPT = re.compile(
 
 
 def begins_with_tool_output(head: bytes) -> bool:
-    """True if the first bytes of a file are those of a tool output, whatever its name."""
+    """Return True if the first bytes of a file are those of a tool output, whatever its name."""
     return any(mark in head[:BEGIN_BYTES] for mark in MARKS) or is_environment_dump(head)
 
 
@@ -99,7 +99,7 @@ class _Output:
 
 
 class ToolSections:
-    """Processes a file piece by piece, in order."""
+    """Finds the tool outputs in one file. `feed` it the file piece by piece, then call `end`."""
 
     def __init__(self) -> None:
         self.found: list[Reported] = []
@@ -119,7 +119,7 @@ class ToolSections:
         self._rest_at = 0
 
     def feed(self, data: bytes, offset: int) -> tuple[bytes, int]:
-        """Process complete lines; return them and their offset, with tool output blanked."""
+        """Process the complete lines; return them and their offset, with tool output blanked."""
         if offset == 0 and is_environment_dump(data[:BEGIN_BYTES]):
             self.rank_clue = environment_clue(data[:ENVIRONMENT_BYTES])
         if self._rest:
@@ -129,7 +129,7 @@ class ToolSections:
         return self._seen(data[:cut], offset), offset
 
     def end(self) -> tuple[bytes, int]:
-        """Process an unterminated last line."""
+        """Process an unterminated last line; return it (blanked if tool output) and its offset."""
         seen = self._seen(self._rest, self._rest_at)
         for key in list(self._open):
             self._close(key)
@@ -150,7 +150,7 @@ class ToolSections:
         return bytes(seen)
 
     def _is_left(self, text: str, offset: int) -> bool:
-        """Process a line; True if the rules should see it."""
+        """Process a line; return True if the rules should see it."""
         if bug_report.MARK in text:
             self._report = BugReport()
         key, host, body = self._whose(text)
@@ -166,7 +166,7 @@ class ToolSections:
         return is_log
 
     def _whose(self, text: str) -> tuple[str, str | None, str]:
-        """Split a line into prefix, host and rest."""
+        """Return a line's prefix, the host in it (None: a number or no prefix), and the rest of the line."""
         prefix = _HOST.match(text)
         if prefix is None or (prefix["host"] not in self._open and _begun(text[prefix.end() :]) is None):
             return "", None, text
@@ -205,23 +205,23 @@ class ToolSections:
 
 
 def bus_key(address: str) -> str:
-    """A PCI address without its function, normalized: `0000:0f:00`."""
+    """Return a PCI address without its function, in a common form: `0000:0f:00`."""
     parts = address.lower().partition(".")[0].split(":")
     return ":".join((parts[0][-4:], *parts[1:]))
 
 
 def _begun(text: str) -> tuple[str, Callable[[], ToolReader]] | None:
-    """The tool whose output begins on this line, and its reader, or None."""
+    """Return the tool whose output begins on this line, and its reader; None if there is none."""
     return next((each[1:] for each in _READERS if each[0].search(text)), None)
 
 
 def is_environment_dump(head: bytes) -> bool:
-    """True if the first bytes of a file are a dump of a rank's environment (`env`, `printenv`)."""
+    """Return True if the first bytes of a file are a dump of a rank's environment (`env`, `printenv`)."""
     return len(set(_LAUNCHER_VARIABLE.findall(head))) >= MIN_LAUNCHER_VARIABLES
 
 
 def environment_clue(head: bytes) -> dict[str, object] | None:
-    """Rank and host of an environment dump, as a clue for the rank map; None: one is missing."""
+    """Return rank and host of an environment dump, as a clue for the rank map; None if one is missing."""
     found = dict(_VARIABLE.findall(head))
     rank = identity(variables(b"\0".join(key + b"=" + value for key, value in found.items()))).get("rank")
     host = found.get(b"HOSTNAME") or found.get(b"SLURMD_NODENAME") or found.get(b"HOST")

@@ -1,4 +1,4 @@
-"""Slurm's reports on jobs and nodes: `sacct`, `scontrol show job` and `scontrol show node`."""
+"""Reads Slurm's reports on jobs and nodes: `sacct`, `scontrol show job` and `scontrol show node`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _ONE_NODE = re.compile(r"[\w.-]{1,64}")
 
 
 class Sacct:
-    """The table of jobs and steps; a job is reported once, by its first row."""
+    """Reads the table of `sacct`; a job is reported once, by its first row."""
 
     def __init__(self) -> None:
         self._columns: list[str] = []
@@ -43,7 +43,7 @@ class Sacct:
         self._found: dict[str, ToolFinding] = {}
 
     def take(self, line: ToolLine) -> bool:
-        """Process a line; False: it is no row."""
+        """Process a line; return False if it is no row."""
         text = line.text
         if SACCT_HEADING.match(text):
             self._columns, self._widths = _cells(text, None), []
@@ -58,7 +58,7 @@ class Sacct:
         return True
 
     def findings(self) -> list[ToolFinding]:
-        """One finding for each failed job."""
+        """Return a finding for each failed job."""
         return list(self._found.values())
 
     def _row(self, row: dict[str, str], line: ToolLine) -> None:
@@ -76,7 +76,7 @@ class Sacct:
 
 
 class Scontrol:
-    """Records of `Key=value` pairs about jobs and nodes."""
+    """Reads the `Key=value` records of `scontrol show` about jobs and nodes."""
 
     def __init__(self) -> None:
         self._pairs: dict[str, tuple[str, ToolLine]] = {}
@@ -84,7 +84,7 @@ class Scontrol:
         self._found: list[ToolFinding] = []
 
     def take(self, line: ToolLine) -> bool:
-        """Process a line; False: it is not part of a record."""
+        """Process a line; return False if it is not part of a record."""
         if JOB_HEADING.match(line.text) or NODE_HEADING.match(line.text):
             self._close()
         elif line.text.strip() and "=" not in line.text:
@@ -97,7 +97,7 @@ class Scontrol:
         return True
 
     def findings(self) -> list[ToolFinding]:
-        """One finding for each failed job and each node that is down."""
+        """Return a finding for each failed job and each node that is down."""
         self._close()
         return self._found
 
@@ -131,7 +131,10 @@ class Scontrol:
 
 
 def class_of(state: str, exit_code: str) -> str | None:
-    """The class of a job's end by state (`CANCELLED by 1000`) and exit code (`0:9` is a signal)."""
+    """Return the class of a job's end by state (`CANCELLED by 1000`) and exit code (`0:9`: signal 9).
+
+    None if that is no failure with a class.
+    """
     for begin, rule in STATES:
         if state.startswith(begin):
             return rule
@@ -140,12 +143,12 @@ def class_of(state: str, exit_code: str) -> str | None:
 
 
 def severity_of(rule: str) -> Severity:
-    """The severity of a job's end: a cancellation was requested, so it is a warning."""
+    """Return the severity of a job's end: a cancellation was requested, so it is a warning, else an error."""
     return "warning" if rule == "slurm.cancelled" else "error"
 
 
 def local_time(text: str) -> float | None:
-    """Parse `2026-11-22T02:58:11` in this time zone (unix seconds)."""
+    """Return `2026-11-22T02:58:11` in this time zone as unix seconds; None for another text."""
     try:
         return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S"))
     except (ValueError, OverflowError):
@@ -153,7 +156,7 @@ def local_time(text: str) -> float | None:
 
 
 def _cells(text: str, widths: list[tuple[int, int]] | None) -> list[str]:
-    """Split a row into cells: at bars, else by the dashes below the heading, else at white space."""
+    """Return the cells of a row: split at bars, else by the dashes below the heading, else at white space."""
     if "|" in text:
         return [cell.strip() for cell in text.split("|")]
     if widths:

@@ -46,7 +46,7 @@ class _Gpu:
 
 
 class SmiQuery:
-    """Reads from the line with `NVSMI LOG` to the first line that does not belong to it."""
+    """Reads `nvidia-smi -q`, from the line with `NVSMI LOG` to the first line that does not belong to it."""
 
     def __init__(self) -> None:
         self._gpus: list[_Gpu] = []
@@ -57,7 +57,7 @@ class SmiQuery:
         """True if the text lost its indentation; None: unknown yet."""
 
     def take(self, line: ToolLine) -> bool:
-        """Process a line; False: it does not belong to the output."""
+        """Process a line; return False if it does not belong to the output."""
         text = line.text.rstrip()
         gpu = _GPU.match(text)
         if gpu:
@@ -80,7 +80,7 @@ class SmiQuery:
         return True
 
     def findings(self) -> list[ToolFinding]:
-        """The findings of all GPUs."""
+        """Return the findings of all GPUs."""
         found: list[ToolFinding] = []
         indices = self.gpus()
         for gpu in self._gpus:
@@ -93,7 +93,7 @@ class SmiQuery:
         return found
 
     def gpus(self) -> dict[str, int]:
-        """Bus id -> index: the position if all GPUs of the machine are listed, else the minor number."""
+        """Return bus id -> index: the position if all GPUs are listed, else the minor number."""
         hidden = any(gpu.minor is not None and gpu.minor >= len(self._gpus) for gpu in self._gpus)
         if self._attached == len(self._gpus) and not hidden:
             return {gpu.bus_id: place for place, gpu in enumerate(self._gpus)}
@@ -140,9 +140,9 @@ def _lost(name: str, value: str) -> Kind | None:
 
 
 def _counted(name: str, value: str, sections: set[str]) -> Kind | None:
-    """Uncorrectable memory errors.
+    """Return the finding of a counter of uncorrectable memory errors above zero, else None.
 
-    Since the driver was loaded (volatile), or over the GPU's life (aggregate).
+    Volatile counters count since the driver was loaded, aggregate ones over the GPU's life.
     """
     if name == "SRAM Threshold Exceeded" and value == "Yes":
         return "threshold", "gpu.xid.ecc", "error", {"counter": "SRAM threshold exceeded"}
@@ -182,7 +182,7 @@ def _state(name: str, value: str, sections: set[str]) -> Kind | None:
 
 
 def _worth_reporting(found: dict[str, ToolFinding]) -> list[ToolFinding]:
-    """The findings without those implied by a more severe finding of the same GPU."""
+    """Return the findings without those implied by a more severe finding of the same GPU."""
     implied = {"aggregate": "volatile", "remap_pending": "remap_failed", "sw_slowed": "slowed"}
     if "remap_failed" in found and "volatile" in found:
         found["volatile"].fields["remapping"] = "failed"

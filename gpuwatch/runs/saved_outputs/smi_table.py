@@ -21,7 +21,7 @@ _LOST = re.compile(r"\bERR!|Unknown Error|GPU is lost|requires reset", re.IGNORE
 
 
 class SmiTable:
-    """Reads from the heading to the first line that is no row, border or blank."""
+    """Reads the table of `nvidia-smi`, to the first line that is no row, border or blank."""
 
     def __init__(self) -> None:
         self._own: Fields = {}
@@ -31,7 +31,7 @@ class SmiTable:
         self._found: dict[tuple[str, str], ToolFinding] = {}
 
     def take(self, line: ToolLine) -> bool:
-        """Process a line; False: it does not belong to the table."""
+        """Process a line; return False if it does not belong to the table."""
         text = line.text.strip()
         if text[:1] not in ("|", "+"):
             return not text
@@ -44,11 +44,11 @@ class SmiTable:
         return True
 
     def findings(self) -> list[ToolFinding]:
-        """One finding per kind and GPU."""
+        """Return one finding per kind and GPU."""
         return list(self._found.values())
 
     def gpus(self) -> dict[str, int]:
-        """Bus id -> index of all listed GPUs."""
+        """Return bus id -> index of all listed GPUs."""
         return self._gpus
 
     def _row(self, text: str, line: ToolLine) -> None:

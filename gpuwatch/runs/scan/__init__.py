@@ -1,1 +1,1 @@
-"""Scans all log files on all cores."""
+"""Scans the log files of an ended job with the rules, on all cores."""

@@ -45,7 +45,7 @@ def whole(
     *,
     stopped: bool,
 ) -> Scan:
-    """Build the result, once all parts have arrived."""
+    """Return the result made from all parts of the files."""
     owners = [owner_of(file.log) for file in files]
     reads = {file.log.name: file.in_order() for file in files}
     rows = rows_of(files, rules)
@@ -90,12 +90,12 @@ def whole(
 
 
 def census_of(reads: Iterable[PartRead]) -> Census | None:
-    """The census of a file, made by the worker of its first part; None: that part was not read."""
+    """Return the census of a file, made by the worker of its first part; None: that part was not read."""
     return next((read.census for read in reads if read.census is not None), None)
 
 
 def with_kernel_logs(known: RankMap, owners: Sequence[FileOwner], files: Sequence[ScanFile]) -> RankMap:
-    """Add the kernel logs with the times that they cover, and the logs that belong to the job itself."""
+    """Return the map with the times that kernel logs cover, and the names of the logs of the job itself."""
     spans = []
     own = {log for place in known.places.ranks for log in place.logs}
     for file, owner in zip(files, owners, strict=True):
@@ -112,23 +112,26 @@ def with_kernel_logs(known: RankMap, owners: Sequence[FileOwner], files: Sequenc
 
 
 def checkpoint_line(clue: Row) -> tuple[str, bool, float, bool]:
-    """Text, whether the checkpoint was finished, time (unix seconds), whether that is the line's own time."""
+    """Return a checkpoint line's text, whether it is written, its time, whether the line has that time.
+
+    The time is in unix seconds.
+    """
     return clue["lines"][clue.get("key", 0)], clue["rule"] == SAVED, clue["at"], bool(clue["timed"])
 
 
 def is_save(clue: Row) -> bool:
-    """True if a line reports, with a time, that a checkpoint was written."""
+    """Return True if a line reports, with a time, that a checkpoint was written."""
     return bool(clue["rule"] == SAVED and clue["timed"])
 
 
 def located_findings(log: LogPath, rows: Iterable[Row], known: RankMap) -> Iterable[ScanFinding]:
-    """The findings of one file."""
+    """Yield the findings of one file, with its node."""
     for row in rows:
         yield ScanFinding(known.nodes.get(log.name), msgspec.convert({"t": 0.0, "seq": 0, **row}, Finding))
 
 
 def replaced(log: LogPath) -> str | None:
-    """What happened to a file since it was listed; None: its old content is still there."""
+    """Return what happened to a file since it was listed; None: its old content is still there."""
     try:
         now = log.path.stat()
     except OSError as error:
@@ -141,7 +144,7 @@ def replaced(log: LogPath) -> str | None:
 
 
 def has_grown(log: LogPath) -> bool:
-    """True if a file is longer than when it was listed."""
+    """Return True if a file is longer than when it was listed."""
     try:
         return not is_section(log.packing) and log.path.stat().st_size > log.size
     except OSError:
@@ -149,7 +152,7 @@ def has_grown(log: LogPath) -> bool:
 
 
 def epochs_of(file: ScanFile, sample: Iterable[bytes]) -> EpochSpan | None:
-    """The epochs in a file's sample lines and last lines."""
+    """Return the epochs named in a file's sample lines and last lines; None: no line names any."""
     lines = [line[:MAX_LINE].decode(errors="replace") for line in sample if b"poch" in line.lower()]
     return epochs_in([*lines, *(line for read in file.in_order() for line in read.last_lines)])
 
@@ -163,16 +166,16 @@ def log_scan(
     findings: int,
     epochs: EpochSpan | None,
 ) -> LogScan:
-    """Build the report of one file.
+    """Return the result for one file.
 
     Args:
         file: Its parts.
-        owner: What its path reports.
+        owner: What its path shows.
         known: Nodes of all files.
-        writers: File name -> its rank, where the lines report it.
-        words: Those whose numbers are ranks.
-        findings: Of the file.
-        epochs: That its lines name.
+        writers: File name -> its rank, where the lines show it.
+        words: The words whose numbers are ranks.
+        findings: Number of its findings.
+        epochs: The epochs that its lines name.
     """
     stated = path_places(file.log.inner)
     own = writers.get(file.log.name, owner.rank)
@@ -199,13 +202,13 @@ def log_scan(
 
 
 def system_logs(logs: Sequence[LogPath], evidence: Collection[str]) -> frozenset[str]:
-    """Names of the files of the system or the user, not of an account that owns other files here.
+    """Return the names of evidence files that belong to the system or the user, not to another account here.
 
     In a folder that one account wrote or copied, the writer of each file is unknown.
 
     Args:
-        logs: All that are scanned.
-        evidence: Names of the kernel's logs and outputs of tools among them.
+        logs: All scanned files.
+        evidence: Names of kernel logs and tool outputs among them.
     """
     writers = {log.owner for log in logs if log.name not in evidence}
     return frozenset(log.name for log in logs if log.name in evidence and _is_trusted(log.owner, writers))

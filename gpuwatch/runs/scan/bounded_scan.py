@@ -15,11 +15,11 @@ _LINE = re.compile(rb"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 
 
 class TooManySkippedError(Exception):
-    """More than `MAX_SKIPPED` lines of a part took too long."""
+    """Raised if more than `MAX_SKIPPED` lines of a part took too long."""
 
 
 class BoundedScan:
-    """Scans one part of a file; `skipped` holds byte ranges (begin, end) that were not searched."""
+    """Scans one part of a file; `skipped` has the byte ranges (begin, end) that were not searched."""
 
     def __init__(self, scanner: Scanner, ruleset: RuleSet, file: str) -> None:
         self.skipped: list[tuple[int, int]] = []
@@ -29,10 +29,12 @@ class BoundedScan:
         self._limit = TimeLimit(ruleset)
 
     def feed(self, data: bytes, offset: int, arrived: float) -> None:
-        """Scan bytes of a backlog (`offset`: of the first one) for findings and progress.
+        """Scan bytes for findings and progress. `offset`: of the first byte.
+
+        `arrived`: the time for undated lines.
 
         Raises:
-            TooManySkippedError: the rest should be left.
+            TooManySkippedError: too many lines were skipped; stop feeding this part.
         """
         unfinished = self._scanner.unfinished
         try:

@@ -1,4 +1,4 @@
-"""Dates the matches of a file without a nearby timestamp, within the bounds of the whole job."""
+"""Estimates the times of matches without a nearby timestamp, within the bounds of the whole job."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gpuwatch.runs.scan.scan_file import ScanFile, owner_of
 
 
 def rows_of(files: Sequence[ScanFile], rules: dict[str, CompiledRule]) -> dict[str, list[Row]]:
-    """The findings of each file; undated ones get the best time that the whole job allows."""
+    """Return file -> its findings; undated ones have the best time that the whole job allows."""
     last_line: float | None = None
     spoke: dict[FileOwner, float] = {}
     for file in files:
@@ -46,7 +46,7 @@ def rows_of(files: Sequence[ScanFile], rules: dict[str, CompiledRule]) -> dict[s
 
 
 def stamps_are_the_writers(files: Sequence[ScanFile]) -> bool:
-    """True if the files are originals, not copies: most were modified at the time of their last line."""
+    """Return True if the files are originals: most were modified at the time of their last line."""
     lasts = [
         abs(file.log.mtime - max(times))
         for file in files
@@ -56,7 +56,7 @@ def stamps_are_the_writers(files: Sequence[ScanFile]) -> bool:
 
 
 def speaker(log: LogPath) -> FileOwner:
-    """A key that is equal for the files of one rank (stdout.log and stderr.log), by their paths."""
+    """Return a key that is equal for the files of one rank (stdout.log and stderr.log), by their paths."""
     owner = owner_of(log)
     own = owner.rank is None and owner.local_rank is None
     return replace(owner, file=log.name if own else "", hosts=())
@@ -65,14 +65,14 @@ def speaker(log: LogPath) -> FileOwner:
 def dated(
     read: PartRead, log: LogPath, before: float | None, job_end: float | None, last_line: float | None
 ) -> Iterable[Match | RecoveryLine]:
-    """The matches of a part; those without a nearby timestamp get a likely time.
+    """Yield the matches of a part; those without a nearby timestamp get a likely time.
 
     Args:
         read: The matches.
         log: Their file.
-        before: When the same rank last logged a time, in this file or its other one.
-        job_end: When the job ended, by its lines or else its files.
-        last_line: The last time that a line of the job carries.
+        before: When the same rank last logged a time, in this file or its other one (unix seconds).
+        job_end: When the job ended, by its lines or else its files (unix seconds).
+        last_line: The last time in a line of the job (unix seconds).
     """
     for event in read.events:
         for row in event.rows if isinstance(event, Match) else ():

@@ -1,4 +1,4 @@
-"""Hyperscan as the first prefilter: the same result as the agent's word sets, several times faster."""
+"""A prefilter that uses Hyperscan: the same result as the agent's word sets, several times faster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def installed() -> bool:
-    """True if the extra `hyperscan` is installed."""
+    """Return True if the extra `hyperscan` is installed."""
     return importlib.util.find_spec("hyperscan") is not None
 
 
@@ -43,7 +43,7 @@ class HyperSieve:
         self._steps.no_progress(shape)
 
     def hits(self, data: bytes, newest: Any = None) -> list[tuple[int, Phrase]]:  # noqa: ANN401 - the agent's type
-        """Offsets and phrases, by offset; one hit per line and phrase. `newest`: as in `Sieve.hits`."""
+        """Return (offset, phrase) in order; one hit per line and phrase. `newest`: as in `Sieve.hits`."""
         if newest is not None:
             self._steps.hits(data, newest)
         ends: list[tuple[int, int]] = []
@@ -59,7 +59,7 @@ class HyperSieve:
 
 
 def once_a_line(data: bytes, found: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Drop repeats of a phrase within a line."""
+    """Return the hits without repeats of a phrase within a line."""
     kept: list[tuple[int, int]] = []
     line_end: dict[int, int] = {}
     for at, number in found:

@@ -86,7 +86,7 @@ class PartRead:
 
 
 def parts_of(log: LogPath) -> list[FilePart]:
-    """Split a plain file into parts for several workers; packed files are one part."""
+    """Return a plain file split into parts for several workers; a small or packed file is one part."""
     if log.packing is not None or log.size <= 2 * PART_BYTES:
         return [FilePart(log)]
     starts = stored_parts(log)
@@ -95,7 +95,7 @@ def parts_of(log: LogPath) -> list[FilePart]:
 
 
 def stored_parts(log: LogPath) -> list[int]:
-    """Offsets of the parts of a plain file that contain data; always the first."""
+    """Return the offsets of the parts of a plain file that contain data; always the first."""
     starts = [0]
     try:
         with open_file(log.path) as file:
@@ -109,7 +109,7 @@ def stored_parts(log: LogPath) -> list[int]:
 
 
 def reader(ruleset: RuleSet, new_sieve: Callable[[RuleSet], Any]) -> Callable[[FilePart, Dial], PartRead]:
-    """The function that a worker applies to each part."""
+    """Return the function with which a worker reads each part."""
     sieve = new_sieve(ruleset)
     rules = {rule.id: rule for rule in ruleset.rules}
 
@@ -139,7 +139,7 @@ def progress_of(
     sieve: Any,  # noqa: ANN401 - either sieve
     speaker: Callable[[], dict[str, Any]] | None,
 ) -> tuple[ProgressReader, Any]:
-    """The progress reader of a file and its prefilter; rows of a table are read by its header."""
+    """Return the progress reader of a file and its prefilter; the rows of a table are read by its header."""
     search = LineMatcher(ruleset, log.name)
     if not is_table_name(unpacked_name(log.path.name)):
         return ProgressReader(log.name, search, sieve, speaker), sieve
@@ -149,7 +149,7 @@ def progress_of(
 
 
 def header_of(log: LogPath) -> bytes:
-    """The unpacked beginning of a file; empty if unreadable (the reader of its lines reports why)."""
+    """Return the unpacked beginning of a file; empty if unreadable (the reader of its lines reports why)."""
     try:
         return next(Contents(log.path, log.packing).pieces(), b"")[:HEADER_BYTES]
     except OSError:
@@ -157,7 +157,7 @@ def header_of(log: LogPath) -> bytes:
 
 
 def speaker_of(log: LogPath) -> Callable[[], dict[str, Any]] | None:
-    """A function that gives the writer of a file by its path, or None."""
+    """Return a function that returns the rank of a file by its path; None if the path names none."""
     rank, local_rank = ranks_of_path(f"/{log.inner}")
     if rank is None and local_rank is None:
         return None
@@ -174,7 +174,7 @@ def read_part(
     sections: ToolSections,
     dial: Dial,
 ) -> PartRead:
-    """Scan a part; read errors are reported, and what was read before them counts."""
+    """Return what a part contains; a read error is stated in it, and what was read before counts."""
     read = PartRead()
     tail, tail_at = b"", 0
     packed: str | None = None
@@ -224,7 +224,7 @@ def read_part(
 def take_tools(
     part: FilePart, read: PartRead, sections: ToolSections, rules: Mapping[str, CompiledRule]
 ) -> None:
-    """Add the findings of tool outputs in this part, and the node and GPUs that they name."""
+    """Add the findings of tool outputs in this part to `read`, and the node and GPUs that they name."""
     number_gpus(read.events, sections.gpus)
     mine = [
         each
@@ -239,9 +239,9 @@ def take_tools(
 
 
 def date(part: FilePart, read: PartRead, tail: bytes, tail_at: int) -> str | None:
-    """Find the timestamps around undated lines and the file's last timestamp.
+    """Find the timestamps around undated lines and the file's last timestamp, and set them in `read`.
 
-    Return the reason if that fails.
+    Return the reason if that fails, else None.
     """
     arrived = part.log.until
     ending = TimesAround(tail, arrived)
@@ -270,7 +270,7 @@ def date(part: FilePart, read: PartRead, tail: bytes, tail_at: int) -> str | Non
 
 
 class DamageError(Exception):
-    """The file ends within compressed data."""
+    """Raised if a file's compressed data is damaged or cut off."""
 
 
 def fed(part: FilePart) -> Iterator[tuple[bytes, int, int]]:
@@ -278,7 +278,7 @@ def fed(part: FilePart) -> Iterator[tuple[bytes, int, int]]:
 
     Raises:
         OSError: it cannot be read (further).
-        DamageError: what is packed cannot be unpacked further.
+        DamageError: its compressed data cannot be unpacked further.
     """
     if part.log.packing is None:
         yield from plain_part(part)

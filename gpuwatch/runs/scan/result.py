@@ -1,4 +1,4 @@
-"""The result of a scan: findings with nodes, files, and rank placement."""
+"""The result of a scan: findings with nodes, files, and where ranks ran."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class ScanFinding:
 
 @dataclass(frozen=True)
 class Scan:
-    """The whole result."""
+    """The result of a scan."""
 
     located: tuple[ScanFinding, ...]
     """In the order of the files."""

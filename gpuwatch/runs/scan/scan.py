@@ -36,7 +36,7 @@ SMALL_BYTES = 4 << 20
 
 @dataclass
 class Watch:
-    """Progress callback and stop request of a scan."""
+    """The progress callback and the stop request of a scan."""
 
     report: Callable[[int, int], None] = lambda _bytes, _files: None
     """Called with bytes and files done."""
@@ -51,7 +51,7 @@ class FilesRead:
 
 
 def default_engine() -> Engine:
-    """`hyperscan` if it is installed, else `agent`."""
+    """Return `hyperscan` if it is installed, else `agent`."""
     return "hyperscan" if hyperscan_prefilter.installed() else "agent"
 
 
@@ -63,9 +63,9 @@ def scan(
     cores: int | None = None,
     begin: Begin | None = None,
 ) -> Scan:
-    """Scan all gathered files with the rules of the packs.
+    """Return the scan of all gathered files with the rules of the packs.
 
-    `begin`: the prepared rules, for several scans in one process.
+    `engine`: None: the default one; `cores`: None: all; `begin`: the prepared rules, for several scans.
     """
     watch = watch or Watch()
     running = FolderScan(found, begin or Begin.of(rules, engine or default_engine()))
@@ -82,7 +82,7 @@ class FolderScan:
 
         Args:
             found: The files.
-            begin: The rules, made ready.
+            begin: The compiled rules and the engine.
         """
         self._begin = begin
         self._skipped = found.skipped
@@ -111,13 +111,13 @@ class FolderScan:
             yield
 
     def result(self, *, stopped: bool = False) -> Scan:
-        """The result, once all files are read."""
+        """Return the result, once all files are read. `stopped`: the scan was stopped early."""
         return self._whole(list(self._files.values()), stopped=stopped)
 
     def result_so_far(self) -> Scan:
-        """The result for the files that are read at least in part.
+        """Return the result for the files that are read at least in part.
 
-        Made of copies, because dating modifies findings.
+        It is made of copies, because dating modifies findings.
         """
         read = [file for file in self._files.values() if file.reads]
         return self._whole(pickle.loads(pickle.dumps(read)), stopped=False)  # noqa: S301 - our own
@@ -129,30 +129,30 @@ class FolderScan:
 
 @dataclass(frozen=True)
 class Begin:
-    """The start of a worker process: prepares rules and prefilter."""
+    """The function that starts a worker: it prepares rules and prefilter."""
 
     compiled: list[dict[str, Any]]
     engine: Engine
 
     @classmethod
     def of(cls, rules: Iterable[Rule | Dialect], engine: Engine) -> Begin:
-        """Combine the rules with those that locate files."""
+        """Return the start for these rules, together with those that locate files."""
         return cls(compiled_or_kept([*rules, *CLUES]), engine)
 
     @cached_property
     def ruleset(self) -> RuleSet:
-        """Built once per process."""
+        """The compiled rules, built once per process."""
         return RuleSet(self.compiled)
 
     def __call__(self) -> Callable[..., PartRead]:
-        """The function that reads a part."""
+        """Return the function that reads a part."""
         return reader(self.ruleset, hyperscan_prefilter.HyperSieve if self.engine == "hyperscan" else Sieve)
 
 
 def done_parts(
     parts: Sequence[FilePart], begin: Begin, watch: Watch, cores: int | None, through: FilesRead
 ) -> Iterable[tuple[FilePart, PartRead | None, str | None]]:
-    """Yield parts as they are done; for a dead process, the reason instead of a result."""
+    """Yield the parts as they are done, with their result; of a dead process, None and the reason."""
     cores = min(cores or usable_cores(), len(parts))
 
     def report(size: int) -> None:
@@ -178,7 +178,7 @@ def done_parts(
 def in_this_process(
     parts: Sequence[FilePart], begin: Begin, watch: Watch, report: Callable[[int], None]
 ) -> Iterable[tuple[FilePart, PartRead | None, str | None]]:
-    """As `done_parts`, without workers."""
+    """Do the same as `done_parts`, without workers."""
     dial = Counter()
     read = begin()
     for part in parts:
@@ -190,7 +190,7 @@ def in_this_process(
 
 
 def usable_cores() -> int:
-    """The number of cores that this process may run on."""
+    """Return the number of cores that this process may run on."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not Linux

@@ -13,7 +13,7 @@ from gpuwatch.runs.scan.reading import FilePart, PartRead
 
 @dataclass
 class ScanFile:
-    """A file while its parts arrive."""
+    """A file whose parts are being read."""
 
     log: LogPath
     left: int = 0
@@ -21,7 +21,7 @@ class ScanFile:
     troubles: list[str] = field(default_factory=list)
 
     def take(self, part: FilePart, read: PartRead | None, fault: str | None) -> bool:
-        """Add a finished or failed part; True if it was the last one."""
+        """Add the result of a part, or why it failed; return True if it was the last one."""
         self.left -= 1
         if read is not None:
             self.reads[part.start] = read
@@ -32,17 +32,17 @@ class ScanFile:
 
     @property
     def trouble(self) -> str | None:
-        """Why the file was not read completely."""
+        """Why the file was not read completely; None: it was."""
         stopped = ["not read: stopped before"] if self.left else []
         return "; ".join(dict.fromkeys([*self.troubles, *stopped])) or None
 
     def in_order(self) -> list[PartRead]:
-        """The parts in file order."""
+        """Return the results of the parts in file order."""
         return [self.reads[start] for start in sorted(self.reads)]
 
 
 def owner_of(log: LogPath) -> FileOwner:
-    """The owner by path, and the folder that all ranks of one launcher share."""
+    """Return the owner of a file by its path, with the folder that all ranks of one launcher share."""
     rank, local_rank = ranks_of_path(f"/{log.inner}")
     group = log.name.rpartition("/attempt_")[0] or log.name.rpartition("/")[0]
     return FileOwner(log.name, rank, local_rank, path_places(log.inner).hosts, group)

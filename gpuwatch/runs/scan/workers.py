@@ -1,4 +1,4 @@
-"""Runs tasks on all cores, in processes that may die, hang or be stopped without affecting the others."""
+"""Runs tasks on all cores, in processes that may die, hang or be stopped without affecting each other."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Dial(Protocol):
 
 
 class Counter:
-    """A `Dial` within one process."""
+    """The `Dial` of a task in this process."""
 
     def __init__(self) -> None:
         self.bytes = 0
@@ -52,7 +52,7 @@ class Counter:
 
 
 class SharedDial:
-    """A `Dial` between processes; each worker has its own counter, so that none waits for a lock."""
+    """The `Dial` of a task in a worker; each worker has its own counter, so that none waits for a lock."""
 
     def __init__(self, counts: Any, stop: Any, number: int) -> None:  # noqa: ANN401  ctypes in shared memory
         self._counts, self._stop, self._number = counts, stop, number
@@ -85,7 +85,7 @@ class _Worker(Generic[Task]):
 
 
 class Workers(Generic[Task, Result]):
-    """Runs tasks in `count` processes; `read_bytes` and `stop` may be used while `results` runs."""
+    """Worker processes for tasks; `read_bytes` and `stop` may be used while `results` runs."""
 
     def __init__(
         self,
@@ -97,10 +97,11 @@ class Workers(Generic[Task, Result]):
         """Start the processes.
 
         Args:
-            count: How many.
+            count: Number of processes.
             start: Runs once in each process and returns the function that does a task there.
-            task_cpu_s: A task that uses more CPU time than this loses its process, and has failed.
-            memory: Bytes that a process may take for its tasks; one that needs more is ended as well.
+            task_cpu_s: Limit of a task's CPU time (seconds); a task that exceeds it fails, and its process
+                ends.
+            memory: Limit of the memory for a process's tasks (bytes); likewise.
         """
         self._task_cpu_s = task_cpu_s
         self._memory = memory
@@ -143,7 +144,7 @@ class Workers(Generic[Task, Result]):
         report(self.read_bytes)
 
     def close(self) -> None:
-        """End the processes."""
+        """End the processes and wait for them."""
         for worker in self._workers:
             worker.pipe.close()
             worker.process.join(timeout=0.2)
@@ -170,7 +171,7 @@ class Workers(Generic[Task, Result]):
                 yield FinishedTask(task, result)
 
     def _fault(self, code: int) -> str:
-        """Why a task has no result, from the exit code of its process."""
+        """Return why a task has no result, from the exit code of its process."""
         if code == OUT_OF_MEMORY:
             return f"needs more than {(self._memory or 0) >> 20} MB of memory: given up"
         if code == -signal.SIGXCPU:
@@ -219,7 +220,7 @@ def _work(
 
 
 def limit_memory(size: int) -> None:
-    """Limit the address space of this process to `size` bytes more than it uses now."""
+    """Limit the address space of this process to `size` bytes more than it uses now; only on Linux."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[0])
     except OSError:  # not Linux

@@ -1,4 +1,4 @@
-"""Resolves names to sessions: folders, ids below a log folder, or all of it."""
+"""Finds the sessions that names mean: folders, ids below a log folder, or all of it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class FoundSessions:
 
 
 def find_sessions(names: Sequence[str], logs: Path) -> FoundSessions:
-    """Read the sessions of paths and ids; without names, all below `logs`, oldest first."""
+    """Return the sessions of paths and ids, in their order; without names, all below `logs`, oldest first."""
     found = FoundSessions()
     if not names:
         folders = session_folders(logs, found.unreadable)
@@ -63,7 +63,7 @@ def find_sessions(names: Sequence[str], logs: Path) -> FoundSessions:
 
 
 def _sessions_at(path: Path, unreadable: list[Skipped]) -> list[TrainingSession]:
-    """The session of a path, those below it, or what another tool wrote there."""
+    """Return the session of a path, else those below it, else what another tool wrote there."""
     one = read_path(path)
     if one:
         return [one]
@@ -75,20 +75,20 @@ def _sessions_at(path: Path, unreadable: list[Skipped]) -> list[TrainingSession]
 
 
 def read_path(path: Path) -> TrainingSession | None:
-    """The session of a folder, or None."""
+    """Return the session of a folder; None if it is no session folder."""
     session = session_id(path) if path.is_dir() else None
     return inert(read_session_folder(path, session)) if session else None
 
 
 def read_others(path: Path) -> list[TrainingSession]:
-    """The sessions of a folder or file that another tool wrote; empty if there are none."""
+    """Return the sessions of a folder or file that another tool wrote; empty if there are none."""
     from gpuwatch.runs.sessions.sources.output_folder import read_outputs  # noqa: PLC0415 - loads the rules
 
     return list(map(inert, read_outputs(path)))
 
 
 def inert(session: TrainingSession) -> TrainingSession:
-    """The session with name and problems shortened and sanitized, since they quote file names."""
+    """Return the session with name and problems sanitized and shortened, since they quote file names."""
     more = len(session.problems) - MAX_PROBLEMS
     session.problems = [plain(text)[:MAX_PROBLEM_CHARS] for text in session.problems[:MAX_PROBLEMS]]
     if more > 0:

@@ -1,4 +1,1 @@
-"""Profiler traces (torch.profiler's Chrome traces, Nsight Systems exports) and NCCL dumps.
-
-Readers and measures.
-"""
+"""Reads and measures profiler traces (torch.profiler, Nsight Systems exports) and NCCL's dumps."""

@@ -64,21 +64,21 @@ class Breakdown:
 
     @property
     def communication_to_compute(self) -> float | None:
-        """Busy time of communication divided by that of computation."""
+        """The busy time of communication divided by that of computation; None without computation."""
         return self.communication_busy_ms / self.compute_ms if self.compute_ms else None
 
     @property
     def exposed_share(self) -> float | None:
-        """Share of the communication that no computation hides."""
+        """The share of the communication that no computation hides, 0 to 1; None without communication."""
         return self.communication_ms / self.communication_busy_ms if self.communication_busy_ms else None
 
     def share(self, part_ms: float) -> float | None:
-        """A part as a share of the span."""
+        """Return a part as a share of the span, 0 to 1; None if the span is empty."""
         return part_ms / self.span_ms if self.span_ms else None
 
 
 def breakdown_of(trace: RankTrace) -> Breakdown:
-    """The breakdown by GPU events, or by CPU operators if there are none."""
+    """Return the breakdown by GPU events, or by CPU operators if there are none."""
     return _gpu_breakdown(trace) if trace.has_gpu_events else _cpu_breakdown(trace)
 
 
@@ -98,9 +98,9 @@ def _gpu_breakdown(trace: RankTrace) -> Breakdown:
 
 
 def _cpu_breakdown(trace: RankTrace) -> Breakdown:
-    """Counts operators of all threads.
+    """Return the breakdown by the operators of all threads.
 
-    One that contains a collective does not count as computing meanwhile.
+    An operator that contains a collective does not count as computing during that.
     """
     calls = trace.events
     communicates = _by_name(trace, calls, is_communication_call)
@@ -160,7 +160,7 @@ def _by_name(trace: RankTrace, events: Events, judge: Callable[[str], bool]) -> 
 
 
 def _collectives(trace: RankTrace, events: Events, compute: Intervals) -> tuple[CollectiveTime, ...]:
-    """By collective, longest first.
+    """Return the times by collective, longest first.
 
     On the CPU, both the call and the work behind it are events; the call counts only if there is no work
     event.

@@ -43,7 +43,7 @@ NO_ARGUMENTS = EventArguments()
 
 
 class _RankColumns:
-    """The columns of one rank."""
+    """The events of one rank while a file is read."""
 
     def __init__(self) -> None:
         self.columns, self.names, self.details, self.threads = (
@@ -110,10 +110,10 @@ def read_chrome_trace(pieces: Iterable[bytes], name: str, rank: int | None) -> l
     Args:
         pieces: The bytes of the file, unpacked.
         name: The file, for messages.
-        rank: By the file's name; what the file itself states wins.
+        rank: The rank in the file's name, or None; a rank stated in the file takes precedence.
 
     Raises:
-        NoTraceError: it is no trace, or has too many events.
+        NoTraceError: it is not a trace, or has too many events.
     """
     stream = EventStream(pieces)
     ranks: dict[int | None, _RankColumns] = {}
@@ -132,7 +132,7 @@ def read_chrome_trace(pieces: Iterable[bytes], name: str, rank: int | None) -> l
 
 
 def _take(event: TraceEvent, ranks: dict[int | None, _RankColumns]) -> int:
-    """Store an event; return the number of rows used."""
+    """Store an event; return the number of rows used: 1, or 0 if it is not measured."""
     if event.ph == "X":
         kind = KIND_OF_CATEGORY.get(event.cat.lower())
         of_rank = None
@@ -180,7 +180,7 @@ def _finished(
 
 
 def matrix_flops(name: str, dims: msgspec.Raw) -> float | None:
-    """FLOPs (multiplications and additions) of a matrix product, from its input shapes; None: unknown.
+    """Return the FLOP (multiplications and additions) of a matrix product by its input shapes; None: unknown.
 
     Matrix products dominate a training; torch's own `with_flops` table is not in a trace.
     """
@@ -196,7 +196,10 @@ def matrix_flops(name: str, dims: msgspec.Raw) -> float | None:
 
 
 def _joining(number: int | None) -> int:
-    """A correlation number reduced to 63 bits (some traces have unsigned ones)."""
+    """Return a correlation number reduced to 63 bits, as some traces have unsigned ones.
+
+    `NO_VALUE` for None.
+    """
     return NO_VALUE if number is None else number & 0x7FFF_FFFF_FFFF_FFFF
 
 

@@ -40,7 +40,7 @@ _one_value = json.JSONDecoder()
 
 
 class NoTraceError(ValueError):
-    """The file is not a trace, or cannot be read as one; the message gives the reason."""
+    """Raised if the file is not a trace, or cannot be read as one; the message gives the reason."""
 
 
 class EventStream:
@@ -55,10 +55,10 @@ class EventStream:
         """True if the file ends within the list (its program was killed while writing)."""
 
     def batches(self) -> Iterator[list[TraceEvent]]:
-        """Yield all events.
+        """Yield all events, a batch at a time.
 
         Raises:
-            NoTraceError: the file is no Chrome trace, or damaged.
+            NoTraceError: the file is not a Chrome trace, or damaged.
         """
         head, held = self._to_the_list()
         ended = False
@@ -78,7 +78,11 @@ class EventStream:
             self._read_metadata(head, held[1:])
 
     def _to_the_list(self) -> tuple[bytes | None, bytes]:
-        """The bytes before the list (None: the list is all), and its first bytes."""
+        """Return the bytes before the list of events (None: the file is the list), and its first bytes.
+
+        Raises:
+            NoTraceError: there is no list.
+        """
         held = b""
         for piece in self._pieces:
             held = held + piece if held else piece.lstrip(b"\xef\xbb\xbf \t\r\n")
@@ -106,7 +110,10 @@ class EventStream:
         return b"".join(parts).lstrip(BETWEEN), ended
 
     def _cut_by_trial(self, held: bytes) -> tuple[list[TraceEvent], int]:
-        """Decode up to the last possible border; return the events and that offset; 0: no border worked."""
+        """Decode up to the last possible border.
+
+        Return the events and its offset, or ([], 0) if none worked.
+        """
         end, tried = len(held), 0
         while tried < MAX_CUTS_TRIED and (end := held.rfind(b"}", 0, end)) >= 0:
             if BETWEEN_EVENTS.match(held, end) is None:
@@ -117,10 +124,10 @@ class EventStream:
         return [], 0
 
     def _decoded(self, events: bytes) -> list[TraceEvent]:
-        """Decode complete events.
+        """Return the events in bytes that end after an event.
 
         Raises:
-            ValueError: they are not complete.
+            ValueError: the bytes do not decode as complete events.
         """
         text = b"[" + events + b"]"
         try:
@@ -129,7 +136,7 @@ class EventStream:
             return [event for event in map(self._single, _raw_events.decode(text)) if event is not None]
 
     def _decoded_apart(self, held: bytes, borders: list[tuple[int, int]]) -> list[TraceEvent]:
-        """Decode events one by one, dropping invalid JSON: a bare NaN, or bytes that are not UTF-8."""
+        """Return events decoded one by one, without invalid JSON: a bare NaN, or bytes that are not UTF-8."""
         try:
             return self._decoded(held[: borders[-1][1] if borders else 0])
         except (ValueError, RecursionError):
@@ -164,7 +171,7 @@ class EventStream:
 
 
 def _complete_events(held: bytes) -> list[tuple[int, int]]:
-    """Start and end of each complete event in the buffer.
+    """Return start and end of each complete event in the buffer.
 
     Raises:
         NoTraceError: there is something else than events.

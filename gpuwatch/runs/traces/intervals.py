@@ -20,15 +20,15 @@ class Intervals:
 
     @property
     def total(self) -> float:
-        """Total length."""
+        """The total length."""
         return float(np.sum(self.ends - self.starts))
 
     def covered(self, starts: Floats, ends: Floats) -> Floats:
-        """For each given interval, the length of its intersection with these."""
+        """Return the length of the intersection of each given interval with these."""
         return self._before(ends) - self._before(starts)
 
     def _before(self, moments: Floats) -> Floats:
-        """Length of these intervals before each moment."""
+        """Return the length of these intervals before each moment."""
         if not len(self.starts):
             return np.zeros(len(moments))
         lengths = self.ends - self.starts
@@ -41,12 +41,12 @@ class Intervals:
 
 
 def sums_by(groups: npt.NDArray[np.integer], values: Floats, count: int) -> Floats:
-    """The sum of the values of each group (0 to `count` - 1)."""
+    """Return the sum of the values of each group (0 to `count` - 1)."""
     return np.asarray(np.bincount(groups, weights=values, minlength=count), dtype=np.float64)
 
 
 def merged(starts: Floats, ends: Floats) -> Intervals:
-    """The union of unsorted, possibly overlapping intervals."""
+    """Return the union of unsorted, possibly overlapping intervals."""
     if not len(starts):
         return Intervals(np.zeros(0), np.zeros(0))
     order = np.argsort(starts, kind="stable")
@@ -58,14 +58,14 @@ def merged(starts: Floats, ends: Floats) -> Intervals:
 
 
 def union(*parts: Intervals) -> Intervals:
-    """The union of several sets of intervals."""
+    """Return the union of several sets of intervals."""
     return merged(
         np.concatenate([part.starts for part in parts]), np.concatenate([part.ends for part in parts])
     )
 
 
 def without(these: Intervals, others: Intervals) -> Intervals:
-    """The parts of `these` outside of `others`."""
+    """Return the parts of `these` outside of `others`."""
     if not len(others.starts) or not len(these.starts):
         return these
     edges = np.unique(np.concatenate((these.starts, these.ends, others.starts, others.ends)))

@@ -65,13 +65,13 @@ UNNAMED_COLLECTIVE = "collective"
 
 @lru_cache(maxsize=65536)
 def is_communication_kernel(name: str) -> bool:
-    """True if a kernel moves data between ranks."""
+    """Return True if a kernel moves data between ranks, by its name."""
     return _COMMUNICATION_KERNEL.match(name) is not None
 
 
 @lru_cache(maxsize=65536)
 def kernel_kind(name: str) -> EventKind:
-    """Classify a kernel by its name; some libraries implement copies and waits as kernels."""
+    """Return the kind of a kernel by its name; some libraries implement copies and waits as kernels."""
     if is_communication_kernel(name):
         return EventKind.KERNEL
     if _COPY_KERNEL.match(name):
@@ -81,13 +81,13 @@ def kernel_kind(name: str) -> EventKind:
 
 @lru_cache(maxsize=65536)
 def is_communication_call(name: str) -> bool:
-    """True if a CPU operator or section belongs to torch.distributed."""
+    """Return True if a CPU operator or section belongs to torch.distributed, by its name."""
     return _COMMUNICATION_CALL.match(name) is not None
 
 
 @lru_cache(maxsize=65536)
 def collective_of(name: str) -> str:
-    """`all_reduce` for `ncclDevKernel_AllReduce_Sum_bf16_RING_LL`, `c10d::allreduce_`, `gloo:all_reduce`."""
+    """Return `all_reduce` for `ncclDevKernel_AllReduce_Sum_bf16_RING_LL` or `c10d::allreduce_`."""
     found = _COLLECTIVE.search(name.removeprefix("c10d::"))
     if found is None:
         return UNNAMED_COLLECTIVE

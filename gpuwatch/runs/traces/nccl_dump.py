@@ -75,7 +75,7 @@ class NcclDump:
     devices: list[BusDevice] = field(default_factory=list)
 
     def nics_of(self, gpu: BusDevice) -> tuple[list[BusDevice], str]:
-        """The nearest NICs of a GPU, and their distance: PIX (one switch), PHB (one CPU), SYS."""
+        """Return the nearest NICs of a GPU, and their distance: PIX (one switch), PXB, PHB (one CPU), SYS."""
         nics = [each for each in self.devices if each.kind == "NET" and each.host == gpu.host]
         shared = {id(nic): _shared(gpu.path, nic.path) for nic in nics}
         most = max(shared.values(), default=0)
@@ -88,10 +88,10 @@ class NcclDump:
 
 
 def read_nccl_dump(data: bytes, file: str) -> NcclDump:
-    """Parse a dump.
+    """Return the content of a dump.
 
     Raises:
-        NoTraceError: it is none, is too large, or declares entities.
+        NoTraceError: it is not a dump, is too large, or declares entities.
     """
     if len(data) > MAX_XML_BYTES:
         raise NoTraceError(f"more than {MAX_XML_BYTES >> 20} MB of XML")

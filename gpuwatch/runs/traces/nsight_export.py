@@ -56,7 +56,11 @@ class _Export:
                 self._strings[number] = self.names.number(plain(str(text))[:300])
 
     def _refuse_computed(self) -> None:
-        """Refuse a table whose values are computed when they are read: such a column is a program."""
+        """Refuse tables with computed columns, since such a column is a program.
+
+        Raises:
+            NoTraceError: a table has one.
+        """
         for table in self._tables & READ_TABLES:
             if any(row[6] > 1 for row in self._database.execute(f'PRAGMA table_xinfo("{table}")')):
                 raise NoTraceError(f"not written by nsys: a column of {table} is computed")
@@ -65,7 +69,7 @@ class _Export:
         return table in self._tables
 
     def columns(self, table: str) -> set[str]:
-        """The columns of a table, which differ between versions of nsys."""
+        """Return the columns of a table, which differ between versions of nsys."""
         return {str(row[1]) for row in self._database.execute(f'PRAGMA table_info("{table}")')}
 
     def rows(self, query: str) -> Iterator[tuple[int, ...]]:
@@ -82,7 +86,7 @@ def read_nsight(path: Path, name: str, rank: int | None) -> list[RankTrace]:
     """Return the trace of each process and GPU in an export.
 
     Raises:
-        NoTraceError: it is no export with GPU events, or damaged.
+        NoTraceError: it is not an export with GPU events, or damaged.
     """
     uri = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
     try:
@@ -230,5 +234,5 @@ def _cpu_rows(
 
 
 def process_of(global_thread: int | None) -> int:
-    """The `globalPid` of a `globalTid`: its lowest 24 bits are the thread."""
+    """Return the `globalPid` of a `globalTid`, whose lowest 24 bits are the thread; 0 for None."""
     return 0 if global_thread is None else global_thread >> 24 << 24

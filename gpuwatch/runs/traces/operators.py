@@ -24,7 +24,7 @@ SLACK_US = 0.002
 
 @dataclass(frozen=True)
 class Operator:
-    """All calls of one operator, section or runtime function; times in milliseconds."""
+    """The calls of one operator, section or runtime function; times in milliseconds."""
 
     name: str
     calls: int
@@ -41,7 +41,7 @@ class Operator:
 
 @dataclass(frozen=True)
 class Kernel:
-    """All launches of one kernel or copy."""
+    """The launches of one kernel or copy."""
 
     name: str
     calls: int
@@ -60,7 +60,7 @@ class OperatorTables:
 
 
 def operator_tables(trace: RankTrace, listed: int = MAX_LISTED_OPERATORS) -> OperatorTables:
-    """The tables of one rank."""
+    """Return the tables of one rank, each with at most `listed` rows."""
     events = trace.events
     on_cpu = events.where((events.kinds < EventKind.KERNEL) & ~_background_work(trace))
     on_gpu = events.where(events.kinds >= EventKind.KERNEL)
@@ -80,7 +80,7 @@ def operator_tables(trace: RankTrace, listed: int = MAX_LISTED_OPERATORS) -> Ope
 
 
 def _background_work(trace: RankTrace) -> npt.NDArray[np.bool_]:
-    """Collectives on a backend's thread (`gloo:all_reduce`), which torch's table leaves out too."""
+    """Return a mask of collectives on a backend's thread (`gloo:all_reduce`), which torch's table omits."""
     events = trace.events
     named = np.array([is_communication_call(name) for name in trace.names], dtype=bool)
     found: npt.NDArray[np.bool_] = (events.kinds == EventKind.ANNOTATION) & named[events.names]
@@ -88,7 +88,7 @@ def _background_work(trace: RankTrace) -> npt.NDArray[np.bool_]:
 
 
 def parents_of(calls: Events) -> npt.NDArray[np.int64]:
-    """Row of each event's parent, or `NO_VALUE`.
+    """Return the row of each event's parent, or `NO_VALUE`.
 
     Rows are sorted by thread, start, and longest first.
     """
@@ -108,13 +108,13 @@ def parents_of(calls: Events) -> npt.NDArray[np.int64]:
 
 
 def _summed(parents: npt.NDArray[np.int64], values: Floats) -> Floats:
-    """For each row, the sum of its children's values."""
+    """Return for each row the sum of its children's values."""
     inner = parents >= 0
     return sums_by(parents[inner], values[inner], len(parents))
 
 
 def _with_inner(parents: npt.NDArray[np.int64], values: Floats) -> Floats:
-    """For each row, its value plus those of all descendants; parents come before children."""
+    """Return for each row its value plus those of all descendants; parents come before children."""
     sums = values.tolist()
     for row in range(len(sums) - 1, -1, -1):
         if parents[row] >= 0:
@@ -123,9 +123,9 @@ def _with_inner(parents: npt.NDArray[np.int64], values: Floats) -> Floats:
 
 
 def _launched(calls: Events, parents: npt.NDArray[np.int64], on_gpu: Events) -> Floats:
-    """GPU time launched by each row.
+    """Return the GPU time launched by each row.
 
-    By the position of the launching call, else by Kineto's operator number.
+    The row is found by the position of the launching call, else by Kineto's operator number.
     """
     rows = np.full(len(on_gpu), NO_VALUE, dtype=np.int64)
     runtime = calls.kinds == EventKind.RUNTIME
@@ -140,7 +140,7 @@ def _launched(calls: Events, parents: npt.NDArray[np.int64], on_gpu: Events) -> 
 
 
 def _rows_with(keys: npt.NDArray[np.int64], wanted: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The row with each wanted number, or `NO_VALUE`."""
+    """Return the row with each wanted number, or `NO_VALUE`."""
     rows = np.flatnonzero(keys >= 0)
     if not len(rows):
         return np.full(len(wanted), NO_VALUE, dtype=np.int64)
@@ -151,7 +151,7 @@ def _rows_with(keys: npt.NDArray[np.int64], wanted: npt.NDArray[np.int64]) -> np
 
 
 class _Grouped:
-    """Sums by name, in microseconds."""
+    """The sums of calls by name, in microseconds."""
 
     def __init__(
         self,
@@ -179,7 +179,7 @@ class _Grouped:
         self._flops = sums(np.where(operators, np.nan_to_num(calls.sizes), 0.0))
 
     def top(self, by: Floats, listed: int) -> tuple[Operator, ...]:
-        """The operators with the highest sums."""
+        """Return the `listed` operators with the highest sums `by`."""
         order = [number for number in np.argsort(-by, kind="stable")[:listed] if by[number] > 0]
         return tuple(self._operator(int(number)) for number in order)
 

@@ -1,4 +1,4 @@
-"""The measured values of a trace; unlike its columns, they are small."""
+"""What is measured in a trace; unlike the trace's columns, it is small."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_LISTED_SECTIONS = 40
 
 @dataclass(frozen=True)
 class Section:
-    """All passes of one section named by the program; times in milliseconds."""
+    """The passes of one section named by the program; times in milliseconds."""
 
     name: str
     calls: int
@@ -54,22 +54,22 @@ class RankProfile:
 
     @property
     def has_operators(self) -> bool:
-        """False: only sections were traced, so their content is unknown."""
+        """False if only sections were traced, so that their content is unknown."""
         return self.breakdown.span_ms > 0
 
     @property
     def compute_per_step_ms(self) -> float:
-        """Computation per step; over the whole trace if it has no steps."""
+        """Computation per step in ms; over the whole trace if it has no steps."""
         return self.breakdown.compute_ms / max(1, len(self.steps_ms))
 
     @property
     def waiting_per_step_ms(self) -> float:
-        """Time in collectives per step: the rank that the others wait for has the least."""
+        """Time in collectives per step in ms: the rank that the others wait for has the least."""
         return self.breakdown.communication_busy_ms / max(1, len(self.steps_ms))
 
 
 def measure(trace: RankTrace, listed: int = MAX_LISTED_OPERATORS) -> RankProfile:
-    """Measure one trace and release its events."""
+    """Return the measured values of one trace, and release its events."""
     steps, sections = _sections(trace)
     begin = float(trace.events.starts.min()) if len(trace.events) else 0.0
     tables = operator_tables(trace, listed)

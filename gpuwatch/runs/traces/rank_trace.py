@@ -27,7 +27,7 @@ class TextNumbers:
         self._numbers: dict[Any, int] = {}
 
     def number(self, text: Any) -> int:  # noqa: ANN401 - a name, or the pid and tid of a thread
-        """The number of a text (or other hashable value)."""
+        """Return the number of a text (or other hashable value); a new one gets the next number."""
         found = self._numbers.get(text)
         if found is None:
             found = self._numbers[text] = len(self.texts)
@@ -82,7 +82,7 @@ class EventColumns:
 
 @dataclass(frozen=True)
 class Events:
-    """Event columns for reading; all have the same length."""
+    """The event columns of a read file; all have the same length, times are in microseconds."""
 
     kinds: npt.NDArray[np.int8]
     names: npt.NDArray[np.int32]
@@ -103,12 +103,12 @@ class Events:
         return len(self.kinds)
 
     def where(self, chosen: npt.NDArray[Any]) -> Events:
-        """The events selected by a mask or by row numbers."""
+        """Return the events selected by a mask or by row numbers."""
         return Events(*(column[chosen] for column in vars(self).values()))
 
 
 def as_events(columns: EventColumns) -> Events:
-    """Convert complete columns, without a copy."""
+    """Return complete columns as `Events`, without a copy."""
     kinds = {"b": np.int8, "i": np.int32, "q": np.int64, "d": np.float64}
     return Events(*(np.frombuffer(each, dtype=kinds[each.typecode]) for each in vars(columns).values()))
 

@@ -1,4 +1,4 @@
-"""One event of a Chrome trace; unused fields are skipped without decoding."""
+"""The types of a Chrome trace's events; unused fields are skipped without decoding."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class EventArguments(msgspec.Struct, gc=False):
 
 
 class TraceEvent(msgspec.Struct, gc=False):
-    """An event; `ts` and `dur` in microseconds."""
+    """An event of a Chrome trace; `ts` and `dur` in microseconds."""
 
     ph: str = ""
     cat: str = ""
@@ -47,7 +47,7 @@ class TraceEvent(msgspec.Struct, gc=False):
 
 
 class EventWithoutArguments(msgspec.Struct, gc=False):
-    """A `TraceEvent` whose arguments are ignored because torch does not write such types."""
+    """An event whose arguments have other types than torch writes, and are ignored."""
 
     ph: str = ""
     cat: str = ""

@@ -1,4 +1,4 @@
-"""Finds traces under the given paths, with the reader and rank of each file."""
+"""Finds and measures the traces under the given paths."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ OTHER_REPORTS = {
 
 @dataclass
 class FoundTraces:
-    """The measured ranks, NCCL dumps, and other files."""
+    """The measured ranks, NCCL dumps, and skipped files."""
 
     profiles: list[RankProfile] = field(default_factory=list)
     """One per rank; of several cycles, the newest."""
@@ -83,7 +83,7 @@ def gather_traces(
 
 
 def total_size(paths: Sequence[Path]) -> int:
-    """Total size of the files that `gather_traces` reads, for a progress bar."""
+    """Return the total bytes of the files that `gather_traces` reads, for a progress bar."""
     ignored: list[Skipped] = []
     return sum(
         path.stat().st_size
@@ -103,7 +103,10 @@ def _by_rank(profile: RankProfile) -> tuple[int, int, str]:
 
 
 def rank_of_path(path: Path) -> int | None:
-    """The rank in the name of a trace (`rank3.json`, `worker3.pt.trace.json`) or of its folder (`rank_3`)."""
+    """Return the rank in the name of a trace (`rank3.json`) or of its folder (`rank_3`).
+
+    None: neither has one.
+    """
     for part in (path.name, path.parent.name):
         found = RANK_IN_NAME.search(part)
         if found is not None:
@@ -112,7 +115,7 @@ def rank_of_path(path: Path) -> int | None:
 
 
 def _nccl_dump(path: Path, name: str) -> NcclDump | None:
-    """Parse a file as an NCCL dump; None if it is not XML."""
+    """Return a file parsed as an NCCL dump; None if it is not XML."""
     with open_file(path) as file:
         contents = Contents(path, packing_of(file.read(HEAD_BYTES)))
     pieces = contents.pieces()

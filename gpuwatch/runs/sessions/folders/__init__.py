@@ -1,1 +1,1 @@
-"""Reader of session folders: summary, parts and the three logs."""
+"""Reads session folders: the summary, its parts and the three logs."""

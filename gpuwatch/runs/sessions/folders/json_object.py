@@ -11,7 +11,7 @@ MAX_JSON_BYTES = 64 << 20
 
 
 def decoded_object(raw: bytes, name: str, problems: list[str]) -> dict[str, Any]:
-    """The JSON object of a file; empty, with a problem, if it is none."""
+    """Return the JSON object in `raw`, sanitized; empty, with a problem, if it is invalid or too large."""
     if len(raw) > MAX_JSON_BYTES:
         problems.append(f"{name}: larger than {MAX_JSON_BYTES >> 20} MB; not read")
         return {}

@@ -1,4 +1,4 @@
-"""Reads a session's log with size limits; parses the two record formats."""
+"""Reads a session's logs with size limits; parses the two record formats."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class LogRecord:
 
 
 def log_lines(path: Path, problems: list[str]) -> Iterator[str]:
-    """The sanitized lines of a log; data over the limit is left out and added to `problems`."""
+    """Yield the sanitized lines of a log; data over the limit is left out and added to `problems`."""
     try:
         with open_buffered(path) as file:
             size = file.seek(0, 2)
@@ -54,7 +54,7 @@ def log_lines(path: Path, problems: list[str]) -> Iterator[str]:
 
 
 def dated_records(path: Path, problems: list[str]) -> Iterator[LogRecord]:
-    """The records of a log whose lines begin with a date."""
+    """Yield the records of a log whose lines begin with a date."""
     for line in log_lines(path, problems):
         found = DATED.search(line)
         if found:
@@ -63,7 +63,7 @@ def dated_records(path: Path, problems: list[str]) -> Iterator[LogRecord]:
 
 
 def local_time(text: str) -> float | None:
-    """Parse `2024-12-06 14:30:22` in this machine's time zone (unix seconds); None if it is no date."""
+    """Return `2024-12-06 14:30:22` in this machine's time zone as unix seconds; None if it is no date."""
     try:
         return dt.datetime.strptime(text, "%Y-%m-%d %H:%M:%S").astimezone().timestamp()
     except (ValueError, OverflowError, OSError):
@@ -71,7 +71,7 @@ def local_time(text: str) -> float | None:
 
 
 def time_of_id(session: str) -> float | None:
-    """The start of a session from its id (unix seconds)."""
+    """Return the start of a session from its id (unix seconds); None if the id has no time."""
     found = ID_TIME.search(session)
     if found is None:
         return None
@@ -89,7 +89,7 @@ class DayClock:
     last: float | None
 
     def at(self, clock: str) -> float | None:
-        """Convert `14:30:22` to unix seconds."""
+        """Return `14:30:22` as unix seconds; None if no date is known."""
         if self.last is None:
             return None
         day = dt.datetime.fromtimestamp(self.last).astimezone().strftime("%Y-%m-%d")

@@ -54,7 +54,7 @@ class StepLine:
 
 @dataclass
 class MainLog:
-    """The content of a main log."""
+    """What the main log of a session contains."""
 
     summary: SessionSummary = field(default_factory=SessionSummary)
     curves: CurveSet = field(default_factory=CurveSet)
@@ -67,7 +67,7 @@ class MainLog:
 
 
 def read_main_log(path: Path, session: str, problems: list[str]) -> MainLog:
-    """Read the main log of a session."""
+    """Return the content of the main log of a session."""
     reader = MainLogReader(MainLog(begin=time_of_id(session)))
     for line in log_lines(path, problems):
         reader.take(line)
@@ -76,7 +76,7 @@ def read_main_log(path: Path, session: str, problems: list[str]) -> MainLog:
 
 
 class MainLogReader:
-    """Processes the lines of a main log in order."""
+    """Reads the lines of a main log in order: `take` each, then `close`."""
 
     def __init__(self, found: MainLog) -> None:
         self.found = found
@@ -102,7 +102,7 @@ class MainLogReader:
             self._record(line)
 
     def close(self) -> None:
-        """Complete the open entries."""
+        """Complete the open step and evaluation."""
         summary = self.found.summary
         if self._results:
             number = self._open.step if self._open else summary.last_step

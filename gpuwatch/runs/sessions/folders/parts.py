@@ -15,7 +15,7 @@ PART_FORMAT = "gpuwatch-session-part"
 
 
 def read_parts(folder: Path, problems: list[str]) -> dict[str, dict[str, Any]]:
-    """File name -> part of the session; broken ones are added to `problems`."""
+    """Return file name -> part of the session; broken ones are added to `problems`."""
     try:
         paths = sorted((folder / "parts").glob("*.json"))
     except OSError:
@@ -35,7 +35,7 @@ def read_parts(folder: Path, problems: list[str]) -> dict[str, dict[str, Any]]:
 
 
 def joined_facts(facts: Mapping[str, Any], folder: Path, problems: list[str]) -> dict[str, Any]:
-    """The facts of a summary, with those of parts that it does not include."""
+    """Return the data of a summary, with those of parts that it does not include."""
     named = facts.get("parts")
     known = {str(name) for name in named} if isinstance(named, list) else set()
     late = {name: part for name, part in read_parts(folder, problems).items() if name not in known}

@@ -44,7 +44,7 @@ MAX_EXAMPLE_CHARS = 500
 
 @dataclass
 class _Operation:
-    """Sums of one operation."""
+    """The sums of one communication operation."""
 
     count: int = 0
     sized: int = 0
@@ -56,7 +56,7 @@ class _Operation:
     ranks: set[int] = field(default_factory=set)
 
     def totals(self, name: str) -> CommunicationTotals:
-        """The totals as in a summary; bandwidth uses only lines with size and duration."""
+        """Return the totals as in a summary; the bandwidth uses only lines with size and duration."""
         return CommunicationTotals(
             operation=name,
             count=self.count,
@@ -70,13 +70,13 @@ class _Operation:
 
 
 class _Samples:
-    """Samples of one GPU."""
+    """The samples of one GPU."""
 
     def __init__(self) -> None:
         self.values: dict[str, list[float]] = defaultdict(list)
 
     def facts(self, node: str | None, index: int) -> SessionGpu:
-        """Averages and peaks."""
+        """Return averages and peaks."""
 
         def mean(name: str) -> float | None:
             values = self.values[name]
@@ -101,7 +101,7 @@ class _Samples:
 
 @dataclass
 class ProcessLogs:
-    """The content of the two logs."""
+    """What the communication and performance logs of a session contain."""
 
     operations: dict[str, _Operation] = field(default_factory=dict)
     samples: dict[tuple[str | None, int], _Samples] = field(default_factory=dict)
@@ -115,11 +115,11 @@ class ProcessLogs:
     end: float | None = None
 
     def communication(self) -> list[CommunicationTotals]:
-        """One entry for each operation, in order of first appearance."""
+        """Return one entry for each operation, in order of first appearance."""
         return [operation.totals(name) for name, operation in self.operations.items()]
 
     def gpus(self) -> list[SessionGpu]:
-        """One entry per GPU."""
+        """Return one entry per GPU."""
         return [
             samples.facts(node, index) for (node, index), samples in sorted(self.samples.items(), key=str)
         ]
@@ -204,7 +204,7 @@ class ProcessLogs:
 
 
 def add_warning(known: dict[str, SessionWarning], new: SessionWarning) -> None:
-    """Add a warning to those of its class."""
+    """Add a warning to `known`; one of a known class is counted with it."""
     old = known.get(new.class_id)
     if old is None:
         known[new.class_id] = new
@@ -215,7 +215,7 @@ def add_warning(known: dict[str, SessionWarning], new: SessionWarning) -> None:
 
 
 def read_process_logs(logs: Mapping[str, Path], problems: list[str]) -> ProcessLogs:
-    """Read the communication and performance logs that exist, in this order."""
+    """Return the content of the communication and performance logs that exist."""
     found = ProcessLogs()
     for path in logs.values():
         for record in dated_records(path, problems):

@@ -31,7 +31,7 @@ LOG_KINDS = ("multigpu", "performance")
 
 
 def session_id(folder: Path) -> str | None:
-    """The id in the folder's file names; None: not a session folder.
+    """Return the id in the folder's file names; None: not a session folder, or not readable.
 
     A renamed folder keeps the id of its files.
     """
@@ -47,7 +47,7 @@ def session_id(folder: Path) -> str | None:
 
 
 def read_session_folder(folder: Path, session: str) -> TrainingSession:
-    """Read the folder; missing parts are listed in `problems`."""
+    """Return the session in the folder; missing parts are listed in its `problems`."""
     problems: list[str] = []
     summary = read_summary(folder / f"{session}_summary.json", problems)
     if summary.id not in (None, session):
@@ -73,9 +73,9 @@ def read_session_folder(folder: Path, session: str) -> TrainingSession:
 
 
 def refuse_contradiction(summary: SessionSummary, problems: list[str]) -> None:
-    """Correct a summary that says `completed` but has an exit code or signal.
+    """Set the status `failed` in a summary that says `completed` but has an exit code or signal.
 
-    Set `failed`, and note the problem.
+    Add that to `problems`.
     """
     if summary.status == "completed" and (summary.exit_code or summary.exit_signal):
         how = summary.exit_signal or f"exit code {summary.exit_code}"
@@ -84,7 +84,7 @@ def refuse_contradiction(summary: SessionSummary, problems: list[str]) -> None:
 
 
 def read_summary(path: Path, problems: list[str]) -> SessionSummary:
-    """Read a summary; an empty one, with a problem, if it is missing or broken."""
+    """Return the summary; an empty one, with a problem, if it is missing or broken."""
     try:
         raw = read_bounded(path, MAX_JSON_BYTES + 1)
     except FileNotFoundError:
@@ -141,7 +141,7 @@ def _take_unknown(summary: SessionSummary, other: SessionSummary) -> None:
 
 
 def _take_gpus(summary: SessionSummary, logs: ProcessLogs) -> None:
-    """Fill in GPU figures from the samples of the performance log, joined by index."""
+    """Fill in GPU figures from the samples of the performance log, joined by node and index."""
     sampled = logs.gpus()
     if not summary.gpus:
         summary.gpus = sampled or summary.gpus
@@ -167,7 +167,7 @@ def _complete_times(summary: SessionSummary, main: MainLog, logs: ProcessLogs) -
 
 
 def complete_rates(summary: SessionSummary, step_times: Sequence[float]) -> None:
-    """Derive duration, steps and rates from each other, and statistics from step times (seconds)."""
+    """Derive missing duration, steps and rates from each other, and statistics from step times (seconds)."""
     if summary.duration_s is None and summary.start is not None and summary.end is not None:
         summary.duration_s = max(0.0, summary.end - summary.start) or None
     if summary.steps is None:
@@ -211,13 +211,13 @@ def complete_losses(session: TrainingSession) -> None:
 
 
 def _mean_of(session: TrainingSession, name: str) -> float | None:
-    """The mean of a job-wide curve: a rate that steps log, if no summary gives one."""
+    """Return the mean of the job-wide curve of a metric; None without points."""
     values = [point.value for curve in session.curves.named(name)[:1] for point in curve.points]
     return float(np.mean(values)) if values else None
 
 
 def step_time_statistics(times: Sequence[float]) -> StepTimeStatistics | None:
-    """Statistics of step times (seconds); non-finite ones are ignored."""
+    """Return the statistics of step times (seconds), ignoring non-finite ones; None if none is left."""
     finite = [time for time in times if 0 < time < MAX_NUMBER]
     if not finite:
         return None

@@ -1,1 +1,1 @@
-"""Data types of a training session: summary, curves, problems."""
+"""The types of a training session: summary, curves, problems."""

@@ -51,7 +51,7 @@ class SessionCurve:
     """First step of the current run of NaN or Inf values, if known."""
 
     def add(self, step: int | None, time: float | None, value: float | None) -> None:
-        """Append a value; non-finite values are not stored as points."""
+        """Append a value; a non-finite value is noted but not stored as a point, None is ignored."""
         if value is not None:
             is_first = self.is_finite
             self.is_finite = math.isfinite(value)
@@ -71,7 +71,7 @@ class SessionCurve:
 
 @dataclass
 class CurveSet:
-    """Curves by metric and writer."""
+    """The curves of a session by metric and writer."""
 
     by_name: dict[str, dict[str, SessionCurve]] = field(default_factory=dict)
 
@@ -82,7 +82,7 @@ class CurveSet:
         self.by_name.setdefault(name, {}).setdefault(writer, SessionCurve(writer)).add(step, time, value)
 
     def named(self, name: str) -> list[SessionCurve]:
-        """The curves of one metric; those with several points if there are any."""
+        """Return the curves of one metric that have points."""
         return [curve for curve in self.by_name.get(name, {}).values() if curve.points]
 
     def each(self) -> Iterator[tuple[str, list[SessionCurve]]]:
@@ -101,7 +101,7 @@ class CurveSet:
 
 @dataclass
 class TrainingSession:
-    """A session from any source."""
+    """A session from any source: summary, curves and problems."""
 
     path: Path
     source: str

@@ -34,7 +34,7 @@ class SessionModel(msgspec.Struct, kw_only=True):
 
 
 class SessionBatch(msgspec.Struct, kw_only=True):
-    """Samples per step (total), per device and micro-step; tokens per sample."""
+    """The batch: samples per step (total), per device and micro-step; tokens per sample."""
 
     global_size: int | None = None
     per_device_size: int | None = None
@@ -56,12 +56,12 @@ class StepTimeStatistics(msgspec.Struct, kw_only=True):
 
     @property
     def steady_steps_per_s(self) -> float | None:
-        """As `steady_rate`."""
+        """Steps per second from median and mean step time, as `steady_rate` gives them; None: unknown."""
         return steady_rate(self.p50, self.mean)
 
 
 class SessionGpu(msgspec.Struct, kw_only=True):
-    """One GPU over the session."""
+    """One GPU, with its averages over the session."""
 
     node: str | None = None
     index: int | None = None
@@ -80,7 +80,7 @@ class SessionGpu(msgspec.Struct, kw_only=True):
 
 
 class CommunicationTotals(msgspec.Struct, kw_only=True):
-    """One communication operation over the session; without sizes the bytes are unknown."""
+    """The totals of one communication operation over the session; None: sizes or times are unknown."""
 
     operation: str = ""
     count: int = 0
@@ -94,7 +94,7 @@ class CommunicationTotals(msgspec.Struct, kw_only=True):
 
 
 class TimerTotals(msgspec.Struct, kw_only=True):
-    """One timer (seconds); `kind` is cpu or cuda."""
+    """The totals of one timer (seconds); `kind` is cpu or cuda."""
 
     count: int | None = None
     mean: float | None = None
@@ -105,7 +105,7 @@ class TimerTotals(msgspec.Struct, kw_only=True):
 
 
 class SessionRank(msgspec.Struct, kw_only=True):
-    """One rank; `log` is the path of its log relative to the folder."""
+    """One rank of the session; `log` is the path of its log relative to the folder."""
 
     rank: int | None = None
     local_rank: int | None = None
@@ -120,7 +120,7 @@ class SessionRank(msgspec.Struct, kw_only=True):
 
 
 class SessionNode(msgspec.Struct, kw_only=True):
-    """One node."""
+    """One node of the session, with averages."""
 
     name: str | None = None
     hostname: str | None = None
@@ -144,7 +144,7 @@ class SessionSystem(msgspec.Struct, kw_only=True):
 
 
 class EvaluationResults(msgspec.Struct, kw_only=True):
-    """One evaluation; `time` in unix seconds."""
+    """The results of one evaluation; `time` in unix seconds."""
 
     step: int | None = None
     time: float | None = None
@@ -152,7 +152,7 @@ class EvaluationResults(msgspec.Struct, kw_only=True):
 
 
 class SessionWarning(msgspec.Struct, kw_only=True, rename={"class_id": "class"}):
-    """Warnings of one class; `first` and `last` in unix seconds."""
+    """The warnings of one class; `first` and `last` in unix seconds."""
 
     class_id: str = ""
     severity: str | None = None
@@ -222,13 +222,13 @@ class SessionSummary(msgspec.Struct, kw_only=True):
 
     @property
     def has_non_finite_loss(self) -> bool:
-        """True if the last loss is NaN or Inf."""
+        """True if the loss is NaN or Inf up to the end."""
         named = any(each.class_id == "num.nan_loss" for each in self.warnings or ())
         return self.final_loss is None and (self.non_finite_loss_step is not None or named)
 
     @property
     def workers(self) -> int | None:
-        """Number of GPUs (of ranks where none is used), by which throughput is divided."""
+        """Number of GPUs, or of ranks if no GPU is used; None: unknown."""
         return self.gpu_count or self.world_size
 
 
@@ -236,7 +236,7 @@ StructT = TypeVar("StructT", bound=msgspec.Struct)
 
 
 def read_struct(kind: type[StructT], facts: Mapping[str, Any], where: str, problems: list[str]) -> StructT:
-    """Convert decoded JSON; values of a wrong type become None and are listed in `problems`."""
+    """Return decoded JSON as `kind`; values of a wrong type become None and are listed in `problems`."""
     known: dict[str, Any] = {}
     for name, key, hint in _fields(kind):
         value = facts.get(key)
@@ -250,13 +250,13 @@ def read_struct(kind: type[StructT], facts: Mapping[str, Any], where: str, probl
 
 @cache
 def _fields(kind: type[msgspec.Struct]) -> tuple[tuple[str, str, Any], ...]:
-    """Name, JSON key and type of each field."""
+    """Return name, JSON key and type of each field."""
     hints = typing.get_type_hints(kind)
     return tuple((each.name, each.encode_name, hints[each.name]) for each in msgspec.structs.fields(kind))
 
 
 def _value(hint: Any, value: Any, where: str, problems: list[str]) -> Any:  # noqa: ANN401 - a field of any type
-    """Convert a value to the type `hint`; None if impossible."""
+    """Return a value converted to the type `hint`; None, with a problem, if impossible."""
     choices = [each for each in typing.get_args(hint) if each is not type(None)]
     wanted = choices[0] if type(None) in typing.get_args(hint) else hint
     origin, inner = typing.get_origin(wanted), typing.get_args(wanted)
@@ -281,7 +281,7 @@ def _value(hint: Any, value: Any, where: str, problems: list[str]) -> Any:  # no
 
 
 def _type_words(wanted: Any) -> str:  # noqa: ANN401 - a type
-    """The expected type in plain words."""
+    """Return the expected type in words, such as `a whole number`."""
     names = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
     origin = typing.get_origin(wanted)
     if origin is Literal:
@@ -290,7 +290,7 @@ def _type_words(wanted: Any) -> str:  # noqa: ANN401 - a type
 
 
 def sanitized(value: Any, depth: int = 0) -> Any:  # noqa: ANN401 - decoded JSON
-    """Decoded JSON with limited size and without control characters."""
+    """Return decoded JSON of limited size, without control characters; numbers too large become None."""
     if isinstance(value, str):
         return plain(value[:MAX_TEXT])
     if depth >= MAX_DEPTH:

@@ -1,1 +1,1 @@
-"""Sessions from other tools' files: rank logs, trainer states, event files, telemetry files."""
+"""Reads sessions from other tools' files: rank logs, trainer states, event files, telemetry files."""

@@ -31,7 +31,7 @@ FLOAT_TYPE = 1
 
 
 def read_event_files(paths: Sequence[Path], folder: Path) -> TrainingSession:
-    """Read all event files as one session; files below `rank_N` belong to ranks."""
+    """Return all event files as one session; files below `rank_N` belong to ranks."""
     session = TrainingSession(folder, SOURCE, SessionSummary(id=folder.name))
     begin: list[float] = []
     for path in paths:
@@ -50,7 +50,7 @@ def read_event_files(paths: Sequence[Path], folder: Path) -> TrainingSession:
 
 
 def scalars(path: Path, problems: list[str]) -> Iterator[tuple[float, int, str, float]]:
-    """Yield time, step, tag and value of each scalar."""
+    """Yield time (unix seconds), step, tag and value of each scalar in a file."""
     for record in records(path, problems):
         time = first(record, EVENT_TIME)
         step = first(record, EVENT_STEP)
@@ -64,7 +64,7 @@ def scalars(path: Path, problems: list[str]) -> Iterator[tuple[float, int, str, 
 
 
 def scalar(value: bytes) -> float | None:
-    """A simple value, or a tensor with one float."""
+    """Return a simple value, or that of a tensor with one float; None for others."""
     simple = first(value, VALUE_SIMPLE)
     if simple is not None and simple.kind != BYTES:
         return simple.number_value
@@ -83,7 +83,7 @@ def scalar(value: bytes) -> float | None:
 
 
 def records(path: Path, problems: list[str]) -> Iterator[bytes]:
-    """Yield the records of a file (length, checksum, data, checksum). Checksums are ignored."""
+    """Yield the records of a file (length, checksum, data, checksum). Checksums are not verified."""
     try:
         with open_buffered(path) as file:
             while file.tell() < MAX_FILE_BYTES:

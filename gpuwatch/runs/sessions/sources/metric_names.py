@@ -49,7 +49,7 @@ NOT_RESULTS = re.compile(r"runtime|_per_second|epoch|step$")
 
 
 def curve_of(name: str) -> str | None:
-    """The curve of a metric, or None."""
+    """Return the curve that a metric belongs to, or None."""
     parts = name.lower().strip().split("/")
     return (PAIRS.get((parts[-2], parts[-1])) if len(parts) > 1 else None) or CURVES.get(parts[-1])
 
@@ -57,7 +57,10 @@ def curve_of(name: str) -> str | None:
 def add_metric(
     session: TrainingSession, name: str, step: int | None, time: float | None, value: float, writer: str = ""
 ) -> bool:
-    """Add one value of a metric; False if the session does not keep that metric."""
+    """Add one value of a metric to the session; return False if it is neither a curve nor an MFU value.
+
+    A result of an evaluation is also stored as such.
+    """
     curve = curve_of(name)
     if curve is not None:
         session.curves.add(curve, step, time, value, writer)

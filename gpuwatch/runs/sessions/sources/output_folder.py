@@ -47,7 +47,10 @@ class OutputFiles:
 
 
 def read_outputs(path: Path) -> list[TrainingSession]:
-    """Read a folder or file; empty if nothing belongs to a training. Each W&B run is a session of its own."""
+    """Return the sessions of a folder or file; empty if nothing belongs to a training.
+
+    Each of several W&B runs is a session of its own; all other files are one session.
+    """
     if path.is_file() and is_recording(path):
         return [read_recording(path)]
     files = output_files(path)
@@ -57,7 +60,7 @@ def read_outputs(path: Path) -> list[TrainingSession]:
 
 
 def read_files(files: OutputFiles, path: Path) -> TrainingSession:
-    """Read the files of one training as one session."""
+    """Return the files of one training as one session."""
     folder = path if path.is_dir() else path.parent
     found: list[TrainingSession] = []
     if files.telemetry:
@@ -75,7 +78,7 @@ def read_files(files: OutputFiles, path: Path) -> TrainingSession:
 
 
 def output_files(path: Path) -> OutputFiles:
-    """Classify the files of a folder; links to folders are not followed."""
+    """Return the files of a folder by kind; links to folders are not followed."""
     files = OutputFiles()
     for each in walked(path) if path.is_dir() else (path,):
         name = each.name
@@ -93,7 +96,7 @@ def output_files(path: Path) -> OutputFiles:
 
 
 def is_log(name: str) -> bool:
-    """True for the name of a launcher's, rank's or Slurm log."""
+    """Return True for the name of a launcher's, rank's or Slurm log."""
     return name.endswith(tuple(LOG_SUFFIXES)) or bool(RANK_FILE.fullmatch(name) or SLURM_LOG.fullmatch(name))
 
 
@@ -111,7 +114,7 @@ def walked(top: Path) -> Iterator[Path]:
 
 
 def last_state(paths: list[Path]) -> Path:
-    """The trainer state of the last checkpoint; one at the top of the folder is preferred."""
+    """Return the trainer state of the last checkpoint; one outside of a checkpoint folder is preferred."""
 
     def order(path: Path) -> tuple[bool, int, str]:
         checkpoint = CHECKPOINT.fullmatch(path.parent.name)
@@ -121,7 +124,7 @@ def last_state(paths: list[Path]) -> Path:
 
 
 def joined(found: list[TrainingSession], folder: Path) -> TrainingSession:
-    """Merge into one session: each value and curve comes from the first source that has it."""
+    """Return the sources merged into one session: each value and curve comes from the first that has it."""
     session = TrainingSession(
         folder, " + ".join(dict.fromkeys(each.source for each in found)), SessionSummary()
     )

@@ -11,7 +11,7 @@ MAX_VARINT_BYTES = 10
 
 
 class Field(NamedTuple):
-    """A field; `value` is an int (varint) or bytes."""
+    """A field of a message; `value` is an int (varint) or bytes."""
 
     number: int
     kind: int
@@ -58,7 +58,7 @@ def fields(message: bytes) -> Iterator[Field]:
 
 
 def varint(message: bytes, at: int) -> tuple[int, int]:
-    """A varint and the offset after it; offset 0: truncated."""
+    """Return a varint and the offset after it; (0, 0): truncated or too long."""
     found = shift = 0
     for count in range(MAX_VARINT_BYTES):
         if at + count >= len(message):
@@ -72,10 +72,10 @@ def varint(message: bytes, at: int) -> tuple[int, int]:
 
 
 def inner(message: bytes, number: int) -> Iterator[bytes]:
-    """Yield the submessages in a field."""
+    """Yield the submessages in the field of this number."""
     return (field.data for field in fields(message) if field.number == number and field.kind == BYTES)
 
 
 def first(message: bytes, number: int) -> Field | None:
-    """The first field with this number, or None."""
+    """Return the first field with this number, or None."""
     return next((field for field in fields(message) if field.number == number), None)

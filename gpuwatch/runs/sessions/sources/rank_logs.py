@@ -34,7 +34,7 @@ QUANTITIES = (
 
 
 def read_rank_logs(paths: Sequence[Path], folder: Path) -> TrainingSession:
-    """Read the logs as one session; `folder` gives its name."""
+    """Return the logs as one session, named after `folder`."""
     packs = load_packs(())
     result = scan(gather(list(paths), packs.column_words), packs.all, cores=1)
     session = TrainingSession(folder, SOURCE, SessionSummary(id=folder.name))
@@ -57,7 +57,7 @@ def read_rank_logs(paths: Sequence[Path], folder: Path) -> TrainingSession:
 
 
 def leading_series(files: Sequence[LogScan]) -> list[tuple[LogScan, StepSeries]]:
-    """One series of training steps per writer; for the same steps in several files, the longest."""
+    """Return one series of training steps per writer; of the same steps in several files, the longest."""
     best: dict[tuple[int | None, int | None, str], tuple[LogScan, StepSeries]] = {}
     for log in files:
         for one in log.series:
@@ -72,7 +72,7 @@ def leading_series(files: Sequence[LogScan]) -> list[tuple[LogScan, StepSeries]]
 
 
 def writer_name(log: LogScan, one: StepSeries, *, alone: bool) -> str:
-    """`rank 3`; the file name if the rank is unknown; empty if one writer stands for the job."""
+    """Return `rank 3`; the file name if the rank is unknown; empty if the writer is `alone`."""
     rank = one.rank if one.rank is not None else log.rank
     if alone:
         return ""
@@ -97,14 +97,14 @@ def add_curves(session: TrainingSession, one: StepSeries, writer: str) -> list[f
 
 
 def step_time(before: StepPoint | None, point: StepPoint) -> float | None:
-    """Seconds per step between two timed points; None if they do not advance."""
+    """Return the seconds per step between two timed points; None if they do not advance."""
     if before is None or before.at is None or point.at is None or point.step <= before.step:
         return None
     return (point.at - before.at) / (point.step - before.step) if point.at > before.at else None
 
 
 def take_steps(summary: SessionSummary, series: Sequence[StepSeries]) -> None:
-    """Set first and last time, last step and planned steps."""
+    """Set first and last time, last step, planned steps and samples per second."""
     points = [point for one in series for point in one.points]
     times = [point.at for point in points if point.at is not None]
     summary.start, summary.end = min(times, default=None), max(times, default=None)
@@ -117,7 +117,7 @@ def take_steps(summary: SessionSummary, series: Sequence[StepSeries]) -> None:
 
 
 def take_ranks(summary: SessionSummary, result: Scan, folder: Path) -> None:
-    """Set the ranks that the files belong to."""
+    """Set the ranks that the files belong to, and the world size."""
     found: dict[int, SessionRank] = {}
     for log in result.files:
         ranks = {one.rank for one in log.series if one.rank is not None} | ({log.rank} - {None})
@@ -131,7 +131,7 @@ def take_ranks(summary: SessionSummary, result: Scan, folder: Path) -> None:
 
 
 def first_exception(result: Scan) -> str | None:
-    """The line of the earliest exception; one about a peer only if there is no other."""
+    """Return the line of the earliest exception; one about a peer only if there is no other; None: none."""
     found: list[tuple[bool, float, str]] = []
     for located in result.located:
         finding = located.finding

@@ -29,7 +29,7 @@ CURVES = (
 
 
 def is_recording(path: Path) -> bool:
-    """True if a file is an SQLite database, as recordings are."""
+    """Return True if a file is an SQLite database, as recordings are."""
     try:
         with open_buffered(path) as file:
             return file.read(len(MAGIC)) == MAGIC
@@ -38,7 +38,7 @@ def is_recording(path: Path) -> bool:
 
 
 def read_recording(path: Path) -> TrainingSession:
-    """Read a recording; a damaged one as far as possible."""
+    """Return a recording as a session; a damaged one as far as possible."""
     session = TrainingSession(path, SOURCE, SessionSummary(id=path.stem))
     try:
         recording = Recording(path)
@@ -57,7 +57,7 @@ def read_recording(path: Path) -> TrainingSession:
 
 
 class RecordingFrames:
-    """Processes the frames of all nodes."""
+    """Fills a session from the frames of a recording: `take` each record, then `finish`."""
 
     def __init__(self, session: TrainingSession, nodes: dict[int, str]) -> None:
         self._session = session
@@ -120,7 +120,7 @@ class RecordingFrames:
         self._session.curves.add("gpu_memory_pct", None, time, memory, writer)
 
     def _take_step(self, frame: Progress, time: float) -> None:
-        """Add steps of the first writer; other writers report the same ones."""
+        """Add a step of the first writer; other writers report the same ones."""
         values = {name: value for name, value in frame.fields.items() if isinstance(value, (int, float))}
         if "step" not in values:
             return

@@ -27,7 +27,7 @@ MIB = 1 << 20
 
 
 def read_telemetry_files(paths: Sequence[Path], folder: Path) -> TrainingSession:
-    """Read the files of one output folder as one session."""
+    """Return the files of one output folder as one session."""
     session = TrainingSession(folder, SOURCE, SessionSummary(id=folder.name))
     ranks: dict[int, SessionRank] = {}
     for path in sorted(paths):
@@ -92,7 +92,7 @@ def take_summary(
 
 
 def timers_of(facts: object, kind: str) -> dict[str, TimerTotals]:
-    """Timers by name."""
+    """Return name -> totals of a rank's timers; empty if `facts` is no object."""
     if not isinstance(facts, dict):
         return {}
     return {
@@ -110,7 +110,7 @@ def timers_of(facts: object, kind: str) -> dict[str, TimerTotals]:
 
 
 def step_statistics(timers: object, cuda_timers: object, name: str) -> StepTimeStatistics | None:
-    """A timer's statistics as step-time statistics."""
+    """Return the timer `name` as step-time statistics; None if there is none."""
     for each in (timers, cuda_timers):
         facts = each.get(name) if isinstance(each, dict) else None
         if isinstance(facts, dict):
@@ -126,7 +126,7 @@ def step_statistics(timers: object, cuda_timers: object, name: str) -> StepTimeS
 
 
 def peak_memory(facts: object) -> int | None:
-    """Highest memory allocated by torch (bytes)."""
+    """Return the highest memory allocated by torch (bytes); None: unknown."""
     entries = facts if isinstance(facts, list) else [facts]
     values = [number(each.get("allocated")) for each in entries if isinstance(each, dict)]
     known = [value for value in values if value is not None]

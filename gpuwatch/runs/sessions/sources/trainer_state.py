@@ -18,7 +18,7 @@ MAX_EVALUATIONS = 1_000
 
 
 def read_trainer_state(path: Path, folder: Path) -> TrainingSession:
-    """Read one `trainer_state.json`."""
+    """Return one `trainer_state.json` as a session."""
     session = TrainingSession(folder, NAME, SessionSummary(id=folder.name))
     try:
         raw = read_bounded(path, MAX_JSON_BYTES + 1)
@@ -65,13 +65,13 @@ def _take(session: TrainingSession, entry: dict[str, Any]) -> None:
 
 
 def number(value: object) -> float | None:
-    """The value if it is a finite number, else None."""
+    """Return the value as float if it is a finite number, else None."""
     if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
         return float(value)
     return None
 
 
 def whole(value: object) -> int | None:
-    """The value as a count, else None."""
+    """Return the value as a count (an int, not negative), else None."""
     found = number(value)
     return None if found is None or found < 0 else int(found)

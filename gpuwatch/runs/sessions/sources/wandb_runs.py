@@ -35,7 +35,7 @@ RUN_CONFIG, RUN_NAME, RUN_HOST = 4, 8, 13
 
 
 def read_wandb_run(path: Path) -> TrainingSession:
-    """Read one `run-<id>.wandb`."""
+    """Return one `run-<id>.wandb` as a session."""
     session = TrainingSession(path.parent, SOURCE, SessionSummary(id=path.parent.name))
     times: list[float] = []
     for record in records(path, session.problems):
@@ -93,7 +93,7 @@ def _is_number(value: object) -> bool:
 
 
 def items(message: bytes, number: int) -> list[tuple[tuple[str, ...], Any]]:
-    """The items of a record as (key path, value)."""
+    """Return the items of a record as (key path, value)."""
     found = []
     for item in inner(message, number):
         path: list[str] = []
@@ -111,7 +111,7 @@ def items(message: bytes, number: int) -> list[tuple[tuple[str, ...], Any]]:
 
 
 def nested(values: list[tuple[tuple[str, ...], Any]]) -> dict[str, Any]:
-    """Convert key paths to nested objects; W&B's internal keys are left out."""
+    """Return key paths as nested objects; W&B's internal keys are left out."""
     found: dict[str, Any] = {}
     for path, value in values:
         if not path or path[0].startswith("_wandb"):
