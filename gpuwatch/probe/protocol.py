@@ -73,7 +73,7 @@ class InventoryPort(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
 
 
 class NodeMessage(msgspec.Struct, tag_field="kind", frozen=True, omit_defaults=True, kw_only=True):
-    """One line of a launcher or of a rank."""
+    """A message of a launcher or of a rank: one line."""
 
 
 class NodeInventory(NodeMessage, tag="inventory", frozen=True, kw_only=True):
@@ -110,7 +110,7 @@ class Listening(NodeMessage, tag="listening", frozen=True, kw_only=True):
 
 
 class Reach(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """One connection attempt."""
+    """The result of one connection attempt."""
 
     node: str
     ok: bool
@@ -133,7 +133,7 @@ class Alive(NodeMessage, tag="alive", frozen=True, kw_only=True):
 
 
 class Arrived(NodeMessage, tag="arrived", frozen=True, kw_only=True):
-    """torch is imported, and the rank has reached the store, where it waits for the others."""
+    """A rank has imported torch and reached the store, where it waits for the others."""
 
     rank: int
 
@@ -189,7 +189,7 @@ class Died(NodeMessage, tag="died", frozen=True, kw_only=True):
 
 
 class Transport(NodeMessage, tag="transport", frozen=True, kw_only=True):
-    """The transport in NCCL's log: "NET/IB", "NET/Socket", "P2P/CUMEM", ..."""
+    """The transports in NCCL's log: "NET/IB", "NET/Socket", "P2P/CUMEM", ..."""
 
     rank: int
     transports: list[str]
@@ -237,17 +237,17 @@ AnyNodeMessage: TypeAlias = (
 
 
 class Order(msgspec.Struct, tag_field="do", frozen=True, omit_defaults=True, kw_only=True):
-    """One line to a launcher."""
+    """An order to a launcher: one line."""
 
 
 class Listen(Order, tag="listen", frozen=True, kw_only=True):
-    """Listen on this address, port 0; TCPStore uses the socket on the node of the store."""
+    """Listen on this address, at any free port; TCPStore uses the socket on the node of the store."""
 
     address: str
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """Where another node listens."""
+    """The address at which another node listens."""
 
     node: str
     address: str
@@ -255,14 +255,14 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TryReach(Order, tag="reach", frozen=True, kw_only=True):
-    """Connect to all of them at once, from the address of `Listen`."""
+    """Connect to all targets at once, from the address of `Listen`."""
 
     targets: list[Target]
     timeout_s: float = 5.0
 
 
 class RankSeat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One rank on this node."""
+    """The place of one rank on this node."""
 
     rank: int
     local: int
@@ -315,11 +315,11 @@ class Step(Order, tag="step", frozen=True, kw_only=True):
 
 
 class Count(Order, tag="count", frozen=True, kw_only=True):
-    """Read the counters."""
+    """Send the counters of the node."""
 
 
 class Stop(Order, tag="stop", frozen=True, kw_only=True):
-    """End the ranks in order and exit."""
+    """End the ranks in order, then exit."""
 
 
 AnyOrder: TypeAlias = Listen | TryReach | Prepare | Step | Count | Stop

@@ -31,7 +31,7 @@ LinkClass: TypeAlias = Literal["same_node", "same_rail", "cross_rail"]
 
 @dataclass(frozen=True)
 class Seat:
-    """One rank and its place."""
+    """The place of one rank."""
 
     rank: int
     node: str
@@ -51,7 +51,7 @@ class Seat:
 
 @dataclass(frozen=True)
 class CollectiveResult:
-    """One collective at one size. Rates are 10^9 bytes per second, by nccl-tests' formulas."""
+    """The result of one collective at one size. Rates are GB/s (10^9 bytes), by nccl-tests' formulas."""
 
     op: Collective
     bytes: int
@@ -72,7 +72,7 @@ class CollectiveResult:
 
 @dataclass(frozen=True)
 class PairResult:
-    """One directed link between two ranks."""
+    """The result of one directed link between two ranks."""
 
     src: int
     dst: int
@@ -89,7 +89,7 @@ class PairResult:
 
 @dataclass(frozen=True)
 class GpuResult:
-    """The work of one GPU alone. FLOP/s and bytes per second."""
+    """The results of one GPU's tests, in FLOP/s and bytes per second; None: not measured."""
 
     rank: int
     matmul_flops: float | None = None

@@ -26,7 +26,7 @@ class Culprit:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict on everything measured so far."""
+    """The verdict on everything measured so far: status, sentence, culprits."""
 
     status: Status
     sentence: str

@@ -1,1 +1,1 @@
-"""The verdict on a probe's measurements: pure functions over `results`."""
+"""Judges a probe's measurements: pure functions over `results`."""

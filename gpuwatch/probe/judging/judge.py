@@ -40,11 +40,11 @@ MAX_STATEMENTS = 2
 
 
 def judge(results: Results, baseline: Baseline | None = None) -> Verdict:
-    """The verdict; preliminary while the probe runs, and its sentence says so.
+    """Return the verdict; while the probe runs it is preliminary, and its sentence says so.
 
     Args:
-        results: Everything measured so far; it is only read.
-        baseline: What a healthy run of the same shape reached.
+        results: Everything measured so far; it is not changed.
+        baseline: The rates of a healthy run, or None.
     """
     compared = compare(results, baseline)
     case = make_case(results, compared.floors)
@@ -97,7 +97,7 @@ def _with_alerts(one: NamedCulprit, blame: Attribution, raised: Sequence[NodeAle
 
 
 def suspects(results: Results) -> list[tuple[int, int]]:
-    """The links to measure again alone, the most distinctive first, without those already retested.
+    """Return the links to measure again alone, the most distinctive first, without those already retested.
 
     Of a culprit with many links a few are a sample. Rounds of many pairs can be slow because of congestion
     alone.
@@ -110,7 +110,7 @@ def suspects(results: Results) -> list[tuple[int, int]]:
 
 
 def _samples(blame: Attribution) -> list[MeasuredLink]:
-    """A sample of a culprit's bad links, in both directions and with different neighbours."""
+    """Return a sample of a culprit's bad links, in both directions and with different neighbours."""
     ways: dict[bool, list[MeasuredLink]] = {True: [], False: []}
     for link in blame.bad:
         ways[link.src.node == blame.part.where[0]].append(link)

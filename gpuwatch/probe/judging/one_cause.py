@@ -1,7 +1,4 @@
-"""Merges several symptoms of one fault into one culprit.
-
-A GPU with a bad PCIe link is slow alone and to others.
-"""
+"""Merges several symptoms of one fault into one culprit: a GPU with a bad PCIe link is slow in all tests."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from gpuwatch.probe.results import Seat
 
 
 def one_each(found: Iterable[NamedCulprit], seats: Iterable[Seat]) -> list[NamedCulprit]:
-    """Every culprit once with all its evidence; a NIC whose GPU is a culprit becomes evidence.
+    """Return every culprit once with all its evidence; a NIC whose GPU is a culprit becomes its evidence.
 
     Args:
         found: Culprits, the most distinctive first.

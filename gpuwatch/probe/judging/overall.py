@@ -1,7 +1,4 @@
-"""Statements about all links together.
-
-The healthy sentence, doubts, and what no single component explains.
-"""
+"""Makes the sentences about all links together: the healthy one, doubts, and what nobody is blamed for."""
 
 from __future__ import annotations
 
@@ -23,12 +20,12 @@ MAX_EVIDENCE = 3
 
 
 def class_name(link: LinkClass) -> str:
-    """The class with hyphens: `same-rail`."""
+    """Return the class with hyphens: `same-rail`."""
     return link.replace("_", "-")
 
 
 def all_bad(case: LinkAssessment) -> Iterator[str]:
-    """Yield classes that are bad as a whole, without a node to blame."""
+    """Yield a sentence for each class that is bad as a whole, without a node to blame."""
     for name, bad in case.all_bad.items():
         every = sum(link.link == name for link in case.links)
         links = some(len(bad), every, f"{class_name(name)} link")
@@ -43,13 +40,13 @@ def all_bad(case: LinkAssessment) -> Iterator[str]:
 
 
 def failed_collectives(results: Results) -> Iterator[str]:
-    """Yield collectives whose failure no rank, node or link explains."""
+    """Yield a sentence about the first collective whose failure no rank, node or link explains."""
     for each in failed(results)[:1]:
         yield f"{each.op} of {size_text(each.bytes)} failed although every measured link works: {each.error}"
 
 
 def doubts(case: LinkAssessment) -> Iterator[str]:
-    """Yield why nobody is blamed although not everything is good."""
+    """Yield sentences why nobody is blamed although not everything is good."""
     measured = sum(link.ratio is not None for link in case.links)
     if case.congested:
         yield (
@@ -73,7 +70,7 @@ def doubts(case: LinkAssessment) -> Iterator[str]:
 
 
 def fine(case: LinkAssessment, results: Results) -> str:
-    """The sentence of a healthy probe, or of one without anything to compare."""
+    """Return the sentence of a healthy probe, or of one without anything to compare."""
     links = [link for link in case.links if link.ratio is not None]
     if not links:
         return _no_links(results)
@@ -106,7 +103,7 @@ def fine(case: LinkAssessment, results: Results) -> str:
 
 
 def nothing_measured(results: Results) -> str | None:
-    """Why a completed probe has no measurement at all, with the remedy; None if it has one."""
+    """Return why a completed probe has no measurement at all, with the remedy; None if it has one."""
     if results.phase != "done" or results.gpus or results.pairs or results.unreachable:
         return None
     if any(each.p50_s is not None or each.error is not None for each in results.collectives):
@@ -127,7 +124,7 @@ def _no_links(results: Results) -> str:
 
 
 def evidence(case: LinkAssessment) -> Iterator[str]:
-    """Yield statements about the whole, with numbers."""
+    """Yield sentences about the links as a whole, with numbers."""
     classes: defaultdict[LinkClass, list[MeasuredLink]] = defaultdict(list)
     for link in case.links:
         classes[link.link].append(link)

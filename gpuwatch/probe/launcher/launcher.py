@@ -1,6 +1,4 @@
-"""Runs on each node of a probe.
-
-Takes the inventory, listens, tries connections, and starts and ends the worker.
+"""RUNS ON THE NODES: takes the inventory, listens, tries connections, starts and ends the worker.
 
 Standard library and pynvml only, Python 3.6 and later; torch belongs to the worker. One JSON line each way
 (`probe.protocol`). The main thread starts the worker, because the kernel ends that together with the thread
@@ -40,14 +38,14 @@ _WORKER_PATIENCE = 2
 
 
 def run(config: "dict[str, Any]", stdin: "BinaryIO", stdout: "BinaryIO") -> "NoReturn":
-    """Serve one conductor.
+    """Serve one conductor, then end this process.
 
     Args:
         config: nonce, version, python, activate, deadline_s, and silence_s: exit if nothing, not even an
             empty line, was received for this long. For tests `proc`, the process file system, and
             `worker_silence_s`, the silence after which the worker kills the launcher.
         stdin: The orders; its end ends everything.
-        stdout: Where lines go.
+        stdout: Receives the messages.
     """
     outlet = LineWriter(stdout.fileno())
     lifeline = Lifeline(outlet)
@@ -65,7 +63,7 @@ def run(config: "dict[str, Any]", stdin: "BinaryIO", stdout: "BinaryIO") -> "NoR
 
 
 class Launcher(object):
-    """One node's part of a probe."""
+    """The launcher of one node: executes the orders of a probe."""
 
     def __init__(
         self, config: "dict[str, Any]", outlet: "LineWriter", lifeline: "Lifeline", deadline: float
@@ -112,7 +110,7 @@ class Launcher(object):
                 self._orders.put(order)
 
     def serve(self) -> "NoReturn":
-        """Take the inventory, then execute orders.
+        """Send the inventory, then execute orders; does not return.
 
         Raises:
             OSError: the connection is closed.
@@ -208,7 +206,7 @@ class Launcher(object):
         self._lifeline.leave("stopped")
 
     def _beat(self) -> None:
-        """Send a heartbeat, and the state of the worker: an import may keep it from sending anything."""
+        """Send a heartbeat at intervals, with the worker's state: an import may keep that from writing."""
         stopped = 0
         while True:
             time.sleep(self._beat_s)
@@ -225,7 +223,7 @@ class Launcher(object):
                 self._lifeline.cut("the connection is closed")
 
     def _beside(self, work: "Callable[[], None]") -> None:
-        """Run it in a separate thread; a failure is reported."""
+        """Run a function in a separate thread; a failure is reported."""
 
         def attempt() -> None:
             try:

@@ -12,10 +12,10 @@ _PAUSE_S = 0.05
 
 
 class Listener(object):
-    """Listens, and accepts and closes every connection, until the socket is handed over."""
+    """A listening socket that accepts and closes every connection, until `take` hands it over."""
 
     def __init__(self, address: str) -> None:
-        """Bind to this address and a port of the kernel's choice.
+        """Listen on this address, at a port of the kernel's choice.
 
         Raises:
             OSError: it is no address of this node, or cannot be bound.
@@ -63,7 +63,7 @@ class Listener(object):
                 time.sleep(_PAUSE_S)  # no descriptor is left, for instance
 
     def _accept(self) -> bool:
-        """True if there was a connection."""
+        """Accept and close a connection; return True if there was one."""
         try:
             self.socket.accept()[0].close()
         except ConnectionError:
@@ -74,5 +74,5 @@ class Listener(object):
 
 
 def family_of(address: str) -> int:
-    """AF_INET6 for an address with colons."""
+    """Return AF_INET6 for an address with colons, else AF_INET."""
     return socket.AF_INET6 if ":" in address else socket.AF_INET

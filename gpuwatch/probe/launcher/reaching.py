@@ -1,4 +1,4 @@
-"""Tests which nodes can be reached from one address, all at once, and why not."""
+"""Tests which nodes can be reached from one address, all at once, and states why others cannot."""
 
 import errno
 import os
@@ -63,7 +63,7 @@ def reach_all(source: str, targets: "list[dict[str, Any]]", timeout_s: float) ->
 
 
 def _begin(one: "_Try", source: str) -> bool:
-    """Start a connection; True if it must be waited for."""
+    """Start a connection; return True if it must be waited for."""
     address, port = str(one.target["address"]), int(one.target["port"])
     one.since = time.monotonic()
     try:
@@ -115,7 +115,7 @@ def _close(one: "_Try") -> None:
 
 
 def _room(wanted: int) -> int:
-    """The number of sockets that may be open at once; the soft limit is raised if necessary and possible."""
+    """Return how many sockets may be open at once; raise the soft limit if necessary and possible."""
     try:
         import resource  # noqa: PLC0415 - not on every system
 

@@ -1,4 +1,4 @@
-"""The worker process, as the launcher controls it.
+"""Starts and controls the worker process.
 
 Its program is sent on stdin, followed by orders; its lines are passed on; the launcher outlives it.
 """
@@ -39,7 +39,7 @@ _LOADER = (
 
 
 class WorkerProcess(object):
-    """Started by the launcher's main thread: the kernel ends it together with that."""
+    """The worker. The launcher's main thread starts it: the kernel ends it together with that."""
 
     def __init__(
         self, outlet: "LineWriter", interpreter: "Interpreter", config: "dict[str, Any]", store: "Any"
@@ -47,14 +47,14 @@ class WorkerProcess(object):
         """Start it.
 
         Args:
-            outlet: Where its lines go.
-            interpreter: What runs it.
+            outlet: Receives its lines.
+            interpreter: The interpreter that runs it.
             config: Its config, to which `store_fd` is added.
             store: The listening socket for the store, or None; it is closed here.
 
         Raises:
             OSError: the interpreter does not start.
-            RuntimeError: we were not shipped, so there is nothing to ship on.
+            RuntimeError: this launcher was not started from sent sources, so it has none to send.
         """
         self._outlet = outlet
         self.stop_requested = False
@@ -102,7 +102,7 @@ class WorkerProcess(object):
         self._orders.put(b"\n")
 
     def state(self) -> "str | None":
-        """The state in /proc: S, D, T, ...; None after its end."""
+        """Return the state in /proc: S, D, T, ...; None after its end."""
         found = read_stat("/proc", self.process.pid)
         return None if found is None else found.state
 
@@ -112,11 +112,11 @@ class WorkerProcess(object):
         self.process.kill()
 
     def wait(self, seconds: float) -> None:
-        """Wait until it has ended and all its lines were passed on."""
+        """Wait up to `seconds` until it has ended and all its lines were passed on."""
         self._end.join(seconds)
 
     def _feed(self, descriptor: int) -> None:
-        """Write the queued orders; it may not read for long while it measures."""
+        """Write the queued orders; the worker may not read for long while it measures."""
         with os.fdopen(descriptor, "wb", 0) as pipe:
             while True:
                 data = self._orders.get()
@@ -136,7 +136,7 @@ class WorkerProcess(object):
                     self._outlet.write(line)
 
     def _see_it_end(self) -> None:
-        """Wait for its end; close the pipes that leftover ranks would keep open."""
+        """Wait for its end, kill leftover ranks, pass on the last lines, and report an unexpected end."""
         status = self.process.wait()
         end_others()
         self._lines.join(_DRAIN_S)
@@ -152,7 +152,7 @@ class WorkerProcess(object):
         return ("the worker ended: {}".format(ending(status)) + message)[: 8 * MAX_TEXT]
 
     def _listen(self) -> None:
-        """Keep its last lines on stderr; torch's warnings must not block it."""
+        """Collect its last lines on stderr; torch's warnings must not block it."""
         while True:
             line = self._stderr.readline(1 << 14)
             if not line:
@@ -170,7 +170,7 @@ def _in_background(work: "Any", name: str) -> "threading.Thread":
 
 
 def _program() -> bytes:
-    """The sources that the worker needs, in the format of its loader."""
+    """Return the sources that the worker needs, in the format of its loader."""
     make = getattr(getattr(__spec__, "loader", None), "program", None)
     if make is None:
         raise RuntimeError("the worker is shipped by the launcher, and the launcher was not shipped")

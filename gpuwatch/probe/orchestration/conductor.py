@@ -1,4 +1,4 @@
-"""The conductor of a probe: one thread that runs the stages, and the user's requests to it."""
+"""The conductor of a probe: a thread that runs the stages, and takes the user's requests."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ MAX_LEFT_OUT = 8
 
 
 class Conductor:
-    """Start it, read `results` at any time, close it. Only `wait` and `close` block."""
+    """Runs one probe. Start it, read `results` at any time, close it. Only `wait` and `close` block."""
 
     results: Results
 
@@ -63,8 +63,8 @@ class Conductor:
         Args:
             nodes: The connections to the nodes, in the order of the plan.
             request: What to measure.
-            judge: Computes the verdict on the results, against the baseline.
-            suspects: Selects the pairs to measure again, alone.
+            judge: Returns the verdict on the results, compared with the baseline.
+            suspects: Returns the pairs to measure again, alone.
             baseline: For the judge.
             clock: Monotonic seconds.
             wall: Unix seconds.
@@ -105,15 +105,18 @@ class Conductor:
         self._pool.cancel()
 
     def retest(self, pairs: Sequence[tuple[int, int]]) -> None:
-        """Measure these pairs again, alone: after the current phase, or while the ranks are kept."""
+        """Measure these pairs again, alone: after the current phase, or while the ranks are kept.
+
+        Returns at once.
+        """
         self._pool.ask(RetestAsked(tuple(pairs)))
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait for the end of the probe (not of the ranks that are kept); False on timeout."""
+        """Wait for the end of the probe (not of the ranks that are kept); return False on timeout."""
         return self._over.wait(timeout_s)
 
     def close(self) -> None:
-        """Cancel everything and wait for its end, at most a few seconds."""
+        """Cancel everything and wait for its end, at most `CLOSE_S` seconds."""
         self._pool.cancel()
         if self._thread.ident is not None:
             self._thread.join(CLOSE_S)
@@ -219,7 +222,7 @@ class Conductor:
         self._finish()
 
     def _links(self, pairs: Iterable[Pair]) -> list[Pair]:
-        """The pairs of two existing ranks, each once."""
+        """Return the pairs of two existing ranks, each once."""
         return [pair for pair in dict.fromkeys(pairs) if self._run.is_link(pair)]
 
     def _judge_so_far(self) -> None:

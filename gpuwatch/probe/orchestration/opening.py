@@ -1,4 +1,4 @@
-"""Opens a probe over a plan."""
+"""Creates a probe over a plan."""
 
 from __future__ import annotations
 
@@ -26,12 +26,10 @@ SPARE_S = 300.0
 def open_probe(
     plan: Plan, options: LinkOptions, ask: Ask | None, request: ProbeRequest, baseline: Baseline | None = None
 ) -> Conductor:
-    """Create a probe over a plan without its agents; it is not yet started.
-
-    Questions to the user are asked here.
+    """Return a probe over a plan's nodes; it is not yet started. Questions to the user are asked here.
 
     Raises:
-        CarrierError: something that was asked for cannot be used.
+        CarrierError: a requested option cannot be used.
     """
     dialers = Dialers(plan, options, ask)
     lines = node_lines(plan, dialers.of, request, options.connect_workers)
@@ -41,13 +39,13 @@ def open_probe(
 def node_lines(
     plan: Plan, dialer: Callable[[str], Dialer | None], request: ProbeRequest, connect_workers: int
 ) -> list[NodeLine]:
-    """The connections to the nodes of a plan, in its order.
+    """Return the connections to the nodes of a plan, in its order.
 
     Args:
         plan: The nodes.
-        dialer: Opens a carrier to one of them; None for a simulated one.
-        request: How long it may take.
-        connect_workers: Simultaneous logins.
+        dialer: Returns what opens a carrier to a node; None for a simulated one.
+        request: Its time limits.
+        connect_workers: Maximum number of simultaneous logins.
     """
     simulation = _simulation(plan)
     slots = ConnectSlots(connect_workers)

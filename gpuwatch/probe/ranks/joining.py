@@ -1,4 +1,4 @@
-"""How a rank connects to its store, its GPU and its groups."""
+"""Connects a rank to its store, its GPU and its groups."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class CannotJoinError(RuntimeError):
 
 
 class JoinedRank(NamedTuple):
-    """A rank that has joined."""
+    """A rank that has joined, with what its steps need."""
 
     rank: int
     world_size: int
@@ -44,10 +44,10 @@ class JoinedRank(NamedTuple):
 
 
 def host_store(torch: Torch, prepare: PrepareFields, fd: int) -> Store:
-    """The store of the probe, on a socket that already listens: torch's own would listen on every interface.
+    """Return the store of the probe, on a socket that already listens: torch's own listens on all interfaces.
 
     Raises:
-        RuntimeError: torch did not take it.
+        RuntimeError: torch did not accept the socket.
     """
 
     def hosted(**more: bool) -> Store:
@@ -70,7 +70,7 @@ def host_store(torch: Torch, prepare: PrepareFields, fd: int) -> Store:
 
 
 def _store_limit(prepare: PrepareFields) -> timedelta:
-    """Whole seconds: torch 2.1 ignores fractions, and zero fails at once."""
+    """Return the limit in whole seconds: torch 2.1 ignores fractions, and zero fails at once."""
     return timedelta(seconds=math.ceil(prepare.timeout_s))
 
 
@@ -84,7 +84,7 @@ def join(torch: Torch, prepare: PrepareFields, seat: SeatFields, arrived: Callab
         arrived: Called when the store is reached, before the others are waited for.
 
     Raises:
-        CannotJoinError: with the reason, the absent ranks by number.
+        CannotJoinError: with the reason; absent ranks are named by number.
     """
     address, port, limit = prepare.store_address, prepare.store_port, _store_limit(prepare)
 
@@ -141,7 +141,7 @@ def _gloo_member(
 ) -> JoinedRank:
     """Join over gloo.
 
-    If the group of all cannot be created, pairs still can: their matrix shows which link it is.
+    If the group of all cannot be created, pairs still can: their matrix shows which link is bad.
     """
     buffers = Buffers(torch, torch.device("cpu"))
     pairs = GlooPairs(torch, new_store, SealedStore(new_store(), prepare.secret), seat.rank, buffers)
@@ -192,7 +192,7 @@ def _build_group(
 
 
 def _able(member: JoinedRank, collectives: CollectiveRunner, prepare: PrepareFields) -> JoinedRank:
-    """The same member, with the collectives that its group supports."""
+    """Return the member with the collectives that its group supports."""
     try:
         within(prepare.timeout_s + _GRACE_S, lambda: collectives.learn(prepare.timeout_s))
     except words.TORCH_ERRORS as error:  # the pairs will show which link it was
@@ -203,7 +203,7 @@ def _able(member: JoinedRank, collectives: CollectiveRunner, prepare: PrepareFie
 def ready(
     torch: Torch, member: JoinedRank, prepare: PrepareFields, seat: SeatFields, import_s: float, began: float
 ) -> Dict[str, Any]:
-    """The fields of `protocol.Ready`.
+    """Return the fields of `protocol.Ready`.
 
     Args:
         torch: The module.
@@ -232,7 +232,7 @@ def ready(
 
 
 def _implementation(torch: Torch) -> str:
-    """The NCCL implementation that torch selected for the name: "nccl" if it has only one."""
+    """Return the NCCL implementation that torch selected for the name: "nccl" if it has only one."""
     dist = torch.distributed
     if not hasattr(dist, "get_backend_impl") or not dist.is_initialized():
         return "nccl"

@@ -9,9 +9,9 @@ from typing import NoReturn
 
 
 class LauncherWatchdog:
-    """Kills the whole process group, including the launcher, after too long a silence.
+    """Kills the whole process group, including the launcher, if no line arrives for too long.
 
-    A timer of the kernel and no thread: it also ends a worker whose main thread waits for a line.
+    It uses a timer of the kernel, no thread: it also ends a worker whose main thread waits for a line.
 
     Args:
         patience_s: Seconds without any line, even an empty one.

@@ -29,8 +29,8 @@ class ProbeRank:
         torch: The module, as the worker imported it; CUDA not yet used.
         prepare: The order to all ranks.
         seat: This rank's place.
-        orders_fd: Lines for this rank; their end is its end.
-        message: Where its lines go.
+        orders_fd: A descriptor with the orders for this rank; it exits at their end.
+        message: Receives its messages.
     """
 
     def __init__(
@@ -67,7 +67,10 @@ class ProbeRank:
         self._emit({"kind": "arrived", "rank": self._seat.rank})
 
     def _obey(self) -> "Queue[Raw]":
-        """Read orders in a thread: when they end, the worker is gone, and this rank exits."""
+        """Return a queue of orders, which a thread fills.
+
+        When they end, the worker is gone, and this rank exits.
+        """
         orders: "Queue[Raw]" = Queue()
 
         def read_on() -> None:
@@ -80,7 +83,7 @@ class ProbeRank:
         return orders
 
     def _answers(self, member: JoinedRank, step: StepFields) -> Iterator[Raw]:
-        """Yield the lines for one step, `done` last.
+        """Yield the messages for one step, `done` last.
 
         Whatever happens, the rank answers and continues to read.
         """
@@ -127,7 +130,7 @@ class ProbeRank:
 def enter(
     torch: Torch, prepare: PrepareFields, seat: SeatFields, orders_fd: int, output_fd: int, import_s: float
 ) -> int:
-    """Become a rank, in a process that was just forked; return the exit status."""
+    """Act as a rank, in a process that was just forked; return the exit status."""
     if seat.gpu is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = (
             seat.gpu

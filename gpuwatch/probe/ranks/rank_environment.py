@@ -1,7 +1,4 @@
-"""The environment of the ranks, set before torch is imported.
-
-Interface, limits, no files, nothing from another job.
-"""
+"""Sets the environment of the ranks before torch is imported: interface, limits, no output files."""
 
 from __future__ import annotations
 
@@ -45,7 +42,7 @@ def settle(environ: MutableMapping[str, str], iface: Optional[str]) -> None:
 
     Args:
         environ: `os.environ`.
-        iface: The network interface for NCCL and gloo; None: their own choice.
+        iface: The network interface for NCCL and gloo; None: they choose.
     """
     for name in _FOREIGN:
         environ.pop(name, None)

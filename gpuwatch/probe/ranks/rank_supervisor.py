@@ -1,7 +1,4 @@
-"""The ranks of one node, as their parent controls them.
-
-It forks them, passes orders and lines, and reports their end.
-"""
+"""Supervises the ranks of one node: forks them, passes orders and messages on, and reports their end."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ _MAX_WARNINGS = 5
 
 
 class RankProcess:
-    """One rank: its process and the pipes to it."""
+    """One rank's process, and the pipes to it."""
 
     def __init__(self, seat: SeatFields) -> None:
         self.rank = seat.rank
@@ -46,20 +43,20 @@ class RankProcess:
         """For every open pipe from the rank: the incomplete line."""
 
     def ours(self) -> List[int]:
-        """The ends of the parent."""
+        """Return the parent's ends of the pipes."""
         return [self.orders, self.message, self.stderr]
 
     def theirs(self) -> List[int]:
-        """The ends of the rank."""
+        """Return the rank's ends of the pipes."""
         return [self.orders_in, self.written_out, self.stderr_out]
 
 
 class RankSupervisor:
-    """Forks one rank per seat and passes lines on.
+    """Forks one rank per seat and passes messages on.
 
     Args:
-        out: Where the lines of the ranks go, whole lines only.
-        foreign: Descriptors that no rank may hold: the parent's stdin, stdout, the store's socket.
+        out: Receives the messages of the ranks, whole lines only.
+        foreign: Descriptors that no rank may keep: the parent's stdin, stdout, the store's socket.
     """
 
     def __init__(self, out: BinaryIO, foreign: List[int]) -> None:
@@ -91,7 +88,7 @@ class RankSupervisor:
         self._places.append(place)
 
     def listen(self) -> None:
-        """Start to pass on the ranks' messages, and how they end."""
+        """Start a thread that passes on the ranks' messages, and reports their end."""
         self._funnel.start()
 
     def send(self, order: Raw) -> None:
@@ -106,11 +103,11 @@ class RankSupervisor:
                     continue  # it has died; the funnel states it
 
     def emit(self, message: Raw) -> None:
-        """Write a line of the parent's own."""
+        """Write a message of the parent itself."""
         self._write(json.dumps(message).encode() + b"\n")
 
     def leave(self, within_s: float) -> None:
-        """Wait for the ranks to end, then kill the rest."""
+        """Wait up to `within_s` seconds for the ranks to end, then kill the rest."""
         self._stopping = True
         self._funnel.join(within_s)
         left = [place for place in self._places if place.pid]
@@ -125,7 +122,7 @@ class RankSupervisor:
         self._funnel.join(1.0)
 
     def _become(self, place: RankProcess, parent: int, enter: Callable[[int, int], int]) -> None:
-        """In the child: keep only its own pipes, die with the parent, and never return."""
+        """In the child: close all but its own pipes, die with the parent, and never return."""
         status = 1
         try:
             if sys.platform == "linux":

@@ -1,1 +1,1 @@
-"""Checks other than links: alerts, baseline, expected rates, missing ranks."""
+"""Checks other than of links: alerts, baseline, collectives, GPUs, expected rates, missing ranks."""

@@ -1,6 +1,6 @@
-"""Alerts that come before any number.
+"""Finds facts that explain slow links without a measurement.
 
-Wrong transport, ports that are down or slow, counters that increased.
+TCP instead of RDMA, ports that are down or slow, counters that increased, PCIe links that run slowly.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ CONGESTION = ("np_cnp_sent", "rp_cnp_handled", "np_ecn_marked_roce_packets")
 
 @dataclass(frozen=True)
 class NodeAlert:
-    """One sentence about one node."""
+    """A sentence about one node."""
 
     node: str
     text: str
 
 
 def tcp_instead_of_rdma(results: Results) -> list[str]:
-    """One sentence if ranks use TCP on nodes with an active RDMA port."""
+    """Return one sentence if ranks use TCP on nodes with an active RDMA port; else nothing."""
     ranks = set(results.transports.get(TCP, ()))
     nodes = dict.fromkeys(seat.node for seat in results.seats if seat.rank in ranks)
     ports = {node: active[0] for node in nodes if (active := _active(node, results))}
@@ -65,7 +65,7 @@ def tcp_instead_of_rdma(results: Results) -> list[str]:
 
 
 def alerts(results: Results) -> list[NodeAlert]:
-    """Ports worse than the same port of other nodes, increased counters, PCIe under load."""
+    """Return alerts of ports worse than the same port of other nodes, increased counters, slow PCIe links."""
     return [*_ports(results), *_counters(results), *_pcie(results)]
 
 
@@ -141,7 +141,7 @@ def _pcie(results: Results) -> Iterator[NodeAlert]:
 
 
 def _usual(values: Iterable[float | None]) -> float | None:
-    """The value that more than half of them have, or None."""
+    """Return the value that more than half of them have, or None."""
     every = list(values)
     value, count = Counter(every).most_common(1)[0]
     return value if count * 2 > len(every) else None

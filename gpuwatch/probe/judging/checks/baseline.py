@@ -1,4 +1,4 @@
-"""Stores what a healthy run reached in a JSON file, and compares a later run with it."""
+"""Stores the rates of a healthy run in a JSON file, and compares a later run with them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class BaselineError(Exception):
 
 
 class BaselineEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One rate of one kind of job."""
+    """The rate of one collective or class of links, and the kind of run that reached it."""
 
     what: str
     """A collective, or a class of links."""
@@ -48,12 +48,12 @@ class BaselineEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def shape(self) -> tuple[str, int, int, int, str]:
-        """What must be equal for a comparison."""
+        """The fields that must be equal for a comparison."""
         return self.what, self.bytes, self.nodes, self.ranks, self.backend
 
     @property
     def versions(self) -> tuple[str | None, str | None]:
-        """What should be equal; a difference is reported."""
+        """The fields that should be equal (torch, NCCL); a difference is reported."""
         return self.torch, self.nccl
 
 
@@ -65,19 +65,22 @@ class _BaselineFile(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Baseline:
-    """The entries of one file."""
+    """The entries of one baseline file."""
 
     path: str
     entries: tuple[BaselineEntry, ...]
 
     def of(self, entry: BaselineEntry) -> BaselineEntry | None:
-        """The newest entry of the same shape, preferably of the same torch and NCCL."""
+        """Return the newest entry of the same shape, preferably of the same torch and NCCL.
+
+        None: no such entry.
+        """
         alike = [each for each in self.entries if each.shape == entry.shape]
         return max(alike, key=lambda each: (each.versions == entry.versions, each.made), default=None)
 
 
 def entries_of(results: Results) -> list[BaselineEntry]:
-    """The entries of a run: the rate of each collective and size, and of each class of links."""
+    """Return the entries of a run: the rate of each collective and size, and of each class of links."""
     found = [
         _entry(results, each.op, each.bytes, each.busbw_gb_per_s, 2 * (each.cv or 0.0))
         for each in results.collectives
@@ -112,7 +115,7 @@ def load(path: str | Path) -> Baseline:
     """Read a baseline.
 
     Raises:
-        BaselineError: it is not there, cannot be read, is none, or was written by a newer version.
+        BaselineError: it does not exist, cannot be read, is not a baseline, or is of a newer version.
     """
     remedy = "make one with --save-baseline on a healthy cluster"
     try:
@@ -133,10 +136,10 @@ def load(path: str | Path) -> Baseline:
 
 
 def save(path: str | Path, results: Results) -> None:
-    """Write what this run reached; the file's entries of other shapes or versions are kept.
+    """Write the rates of this run; the file's entries of other shapes or versions are kept.
 
     Raises:
-        BaselineError: the run measured nothing to keep; the file holds something else or cannot be written.
+        BaselineError: the run measured nothing to store, the file has another content or cannot be written.
     """
     path, fresh = Path(path), entries_of(results)
     if not fresh:
@@ -159,14 +162,14 @@ def _write(path: Path, content: _BaselineFile) -> None:
 
 @dataclass(frozen=True)
 class Change:
-    """One rate of this run and the baseline's."""
+    """A rate of this run, and the same of the baseline."""
 
     now: BaselineEntry
     before: BaselineEntry
 
     @property
     def delta(self) -> float:
-        """The relative change; -0.12: 12 % slower."""
+        """The relative change: -0.12 is 12 % slower."""
         return self.now.gb_per_s / self.before.gb_per_s - 1.0 if self.before.gb_per_s else 0.0
 
     @property
@@ -176,7 +179,7 @@ class Change:
 
     @property
     def text(self) -> str:
-        """`all_reduce of 64 MB -12 % (40.1 GB/s, baseline 45.6 GB/s)`."""
+        """Text for reports: `all_reduce of 64 MB -12 % (40.1 GB/s, baseline 45.6 GB/s)`."""
         what = self.now.what.replace("_", " ") + " links"
         if self.now.bytes:
             what = f"{self.now.what} of {size_text(self.now.bytes)}"
@@ -186,7 +189,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A run compared with a baseline."""
+    """The comparison of a run with a baseline."""
 
     changes: tuple[Change, ...] = ()
     remarks: tuple[str, ...] = ()
@@ -194,12 +197,12 @@ class Comparison:
 
     @property
     def floors(self) -> dict[LinkClass, float]:
-        """Class -> the rate of its links in the baseline."""
+        """Class of links -> its rate in the baseline (GB/s)."""
         before = {change.now.what: change.before.gb_per_s for change in self.changes}
         return {each: before[each] for each in get_args(LinkClass) if each in before}
 
     def regressions(self, *, explained: bool = False) -> list[str]:
-        """The regressions in words, the worst first; one sentence for all if a culprit explains them."""
+        """Return the regressions as sentences, the worst first; one for all if a culprit explains them."""
         worse = sorted((change for change in self.changes if change.regressed), key=lambda each: each.delta)
         if not explained or len(worse) < 2:
             return [f"slower than the baseline: {change.text}" for change in worse]
@@ -208,7 +211,10 @@ class Comparison:
 
 
 def compare(results: Results, baseline: Baseline | None) -> Comparison:
-    """Compare every rate of this run that the baseline contains too."""
+    """Return the comparison of every rate of this run that the baseline contains too.
+
+    Empty without baseline.
+    """
     fresh = entries_of(results) if baseline is not None else []
     if baseline is None or not fresh:
         return Comparison()

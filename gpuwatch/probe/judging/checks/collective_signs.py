@@ -1,6 +1,4 @@
-"""Evidence in collectives: wrong results and failures.
-
-And the rank that others wait for, if no link was measured.
+"""Finds evidence in collectives: wrong results, failures, and the rank that others wait for.
 
 Their rates are never compared with a data sheet or a link: a healthy fabric reaches an eighth of its NICs'
 rate at 16 MB, and within one node a collective may exceed the wire rate (NVLS).
@@ -34,7 +32,10 @@ def wrong(results: Results) -> list[str]:
 
 
 def failed(results: Results) -> list[CollectiveResult]:
-    """Collectives that were tried and failed; an operation that the backend lacks is no failure."""
+    """Return the collectives that were tried and failed.
+
+    An operation that the backend lacks is no failure.
+    """
     return [each for each in results.collectives if each.error is not None and not _lacking(each.error)]
 
 
@@ -43,9 +44,9 @@ def _lacking(error: str) -> bool:
 
 
 def waited_for(collectives: Sequence[CollectiveResult]) -> tuple[int, int, int] | None:
-    """The rank that nearly all results name as waiting least.
+    """Return the rank that nearly all results name as waiting least; None: there is none.
 
-    (rank, number of results that name it, number of results).
+    The tuple is (rank, number of results that name it, number of results).
     """
     done = [each for each in collectives if each.op in SYMMETRIC and each.p50_s is not None]
     votes = Counter(each.least_waiting for each in done if each.least_waiting is not None)
@@ -58,7 +59,7 @@ def waited_for(collectives: Sequence[CollectiveResult]) -> tuple[int, int, int] 
 
 
 def waited_for_alerts(results: Results) -> NamedCulprit | None:
-    """The same as a culprit, for a probe that measured no pairs."""
+    """Return that rank as a culprit, for a probe that measured no pairs; None: there is none."""
     found = waited_for(results.collectives)
     seat = next((seat for seat in results.seats if found is not None and seat.rank == found[0]), None)
     if found is None or seat is None:
@@ -73,6 +74,6 @@ def waited_for_alerts(results: Results) -> NamedCulprit | None:
 
 
 def waiting_text(found: tuple[int, int, int], name: str) -> str:
-    """The vote as a sentence of evidence."""
+    """Return a result of `waited_for` as a sentence of evidence."""
     rank, count, every = found
     return f"rank {rank} ({name}) waits least in {count} of {every} collectives: the others wait for it"

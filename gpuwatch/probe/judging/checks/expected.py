@@ -1,6 +1,4 @@
-"""The rates that hardware reaches by data sheets and published measurements.
-
-Advice beside a verdict, never a verdict.
+"""Compares measured rates with those of data sheets and published measurements: advice, never a verdict.
 
 Rates are 10^9 bytes per second in one direction, per GPU. The source of each number is stated with it, and in
 docs/probe.md.
@@ -25,7 +23,7 @@ GBIT = 0.125
 
 @dataclass(frozen=True)
 class Expected:
-    """One kind of link."""
+    """The expected rate of one kind of link (GB/s)."""
 
     name: str
     spec: float
@@ -63,7 +61,7 @@ def advice(results: Results, links: Sequence[MeasuredLink]) -> Iterator[str]:
     """Yield one sentence per class of links that compares the measurements with the tables.
 
     Args:
-        results: Names the hardware.
+        results: The hardware.
         links: Every link with its reference.
     """
     best: dict[LinkClass, float] = {}
@@ -87,7 +85,7 @@ def advice(results: Results, links: Sequence[MeasuredLink]) -> Iterator[str]:
 
 
 def matching(table: Sequence[tuple[str, Expected]], name: str) -> Expected | None:
-    """The first row whose pattern matches a GPU's name."""
+    """Return the first row whose pattern matches a GPU's name, or None."""
     return next((row for pattern, row in table if re.search(pattern, name)), None)
 
 
@@ -112,7 +110,7 @@ def _compared(what: str, rate: float, row: Expected) -> str:
 
 
 def _port(results: Results) -> Expected | None:
-    """The slowest active port that a rank uses, or any active port if that is unknown."""
+    """Return the row of the slowest active port that ranks use, or of any active port if that is unknown."""
     nics = {seat.nic for seat in results.seats}
     ports = [port for each in results.nodes if each.inventory for port in each.inventory.ports]
     active = [port for port in ports if (port.state or "").upper() == "ACTIVE" and port.rate_gbps]

@@ -26,7 +26,7 @@ CHECKS = (
 
 @dataclass(frozen=True)
 class Slow:
-    """A check that one GPU does worse than its peers."""
+    """A check in which one GPU is slower than its peers."""
 
     seat: Seat
     field: str
@@ -36,12 +36,12 @@ class Slow:
 
     @property
     def sentence(self) -> str:
-        """The evidence with the node: `GPU 4: copy from the host at 80 % of its peers' (...)`."""
+        """Return the evidence with the GPU: `gpu-003 GPU 4: copy from the host at 80 % of its peers'`."""
         return f"{self.seat.node} {label(self.seat)}: {self.text}"
 
 
 def slow_checks(results: Results) -> list[Slow]:
-    """Every check below 0.9 of the best tenth of GPUs of the same model."""
+    """Return every check below 0.9 of the best tenth of GPUs of the same model."""
     seats = {seat.rank: seat for seat in results.seats}
     found = []
     for field, what, unit, name, look in CHECKS:
@@ -61,7 +61,7 @@ def slow_checks(results: Results) -> list[Slow]:
 
 
 def gpu_alerts(slow: list[Slow], results: Results) -> list[NamedCulprit]:
-    """A culprit for each GPU with a check below 0.7; one for a node if all its GPUs are."""
+    """Return a culprit for each GPU with a check below 0.7; one for a node if all its GPUs are."""
     of_node: defaultdict[str, dict[Seat, list[Slow]]] = defaultdict(dict)
     for each in slow:
         if each.ratio < BAD_RATIO:

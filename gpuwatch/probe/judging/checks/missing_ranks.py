@@ -1,4 +1,4 @@
-"""Ranks and nodes that did not take part, or not to the end."""
+"""Names the ranks and nodes that did not take part, or not to the end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuwatch.probe.verdict import Culprit, CulpritKind
 
 
 def missing_alerts(results: Results) -> list[NamedCulprit]:
-    """Nodes that could not take part, then crashed and absent ranks in the order in which they were found."""
+    """Return the nodes that could not take part, then lost ranks in the order in which they were lost."""
     problems = [
         NamedCulprit(
             Culprit("node", each.node, None, (each.problem,), state="took no part"),
@@ -43,7 +43,7 @@ def missing_alerts(results: Results) -> list[NamedCulprit]:
 def _of_node(
     node: str, lost: Sequence[Seat], every: Sequence[Seat], reasons: Mapping[int, str]
 ) -> list[NamedCulprit]:
-    """One culprit if all ranks of a node are gone, else one per rank."""
+    """Return one culprit if all ranks of a node are gone, else one per rank."""
     if len(lost) == len(every):
         first = lost[0].rank
         who = f"rank {first} on {node}" if len(lost) == 1 else f"all {plural(len(lost), 'rank')} of {node}"
@@ -64,7 +64,7 @@ def _of_node(
 
 
 def _state(reason: str) -> str:
-    """The reason in two or three words; the full text is evidence."""
+    """Return the reason in two or three words; the full text is evidence."""
     words = {"died": "died", "did not start": "did not start", "did not join": "did not join"}
     reported = next((message for start, message in words.items() if reason.startswith(start)), None)
     if reported is None:
@@ -73,8 +73,5 @@ def _state(reason: str) -> str:
 
 
 def _what(reason: str) -> str:
-    """The reason as the end of a sentence: `died.
-
-    Killed by SIGKILL` directly, others after `took no part:`.
-    """
+    """Return the reason as the end of a sentence: `died: ...`, else preceded by `took no further part:`."""
     return reason if reason.startswith(("died", "did not ")) else f"took no further part: {reason}"

@@ -1,6 +1,4 @@
-"""Finds the component that explains the bad links.
-
-The one with most of them first, then the next for the rest.
+"""Finds the components that explain the bad links: the one with most of them first, then the next.
 
 A node, a NIC or a direction is blamed if at least 75 % of its links are bad, to at least two neighbours.
 Links that no such component explains are blamed on the connection of their two ends (`pair_faults.py`).
@@ -33,7 +31,7 @@ BREADTH: tuple[Scope, ...] = ("rail", "node", "seat", "nic", "gpu")
 
 
 class Component(NamedTuple):
-    """A component that links go through."""
+    """A component that links go through: node, GPU, NIC, rail, or the connection of two ends."""
 
     scope: Scope
     where: tuple[str, ...]
@@ -89,10 +87,7 @@ class FaultAttribution:
             self._take(found)
 
     def _counts(self, link: MeasuredLink) -> bool:
-        """False for links that were bad under load and are fine alone.
-
-        They count neither for nor against a component.
-        """
+        """Return False for links that were bad under load and are fine alone; they are ignored."""
         return link in self._failing or not link.retested
 
     def _parts(self, link: MeasuredLink) -> tuple[Component, ...]:
@@ -103,7 +98,7 @@ class FaultAttribution:
         return parts
 
     def _of(self, seat: Seat, way: Direction, inside: bool) -> tuple[Component, ...]:
-        """The components of a link at one end."""
+        """Return the components of a link at one of its ends."""
         key = (seat.node, seat.rank, way, inside)
         if key not in self._known:
             here = (seat.node, label(seat))
@@ -118,7 +113,10 @@ class FaultAttribution:
         return self._known[key]
 
     def _best(self) -> list[Component]:
-        """The components that explain most of the remaining links; several only on a tie."""
+        """Return the component that explains most of the remaining links.
+
+        Several on a tie, none if none can.
+        """
         able = [part for part, bad in self._bad.items() if bad >= MIN_NEIGHBOURS and self._qualifies(part)]
         best = max(map(self._value, able), default=None)
         return [part for part in able if self._value(part) == best]
@@ -161,9 +159,9 @@ class FaultAttribution:
 
 
 def _others(part: Component, links: Iterable[MeasuredLink]) -> set[str]:
-    """The neighbours that the links lead to.
+    """Return the neighbours that the links lead to.
 
-    Other nodes, within a node other ranks, for a rail all its nodes.
+    These are other nodes; within a node other ranks; for a rail all its nodes.
     """
     ends = [seat for link in links for seat in (link.src, link.dst)]
     if part.scope in {"gpu", "seat"}:
@@ -173,13 +171,13 @@ def _others(part: Component, links: Iterable[MeasuredLink]) -> set[str]:
 
 
 def _apart(links: Sequence[MeasuredLink]) -> tuple[list[MeasuredLink], list[MeasuredLink]]:
-    """Split links into those within nodes and those between nodes."""
+    """Return the links within nodes, and those between nodes."""
     inside = [link for link in links if link.link == "same_node"]
     return inside, [link for link in links if link.link != "same_node"]
 
 
 def _nodes_with_nics(links: Iterable[MeasuredLink]) -> set[str]:
-    """Nodes whose traffic to others uses several NICs; for other nodes the node itself is enough."""
+    """Return the nodes whose traffic to others uses several NICs; for others the node is precise enough."""
     nics: defaultdict[str, set[str]] = defaultdict(set)
     for seat in _outward(links):
         nics[seat.node].add(nic(seat))
@@ -194,12 +192,12 @@ def _outward(links: Iterable[MeasuredLink]) -> Iterator[Seat]:
 
 
 def nic(seat: Seat) -> str:
-    """The NIC that a seat's traffic uses; if unknown, every GPU is assumed to have its own."""
+    """Return the NIC that a seat's traffic uses; if unknown, every GPU is assumed to have its own."""
     if seat.nic is not None:
         return seat.nic
     return "" if seat.gpu is None else f"NIC of GPU {seat.gpu}"
 
 
 def label(seat: Seat) -> str:
-    """A seat's name on its node: `GPU 4`, `rank 12`."""
+    """Return a seat's name on its node: `GPU 4`, `rank 12`."""
     return f"rank {seat.rank}" if seat.gpu is None else f"GPU {seat.gpu}"

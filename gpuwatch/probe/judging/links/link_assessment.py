@@ -1,4 +1,4 @@
-"""The assessment of all links: which components explain the bad ones, and which links stay unexplained."""
+"""Assesses all links: which components explain the bad ones, and which links stay unexplained."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ class LinkAssessment:
 
     @property
     def by_ends(self) -> dict[tuple[int, int], MeasuredLink]:
-        """Every link by its source and destination."""
+        """All links by (source, destination)."""
         return {link.key: link for link in self.links}
 
 
 def make_case(results: Results, floors: Mapping[LinkClass, float] | None = None) -> LinkAssessment:
-    """Grade the links and attribute the bad ones.
+    """Return the assessment: the links graded, and the bad ones attributed.
 
     Args:
         results: The measurements.
-        floors: Class -> 10^9 bytes per second in a baseline.
+        floors: Class -> minimum of its reference (GB/s), from a baseline.
     """
     links = [link for link in graded(results, floors) if not _of_the_gone(link, results)]
     all_bad = _all_bad(links)
@@ -77,7 +77,7 @@ def _doubtful(link: MeasuredLink) -> bool:
 
 
 def _of_the_gone(link: MeasuredLink, results: Results) -> bool:
-    """True if a link failed because one of its ends no longer took part, which is reported separately."""
+    """Return True if a link failed because an end no longer took part, which is reported separately."""
     out = {each.node for each in results.nodes if each.problem is not None}
     ends = (link.src, link.dst)
     return link.grade == "dead" and any(seat.rank in results.gone or seat.node in out for seat in ends)
@@ -104,7 +104,7 @@ def _low(links: list[MeasuredLink]) -> list[Attribution]:
 
 
 def _maybe_layout(blame: Attribution) -> bool:
-    """True for two GPUs that are slow to each other in both directions.
+    """Return True for two GPUs of a node that are slow to each other in both directions.
 
     On different switches or sockets that is normal.
     """

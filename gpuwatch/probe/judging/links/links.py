@@ -29,7 +29,7 @@ Peers: TypeAlias = tuple[LinkClass, frozenset[int]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeasuredLink:
-    """One directed link and its grade. Hashed by identity: a large job has 100,000 of them."""
+    """A directed link and its grade. Hashed by identity: a large job has 100,000 of them."""
 
     src: Seat
     dst: Seat
@@ -46,7 +46,7 @@ class MeasuredLink:
 
     @property
     def key(self) -> tuple[int, int]:
-        """The key in `Results.pairs`."""
+        """(source, destination), its key in `Results.pairs`."""
         return self.src.rank, self.dst.rank
 
     @property
@@ -61,11 +61,11 @@ class MeasuredLink:
 
 
 def graded(results: Results, floors: Mapping[LinkClass, float] | None = None) -> list[MeasuredLink]:
-    """Every directed link that was measured, or could not be because its nodes do not reach each other.
+    """Return every directed link that was measured, or not because its nodes do not reach each other.
 
     Args:
         results: The measurements.
-        floors: Class -> the minimum of its reference in 10^9 bytes per second (a baseline).
+        floors: Class -> the minimum of its reference (GB/s), from a baseline.
     """
     seats = {seat.rank: seat for seat in results.seats}
     pairs = [pair for pair in results.pairs.values() if pair.src in seats and pair.dst in seats]
@@ -111,7 +111,7 @@ def _link(pair: PairResult, src: Seat, dst: Seat, reference: float | None) -> Me
 
 
 def grade_of(ratio: float, spread: float | None) -> Grade:
-    """The grade of a ratio to the reference, given the variation of the link's own repeats.
+    """Return the grade of a ratio to the reference, given the variation of the link's own repeats.
 
     A link below the limit even at its best repeat is bad however much it varies: that repeat took at least (1
     - spread) of the median time.
@@ -128,7 +128,7 @@ def grade_of(ratio: float, spread: float | None) -> Grade:
 
 
 def _unreached(results: Results) -> list[MeasuredLink]:
-    """A dead link for every two nodes that could not connect, if no pair result shows the same."""
+    """Return a dead link for every two nodes that could not connect, if no pair result shows the same."""
     first: dict[str, Seat] = {}
     for seat in results.seats:
         first.setdefault(seat.node, seat)

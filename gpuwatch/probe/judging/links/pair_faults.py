@@ -12,11 +12,11 @@ from gpuwatch.probe.judging.links.links import MeasuredLink
 
 
 def between(links: Collection[MeasuredLink], bad: Sequence[MeasuredLink]) -> list[Attribution]:
-    """One attribution for two groups of nodes that are slow to each other, else one per pair.
+    """Return one attribution for two groups of nodes that are slow to each other, else one per pair.
 
     Args:
-        links: The links without an explanation.
-        bad: Those of them that fail.
+        links: The links that no component explains.
+        bad: Those of them that are bad or dead.
     """
     failing = dict.fromkeys(bad)
     outside = [link for link in links if link.link != "same_node"]
@@ -33,7 +33,7 @@ def between(links: Collection[MeasuredLink], bad: Sequence[MeasuredLink]) -> lis
 
 
 def _groups(outside: Sequence[MeasuredLink], failing: Collection[MeasuredLink]) -> list[Attribution]:
-    """Find groups of nodes that are fine within and bad to each other: their interconnection is blamed."""
+    """Return the attribution for groups of nodes that are fine within and bad to each other; else nothing."""
     bad_pairs = {_nodes(link) for link in outside if link in failing}
     if len(bad_pairs) < 2:
         return []
@@ -67,9 +67,9 @@ def _crosses(link: MeasuredLink, one: Collection[str], other: Collection[str]) -
 
 
 def _two_nodes(through: Sequence[MeasuredLink], failing: Collection[MeasuredLink]) -> Iterator[Attribution]:
-    """Yield both directions between two nodes, or one of them.
+    """Yield the attribution to both directions between two nodes, or to one of them.
 
-    If only some of several NICs' links are bad, these are reported separately.
+    If only some of several NICs' links are bad, these are attributed separately.
     """
     ways: defaultdict[tuple[str, str], list[MeasuredLink]] = defaultdict(list)
     for link in through:

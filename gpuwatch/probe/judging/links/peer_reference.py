@@ -14,7 +14,7 @@ ENOUGH_NODES = 3
 
 
 def best_tenth(values: ArrayLike) -> float:
-    """The 90th percentile by nearest rank: a rate that one of the links really has.
+    """Return the 90th percentile by nearest rank: a rate that one of the links really has.
 
     One bad node of four affects half of all links, so a median would make the bad ones look normal.
     """
@@ -26,7 +26,7 @@ def best_tenth(values: ArrayLike) -> float:
 
 
 def confirmed_best_tenth(values: ArrayLike, nodes: ArrayLike) -> float:
-    """The best tenth without the node that measured most of it.
+    """Return the best tenth without the node that measured most of it.
 
     Otherwise a node that reports too much would make all honest ones look slow. A link is as fast as the
     slower of its ends, so a rate that only one node reports is confirmed by no other.

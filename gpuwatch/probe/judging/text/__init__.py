@@ -1,1 +1,1 @@
-"""Verdicts and numbers as text, and the symbols of grades."""
+"""Texts of verdicts and numbers, and the symbols of grades."""

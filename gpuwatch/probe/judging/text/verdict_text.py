@@ -1,4 +1,4 @@
-"""An attribution as text: the culprit's name, the sentence and its evidence with numbers."""
+"""Makes the text of an attribution: the culprit's name, the sentence and its evidence with numbers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class NamedCulprit:
 
 
 def reported(blame: Attribution, links: Mapping[tuple[int, int], MeasuredLink]) -> NamedCulprit:
-    """The culprit of an attribution.
+    """Return the culprit of an attribution, with the sentence.
 
     Args:
         blame: A component and its links.
@@ -58,7 +58,10 @@ def reported(blame: Attribution, links: Mapping[tuple[int, int], MeasuredLink]) 
 
 
 def _reach(blame: Attribution, ratio: float, back: str, every: int) -> str:
-    """The rate of its links; for the only two links of two ranks, each is the other's only peer."""
+    """Return the rate of its links in words.
+
+    Of the only two links of two ranks, relative to the other one.
+    """
     if len(blame.bad) == 1 and every == 2:
         return f"it reaches {percent(ratio)} of the other direction, with nothing else to compare"
     verb, peers = ("reaches", "its") if len(blame.bad) == 1 else ("reach", "their")
@@ -66,7 +69,7 @@ def _reach(blame: Attribution, ratio: float, back: str, every: int) -> str:
 
 
 def named(part: Component) -> tuple[CulpritKind, str]:
-    """The kind and name of a component, as in `Culprit`."""
+    """Return the kind and name of a component, as in `Culprit`."""
     joined = " ".join(part.where)
     if part.scope in TWO_ENDS:
         return "link", f" {'->' if part.way == 'out' else '<->'} ".join(part.where)
@@ -80,14 +83,14 @@ def named(part: Component) -> tuple[CulpritKind, str]:
 
 
 def ratio_of(bad: Iterable[MeasuredLink]) -> float | None:
-    """The median of their ratios; None if at least half of them let nothing through."""
+    """Return the median of their ratios; None if at least half of the links let nothing through."""
     every = list(bad)
     ratios = [link.ratio for link in every if link.ratio is not None]
     return median_low(ratios) if len(ratios) * 2 > len(every) else None
 
 
 def _count(blame: Attribution) -> str:
-    """The number of bad links: `all 14 of its links`, `6 of 7 links out of h3`, `both ways`."""
+    """Return the number of bad links: `all 14 of its links`, `6 of 7 links out of h3`, `both ways`."""
     part, bad, every = blame.part, len(blame.bad), len(blame.links)
     if part.scope in TWO_ENDS:
         return {1: "it", 2: "both ways"}.get(every, some(bad, every, "link"))
@@ -97,7 +100,7 @@ def _count(blame: Attribution) -> str:
 
 
 def numbers(blame: Attribution) -> list[str]:
-    """The slow and the dead links of a component, the more frequent first."""
+    """Return sentences about the slow and the dead links of a component, the more frequent first."""
     place, every = _through(blame.part), len(blame.links)
     slow = sorted((link for link in blame.bad if link.ratio is not None), key=lambda link: link.ratio or 0.0)
     dead = [link for link in blame.bad if link.grade == "dead"]
@@ -121,13 +124,13 @@ def _through(part: Component) -> str:
 
 
 def _why(links: Iterable[MeasuredLink]) -> str:
-    """The most frequent error in brackets; "" if none is known."""
+    """Return the most frequent error in brackets; "" if none is known."""
     errors = Counter(link.error for link in links if link.error)
     return f" ({errors.most_common(1)[0][0]})" if errors else ""
 
 
 def _other_way(blame: Attribution, links: Mapping[tuple[int, int], MeasuredLink]) -> str:
-    """The state of the opposite direction, if only one is bad."""
+    """Return the state of the opposite direction, if only one is bad; else ""."""
     if blame.part.way == "both":
         return ""
     back = [links.get((link.dst.rank, link.src.rank)) for link in blame.bad]

@@ -1,4 +1,4 @@
-"""Ensures that nothing outlives the connection.
+"""Ensures that nothing on the node outlives the connection.
 
 All started processes are in one process group, which is killed.
 """
@@ -31,7 +31,7 @@ _BIND = (
 
 
 def bound(argv: "list[str]") -> "list[str]":
-    """The argv for a process that the kernel kills when the thread that started it ends.
+    """Return the argv for a process that the kernel kills when the thread that started it ends.
 
     The setting is made by the process itself, because code between fork and exec is unsafe in a process with
     threads.
@@ -68,7 +68,7 @@ class Lifeline(object):
         thread.start()
 
     def cut(self, reason: str) -> "NoReturn":
-        """Send SIGKILL to the group, including this process."""
+        """Send the reason, then SIGKILL to the group, including this process."""
         others = group_members()
         _remove_shared_memory(others)
         self._outlet.last_word(reason)
@@ -77,14 +77,14 @@ class Lifeline(object):
         os._exit(1)
 
     def leave(self, reason: str) -> "NoReturn":
-        """Exit in order: kill the rest of the group, send the farewell line, and exit with 0."""
+        """Exit in order: kill the rest of the group, send the reason, and exit with 0."""
         end_others()
         self._outlet.last_word(reason)
         os._exit(0)
 
 
 def end_others() -> None:
-    """Send SIGKILL to the other processes of the group."""
+    """Kill the other processes of the group, and wait until they are gone."""
     for _ in range(3):  # a process that is being made while we look is met the next time
         others = group_members()
         if not others:
@@ -96,7 +96,7 @@ def end_others() -> None:
 
 
 def group_members() -> "list[int]":
-    """The other running processes of the group.
+    """Return the pids of the other running processes of the group.
 
     Empty if /proc is unreadable, or if this process leads no group.
     """
@@ -126,7 +126,7 @@ def _wait_until_gone(members: "list[int]") -> None:
 
 
 def _remove_shared_memory(members: "list[int]") -> None:
-    """Remove shared-memory segments that NCCL ranks made for each other and have not unlinked."""
+    """Remove the shared-memory segments that these NCCL ranks have not unlinked."""
 
     def remove() -> None:
         for pid in members:

@@ -25,11 +25,11 @@ class LineWriter(object):
         self._lock = threading.Lock()
 
     def begin(self, nonce: str) -> None:
-        """Mark the end of what a login shell may have printed."""
+        """Write the start mark, which ends what a login shell may have printed."""
         self.write("\n{} {}\n".format(START_MARK, nonce).encode("ascii"))
 
     def emit(self, kind: str, **facts: "Any") -> None:
-        """Write one line of `protocol`; facts that are None are left out."""
+        """Write one message of `protocol`; fields that are None are left out."""
         self.write(_line(kind, facts))
 
     def note(self, text: str) -> None:
@@ -37,7 +37,7 @@ class LineWriter(object):
         self.emit("note", text=text[: 4 * MAX_TEXT])
 
     def write(self, data: bytes) -> None:
-        """Write all of it; blocks while nobody reads.
+        """Write all of `data`; blocks while nobody reads.
 
         Raises:
             OSError: the connection is closed.

@@ -1,1 +1,1 @@
-"""The inventory of a node: interpreters, GPUs, networks, ports, counters."""
+"""Takes the inventory of a node: interpreters, GPUs, networks, ports, counters."""

@@ -1,4 +1,4 @@
-"""The positions of GPUs and RDMA ports on the node's buses, and the ports that NCCL's settings select."""
+"""Finds where GPUs and RDMA ports are on the node's buses, and which ports NCCL's settings select."""
 
 import os
 import re
@@ -26,12 +26,12 @@ def of_gpu(bus_id: "str | None", sys: str = "/sys") -> "dict[str, Any]":
 
 
 def of_port(device: str, sys: str = "/sys") -> "dict[str, Any]":
-    """The same for an RDMA device; empty for one without PCI (a software device)."""
+    """Return the same for an RDMA device; empty for one without PCI (a software device)."""
     return _place(os.path.join(sys, "class/infiniband", device, "device"), sys)
 
 
 def nccl_settings(environ: "dict[str, str]", files: "tuple[str, ...]" = NCCL_FILES) -> "dict[str, str]":
-    """NCCL's settings that select its ports, for ranks with this environment."""
+    """Return NCCL's settings that select its ports: those of `files`, overridden by this environment."""
     found: dict[str, str] = {}
     for name in files:
         for line in (read_text(os.path.expanduser(name)) or "").splitlines():

@@ -1,4 +1,4 @@
-"""Counters of this node that indicate a bad link; read before and after a measurement."""
+"""Reads the counters of this node that indicate a bad link, before and after a measurement."""
 
 import os
 import time
@@ -25,7 +25,7 @@ _TCP = {
 
 
 class CounterReader(object):
-    """Reads them repeatedly; a query that hung is repeated after it has returned."""
+    """Reads the counters repeatedly; a query that hangs is repeated only after it has returned."""
 
     def __init__(self, gpus: "Gpus", proc: str = "/proc", sys: str = "/sys") -> None:
         self._gpus = gpus
@@ -34,9 +34,9 @@ class CounterReader(object):
         self._ports = Background(lambda: PortReader(sys).read(), "infiniband")
 
     def read(self) -> "dict[str, float]":
-        """Read the counters, by the names of `protocol.Counters`.
+        """Return the counters by the names of `protocol.Counters`.
 
-        What is not available in time is left out.
+        Those that are not available in time are left out.
         """
         deadline = time.monotonic() + PATIENCE_S
         self._ports.start()
@@ -49,7 +49,7 @@ class CounterReader(object):
 
 
 def tcp(proc: str) -> "dict[str, float]":
-    """Read `tcp:retransmits` and `tcp:timeouts` of this network namespace."""
+    """Return `tcp:retransmits` and `tcp:timeouts` of this network namespace."""
     values: dict[str, float] = {}
     for head, (path, wanted) in _TCP.items():
         rows = [
@@ -66,9 +66,9 @@ def tcp(proc: str) -> "dict[str, float]":
 
 
 def nics(sys: str) -> "dict[str, float]":
-    """Read `nic:eth0:rx_errors` and so on of every interface except loopback.
+    """Return `nic:eth0:rx_errors` and so on of every interface except loopback.
 
-    If there are too many, not those of containers.
+    If there are more than `MAX_NICS`, those of containers are left out first.
     """
     root = os.path.join(sys, "class/net")
     found = sorted((name for name in names(root) if name != "lo"), key=is_plumbing)

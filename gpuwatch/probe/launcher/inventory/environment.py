@@ -1,6 +1,4 @@
-"""The environment of the ranks' interpreter.
-
-The training job's if there is one, without options that leave files.
+"""Makes the environment of the ranks' interpreter: the training job's, without options that leave files.
 
 The settings for torch and NCCL are made by the worker itself (`ranks.rank_environment`).
 """
@@ -23,7 +21,7 @@ _FABRIC = ("NCCL_", "FI_", "UCX_", "SHARP_")
 
 
 def of_process(environ: bytes, folder: "str | None") -> "dict[str, str]":
-    """The part of a training process's environment that its torch and its fabric need.
+    """Return the variables of a training process that its torch and its fabric need.
 
     `folder` is its working folder, which relative entries of PYTHONPATH refer to.
     """
@@ -40,7 +38,7 @@ def of_process(environ: bytes, folder: "str | None") -> "dict[str, str]":
 
 
 def like_process(found: "dict[str, str]") -> "dict[str, str]":
-    """This process's environment with the training process's variables over it (`of_process`)."""
+    """Return this process's environment with the variables of `of_process` in place of its own."""
     replaced = _PLACES[1:]
     own = {
         key: value for key, value in os.environ.items() if key not in replaced and not key.startswith(_FABRIC)
@@ -49,5 +47,5 @@ def like_process(found: "dict[str, str]") -> "dict[str, str]":
 
 
 def without_traces(environ: "dict[str, str]") -> "dict[str, str]":
-    """The same without variables that a rank must not inherit, and with the probe's settings."""
+    """Return the environment without variables that a rank must not inherit, with the probe's settings."""
     return dict({key: value for key, value in environ.items() if key not in REMOVED}, **SETTINGS)

@@ -1,4 +1,4 @@
-"""The GPUs as NVML reports them, queried in threads: one that hangs is reported and delays nothing.
+"""Reads the GPUs with NVML, each in its own thread: one that hangs is reported and delays nothing.
 
 CUDA is not used, so that the ranks can be forked before anything initialises it.
 """
@@ -20,7 +20,7 @@ MAX_PROBED_GPUS = 64
 
 
 class Card(object):
-    """One GPU: its values, and why it is unusable."""
+    """One GPU: the query in progress, and why the GPU is unusable."""
 
     def __init__(self, nvml: "Nvml", index: int) -> None:
         self.index = index
@@ -34,7 +34,7 @@ class Card(object):
         """The last query, which may never return."""
 
     def ask(self, question: "Callable[[Card], dict[str, Any]]") -> bool:
-        """Start a query in a thread of its own; False while the previous one hangs."""
+        """Start a query in a thread; return False while the previous one hangs."""
 
         def answer() -> object:
             try:
@@ -49,14 +49,17 @@ class Card(object):
         return self.busy.start()
 
     def answer(self, deadline: float) -> "dict[str, Any] | None":
-        """The result of the last query, waiting until `deadline` (monotonic); None if it did not return."""
+        """Return the result of the last query, waiting until `deadline` (monotonic).
+
+        None: it did not return.
+        """
         if self.busy is None or not self.busy.wait(deadline):
             return None
         found = self.busy.answer()
         return found if isinstance(found, dict) else None
 
     def trouble(self) -> str:
-        """Why there is no answer, in words."""
+        """Return the reason why there is no answer."""
         if self.lost is not None:
             return "GPU {}: {}".format(self.index, self.lost)
         stuck = self.asker.slot.in_call_for(time.monotonic())
@@ -77,15 +80,12 @@ class Gpus(object):
         self.cards: list[Card] = []
 
     def inventory(self, deadline: float) -> "tuple[list[dict[str, Any]], list[str]]":
-        """Return dicts with the keys of `protocol.InventoryGpu`, without user names.
-
-        And what could not be read.
-        """
+        """Return dicts with the keys of `protocol.InventoryGpu`, and notes on what was not readable."""
         notes = self._opened(deadline)
         return self._all(self._describe, deadline, notes), notes
 
     def counters(self, deadline: float) -> "dict[str, float]":
-        """The GPUs' part of `protocol.Counters`; a GPU that does not answer in time is left out."""
+        """Return the GPUs' part of `protocol.Counters`; a GPU that does not answer in time is left out."""
         values: dict[str, float] = {}
         for found in self._all(_counters, deadline, []):
             values.update(found)
@@ -104,7 +104,7 @@ class Gpus(object):
         return found
 
     def _opened(self, deadline: float) -> "list[str]":
-        """Load NVML and list the GPUs; return the reason if that fails."""
+        """Load NVML and list the GPUs; return the reasons if that fails, else an empty list."""
         self._opening.start()
         if not self._opening.wait(deadline):
             stuck = self._slot.in_call_for(time.monotonic())

@@ -60,7 +60,7 @@ _PLACES = (
 
 
 class Interpreter(object):
-    """A candidate: how it is started, and why it is considered."""
+    """A candidate for the ranks' interpreter: how it is started, and why it is considered."""
 
     def __init__(
         self, why: str, python: str, activate: "str | None" = None, environ: "dict[str, str] | None" = None
@@ -84,7 +84,7 @@ class Interpreter(object):
         return without_traces(dict(os.environ) if self._environ is None else self._environ)
 
     def argv(self, code: str, streams: "tuple[int, int]") -> "list[str]":
-        """The argv that runs a Python text with `streams` (inherited descriptors) as its stdin and stdout.
+        """Return the argv that runs a Python text; `streams` are descriptors for its stdin and stdout.
 
         The shell line uses the shell's own stdin and stdout. The settings are made again after it, so that it
         cannot change them.
@@ -104,7 +104,7 @@ class Interpreter(object):
         return bound([shell, "-lc", script] if shell else ["/bin/sh", "-c", script])
 
     def same(self) -> "tuple[object, ...]":
-        """A key that is equal for two candidates that would be started in the same way."""
+        """Return a key that is equal for two candidates that would be started in the same way."""
         environ = self._environ or {}
         # the names of one file in one folder; in another folder the same file may be that of a venv
         return (
@@ -118,14 +118,14 @@ class Interpreter(object):
 
 
 def configured(python: "str | None", activate: "str | None") -> "list[Interpreter]":
-    """The candidates from the hosts file."""
+    """Return the candidates from the hosts file."""
     if activate:
         return [Interpreter("activate", python or "python3", activate)]
     return [Interpreter("hosts file", os.path.expanduser(python))] if python else []
 
 
 def installed() -> "Iterator[Interpreter]":
-    """Candidates on PATH, in the usual places, and in a login shell."""
+    """Yield candidates on PATH, in the usual places, and in a login shell."""
     yield Interpreter("the launcher's own", sys.executable)
     for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
         folder = os.environ.get(variable)
@@ -143,7 +143,7 @@ def installed() -> "Iterator[Interpreter]":
 
 
 def choose(candidates: "Iterable[Interpreter]") -> "tuple[Interpreter | None, list[str]]":
-    """The first candidate with torch; and why those before it were rejected."""
+    """Return the first candidate with torch (None: none has it), and why others were rejected."""
     tried: list[str] = []
     seen: set[tuple[object, ...]] = set()
     until = time.monotonic() + ASK_ALL_S
@@ -163,7 +163,7 @@ def choose(candidates: "Iterable[Interpreter]") -> "tuple[Interpreter | None, li
 
 
 def ask(one: "Interpreter", patience_s: float) -> "str | None":
-    """Query its version and its torch; return why it is rejected, or None."""
+    """Query version and torch of a candidate; return why it is rejected, or None."""
     if one.activate is None and shutil.which(one.python) is None:
         return "it is not there"
     answer, answering = os.pipe()
@@ -216,7 +216,7 @@ def _no_answer(status: int, words: bytes) -> str:
 
 
 def ending(status: int) -> str:
-    """`exit code 3`, or `killed by SIGKILL`."""
+    """Return `exit code 3`, or `killed by SIGKILL`."""
     if status >= 0:
         return "exit code {}".format(status)
     try:

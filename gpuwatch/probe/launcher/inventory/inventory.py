@@ -1,4 +1,4 @@
-"""The preflight: the inventory of this node, before anything is started on it."""
+"""Takes the inventory of this node, before anything is started on it."""
 
 import os
 import socket
@@ -41,7 +41,7 @@ class InventoryReader(object):
         self.interpreter: Interpreter | None = None
 
     def look(self) -> "dict[str, Any]":
-        """Return a dict with the keys of `protocol.NodeInventory`."""
+        """Take the inventory; return a dict with the keys of `protocol.NodeInventory`."""
         now = time.monotonic()
         ports = Background(lambda: PortReader().read(), "infiniband")
         ports.start()
@@ -71,7 +71,10 @@ class InventoryReader(object):
         }
 
     def _candidates(self, rows: "list[dict[str, Any]]", refused: "list[str]") -> "Iterator[Interpreter]":
-        """The candidates in order of preference; if the hosts file has an activation line, only that one."""
+        """Yield the candidates in order of preference.
+
+        If the hosts file has an activation line, only that.
+        """
         for one in interpreters.configured(self._python, self._activate):
             yield one
         if self._activate:
@@ -83,7 +86,7 @@ class InventoryReader(object):
 
 
 def _processes(gpus: "list[dict[str, Any]]", proc: str) -> "list[dict[str, Any]]":
-    """The processes on GPUs and the ranks without one, with the keys of `wire.Process`."""
+    """Return the processes on GPUs and the ranks without one, with the keys of `wire.Process`."""
     held: dict[int, list[dict[str, object]]] = {}
     for gpu in gpus:
         for user in gpu["users"]:
@@ -92,7 +95,7 @@ def _processes(gpus: "list[dict[str, Any]]", proc: str) -> "list[dict[str, Any]]
 
 
 def _name_users(gpus: "list[dict[str, Any]]", rows: "list[dict[str, Any]]", proc: str) -> None:
-    """Add the names of the users of the GPUs, as far as they are visible from here."""
+    """Set names and users of the processes on the GPUs, as far as they are visible from here."""
     by_pid = {row["pid"]: row for row in rows}
     for gpu in gpus:
         for user in gpu["users"]:
@@ -111,7 +114,7 @@ def _ports(found: "Any") -> "list[dict[str, Any]]":
 
 
 def _cpus() -> "int | None":
-    """The number of CPUs that this process may use."""
+    """Return the number of CPUs that this process may use; None: unknown."""
     try:
         return len(os.sched_getaffinity(0))
     except (AttributeError, OSError):

@@ -1,4 +1,4 @@
-"""The node's network interfaces with their addresses, from the kernel's rtnetlink (rtnetlink(7))."""
+"""Reads the node's network interfaces and addresses from the kernel (rtnetlink(7))."""
 
 import os
 import socket
@@ -22,7 +22,7 @@ _LOOPBACK: "list[dict[str, Any]]" = [{"name": "lo", "address": "127.0.0.1", "pre
 
 
 def read(sys: str = "/sys") -> "list[dict[str, Any]]":
-    """One dict per address with the keys of `protocol.InventoryNic`.
+    """Return one dict per address with the keys of `protocol.InventoryNic`.
 
     Loopback is included, link-local IPv6 is not. If the kernel has no rtnetlink (macOS), only loopback is
     returned.

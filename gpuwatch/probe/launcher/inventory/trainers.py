@@ -1,4 +1,4 @@
-"""The interpreters of the training processes on this node: the probe should use the same torch."""
+"""Finds the interpreters of the training processes on this node: the probe should use the same torch."""
 
 import os
 import shutil
@@ -21,7 +21,7 @@ _MAX_ENVIRON = 1 << 20
 
 
 def interpreters(proc: str, rows: "list[dict[str, Any]]", tried: "list[str]") -> "Iterator[Interpreter]":
-    """Candidates from processes on a GPU, then from other ranks, then from any with libtorch mapped.
+    """Yield candidates from processes on a GPU, then from other ranks, then from any with libtorch mapped.
 
     Args:
         proc: The process file system, /proc.
@@ -40,7 +40,7 @@ def interpreters(proc: str, rows: "list[dict[str, Any]]", tried: "list[str]") ->
 
 
 def script(proc: str, pid: int) -> str:
-    """`train.py` of `python -u train.py`, the module of `python -m`, else the first word or process name."""
+    """Return `train.py` of `python -u train.py`, the module of `python -m`, else the first word or name."""
     words = (read_bytes(os.path.join(proc, str(pid), "cmdline"), 16384) or b"").split(b"\0")
     names = [word.decode("utf-8", "replace") for word in words]
     for before, name in zip(names, names[1:]):  # noqa: B905 - strict= needs 3.10
@@ -69,7 +69,7 @@ def _looked_into(proc: str, pid: int, tried: "list[str]") -> "Interpreter | None
 
 
 class _TrainerProcess(object):
-    """What one process shows about its interpreter. Reading it may block."""
+    """The interpreter, environment and working folder of one process. Reading it may block."""
 
     def __init__(self, proc: str, pid: int) -> None:
         folder = os.path.join(proc, str(pid))
@@ -86,7 +86,7 @@ class _TrainerProcess(object):
 
 
 def _python(folder: str, exe: str, environ: "dict[str, str]") -> "str | None":
-    """The path that starts this interpreter in its own environment.
+    """Return the path that starts this interpreter in its own environment; None if it is not found.
 
     /proc/PID/exe bypasses the links of a venv, so the other names of the same file are tried first.
     """
@@ -115,7 +115,7 @@ def _same_file(one: str, other: str) -> bool:
 
 
 def _with_torch(proc: str) -> "list[int]":
-    """Python processes with libtorch mapped, as far as permissions allow."""
+    """Return the pids of Python processes with libtorch mapped, as far as permissions allow."""
     names = {pid: read_stat(proc, pid) for pid in pids(proc) if pid != os.getpid()}
     asked = {
         pid: _maps_of(proc, pid)

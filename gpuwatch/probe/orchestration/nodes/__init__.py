@@ -1,1 +1,1 @@
-"""The nodes of a probe: what is sent to them, the connections, a simulated node."""
+"""The nodes of a probe: what is sent to them, the connections, and simulated nodes."""

@@ -22,7 +22,7 @@ WAITS_FOR_DISK = "D"
 
 
 class Arrivals:
-    """The ranks that are joining the group."""
+    """Tracks the ranks that are joining the group."""
 
     def __init__(self, seats: Iterable[Seat], began: float, timeout_s: float) -> None:
         """Start without any arrival.
@@ -30,7 +30,7 @@ class Arrivals:
         Args:
             seats: All ranks.
             began: The current time of the conductor's clock.
-            timeout_s: For one collective or pair.
+            timeout_s: Seconds for one collective or pair.
         """
         self._nodes = {seat.rank: seat.node for seat in seats}
         self._timeout_s = timeout_s
@@ -56,10 +56,10 @@ class Arrivals:
         self.waiting.discard(rank)
 
     def late(self, now: float, states: Mapping[str, str | None]) -> tuple[list[int], str]:
-        """The ranks that delay the others, and the text about them.
+        """Return the ranks that delay the others, and the text about them.
 
         Args:
-            now: The current time.
+            now: The current time of the conductor's clock.
             states: Node -> the state of its worker in /proc.
         """
         words = f"did not join within {now - self._began:.0f} s"

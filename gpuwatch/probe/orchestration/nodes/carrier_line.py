@@ -1,4 +1,4 @@
-"""The connection to a real node: the launcher is started over one of the plan's own dialers."""
+"""The connection to a real node, on which the launcher is started by one of the plan's dialers."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def decode_message(line: bytes | None) -> AnyNodeMessage:
-    """Decode one line of a launcher; None stands for a line that was too long.
+    """Decode one line of a launcher, with secrets masked; None stands for a line that was too long.
 
     Raises:
         TalkError: too long, not JSON, of an unknown kind, or a field of the wrong type.
@@ -65,7 +65,7 @@ def decode_message(line: bytes | None) -> AnyNodeMessage:
 
 
 def without_secrets(message: AnyNodeMessage) -> AnyNodeMessage:
-    """The message with secrets masked in its sentences, which quote the output of processes."""
+    """Return the message with secrets masked in its sentences, which quote the output of processes."""
     sentences = {name: getattr(message, name, None) for name in SENTENCES}
     quoted = {name: masked(text) for name, text in sentences.items() if isinstance(text, str)}
     return msgspec.structs.replace(message, **quoted) if quoted else message
@@ -77,7 +77,7 @@ def encode_order(order: AnyOrder) -> bytes:
 
 
 class CarrierLine:
-    """Implements `node_line.NodeLine`.
+    """The `NodeLine` of a real node.
 
     One thread reads, one writes, and no other thread blocks on the node.
     """
@@ -97,8 +97,8 @@ class CarrierLine:
             spec: The node.
             dialer: Opens the carrier.
             slots: Limits simultaneous logins; shared by the connections of a probe.
-            deadline_s: Everything on the node is killed this long after the start.
-            beat_s: Interval of empty lines while nothing else is sent.
+            deadline_s: Everything on the node is killed this many seconds after the start.
+            beat_s: Interval of empty lines while nothing else is sent (seconds).
         """
         self.node = spec.name
         self.labels: Mapping[str, str] = spec.labels
@@ -125,7 +125,7 @@ class CarrierLine:
         self._reader.start()
 
     def send(self, order: AnyOrder) -> bool:
-        """Queue an order; False before the launcher's start and after its end."""
+        """Queue an order; return False before the launcher's start and after its end."""
         if not self._started or self._closing:
             return False
         self._orders.put(encode_order(order))
@@ -226,7 +226,7 @@ class CarrierLine:
 
 
 class _Words:
-    """Decodes received bytes into messages, with limits."""
+    """Decodes received bytes into messages, with limits on size and rate."""
 
     def __init__(self) -> None:
         self._lines = LineSplitter(MAX_LINE_BYTES)
@@ -237,7 +237,7 @@ class _Words:
         """Yield the messages in the next bytes.
 
         Raises:
-            StreamError: too much, or too much of what is no line of a launcher.
+            StreamError: too many lines, or too many that are not from a launcher.
         """
         now = time.monotonic()
         for line in self._lines.split(data):

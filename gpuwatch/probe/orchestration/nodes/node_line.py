@@ -1,4 +1,4 @@
-"""One node as the conductor sees it: it receives orders and sends messages."""
+"""The interface of a node for the conductor: it receives orders and sends messages."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class NodeLine(Protocol):
         ...
 
     def send(self, order: AnyOrder) -> bool:
-        """Send an order without waiting; False if there is no launcher."""
+        """Send an order without waiting; return False if there is no launcher."""
         ...
 
     def close(self) -> None:

@@ -35,7 +35,10 @@ UserAnswer: TypeAlias = Confirmed | RetestAsked
 
 
 class NodePool:
-    """Used by the conductor's thread alone; only `ask` and `cancel` may be called from any thread."""
+    """All nodes of a probe. Used by the conductor's thread.
+
+    Only `ask` and `cancel` may be called from others.
+    """
 
     def __init__(self, lines: Sequence[NodeLine], clock: Callable[[], float] = time.monotonic) -> None:
         self._lines = {line.node: line for line in lines}
@@ -52,15 +55,15 @@ class NodePool:
             line.open(lambda node, message: self._received.put((node, message)))
 
     def send(self, nodes: Iterable[str], order: AnyOrder) -> None:
-        """Send these nodes the same order; one that is gone yields `Lost`."""
+        """Send these nodes the same order; a node that is gone reports `Lost` by itself."""
         for node in nodes:
             self._lines[node].send(order)
 
     def receive(self, until: float) -> tuple[str, Received] | None:
-        """The next message of a node that takes part; None at `until` (conductor's clock).
+        """Return the next message of a node that takes part; None at `until` (conductor's clock).
 
         Raises:
-            CancelledError: the person has cancelled.
+            CancelledError: the user has cancelled.
         """
         while (item := self._next(until)) is not None:
             if not isinstance(item, tuple):
@@ -74,10 +77,10 @@ class NodePool:
         return None
 
     def wait_for_user(self, until: float) -> UserAnswer | tuple[str, Received] | None:
-        """The user's request, or a node's message received before it; None at `until`.
+        """Return the user's request, or a node's message received before it; None at `until`.
 
         Raises:
-            CancelledError: the person has cancelled.
+            CancelledError: the user has cancelled.
         """
         if self._asked:
             return self._asked.pop(0)
@@ -92,7 +95,7 @@ class NodePool:
         return None
 
     def asked_retests(self) -> list[RetestAsked]:
-        """The retests that were requested during something else."""
+        """Return and remove the retests that were requested during something else."""
         found = [each for each in self._asked if isinstance(each, RetestAsked)]
         self._asked = [each for each in self._asked if not isinstance(each, RetestAsked)]
         return found
@@ -107,18 +110,18 @@ class NodePool:
         self._received.put(what)
 
     def cancel(self) -> None:
-        """Make the receiver raise CancelledError."""
+        """Make `receive` and `wait_for_user` raise CancelledError."""
         self._cancelled.set()
         self._received.put(None)
 
     def dismiss(self, nodes: Iterable[str]) -> None:
-        """End these nodes; the others continue. Returns at once."""
+        """Close the connections to these nodes; the others continue. Returns at once."""
         for node in list(nodes):
             self.present.pop(node, None)
             threading.Thread(target=self._lines[node].close, name="probe closing", daemon=True).start()
 
     def close(self) -> None:
-        """End all of them at once, within 2 s."""
+        """Close all connections at once, within 2 s."""
         threads = [
             threading.Thread(target=line.close, name="probe closing", daemon=True)
             for line in self._lines.values()

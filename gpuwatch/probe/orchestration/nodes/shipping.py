@@ -27,7 +27,7 @@ _LOG_READER = "gpuwatch.agent.logs"
 
 @dataclass(frozen=True)
 class ProbeWay:
-    """What is started on a node, and the nonce by which its start is recognised."""
+    """How the launcher is started on a node, and the nonce by which its start is recognised."""
 
     command: str
     first: bytes
@@ -44,17 +44,17 @@ def probe_way(
     silence_s: float | None = None,
     modules: Mapping[str, str] | None = None,
 ) -> ProbeWay:
-    """The launcher for one node.
+    """Return how to start the launcher on one node.
 
     Args:
         python: The node's interpreter in the hosts file; None: the first that is found.
         activate: The shell line in the hosts file that makes torch's Python available.
-        deadline_s: Everything on the node is killed after this time.
-        silence_s: The same after this time without any line, even an empty one; None: never.
+        deadline_s: Everything on the node is killed after this many seconds.
+        silence_s: The same after this many seconds without any line, even an empty one; None: never.
         modules: Module name -> source text that is sent instead of or beside the installed one (tests).
 
     Raises:
-        CarrierError: `python` is no safe path.
+        CarrierError: `python` contains characters that a shell may interpret.
     """
     nonce = secrets.token_hex(8)
     config = {
@@ -74,7 +74,7 @@ def probe_way(
 
 
 def probe_bundle(config: Mapping[str, Any], modules: Mapping[str, str] | None = None) -> bytes:
-    """What the loader reads from stdin before the orders.
+    """Return the bytes that the loader reads from stdin before the orders.
 
     Args:
         config: The config of `launcher.run`.
@@ -92,7 +92,7 @@ def _installed_body() -> bytes:
 
 @cache
 def _installed() -> Mapping[str, str]:
-    """The agent without its log reader, the launcher, the worker, and pynvml."""
+    """Return module name -> source of the agent (without log reader), the launcher, the worker and pynvml."""
     agent = sources(_HOUSE / "agent", "gpuwatch.agent")
     return {
         "gpuwatch": _text(_HOUSE / "__init__.py"),

@@ -72,7 +72,7 @@ STAGGER_S = 0.9
 class Simulation:
     """The simulated cluster: a queue of due messages, and one thread that sends them.
 
-    It ends with the last connection.
+    The thread ends with the last connection.
     """
 
     def __init__(self, names: Sequence[str], pace: float = 1.0) -> None:
@@ -95,7 +95,7 @@ class Simulation:
         self._partners: tuple[int, dict[int, tuple[int, int]]] = (-1, {})
 
     def line(self, node: str) -> SimulatedLine:
-        """The connection to one of the nodes."""
+        """Return the connection to one of the nodes."""
         return SimulatedLine(self, self.names.index(node), node)
 
     def join(self) -> None:
@@ -124,7 +124,7 @@ class Simulation:
             self._changed.notify()
 
     def partner(self, step: Step, rank: int) -> tuple[int, int] | None:
-        """The pair of a step that contains a rank."""
+        """Return the pair of a step that contains a rank, or None."""
         if self._partners[0] != step.id:
             self._partners = step.id, {end: pair for pair in step.pairs for end in pair}
         return self._partners[1].get(rank)
@@ -146,19 +146,19 @@ class Simulation:
         return self.places.get(rank) == (self.bad, BAD_GPU)
 
     def rate(self, src: int, dst: int) -> float:
-        """Bytes per second from one rank to another."""
+        """Return the bytes per second from one rank to another."""
         (a, i), (b, j) = self.places[src], self.places[dst]
         usual = NVLINK if a == b else RAIL if i == j else ACROSS
         share = BAD_SHARE if a != b and (self.is_bad(src) or self.is_bad(dst)) else 1.0
         return usual * share * (1.0 + 0.012 * noise(SEED, src, dst))
 
     def latency_s(self, src: int, dst: int) -> float:
-        """Seconds in one direction."""
+        """Return the seconds that a message takes in one direction."""
         usual = NVLINK_US if self.places[src][0] == self.places[dst][0] else IB_US
         return usual * 1e-6 * (1.0 + 0.05 * noise(SEED, src, dst, 1))
 
     def collective_s(self, op: Collective, size: int) -> float:
-        """Seconds of one iteration: a start-up time, and the bytes at a rate that grows with their number."""
+        """Return the seconds of one iteration: a start-up time, and the bytes at a growing rate."""
         ranks = len(self.places)
         nodes = len({node for node, _ in self.places.values()})
         factor = {"all_reduce": 2 * (ranks - 1) / ranks, "broadcast": 1.0, "send_recv": 1.0}.get(
@@ -171,7 +171,7 @@ class Simulation:
 
 
 class SimulatedLine:
-    """One simulated node, as the conductor sees it."""
+    """The `NodeLine` of one simulated node."""
 
     labels: Mapping[str, str] = MappingProxyType({"demo": "simulated"})
 
@@ -197,7 +197,7 @@ class SimulatedLine:
             receive(self.node, message)
 
     def send(self, order: AnyOrder) -> bool:
-        """Process an order; the answers are sent when they are due."""
+        """Process an order; the answers are sent when they are due. False: the connection is closed."""
         if self._receive is None:
             return False
         for message, after_s in self._answers(order):
@@ -304,7 +304,7 @@ class SimulatedLine:
         )
 
     def _counters(self) -> dict[str, float]:
-        """Totals since boot; those of the bad port grow with every reading."""
+        """Return totals since boot; those of the bad port grow with every reading."""
         self._counted += 1
         found = {}
         for gpu in range(GPUS_PER_NODE):
@@ -318,7 +318,7 @@ class SimulatedLine:
 
 
 def place(switch: int, slot: int) -> str:
-    """A device's path under /sys/devices, behind the PCIe switch of its GPU."""
+    """Return a device's path under /sys/devices, behind the PCIe switch of its GPU."""
     root, upstream, port, device = 16 * switch, 16 * switch + 1, 16 * switch + 2, 16 * switch + 3 + slot
     return (
         f"pci0000:{root:02x}/0000:{root:02x}:01.0/0000:{upstream:02x}:00.0/"

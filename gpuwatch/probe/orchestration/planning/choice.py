@@ -36,7 +36,7 @@ class NodeAddress:
 
 @dataclass(frozen=True)
 class AddressChoice:
-    """The selected addresses, and their description."""
+    """The selected address of each node, and a description of them."""
 
     of: dict[str, NodeAddress]
     words: str
@@ -47,16 +47,16 @@ class AddressChoice:
 
     @property
     def slowest_bps(self) -> float | None:
-        """The slowest interface's speed, if all are known."""
+        """The speed of the slowest interface (bytes/s); None if any speed is unknown."""
         speeds = [each.speed_bps for each in self.of.values()]
         return None if None in speeds or not speeds else min(speed for speed in speeds if speed)
 
 
 def choose(inventories: Mapping[str, NodeInventory], override: str | None = None) -> AddressChoice:
-    """Select the named interface, else loopback on one machine, else a network of all nodes or of most.
+    """Return the addresses: of the interface `override`, of loopback on one machine, or of a common network.
 
     Raises:
-        NoNetworkError: there is none.
+        NoNetworkError: the nodes have no network in common.
     """
     if override is not None:
         return _by_name(inventories, override)
@@ -114,7 +114,7 @@ def _by_name(inventories: Mapping[str, NodeInventory], name: str) -> AddressChoi
 
 
 def _one_machine(inventories: Mapping[str, NodeInventory]) -> bool:
-    """True for one node, or several names of one machine: namespaces and containers have other addresses."""
+    """Return True for one node, or several names of one machine (equal host name and addresses)."""
     seen = {
         (inventory.host, tuple(sorted((nic.name, nic.address) for nic in inventory.nics)))
         for inventory in inventories.values()
@@ -150,9 +150,9 @@ def _preference(nic: InventoryNic) -> tuple[bool, float, str]:
 def _shared(
     usable: Mapping[str, list[InventoryNic]], *, inward_too: bool
 ) -> tuple[Network, dict[str, InventoryNic]] | None:
-    """The network with the most nodes, then the fastest.
+    """Return the network with the most nodes, the fastest of several, with each node's interface in it.
 
-    A bridge with the same address everywhere is ignored.
+    None if there is none. A bridge with the same address everywhere is ignored.
     """
     by_network: dict[Network, dict[str, InventoryNic]] = {}
     for node, nics in usable.items():
@@ -176,7 +176,7 @@ def _shared(
 
 
 def _same_name(usable: Mapping[str, list[InventoryNic]]) -> dict[str, InventoryNic] | None:
-    """An interface with the same name and different addresses on every node: routed networks."""
+    """Return an interface of the same name with different addresses on every node (routed), or None."""
     names = [{nic.name for nic in nics if not INWARD.match(nic.name)} for nics in usable.values()]
     candidates = []
     for name in sorted(set.intersection(*names)) if names else ():

@@ -1,4 +1,4 @@
-"""The message size of a pair: long enough to be measured, short enough for many pairs. Pure."""
+"""Selects the message size of a pair: long enough to be measured, short enough for many pairs. Pure."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ ITERATIONS = (3, 12)
 
 @dataclass(frozen=True)
 class PairLoad:
-    """What a pair of one class sends: the same for all, so that their rates can be compared."""
+    """What a pair of one class sends: equal for all pairs of the class, so that rates can be compared."""
 
     bytes: int
     iterations: int
 
     @property
     def alone(self) -> PairLoad:
-        """The load for a pair that is measured alone, whose result must be more precise."""
+        """Return the load for a pair that is measured alone, whose result must be more precise."""
         return PairLoad(self.bytes, min(2 * self.iterations, ITERATIONS[1]))
 
 
 def load_for(rate_bps: float | None, way_s: float, backend: str) -> PairLoad:
-    """The load for links of this rate.
+    """Return the load for links of this rate.
 
     Args:
-        rate_bps: Of the median link in the trial; None if the trial has no result.
+        rate_bps: Bytes per second of the median link in the trial; None if the trial has no result.
         way_s: Seconds that the budget allows for one direction of one round.
         backend: nccl or gloo.
     """

@@ -23,7 +23,7 @@ PIX, PXB, PHB, SYS = range(4)
 
 
 def usable_ports(inventory: NodeInventory) -> list[InventoryPort]:
-    """The active ports that NCCL's settings allow; none if it is set to use sockets."""
+    """Return the active ports that NCCL's settings allow; none if it is set to use sockets."""
     settings = inventory.nccl
     if settings.get("NCCL_IB_DISABLE") not in {None, "0"} or settings.get("NCCL_NET", "").lower() == SOCKETS:
         return []
@@ -34,7 +34,7 @@ def usable_ports(inventory: NodeInventory) -> list[InventoryPort]:
 
 
 def device_of(inventory: NodeInventory, gpu: InventoryGpu) -> str | None:
-    """The RDMA device that a GPU's traffic uses; None if it is ambiguous, or there is none."""
+    """Return the RDMA device that a GPU's traffic uses; None if it is ambiguous, or there is none."""
     ports = usable_ports(inventory)
     if len({port.device for port in ports}) == 1:
         return ports[0].device
@@ -49,7 +49,7 @@ def device_of(inventory: NodeInventory, gpu: InventoryGpu) -> str | None:
 
 
 def distance(gpu: InventoryGpu, port: InventoryPort) -> Distance:
-    """PIX, PXB, PHB or SYS, by the paths under /sys/devices."""
+    """Return PIX, PXB, PHB or SYS, by the paths under /sys/devices."""
     here, there = (gpu.pci_path or "").split("/"), (port.pci_path or "").split("/")
     shared = 0
     while shared < min(len(here), len(there)) and here[shared] == there[shared]:
@@ -63,7 +63,7 @@ def distance(gpu: InventoryGpu, port: InventoryPort) -> Distance:
 
 
 def _chosen(port: InventoryPort, setting: str) -> bool:
-    """True if NCCL_IB_HCA selects a port: names are prefixes, `=` requires whole ones, `^` excludes."""
+    """Return True if NCCL_IB_HCA selects a port: names are prefixes, `=` wants whole ones, `^` excludes."""
     names = setting.lstrip("^=")
     if not names:
         return True

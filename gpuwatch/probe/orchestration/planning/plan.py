@@ -1,4 +1,4 @@
-"""What a probe will measure, and how long that should take: known before anything runs. Pure."""
+"""Plans what a probe measures, and estimates how long that takes, before anything runs. Pure."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def make_plan(
     backend: Literal["nccl", "gloo"],
     slowest_bps: float | None = None,
 ) -> ProbePlan:
-    """Plan a probe over these ranks.
+    """Return the plan of a probe over these ranks.
 
     Args:
         seats: All ranks.
@@ -106,16 +106,16 @@ def make_plan(
 
 
 def _row_s(size: int, rate: float) -> float:
-    """Seconds of a row: as many iterations as `ROW_S` allows, and at least five calls.
+    """Return the seconds of a row at `rate` (bytes/s): as many iterations as `ROW_S` allows, at least 5.
 
-    Checked, warmed up, three timed.
+    These are a check, a warm-up and three timed ones.
     """
     one_s = 2 * size / rate  # an all_reduce moves everything about twice
     return max(min(ROW_S, 0.1 + MAX_ITERATIONS * one_s), 5 * one_s)
 
 
 def estimate(plan: ProbePlan, seats: Sequence[Seat], request: ProbeRequest, interface: str) -> Estimate:
-    """The summary of the plan that is shown before the start; the budget is its upper limit."""
+    """Return the summary of the plan that is shown before the start; the budget limits its seconds."""
     return Estimate(
         nodes=len({seat.node for seat in seats}),
         ranks=len(seats),

@@ -26,9 +26,9 @@ class PairRound:
 
 
 def circle(count: int) -> list[list[Pair]]:
-    """A round-robin tournament of 0..count-1 by the circle method: every pair once.
+    """Return the rounds of a round-robin tournament of 0..count-1 by the circle method: every pair once.
 
-    It has count-1 rounds (count, if odd). The first of a pair alternates with the rounds.
+    There are count-1 rounds (count, if odd). The first of a pair alternates with the rounds.
     """
     if count < 2:
         return []
@@ -49,14 +49,14 @@ def circle(count: int) -> list[list[Pair]]:
 
 
 def link_class(one: Seat, other: Seat) -> LinkClass:
-    """The class of a link; only links of one class are compared."""
+    """Return the class of a link; only links of one class are compared."""
     if one.node == other.node:
         return "same_node"
     return "same_rail" if one.local == other.local else "cross_rail"
 
 
 def full_rounds(seats: Sequence[Seat]) -> list[PairRound]:
-    """Within all nodes at once, then between nodes: rail by rail, and across rails as far as time allows.
+    """Return rounds within all nodes at once, then between nodes: by rail, and across rails as time allows.
 
     Up to `FULL_RANK_ROUNDS` rounds between nodes every pair of ranks is measured; else every pair of nodes
     over all rails, and every distance of rails between one set of neighbours.
@@ -76,9 +76,9 @@ def full_rounds(seats: Sequence[Seat]) -> list[PairRound]:
 
 
 def neighbour_round(seats: Sequence[Seat]) -> PairRound:
-    """The first of two rounds.
+    """Return the first of two rounds: each node with its neighbour over all rails.
 
-    Each node with its neighbour over all rails, or each rank with its neighbour.
+    On a single node, each rank with its neighbour.
     """
     by_node = ranks_by_node(seats)
     nodes = list(by_node)
@@ -89,11 +89,10 @@ def neighbour_round(seats: Sequence[Seat]) -> PairRound:
 
 
 def crossed_round(seats: Sequence[Seat], rates: Mapping[Pair, float | None]) -> PairRound:
-    """The second round: the fastest of the first round with the slowest.
+    """Return the second round: the fastest units (nodes, or ranks of one node) with the slowest.
 
-    A unit without a partner counts as slowest.
-
-    A unit that was slow with both partners is slow itself; this finds nodes, never a single link.
+    A unit without a partner in the first round counts as slowest. A unit that was slow with both partners is
+    slow itself; this finds nodes, never a single link.
     """
     by_node = ranks_by_node(seats)
     one_node = len(by_node) == 1
@@ -114,7 +113,7 @@ def crossed_round(seats: Sequence[Seat], rates: Mapping[Pair, float | None]) -> 
 
 
 def ranks_by_node(seats: Sequence[Seat]) -> dict[str, list[int]]:
-    """Node -> its ranks, in order."""
+    """Return node -> its ranks, in order."""
     found: dict[str, list[int]] = {}
     for seat in seats:
         found.setdefault(seat.node, []).append(seat.rank)
@@ -122,7 +121,10 @@ def ranks_by_node(seats: Sequence[Seat]) -> dict[str, list[int]]:
 
 
 def _fast_with_slow(order: Sequence[Unit], met: set[frozenset[Unit]]) -> list[tuple[Unit, Unit]]:
-    """Pair from both ends inwards; the partner of the first round is avoided if possible."""
+    """Return pairs from both ends of the order inwards.
+
+    The partner of the first round is avoided if possible.
+    """
     left = list(order)
     pairs = []
     while len(left) > 1:
@@ -139,7 +141,10 @@ def _neighbours(nodes: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _inside(by_node: Mapping[str, Sequence[int]]) -> list[PairRound]:
-    """Every node has its own tournament; the rounds of all nodes run at the same time."""
+    """Return rounds in which every node runs its own tournament.
+
+    The rounds of all nodes run at the same time.
+    """
     tournaments = [
         [[(ranks[a], ranks[b]) for a, b in pairs] for pairs in circle(len(ranks))]
         for ranks in by_node.values()
@@ -151,7 +156,7 @@ def _inside(by_node: Mapping[str, Sequence[int]]) -> list[PairRound]:
 
 
 def _between(by_node: Mapping[str, Sequence[int]], nodes: Sequence[tuple[str, str]], shift: int) -> PairRound:
-    """Pair rank i of one node with rank i + shift of the other, modulo the smaller number of ranks."""
+    """Return pairs of rank i of one node with rank i + shift of the other, modulo the smaller rank count."""
     pairs = []
     for one, other in nodes:
         mine, theirs = by_node[one], by_node[other]

@@ -21,7 +21,7 @@ CPU_BUILD = "+cpu"
 
 @dataclass(frozen=True)
 class Seating:
-    """Ranks in the order of the nodes."""
+    """The placed ranks, in the order of the nodes."""
 
     backend: Literal["nccl", "gloo"]
     seats: tuple[Seat, ...]
@@ -31,7 +31,10 @@ class Seating:
 
 
 def backend_of(inventories: Mapping[str, NodeInventory], request: ProbeRequest) -> Literal["nccl", "gloo"]:
-    """The requested backend; else nccl if every node has GPUs and a torch built for them."""
+    """Return the requested backend; else nccl if every node has GPUs and a torch built for them.
+
+    Else gloo.
+    """
     if request.backend is not None:
         return request.backend
     fits = all(
@@ -44,7 +47,7 @@ def backend_of(inventories: Mapping[str, NodeInventory], request: ProbeRequest) 
 def seat_ranks(
     inventories: Mapping[str, NodeInventory], request: ProbeRequest, choice: AddressChoice
 ) -> Seating:
-    """Place one rank on each GPU, or on CPU cores for gloo."""
+    """Place one rank on each GPU, or on CPU cores for gloo; return the seats and the excluded nodes."""
     backend = backend_of(inventories, request)
     notes: list[str] = []
     without: dict[str, str] = {}
@@ -83,7 +86,7 @@ def _uuids(inventory: NodeInventory) -> frozenset[str]:
 
 
 def _disputed(inventories: Mapping[str, NodeInventory]) -> dict[str, str]:
-    """Nodes whose GPUs another machine lists as well -> the contradiction.
+    """Return nodes whose GPUs another machine lists as well -> the contradiction.
 
     Two names of one machine list the same GPUs and the same boot id, which only that machine can see. Of
     other nodes that share some, those with most contradictions are left out until none is left; on a tie
@@ -134,7 +137,7 @@ def _ranks(inventory: NodeInventory, request: ProbeRequest, backend: str, *, alo
 
 
 def _nic(inventory: NodeInventory, gpu: InventoryGpu | None, choice: AddressChoice, node: str) -> str | None:
-    """What the traffic uses: for a GPU an RDMA device if there is any, else the interface."""
+    """Return what the traffic uses: for a GPU an RDMA device if there is any, else the interface."""
     if gpu is not None and usable_ports(inventory):
         return device_of(inventory, gpu)
     address = choice.of.get(node)

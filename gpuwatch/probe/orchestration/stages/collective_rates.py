@@ -26,14 +26,14 @@ Two that wait little give no single suspect.
 def collective_row(
     op: Collective, size: int, times_s: Mapping[int, Sequence[float]], nodes: int, correct: bool | None
 ) -> CollectiveResult:
-    """Compute one row.
+    """Return one row of the table.
 
     Args:
         op: The collective.
         size: Bytes of the whole buffer.
         times_s: Rank -> its timed iterations.
         nodes: Number of nodes.
-        correct: True if the result was checked and right.
+        correct: Whether the checked result was right; None: not checked.
     """
     ranks = len(times_s)
     slowest = slowest_of(list(times_s.values()))
@@ -59,7 +59,7 @@ def collective_row(
 
 
 def busbw_factor(op: Collective, ranks: int) -> float:
-    """The ratio of busbw to algbw by nccl-tests doc/PERFORMANCE.md; the size is the whole buffer."""
+    """Return the ratio of busbw to algbw by nccl-tests doc/PERFORMANCE.md; the size is the whole buffer."""
     if op == "all_reduce":
         return 2 * (ranks - 1) / ranks
     if op in {"all_gather", "reduce_scatter", "all_to_all"}:
@@ -68,7 +68,7 @@ def busbw_factor(op: Collective, ranks: int) -> float:
 
 
 def nic_share(op: Collective, ranks: int, nodes: int) -> float | None:
-    """The fraction of busbw that a rank's own NIC carries: (nodes - 1) / (ranks - 1) if nodes combine data.
+    """Return the fraction of busbw that a rank's own NIC carries: (nodes - 1) / (ranks - 1) in general.
 
     For all_to_all, the fraction sent to other nodes. None if it differs between ranks, and on one node.
     """
@@ -80,7 +80,7 @@ def nic_share(op: Collective, ranks: int, nodes: int) -> float | None:
 
 
 def least_waiting(op: Collective, times_s: Mapping[int, Sequence[float]]) -> int | None:
-    """The rank that the others waited for, if one waits clearly less than all others."""
+    """Return the rank that the others waited for, if one waits clearly less than all others; else None."""
     if op not in WAITS_ALIKE or len(times_s) < 3 or not all(times_s.values()):
         return None
     inside = {rank: median(times) for rank, times in times_s.items()}
@@ -92,13 +92,13 @@ def least_waiting(op: Collective, times_s: Mapping[int, Sequence[float]]) -> int
 
 
 def slowest_of(times_s: Sequence[Sequence[float]]) -> list[float]:
-    """For every iteration the time of the slowest rank; impossible times are dropped."""
+    """Return for every iteration the time of the slowest rank; impossible times are dropped."""
     count = min((len(each) for each in times_s), default=0)
     worst = [max(each[at] for each in times_s) for at in range(count)]
     return [time_s for time_s in worst if math.isfinite(time_s) and time_s > 0]
 
 
 def nearest_rank(values: Sequence[float], percent: float) -> float:
-    """The percentile by nearest rank: one of the values; p99 is the maximum of fewer than 100."""
+    """Return the percentile by nearest rank: one of the values; p99 is the maximum of fewer than 100."""
     ordered = sorted(values)
     return ordered[max(0, math.ceil(percent / 100 * len(ordered)) - 1)]

@@ -1,4 +1,4 @@
-"""The stage for the collectives: correctness of every operation first, then the sweep over sizes."""
+"""The stage of the collectives: correctness of every operation first, then the sweep over sizes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BAD_OPS = 2
 
 
 class CollectiveStage:
-    """All collectives of one probe."""
+    """Measures all collectives of one probe."""
 
     def __init__(self, run: ProbeRun, ranks: RankControl) -> None:
         self._run = run
@@ -45,7 +45,7 @@ class CollectiveStage:
 
         Raises:
             FailedError: a rank hangs or died, a node was lost, or nothing works any more.
-            CancelledError: the person has cancelled.
+            CancelledError: the user has cancelled.
         """
         run = self._run
         plan = run.plan
@@ -62,7 +62,7 @@ class CollectiveStage:
             run.step_done()
 
     def _lack(self, op: Collective) -> str:
-        """Why a collective is not measured: no torch supports it, or not that of some nodes."""
+        """Return why a collective is not measured: torch does not support it, on all nodes or on some."""
         nodes = self._run.lacks[op]
         if nodes == {seat.node for seat in self._run.results.seats}:
             return f"this torch's {self._run.results.backend} cannot do it"
@@ -109,7 +109,7 @@ class CollectiveStage:
         self._add(collective_row(op, size, times, self._nodes, _correct(outcome)))
 
     def _amount(self, op: Collective, size: int) -> tuple[int, int, float]:
-        """Iterations, warm-up, and the predicted seconds, by the known results of the operation."""
+        """Return iterations, warm-up, and the predicted seconds, by the known results of the operation."""
         known, took_s = self._known.get(op, (size, ROW_S / MAX_ITERATIONS))
         one_s = max(took_s * size / known, 1e-6)
         iterations = max(MIN_ITERATIONS, min(MAX_ITERATIONS, int(ROW_S / one_s)))
@@ -117,7 +117,7 @@ class CollectiveStage:
         return iterations, warmup, (warmup + iterations + 1) * one_s
 
     def _try(self, op: Collective, size: int) -> bool:
-        """Measure a size without a row, for the prediction; False if it failed."""
+        """Measure a size without a row, for the prediction; return False if it failed."""
         outcome = self._step(op, size, 1, CHECK_ITERATIONS)
         if self._refuse(op, size, outcome):
             return False
@@ -140,7 +140,7 @@ class CollectiveStage:
         return self._ranks.step(step, self._all)
 
     def _refuse(self, op: Collective, size: int, outcome: StepOutcome) -> bool:
-        """True if it failed: the row then states why.
+        """Return True if a step failed; the row then states why.
 
         Raises:
             FailedError: the ranks cannot go on together.
@@ -167,7 +167,7 @@ class CollectiveStage:
         return True
 
     def _blame(self, outcome: StepOutcome) -> str | None:
-        """Why no further collective can run, with the ranks to blame; None if all answered."""
+        """Return why no further collective can run, with the ranks to blame; None if all answered."""
         timeout_s = self._run.results.request.timeout_s
         if outcome.blame is not None:
             return outcome.blame

@@ -12,7 +12,7 @@ DEAD_PEERS = 3
 
 
 class Contacts:
-    """Updated by every first contact of two ranks."""
+    """Which nodes can reach each other, updated by every first contact of two ranks."""
 
     def __init__(self, run: ProbeRun) -> None:
         self._run = run
@@ -24,7 +24,7 @@ class Contacts:
         """Rank -> number of ranks of other nodes that it could not reach."""
 
     def error(self, pair: Pair) -> str | None:
-        """Why a pair cannot work; None if it may."""
+        """Return why a pair cannot work; None if it may."""
         run = self._run
         for rank in pair:
             if rank in run.stuck:
@@ -46,7 +46,7 @@ class Contacts:
             self._alive.update(pair)
 
     def failed(self, pair: Pair, error: str) -> None:
-        """Record that these two could not; their nodes are given up unless other ranks of them could."""
+        """Record that these two could not; their nodes count as dead unless other ranks of them could."""
         one, other = self._run.nodes_of(pair)
         if one != other:
             self._failures.update(pair)

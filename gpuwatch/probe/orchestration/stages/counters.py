@@ -15,7 +15,7 @@ def count(run: ProbeRun) -> None:
 
     Raises:
         FailedError: a node was lost.
-        CancelledError: the person has cancelled.
+        CancelledError: the user has cancelled.
     """
     wanted = {node: len(run.counters.get(node, ())) + 1 for node in run.inventories}
     count_meanwhile(run)

@@ -1,4 +1,4 @@
-"""The stage for single GPUs: a slow one needs no network to be slow."""
+"""The stage of the single GPUs: a slow one needs no network to be slow."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def check_gpus(run: ProbeRun, ranks: RankControl) -> None:
 
     Raises:
         FailedError: a rank died, or a node was lost.
-        CancelledError: the person has cancelled.
+        CancelledError: the user has cancelled.
     """
     plan = run.plan
     assert plan is not None  # noqa: S101 - the preflight has made it

@@ -1,4 +1,4 @@
-"""The stage for the matrix: rounds of disjoint pairs, and suspects once more, alone."""
+"""The stage of the pairs: rounds of disjoint pairs, then suspects once more, alone."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ JUDGE_SHARE = 0.05
 
 
 class Pairs:
-    """All pairs of one probe."""
+    """Measures all pairs of one probe."""
 
     def __init__(self, run: ProbeRun, ranks: RankControl, judge: Callable[[], None]) -> None:
         """Prepare the stage.
@@ -43,7 +43,7 @@ class Pairs:
         Args:
             run: The probe.
             ranks: Its ranks.
-            judge: Computes a preliminary verdict.
+            judge: Computes a preliminary verdict; called at intervals.
         """
         self._run = run
         self._ranks = ranks
@@ -58,7 +58,7 @@ class Pairs:
 
         Raises:
             FailedError: a rank died, or the ranks cannot go on.
-            CancelledError: the person has cancelled.
+            CancelledError: the user has cancelled.
         """
         run = self._run
         plan = run.plan
@@ -81,7 +81,7 @@ class Pairs:
         self._testing(())
 
     def retest(self, suspects: Sequence[Pair], *, anew: bool = False) -> None:
-        """Measure these again, one at a time, with nothing else running.
+        """Measure these pairs again, one at a time, with nothing else running.
 
         Args:
             suspects: (source, destination) of each.
@@ -89,7 +89,7 @@ class Pairs:
 
         Raises:
             FailedError: a rank died, or the ranks cannot go on.
-            CancelledError: the person has cancelled.
+            CancelledError: the user has cancelled.
         """
         run = self._run
         for at, pair in enumerate(suspects):
@@ -110,7 +110,7 @@ class Pairs:
         self._one_way([pair], load.alone, before.latency_us if before else None, retested=True)
 
     def _revived(self, pair: Pair) -> bool:
-        """True if a dead pair can communicate now."""
+        """Return True if a dead pair can communicate now."""
         self._contacts.forget(pair)
         met = bool(self._measurable([pair])) and pair in self._meet([pair])
         if not met:
@@ -138,7 +138,7 @@ class Pairs:
             self._judge_next = now + max(JUDGE_EVERY_S, (now - began) / JUDGE_SHARE)
 
     def _measurable(self, pairs: Sequence[Pair]) -> list[Pair]:
-        """The pairs that can communicate; the others are reported, not waited for."""
+        """Return the pairs that can communicate; the others are recorded as dead."""
         fit = []
         for pair in pairs:
             error = self._contacts.error(pair)
@@ -155,9 +155,9 @@ class Pairs:
         self._run.changed()
 
     def _meet(self, pairs: Sequence[Pair]) -> dict[Pair, float | None]:
-        """First contact with a few bytes in both directions: pair -> microseconds in one direction.
+        """Exchange a few bytes in both directions; return pair -> microseconds in one direction.
 
-        Dead ones are missing.
+        Pairs that cannot communicate are missing.
         """
         outcome = self._step("latency", pairs, LATENCY_BYTES, LATENCY_ITERATIONS, self._contact_s())
         met: dict[Pair, float | None] = {}
@@ -177,7 +177,7 @@ class Pairs:
         return met
 
     def _calibrate(self, pairs: Sequence[Pair], inside: bool, way_s: float) -> PairLoad:
-        """Find a message size that takes long enough to be measured, within the budget."""
+        """Return a message size that takes long enough to be measured, within the budget, by a trial."""
         outcome = self._step("bandwidth", pairs, TRIAL_BYTES, 2, self._run.results.request.timeout_s)
         self._stop_if_broken(outcome)
         rates = [
@@ -249,7 +249,7 @@ class Pairs:
         return self._ranks.step(step, [rank for pair in pairs for rank in pair])
 
     def _error(self, pair: Pair, outcome: StepOutcome) -> str | None:
-        """Why nothing got through, in the words of the end that knows more."""
+        """Return why nothing got through, in the words of the end that knows more; None if it worked."""
         for rank in pair:
             if rank in outcome.died:
                 return outcome.died[rank]
@@ -269,7 +269,11 @@ class Pairs:
         return None
 
     def _stop_if_broken(self, outcome: StepOutcome) -> None:
-        """End after a rank died; with NCCL also after one hang, because all pairs share a group."""
+        """Raise if a rank died; with NCCL also after one hang, because all pairs share a group.
+
+        Raises:
+            FailedError: the ranks cannot go on.
+        """
         if outcome.blame is not None:
             raise FailedError(outcome.blame)
         if outcome.missing and self._backend == "nccl":
@@ -295,5 +299,5 @@ class Pairs:
 
 
 def _times(outcome: StepOutcome, pair: Pair) -> list[list[float]]:
-    """The timed iterations: of the receiver, and of the sender if it measures too."""
+    """Return the timed iterations: of the receiver, and of the sender if it measures too."""
     return [done.times_s for rank in pair if (done := outcome.done.get(rank)) and done.times_s]

@@ -1,7 +1,4 @@
-"""The first stage.
-
-The inventory of every node, which nodes cannot take part, and the jobs that the probe would disturb.
-"""
+"""The first stage: inventories, nodes that cannot take part, and jobs that the probe would disturb."""
 
 from __future__ import annotations
 
@@ -30,8 +27,8 @@ def preflight(run: ProbeRun) -> None:
     """Receive the inventory of every node, select addresses, place the ranks and plan.
 
     Raises:
-        RefusedError: nothing may or can be measured.
-        CancelledError: the person has cancelled.
+        ProbeRefusedError: nothing may or can be measured.
+        CancelledError: the user has cancelled.
     """
     results = run.results
     results.nodes = [ProbedNode(node) for node in run.pool.present]
@@ -87,7 +84,10 @@ def replan(run: ProbeRun, without: Mapping[str, str]) -> None:
 
 
 def gpu_users(inventory: NodeInventory) -> list[GpuUser]:
-    """Processes on the GPUs; an invisible one is assumed if a GPU is busy or its memory is used."""
+    """Return the processes on the GPUs.
+
+    An invisible one is assumed if a GPU is busy or its memory is used.
+    """
     found = {user.pid: user for gpu in inventory.gpus for user in gpu.users}
     unseen = [gpu for gpu in inventory.gpus if not gpu.users and _worked(gpu)]
     if unseen and not found:
@@ -98,7 +98,7 @@ def gpu_users(inventory: NodeInventory) -> list[GpuUser]:
 
 
 def inventory_problem(inventory: NodeInventory) -> str | None:
-    """Why a node with this inventory cannot run ranks."""
+    """Return why a node with this inventory cannot run ranks; None if it can."""
     if inventory.python is not None and inventory.torch is not None:
         return None
     tried = "; ".join(inventory.tried) or "no interpreter was found"

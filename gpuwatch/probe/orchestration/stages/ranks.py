@@ -25,7 +25,7 @@ RANKS_NAMED = 6
 
 
 class RankControl:
-    """Sends the ranks their steps and collects the answers."""
+    """Starts the ranks, sends them their steps and collects the answers."""
 
     def __init__(self, run: ProbeRun, rendezvous: Rendezvous) -> None:
         self._run = run
@@ -42,11 +42,11 @@ class RankControl:
         return not self._rendezvous.pairs_only
 
     def start(self) -> None:
-        """Start them; returns when all have joined.
+        """Start the ranks; return when all have joined.
 
         Raises:
             FailedError: a rank died or did not come.
-            CancelledError: the person has cancelled.
+            CancelledError: the user has cancelled.
         """
         run = self._run
         run.enter("starting")
@@ -84,7 +84,7 @@ class RankControl:
                 _refuse_tampering(node, message.reason)
 
     def _begin(self, step: Step, ranks: Collection[int]) -> Step:
-        """Send a step under its id; the first large one also requests counters."""
+        """Send a step under a new id, and return it; the first large one also requests counters."""
         run = self._run
         self._steps += 1
         order = msgspec.structs.replace(step, id=self._steps)
@@ -95,15 +95,15 @@ class RankControl:
         return order
 
     def step(self, step: Step, ranks: Collection[int]) -> StepOutcome:
-        """Run one step on these ranks and wait for their answers.
+        """Run one step on these ranks, and return their answers.
 
         Args:
             step: What to do; its id is set here.
-            ranks: Who does it.
+            ranks: The ranks that take part.
 
         Raises:
             FailedError: a node was lost.
-            CancelledError: the person has cancelled.
+            CancelledError: the user has cancelled.
         """
         run = self._run
         order = self._begin(step, ranks)
@@ -136,7 +136,7 @@ class RankControl:
         return outcome
 
     def _name_lost(self, step: Step, outcome: StepOutcome) -> None:
-        """Decide which ranks were absent, and exclude those that failed the step."""
+        """Determine which ranks were absent, and mark those that failed the step as gone."""
         run = self._run
         outcome.absent = sorted(outcome.reported_absent(run.node_of))
         run.lose(outcome.absent, f"did not come to it within {step.timeout_s:.0f} s")
@@ -148,7 +148,7 @@ class RankControl:
         run.lose(outcome.silent(run.node_of), f"did not answer within {step.timeout_s:.0f} s")
 
     def names(self, ranks: Collection[int]) -> str:
-        """Ranks as text, the first few by name."""
+        """Return ranks as text, the first few by name."""
         known = sorted(ranks)
         named = ", ".join(self._run.name(rank) for rank in known[:RANKS_NAMED])
         return named if len(known) <= RANKS_NAMED else f"{named} and {len(known) - RANKS_NAMED} more"

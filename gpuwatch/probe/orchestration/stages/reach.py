@@ -18,7 +18,7 @@ TRY_MARGIN_S = 10.0
 
 @dataclass(frozen=True)
 class Rendezvous:
-    """Where the ranks meet."""
+    """The place of the store, through which the ranks meet."""
 
     node: str
     address: str
@@ -28,11 +28,13 @@ class Rendezvous:
 
 
 def reach(run: ProbeRun) -> Rendezvous:
-    """Let every node listen and try every other; decide where the store is and who is left out.
+    """Let every node listen and try to connect to every other; return where the store is.
+
+    Nodes that cannot take part are left out.
 
     Raises:
-        FailedError: nobody can listen, a node was lost, or fewer than two are left of several.
-        CancelledError: the person has cancelled.
+        FailedError: no node can listen, a node was lost, or fewer than two of several are left.
+        CancelledError: the user has cancelled.
     """
     run.enter("reaching")
     assert run.choice is not None  # noqa: S101 - the preflight has made it

@@ -25,7 +25,7 @@ class FailedError(Exception):
 
 @dataclass
 class ProbeRun:
-    """Written by the conductor's thread alone."""
+    """The state of a running probe; only the conductor's thread changes it."""
 
     pool: NodePool
     results: Results
@@ -51,16 +51,16 @@ class ProbeRun:
     """When measuring began (conductor's clock)."""
 
     def enter(self, phase: Phase) -> None:
-        """Enter a phase."""
+        """Set the phase of the results."""
         self.results.phase = phase
         self.changed()
 
     def changed(self) -> None:
-        """Increase the version that painters compare."""
+        """Increase the version, at which painters poll for changes."""
         self.results.version += 1
 
     def note(self, text: str) -> None:
-        """Store a note for the user, once."""
+        """Add a note for the user, unless it is known or there are too many."""
         if text not in self.results.notes and len(self.results.notes) < NOTES_KEPT:
             self.results.notes.append(text)
             self.changed()
@@ -86,10 +86,10 @@ class ProbeRun:
         self.changed()
 
     def receive_aside(self, until: float) -> bool:
-        """Process one message while the ranks are idle; False at `until`.
+        """Process one message while the ranks are idle; return False at `until`.
 
         Raises:
-            CancelledError: the person has cancelled.
+            CancelledError: the user has cancelled.
             FailedError: a node was lost, or a rank died.
         """
         received = self._next(until)
@@ -108,10 +108,10 @@ class ProbeRun:
         return received is not None
 
     def receive(self, until: float) -> tuple[str, AnyNodeMessage] | None:
-        """The next message of a node; notes and counters are handled here. None at `until`.
+        """Return the next message of a node; notes and counters are stored here. None at `until`.
 
         Raises:
-            CancelledError: the person has cancelled.
+            CancelledError: the user has cancelled.
             FailedError: a node that takes part was lost.
         """
         while (received := self._next(until)) is not None:
@@ -124,7 +124,7 @@ class ProbeRun:
         return None
 
     def _next(self, until: float) -> tuple[str, AnyNodeMessage | Lost] | None:
-        """The next message that its node may send: messages of a rank only from the rank's own node."""
+        """Return the next message; messages about a rank are accepted only from the rank's own node."""
         while (received := self.pool.receive(until)) is not None:
             node, message = received
             rank = getattr(message, "rank", None)
@@ -140,28 +140,28 @@ class ProbeRun:
         self.changed()
 
     def seat(self, rank: int) -> Seat | None:
-        """The seat of a rank; None if there is no such rank."""
+        """Return the seat of a rank; None if there is no such rank."""
         seats = self.results.seats
         return seats[rank] if 0 <= rank < len(seats) else None
 
     def node_of(self, rank: int) -> str:
-        """The node of a rank."""
+        """Return the node of a rank."""
         return self.results.seats[rank].node
 
     def is_link(self, pair: tuple[int, int]) -> bool:
-        """True if these are two existing ranks."""
+        """Return True if these are two different existing ranks."""
         return pair[0] != pair[1] and all(self.seat(rank) is not None for rank in pair)
 
     def nodes_of(self, pair: tuple[int, int]) -> tuple[str, str]:
-        """The nodes of the two ranks of a pair."""
+        """Return the nodes of the two ranks of a pair."""
         return self.results.seats[pair[0]].node, self.results.seats[pair[1]].node
 
     def ranks_of(self, node: str) -> list[int]:
-        """The ranks on a node."""
+        """Return the ranks on a node."""
         return [seat.rank for seat in self.results.seats if seat.node == node]
 
     def name(self, rank: int) -> str:
-        """The name of a rank: `rank 3 (gpu-002 GPU 1)`."""
+        """Return the name of a rank: `rank 3 (gpu-002 GPU 1)`."""
         seat = self.seat(rank)
         if seat is None:
             return f"rank {rank}"
@@ -169,7 +169,7 @@ class ProbeRun:
         return f"rank {rank} ({where})"
 
     def _keep(self, node: str, message: AnyNodeMessage) -> bool:
-        """True if the message only had to be stored."""
+        """Store a note, a state, counters or a transport; return False for any other message."""
         if isinstance(message, Note):
             who = node if message.rank is None else self.name(message.rank)
             self.note(f"{who}: {message.text}")

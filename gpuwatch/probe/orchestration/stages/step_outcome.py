@@ -37,7 +37,7 @@ All others may be caused by a peer that hangs or has closed.
 
 @dataclass
 class StepOutcome:
-    """The answers of one step."""
+    """The answers of the ranks to one step."""
 
     ranks: frozenset[int]
     """The ranks that take part."""
@@ -55,7 +55,7 @@ class StepOutcome:
 
     @property
     def blame(self) -> str | None:
-        """Why the ranks cannot continue together."""
+        """Why the ranks cannot continue together: a rank died; None: none did."""
         return next(iter(self.died.values()), None)
 
     @property
@@ -65,7 +65,7 @@ class StepOutcome:
 
     @property
     def local_faults(self) -> dict[int, str]:
-        """Rank -> its error, if no other rank can have caused it."""
+        """Rank -> its error, if no other rank can have caused that."""
         return {rank: error for rank, error in self.errors.items() if _LOCAL_FAULT.search(error)}
 
     def add(self, done: Done, step: Step) -> None:
@@ -79,7 +79,10 @@ class StepOutcome:
             self.excused.update(self.ranks)
 
     def reported_absent(self, node_of: NodeOf) -> dict[int, set[str]]:
-        """Rank without an answer -> the nodes that report it as absent: its own node, or most other nodes."""
+        """Return rank without an answer -> the nodes that report it as absent.
+
+        Only ranks that their own node or most other nodes report.
+        """
         by: defaultdict[int, set[str]] = defaultdict(set)
         for rank, done in self.done.items():
             for absent in self.ranks.intersection(done.absent).difference(self.done):
@@ -88,15 +91,12 @@ class StepOutcome:
         return {rank: by[rank] for rank in by if node_of(rank) in by[rank] or 2 * len(by[rank]) > others}
 
     def confirmed_absent(self, node_of: NodeOf) -> set[int]:
-        """Those of `reported_absent` that their own node or two others report.
-
-        No answer is expected from them.
-        """
+        """Return those of `reported_absent` that their own node or two others report; they won't answer."""
         reported = self.reported_absent(node_of).items()
         return {rank for rank, by in reported if len(by) > 1 or node_of(rank) in by}
 
     def silent(self, node_of: NodeOf) -> list[int]:
-        """The missing ranks that no failed rank excuses.
+        """Return the missing ranks that no failed rank excuses.
 
         For a collective, none if they are on more nodes than the answers: otherwise one node that answers at
         once and delays all others could have them named.
@@ -108,7 +108,7 @@ class StepOutcome:
 
 
 def possible(done: Done, step: Step) -> Done:
-    """The answer, or a failure of its rank if its numbers are impossible on any hardware.
+    """Return the answer, or a failure of its rank if its numbers are impossible on any hardware.
 
     Impossibly fast rates would make every other link look slow.
     """

@@ -1,8 +1,8 @@
-"""The data of a checked collective: small whole numbers that depend on the rank and on the position.
+"""The test data of a checked collective: small whole numbers by rank and position.
 
-Position p of rank r holds (p + 13 r + 29 b) mod 251, b the block if every rank gets a different one. 251 is
-prime: data that arrives at a wrong position, by any power of two, is detected. Sums over ranks stay below
-2^24 up to 66,000 ranks, so float32 represents them exactly and results are compared for equality.
+Position p of rank r has the value (p + 13 r + 29 b) mod 251, b the block if every rank gets a different one.
+251 is prime: data that arrives at a wrong position, by any power of two, is detected. Sums over ranks stay
+below 2^24 up to 66,000 ranks, so float32 represents them exactly and results are compared for equality.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ _ROWS = 4096
 
 
 class DataPattern:
-    """Writes and compares the numbers. A wave is one period of them, a tensor of `PERIOD` elements."""
+    """Makes, writes and compares the test data. A wave is one period of it, a tensor of `PERIOD` elements."""
 
     def __init__(self, torch: Torch, device: Device) -> None:
         self._torch = torch
         self._base = torch.arange(PERIOD, dtype=torch.int64, device=device)
 
     def wave(self, rank: int, start: int = 0, block: int = 0) -> Tensor:
-        """The numbers of one rank from a position on."""
+        """Return one period of the values of one rank, from position `start` on."""
         return self.total([rank], start, block)
 
     def total(self, ranks: Iterable[int], start: int = 0, block: int = 0) -> Tensor:
-        """The sums over ranks from a position on."""
+        """Return one period of the sums over these ranks, from position `start` on."""
         wave = self._torch.zeros_like(self._base)
         for rank in ranks:
             wave += (self._base + start + _RANK * rank + _BLOCK * block) % PERIOD
@@ -42,7 +42,7 @@ class DataPattern:
         tensor[whole:].copy_(wave[: tensor.numel() - whole])
 
     def wrong(self, tensor: Tensor, wave: Tensor) -> Tuple[int, Optional[int]]:
-        """The number of elements that differ from the wave, and the position of the first."""
+        """Return how many elements differ from the wave, and the position of the first (None: none)."""
         count, first = 0, None
         step = _ROWS * PERIOD
         for at in range(0, tensor.numel(), step):

@@ -12,7 +12,7 @@ _POLL_S = 0.0005
 
 
 class GpuStuckError(TimeoutError):
-    """Raised if the GPU did not finish in time; later work queues behind it."""
+    """Raised if the GPU did not finish in time; later work waits behind it."""
 
 
 class Clock(Protocol):
@@ -21,14 +21,14 @@ class Clock(Protocol):
     def times(
         self, call: Callable[[], object], warmup: int, iterations: int, timeout_s: float, /
     ) -> List[float]:
-        """Seconds of every timed iteration."""
+        """Return the seconds of every timed iteration."""
 
     def settle(self, timeout_s: float, /) -> None:
         """Wait until no work is pending."""
 
 
 class CpuClock:
-    """For gloo: every rank starts after a barrier, and the call returns when this rank has its result."""
+    """The clock for gloo: every rank starts after a barrier, and the call returns when it has its result."""
 
     def __init__(self, barrier: Callable[[], object]) -> None:
         self._barrier = barrier
@@ -36,7 +36,10 @@ class CpuClock:
     def times(
         self, call: Callable[[], object], warmup: int, iterations: int, _timeout_s: float
     ) -> List[float]:
-        """Seconds of every timed iteration; gloo raises if one takes longer than the group allows."""
+        """Return the seconds of every timed iteration.
+
+        Gloo raises if one takes longer than the group allows.
+        """
         for _ in range(warmup):
             call()
         took = []
@@ -52,7 +55,10 @@ class CpuClock:
 
 
 class CudaClock:
-    """For NCCL and GPU work: events recorded back to back, one wait, so the host's speed has no influence."""
+    """The clock for NCCL and GPU work: events recorded back to back, then one wait.
+
+    The host's speed has no influence.
+    """
 
     def __init__(self, torch: Torch) -> None:
         self._torch = torch
@@ -60,10 +66,10 @@ class CudaClock:
     def times(
         self, call: Callable[[], object], warmup: int, iterations: int, timeout_s: float
     ) -> List[float]:
-        """Seconds of every timed iteration, by the GPU's clock.
+        """Return the seconds of every timed iteration, by the GPU's clock.
 
         Raises:
-            GpuStuckError: it did not come to the end in time.
+            GpuStuckError: the GPU did not finish within `timeout_s`.
         """
         for _ in range(warmup):
             call()
@@ -79,7 +85,7 @@ class CudaClock:
         """Wait until the GPU has done all its work.
 
         Raises:
-            GpuStuckError: it did not in time.
+            GpuStuckError: it did not within `timeout_s`.
         """
         event = self._torch.cuda.Event()
         event.record()
@@ -87,7 +93,11 @@ class CudaClock:
 
     @staticmethod
     def _wait(event: Event, timeout_s: float) -> None:
-        """Poll the event: `synchronize` has no time limit."""
+        """Poll the event until it is reached: `synchronize` has no time limit.
+
+        Raises:
+            GpuStuckError: it was not within `timeout_s`.
+        """
         deadline = time.monotonic() + timeout_s
         while not event.query():
             if time.monotonic() > deadline:

@@ -47,7 +47,7 @@ class CollectiveRun(NamedTuple):
 
 
 class Shares(NamedTuple):
-    """Two views into the buffers of a rank."""
+    """Two views into the buffers of a rank: what it sends, and what it receives."""
 
     give: Any
     take: Any
@@ -61,7 +61,7 @@ class Buffers:
         self._flat = [torch.zeros(0, device=device), torch.zeros(0, device=device)]
 
     def shares(self, give: int, take: int) -> Shares:
-        """Views of the given sizes that have been written.
+        """Return views of the given numbers of elements; their memory has been written to.
 
         Pages that were never touched would be read for free.
         """
@@ -74,7 +74,7 @@ class Buffers:
 
 
 class CollectiveRunner:
-    """The collectives of one rank in the group of all.
+    """Runs the collectives of one rank in the group of all.
 
     Args:
         torch: The module, with `torch.distributed` initialized.
@@ -93,12 +93,12 @@ class CollectiveRunner:
         self.lacks: List[str] = []
 
     def learn(self, timeout_s: float) -> None:
-        """Find the supported collectives by running each one with a tiny size.
+        """Find the supported collectives by running each one with a tiny size; set `lacks`.
 
         The first one also connects the ranks.
 
         Raises:
-            RuntimeError: one failed for another reason than that it is not there.
+            RuntimeError: one failed for another reason than that it is not supported.
         """
         self._names, self.lacks = {}, []
         for op, names in CALLS.items():
@@ -125,7 +125,7 @@ class CollectiveRunner:
         return True
 
     def measure(self, step: StepFields) -> Dict[str, Any]:
-        """The fields of `protocol.Done` for one collective step.
+        """Return the fields of `protocol.Done` for one collective step.
 
         Raises:
             RuntimeError, TimeoutError: the collective failed.
@@ -153,7 +153,7 @@ class CollectiveRunner:
         return message
 
     def _counts(self, op: str, size: int) -> Tuple[int, int]:
-        """Elements sent and received."""
+        """Return the number of elements sent and received."""
         whole, share = max(1, size // _ELEMENT), max(1, size // _ELEMENT // self._world)
         total = share * self._world
         return {
@@ -219,7 +219,7 @@ class CollectiveRunner:
         return CollectiveRun(lambda: self._dist.all_to_all_single(shares.take, shares.give), fill, wrong)
 
     def _send_recv(self, shares: Shares, _name: str) -> CollectiveRun:
-        """A ring: every rank sends to the next one and receives from the previous one."""
+        """Return a ring: every rank sends to the next one and receives from the previous one."""
         pattern, dist = self._pattern, self._dist
         after, before = (self._rank + 1) % self._world, (self._rank - 1) % self._world
 

@@ -1,4 +1,4 @@
-"""The work of one GPU alone: matrix multiplication, copies within its memory, to and from the host."""
+"""Measures one GPU alone: matrix multiplication, copies within its memory, to and from the host."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _COPIED = 256 << 20
 
 
 def measure(torch: Torch, step: StepFields) -> Dict[str, Any]:
-    """The fields of `protocol.Done` for a matmul (FLOP/s) or a copy (bytes/s) on the current GPU.
+    """Return the fields of `protocol.Done` for a matmul (FLOP/s) or a copy (bytes/s) on the current GPU.
 
     A byte copied within the GPU is read and written: its memory transfers twice that rate.
 
     Raises:
-        RuntimeError, TimeoutError: it failed, for want of memory or by the GPU.
+        RuntimeError, TimeoutError: the work failed, for want of memory or because of the GPU.
     """
     builders: Dict[str, Callable[[Any, int], Tuple[Callable[[], object], float]]] = {
         "matmul": _matmul,
@@ -34,7 +34,7 @@ def measure(torch: Torch, step: StepFields) -> Dict[str, Any]:
 
 
 def _matmul(torch: Torch, _size: int) -> Tuple[Callable[[], object], float]:
-    """Multiply random numbers: multiplying zeros draws less power and is faster than training."""
+    """Return a multiplication of random matrices, and its FLOP; zeros draw less power than training."""
     kind = torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
     left, right = (torch.randn(_SIDE, _SIDE, dtype=kind, device="cuda") for _ in range(2))
     out = torch.empty_like(left)

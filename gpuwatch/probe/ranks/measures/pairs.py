@@ -1,4 +1,4 @@
-"""One directed link between two ranks: bandwidth from source to destination, and latency.
+"""Measures one directed link between two ranks: bandwidth from source to destination, and latency.
 
 Both ends meet through the store first, so that an absent rank is distinguished from a dead link. The receiver
 times the bandwidth, from its "go" message to the last byte: data buffered in the sender's kernel does not
@@ -33,28 +33,28 @@ _ELEMENT = 4
 
 
 class Deadline:
-    """The time limit of one pair for everything that it waits for."""
+    """The time limit of one pair, for everything that it waits for."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self._start = time.monotonic()
 
     def used(self) -> float:
-        """The fraction of the time that is over, 1.0 at the end."""
+        """Return the fraction of the time that is over, 1.0 at the end."""
         return (time.monotonic() - self._start) / self.seconds
 
     def left(self) -> timedelta:
-        """The remaining time; at least a millisecond, because torch treats zero as infinite."""
+        """Return the remaining time; at least a millisecond, because torch treats zero as infinite."""
         return timedelta(seconds=max(self._start + self.seconds - time.monotonic(), 0.001))
 
 
 class GlooPairs:
-    """Pairs over gloo: one group per pair, so that a dead pair does not affect the others.
+    """Measures pairs over gloo: one group per pair, so that a dead pair does not affect the others.
 
     Args:
         torch: The module; `torch.distributed` need not be initialized.
         new_store: Makes a client of the store for a group.
-        store: Where the ranks meet.
+        store: The store through which the ranks meet.
         rank: Of this process.
         buffers: Shared with the collectives.
     """
@@ -70,7 +70,7 @@ class GlooPairs:
         """Other rank -> (name of the group, the group), the last used one at the end."""
 
     def measure(self, step: StepFields, source: int, destination: int) -> Answer:
-        """The fields of `protocol.Done` for one end of a pair.
+        """Return the fields of `protocol.Done` for this end of a pair.
 
         Raises:
             RuntimeError, TimeoutError: it failed; the next step of this pair connects anew.
@@ -89,7 +89,7 @@ class GlooPairs:
             raise
 
     def _group(self, step: StepFields, peer: int, deadline: Deadline) -> "End":
-        """The group with a peer: the one that both still have, or a new one."""
+        """Return this end of the group with a peer: the one that both still have, or a new one."""
         held = self._groups.get(peer, ("", None))[0]
         theirs = store_barrier.meet(
             self._store, f"pair/{step.id}", self._rank, peer, held, deadline.left().total_seconds()
@@ -176,9 +176,9 @@ class End:
         self._group, self._other = group, other
 
     def send(self, tensor: Tensor, tag: int) -> Work:
-        """Start to send; the result can be waited for."""
+        """Start to send; return the work, which can be waited for."""
         return self._group.send([tensor], self._other, tag)
 
     def receive(self, tensor: Tensor, tag: int) -> Work:
-        """Start to receive; the result can be waited for."""
+        """Start to receive; return the work, which can be waited for."""
         return self._group.recv([tensor], self._other, tag)

@@ -1,6 +1,4 @@
-"""Pairs over NCCL.
-
-Every call exchanges in both directions, a large message in the tested one, a tiny one in the other.
+"""Measures pairs over NCCL. Every call exchanges a large message in the tested direction, a tiny one back.
 
 torch requires `batch_isend_irecv` with equal lists on both ends, within the group of all ranks and after a
 collective of all: unbatched sends would create a communicator per pair. Without a group of all, the two ranks
@@ -25,11 +23,11 @@ _TINY = 2
 
 
 class NcclPairs:
-    """Pairs of one rank.
+    """Measures the pairs of one rank.
 
     Args:
         torch: The module.
-        store: Where the ranks meet.
+        store: The store through which the ranks meet.
         rank: Of this process.
         buffers: On the GPU, shared with the collectives.
         alone: True if there is no group of all ranks.
@@ -44,7 +42,9 @@ class NcclPairs:
         """The peer in the world of two."""
 
     def measure(self, step: StepFields, source: int, destination: int) -> Dict[str, Any]:
-        """The fields of `protocol.Done` for one end: the destination times bandwidth, the source latency.
+        """Return the fields of `protocol.Done` for this end.
+
+        The destination times bandwidth, the source latency.
 
         Raises:
             RuntimeError, TimeoutError: it failed.

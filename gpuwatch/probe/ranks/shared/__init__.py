@@ -1,1 +1,1 @@
-"""Shared by the ranks: orders, texts, deadlines, torch's types and the store."""
+"""Parts that the ranks' modules share: orders, texts, deadlines, torch's types and the store."""

@@ -1,4 +1,4 @@
-"""A time limit for torch calls that have none, or ignore it."""
+"""Limits the time of torch calls that have no limit, or ignore it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ def within(seconds: float, call: Callable[[], T]) -> T:
     """Run a call in a thread and return its result; on a timeout the thread is abandoned.
 
     Raises:
-        TimeoutError: it did not return in time. What it holds (a store client, state) is not to be used
-        again. Exception: what the call raised.
+        TimeoutError: it did not return in time. The objects that it uses (a store client) must not be used
+            again.
+        Exception: what the call raised.
     """
     results: List[T] = []
     errors: List[BaseException] = []

@@ -1,7 +1,4 @@
-"""The worker's orders, as `protocol` writes them.
-
-The same fields and defaults, read without msgspec.
-"""
+"""The worker's orders: the fields and defaults of `protocol`, read without msgspec."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ Order = TypeVar("Order")
 
 @dataclass(frozen=True)
 class SeatFields:
-    """`protocol.RankSeat`."""
+    """The fields of `protocol.RankSeat`."""
 
     rank: int
     local: int
@@ -25,7 +22,7 @@ class SeatFields:
 
 @dataclass(frozen=True)
 class PrepareFields:
-    """`protocol.Prepare`."""
+    """The fields of `protocol.Prepare`."""
 
     backend: str
     world_size: int
@@ -40,13 +37,13 @@ class PrepareFields:
     secret: str = ""
 
     def places(self) -> List[SeatFields]:
-        """The ranks of this node."""
+        """Return the ranks of this node."""
         return [read(SeatFields, raw) for raw in self.seats]
 
 
 @dataclass(frozen=True)
 class StepFields:
-    """`protocol.Step`."""
+    """The fields of `protocol.Step`."""
 
     id: int
     what: str
@@ -61,7 +58,7 @@ class StepFields:
 
 
 def read(kind: Type[Order], raw: Raw) -> Order:
-    """One order from its JSON object; unknown keys of a later version are ignored.
+    """Return an order made from its JSON object; unknown keys of a later version are ignored.
 
     Raises:
         TypeError: a field without a default is missing.
@@ -71,7 +68,7 @@ def read(kind: Type[Order], raw: Raw) -> Order:
 
 
 def part_of(rank: int, raw: Raw) -> Optional[Raw]:
-    """The part of an order for one rank, or None: of the pairs only its own, so that a line stays short."""
+    """Return the part of an order for one rank, only with its own pair; None if it does not take part."""
     if raw.get("do") != "step":
         return raw
     if raw.get("what") in ("bandwidth", "latency"):

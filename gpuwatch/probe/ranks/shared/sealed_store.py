@@ -1,4 +1,4 @@
-"""The store of the probe, to whose port anyone may connect: hidden keys and signed values.
+"""Protects the store of the probe, to whose port anyone may connect: hidden keys and signed values.
 
 torch's TCPStore has no password. A secret, which is sent over the connections to the launchers, is the prefix
 of all keys, and every value has a signature (HMAC-SHA256) over its key and text.
@@ -28,7 +28,7 @@ class StoreTamperedError(StoreLostError):
 
 
 class SealedStore:
-    """The part of a store that the ranks use to meet. `group` gives torch's groups a prefix of their own."""
+    """A store with hidden keys and signed values, for the ranks to meet."""
 
     def __init__(self, store: Store, secret: str) -> None:
         self.raw = store
@@ -37,7 +37,7 @@ class SealedStore:
         self._prefix = self._sign("prefix", b"")[:32]
 
     def group(self, name: str) -> str:
-        """The prefix of the keys of a torch group."""
+        """Return the prefix for the keys of a torch group."""
         return f"{self._prefix}/group/{name}"
 
     def add(self, key: str, amount: int) -> int:
@@ -45,7 +45,7 @@ class SealedStore:
         return int(self.raw.add(f"{self._prefix}/{key}", amount))
 
     def wait(self, keys: List[str], patience: timedelta) -> None:
-        """Wait until all keys exist; raises like the store."""
+        """Wait until all keys exist; raises what the store raises if they do not in time."""
         self.raw.wait([f"{self._prefix}/{key}" for key in keys], patience)
 
     def set(self, key: str, text: str) -> None:
@@ -53,7 +53,7 @@ class SealedStore:
         self.raw.set(f"{self._prefix}/{key}", f"{self._sign(key, text.encode())} {text}")
 
     def get(self, key: str) -> str:
-        """The value of an existing key.
+        """Return the value of an existing key.
 
         Raises:
             StoreTamperedError: no rank of this probe wrote it.

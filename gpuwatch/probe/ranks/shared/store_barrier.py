@@ -52,7 +52,11 @@ def roll_call(store: SealedStore, name: str, rank: int, world_size: int, timeout
 
 
 def _counted(store: SealedStore, name: str, rank: int, world_size: int) -> int:
-    """Count this rank; return its position in the order of arrival."""
+    """Count this rank; return its position in the order of arrival.
+
+    Raises:
+        StoreTamperedError: it is counted already.
+    """
     own, place = store.add(f"{name}/{rank}", 1), store.add(f"{name}/here", 1)
     if own != 1 or not 1 <= place <= world_size:
         raise StoreTamperedError(f"rank {rank} was counted at {name} before it came")
@@ -60,12 +64,12 @@ def _counted(store: SealedStore, name: str, rank: int, world_size: int) -> int:
 
 
 def _absent(store: SealedStore, name: str, world_size: int) -> List[int]:
-    """The ranks that were not counted.
+    """Return the ranks that were not counted.
 
     A rank that arrives meanwhile adds to its own count first, so both are read twice.
 
     Raises:
-        StoreTamperedError: the counts of the ranks are not that of all.
+        StoreTamperedError: the single counts do not add up to the count of all.
     """
     found: List[int] = []
     for _ in range(_READINGS):
@@ -89,7 +93,7 @@ def _settle(store: SealedStore, name: str, absent: List[int]) -> None:
 
 
 def meet(store: SealedStore, name: str, me: int, other: int, note: str, timeout_s: float) -> str:
-    """Exchange a short note with one other rank.
+    """Exchange a short note with one other rank; return the other's.
 
     Raises:
         TimeoutError: the other did not come.
@@ -110,7 +114,7 @@ def meet(store: SealedStore, name: str, me: int, other: int, note: str, timeout_
 
 
 def _waited(store: SealedStore, key: str, timeout_s: float) -> bool:
-    """True if the key appeared within this time.
+    """Return True if the key appeared within this time.
 
     Raises:
         RuntimeError: the store is gone.

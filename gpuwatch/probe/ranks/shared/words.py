@@ -1,4 +1,4 @@
-"""Failures as text: an exception's first line, how a process ended, NCCL's log lines about its transports."""
+"""Describes failures: an exception's first line, how a process ended, NCCL's log lines about transports."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ _SIZES_DIFFER = "preamble.length <= "
 
 
 def plain(text: str) -> str:
-    """One line, without control characters, at most `MAX_ERROR_CHARS` long."""
+    """Return the text in one line, without control characters, cut to `MAX_ERROR_CHARS`."""
     return _UNSEEN.sub(" ", text).strip()[:MAX_ERROR_CHARS]
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an exception's message; its type if it has none."""
+    """Return the first line of an exception's message; its type if it has none."""
     lines = [line for line in str(error).splitlines() if line.strip()]
     return _message(lines[0]) if lines else type(error).__name__
 
 
 def ending(status: int) -> str:
-    """The status of `os.waitpid` in words."""
+    """Return the status of `os.waitpid` in words."""
     if os_signal(status) is None:
         return f"exit code {status >> 8}"
     number = os_signal(status) or 0
@@ -49,12 +49,12 @@ def ending(status: int) -> str:
 
 
 def os_signal(status: int) -> Optional[int]:
-    """The signal that ended a process, from the status of `os.waitpid`."""
+    """Return the signal that ended a process, from the status of `os.waitpid`; None if none did."""
     return status & 0x7F or None
 
 
 def last_words(lines: Iterable[str]) -> str:
-    """The end of a rank's stderr in one line, preceded by its meaning if known."""
+    """Return the end of a rank's stderr in one line, preceded by its meaning if known."""
     reported = [_message(line) for line in lines if line.strip() and not is_noise(line)]
     text = " | ".join(reported[-4:])
     if _SIZES_DIFFER in text:
@@ -67,12 +67,12 @@ def _message(line: str) -> str:
 
 
 def is_noise(line: str) -> bool:
-    """True if a line of stderr says nothing about the end."""
+    """Return True if a line of stderr says nothing about the reason of the end."""
     return any(noise in line for noise in _NOISE)
 
 
 def transport(line: str) -> Optional[str]:
-    """The transport in a line of NCCL_DEBUG=INFO: "NET/IB", "NET/IB/GDRDMA", "P2P/CUMEM", ..."""
+    """Return the transport in a line of NCCL_DEBUG=INFO ("NET/IB", "NET/IB/GDRDMA", "P2P/CUMEM"), or None."""
     found = _TRANSPORT.search(line)
     if found is None:
         return None
@@ -81,12 +81,12 @@ def transport(line: str) -> Optional[str]:
 
 
 def seconds(count: float) -> str:
-    """`30 s` or `0.5 s`."""
+    """Return `30 s` or `0.5 s`."""
     return f"{count:.3g} s"
 
 
 def ranks(numbers: List[int]) -> str:
-    """`rank 3` or `ranks 3, 5 and 9`, at most eight of them."""
+    """Return `rank 3` or `ranks 3, 5 and 9`, at most eight of them."""
     shown = [str(number) for number in numbers[:8]]
     if len(numbers) > 8:
         return f"ranks {', '.join(shown)} and {len(numbers) - 8} more"
