@@ -1,6 +1,6 @@
 """The library that a training script imports: rank logs, timers, session folders.
 
-Standard library, torch optional.
+It needs only the standard library; torch is optional.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Shared by all parts of the library: the rank, log levels, atomic file writes, statistics."""
+"""Parts that the whole library shares: the rank, log levels, atomic file writes, masks, settings."""

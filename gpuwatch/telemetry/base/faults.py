@@ -1,4 +1,4 @@
-"""Faults in what the library measures or writes: logged, and never the end of a training."""
+"""Contains faults in what the library measures or writes: they are logged and never end a training."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _seen: dict[str, int] = {}
 
 
 def faults() -> dict[str, int]:
-    """Name of a method -> how many of its calls failed so far in this process."""
+    """Return name of a method -> how many of its calls failed so far in this process."""
     return dict(_seen)
 
 
 def contained(method: F) -> F:
-    """The method, returning None where it raises one of CONTAINED_ERRORS; the first error is logged.
+    """Wrap a method so that it returns None if it raises one of CONTAINED_ERRORS; the first is logged.
 
     Other exceptions propagate.
     """

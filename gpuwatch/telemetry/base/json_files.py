@@ -24,10 +24,10 @@ _NO_FOLLOW, _NO_WAIT = getattr(os, "O_NOFOLLOW", 0), getattr(os, "O_NONBLOCK", 0
 
 
 def open_regular(path: str | os.PathLike[str], flags: int, mode: int = 0o600) -> int:
-    """Open a regular file that is no link, without blocking on a FIFO or device.
+    """Open a regular file that is no link, without blocking on a FIFO or device; return its descriptor.
 
     Raises:
-        OSError: it cannot be opened, or is something else.
+        OSError: it cannot be opened, or is no regular file.
     """
     number = os.open(path, flags | _NO_FOLLOW | _NO_WAIT | getattr(os, "O_CLOEXEC", 0), mode)
     if stat.S_ISREG(os.fstat(number).st_mode):
@@ -59,14 +59,18 @@ def write_text_whole(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Replace a JSON file; see `jsonable` and `write_text_whole`."""
+    """Replace a JSON file atomically; values are converted by `jsonable`.
+
+    Raises:
+        OSError: it cannot be written; what was there stays.
+    """
     write_text_whole(path, json.dumps(jsonable(value), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def jsonable(value: Any, depth: int = 0) -> Any:
-    """Convert a value to JSON's types.
+    """Return a value converted to JSON's types.
 
-    NaN and Inf become "nan", "inf" and "-inf", a tensor of one number becomes the number.
+    NaN and Inf become "nan", "inf" and "-inf", a tensor of one number becomes the number, other objects text.
     """
     if isinstance(value, int) and not -MAX_INTEGER <= value <= MAX_INTEGER:
         return "inf" if value > 0 else "-inf"
@@ -83,7 +87,7 @@ def jsonable(value: Any, depth: int = 0) -> Any:
 
 
 def as_text(value: Any) -> str:
-    """The beginning of `str` of any object; its class where it has none."""
+    """Return the beginning of `str(value)`; the class name if that raises."""
     try:
         return str(value)[:MAX_TEXT]
     except Exception:
@@ -91,7 +95,7 @@ def as_text(value: Any) -> str:
 
 
 def as_number(value: Any) -> float | None:
-    """A number, or the one number of a tensor or array; None for everything else."""
+    """Return a number, or the one number of a tensor or array, as float; None for everything else."""
     if isinstance(value, (bool, str, bytes)) or value is None:
         return None
     try:
@@ -106,19 +110,19 @@ def as_number(value: Any) -> float | None:
 
 
 def as_whole(value: Any) -> int | None:
-    """A whole number of 64 bits, or the one in a tensor; None for everything else."""
+    """Return a whole number of 64 bits, or the one in a tensor; None for everything else."""
     number = as_number(value)
     return int(value) if number is not None and abs(number) < 2**63 else None
 
 
 def as_amount(value: Any) -> float | None:
-    """A number from 0 to 1e18 (samples, bytes or seconds); None for everything else."""
+    """Return a number from 0 to 1e18 (samples, bytes or seconds); None for everything else."""
     number = as_number(value)
     return number if number is not None and 0 <= number <= MAX_AMOUNT else None
 
 
 def as_mapping(value: Any) -> dict[str, Any]:
-    """A mapping, or an object with `to_dict` or attributes, as a dict; empty for everything else."""
+    """Return a mapping, or an object with `to_dict` or attributes, as a dict; empty for everything else."""
     if isinstance(value, Mapping):
         return dict(value)
     to_dict = getattr(value, "to_dict", None)

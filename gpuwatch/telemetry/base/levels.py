@@ -21,10 +21,10 @@ MAX_DIGITS = 9
 
 
 def level_of(value: str | int) -> int:
-    """The level of a name, in any case, or of a number.
+    """Return the numeric level of a name (in any case) or of a number.
 
     Raises:
-        ValueError: there is no such level; the message names those there are.
+        ValueError: there is no such level; the message lists the names.
     """
     text = str(value).strip().lower()
     if text in LEVELS:
@@ -35,7 +35,7 @@ def level_of(value: str | int) -> int:
 
 
 def variable_level(name: str, env: Mapping[str, str] | None = None) -> int | None:
-    """The level in an environment variable; None if it is unset or invalid, which is logged."""
+    """Return the level in an environment variable; None if it is unset or invalid, which is logged."""
     value = (os.environ if env is None else env).get(name, "")
     if not value:
         return None
@@ -48,14 +48,14 @@ def variable_level(name: str, env: Mapping[str, str] | None = None) -> int | Non
 
 @dataclass(frozen=True)
 class LogLevels:
-    """The lowest level of a session's records: of the multi-GPU log, and of the two others."""
+    """The lowest level that is written: to the multi-GPU log, and to the two others."""
 
     training: int = logging.INFO
     multigpu: int = logging.INFO
 
     @classmethod
     def from_environment(cls, env: Mapping[str, str] | None = None) -> LogLevels:
-        """Read `TRAINING_LOG_LEVEL` and `MULTIGPU_LOG_LEVEL`; INFO if unset."""
+        """Return the levels of `TRAINING_LOG_LEVEL` and `MULTIGPU_LOG_LEVEL`; INFO if unset."""
         training = variable_level(TRAINING_VARIABLE, env)
         multigpu = variable_level(MULTIGPU_VARIABLE, env)
         return cls(
@@ -63,6 +63,6 @@ class LogLevels:
         )
 
     def is_enabled(self, log: str, level: str) -> bool:
-        """True if a record of this level is written to this log."""
+        """Return True if a record of this level is written to this log."""
         least = self.multigpu if log == "multigpu" else self.training
         return level_of(level) >= least

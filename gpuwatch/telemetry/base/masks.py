@@ -111,7 +111,7 @@ _CLASSES = re.compile(r"[a-z]{1,4096}|[A-Z]{1,4096}|[0-9]{1,4096}")
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a key, option or variable is named like a secret: `dbPassword`, `slack_token`, `--api-key`."""
+    """Return True if a key, option or variable is named like a secret: `dbPassword`, `slack_token`."""
     words = [word.lower() for word in _WORDS.findall(name[-200:])]
     if not words:
         return False
@@ -131,7 +131,10 @@ def is_secret_name(name: str) -> bool:
 
 
 def mask_secrets(value: Any, name: str = "", depth: int = 0) -> Any:
-    """The value without secrets: of keys whose names say so, and in texts."""
+    """Return a value of JSON types with secrets masked: values under secret names, and secrets in texts.
+
+    `name`: the key of the value.
+    """
     if depth > MAX_DEPTH:
         return "..."
     if isinstance(value, Mapping):
@@ -151,7 +154,7 @@ def mask_secrets(value: Any, name: str = "", depth: int = 0) -> Any:
 
 
 def mask_arguments(arguments: list[str]) -> list[str]:
-    """A command line without secrets: `--hf-token X`, `--hf-token=X`, `API_KEY=X`."""
+    """Return a command line with secrets masked: `--hf-token X`, `--hf-token=X`, `API_KEY=X`."""
     masked: list[str] = []
     is_secret = False
     for argument in arguments:
@@ -170,7 +173,7 @@ def mask_arguments(arguments: list[str]) -> list[str]:
 
 
 def mask_text(text: str) -> str:
-    """The text without tokens, keys, passwords in URLs, and values of names that are secrets'."""
+    """Return the text, cut to `MAX_TEXT`, with tokens, keys, passwords in URLs and secret values masked."""
     text = text[:MAX_TEXT]
     text = _PRIVATE_KEY.sub(MASK, text)
     text = _URL_TOKEN.sub(MASK, _URL.sub(r"\1:" + MASK, text))
@@ -182,7 +185,7 @@ def mask_text(text: str) -> str:
 
 
 def _random(found: re.Match[str]) -> str:
-    """Mask random base64: two of three neighbours differ in kind, in words at most one of four."""
+    """Mask a word of random base64: two of three neighbours differ in kind; in other words one of four."""
     word = found.group(0)
     kinds = (word.lower() != word) + (word.upper() != word) + any(each in "0123456789" for each in word)
     return MASK if kinds == 3 and len(_CLASSES.findall(word)) * 5 >= len(word) * 2 else word

@@ -1,4 +1,4 @@
-"""The rank of this process: from torch.distributed if initialised, else from the launcher's variables.
+"""Determines the rank of this process: from torch.distributed if initialised, else from the launcher.
 
 torch is never imported here: a script that uses it has done so.
 """
@@ -43,13 +43,13 @@ class ProcessGroupFacts:
 
 
 def loaded_torch() -> Any:
-    """The module torch if the script has imported it, else None."""
+    """Return the module torch if the script has imported it, else None."""
     torch = sys.modules.get("torch")
     return torch if hasattr(torch, "Tensor") else None  # a module that is being imported has none yet
 
 
 def distributed() -> Any:
-    """torch.distributed if it has a default process group, else None."""
+    """Return torch.distributed if it has a default process group, else None."""
     dist = getattr(loaded_torch(), "distributed", None)
     if dist is None or not dist.is_available() or not dist.is_initialized():
         return None
@@ -57,7 +57,7 @@ def distributed() -> Any:
 
 
 def host_name() -> str:
-    """As `hostname` prints it."""
+    """Return the host name as `hostname` prints it."""
     return os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "unknown")
 
 
@@ -70,13 +70,13 @@ def _number(env: Mapping[str, str], names: tuple[str, ...], default: int) -> int
 
 
 def whole(text: str) -> int | None:
-    """The number that a variable holds; None where it holds none, or a greater one than a rank can be."""
+    """Return the number in a variable's text; None if it is none, or larger than a rank can be."""
     text = text.strip()
     return int(text) if text.isdecimal() and text.isascii() and len(text) <= MAX_DIGITS else None
 
 
 def identify(env: Mapping[str, str] | None = None) -> RankFacts:
-    """The rank of this process; rank 0 of 1 if neither torch nor a launcher names one."""
+    """Return the rank of this process; rank 0 of 1 if neither torch nor a launcher names one."""
     env = os.environ if env is None else env
     dist = distributed()
     rank = dist.get_rank() if dist else _number(env, RANK_VARIABLES, 0)
@@ -86,7 +86,7 @@ def identify(env: Mapping[str, str] | None = None) -> RankFacts:
 
 
 def process_group(env: Mapping[str, str] | None = None) -> ProcessGroupFacts | None:
-    """The default process group, or None before `init_process_group`."""
+    """Return the default process group, or None before `init_process_group`."""
     dist = distributed()
     if dist is None:
         return None
@@ -97,7 +97,7 @@ def process_group(env: Mapping[str, str] | None = None) -> ProcessGroupFacts | N
 
 
 def all_gather(value: Any) -> list[Any]:
-    """The values of all ranks, by rank; a list of one without a process group.
+    """Return the values of all ranks, by rank; a list of one without a process group.
 
     This is a collective: all ranks must call it.
     """
@@ -123,7 +123,7 @@ STATED_VARIABLES = frozenset((
 
 
 def stated_environment(env: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The variables that control a training, sorted; by an allow-list."""
+    """Return the variables that control a training, sorted by name; only those of an allow-list."""
     env = os.environ if env is None else env
     return {
         name: env[name]

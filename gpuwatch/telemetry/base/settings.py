@@ -66,7 +66,7 @@ class TelemetrySettings:
 
     @classmethod
     def from_mapping(cls, configuration: Mapping[str, Any]) -> TelemetrySettings:
-        """Read the known names from a training configuration and its sections."""
+        """Return settings with the known names in a training configuration and its sections."""
         names = {field.name for field in fields(cls)}
         found: dict[str, Any] = {name: configuration[name] for name in names & set(configuration)}
         for section in SECTIONS:
@@ -88,14 +88,14 @@ class TelemetrySettings:
         return not self.collect_telemetry_for_all_ranks
 
     def is_logged(self, step: int) -> bool:
-        """True if a step with this number is logged."""
+        """Return True if a step with this number is logged."""
         if self.logging_strategy != "steps":
             return False
         return step % self.interval == 0 or (step == 1 and self.logging_first_step)
 
 
 def _present(settings: TelemetrySettings) -> dict[str, Any]:
-    """The settings that differ from the defaults."""
+    """Return the settings that differ from the defaults."""
     default = TelemetrySettings()
     return {
         field.name: getattr(settings, field.name)

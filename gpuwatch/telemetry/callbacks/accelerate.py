@@ -20,10 +20,10 @@ STEP_VALUES: Mapping[str, str] = {
 
 
 class AccelerateTelemetry(GeneralTracker):  # type: ignore[misc]
-    """Each `accelerator.log({"loss": ...}, step=N)` ends a step, `end_training()` the session.
+    """A tracker for Accelerate: each `accelerator.log({"loss": ...}, step=N)` ends a step.
 
-    Accelerate calls trackers on the main process only. `tracker` is the `TelemetryTracker`: its timers work
-    on every rank.
+    `end_training()` ends the session. Accelerate calls trackers on the main process only. `tracker` is the
+    `TelemetryTracker`: its timers work on every rank.
     """
 
     name = "gpuwatch"
@@ -64,7 +64,10 @@ class AccelerateTelemetry(GeneralTracker):  # type: ignore[misc]
         self._telemetry.recorder.update({"configuration": values})
 
     def log(self, values: dict[str, Any], step: int | None = None, **kwargs: Any) -> None:
-        """End a step, or log an evaluation."""
+        """End a step if `values` contain a loss or another value of a step.
+
+        Else log them as an evaluation.
+        """
         if any(name in STEP_VALUES for name in values):
             known = {STEP_VALUES[name]: value for name, value in values.items() if name in STEP_VALUES}
             others = {name: value for name, value in values.items() if name not in STEP_VALUES}

@@ -14,7 +14,7 @@ from ..tracker.tracker import TelemetryTracker
 
 
 class TelemetryCallback(TrainerCallback):  # type: ignore[misc]
-    """Times steps, micro-steps and epochs, and records the training in a session folder.
+    """A callback that times steps, micro-steps and epochs, and records the training in a session folder.
 
     `trainer.add_callback(TelemetryCallback())` is enough; `add_telemetry(trainer)` puts it before the
     reporters of the Trainer, so that TensorBoard and W&B get its metrics, too.
@@ -93,7 +93,7 @@ class TelemetryCallback(TrainerCallback):  # type: ignore[misc]
     def on_log(
         self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any
     ) -> None:
-        """Log the newest step with the Trainer's values, and add to its metrics."""
+        """Log the newest step with the Trainer's values, and add throughput and timers to `logs`, if set."""
         if logs is None or "loss" not in logs:
             return
         line = self.tracker.log_step(
@@ -145,7 +145,7 @@ class TelemetryCallback(TrainerCallback):  # type: ignore[misc]
 def add_telemetry(
     trainer: Any, callback: TelemetryCallback | None = None, **options: Any
 ) -> TelemetryCallback:
-    """Add a callback before all others of a Trainer, so that its reporters see the added metrics."""
+    """Insert a callback before all others of a Trainer, so that reporters see its metrics; return it."""
     callback = callback or TelemetryCallback(**options)
     trainer.callback_handler.callbacks.insert(0, callback)
     return callback

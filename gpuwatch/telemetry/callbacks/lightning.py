@@ -17,7 +17,10 @@ except ImportError:  # the older package of the same library
 
 
 class LightningTelemetry(Callback):  # type: ignore[misc]
-    """`Trainer(callbacks=[LightningTelemetry()])`; the loss is the one that `training_step` returns."""
+    """A callback for `Trainer(callbacks=[LightningTelemetry()])`.
+
+    The loss is the one that `training_step` returns.
+    """
 
     def __init__(
         self,
@@ -92,7 +95,7 @@ class LightningTelemetry(Callback):  # type: ignore[misc]
         )
 
     def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
-        """Start the time that is excluded from the step."""
+        """Start to measure the time that is excluded from the step."""
         self._pause_began = time.perf_counter()
 
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:

@@ -1,1 +1,1 @@
-"""GPU readings from the driver: NVML through ctypes, the GPUs of this rank, a sampling thread."""
+"""Reads the GPUs of this rank from the driver: NVML through ctypes, and a sampling thread."""

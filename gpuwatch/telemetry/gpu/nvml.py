@@ -1,4 +1,4 @@
-"""NVML through ctypes: reads a rank's GPUs without any package. What the driver refuses is None."""
+"""Reads GPUs with NVML through ctypes, without any package. Values that the driver refuses are None."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _Memory(ctypes.Structure):
 
 
 class _MemoryV2(ctypes.Structure):
-    """The memory struct that lists the driver's own reserve separately from the used memory."""
+    """NVML's memory struct that lists the driver's own reserve separately from the used memory."""
 
     _fields_ = (
         ("version", ctypes.c_uint),
@@ -36,32 +36,32 @@ _MEMORY_V2 = ctypes.sizeof(_MemoryV2) | 2 << 24
 
 
 class NvmlLibrary:
-    """The driver's library, initialized."""
+    """The driver's NVML library, initialized."""
 
     def __init__(self, library: Any) -> None:
         self._library = library
 
     def by_uuid(self, uuid: str) -> Any:
-        """The handle of a GPU or MIG instance, or None."""
+        """Return the handle of a GPU or MIG instance, or None."""
         return self._handle("nvmlDeviceGetHandleByUUID", ctypes.c_char_p(uuid.encode()))
 
     def by_index(self, index: int) -> Any:
-        """The handle of a GPU by the driver's index, or None."""
+        """Return the handle of a GPU by the driver's index, or None."""
         return self._handle("nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(index))
 
     def count(self) -> int:
-        """Number of GPUs that the driver lists."""
+        """Return the number of GPUs that the driver lists; 0 also if the call fails."""
         number = ctypes.c_uint()
         return number.value if self._call("nvmlDeviceGetCount_v2", ctypes.byref(number)) else 0
 
     def driver_version(self) -> str | None:
-        """As `nvidia-smi` prints it."""
+        """Return the version as `nvidia-smi` prints it; None if the call fails."""
         text = ctypes.create_string_buffer(_TEXT)
         called = self._call("nvmlSystemGetDriverVersion", text, ctypes.c_uint(_TEXT))
         return text.value.decode("utf-8", "replace") if called else None
 
     def identity(self, handle: Any) -> dict[str, Any]:
-        """`index`, `uuid` and `name` of a GPU."""
+        """Return `index`, `uuid` and `name` of a GPU; None for each that is refused."""
         return {
             "index": self._number(handle, "nvmlDeviceGetIndex", ctypes.c_uint),
             "uuid": self._text(handle, "nvmlDeviceGetUUID"),
@@ -69,7 +69,7 @@ class NvmlLibrary:
         }
 
     def reading(self, handle: Any) -> dict[str, float | None]:
-        """The changing values.
+        """Return the changing values by name; None for each that is refused.
 
         Utilization (%), memory (bytes and %), temperature (C), power (W), energy (J).
         """
@@ -90,7 +90,7 @@ class NvmlLibrary:
         }
 
     def _memory(self, handle: Any) -> tuple[int | None, int | None]:
-        """Bytes used and in total; drivers before 510 include their own reserve in the used bytes."""
+        """Return the used and total bytes; drivers before 510 count their own reserve as used."""
         newer, older = _MemoryV2(version=_MEMORY_V2), _Memory()
         if self._call("nvmlDeviceGetMemoryInfo_v2", handle, ctypes.byref(newer)) and newer.total:
             return int(newer.used), int(newer.total)
@@ -124,7 +124,7 @@ _opened: list[NvmlLibrary | None] = []
 
 
 def open_nvml() -> NvmlLibrary | None:
-    """The driver's library, opened once per process; None if it is missing or refuses."""
+    """Return the driver's library, opened once per process; None if it is missing or refuses."""
     with _LOCK:
         if not _opened:
             _opened.append(_open())

@@ -1,4 +1,4 @@
-"""The GPUs of this rank and their readings; a thread reads them while the training runs."""
+"""Finds the GPUs of this rank; a thread reads them while the training runs."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class OwnGpu:
     """`index` (the driver's), `uuid`, `name`."""
 
     def reading(self) -> dict[str, Any]:
-        """The identity and the current values."""
+        """Return the identity and the current values."""
         return {**self.identity, **self.library.reading(self.handle)}
 
 
 def own_gpu(facts: RankFacts, env: Mapping[str, str] | None = None) -> OwnGpu | None:
-    """The GPU that this rank computes on; None: the script uses none, or there is no driver."""
+    """Return the GPU that this rank computes on; None: the script uses none, or there is no driver."""
     torch = loaded_torch()
     if torch is not None and not torch.cuda.is_available():
         return None
@@ -46,7 +46,7 @@ _own_index: dict[RankFacts, int | None] = {}
 
 
 def own_gpu_index(facts: RankFacts) -> int | None:
-    """The driver's index of this rank's GPU, determined once."""
+    """Return the driver's index of this rank's GPU, determined once; None: no GPU."""
     if facts not in _own_index:
         gpu = own_gpu(facts)
         _own_index[facts] = None if gpu is None else gpu.identity.get("index")
@@ -54,7 +54,7 @@ def own_gpu_index(facts: RankFacts) -> int | None:
 
 
 def watched_gpus(facts: RankFacts, env: Mapping[str, str] | None = None) -> list[OwnGpu]:
-    """The GPUs that this rank reads: its own, and on local rank 0 those of all ranks of its node.
+    """Return the GPUs that this rank reads: its own, and on local rank 0 those of all ranks of its node.
 
     If each rank sees only its own (Slurm, one CUDA_VISIBLE_DEVICES each), local rank 0 sees no others.
     """
@@ -78,7 +78,7 @@ def _visible(library: NvmlLibrary, env: Mapping[str, str]) -> list[str]:
 
 
 def _handle_of_place(library: NvmlLibrary, place: int, env: Mapping[str, str]) -> Any:
-    """The GPU at an index of CUDA_VISIBLE_DEVICES; if only one is visible, that one."""
+    """Return the GPU at an index of CUDA_VISIBLE_DEVICES, the first one if there are fewer; None: none."""
     visible = _visible(library, env)
     if not visible:
         return None
@@ -88,7 +88,7 @@ def _handle_of_place(library: NvmlLibrary, place: int, env: Mapping[str, str]) -
 
 
 def _handle_of_torch(library: NvmlLibrary, torch: Any) -> Any:
-    """The device that torch uses now, by the UUID that torch reports (2.3 and later)."""
+    """Return the device that torch uses now, by the UUID that torch reports (2.3 and later); else None."""
     if torch is None or not torch.cuda.is_initialized():
         return None
     uuid = getattr(torch.cuda.get_device_properties(torch.cuda.current_device()), "uuid", None)

@@ -38,7 +38,7 @@ MULTIGPU_CHILD = "multigpu"
 
 
 class RankFilter(logging.Filter):
-    """Adds the rank to each record for the format."""
+    """A filter that sets the rank in each record, for the format."""
 
     def __init__(self, rank: int) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ class RankFilter(logging.Filter):
 
 
 class RankFileHandler(RotatingFileHandler):
-    """A rotated file with a lock, so that a second process of the same rank uses another file."""
+    """A handler for a rotated file with a lock: a second process of the same rank uses another file."""
 
     def _open(self) -> IO[str]:  # type: ignore[override]
         append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
@@ -77,17 +77,17 @@ def setup_rank_logging(
     backups: int = BACKUPS,
     env: Mapping[str, str] | None = None,
 ) -> logging.Logger:
-    """Set up the logger `rank_N`, with a file of its own and, on rank 0, the console.
+    """Set up and return the logger `rank_N`, with a file of its own and, on rank 0, the console.
 
     The file receives DEBUG and above, the console INFO and above; `TRAINING_LOG_LEVEL` or `log_level` sets
     both, `MULTIGPU_LOG_LEVEL` the level of the child logger `multigpu`. A second call replaces the first.
 
     Args:
-        log_dir: Where `rank_N.log` is; by default the folder of `gpuwatch run`, else `logs`.
+        log_dir: The folder of `rank_N.log`; by default that of `gpuwatch run`, else `logs`.
         log_level: Used if the variable is not set.
-        dep_log_level: Of transformers, tokenizers, torch and other dependencies; `warning` by default.
-        settings: Both levels, if they are not given separately.
-        max_bytes: Of one file, before it becomes `rank_N.log.1`.
+        dep_log_level: For transformers, tokenizers, torch and other dependencies; `warning` by default.
+        settings: Give both levels, if they are not given separately.
+        max_bytes: Size of a file, after which it becomes `rank_N.log.1`.
         backups: Number of older files that are kept.
         env: The environment; that of the process by default.
 

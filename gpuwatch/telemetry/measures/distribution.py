@@ -61,12 +61,15 @@ class Distribution:
         return math.sqrt(max(self._squares, 0.0) / (self.count - 1)) if self.count > 1 else 0.0
 
     def percentile(self, share: float) -> float | None:
-        """The number below which this fraction (0 to 1) lies, interpolated; None without numbers."""
+        """Return the number below which this fraction (0 to 1) lies, interpolated; None without numbers.
+
+        It is estimated from a random sample if there are more numbers than the sample holds.
+        """
         with self._lock:
             return percentile(sorted(self._sample), share)
 
     def statistics(self) -> dict[str, float]:
-        """`count`, and with at least one number `mean`, `median`, `std_dev`, `min`, `max`."""
+        """Return `count`, and with at least one number `mean`, `median`, `std_dev`, `min`, `max`."""
         found: dict[str, float] = {"count": self.count}
         mean, median, std_dev = self.mean, self.percentile(0.5), self.std_dev
         if mean is not None and median is not None and std_dev is not None:
@@ -75,7 +78,7 @@ class Distribution:
 
 
 def percentile(ordered: Sequence[float], share: float) -> float | None:
-    """A percentile of sorted numbers, interpolated between neighbours."""
+    """Return a percentile (`share`: 0 to 1) of sorted numbers, interpolated; None without numbers."""
     if not ordered:
         return None
     place = share * (len(ordered) - 1)
@@ -85,7 +88,7 @@ def percentile(ordered: Sequence[float], share: float) -> float | None:
 
 
 def statistics_over_ranks(values: Mapping[int, float]) -> dict[str, float]:
-    """Statistics of one number per rank; `min_index` and `max_index` are the ranks of the extremes."""
+    """Return statistics of one number per rank; `min_index` and `max_index` are the ranks of the extremes."""
     numbers = Distribution(len(values) or 1)
     for value in values.values():
         numbers.add(value)

@@ -1,4 +1,4 @@
-"""Timers by name: on the host's clock, or on GPU events if the script uses a GPU."""
+"""Timers by name, on the host's clock or on GPU events."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_PENDING_EVENTS = 512
 
 
 class Timer(ContextDecorator):
-    """Times a block, or each call of a function, on the host; also if it raises."""
+    """Times a block, or each call of a function, on the host's clock; also if it raises."""
 
     __slots__ = ("_add", "_start")
 
@@ -39,7 +39,7 @@ class Timer(ContextDecorator):
 
 
 class NoTimer(ContextDecorator):
-    """A no-op timer for a rank that collects nothing."""
+    """A timer that measures nothing, for a rank that collects nothing."""
 
     def __enter__(self) -> NoTimer:
         return self
@@ -80,21 +80,21 @@ class DeviceEvents:
         self._max_pending = max_pending
 
     def mark(self) -> Any:
-        """Record an event on the current stream."""
+        """Record an event on the current stream, and return it."""
         event = self._free.pop() if self._free else self._new_event()
         event.record()
         return event
 
     def pair(self, start: Any, end: Any, take: Callable[[float], object]) -> None:
-        """Register two events, whose difference in seconds is passed to `take` later.
+        """Register two events, whose difference in seconds is passed to `take` once the GPU has passed them.
 
-        Read the pairs that are ready.
+        Also read up to two registered pairs that are ready.
         """
         self._pending.append((start, end, take))
         self.drain(wait=len(self._pending) > self._max_pending, most=2)
 
     def drain(self, *, wait: bool = False, most: int | None = None) -> None:
-        """Read the pairs that the GPU has passed; `wait` for the oldest, or for all if `most` is None."""
+        """Read the pairs that the GPU has passed, at most `most`; `wait`: wait for them."""
         while self._pending and (most is None or most > 0):
             start, end, take = self._pending[0]
             try:
@@ -124,14 +124,14 @@ class Timers:
         self._events: DeviceEvents | None = None
 
     def timer(self, name: str) -> Timer:
-        """A timer for a block on the host."""
+        """Return a timer for a block on the host's clock."""
         numbers = self.host.get(name)
         if numbers is None:
             numbers = self.host.setdefault(name, Distribution())
         return Timer(numbers.add)
 
     def device_timer(self, name: str) -> Timer | DeviceTimer:
-        """A timer for a block on the GPU; on the host if the script uses none."""
+        """Return a timer for a block on the GPU; on the host's clock if the script uses no GPU."""
         if self._events is None:
             new_event = self._new_event or device_event()
             if new_event is None:
@@ -156,13 +156,13 @@ class Timers:
         self.device.clear()
 
     def settle(self) -> None:
-        """Wait for the pending GPU times."""
+        """Wait for the pending GPU times and add them."""
         if self._events is not None:
             self._events.drain(wait=True)
 
 
 def device_event() -> Callable[[], Any] | None:
-    """The function that creates a timing event of the script's GPU (CUDA, ROCm, MPS); None without one."""
+    """Return the function that creates a timing event of the script's GPU (CUDA, ROCm, MPS); None: no GPU."""
     torch = loaded_torch()
     if torch is None:
         return None

@@ -1,1 +1,1 @@
-"""The session folder of a run: its five files, the parts of other ranks, and their merge into one summary."""
+"""Writes the session folder of a run: its five files, the parts of other ranks, one merged summary."""

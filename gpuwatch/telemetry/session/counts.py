@@ -1,4 +1,4 @@
-"""A rank's counts for the summary: communication, warnings by class, readings of GPUs. Thread-safe."""
+"""Counts of a rank for the summary: communication, warnings by class, GPU readings. Thread-safe."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SEVERITIES: Mapping[str, str] = {
 
 
 class CommunicationCounts:
-    """Count, bytes and time by operation."""
+    """Count, bytes and time of each communication operation."""
 
     def __init__(self, rank: int) -> None:
         self._rank = rank
@@ -30,7 +30,10 @@ class CommunicationCounts:
     def add(
         self, operation: str, size_bytes: float | None = None, duration_s: float | None = None, count: int = 1
     ) -> None:
-        """Add operations; new names beyond the limit count as `other`."""
+        """Add `count` operations; size and duration are totals, None: unknown.
+
+        Names beyond `MAX_OPERATIONS` count as `other`.
+        """
         with self._lock:
             if operation not in self._found and len(self._found) >= MAX_OPERATIONS:
                 operation = "other"
@@ -42,12 +45,12 @@ class CommunicationCounts:
                 sums[2] = (sums[2] or 0.0) + duration_s
 
     def seconds(self) -> float:
-        """The known time of all operations so far."""
+        """Return the known time of all operations so far, in seconds."""
         with self._lock:
             return float(sum(sums[2] or 0.0 for sums in self._found.values()))
 
     def entries(self, step_seconds: float | None = None) -> list[dict[str, Any]]:
-        """The `communication` list of a summary; `step_seconds` is the time of all steps of this rank."""
+        """Return the `communication` list of a summary. `step_seconds`: time of all steps of this rank."""
         with self._lock:
             found = {name: list(sums) for name, sums in self._found.items()}
         return [
@@ -69,7 +72,7 @@ class CommunicationCounts:
 
 
 class WarningCounts:
-    """Warnings by class."""
+    """The warnings of a rank, counted by class."""
 
     def __init__(self, rank: int, wall: Callable[[], float]) -> None:
         self._rank = rank
@@ -97,7 +100,7 @@ class WarningCounts:
             return True
 
     def entries(self) -> list[dict[str, Any]]:
-        """The `warnings` list of a summary."""
+        """Return the `warnings` list of a summary."""
         with self._lock:
             return [dict(each) for _, each in sorted(self._found.items())]
 
@@ -118,7 +121,7 @@ class GpuCounts:
         """The newest reading by UUID, or by index if the driver reports no UUID."""
 
     def add(self, reading: Mapping[str, Any]) -> None:
-        """Add a reading; see `NvmlLibrary.reading` for its keys."""
+        """Add a reading, with the keys of `NvmlLibrary.reading` and of `identity`."""
         key = reading.get("uuid") or reading.get("index")
         with self._lock:
             self.newest[key] = reading
@@ -137,14 +140,14 @@ class GpuCounts:
                 self._energy[key] = (self._energy.get(key, (energy, 0.0))[0], energy)
 
     def take_recent_utilization(self) -> dict[int, float]:
-        """GPU index -> mean utilization (%) since the last call."""
+        """Return GPU index -> mean utilization (%) since the last call."""
         with self._lock:
             recent, self._recent = self._recent, {}
             means = {self._facts[key]["index"]: numbers.mean for key, numbers in recent.items()}
         return {index: mean for index, mean in means.items() if mean is not None}
 
     def entries(self) -> list[dict[str, Any]]:
-        """The `gpus` list of a summary."""
+        """Return the `gpus` list of a summary."""
         with self._lock:
             return [
                 {

@@ -1,4 +1,4 @@
-"""The environment in a session's summary: packages, system, the command."""
+"""Reads what a session's summary states about the environment: packages, system, the command."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_ARGUMENTS = 200
 
 
 def packages() -> dict[str, str]:
-    """Installed packages by name, with their versions, and `python`."""
+    """Return installed packages (lower case) -> version, and `python` -> its version."""
     from importlib import metadata  # noqa: PLC0415 - 10 ms, at the start of a session only
 
     found = {"python": platform.python_version()}
@@ -33,7 +33,7 @@ def packages() -> dict[str, str]:
 
 
 def system_facts() -> dict[str, Any]:
-    """The `system` object of a summary; unknown values are None."""
+    """Return the `system` object of a summary; unknown values are None."""
     torch = loaded_torch()
     uses_cuda = torch is not None and torch.cuda.is_available()
     library = open_nvml() if torch is None or uses_cuda else None
@@ -50,12 +50,12 @@ def system_facts() -> dict[str, Any]:
 
 
 def command() -> list[str]:
-    """The program's arguments, secrets masked."""
+    """Return the program's arguments with secrets masked."""
     return mask_arguments([*sys.argv][:MAX_ARGUMENTS])
 
 
 def _line_of(path: str, key: str) -> str | None:
-    """The value of `key` in a file of `key: value` or `key=value` lines."""
+    """Return the value of `key` in a file of `key: value` or `key=value` lines; None: not there."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - /proc
             for line in file:

@@ -23,10 +23,10 @@ class SessionFolder:
 
     @classmethod
     def existing(cls, path: Path) -> SessionFolder:
-        """The paths in an existing folder.
+        """Return the paths in an existing folder.
 
         Raises:
-            NotADirectoryError: it is not.
+            NotADirectoryError: it is not a folder.
         """
         if not path.is_dir():
             raise NotADirectoryError(f"{path} is no session folder")
@@ -38,7 +38,7 @@ class SessionFolder:
         return self.path.name
 
     def file(self, ending: str) -> Path:
-        """One of the five files: `training_<id>_<ending>`."""
+        """Return the path of one of the five files: `training_<id>_<ending>`."""
         return self.path / f"{self.id}_{ending}"
 
     @property
@@ -77,12 +77,12 @@ class SessionFolder:
         return self.path / "ranks"
 
     def rank_part(self, rank: int) -> Path:
-        """The part of a rank."""
+        """Return the path of a rank's part."""
         return self.parts / f"rank_{rank:04d}.json"
 
 
 def create_session_folder(logs: Path, start: float) -> SessionFolder:
-    """Create a folder for a new session, mode 0700, with a unique name.
+    """Create a folder for a new session, mode 0700, with a unique name; return its paths.
 
     Args:
         logs: The folder of all sessions; created if missing.
@@ -104,7 +104,7 @@ def create_session_folder(logs: Path, start: float) -> SessionFolder:
 
 
 def is_own_folder(path: Path) -> bool:
-    """True for a folder of this user that is no link: others may write in a shared folder of logs.
+    """Return True for a folder of this user that is no link; others may write in a shared folder of logs.
 
     A file server may give what root writes to another user: a new file shows to which.
     """
@@ -121,7 +121,7 @@ def is_own_folder(path: Path) -> bool:
 
 
 def named_folder(env: Mapping[str, str] | None = None) -> SessionFolder | None:
-    """The folder that `gpuwatch run` created for this run.
+    """Return the folder that `gpuwatch run` created for this run.
 
     None without `gpuwatch run`, or if the folder is gone.
     """

@@ -1,4 +1,4 @@
-"""The texts of a session's three logs. Pure; gpuwatch's progress dialects read every form."""
+"""Formats the lines of a session's three logs. Pure; gpuwatch's progress dialects read every form."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ SHORT_LEVELS = {"WARNING": "WARN", "CRITICAL": "ERROR"}
 
 
 def main_record(clock: str, level: str, text: str) -> str:
-    """A record of the main log; `clock` is HH:MM:SS."""
+    """Return a record of the main log; `clock` is HH:MM:SS."""
     return f"{clock} | {SHORT_LEVELS.get(level, level):<5} | {text}"
 
 
 def worker_record(stamp: str, level: str, rank: int, text: str) -> str:
-    """A record of the multi-GPU and performance logs; `stamp` is YYYY-mm-dd HH:MM:SS."""
+    """Return a record of the multi-GPU or performance log; `stamp` is YYYY-mm-dd HH:MM:SS."""
     process = "MainProcess" if rank == 0 else f"Rank {rank}"
     return f"{stamp} | {level:<8} | {process:<12} | {text}"
 
 
 def header(facts: Mapping[str, Any]) -> list[str]:
-    """The records at a session's start; `facts` has the keys of the summary."""
+    """Return the texts at a session's start; `facts` has the keys of the summary."""
     is_multi = facts.get("mode") == "multi"
     lines = ["🚀 TRAINING SESSION STARTED", f"Session ID: {facts.get('id')}"]
     if facts.get("run_id"):
@@ -39,7 +39,7 @@ def header(facts: Mapping[str, Any]) -> list[str]:
 
 
 def configuration_block(facts: Mapping[str, Any], rank: int) -> list[str]:
-    """The configuration list of a run of several ranks; empty for one rank."""
+    """Return the configuration list of a run of several ranks; empty for one rank."""
     if facts.get("mode") != "multi":
         return []
     lines = ["", "📡 MULTI-GPU CONFIGURATION:", f"  • Accelerator processes: {facts.get('world_size')}"]
@@ -54,7 +54,7 @@ def configuration_block(facts: Mapping[str, Any], rank: int) -> list[str]:
 
 
 def step_line(values: Mapping[str, Any]) -> str:
-    """The line of a step, without unknown values.
+    """Return the line of a step, without unknown values.
 
     Args:
         values: Any of `step`, `total_steps`, `loss`, `learning_rate`, `steps_per_s`, `eta_s`.
@@ -82,7 +82,7 @@ RANK_PARTS = (
 
 
 def rank_line(values: Mapping[str, Any]) -> str:
-    """A step with all its numbers on one line, for the log of a rank."""
+    """Return a step with all its numbers on one line, for the log of a rank."""
     found = [form.format(values[name]) for name, form in RANK_PARTS if values.get(name) is not None]
     return " | ".join([step_line(values), *found])
 
@@ -94,7 +94,7 @@ PRECISION = {
 
 
 def metrics_line(metrics: Mapping[str, float | None]) -> str:
-    """The numbers below a step, without unknown ones; empty if there is none."""
+    """Return the line of numbers below a step, without unknown ones; empty if there is none."""
     known = [
         f"{name}: {format(value, PRECISION[name]) if name in PRECISION else repr(value)}"
         for name, value in metrics.items()
@@ -104,7 +104,7 @@ def metrics_line(metrics: Mapping[str, float | None]) -> str:
 
 
 def evaluation_block(results: Mapping[str, float]) -> list[str]:
-    """The results of an evaluation."""
+    """Return the lines with the results of an evaluation."""
     return [
         "",
         "📊 EVALUATION RESULTS:",
@@ -122,7 +122,7 @@ def communication_line(
     count: int = 1,
     extra: str = "",
 ) -> str:
-    """A communication; for several operations size and duration are sums."""
+    """Return the line of a communication; for several operations size and duration are sums."""
     parts = [f"Communication | {operation} | Rank {rank}"]
     if count != 1:
         parts.append(f"Count: {count}")
@@ -138,7 +138,7 @@ def communication_line(
 def performance_line(
     step: int, step_time_s: float, samples_per_s: float | None = None, batch: int | None = None
 ) -> str:
-    """The mean step time, the throughput and the batch of all ranks."""
+    """Return the line with the mean step time, and throughput and batch size of all ranks."""
     parts = [f"Performance | Step {step} | Avg step time: {step_time_s:.3f}s"]
     if samples_per_s is not None:
         parts.append(f"Throughput: {samples_per_s:.1f} samples/s")
@@ -156,14 +156,14 @@ GPU_VALUES = (
 
 
 def gpu_line(sample: Mapping[str, Any], node: str = "") -> str:
-    """One reading of a GPU, without values that the driver does not report."""
+    """Return the line of a GPU reading, without values that the driver does not report."""
     parts = [f"GPU {sample['index']}"]
     parts += [form.format(sample[key]) for key, form in GPU_VALUES if sample.get(key) is not None]
     return " | ".join([*parts, f"Node: {node}"] if node else parts)
 
 
 def step_metrics(values: Mapping[str, Any], elapsed_s: float | None) -> dict[str, float | None]:
-    """The values of a step under the names of the metrics line."""
+    """Return the values of a step under the names of the metrics line; None: unknown."""
     return {
         "step_duration": values.get("step_time_s"),
         "samples_per_second": values.get("samples_per_s"),

@@ -1,4 +1,4 @@
-"""The writer of a session's three logs: one process owns them, and every call writes its line at once."""
+"""Writes a session's three logs: one process owns them, and every call writes its line at once."""
 
 from __future__ import annotations
 
@@ -53,7 +53,9 @@ class SessionLogs:
         return bool(self._files)
 
     def claim(self, *, is_restart: bool = False) -> bool:
-        """Become the writer, unless another process is: the process that creates the main log owns all three.
+        """Become the writer, unless another process is; return True if this process is the writer.
+
+        The process that creates the main log owns all three.
 
         Args:
             is_restart: The launcher has restarted the ranks: continue the files of an ended writer.
@@ -84,7 +86,7 @@ class SessionLogs:
         self._plain(lines.configuration_block(facts, self._rank))
 
     def process_group(self, backend: str, world_size: int, local_rank: int) -> None:
-        """Write the facts of the process group."""
+        """Write backend, world size and local rank of the process group."""
         for text in (
             f"Distributed backend: {backend}",
             f"World size: {world_size}",
@@ -196,7 +198,7 @@ def _opened(path: Path, flags: int = 0) -> TextIO:
 
 
 def _locked(file: TextIO) -> bool:
-    """Lock the file as long as it is open; True also if the file system has no locks."""
+    """Lock the file as long as it is open; return True also if the file system has no locks."""
     if fcntl is None:
         return True
     try:

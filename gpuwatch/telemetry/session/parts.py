@@ -1,4 +1,4 @@
-"""The parts of other ranks and nodes: read within limits, and waited for at the end of a session."""
+"""Reads the parts of other ranks and nodes within limits, and waits for them at the end of a session."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_DIGITS = 19
 
 
 def read_parts(folder: SessionFolder) -> dict[str, dict[str, Any]]:
-    """File name -> part, for all readable ones."""
+    """Return file name -> part, for all readable ones."""
     found = {}
     for path in sorted(folder.parts.glob("*.json"))[:MAX_PARTS]:
         part = _read(path)
@@ -29,7 +29,7 @@ def read_parts(folder: SessionFolder) -> dict[str, dict[str, Any]]:
 
 
 def wait_for_parts(folder: SessionFolder, count: int, most_s: float = WAIT_FOR_PARTS_S) -> None:
-    """Wait shortly for the final parts of this many ranks, if ranks write parts at all."""
+    """Wait up to `most_s` for the final parts of `count` ranks; not at all if no rank writes parts."""
     until = time.monotonic() + most_s
     while count > 0 and time.monotonic() < until:
         parts = read_parts(folder).values()
@@ -39,7 +39,7 @@ def wait_for_parts(folder: SessionFolder, count: int, most_s: float = WAIT_FOR_P
 
 
 def _bounded(digits: str) -> int | None:
-    """A whole number of at most 64 bits; None for a larger one, which no writer of parts produces."""
+    """Return a whole number of at most 64 bits; None for a larger one, which no writer of parts produces."""
     return int(digits) if len(digits) < MAX_DIGITS else None
 
 

@@ -1,4 +1,4 @@
-"""The folder that a rank writes into: that of `gpuwatch run`, a new one, or the one that rank 0 created."""
+"""Finds the folder that a rank writes into: of `gpuwatch run`, a new one, or the one of rank 0."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class SessionPlace:
         return self.is_of_gpuwatch_run or self._logs is not None
 
     def make(self) -> SessionFolder | None:
-        """The folder, created if this is rank 0 and none was given.
+        """Return the folder, created if this is rank 0 and none was given; None on other ranks.
 
         Raises:
             OSError: it cannot be made.
@@ -68,7 +68,7 @@ class SessionPlace:
         return self._folder
 
     def find(self) -> SessionFolder | None:
-        """The folder if it is known by now, else None."""
+        """Return the folder if it is known by now, else None."""
         if self._folder is None and self._pointer is not None and self._logs is not None:
             try:
                 with os.fdopen(open_regular(self._pointer, os.O_RDONLY), "rb") as file:

@@ -1,4 +1,4 @@
-"""A rank's records of a session: its logs, and its part of the summary, updated while it runs."""
+"""Records the session of a rank: its logs, and its part of the summary, updated while it runs."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class SessionRecorder:
         return folder.id if folder else None
 
     def start(self, known: Mapping[str, Any]) -> None:
-        """Open the session with the known keys of the summary."""
+        """Open the session. `known`: keys of the summary that are known."""
         run_id = os.environ.get(RUN_VARIABLE) or None
         self._known = {
             "run_id": run_id,
@@ -103,17 +103,17 @@ class SessionRecorder:
             self._report(error)
 
     def update(self, known: Mapping[str, Any]) -> None:
-        """Add known keys of the summary; secrets in a configuration are masked."""
+        """Set known keys of the summary; secrets in a configuration are masked."""
         self._known.update(known)
         self._known["configuration"] = mask_secrets(self._known.get("configuration") or {})
 
     def is_due(self, *, at_line: bool = False) -> bool:
-        """True if the summary or part must be written again; at a performance line sooner."""
+        """Return True if the summary or part must be written again; at a performance line sooner."""
         every_s = WRITE_AT_LINE_S if at_line and self._writes > 1 else 0.0 if at_line else WRITE_EVERY_S
         return self._wall() - self._written >= every_s
 
     def write(self, known: Mapping[str, Any], *, is_final: bool = False) -> None:
-        """Write the summary or this rank's part, with the current values."""
+        """Write the summary or this rank's part, with the values in `known`."""
         self._written = self._wall()
         self._writes += 1
         self._known.update(known)
@@ -137,7 +137,7 @@ class SessionRecorder:
             self._report(error)
 
     def finish(self, status: str, known: Mapping[str, Any], error: str | None = None) -> None:
-        """Write the final state, and close the logs."""
+        """Write the final state, and close the logs. `error`: why it failed; secrets are masked."""
         error = None if error is None else mask_text(error)
         self.write({**known, "status": status, "error": error}, is_final=True)
         if self.logs is not None:
@@ -160,7 +160,7 @@ class SessionRecorder:
 
 
 def status_of(error: BaseException | None) -> tuple[str, str | None]:
-    """The status of a session that ends with this exception, and its text."""
+    """Return the status of a session that ends with this exception, and the error text or None."""
     if error is None or (isinstance(error, SystemExit) and error.code in {None, 0}):
         return "completed", None
     if isinstance(error, KeyboardInterrupt):

@@ -1,4 +1,4 @@
-"""The summary of a session: its keys, its writing, and the merging of ranks' parts."""
+"""The summary of a session: its keys, writing it, and merging the parts of ranks."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ COMMUNICATION_SUMS = ("count", "bytes_total", "time_total_s")
 
 
 def empty_summary() -> dict[str, Any]:
-    """All keys of version 1: unknown scalars are None, lists and open objects empty."""
+    """Return all keys of version 1: unknown scalars are None, lists and open objects empty."""
     summary: dict[str, Any] = dict.fromkeys(SCALARS)
     summary.update({name: dict.fromkeys(keys) for name, keys in OBJECTS.items()})
     summary.update({name: [] for name in LISTS})
@@ -87,7 +87,7 @@ def write_part(path: Path, part: Mapping[str, Any]) -> None:
 
 
 def merge_parts(summary: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """A summary with the parts of ranks and nodes.
+    """Return a summary merged with the parts of ranks and nodes.
 
     Scalars and objects come from the summary itself, else from the lowest rank, but the error is the first
     that is not about a peer; entries of lists are joined by their identifying keys; communication is summed
@@ -117,7 +117,10 @@ def merge_parts(summary: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) 
 
 
 def first_error(sources: Sequence[Mapping[str, Any]]) -> str | None:
-    """The error that ended a run: the earliest; one about a peer only if there is no other."""
+    """Return the error that ended a run: the earliest; one about a peer only if there is no other.
+
+    None: none.
+    """
     found = [source for source in sources if isinstance(source.get("error"), str) and source["error"]]
     return min(found, key=_error_order)["error"] if found else None
 
@@ -131,7 +134,7 @@ def _error_order(source: Mapping[str, Any]) -> tuple[bool, float]:
 
 
 def _rank_of(part: Mapping[str, Any]) -> tuple[bool, int]:
-    """Sort key: by rank; parts of nodes, which have none, last."""
+    """Return a sort key: by rank; parts of nodes, which have none, last."""
     rank = part.get("rank")
     return (not isinstance(rank, int), rank if isinstance(rank, int) else _whole(part.get("node_rank")))
 
@@ -150,7 +153,7 @@ def _entries(name: str, *sources: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _joined(keys: tuple[str, ...], entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """One entry per identity, each value from the first entry that has it."""
+    """Return one entry per identity, each value from the first entry that has it."""
     found: dict[tuple[str, ...], dict[str, Any]] = {}
     for entry in entries:
         kept = found.setdefault(tuple(str(entry.get(key)) for key in keys), {})
@@ -163,7 +166,7 @@ def _sortable(value: Any) -> tuple[str, float]:
 
 
 def sum_communication(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """One entry per operation, with the overall means; bytes and times of the entries that have them."""
+    """Return one entry per operation, with overall means; bytes and times of the entries that have them."""
     found: dict[str, dict[str, Any]] = {}
     for entry in entries:
         name = str(entry.get("operation"))
@@ -188,7 +191,7 @@ def sum_communication(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, An
 
 
 def sum_warnings(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """One entry per class: the sum of the counts, the first and last times, the first example."""
+    """Return one entry per class: the sum of the counts, first and last times, the first example."""
     found: dict[str, dict[str, Any]] = {}
     for entry in entries:
         name = str(entry.get("class"))

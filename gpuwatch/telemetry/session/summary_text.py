@@ -11,7 +11,7 @@ LARGEST_NUMBER = 1e30
 
 
 def summary_text(summary: Mapping[str, Any]) -> str:
-    """The text; unknown values are a dash or left out."""
+    """Return the text; unknown values are a dash or left out."""
     lines = ["TRAINING SESSION SUMMARY", RULE, *_facts(summary)]
     for heading, section in (
         ("GPUs", _gpus(summary)),
@@ -27,7 +27,7 @@ def summary_text(summary: Mapping[str, Any]) -> str:
 
 
 def shown(value: Any, form: str = "{}", scale: float = 1.0) -> str:
-    """A number in its format, or a dash."""
+    """Return a number in the format `form`, times `scale`; a text as it is; a dash for everything else."""
     if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < LARGEST_NUMBER:
         return form.format(value * scale if scale != 1.0 else value)
     return str(value) if isinstance(value, str) and value else "-"

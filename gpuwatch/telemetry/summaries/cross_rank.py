@@ -13,7 +13,7 @@ PARTS = ("timers", "cuda_timers")
 
 
 def default_names(summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The temperature, and the mean and the maximum time of every timer that any rank has."""
+    """Return the default tree for `cross_rank_statistics`: temperature, mean and maximum of every timer."""
     names: dict[str, Any] = {"gpu_temperature": TEMPERATURE_NAMES}
     for part in PARTS:
         timers = {name: TIMER_NAMES for summary in summaries for name in summary.get(part) or ()}
@@ -25,7 +25,7 @@ def default_names(summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def cross_rank_statistics(
     summaries: Sequence[Mapping[str, Any]], names: Mapping[str, Any] | Iterable[str]
 ) -> dict[str, Any]:
-    """Aggregate the numbers under `names` over the ranks.
+    """Return statistics over the ranks of the numbers under `names`.
 
     Args:
         summaries: By rank; a rank without a number does not shift the others' indices.

@@ -13,7 +13,7 @@ PREFIX = "telemetry_callback"
 
 
 class TelemetryFiles:
-    """The four kinds of files in an output folder, which is created when the first is written."""
+    """Writes the four kinds of files into an output folder, which is created when the first is written."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -38,7 +38,7 @@ class TelemetryFiles:
 
 
 def timer_metrics(summary: Mapping[str, Any], rank: int) -> dict[str, float]:
-    """The timers and temperatures as metrics of a logger: `rank000_steps_mean`."""
+    """Return the timers and temperatures as metrics of a logger: `rank000_steps_mean`."""
     found: dict[str, float] = {}
     heat = summary.get("gpu_temperature") or {}
     parts = {**summary["timers"], **summary["cuda_timers"], "gpu_temperature": heat}

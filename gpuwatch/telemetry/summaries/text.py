@@ -1,4 +1,4 @@
-"""The two printed layouts: the summary of a rank, and the statistics across ranks. Pure."""
+"""Formats the two printed layouts: the summary of a rank, and the statistics across ranks. Pure."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ INDEX_OF = {"min": "min_index", "max": "max_index"}
 
 
 def seconds(value: float) -> str:
-    """`3600.0s`, `897.5s`, `0.18s`, `0.000123s`: one decimal from 100 on, three digits below."""
+    """Return `3600.0s`, `897.5s`, `0.18s`, `0.000123s`: one decimal from 100 on, three digits below."""
     return f"{value:.1f}s" if value >= 100 else f"{value:.3g}s"
 
 
 def short_seconds(value: float) -> str:
-    """`0.096s`: three decimals, for small times three digits."""
+    """Return `0.096s`: three decimals, for small times three digits."""
     return f"{value:.3f}s" if value >= 0.01 or value == 0 else f"{value:.3g}s"
 
 
 def degrees(value: float) -> str:
-    """`75.2C`."""
+    """Return degrees Celsius: `75.2C`."""
     return f"{value:.1f}C"
 
 
 def rank_summary(summary: Mapping[str, Any]) -> str:
-    """The summary of one rank, the largest timers first."""
+    """Return the summary of one rank as text, the largest timers first."""
     lines = [
         f"Telemetry Summary ({summary['hostname']}):",
         f"Total time: {summary['total_time']:.1f} seconds",
@@ -53,7 +53,7 @@ def rank_summary(summary: Mapping[str, Any]) -> str:
 
 
 def cross_rank_summary(statistics: Mapping[str, Any], ranks: int) -> str:
-    """Statistics across ranks; the minimum and the maximum are followed by their rank."""
+    """Return the statistics across `ranks` ranks as text; minimum and maximum are followed by their rank."""
     lines = ["Cross-Rank Statistics:"]
     heat = statistics.get("gpu_temperature")
     if heat:

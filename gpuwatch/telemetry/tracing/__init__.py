@@ -1,1 +1,1 @@
-"""Where the time is spent: traces of code sections, communication, torch's profiler."""
+"""Measures where time is spent: traces of code sections, communication, torch's profiler."""

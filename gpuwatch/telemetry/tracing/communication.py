@@ -24,7 +24,7 @@ OPERATIONS = (
 
 @dataclass(frozen=True)
 class CommunicationStats:
-    """The measurements of this rank."""
+    """The communication that this rank has measured."""
 
     rank: int
     operations: list[dict[str, Any]]
@@ -35,7 +35,7 @@ class CommunicationStats:
     """
 
     def to_dict(self) -> dict[str, Any]:
-        """The statistics in JSON types, with the sums of all operations."""
+        """Return the statistics in JSON types, with the sums of all operations."""
         sums = {
             key: sum(each[key] for each in self.operations if each[key] is not None)
             for key in ("count", "bytes_total", "time_total_s")
@@ -81,7 +81,7 @@ class CommunicationProfiler:
 
     @contextlib.contextmanager
     def measure(self, operation: str, size_bytes: float | None = None) -> Iterator[None]:
-        """Measure a block that communicates."""
+        """Measure a block that communicates; `size_bytes`: what it transfers, None: unknown."""
         if not self.enabled:
             yield
             return
@@ -126,12 +126,12 @@ class CommunicationProfiler:
             setattr(dist, name, function)
 
     def unmeasured(self, name: str) -> Callable[..., Any]:
-        """The original function of torch.distributed."""
+        """Return the original function of torch.distributed."""
         function: Callable[..., Any] = self._replaced.get(name) or getattr(loaded_torch().distributed, name)
         return function
 
     def get_stats(self) -> CommunicationStats:
-        """The measurements so far."""
+        """Return the measurements so far; waits for pending GPU times."""
         if self._events is not None:
             self._events.drain(wait=True)
         return CommunicationStats(self._facts.rank, self._counts.entries())
@@ -156,7 +156,7 @@ class CommunicationProfiler:
         return call
 
     def begin_device_time(self) -> Any:
-        """An event on the current stream if the ranks communicate on GPUs, else the host's clock."""
+        """Return an event on the current stream if the ranks communicate on GPUs, else the host's clock."""
         return self._device_events().mark() if self._uses_cuda() else time.perf_counter()
 
     def end_device_time(self, begun: Any, operation: str, size_bytes: float | None) -> None:
@@ -186,7 +186,7 @@ class CommunicationProfiler:
 
 
 def gradient_hook(state: tuple[CommunicationProfiler, Any], bucket: Any) -> Any:
-    """DDP's default averaging of one bucket of gradients, with measurement.
+    """Do DDP's default averaging of one bucket of gradients, with measurement; return its future.
 
     `state` has the profiler and the group.
     """
@@ -205,7 +205,7 @@ def gradient_hook(state: tuple[CommunicationProfiler, Any], bucket: Any) -> Any:
 
 
 def bytes_of(values: Any) -> float | None:
-    """Bytes of the first tensor, or list of tensors, among the arguments of a call; None without one."""
+    """Return the bytes of the first tensor, or list of tensors, among the arguments of a call; None: none."""
     for value in values:
         tensors = value if isinstance(value, (list, tuple)) else [value]
         if tensors and all(hasattr(each, "element_size") for each in tensors):

@@ -48,7 +48,7 @@ class ProfilerSettings:
 
     @classmethod
     def from_mapping(cls, configuration: Mapping[str, Any]) -> ProfilerSettings:
-        """Read the known names from a configuration and its sections."""
+        """Return settings with the known names in a configuration and its sections."""
         names = {field.name for field in fields(cls)}
         found: dict[str, Any] = {}
         waiting = [configuration]
@@ -70,24 +70,24 @@ class TimeBreakdown:
 
     @property
     def communication_share(self) -> float | None:
-        """Communication as a fraction of the total, 0 to 1."""
+        """Communication as a fraction of the total, 0 to 1; None if the total is 0."""
         total = self.computation_ms + self.communication_ms + self.other_ms
         return self.communication_ms / total if total else None
 
     @property
     def overhead(self) -> float | None:
-        """Ratio of communication to computation."""
+        """Ratio of communication to computation; None without computation."""
         return self.communication_ms / self.computation_ms if self.computation_ms else None
 
     def line(self, step: int) -> str:
-        """The log line, which progress dialects read as the timers of a step."""
+        """Return the log line, which progress dialects read as the timers of a step."""
         parts = (("computation", self.computation_ms), ("communication", self.communication_ms))
         text = " | ".join(f"{name}: {value:.3f} ms" for name, value in (*parts, ("other", self.other_ms)))
         return f"Profiler | step {step} | {text}"
 
 
 def time_breakdown(events: Iterable[Any]) -> TimeBreakdown:
-    """Classify the averages of a profile by the names of its operations."""
+    """Return the times of a profile's averages, classified by the names of its operations."""
     listed = [event for event in events if not ANNOTATION.search(event.key)]
     times = [_device_us(event) for event in listed]
     if not any(times):
@@ -104,7 +104,7 @@ def time_breakdown(events: Iterable[Any]) -> TimeBreakdown:
 
 
 def _device_us(event: Any) -> float:
-    """The device time in microseconds; the attribute was named after CUDA before torch 2.4."""
+    """Return the device time in microseconds; the attribute was named after CUDA before torch 2.4."""
     value = getattr(event, "self_device_time_total", None)
     return float(getattr(event, "self_cuda_time_total", 0.0) if value is None else value)
 
@@ -181,7 +181,7 @@ class TrainingProfiler:
         )
 
     def _ready(self, profile: Any) -> None:
-        """Write the trace of a cycle; on a full disk only the trace is lost."""
+        """Log the breakdown of a cycle and write its trace; on a full disk only the trace is lost."""
         events = profile.key_averages()
         self.breakdown = time_breakdown(events)
         on_device = any(_device_us(event) for event in events)

@@ -18,7 +18,10 @@ MAX_SECTIONS = 200_000
 
 
 class DistributedTracer:
-    """Sections of this rank; times are unix seconds of this node's clock, durations are monotonic."""
+    """Traces code sections of this rank; times are unix seconds of this node's clock.
+
+    Durations are measured with a monotonic clock.
+    """
 
     def __init__(self, *, enabled: bool = True) -> None:
         self.rank = identify().rank
@@ -48,7 +51,10 @@ class DistributedTracer:
                     self.dropped += 1
 
     def chrome_events(self) -> list[dict[str, Any]]:
-        """The sections as complete events of the Chrome trace format; `ts` and `dur` in microseconds."""
+        """Return the sections as complete events of the Chrome trace format.
+
+        `ts` and `dur` in microseconds.
+        """
         with self._lock:
             sections = list(self.traces)
         return [
@@ -67,15 +73,12 @@ class DistributedTracer:
     def export_traces(
         self, filename: str | os.PathLike[str] = "traces.json", *, all_ranks: bool = True
     ) -> Path | None:
-        """Write the sections as JSON.
+        """Write the sections as JSON; return the file that this rank has written, or None.
 
         Args:
             filename: The file.
             all_ranks: True: one file of all ranks, written by rank 0 (a collective). Else each rank writes
                 its own: `traces_rank0001.json` beside the one of rank 0.
-
-        Returns:
-            The file that this rank has written, or None.
 
         Raises:
             OSError: it cannot be written.

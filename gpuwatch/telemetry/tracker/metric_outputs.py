@@ -34,7 +34,7 @@ class MetricOutputs:
     ) -> None:
         """Open the writers that the settings request.
 
-        Below the output folder, else in `runs` and `wandb` of the working folder.
+        They write below the output folder, else in `runs` and `wandb` of the working folder.
         """
         if settings.enable_tensorboard:
             self._open("TensorBoard", lambda: _tensorboard(output_dir))

@@ -29,7 +29,9 @@ class ModelChecks(RankTracker):
     def check_gradients(
         self, model: Any, *, per_layer: bool = False, is_sharded: bool = False
     ) -> GradientReport:
-        """The gradient norm and problems of the gradients; call it after `backward` and before `zero_grad`.
+        """Return the gradient norm and problems of the gradients, which also become warnings.
+
+        Call it after `backward` and before `zero_grad`.
 
         Args:
             model: The module.
@@ -57,7 +59,7 @@ class ModelChecks(RankTracker):
         return report
 
     def print_gradient_norms(self, model: Any) -> GradientReport:
-        """Print the gradient norm of every parameter, the largest first."""
+        """Print the gradient norm of every parameter, the largest first; return the report."""
         report = self.check_gradients(model, per_layer=True)
         width = max(map(len, report.per_layer), default=0)
         rows = sorted(report.per_layer.items(), key=_largest_first)
@@ -69,7 +71,10 @@ class ModelChecks(RankTracker):
     def check_equal_across_ranks(
         self, model: Any, kind: Literal["parameters", "gradients"] = "parameters"
     ) -> list[RankDifference]:
-        """Parameters or gradients that are not bit-equal on all ranks. A collective: every rank calls it."""
+        """Return the parameters or gradients that are not bit-equal on all ranks; warn of them.
+
+        A collective: every rank calls it.
+        """
         found = differences_across_ranks(model, kind)
         if found:
             ranks = sorted({rank for each in found for rank in each.ranks})
@@ -79,7 +84,7 @@ class ModelChecks(RankTracker):
         return found
 
     def check_data_sharding(self, sample_ids: Iterable[Any]) -> ShardingReport:
-        """Samples that several ranks have read.
+        """Return which samples several ranks have read; warn of them.
 
         A collective: every rank calls it with the ids of its own samples.
         """
@@ -99,7 +104,7 @@ class ModelChecks(RankTracker):
         return text
 
     def print_memory_of_all_ranks(self) -> None:
-        """Print what every rank's allocator has allocated, reserved and held at most, in GB. A collective."""
+        """Print every rank's allocated, reserved and peak memory, in GB. A collective."""
         summaries = self.get_summaries_from_all_ranks()
         if self.facts.rank == 0:
             self._say(_memory_table(summaries))

@@ -1,4 +1,4 @@
-"""Timers, memory and temperature of one rank, and their summaries: the part that needs no training loop."""
+"""Timers, memory and temperature of one rank, and their summaries; it needs no training loop."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MAX_MEMORY_ENTRIES = 1000
 
 
 class RankTracker:
-    """Measurements of one rank under the names that training code uses."""
+    """Measures one rank: timers, memory, temperature, and their summaries."""
 
     def __init__(
         self,
@@ -56,11 +56,11 @@ class RankTracker:
         return self.facts.rank == 0 or not self.settings.world_process_zero_only
 
     def timer(self, name: str) -> Timer | NoTimer:
-        """A timer for a block, or as a decorator for each call of a function, on the host's clock."""
+        """Return a timer on the host's clock: for a block, or as a decorator for each call of a function."""
         return self._timers.timer(name) if self.is_collecting else NoTimer()
 
     def cuda_timer(self, name: str) -> Timer | DeviceTimer | NoTimer:
-        """A timer for what a block computes on the GPU; without a GPU a `timer` of that name.
+        """Return a timer for what a block computes on the GPU; without a GPU a `timer` of that name.
 
         Two events on the stream measure it; the host does not wait for the GPU, the time is read later.
         """
@@ -69,7 +69,7 @@ class RankTracker:
     def log_gpu_memory(
         self, custom_logger: Callable[[dict[str, float]], object] | None = None
     ) -> dict[str, float] | None:
-        """Record what torch's allocator has `allocated` and `reserved`, in MiB; None without a GPU.
+        """Record and return what torch's allocator has `allocated` and `reserved`, in MiB; None: no GPU.
 
         Args:
             custom_logger: Receives the numbers instead of the summary.
@@ -87,7 +87,7 @@ class RankTracker:
         return now
 
     def record_gpu_temperature(self) -> float | None:
-        """Record the temperature of this rank's GPU in degrees Celsius; None: unknown."""
+        """Record and return the temperature of this rank's GPU in degrees Celsius; None: unknown."""
         if not self.is_collecting:
             return None
         if not self._has_looked_for_gpu:
@@ -100,7 +100,7 @@ class RankTracker:
         return celsius  # type: ignore[no-any-return]
 
     def get_summary(self) -> dict[str, Any]:
-        """The measurements of this rank.
+        """Return the measurements of this rank.
 
         Returns:
             `hostname`, `rank`, `total_time` (s), `timers` and `cuda_timers` (name: `count`, and if it is not
@@ -128,7 +128,7 @@ class RankTracker:
             self._say(rank_summary(self.get_summary()))
 
     def get_summaries_from_all_ranks(self) -> list[dict[str, Any]]:
-        """The summaries of all ranks, by rank. A collective: every rank calls it."""
+        """Return the summaries of all ranks, by rank. A collective: every rank calls it."""
         return all_gather(self.get_summary())
 
     def compute_cross_rank_summaries(
@@ -137,7 +137,7 @@ class RankTracker:
         *,
         measurement_names: Mapping[str, Any] | Iterable[str] | None = None,
     ) -> dict[str, Any]:
-        """Statistics across ranks; see `cross_rank_statistics`.
+        """Return statistics across ranks; see `cross_rank_statistics`.
 
         Args:
             summaries: By rank; None gathers them from all ranks, which is a collective.
@@ -155,7 +155,10 @@ class RankTracker:
             self._say(cross_rank_summary(statistics, len(summaries)))
 
     def save(self, metrics: Mapping[str, Any] | None = None) -> None:
-        """Write this rank's files to `output_dir`: timing statistics, and on rank 0 the metrics."""
+        """Write this rank's files to `output_dir`: timing statistics, and on rank 0 the metrics.
+
+        A failure is logged.
+        """
         if self._files is None or not self.is_collecting:
             return
         try:
@@ -187,7 +190,7 @@ class RankTracker:
 
 
 def timer_statistics(numbers: Distribution, total_s: float) -> dict[str, float]:
-    """The statistics of a timer, its `total` and its `percentage` of a time."""
+    """Return the statistics of a timer, its `total`, and its `percentage` of `total_s` seconds."""
     found = numbers.statistics()
     if numbers.count:
         found["total"] = numbers.total
@@ -196,7 +199,7 @@ def timer_statistics(numbers: Distribution, total_s: float) -> dict[str, float]:
 
 
 def allocator_memory() -> tuple[dict[str, float], dict[str, float]] | None:
-    """The memory that torch has allocated and reserved, now and at most, in MiB; None: no GPU is used."""
+    """Return torch's `allocated` and `reserved` memory in MiB, now and at most; None: no GPU is used."""
     torch = loaded_torch()
     if torch is None:
         return None

@@ -25,7 +25,7 @@ WRITER = f"gpuwatch.telemetry {LIBRARY_VERSION}"
 
 @dataclass
 class RunFacts:
-    """Facts of a run; what is left out is unknown."""
+    """What a script states about its run; None: unknown."""
 
     model: Any = None
     """The torch module; its parameters are counted."""
@@ -52,7 +52,7 @@ class RunFacts:
     forced_single_gpu: bool | None = None
 
     def known(self, facts: RankFacts, run_name: str | None) -> dict[str, Any]:
-        """The keys of the summary."""
+        """Return these facts as keys of the session's summary."""
         group = process_group()
         model = self._model_facts()
         if self.model_name:
@@ -80,9 +80,9 @@ class RunFacts:
         }
 
     def _model_facts(self) -> dict[str, Any]:
-        """The facts of the model.
+        """Return the `model` object of the summary.
 
-        Empty if it cannot be counted (lazy parameters, another library's model).
+        Empty if the parameters cannot be counted (lazy parameters, another library's model).
         """
         if self.model is None:
             return {}
@@ -93,7 +93,7 @@ class RunFacts:
             return {}
 
     def flops(self, facts: RankFacts) -> Flops:
-        """The inputs of the MFU."""
+        """Return the inputs of the MFU."""
         parameters: float | None = self.parameters
         if parameters is None:
             parameters = self._model_facts().get("parameters")
@@ -109,7 +109,7 @@ TIMER_KEYS = ("count", "mean", "total", "min", "max")
 
 
 def rank_state(facts: RankFacts, totals: StepTotals, summary: Mapping[str, Any]) -> dict[str, Any]:
-    """`timers` and `ranks` of a session's summary, from the summary of a rank."""
+    """Return `timers` and `ranks` of a session's summary, made from the summary of a rank."""
     timers = {
         name: {**{key: each.get(key) for key in TIMER_KEYS}, "kind": kind}
         for part, kind in (("timers", "cpu"), ("cuda_timers", "cuda"))
@@ -132,7 +132,7 @@ def rank_state(facts: RankFacts, totals: StepTotals, summary: Mapping[str, Any])
 
 
 def uses_cuda(model: Any) -> bool:
-    """True if the script computes on CUDA or ROCm: its model is there, or it has started to use a device."""
+    """Return True if the script computes on CUDA or ROCm: its model is there, or a device was used."""
     torch = loaded_torch()
     if torch is None or not torch.cuda.is_available():
         return False
@@ -143,12 +143,12 @@ def uses_cuda(model: Any) -> bool:
 
 
 def is_forced_single_gpu() -> bool | None:
-    """True if the command line contains `--force-single-gpu`; None: unknown."""
+    """Return True if the command line contains `--force-single-gpu`; None: unknown."""
     return True if any(re.match(r"--force[-_]single[-_]gpu\b", each) for each in sys.argv[1:]) else None
 
 
 def own_peak_flops() -> float | None:
-    """The peak of this rank's GPU by its name; None: no GPU, or not in the table."""
+    """Return the peak FLOP/s of this rank's GPU by its name; None: no GPU, or not in the table."""
     torch = loaded_torch()
     if torch is None or not torch.cuda.is_available():
         return None

@@ -26,7 +26,7 @@ LOG_OF_CLASS = {"comm": "multigpu", "ranks": "multigpu", "perf": "performance"}
 
 
 class StepLog:
-    """Writes the lines of one rank; only rank 0 has session logs."""
+    """Writes the lines of one rank to its logger and, on rank 0, to the session's logs."""
 
     def __init__(
         self,
@@ -54,12 +54,12 @@ class StepLog:
         self._recorder.communication.add("training_start")
 
     def check(self, values: StepValues) -> None:
-        """Warn of a NaN or Inf that can be seen without waiting for the GPU."""
+        """Warn of a NaN or Inf loss that is a Python float, so that reading it needs no wait for the GPU."""
         if isinstance(values.loss, float) and not math.isfinite(values.loss):
             self.warn("num.nan_loss", f"the loss at step {values.step} is {values.loss}")
 
     def step(self, totals: StepTotals, flops: Flops, total_steps: int | None) -> dict[str, float | None]:
-        """Write the newest step; return the numbers of its line."""
+        """Write the newest step; return the numbers of its line; empty if there was no step."""
         values = totals.last
         if values is None:
             return {}
@@ -159,7 +159,7 @@ class StepLog:
             self._recorder.logs.gpu(reading, self._facts.host)
 
     def model(self, model: Any) -> None:
-        """Write architecture and parameters."""
+        """Write the summary of the model: architecture and parameters."""
         if self._logger is not None:
             self._logger.info("Model summary:\n%s", model_summary(model))
         elif self._recorder.logs is not None:

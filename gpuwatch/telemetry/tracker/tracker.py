@@ -1,4 +1,4 @@
-"""`TelemetryTracker`: timers and summaries of a rank, and the steps of its training in a session folder."""
+"""`TelemetryTracker`: measures a rank, and records the steps of its training in a session folder."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class TelemetryTracker(ModelChecks):
 
     @property
     def session_id(self) -> str | None:
-        """The id of the session, once it has started on this rank."""
+        """The id of the session, once it has started on this rank; else None."""
         return self.recorder.id
 
     @contained
@@ -211,7 +211,7 @@ class TelemetryTracker(ModelChecks):
 
     @contextlib.contextmanager
     def pause(self, name: str = "pause") -> Iterator[None]:
-        """Time a block that is no part of a step (`evaluation`, `checkpoint`): the step time excludes it."""
+        """Time a block that is not part of a step (`evaluation`, `checkpoint`); the step time excludes it."""
         began = self._clock()
         try:
             yield
@@ -219,7 +219,7 @@ class TelemetryTracker(ModelChecks):
             self.leave_out(name, self._clock() - began)
 
     def leave_out(self, name: str, seconds: float) -> None:
-        """Exclude this many seconds since the last step from the time of the next one."""
+        """Exclude this many seconds since the last step from the next step time; add them to a timer."""
         self._paused_s += seconds
         self._timers.add(name, seconds)
 
@@ -237,7 +237,7 @@ class TelemetryTracker(ModelChecks):
         self._timers.clear()
 
     def overall_mfu(self) -> float | None:
-        """MFU over all the time since the start (0 to 1), including evaluation and checkpoints."""
+        """Return the MFU over all the time since the start (0 to 1), evaluation included; None: unknown."""
         overall = self.totals.summary(self._clock() - self._began, self.flops)["mfu_overall"]
         return None if overall is None else float(overall)
 
@@ -320,7 +320,7 @@ class TelemetryTracker(ModelChecks):
             self.save(self._metrics)
 
     def _known(self) -> dict[str, Any]:
-        """The current values of this rank for the summary."""
+        """Return the current values of this rank for the summary."""
         elapsed = self._clock() - self._began
         known = self.totals.summary(elapsed, self.flops)
         known.update(rank_state(self.facts, self.totals, self.get_summary()))
@@ -328,7 +328,7 @@ class TelemetryTracker(ModelChecks):
 
 
 def _detached(value: Any) -> Any:
-    """A tensor without its graph, which would keep the activations in memory."""
+    """Return a tensor without its graph, which would keep the activations in memory; others unchanged."""
     detach = getattr(value, "detach", None)
     return detach() if callable(detach) else value
 

@@ -1,1 +1,1 @@
-"""What a training loop reports: steps, gradients, model, data, and their problems."""
+"""Checks and sums of what a training loop reports: steps, gradients, model, data."""

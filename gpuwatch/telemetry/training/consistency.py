@@ -1,6 +1,6 @@
 """Checks what must be equal on all ranks (parameters, gradients) and what must differ (samples).
 
-All are collectives.
+All checks are collectives.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ class ShardingReport:
     def is_disjoint(self) -> bool:
         """True if no sample is on two ranks.
 
-        A sampler that pads the last batch repeats up to world size - 1.
+        A sampler that pads the last batch repeats up to world size - 1 samples.
         """
         return self.overlap_count == 0
 
 
 def tensor_checksum(tensor: Any) -> int:
-    """A checksum of a tensor's bits, computed on its device: equal bits give equal sums, also for NaN."""
+    """Return a checksum of a tensor's bits, computed on its device: equal bits, equal sums, also for NaN."""
     torch = loaded_torch()
     flat = tensor.detach().contiguous().view(-1)
     flat = flat.to(torch.uint8) if flat.dtype == torch.bool else flat.view(torch.uint8)
@@ -64,7 +64,7 @@ def tensor_checksum(tensor: Any) -> int:
 def differences_across_ranks(
     model: Any, kind: Literal["parameters", "gradients"] = "parameters"
 ) -> list[RankDifference]:
-    """Parameters or gradients whose bits are not equal on all ranks, in the model's order.
+    """Return parameters or gradients whose bits are not equal on all ranks, in the model's order.
 
     Replicas (DDP) must be equal after a step; sharded ones (FSDP, ZeRO-3, tensor parallel) always differ.
     """
@@ -74,7 +74,7 @@ def differences_across_ranks(
 
 
 def different_sums(by_rank: list[dict[str, int | None]]) -> list[RankDifference]:
-    """Names whose sums differ, and the ranks that differ from the most frequent sum."""
+    """Return the names whose sums differ, with the ranks that differ from the most frequent sum."""
     found = []
     names = list(dict.fromkeys(name for sums in by_rank for name in sums))
     for name in names:
@@ -87,7 +87,7 @@ def different_sums(by_rank: list[dict[str, int | None]]) -> list[RankDifference]
 
 
 def check_sharding(sample_ids: Iterable[Any]) -> ShardingReport:
-    """Compare the ids of the samples that each rank has read, for example those of an epoch."""
+    """Return which ranks have read which samples, compared by id, for example those of an epoch."""
     by_rank = all_gather([str(each) for each in sample_ids])
     readers: dict[str, set[int]] = defaultdict(set)
     for rank, ids in enumerate(by_rank):

@@ -40,7 +40,7 @@ V100 and T4 have no bf16; laptop and D models of a GeForce are other GPUs.
 
 @lru_cache(maxsize=64)
 def peak_flops(name: str) -> float | None:
-    """Dense bf16 FLOP/s of a GPU by the driver's name; None: not in the table."""
+    """Return the dense bf16 FLOP/s of a GPU by the driver's name; None: not in the table."""
     return next((tera * TERA for pattern, tera, _ in PEAKS if re.search(pattern, name)), None)
 
 
@@ -50,7 +50,7 @@ def transformer_flops_per_token(
     hidden: int | None = None,
     sequence_length: int | None = None,
 ) -> float:
-    """Floating point operations of forward and backward for one token of a dense transformer.
+    """Return the FLOP of forward and backward for one token of a dense transformer.
 
     6 per parameter, and if the shape is known 12 x layers x hidden x sequence length for attention (Chowdhery
     et al., PaLM, appendix B).

@@ -35,12 +35,12 @@ class GradientReport:
 
 
 def parameters_without_gradient(model: Any) -> list[str]:
-    """Names of trainable parameters whose `.grad` is None, after `backward` and before `zero_grad`."""
+    """Return the trainable parameters whose `.grad` is None, after `backward` and before `zero_grad`."""
     return [name for name, each in model.named_parameters() if each.requires_grad and each.grad is None]
 
 
 def gradient_report(model: Any, *, per_layer: bool = False, is_sharded: bool = False) -> GradientReport:
-    """Norms of the gradients; waits once for the GPU.
+    """Return the norms of the gradients; waits once for the GPU.
 
     Args:
         model: After `backward`, before `zero_grad`; unscale gradients of a GradScaler first.
@@ -72,7 +72,7 @@ def gradient_report(model: Any, *, per_layer: bool = False, is_sharded: bool = F
 
 
 def _together(norms: Sequence[float]) -> float | None:
-    """The norm of all norms; NaN takes precedence over Inf, as in the sum of squares."""
+    """Return the norm of all norms; NaN takes precedence over Inf, as in the sum of squares; None: none."""
     if not norms:
         return None
     if any(math.isnan(norm) for norm in norms):

@@ -32,7 +32,7 @@ class ParameterRow:
 
 
 def parameter_table(model: Any) -> list[ParameterRow]:
-    """Name, shape, data type and count of every parameter, in the model's order."""
+    """Return name, shape, data type and count of every parameter, in the model's order."""
     return [
         ParameterRow(
             name,
@@ -46,7 +46,7 @@ def parameter_table(model: Any) -> list[ParameterRow]:
 
 
 def parameter_table_text(model: Any, most: int = MAX_TABLE_ROWS) -> str:
-    """The table as aligned text with its totals; at most `most` rows."""
+    """Return the table as aligned text with its totals; at most `most` rows."""
     rows = parameter_table(model)
     shown = [
         (
@@ -77,7 +77,7 @@ def parameter_table_text(model: Any, most: int = MAX_TABLE_ROWS) -> str:
 
 
 def dtype_bytes(dtype: Any) -> float:
-    """Bytes per number of a data type, by its name (`float32`, `bf16`) or torch's type.
+    """Return the bytes per number of a data type, given as a name (`float32`, `bf16`) or torch's type.
 
     Raises:
         ValueError: it is not known.
@@ -90,7 +90,7 @@ def dtype_bytes(dtype: Any) -> float:
 
 
 def model_memory_mb(model: Any, dtype: Any = None) -> float:
-    """Memory of the parameters in MB (10^6 bytes): as stored, or as if all had one data type.
+    """Return the memory of the parameters in MB (10^6 bytes): as stored, or as if all had type `dtype`.
 
     Raises:
         ValueError: the data type is not known.
@@ -101,7 +101,7 @@ def model_memory_mb(model: Any, dtype: Any = None) -> float:
 
 
 def model_facts(model: Any, name: str | None = None) -> dict[str, Any]:
-    """The `model` object of a session's summary."""
+    """Return the `model` object of a session's summary."""
     rows = parameter_table(model)
     dtypes = sorted({row.dtype for row in rows})
     return {
@@ -116,6 +116,6 @@ def model_facts(model: Any, name: str | None = None) -> dict[str, Any]:
 
 
 def model_summary(model: Any) -> str:
-    """The architecture as torch prints it, the table and the memory in other data types."""
+    """Return the architecture as torch prints it, the parameter table, and the memory by data type."""
     sizes = ", ".join(f"{name} {model_memory_mb(model, name):.1f} MB" for name in ("fp32", "bf16", "int8"))
     return f"{model}\n{parameter_table_text(model)}\nParameters alone would take: {sizes}"

@@ -13,7 +13,7 @@ STEP_SAMPLE = 8192
 
 
 def steady_rate(median_s: float | None, mean_s: float | None) -> float | None:
-    """1 / median; None where the median is below a third of the mean: times of a host that runs ahead.
+    """Return 1 / median; None if the median is below a third of the mean: the host ran ahead of the GPU.
 
     On a GPU the host only queues most steps, and waits for the device in a few.
     """
@@ -42,7 +42,7 @@ class StepValues:
 
 @dataclass
 class StepWindow:
-    """Sums since the last logged line."""
+    """Sums over a number of steps."""
 
     steps: int = 0
     seconds: float = 0.0
@@ -57,7 +57,7 @@ class StepWindow:
         self.tokens += values.tokens or 0.0
 
     def rate(self, amount: float) -> float | None:
-        """`amount` per second of step time; None if nothing was reported."""
+        """Return `amount` per second of step time; None if nothing was reported."""
         return amount / self.seconds if amount and self.seconds > 0 else None
 
 
@@ -71,9 +71,9 @@ class Flops:
     """Number of GPUs that share the tokens of all data-parallel ranks: the world size."""
 
     def mfu(self, tokens_per_s: float | None) -> float | None:
-        """Fraction of the peak, 0 to 1, at this number of tokens per second of the whole job; None.
+        """Return the fraction of the peak, 0 to 1, at this many tokens per second of the job.
 
-        Unknown.
+        None: unknown.
         """
         if not tokens_per_s or not self.per_token or not self.peak_per_gpu:
             return None
@@ -122,19 +122,19 @@ class StepTotals:
             self.best_loss = loss if self.best_loss is None else min(loss, self.best_loss)
 
     def job_rate(self, window: StepWindow, amount: float) -> float | None:
-        """Per second, for all data-parallel ranks."""
+        """Return `amount` per second of step time for all data-parallel ranks; None: unknown."""
         rate = window.rate(amount)
         return None if rate is None else rate * self.data_parallel
 
     def eta_s(self, total_steps: int | None) -> float | None:
-        """Seconds until the last step at the speed of the window; None: the total is unknown."""
+        """Return the seconds until the last step at the speed of the window; None: unknown."""
         if total_steps is None or self.last is None or not self.since_line.steps:
             return None
         left = max(0, total_steps - self.last.step)
         return left * self.since_line.seconds / self.since_line.steps
 
     def summary(self, elapsed_s: float, flops: Flops) -> dict[str, Any]:
-        """The keys of a summary that are computed from steps.
+        """Return the keys of a summary that are computed from steps.
 
         `elapsed_s` includes everything, also evaluation.
         """

@@ -28,7 +28,7 @@ class MetricWriter(Protocol):
     """The interface of a metric writer."""
 
     def scalars(self, step: int, values: Mapping[str, float]) -> None:
-        """Write numbers by tag."""
+        """Write numbers by tag for a step."""
 
     def parameters(self, step: int, model: Any) -> None:
         """Write the distributions of a model's parameters under `Params/<name>`."""
@@ -38,11 +38,11 @@ class MetricWriter(Protocol):
 
 
 def tagged(values: Mapping[str, Any]) -> dict[str, float]:
-    """The known values under their tags."""
+    """Return the known values under their tags."""
     return {tag: float(values[name]) for name, tag in TAGS.items() if values.get(name) is not None}
 
 
 def tagged_evaluation(results: Mapping[str, float]) -> dict[str, float]:
-    """`eval_loss` as `Loss/eval`, all others below `Eval/`."""
+    """Return the results under tags: `eval_loss` as `Loss/eval`, any other name as `Eval/NAME`."""
     found = {f"Eval/{name}": value for name, value in results.items() if name != "eval_loss"}
     return {**found, **({"Loss/eval": results["eval_loss"]} if "eval_loss" in results else {})}

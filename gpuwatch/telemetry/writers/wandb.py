@@ -12,7 +12,7 @@ GROUP_VARIABLES = ("WANDB_RUN_GROUP", "GPUWATCH_RUN_ID", "SLURM_JOB_ID", "TORCHE
 
 
 def job_name(run_name: str | None = None) -> str | None:
-    """The name that the ranks of a job share: the run's name, else the launcher's id."""
+    """Return the name that the ranks of a job share: the run's name, else the launcher's id, else None."""
     return run_name or next((os.environ[name] for name in GROUP_VARIABLES if os.environ.get(name)), None)
 
 
@@ -55,7 +55,7 @@ class WandbWriter:
         self._run.log(dict(values), step=step)
 
     def parameters(self, step: int, model: Any) -> None:
-        """Write a histogram of each parameter."""
+        """Write a histogram of each parameter that has only finite numbers."""
         found = {
             f"Params/{name}": self._histogram(each.detach().float().cpu().numpy())
             for name, each in model.named_parameters()
