@@ -11,6 +11,7 @@ from gpuwatch.agent.logs.queries.search import (
     RunningSearch,
     SearchPlan,
     SearchReporter,
+    search_in_turns,
     search_pieces,
 )
 from gpuwatch.runs.files.files import reason
@@ -28,27 +29,31 @@ def search_logs(plan: SearchPlan, logs: Iterable[LogPath], send: Callable[[Frame
     logs = list(logs)
     total = float(sum(log.size for log in logs)) or 1.0
     reporter = SearchReporter(plan, total, lambda frame: send({**frame, "seq": 0}))
-    for log in logs:
+
+    def look(log: LogPath, at: int) -> int | None:
         reporter.until = log.until
         try:
-            search_pieces(plan, log.name, _pieces(log), reporter)
+            return search_pieces(plan, log.name, _pieces(log, at), reporter, at)
         except OSError as error:
             reporter.trouble = f"{log.name}: {reason(error)}"
-        if reporter.left <= 0:
-            break
+            return None
+
+    search_in_turns(logs, look, reporter)
     reporter.end()
 
 
-def _pieces(log: LogPath) -> Iterator[tuple[bytes, int]]:
+def _pieces(log: LogPath, at: int) -> Iterator[tuple[bytes, int]]:
     """Yield the unpacked text of a file in pieces, each with the number of file bytes it was read from."""
     if log.packing is None:
         with open_file(log.path) as file:
+            file.seek(at)
             while data := file.read(BLOCK_BYTES):
                 yield data, len(data)
         return
     contents, read = Contents(log.path, log.packing), 0
     for piece in contents.pieces():
-        yield piece, contents.read - read
+        yield piece[at:], contents.read - read
+        at = max(0, at - len(piece))
         read = contents.read
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -73,6 +74,22 @@ def test_a_file_that_replaces_the_shown_one_is_shown_from_its_first_line(tmp_pat
         (tmp_path / "new").rename(log)
         wait_for(session, lambda: tail.lines[-1].text == other[-1])
         assert [line.text for line in tail.lines if "NEWS" in line.text] == other
+
+
+def test_one_files_matches_take_no_place_of_the_others(tmp_path: Path) -> None:
+    chatty = "".join(f"boom {number}\n" for number in range(3000)).encode()
+    for name, packed in PACKINGS.items():
+        (tmp_path / name.replace("3", "0")).write_bytes(packed(chatty))
+    (tmp_path / "rank_9.log").write_text("quiet\nboom 9\n")
+    with opened(tmp_path) as session:
+        node = session.report.log_files[0][0]
+        found = session.search(node, "boom")
+        wait_for(session, lambda: found.done)
+        files = Counter(name.rpartition("/")[2] for name in found.files)
+    assert files["rank_9.log"] == 1
+    assert sum(files.values()) == 2000
+    assert max(files.values()) - min(files[name.replace("3", "0")] for name in PACKINGS) < 10
+    assert found.error
 
 
 def test_bad_requests_are_answered(tmp_path: Path) -> None:

@@ -80,14 +80,39 @@ def search(plan: "SearchPlan", files: "list[str]", send: "Callable[[dict[str, An
     """Search files and send `wire.Lines` frames, the last one marked done."""
     sizes = [(path, _size(path)) for path in files]
     reporter = SearchReporter(plan, float(sum(size for _, size in sizes)) or 1.0, send)
-    for path, size in sizes:
+
+    def look(file: "tuple[str, int]", at: int) -> "int | None":
         try:
-            _search_file(plan, path, size, reporter)
+            return _search_file(plan, file[0], file[1], reporter, at)
         except OSError as error:
-            reporter.trouble = "{}: {}".format(shown(path), error.strerror or error)
-        if reporter.left <= 0:
-            break
+            reporter.trouble = "{}: {}".format(shown(file[0]), error.strerror or error)
+            return None
+
+    search_in_turns(sizes, look, reporter)
     reporter.end()
+
+
+def search_in_turns(
+    files: "Sequence[Any]", look: "Callable[[Any, int], int | None]", reporter: "SearchReporter"
+) -> None:
+    """Search files so that none takes the matches of the others; what one leaves goes to those with more.
+
+    Args:
+        files: The files.
+        look: Searches a file from a byte on; returns the byte at which its share ended, None at its end.
+        reporter: Counts what is still sent.
+    """
+    waiting = [(file, 0) for file in files]
+    while waiting and reporter.rest:
+        cut = []
+        for number, (file, at) in enumerate(waiting):
+            reporter.left = (reporter.rest + len(waiting) - number - 1) // (len(waiting) - number)
+            stopped = look(file, at) if reporter.left else at
+            if stopped is not None:
+                cut.append((file, stopped))
+        waiting = cut
+    if waiting and reporter.trouble is None:
+        reporter.trouble = "further lines match in {:,} files".format(len(waiting))
 
 
 def _size(path: str) -> int:
@@ -101,7 +126,10 @@ class SearchReporter(object):
     """Sends matches in small batches, and the progress."""
 
     def __init__(self, plan: "SearchPlan", total: float, send: "Callable[[dict[str, Any]], object]") -> None:
-        self.left = plan.limit
+        self.left = self.rest = plan.limit
+        """Matches that are still sent: of this file, and of all."""
+        self.next = 0
+        """The byte behind the last match."""
         self.trouble: str | None = None
         self.until: float | None = None
         """As for `row`, for the file being searched."""
@@ -119,7 +147,7 @@ class SearchReporter(object):
             self._flush()
         self._file = path
         self._rows.append(row(*one, arrived=None, until=self.until))
-        self.left -= 1
+        self.left, self.rest, self.next = self.left - 1, self.rest - 1, one[1]
         if len(self._rows) >= _MAX_ROWS:
             self._flush()
 
@@ -141,17 +169,18 @@ class SearchReporter(object):
         self._rows = []
 
 
-def _search_file(plan: "SearchPlan", path: str, size: int, reporter: "SearchReporter") -> None:
-    """Search a file; blocks without the literal are skipped at memory speed."""
+def _search_file(
+    plan: "SearchPlan", path: str, size: int, reporter: "SearchReporter", at: int
+) -> "int | None":
+    """Search a file from a byte on; blocks without the literal are skipped at memory speed."""
     descriptor = open_regular(path)
     try:
-        search_pieces(plan, path, _pieces(descriptor, size), reporter)
+        return search_pieces(plan, path, _pieces(descriptor, size, at), reporter, at)
     finally:
         os.close(descriptor)
 
 
-def _pieces(descriptor: int, size: int) -> "Iterator[tuple[bytes, int]]":
-    at = 0
+def _pieces(descriptor: int, size: int, at: int) -> "Iterator[tuple[bytes, int]]":
     while at < size:
         data = os.pread(descriptor, min(BLOCK_BYTES, size - at), at)
         if not data:
@@ -161,10 +190,10 @@ def _pieces(descriptor: int, size: int) -> "Iterator[tuple[bytes, int]]":
 
 
 def search_pieces(
-    plan: "SearchPlan", path: str, pieces: "Iterable[tuple[bytes, int]]", reporter: "SearchReporter"
-) -> None:
+    plan: "SearchPlan", path: str, pieces: "Iterable[tuple[bytes, int]]", reporter: "SearchReporter", at: int
+) -> "int | None":
     """Search a file; `pieces`: its bytes in order, each with the number of file bytes read for it."""
-    at, rest = 0, b""
+    rest = b""
     for data, count in pieces:
         block, begin = rest + data, at - len(rest)
         cut = block.rfind(b"\n") + 1
@@ -175,9 +204,10 @@ def search_pieces(
         at += len(data)
         reporter.went(count)
         if reporter.left <= 0:
-            return
+            return reporter.next
     if rest:
         _search_block(plan, path, rest, at - len(rest), reporter)
+    return None if reporter.left else reporter.next
 
 
 def _search_block(

@@ -133,6 +133,7 @@ class Merge:
         else:
             self._take_new()
         self._known, self._touched = known, touched
+        self._mark_starts()
         if len(self._entries) > self._kept + SLACK_LINES and not self.held:
             gone = len(self._entries) - self._kept
             del self._entries[:gone]
@@ -150,8 +151,11 @@ class Merge:
         loaded = [buffer for buffer in self.buffers if buffer.lines]
         first = [b.time(b.base) for b in loaded if not b.at_start]
         last = [b.time(b.end - 1) for b in loaded if not (b.live or b.at_end)]
-        self._since = max(first, default=UNKNOWN)
-        until = min(last, default=float("inf"))
+        # a window beyond all of another file hides none of it: its clock may be wrong
+        newest = min((b.time(b.end - 1) for b in loaded), default=UNKNOWN)
+        oldest = max((b.time(b.base) for b in loaded), default=UNKNOWN)
+        self._since = max((at for at in first if at <= newest), default=UNKNOWN)
+        until = min((at for at in last if at >= oldest), default=float("inf"))
         if until < self._since:  # windows that do not meet: all there is, rather than nothing
             self._since, until = UNKNOWN, float("inf")
         entries: list[Entry] = []
@@ -166,6 +170,15 @@ class Merge:
         entries.sort()
         self.base, self._entries = self.end, entries
         self.epoch += 1
+
+    def _mark_starts(self) -> None:
+        """Note where files begin whose earlier lines are not loaded, among lines of others."""
+        self.seams.clear()
+        for buffer in self.buffers:
+            if buffer.lines and not buffer.at_start and buffer.time(buffer.base) > self._since:
+                number = self.find((buffer.source, buffer.base))
+                if number is not None and number > self.base:
+                    self.seams[number] = f"{buffer.source.name}: earlier lines not loaded"
 
     def _take_new(self) -> None:
         new: list[Entry] = []
