@@ -55,7 +55,7 @@ RESOLVED_AFTER_S = 3600.0
 """Seconds after its last report at which an alert from a line or an event is resolved."""
 SETTLE_EVERY_S = 10.0
 JUDGE_S_PER_ALERT = 0.0002
-"""Pause between two judgements in seconds per alert (4 s at 20,000): judging takes few percent of a core."""
+"""Pause between two judgements in seconds per alert (4 s at 20,000): a few percent of a core."""
 FOLDED_AT_ONCE = 1500
 SLICE_S = 0.04
 """Seconds that one update judges, at least one step; the next update continues."""
@@ -105,7 +105,7 @@ class AlertBook:
         """Node -> the processes and files that it reports, as of the judgement in progress."""
 
     def renewed(self) -> AlertBook:
-        """Return a book that judges all facts again, with the same ids and operator marks."""
+        """Return a new book that judges all facts again, with the same ids, notes and operator marks."""
         book = AlertBook(self._packs, self._thresholds)
         book._marks, book._lasting_ids, book.version = self._marks, self._lasting_ids, self.version + 1
         book._annotations = self._annotations
@@ -120,7 +120,7 @@ class AlertBook:
 
     @property
     def unsettled(self) -> tuple[Alert, ...]:
-        """Errors in log files whose severity the lines below them may lower."""
+        """Return errors in log files whose severity may still be lowered by the lines below them."""
         return self._outcomes.unsettled
 
     @property
@@ -129,7 +129,7 @@ class AlertBook:
         return self._ended.jobs
 
     def lasts_s(self, job: str | None) -> float:
-        """How long (seconds) a line or event of a job counts after it was reported."""
+        """Return how long (seconds) an alert from a line or event of this job fires after its last report."""
         return ENDED_S if job in self._ended.names | self._earlier.names else RESOLVED_AFTER_S
 
     @property
@@ -139,7 +139,7 @@ class AlertBook:
 
     @property
     def counts(self) -> dict[Severity, int]:
-        """Firing alerts by severity, without the silenced and the acknowledged ones."""
+        """Return the number of firing alerts by severity, without silenced and acknowledged ones."""
         found: dict[Severity, int] = {"critical": 0, "error": 0, "warning": 0, "info": 0}
         for alert in self.alerts.values():
             if alert.state == "firing" and not alert.silenced and not alert.acknowledged:
@@ -148,7 +148,7 @@ class AlertBook:
 
     @property
     def behind(self) -> bool:
-        """True if facts were received, or are waiting, that `alerts` and `incidents` do not reflect yet."""
+        """Return True if `alerts` and `incidents` do not reflect all facts yet that arrived."""
         taking = self._reported.behind or self._joiner.behind or self._ended.behind(self.version)
         return self._dirty or taking or self._judging is not None
 
@@ -161,7 +161,7 @@ class AlertBook:
             wall: Unix seconds.
 
         Returns:
-            True when an alert or an incident changed.
+            True if a judgement was completed: `alerts` and `incidents` are new.
         """
         self._wall = wall = self._offset.wall(now, wall)
         self._dirty |= self._reported.update(fleet, now, wall)
@@ -190,12 +190,15 @@ class AlertBook:
         return self._judged(fleet, now, wall)
 
     def acknowledge(self, id: str, by: str | None = None) -> list[Acknowledgement]:  # noqa: A002 - the word that alerts and incidents use
-        """Acknowledge an alert, or all alerts of an incident, by its id. Unknown ids do nothing."""
+        """Acknowledge an alert, or all alerts of an incident, by its id; return the marks made.
+
+        An unknown id does nothing.
+        """
         self._mark_now()
         return self._marks.acknowledge(self._meant(id), self._wall, by)
 
     def unacknowledge(self, id: str) -> list[str]:  # noqa: A002 - the word that alerts and incidents use
-        """Clear the acknowledgement of an alert, or of all alerts of an incident.
+        """Clear the acknowledgement of an alert, or of all alerts of an incident, by its id.
 
         Returns the ids of the alerts.
         """
@@ -235,7 +238,7 @@ class AlertBook:
 
     @property
     def suspected_hangs(self) -> frozenset[str]:
-        """Jobs that a hang query may be sent to: silent for a window, with signs of a hang."""
+        """Return the jobs whose ranks may be queried: silent for a window, with signs of a hang."""
         return frozenset(self._hangs.suspected)
 
     def answer_hang(self, job: str, answer: HangAnswer) -> None:
@@ -243,12 +246,12 @@ class AlertBook:
         self._hangs.answer(job, answer)
 
     def keep_lines(self, place: Place, around: Around) -> None:
-        """Store the lines around an error that a node returned."""
+        """Store the lines around an error, as a node returned them."""
         self._outcomes.lines.put(place, around)
         self._dirty = True
 
     def _meant(self, id: str) -> list[Alert]:  # noqa: A002 - the word that alerts and incidents use
-        """The alerts that an id stands for: one alert, or all alerts of an incident."""
+        """Return the known alerts that an id stands for: one alert, or all alerts of an incident."""
         incidents = (incident for incident in self.incidents if incident.id == id)
         names = [id, *(alert.id for incident in incidents for alert in incident.alerts)]
         return [self.alerts[name] for name in names if name in self.alerts]
@@ -268,7 +271,7 @@ class AlertBook:
     def unsilence(
         self, code: str, node: str | None = None, gpu: int | None = None, rank: int | None = None
     ) -> None:
-        """Remove a silence."""
+        """Remove the silence with exactly these values."""
         self._marks.unsilence(Silence(code, node, gpu, rank))
         self._mark_now()
 
@@ -288,11 +291,11 @@ class AlertBook:
         self._mark_now()
 
     def _mark_now(self) -> None:
-        """Have the next update judge: a change by the operator shows at once."""
+        """Make the next update judge, so that a change by the operator shows at once."""
         self._dirty, self._judge_at = True, 0.0
 
     def _judged(self, fleet: Fleet, now: float, wall: float) -> bool:
-        """Continue or begin a judgement for one time slice; True when it is complete."""
+        """Begin or continue a judgement for one time slice; return True when it is complete."""
         if self._judging is None:
             self._dirty = False
             self._node_reports = node_reports(fleet, now, wall)

@@ -1,4 +1,4 @@
-"""Outcomes of errors: ranks that went on, lines returned by nodes, and incidents closed by them."""
+"""Outcomes of errors: which ranks went on, by steps and returned lines, and which incidents this closes."""
 
 from __future__ import annotations
 
@@ -67,7 +67,11 @@ class Outcomes:
         now: float,
         wall: float,
     ) -> bool:
-        """Take in the newest steps of the ranks that logged errors; True if one of them went on since."""
+        """Take in the newest steps of the ranks that logged errors.
+
+        Returns True if a judgement would differ: a rank went on, a job resumed, or an incident closes
+        or reopens.
+        """
         errors = [alert for alert in alerts if alert.recovered or may_recover(alert)]
         self._tracks = tracks_for(errors, fleet, now, wall) if errors else []
         self._restarts.take(fleet)
@@ -85,7 +89,7 @@ class Outcomes:
 
     @property
     def resumed(self) -> Resumed:
-        """When jobs trained again."""
+        """Return job -> when it resumed training."""
         return self._resumptions.of_job
 
     def begin(self, fleet: Fleet) -> None:
@@ -94,7 +98,7 @@ class Outcomes:
         self._writers = list(fleet.progress.writers.values())
 
     def applied(self, known: Sequence[Alert], checkpoints: Iterable[Checkpoint], wall: float) -> list[Alert]:
-        """Return the alerts with their outcomes."""
+        """Return the alerts with their outcomes, for a judgement that `begin` started."""
         known = with_reporting_ranks(with_observed_ends(known), self._writers, self._reported.where.sizes)
         self._settled = with_ends(known, self._with_lines(self._with_steps(known), checkpoints))
         self._undecided = self._not_decided(wall)

@@ -20,7 +20,7 @@ OWN_REASON = "gpuwatch"
 
 @dataclass(frozen=True)
 class ActionTarget:
-    """The place under the cursor; a field is None where it is unknown or does not apply."""
+    """The place under the cursor: node, GPU, rank, job, incident. None: unknown, or does not apply."""
 
     node: str | None = None
     gpu: int | None = None
@@ -49,7 +49,7 @@ class SignalledProcess:
 
 @dataclass(frozen=True)
 class Action:
-    """One command, not run yet."""
+    """One command that can be run, and what it affects."""
 
     kind: ActionKind
     title: str
@@ -70,7 +70,7 @@ class Action:
 
     @property
     def where(self) -> str:
-        """`on this machine` or `on NODE, over its link`."""
+        """Return `on this machine` or `on NODE, over its link`."""
         return "on this machine" if self.node is None else f"on {self.node}, over its link"
 
 
@@ -86,7 +86,7 @@ class ActionOutcome:
 
     @property
     def sentence(self) -> str:
-        """The outcome in one line, without the output."""
+        """Return the outcome in one line, without the output: `exit status 1; PROBLEM` or `PROBLEM`."""
         if self.exit_status is None:
             return self.problem or "its exit status is not known"
         ended = f"exit status {self.exit_status}"
@@ -94,6 +94,9 @@ class ActionOutcome:
 
 
 def safe_reason(text: str) -> str:
-    """Return a reason that every shell and Slurm read as one word: special characters become spaces."""
+    """Return a reason that every shell and Slurm read as one word; special characters become spaces.
+
+    At most MAX_REASON_CHARS characters; `gpuwatch` if none is left.
+    """
     kept = NOT_IN_REASON.sub(" ", plain(text))
     return " ".join(kept.split())[:MAX_REASON_CHARS].strip() or OWN_REASON

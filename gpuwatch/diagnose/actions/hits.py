@@ -16,7 +16,7 @@ MAX_COMMAND_CHARS = 80
 
 
 def node_hits(node: Node) -> tuple[str, ...]:
-    """The GPUs and the ranks on a node."""
+    """Return lines of text: a node's GPU count, then its ranks by job, or `no rank runs there`."""
     lines = [f"{node.name}: {plural(len(node.gpus), 'GPU')}"]
     jobs = sorted({process.job or "" for process in node.processes if process.rank is not None})
     for job in jobs:
@@ -26,7 +26,7 @@ def node_hits(node: Node) -> tuple[str, ...]:
 
 
 def job_hits(fleet: Fleet, job: str | None) -> tuple[str, ...]:
-    """The ranks, GPUs and nodes of a job."""
+    """Return lines of text: counts of a job's ranks, GPUs and nodes, the node names, the users."""
     members = [
         (node, process)
         for node in fleet.nodes.values()
@@ -34,7 +34,7 @@ def job_hits(fleet: Fleet, job: str | None) -> tuple[str, ...]:
         if process.rank is not None and process.job == job
     ]
     if not members:
-        return ("gpuwatch sees no rank of it",)
+        return ("gpuwatch sees no rank of the job",)
     gpus = {gpu.uuid for _, process in members for gpu in process.gpus}
     nodes = sorted({node.name for node, _ in members})
     ranks = {process.rank for _, process in members}
@@ -42,12 +42,12 @@ def job_hits(fleet: Fleet, job: str | None) -> tuple[str, ...]:
     return (
         f"{plural(len(ranks), 'rank')} on {plural(len(gpus), 'GPU')} of {plural(len(nodes), 'node')}",
         f"nodes: {fold(nodes)}",
-        *([f"of user {users}"] if users else []),
+        *([f"user: {users}"] if users else []),
     )
 
 
 def users_of(fleet: Fleet, job: str | None) -> set[str]:
-    """The users of a job's ranks, as far as their nodes report them."""
+    """Return the user names of a job's ranks, as far as their nodes report them."""
     return {
         process.user
         for node in fleet.nodes.values()
@@ -57,18 +57,15 @@ def users_of(fleet: Fleet, job: str | None) -> set[str]:
 
 
 def slurm_words(allocation: Allocation | None) -> tuple[str, ...]:
-    """The state of a job in Slurm, as lines.
-
-    Empty where Slurm was not queried yet or does not know the job.
-    """
+    """Return the state of a job in Slurm as one line; no line if the allocation is not known."""
     if allocation is None:
         return ()
-    user = f" of {allocation.user}" if allocation.user else ""
-    return (f"Slurm: job {allocation.job} ({allocation.name}){user}, {allocation.state}",)
+    user = f", user {allocation.user}" if allocation.user else ""
+    return (f"Slurm: job {allocation.job} ({allocation.name}){user}: {allocation.state}",)
 
 
 def rank_hits(node: Node, process: Process, fleet: Fleet) -> tuple[str, ...]:
-    """The process, its GPUs, and the ranks that depend on it."""
+    """Return lines of text: a rank's process, GPUs, command, and how many other ranks depend on it."""
     index = {gpu.info.uuid: gpu.info.index for gpu in node.gpu_list()}
     gpus = ", ".join(str(index[held.uuid]) for held in process.gpus if held.uuid in index)
     others = {
@@ -87,13 +84,13 @@ def rank_hits(node: Node, process: Process, fleet: Fleet) -> tuple[str, ...]:
 
 
 def gpu_hits(node: Node, gpu: Gpu) -> tuple[str, ...]:
-    """The processes that hold a GPU."""
+    """Return lines of text: a GPU, the processes that hold it, and what its reset needs."""
     holders = [each for each in node.processes if gpu.info.uuid in {held.uuid for held in each.gpus}]
     lines = [f"GPU {gpu.info.index} of {node.name}: {gpu.info.name}, {gpu.info.uuid}"]
     for each in holders:
         rank = "" if each.rank is None else f", rank {each.rank} of {_job(each.job)}"
         lines.append(f"held by process {each.pid} {each.name}{rank}: the driver refuses the reset")
-    return (*lines, "it needs root there; GPUs on one NVSwitch may have to be reset together")
+    return (*lines, "the reset needs root on the node; GPUs on one NVSwitch may have to be reset together")
 
 
 def _ranks(processes: Iterable[Process]) -> list[int]:

@@ -1,4 +1,4 @@
-"""The actions that are possible at a place, least disruptive first. Pure."""
+"""The actions that are possible on a node, GPU, rank or job, least disruptive first. Pure."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def possible_actions(target: ActionTarget, fleet: Fleet) -> list[Action]:
 
 
 def _ranks(target: ActionTarget, fleet: Fleet, node: Node | None) -> list[tuple[Node, Process]]:
-    """Node and process of each targeted rank, by rank."""
+    """Return node and process of each targeted rank, ordered by rank; at most MAX_RANKS, without zombies."""
     nodes = [node] if node is not None else list(fleet.nodes.values()) if target.rank is not None else []
     uuids = {gpu.info.uuid for each in nodes for gpu in each.gpu_list() if gpu.info.index == target.gpu}
     found = [

@@ -1,4 +1,4 @@
-"""Active conditions without an alert: still in their hold time, or of a kind that never becomes an alert."""
+"""Conditions that are not reported as alerts: those in their hold time, and kinds that never are."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuwatch.diagnose.model.rank_index import RankIndex
 
 
 class AlertIndex:
-    """Index of the conditions that a set of alerts reports."""
+    """Looks up whether a set of alerts reports a condition."""
 
     def __init__(self, alerts: Iterable[Alert]) -> None:
         self._names: set[str] = set()
@@ -27,7 +27,7 @@ class AlertIndex:
                 self._ranks.add((alert.node, f"rank {alert.rank}"))
 
     def states(self, node: str, condition: Condition) -> bool:
-        """Whether one of the alerts reports a node's condition."""
+        """Return True if one of the alerts reports this condition of the node."""
         if condition.code == "xid":
             return (node, condition.gpu, condition.text.partition(":")[0]) in self._xids
         if condition.code == "rank_missing":
@@ -45,7 +45,7 @@ def as_alert(node: str, condition: Condition, since: float, wall: float) -> Aler
 
 
 def on_its_rank(alert: Alert, where: RankIndex) -> Alert:
-    """The alert of a GPU, with the rank that runs on it."""
+    """Return the alert of a GPU with the rank and job that ran on it then; unchanged if no rank is known."""
     at = alert.first if alert.code == "xid" else alert.last
     place = None if alert.gpu is None else where.by(alert.node, "gpu", alert.gpu, at=at)
     if place is None:

@@ -77,7 +77,10 @@ Value = TypeVar("Value")
 
 
 def joined(alerts: Iterable[Alert]) -> list[Alert]:
-    """Return the alerts by time; alerts of one event are merged and keep the proofs of all."""
+    """Return the alerts by time, those of one event merged into one that keeps the proofs of all.
+
+    Unknown error lines and generic exceptions that a more specific alert explains are left out.
+    """
     joiner = Deduplicator()
     for alert in alerts:
         joiner.put(alert)
@@ -85,7 +88,7 @@ def joined(alerts: Iterable[Alert]) -> list[Alert]:
 
 
 class Deduplicator:
-    """Holds alerts and merges them; only buckets that changed are merged again."""
+    """Stores alerts and merges those of one event; only buckets that changed are merged again."""
 
     def __init__(self) -> None:
         self._keys: dict[str, Key] = {}
@@ -113,12 +116,12 @@ class Deduplicator:
             self._dirty.update(self._buckets)
 
     def take_resumed(self, resumed: Resumed) -> None:
-        """Take in when jobs trained again: the same error of a later attempt is another one."""
+        """Set when each job resumed training; the same error before and after that is not merged."""
         self._resumed = resumed
         self._dirty.update(self._buckets)
 
     def drop(self, name: str) -> None:
-        """Remove an alert by its id."""
+        """Remove the alert with the id `name`; an unknown id is ignored."""
         key = self._keys.pop(name, None)
         if key is None:
             return
@@ -127,11 +130,11 @@ class Deduplicator:
 
     @property
     def behind(self) -> bool:
-        """True while a changed bucket is not merged yet."""
+        """Return True if a changed bucket is not merged yet."""
         return bool(self._dirty)
 
     def fold(self, most: int | None = None) -> None:
-        """Merge up to `most` changed buckets; all of them by default."""
+        """Merge up to `most` changed buckets; None: all of them."""
         for key in list(islice(self._dirty, most)):
             self._dirty.discard(key)
             if self._buckets[key]:
@@ -141,7 +144,7 @@ class Deduplicator:
                 self._folded.pop(key, None)
 
     def joined(self) -> list[Alert]:
-        """All merged alerts, by time."""
+        """Merge all changed buckets; return the merged alerts by time, without those that others explain."""
         self.fold()
         alerts = without_explained(
             without_general([alert for folded in self._folded.values() for alert in folded])
@@ -177,7 +180,7 @@ class Occurrence:
         self._until = alert.first + lasts
 
     def takes(self, alert: Alert, marks: Marks, attempt: tuple[int, int]) -> bool:
-        """Add the alert if it reports this event; return False if it is about another one."""
+        """Add the alert and return True if it reports this event; return False if it is about another one."""
         if alert.first > self._until or attempt != self._attempt:
             return False
         if any(self._marks.get(name, value) != value for name, value in marks.items()):
@@ -229,7 +232,7 @@ class Occurrence:
 
 
 def thing(alert: Alert) -> Key:
-    """The bucket key: equal for all alerts that can report the same event."""
+    """Return the bucket key: equal for all alerts that can report the same event."""
     if alert in GPU_GONE and alert.node is not None:
         return "fallen", alert.node
     if alert.proof[0].kind == "value":
@@ -250,7 +253,7 @@ def thing(alert: Alert) -> Key:
 
 
 def _marks(alert: Alert) -> Marks:
-    """The values that separate two events of one bucket, as far as the line has them."""
+    """Return the values that separate two events of one bucket, as far as the line has them."""
     fields = alert.fields
     marks: Marks = {"gpu": alert.gpu, "node": alert.node, "recovered": alert.recovered}
     if alert in EXITS and "pid" in fields:
@@ -284,13 +287,13 @@ def _marks(alert: Alert) -> Marks:
 
 
 def _states(alert: Alert) -> tuple[bool, bool, bool, int, bool]:
-    """Sort key for how specific an alert is: named cause, log line, rank, number of fields, time."""
+    """Return the sort key for how specific an alert is; the most specific one has the highest."""
     named = alert.code not in LOST
     return named, alert.proof[0].kind == "line", alert.rank is not None, len(alert.fields), alert.timed
 
 
 def _chained(reported: Sequence[Alert]) -> Alert:
-    """The alert of an exception chain: the last exception was not caught; the first one is its origin."""
+    """Return the last alert of an exception chain; its text names the first exception as the origin."""
     first, last = reported[0].fields.get("exception"), reported[-1]
     if first is None or first == last.fields.get("exception"):
         return last
@@ -298,7 +301,7 @@ def _chained(reported: Sequence[Alert]) -> Alert:
 
 
 def _proofs(reported: Sequence[Alert]) -> tuple[Proof, ...]:
-    """One proof for each wording and file."""
+    """Return one proof for each wording and file, at most MAX_PROOFS."""
     found: dict[object, Proof] = {}
     for alert in reported:
         for proof in alert.proof:
@@ -307,9 +310,9 @@ def _proofs(reported: Sequence[Alert]) -> tuple[Proof, ...]:
 
 
 def _times(reported: Sequence[Alert]) -> int:
-    """How often the event happened: repeats of a line in one file count, other lines about it do not.
+    """Return how often the event happened: the highest count of one wording in one file.
 
-    Every line of an unknown error counts, because nothing shows which of them report one event.
+    For an unknown error the sum of all, because nothing shows which lines report one event.
     """
     counts: Counter[object] = Counter()
     for alert in reported:
@@ -318,7 +321,7 @@ def _times(reported: Sequence[Alert]) -> int:
 
 
 def _last_offset(proof: Proof, reported: Sequence[Alert]) -> int | None:
-    """Offset of the last repeat in the file of a proof, or None."""
+    """Return the highest offset (bytes) of the alerts in the proof's file; None: the proof is the last."""
     offsets = [
         offset
         for alert in reported

@@ -1,4 +1,4 @@
-"""Tracks for how long each symptom has been seen, and the alerts of those that lasted."""
+"""Measures for how long each symptom has been seen, and stores the alerts of those that lasted."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from gpuwatch.fleet.fleet import Fleet
 
 
 class DurationTracker:
-    """For each alert id: since when its symptom is seen, and the alert once it is raised.
+    """Stores for each alert id when its symptom was first and last seen, and the alert once it is raised.
 
-    `alerts` holds firing and ended alerts. Times are monotonic seconds unless a name says `wall`.
+    `alerts` has the firing and the resolved ones. Times are monotonic seconds unless a name says `wall`.
     """
 
     def __init__(self, clear_s: float, skipped_s: float = inf) -> None:
         """Start empty.
 
         Args:
-            clear_s: An alert ends when it was not seen for so long.
-            skipped_s: Seen again after longer than this, it did not last: it is seen for the first time.
+            clear_s: An alert ends when its symptom was not seen for this many seconds.
+            skipped_s: A symptom that was not seen for longer than this (seconds) starts again from zero.
         """
         self._clear_s = clear_s
         self._skipped_s = skipped_s
@@ -31,21 +31,21 @@ class DurationTracker:
         self.alerts: dict[str, Alert] = {}
 
     def seen(self, name: str, now: float) -> float:
-        """Record that a symptom is seen now; return for how many seconds it has lasted."""
+        """Record that a symptom is seen now; return for how many seconds it has been seen."""
         first, last = self._since.get(name, (now, now))
         first = now if now - last > self._skipped_s else first
         self._since[name] = first, now
         return now - first
 
     def firing(self, name: str) -> Alert | None:
-        """The alert of this id if it is firing, else None."""
+        """Return the alert of this id if it is firing, else None."""
         alert = self.alerts.get(name)
         return alert if alert is not None and alert.state == "firing" else None
 
     def report(self, alert: Alert, now: float, wall: float, lasted_s: float | None = None) -> None:
-        """Raise or renew an alert.
+        """Raise or renew an alert whose symptom `seen` has recorded; a raise after its end increases `count`.
 
-        `lasted_s`: how long it has lasted; by default since its symptom was first seen.
+        `lasted_s`: seconds since its begin; None: since its symptom was first seen.
         """
         before = self.alerts.get(alert.id)
         count = 1 if before is None else before.count + (before.state != "firing")
@@ -53,7 +53,7 @@ class DurationTracker:
         self.alerts[alert.id] = structs.replace(alert, first=began, last=wall, count=count)
 
     def clear(self, now: float, wall: float) -> bool:
-        """End the alerts whose symptom was not seen for `clear_s`; True if one ended."""
+        """End the alerts whose symptom was not seen for `clear_s`; return True if one ended."""
         ended = False
         for name in [name for name, (_, last) in self._since.items() if now - last > self._clear_s]:
             del self._since[name]
@@ -76,5 +76,8 @@ class SymptomWatch(PeriodicWatch):
         return self._lasting.clear(now, wall) or moved
 
     def _look(self, fleet: Fleet, now: float, wall: float) -> bool:
-        """Record the symptoms of now and report those that lasted; True if an alert fired or changed."""
+        """Record the current symptoms and report those that lasted.
+
+        Return True if an alert fired or changed.
+        """
         raise NotImplementedError

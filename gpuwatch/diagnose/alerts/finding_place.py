@@ -61,7 +61,7 @@ class LocatedFinding:
 def place_of(
     found: LocatedFinding, where: RankIndex, at: float, *, kernel: bool
 ) -> tuple[str | None, RankPlace | None, RankSource | None]:
-    """Return the node, the placed rank, and how the rank is known."""
+    """Return the node of a finding, its rank's place, and how the rank is known; None for what is unknown."""
     finding = found.finding
     if finding.file == KERNEL_LOG and found.node is not None:  # whatever host the finding names
         return _kernel_place(finding, found.node, where, _dated(finding, at))
@@ -94,7 +94,10 @@ def place_of(
 
 
 def _blamed(found: LocatedFinding, where: RankIndex) -> object:
-    """The node at fault that a line names, directly or through a pod that was scheduled there."""
+    """Return the node at fault that a line names, directly or by a pod that was scheduled there.
+
+    None: none.
+    """
     finding = found.finding
     node = finding.fields.get("node") if NODE_NAMING.has(finding.rule, found.stated) else None
     if node is None and finding.rule.startswith("k8s.") and "pod" in finding.fields:
@@ -105,7 +108,12 @@ def _blamed(found: LocatedFinding, where: RankIndex) -> object:
 def _of_other_node(
     found: LocatedFinding, node: str | None, where: RankIndex, at: float, *, host: object, blamed: object
 ) -> tuple[str | None, RankPlace | None, RankSource | None] | None:
-    """The place of a line about another node or rank than its log's; None: it may be about the log's rank."""
+    """Return the place of a line about another node or rank than its log's.
+
+    None: it may be about the log's rank.
+
+    (None, None, None) if the line is about another place that is not known.
+    """
     finding = found.finding
     scheduler = _of_scheduler(finding)
     others = _stands_in_others_log(finding, node, where, at)
@@ -128,10 +136,11 @@ def _of_other_node(
 def _in_prose(
     found: LocatedFinding, node: str | None, where: RankIndex, at: float, *, host: object
 ) -> tuple[str | None, RankPlace | None, RankSource | None] | None:
-    """The place of a line that names the faulty node in prose; None: it names none, or the log is live.
+    """Return the place of a line that names another node as faulty in prose.
 
-    A rank that waits for others writes into its own log. The rank of a log is at fault only where it may run
-    on the named node.
+    None: it names none, it reports a timeout, or the log is live. A rank that waits for others writes
+    into its
+    own log. The rank of a log is at fault only where it may run on the named node.
     """
     finding = found.finding
     if where.places.live or WAITED_FOR_OTHERS.has(finding.rule, found.stated):
@@ -179,7 +188,7 @@ def _dated(finding: Finding, at: float) -> float | None:
 def _kernel_place(
     finding: Finding, node: str, where: RankIndex, at: float | None
 ) -> tuple[str, RankPlace | None, RankSource | None]:
-    """The place of a kernel line: its own node and the device that it names, whichever log has it."""
+    """Return the line's own node and the rank that uses the device or has the pid that it names."""
     job, fields = finding.job, finding.fields
     bus = fields.get("pci") or fields.get("bus_id")
     named = (
@@ -197,7 +206,7 @@ def _kernel_place(
 
 
 def stated_host(finding: Finding, stated: FailureClass | None) -> str | None:
-    """The host that a finding's lines name as their own; None: the host of the file."""
+    """Return the host that a finding's lines name as their own or as at fault; None: they name none."""
     entry = table_entry(finding)
     blamed = finding.fields.get("node") if NODE_NAMING.has(finding.rule, stated) else None
     return (
@@ -219,7 +228,7 @@ def _ray_host(finding: Finding) -> str | None:
 
 
 def _task(finding: Finding, node: str, where: RankIndex, at: float) -> RankPlace | None:
-    """The rank of a Slurm task number, only where a rank of that number runs on the same node.
+    """Return the rank whose number is a line's Slurm task number, if it runs on `node`; else None.
 
     A task may also be a launcher of several ranks; the first task then has the number of rank 0.
     """
@@ -275,7 +284,7 @@ def _rank_place(
 
 
 def _by_nccl_device(finding: Finding, node: str | None, where: RankIndex) -> RankPlace | None:
-    """The rank that uses the device in the head of an NCCL line."""
+    """Return the rank that uses the device in the head of an NCCL line; None in a live log."""
     line = finding.lines[finding.key] if finding.key < len(finding.lines) else ""
     device = None if where.places.live else _NCCL_DEVICE.search(line[:MAX_READ_CHARACTERS])
     return None if device is None else where.by(node, "local", int(device[1]), finding.job)
@@ -293,9 +302,9 @@ def _local_place(
 
 
 def _of_pod(pod: object, where: RankIndex, job: str | None) -> RankPlace | None:
-    """The only rank of a job that runs in the pod that a line names.
+    """Return the only rank of a job that runs in the pod that a line names; None: no rank or several.
 
-    Its node is not reported.
+    The returned place has no node.
     """
     node = None if pod is None else where.named(pod)
     there = {place.rank: place for place in where.on(node, job)}
@@ -306,10 +315,16 @@ def _of_pod(pod: object, where: RankIndex, job: str | None) -> RankPlace | None:
 def _by_pid(
     finding: Finding, node: str | None, where: RankIndex, job: str | None, *, kernel: bool
 ) -> RankPlace | None:
-    """The rank whose pid a rule captured; else the only rank whose pid the key line contains."""
+    """Return the rank whose pid a rule captured; else the only rank whose pid the key line contains.
+
+    Else None.
+    """
 
     def owner(pid: object) -> RankPlace | None:
-        """The kernel names a process by its pid on the node, a line in a container by its pid there."""
+        """Return the rank of a pid.
+
+        A kernel line gives the pid on the node, a line of a container the pid in it.
+        """
         inner = None if kernel else where.by(node, "inner pid", pid, job)
         return inner or where.by(node, "pid", pid, job) or where.only("pid", pid, job)
 
@@ -325,7 +340,10 @@ def _by_pid(
 
 
 def gpu_index(finding: Finding, node: str | None, where: RankIndex, *, kernel: bool) -> int | None:
-    """The GPU that a line names and no rank uses: kernel lines name it by address, others by index."""
+    """Return the index of the GPU that a line names; None: unknown.
+
+    A kernel line names it by UUID or PCI address.
+    """
     address = finding.fields.get("pci") or finding.fields.get("bus_id")
     known = where.gpu(node, finding.gpu, None if address is None else str(address)) if kernel else None
     named = finding.fields.get("gpu")

@@ -17,7 +17,8 @@ def alert_of_event(
 ) -> Alert | None:
     """Return an alert for an Xid, SXid, ECC event, reboot or failed rank.
 
-    None for other events: they are reported as conditions.
+    None: another event (a condition reports it), or the end of a process that is no known rank.
+    `offset_s`: clock of the node minus the clock of this machine.
     """
     if event.event == RANK_ENDED:
         return alert_of_end(node, event, packs, where, offset_s)

@@ -108,7 +108,7 @@ def alert_of(found: LocatedFinding, packs: RulePacks, where: RankIndex) -> Alert
 
 
 def _of_child(alert: Alert, code: str, rule: Rule | None, found: LocatedFinding, where: RankIndex) -> Alert:
-    """The alert about a process that a rank started: of the rank that logs it, and a warning."""
+    """Return the alert for a process that a rank started: a warning at the rank that logs it."""
     finding = found.finding
     fields = {name: value for name, value in alert.fields.items() if name != "rank"}
     if finding.rank_from == "field":  # the number is that of the child
@@ -130,7 +130,7 @@ def _of_child(alert: Alert, code: str, rule: Rule | None, found: LocatedFinding,
 
 
 def _severity(finding: Finding, rule: Rule | None) -> Severity:
-    """The severity that the agent reports, at most the severity of its rule."""
+    """Return the severity that the agent reports, lowered to the highest one that its rule can give."""
     if rule is None:
         return finding.severity
     able = {rule.severity, *(each for by in rule.severity_by.values() for each in by.values())}
@@ -138,14 +138,14 @@ def _severity(finding: Finding, rule: Rule | None) -> Severity:
 
 
 def _proof(found: LocatedFinding, key_line: str, at: float | None, *, timed: bool) -> Proof:
-    """The lines of a finding as a proof. `at`: unix seconds of the operator's clock; None: unknown."""
+    """Return the lines of a finding as a proof. `at`: unix seconds of the operator's clock; None: unknown."""
     finding = found.finding
     lines = tuple(finding.lines)
     return Proof("line", key_line, at, timed, found.node, finding.file, finding.offset, lines, finding.key)
 
 
 def _unknown(found: LocatedFinding) -> Alert:
-    """An alert for a finding whose rule is in no pack.
+    """Return a warning for a finding whose rule is in no pack.
 
     It shows the node's text and is not used as evidence.
     """
@@ -195,24 +195,24 @@ def _role(finding: Finding, *, refuted: bool) -> Role:
 
 
 def _job(finding: Finding, place: RankPlace | None, where: RankIndex, *, by_driver: bool) -> str | None:
-    """The job that a finding names, else that of its rank; a kernel line names none."""
+    """Return the job that a finding names, else that of its rank; a live kernel line names none."""
     named = None if by_driver and where.places.live else finding.job
     return named or (None if place is None else place.job) or _slurm_job(finding, where)
 
 
 def _slurm_job(finding: Finding, where: RankIndex) -> str | None:
-    """The job of a line from Slurm: one of the known jobs, or any in the logs of ended jobs."""
+    """Return the job that a line from Slurm names; None if the job is not among the known ones."""
     job = finding.fields.get("job") if finding.rule.startswith("slurm.") else None
     return None if job is None or (where.jobs and str(job) not in where.jobs) else str(job)
 
 
 def _mark(text: str) -> str:
-    """Checksum of a line, so that a rewritten file does not report an old finding again."""
+    """Return the CRC-32 of a line in hexadecimal: a rewritten file does not report an old finding again."""
     return f"{zlib.crc32(text.encode()):08x}"
 
 
 def merge_repeat(known: Alert, alert: Alert) -> Alert:
-    """Merge two reports of one finding: the newer text with the more precise time."""
+    """Merge two reports of one finding: the newer alert with the more precise time and the higher count."""
     better = known if (known.timed, -known.first) > (alert.timed, -alert.first) else alert
     return structs.replace(
         alert,

@@ -21,12 +21,15 @@ Disks: TypeAlias = Mapping[str, Sequence[Disk]]
 
 
 def disks_of(nodes: Iterable[Node]) -> Disks:
-    """Node -> the file systems that it reported."""
+    """Return node -> the file systems that it reported; nodes without any are left out."""
     return {node.name: node.host.disks for node in nodes if node.host is not None and node.host.disks}
 
 
 def with_mounts(alerts: Iterable[Alert], disks: Disks) -> list[Alert]:
-    """Return the alerts; those about a full disk get the fields `mount` and, where known, `mount_pct`."""
+    """Return the alerts; a disk-full error gets the fields `mount` and `mount_pct` of its file system.
+
+    An alert whose file system cannot be determined stays as it is.
+    """
     return [_with_mount(alert, disks) if alert.code in ABOUT_DISKS else alert for alert in alerts]
 
 
@@ -44,7 +47,10 @@ def _with_mount(alert: Alert, disks: Disks) -> Alert:
 
 
 def _of_path(line: str, disks: Sequence[Disk]) -> Disk | None:
-    """The file system of the path in an error line; None where it has space left."""
+    """Return the file system of the path in an error line.
+
+    None if it has space left, is `/` or is unknown.
+    """
     found = NO_SPACE.search(line)
     paths = PATH.findall(line, found.end()) if found is not None else []
     holding = [disk for disk in disks if paths and _holds(disk.mount, paths[0])]
@@ -63,7 +69,7 @@ def _holds(mount: str, path: str) -> bool:
 
 
 def percent(disk: Disk) -> float | None:
-    """How full a file system is."""
+    """Return how full a file system is, in percent; None: unknown."""
     if disk.used_bytes is None or not disk.total_bytes:
         return None
     return 100.0 * disk.used_bytes / disk.total_bytes

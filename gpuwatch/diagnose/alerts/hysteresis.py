@@ -47,7 +47,7 @@ MULTI_INSTANCE = frozenset(("disk_full", "ib_down", "agent_cost"))
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """State of one condition at one place."""
+    """How long one condition at one place has held."""
 
     node: str
     condition: Condition
@@ -63,21 +63,21 @@ class Held:
 
 
 def key(node: str, condition: Condition) -> str:
-    """The id of a condition at its place."""
+    """Return the id of a condition at its place; its alert has the same id."""
     subject = f":{condition.evidence.what}" if condition.code in MULTI_INSTANCE else ""
     gpu = "" if condition.gpu is None else f":{condition.gpu}"
     return f"{condition.code}@{node}{gpu}{subject}"
 
 
 def hold_s(code: str, thresholds: Thresholds) -> float:
-    """Seconds that a condition must last before it becomes an alert."""
+    """Return how many seconds a condition must last before it becomes an alert."""
     if code == "idle_held":
         return thresholds.idle_held_s
     return 0.0 if code in AT_ONCE else thresholds.hold_s / 2 if code in HALF_HOLD else thresholds.hold_s
 
 
 def clear_s(code: str, thresholds: Thresholds) -> float:
-    """Seconds that a condition must be gone before its alert ends."""
+    """Return how many seconds a condition must be gone before its alert ends."""
     return min(thresholds.clear_s, CLEAR_SOON_S) if code in CLEAR_SOON else thresholds.clear_s
 
 
@@ -100,7 +100,7 @@ def eased(thresholds: Thresholds) -> Thresholds:
 
 
 class Hysteresis:
-    """State of all current conditions of all nodes, and which of them are reported."""
+    """Tracks the current conditions of all nodes, and raises and ends their alerts."""
 
     def __init__(self, thresholds: Thresholds) -> None:
         self._thresholds = thresholds
@@ -110,7 +110,7 @@ class Hysteresis:
         """Alert id -> alert, firing or ended."""
 
     def firing(self, node: str) -> set[str]:
-        """Codes of this node that are firing; their eased limits apply."""
+        """Return the codes of the alerts that fire on a node; the eased limits apply to them."""
         return {
             self.alerts[name].code
             for name in self._by_node.get(node, ())
@@ -118,7 +118,7 @@ class Hysteresis:
         }
 
     def see(self, node: str, conditions: Iterable[Condition], now: float, wall: float) -> None:
-        """Record the conditions that hold on a node now."""
+        """Record all conditions that hold on a node now; earlier ones that are not among them are gone."""
         names = self._by_node.setdefault(node, set())
         gone = set(names)
         for condition in conditions:
@@ -140,7 +140,7 @@ class Hysteresis:
                 names.discard(name)
 
     def turn(self, now: float, wall: float) -> bool:
-        """Raise the alerts that held long enough, end those that were gone long enough; True if one changed.
+        """Raise alerts whose hold time is over and end those whose clear time is; return True if one changed.
 
         Call it after `see` for the checked nodes; conditions of other nodes keep their state.
         """

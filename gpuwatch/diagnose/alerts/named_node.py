@@ -102,6 +102,6 @@ def _is_host(name: str) -> bool:
 
 
 def _others(text: str, name: str) -> set[str]:
-    """Other host names in the line; with two of them the node at fault is ambiguous."""
+    """Return other host names in the line, in lower case; with two of them the node at fault is ambiguous."""
     found = {(each["name"] or each["bare"]).rstrip(".-").lower() for each in _ANY.finditer(text)}
     return {each for each in found if _is_host(each)} - {name.lower()}

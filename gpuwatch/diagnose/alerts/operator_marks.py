@@ -21,7 +21,7 @@ It does so if it was acknowledged within the last `STANDS_S` seconds.
 
 
 class Acknowledgement(NamedTuple):
-    """An alert that an operator has acknowledged. Times in unix seconds."""
+    """Who acknowledged which alert, and when. Times in unix seconds."""
 
     alert: str
     at: float
@@ -34,14 +34,11 @@ class Acknowledgement(NamedTuple):
 class _Acknowledged:
     mark: Acknowledgement
     count: int | None
-    """The alert's count when it was acknowledged; None.
-
-    Acknowledged in another cockpit, not seen here yet.
-    """
+    """The alert's count when it was acknowledged; None: by another cockpit, and not seen here yet."""
 
 
 class OperatorMarks:
-    """Sets the flags `acknowledged` and `silenced` of alerts."""
+    """The acknowledgements and silences of operators; sets the flags of alerts by them."""
 
     def __init__(self) -> None:
         self.silences: tuple[Silence, ...] = ()
@@ -56,7 +53,10 @@ class OperatorMarks:
     def acknowledge(
         self, alerts: Iterable[Alert], wall: float, by: str | None = None
     ) -> list[Acknowledgement]:
-        """Acknowledge these alerts. If a value crosses its limit again later, the acknowledgement lapses."""
+        """Acknowledge these alerts and return the marks made.
+
+        If a value crosses its limit again later, its mark lapses.
+        """
         made = {alert.id: (Acknowledgement(alert.id, wall, by, alert.first), alert.count) for alert in alerts}
         self._acknowledged.update((name, _Acknowledged(*each)) for name, each in made.items())
         return [mark for mark, _ in made.values()]
@@ -90,13 +90,13 @@ class OperatorMarks:
         self.silences = tuple(silences)
 
     def expire(self, wall: float) -> bool:
-        """Remove silences that have ended; True if there were any."""
+        """Remove silences that have ended; return True if there were any."""
         kept = tuple(each for each in self.silences if each.until is None or wall < each.until)
         ended, self.silences = kept != self.silences, kept
         return ended
 
     def applied(self, alert: Alert, wall: float) -> Alert:
-        """The alert with its flags as of `wall` (unix seconds)."""
+        """Return the alert with `acknowledged` and `silenced` set as of `wall` (unix seconds)."""
         mark = self._mark_of(alert)
         silenced = any(each.covers(alert, wall) for each in self.silences)
         at, by = (None, None) if mark is None else (mark.at, mark.by)

@@ -27,7 +27,10 @@ OTHER_END = "rank.exit_error"
 def alert_of_end(
     node: str, event: Event, packs: RulePacks, where: RankIndex, offset_s: float
 ) -> Alert | None:
-    """Return the alert for the end of a rank; None: the process is of no known rank."""
+    """Return the alert for the end of a rank.
+
+    None: the process is no known rank, or its status is unknown.
+    """
     at = event.t - offset_s
     place = where.by(node, "pid", event.pid, at=at)
     if place is None or event.code is None:
@@ -57,7 +60,7 @@ def alert_of_end(
 
 
 def class_of(status: int) -> str:
-    """The failure class of an exit code; a negative status is a signal number."""
+    """Return the failure class of an exit code; a negative status is a signal number."""
     number = -status if status < 0 else status - SHELL_SIGNAL
     if number in _INTERRUPTED:
         return TERMINATED

@@ -69,7 +69,7 @@ class ReportedAlerts:
 
     @property
     def behind(self) -> bool:
-        """Whether findings wait for the next update."""
+        """Return True if findings, or new places of ranks, wait for the next update."""
         return bool(self._untaken) or self._has_new_tasks
 
     @property
@@ -78,10 +78,10 @@ class ReportedAlerts:
         return self._tasks.version != self._tasks_version
 
     def update(self, fleet: Fleet, now: float, wall: float) -> bool:
-        """Take in what is new in the fleet; True if an alert may have changed.
+        """Take in what is new in the fleet; return True if an alert may have changed.
 
         Args:
-            fleet: What is known now.
+            fleet: All that is known now.
             now: Monotonic seconds, the fleet's own clock.
             wall: Unix seconds.
         """
@@ -95,11 +95,11 @@ class ReportedAlerts:
         return self._take_findings(fleet) or changed
 
     def take_resumed(self, resumed: Resumed) -> None:
-        """Take in when jobs trained again."""
+        """Set when each job resumed training, as of `Deduplicator.take_resumed`."""
         self._joiner.take_resumed(resumed)
 
     def settle(self, wall: float, lasts_s: Callable[[str | None], float]) -> bool:
-        """Resolve the alerts that were not repeated for `lasts_s(job)` seconds; True if one was resolved."""
+        """Resolve alerts that were not repeated for `lasts_s(job)` seconds; return True if there were any."""
         old = [a for a in self._alerts.values() if a.state == "firing" and wall - a.last > lasts_s(a.job)]
         for alert in old:
             self._keep(structs.replace(alert, state="resolved"))
@@ -128,7 +128,7 @@ class ReportedAlerts:
         return bool(self._sources)  # where the ranks run decides which node's word counts
 
     def _take_ended_files(self, fleet: Fleet, offset_s: float) -> bool:
-        """True if further logs of ended jobs, or further ranks in them, became known.
+        """Read the logs of ended jobs again; return True if there are other files, or other ranks in them.
 
         `offset_s`: unix seconds minus the fleet's clock.
         """
@@ -183,7 +183,7 @@ class ReportedAlerts:
         return bool(new)
 
     def _place_again(self, files: set[ReadFile], fleet: Fleet) -> bool:
-        """Place the findings of these files again: their writers are known better now."""
+        """Place the findings of these files again, as their writers changed; return True if there are any."""
         changed = False
         for source in list(self._sources.values()) if files else ():
             if isinstance(source, NodeFinding) and (source.node, source.finding.file) in files:
@@ -206,7 +206,10 @@ class ReportedAlerts:
         return stated_class(self._packs.by_id.get(finding.rule))
 
     def _take(self, source: Source, node: Node) -> None:
-        """Create and store the alert of a finding or an event."""
+        """Create and store the alert of a finding or an event.
+
+        Harmless findings and unplaced ends give none.
+        """
         clock = node.clock
         offset, error = (0.0, 0.0) if clock is None else (clock.offset_s, clock.error_s)
         if isinstance(source, NodeEvent):
@@ -231,7 +234,7 @@ class ReportedAlerts:
             self._drop(self._surplus())
 
     def _surplus(self) -> list[str]:
-        """Ids of the oldest alerts of the node with most alerts, to be dropped."""
+        """Return the ids of alerts to drop: of the node with most, the oldest MAX_ALERTS / 10."""
         names: dict[str, list[str]] = {}
         for name, source in self._sources.items():
             names.setdefault(source.node, []).append(name)
@@ -248,7 +251,10 @@ class ReportedAlerts:
 
 
 def _is_dropped(source: Source, fleet: Fleet) -> bool:
-    """True if a finding was displaced by newer ones, or another node's report represents it."""
+    """Return True if a finding is no longer in the fleet; an event never is.
+
+    Newer findings displaced it, or another node's report represents it.
+    """
     if isinstance(source, NodeEvent):
         return False
     return (source.node, source.since, source.finding.id) not in fleet.findings

@@ -1,4 +1,4 @@
-"""Keeps the id, number and answers of alerts and incidents stable while they grow and merge."""
+"""Keeps the ids, numbers and hang checks of alerts and incidents stable while they grow and merge."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuwatch.diagnose.model.incident import HangCheck, Incident
 
 
 class LastingIds:
-    """Ids of alerts and incidents as of the last judgement, for the next one to reuse."""
+    """Ids of alerts and incidents as of the last judgement, reused by the next one."""
 
     def __init__(self) -> None:
         self._alerts: dict[str, str] = {}
@@ -27,7 +27,7 @@ class LastingIds:
         self._hang_checks[incident] = hang_check
 
     def name_alerts(self, alerts: Sequence[Alert]) -> list[Alert]:
-        """Return the alerts, each with the id under which any part of it was first shown."""
+        """Return the alerts; each gets the id under which one of its parts was shown before, if any was."""
         ids: dict[str, str] = {}
         taken: set[str] = set()
         kept = []
@@ -42,9 +42,10 @@ class LastingIds:
         return kept
 
     def name_incidents(self, found: Sequence[Incident]) -> list[Incident]:
-        """Return the incidents.
+        """Return the incidents with their ids, numbers and hang checks.
 
-        One that shares most alerts with an earlier incident keeps its id and number.
+        An incident takes these from the earlier one with which it shares most alerts; a new one gets
+        the next number.
         """
         taken: set[str] = set()
         numbers: dict[str, tuple[str, int]] = {}

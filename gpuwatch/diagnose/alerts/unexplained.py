@@ -1,4 +1,4 @@
-"""Alerts that others explain: error lines without a rule, and generic rules beside a specific one."""
+"""Removes alerts that others explain: error lines without a rule, and generic rules beside a specific one."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def without_explained(alerts: Sequence[Alert]) -> list[Alert]:
 
 
 def offsets_of(alerts: Iterable[Alert]) -> dict[Place, list[int]]:
-    """File -> sorted offsets (bytes) of the lines of the alerts."""
+    """Return (node, file) -> sorted offsets (bytes) of the lines of the alerts."""
     found: dict[Place, list[int]] = defaultdict(list)
     for alert in alerts:
         for proof in alert.proof:
@@ -77,12 +77,16 @@ def offsets_of(alerts: Iterable[Alert]) -> dict[Place, list[int]]:
 
 
 def within(offsets: Sequence[int], offset: int, reach: int) -> bool:
-    """Whether one of the sorted offsets is at most `reach` bytes away."""
+    """Return True if one of the sorted offsets is at most `reach` bytes away from `offset`."""
     return bisect_left(offsets, offset - reach) < bisect_right(offsets, offset + reach)
 
 
 def last_resort(alerts: Sequence[Alert]) -> Alert | None:
-    """The first unexplained error of a rank that neither only waited nor trained on, or None."""
+    """Return the first unexplained error that can be the cause, or None.
+
+    Not one of a rank that timed out, nor one later than AFTERMATH_S after the first timeout, nor of
+    severity `info`.
+    """
     gave_up = min((alert.first for alert in alerts if alert in TIMEOUTS), default=None)
     waited = {alert.rank for alert in alerts if alert in TIMEOUTS}
     possible = [
@@ -96,14 +100,14 @@ def last_resort(alerts: Sequence[Alert]) -> Alert | None:
 
 
 def quoted(line: str) -> str:
-    """`logged "lost the batch"`, shortened for a headline."""
+    """Return `logged "LINE"` for a headline, the line cut to MAX_QUOTED characters."""
     words = " ".join(line.split())
     words = words if len(words) <= MAX_QUOTED else words[: MAX_QUOTED - 3].rstrip() + "..."
     return f'logged "{words}"'
 
 
 def without_general(alerts: list[Alert]) -> list[Alert]:
-    """Drop the alert of a generic rule where a specific rule matched the same line."""
+    """Return the alerts without those of a generic rule whose lines a specific rule matched, too."""
     general = {alert.id: alert for alert in alerts if alert in EXITS or alert in GENERIC_EXCEPTIONS}
     if not general:
         return alerts

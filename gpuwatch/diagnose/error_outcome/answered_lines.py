@@ -47,12 +47,12 @@ def place_of(alert: Alert) -> Place | None:
 def around_place(
     place: Place, text: str, rows: Iterable[LogLine], last: Iterable[LogLine], size: int
 ) -> Around | None:
-    """Return the lines around a place in the form that `scan` reads; None if the error is no longer there.
+    """Return the lines around an error in the form that `scan` reads; None: the file has the error no longer.
 
     Args:
-        place: Of an error.
+        place: Of the error.
         text: Its line.
-        rows: Lines around its first and its newest one.
+        rows: Lines around its first and its newest line, in any order.
         last: The last lines of the file; empty: `rows` reach its end.
         size: Of the file (bytes).
     """
@@ -67,7 +67,7 @@ def around_place(
 
 
 def _is_same(line: str, text: str) -> bool:
-    """True if both texts are the same line, which may lack its prefix or be cut off."""
+    """Return True if both texts are the same line; one may lack a prefix of the other or be cut off."""
     return text.strip()[:SAME_CHARS] in line or line.strip()[:SAME_CHARS] in text
 
 
@@ -76,12 +76,12 @@ def _lines(rows: Sequence[LogLine]) -> list[str]:
 
 
 def own_files(nodes: Iterable[Node]) -> dict[str, frozenset[str]]:
-    """Node -> its log files that belong to one rank alone."""
+    """Return node -> its log files that belong to one rank alone."""
     return {node.name: frozenset(file.path for file in node.logs if len(file.ranks) == 1) for node in nodes}
 
 
 class AnsweredLines:
-    """Lines returned by nodes, by place; memoizes the judgement of each."""
+    """The lines around errors that nodes returned, by place; caches what `outlived` found in them."""
 
     def __init__(self) -> None:
         self._around: dict[Place, Around] = {}
@@ -93,12 +93,12 @@ class AnsweredLines:
         self._judged[place] = {}
 
     def keep_only(self, places: Collection[Place | None]) -> None:
-        """Drop the places of alerts that no longer exist."""
+        """Drop the lines of all other places."""
         for place in self._around.keys() - places:
             del self._around[place], self._judged[place]
 
     def goes_on(self, alert: Alert) -> bool:
-        """True if the log of an alert continues below it, as far as its node returned it."""
+        """Return True if at least LAST_LINES lines below the alert are known."""
         around = self.read(alert)
         return around is not None and len(around.below) >= LAST_LINES
 
@@ -126,7 +126,7 @@ class AnsweredLines:
         return found
 
     def read(self, alert: Alert) -> Around | None:
-        """The lines around an error, if its node returned them."""
+        """Return the lines around an error; None if its node did not return them."""
         place = place_of(alert)
         return None if place is None else self._around.get(place)
 

@@ -53,8 +53,10 @@ def without_harm(
 ) -> list[Alert]:
     """Return the alerts, with lower severity where they had no effect.
 
-    A fault that passed is a note where nothing failed. A line that announces a fallback (another transport, a
-    retry) is at most a warning if the log continues, and so is a line of level WARNING about other ranks.
+    A fault that passed becomes `info` if no failure may have followed from it. A line that announces a
+    fallback
+    (another transport, a retry) is at most a warning if the log continues, and so is a line of level WARNING
+    about other ranks.
 
     Args:
         alerts: With what their ranks did afterwards.
@@ -70,7 +72,9 @@ def without_harm(
 def with_reported_outcome(
     alerts: Iterable[Alert], goes_on: Callable[[Alert], bool], saves: Sequence[float]
 ) -> list[Alert]:
-    """Live variant: lower the severity of alerts whose line announces a fallback and whose log continues.
+    """Return the alerts of live logs.
+
+    If a line announces a fallback and its log continues, with lower severity.
 
     Args:
         alerts: With what their ranks did afterwards.
@@ -84,14 +88,14 @@ def with_reported_outcome(
 
 
 def followed_nothing(alert: Alert) -> Alert:
-    """Lower the severity of a symptom (such as a lost peer) that belongs to no incident to warning."""
+    """Return an alert that belongs to no incident; a symptom (such as a lost peer) is at most a warning."""
     if alert.role == "echo" and alert.severity in GRAVE and not _raised(alert):
         return structs.replace(alert, severity="warning")
     return alert
 
 
 def _raised(alert: Alert) -> bool:
-    """True if the line ends a traceback and no later step follows."""
+    """Return True if the alert's line ends a traceback and the rank did not go on."""
     return not alert.recovered and any(TRACEBACK in line for proof in alert.proof[:1] for line in proof.lines)
 
 
@@ -119,7 +123,7 @@ def _judged(alert: Alert, failures: Sequence[Alert], saves: Sequence[float], *, 
 
 
 def _is_corrected(alert: Alert) -> bool:
-    """True if these are a few errors that the hardware corrected."""
+    """Return True if the hardware corrected these errors and they are fewer than MANY_CORRECTED."""
     kinds = CORRECTED.get(alert.code)
     errors = alert.fields.get("errors")
     many = alert.count >= MANY_CORRECTED or (isinstance(errors, int) and errors >= MANY_CORRECTED)
@@ -127,12 +131,15 @@ def _is_corrected(alert: Alert) -> bool:
 
 
 def _may_follow(failure: Alert, fault: Alert) -> bool:
-    """True if a failure may result from a fault: not older, and not much later."""
+    """Return True if a failure may result from a fault: not older, and at most AFTERMATH_S later."""
     return not failure.timed or -1.0 <= failure.first - fault.first <= AFTERMATH_S + fault.last - fault.first
 
 
 def severity_of_incident(cause: Alert | None, alerts: Sequence[Alert]) -> Severity:
-    """The highest severity of the alerts; for a cancelled job, the ends of its processes do not count."""
+    """Return the highest severity of the alerts.
+
+    If the scheduler cancelled the job (`cause`), the ends of its processes do not count.
+    """
     if cause is not None and cause in SCHEDULER:
         alerts = [cause, *(alert for alert in alerts if not _is_an_end(alert))]
     return min((alert.severity for alert in alerts), key=ORDER.index)

@@ -1,4 +1,4 @@
-"""Errors of one attempt after which a later attempt of the job finished. Pure."""
+"""Errors of an attempt that a later attempt of the job made good by finishing. Pure."""
 
 from __future__ import annotations
 
@@ -32,9 +32,11 @@ JOB_FILE = re.compile(
 
 
 def with_later_attempts(alerts: Iterable[Alert], tracks: Sequence[StepTrack]) -> list[Alert]:
-    """Return the alerts; errors of earlier attempts are notes where a later attempt finished.
+    """Return the alerts; errors of an attempt become `info` if a later attempt finished.
 
-    Attempts are ordered by their folders (`attempt_0`, `attempt_1`), because lines may carry no time.
+    Attempts are ordered by their folders (`attempt_0`, `attempt_1`), because lines may carry no time;
+    batch jobs
+    of one name by the job number in the file name.
 
     Args:
         alerts: With the lines about the end of a job.
@@ -53,7 +55,7 @@ def with_later_attempts(alerts: Iterable[Alert], tracks: Sequence[StepTrack]) ->
 
 
 def _with_later_jobs(alerts: list[Alert], ends: Sequence[str], tracks: Sequence[StepTrack]) -> list[Alert]:
-    """Return the alerts; the end of a batch job is a note where a later job of the same name finished."""
+    """Return the alerts; those of a batch job become `info` if a later job of the same name finished."""
     begun: dict[tuple[str, ...], list[tuple[int, float]]] = defaultdict(list)
     for track in tracks:
         job = _job_of(track.file)
@@ -83,7 +85,10 @@ def _is_of_earlier(
 
 
 def _job_of(file: str) -> tuple[tuple[str, ...], int] | None:
-    """Folder and name that the outputs of one script share, and the job number."""
+    """Return what the outputs of one script share (folder, name, ending), and the job number.
+
+    None: no such name.
+    """
     path = PurePath(file)
     found = JOB_FILE.fullmatch(path.name)
     if found is None:
@@ -100,7 +105,7 @@ def _of_attempt(alert: Alert, last: Mapping[str, int]) -> Alert:
 
 
 def with_restarts(alerts: Iterable[Alert], tracks: Sequence[StepTrack]) -> list[Alert]:
-    """Return the alerts; a device fault that ended a rank is a warning once the restarted rank finished.
+    """Return the alerts; a device fault that ended a rank becomes a warning if the restarted rank finished.
 
     The device may fail again, but the job lost only the steps since its checkpoint.
     """

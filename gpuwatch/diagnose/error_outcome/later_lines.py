@@ -1,4 +1,4 @@
-"""Judge from lines without training steps whether a program went on working, or finished, below an error.
+"""Decide from lines without training steps whether a program worked on, or finished, below an error.
 
 Pure functions over the lines around an error. Work is repetition: lines of one form (numbers left out) that
 stand above and below the error, or whose counter rises below it.
@@ -129,7 +129,10 @@ _NOT_FINISHED = re.compile(
 
 
 def uncaught(around: Around) -> str | None:
-    """The text before `Traceback` in its line, above an error; None: no traceback, or a logger wrote it."""
+    """Return the text before `Traceback` in the line that begins the traceback above an error.
+
+    None: there is no traceback, or a logger wrote it.
+    """
     lines = around.above[-MAX_TRACEBACK_LINES:]
     for number, line in reversed(list(enumerate(lines))):
         if TRACEBACK in line:
@@ -141,7 +144,7 @@ def uncaught(around: Around) -> str | None:
 
 
 def from_main(around: Around) -> bool:
-    """True if a traceback begins in the main program: the exception was not caught and ended the process."""
+    """Return True if an unlogged traceback begins in the main program: the exception ended the process."""
     lines = around.above[-MAX_TRACEBACK_LINES:]
     heads = [number for number, line in enumerate(lines) if TRACEBACK in line]
     return (
@@ -157,9 +160,9 @@ def is_glued(around: Around) -> bool:
 
 
 def works_on(around: Around, rank: int | None = None, least: int = MIN_LINES_BELOW) -> bool:
-    """True if at least `least` lines of the work above an error continue below it.
+    """Return True if at least `least` lines of the work above an error continue below it.
 
-    `rank`: only lines of this rank.
+    `rank`: only lines of this rank; None: all.
     """
     above = _forms(_own(around.above, rank))
     recent = _recent(_own(around.above, rank), above)
@@ -170,9 +173,9 @@ def works_on(around: Around, rank: int | None = None, least: int = MIN_LINES_BEL
 
 
 def breaks_off(around: Around, rank: int | None = None) -> bool:
-    """True if the work directly above an error does not continue below it.
+    """Return True if the work directly above an error does not continue below it.
 
-    Other lines there are other work.
+    Lines below it are then other work. `rank`: only lines of this rank; None: all.
     """
     above = _own(around.above, rank)
     below = _forms(_own(around.below, rank))
@@ -181,7 +184,7 @@ def breaks_off(around: Around, rank: int | None = None) -> bool:
 
 
 def starts_anew(around: Around) -> bool:
-    """True if a person or script starts a program again below an error, and it works."""
+    """Return True if a command below an error starts a program again, and regular lines of work follow."""
     commands = [number for number, line in enumerate(around.below) if _COMMAND.match(line)]
     if not commands:
         return False
@@ -199,7 +202,7 @@ def announces_fallback(around: Around) -> bool:
 
 
 def searches_on(around: Around, error: str) -> bool:
-    """True if an error ended one trial of a search, and a later trial finished."""
+    """Return True if `error` ended one trial of a hyperparameter search, and a later trial finished."""
     beside = (*around.above[-MAX_TRACEBACK_LINES:], error, *around.below[:NOTICE_LINES])
     failed = {found[1] for line in beside if (found := _TRIAL_FAILED.search(line))}
     done = {found[1] for line in around.below if (found := _TRIAL_DONE.search(line))}
@@ -207,7 +210,7 @@ def searches_on(around: Around, error: str) -> bool:
 
 
 def serves_on(around: Around, error: str) -> bool:
-    """True if a request handler of a server failed and the server answered later requests."""
+    """Return True if `error` comes from a server's request handler and the server answered later requests."""
     lines = list(around.above[-MAX_TRACEBACK_LINES:])
     heads = [number for number, line in enumerate(lines) if TRACEBACK in line]
     beside = [*lines[max(0, heads[-1] - 1) : heads[-1]], error] if heads else [*lines[-1:], error]
@@ -216,7 +219,7 @@ def serves_on(around: Around, error: str) -> bool:
 
 
 def succeeds_later(around: Around) -> bool:
-    """True if a later attempt succeeded below an error and none failed after that."""
+    """Return True if the last attempt that is reported below an error succeeded."""
     outcomes = [
         _SUCCEEDED.search(line) is not None
         for line in around.below
@@ -226,7 +229,7 @@ def succeeds_later(around: Around) -> bool:
 
 
 def counts_on(around: Around, rank: int | None = None, least: int = MIN_LINES_BELOW) -> bool:
-    """True if a counter rises at least `least` times below an error. `rank`: only lines of this rank."""
+    """Return True if a counter rises over at least `least` lines below an error. `rank`: only its lines."""
     return any(
         len(lines) >= least and _rises([_numbers(line) for line in lines])
         for lines in _forms(_own(around.below, rank)).values()
@@ -234,7 +237,7 @@ def counts_on(around: Around, rank: int | None = None, least: int = MIN_LINES_BE
 
 
 def reaches_total(around: Around) -> bool:
-    """True if a counter reaches its total below an error, at the end of the file."""
+    """Return True if a counter that rises through the log has reached its total (`40/40`) at its end."""
     counted: dict[tuple[str, int], list[int]] = defaultdict(list)
     for line in (*around.above, *around.below, *around.last):
         for place, found in enumerate(_totals(line)):
@@ -248,23 +251,26 @@ def reaches_total(around: Around) -> bool:
 
 
 def finishes(around: Around) -> bool:
-    """True if a program worked on below an error and then reported that it is done."""
+    """Return True if lines of work stand below an error and the end of the file reports that all is done."""
     worked = any(len(lines) >= MIN_COUNTED_LINES for lines in _forms(around.below).values())
     return worked and any(has_finished(line) for line in around.last[-END_LINES:])
 
 
 def reports_end(around: Around) -> bool:
-    """True if a line near an error states that the work is done: the failure is then in the teardown."""
+    """Return True if a line above or below an error states that the work is done.
+
+    The failure is then in the teardown.
+    """
     return any(has_finished(line) or _FINAL_SCORES.search(line) for line in (*around.above, *around.below))
 
 
 def has_finished(line: str) -> bool:
-    """Whether a line states that the work is done."""
+    """Return True if a line states that the work is done."""
     return _FINISHED.search(line) is not None and is_good(line)
 
 
 def is_good(line: str) -> bool:
-    """True if a line states no failure other than counts of zero."""
+    """Return True if a line reports no failure; counts of zero (`0 errors`) are none."""
     return _NOT_FINISHED.search(_NOTHING_WRONG.sub(" ", line)) is None
 
 
@@ -273,14 +279,14 @@ def _is_work(line: str) -> bool:
 
 
 def _own(lines: Iterable[str], rank: int | None) -> list[str]:
-    """The lines of a rank; all, where `rank` is None."""
+    """Return the lines with the number of this rank; all lines if `rank` is None."""
     if rank is None:
         return list(lines)
     return [line for line in lines if any(str(rank) in found for found in _RANK.findall(line))]
 
 
 def _forms(lines: Iterable[str]) -> dict[str, list[str]]:
-    """Lines about regular work by their form; equal lines once."""
+    """Return form -> its lines, of regular work only; equal lines once."""
     found: dict[str, dict[str, None]] = defaultdict(dict)
     for line in lines:
         found[_form(line)][line] = None
@@ -288,24 +294,24 @@ def _forms(lines: Iterable[str]) -> dict[str, list[str]]:
 
 
 def _recent(lines: Sequence[str], forms: Mapping[str, object]) -> list[str]:
-    """The forms of the last lines of regular work."""
+    """Return the forms of the last RECENT_LINES lines of regular work, oldest first."""
     return [form for line in lines if (form := _form(line)) in forms][-RECENT_LINES:]
 
 
 def _is_regular(form: str, line: str) -> bool:
-    """True if lines of this form report regular work: a number and words, at a plain log level."""
+    """Return True if a line of this form reports work: a number, words, a plain log level, no failure."""
     return (
         "#" in form and _TWO_LETTERS.search(form) is not None and own_level(line) in PLAIN and _is_work(line)
     )
 
 
 def _form(line: str) -> str:
-    """The form of a line: words that contain digits become `#`."""
+    """Return the form of a line: words that contain digits become `#`; at most FORM_CHARS characters."""
     return " ".join("#" if _DIGIT.search(word) else word for word in _GAP.split(line))[:FORM_CHARS]
 
 
 def _numbers(line: str) -> list[float]:
-    """The numbers in a line, without times."""
+    """Return the numbers in a line, without times and dates."""
     return [float(each.replace(",", "")) for each in _NUMBER.findall(_without_clock(line))]
 
 
@@ -314,9 +320,10 @@ def _without_clock(line: str) -> str:
 
 
 def _rises(rows: Sequence[Sequence[float]]) -> bool:
-    """True if a counter grows from row to row.
+    """Return True if a counter grows from row to row.
 
-    A number at one position, or an epoch and its inner counter.
+    The counter is the number at one position, or an epoch and its inner counter. False if the rows differ in
+    length.
     """
     if len({len(row) for row in rows}) != 1:
         return False
@@ -327,7 +334,10 @@ def _rises(rows: Sequence[Sequence[float]]) -> bool:
 
 
 def _totals(line: str) -> list[tuple[int, int]]:
-    """Counters with their totals. A progress bar starts again with every epoch."""
+    """Return (count, total) of each counter in a line (`40/50`).
+
+    None for a progress bar, which restarts each epoch.
+    """
     found = _TOTAL.findall(_without_clock(line)) if _MARK.search(line) else []
     if not found or is_bar(line) or not _is_work(line):
         return []

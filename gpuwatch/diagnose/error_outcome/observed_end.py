@@ -1,4 +1,4 @@
-"""The observed end of a rank (its agent read the exit status): the event and its alert."""
+"""The end of a rank whose exit status its agent read: the event and its alert."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ SAME_END_S = 60.0
 
 
 def status_of(events: Iterable[Event], pid: int, start: float | None) -> int | None:
-    """The exit status of a process if its agent read it. `start`: unix seconds on the node."""
+    """Return the exit status of a process; None if its agent did not read it.
+
+    `start`: start of the process in unix seconds on the node; an earlier end is that of another process.
+    """
     found = (each for each in events if each.event == RANK_ENDED and each.pid == pid)
     return next((each.code for each in found if start is None or each.t >= start), None)
 
@@ -32,9 +35,9 @@ def is_observed(alert: Alert) -> bool:
 
 
 def without_doubled_ends(alerts: Iterable[Alert]) -> list[Alert]:
-    """Return the alerts without observed ends that a launcher's line reports too: that line has the context.
+    """Return the alerts without observed ends that a launcher's line, which has more context, reports too.
 
-    A launcher's line that only announces the next one, which names the rank, is dropped too.
+    A launcher's line without a rank directly above one that names the rank is left out, too.
     """
     every = list(alerts)
     ends = [alert for alert in every if alert.code == GENERIC_END]
@@ -54,7 +57,7 @@ def without_doubled_ends(alerts: Iterable[Alert]) -> list[Alert]:
 
 
 def _announces(alert: Alert, below: Alert) -> bool:
-    """True if a line reports that some rank ended, and a line close below names the rank."""
+    """Return True if `alert` reports that some rank ended, and `below` names the rank a few lines below."""
     if alert.code != GENERIC_END or alert.rank is not None or below.code != alert.code or below.rank is None:
         return False
     if "exitcode" in alert.fields or "signal" in alert.fields or not (alert.proof and below.proof):

@@ -1,4 +1,4 @@
-"""Errors that their rank or job outlived, judged only by nodes that may report on them. Pure."""
+"""Errors that their rank or job outlived; only nodes that may report on a rank count. Pure."""
 
 from __future__ import annotations
 
@@ -58,7 +58,10 @@ def _by_node(
     deaths: Sequence[Alert],
     nodes: ReportingNodes,
 ) -> Alert:
-    """The alert judged by all nodes that raised it; if they show no recovery, by other nodes."""
+    """Return the alert, softened if all nodes that raised it show a recovery.
+
+    If they do not, but other nodes do, a warning remains.
+    """
     own = nodes.own(alert)
     others: dict[Weight, tuple[list[StepTrack], list[Alert]]] = {"full": ([], []), "warning": ([], [])}
     for track in tracks:

@@ -25,7 +25,9 @@ SAME_EVENT_S = 60.0
 def with_own_logs(
     alerts: Iterable[Alert], owners: Mapping[str, int], tracks: Sequence[StepTrack]
 ) -> list[Alert]:
-    """Return the alerts; a line that the named rank's own log contradicts goes to the rank of its file.
+    """Return the alerts; a line that names a rank whose own log contradicts it goes to the rank of the file.
+
+    A line that blames a node whose ranks step on is marked as refuted.
 
     Args:
         alerts: As the lines report them.
@@ -39,7 +41,7 @@ def with_own_logs(
 
 
 def _weighed_by_node(alert: Alert, tracks: Iterable[StepTrack]) -> Alert:
-    """The alert, refuted where it blames a node whose own ranks step on after it."""
+    """Return the alert, refuted if it blames a node whose own ranks logged steps after it."""
     elsewhere = (
         alert.node not in (None, *(proof.node for proof in alert.proof)) and alert.rank_from == "field"
     )
@@ -89,14 +91,17 @@ def _weighed(
 def _own_tracks(
     alert: Alert, file: str, owners: Mapping[str, int], tracks: Iterable[StepTrack]
 ) -> list[StepTrack]:
-    """The step tracks in the own logs of an alert's rank; those next to the file are preferred."""
+    """Return the tracks in the own logs of the alert's rank.
+
+    If some are in the folder of `file`, only those.
+    """
     found = [track for track in tracks if owners.get(track.file) == alert.rank == track.rank and track.marks]
     folder = PurePath(file).parent
     return [track for track in found if PurePath(track.file).parent == folder] or found
 
 
 def _confirmed(alert: Alert, alerts: Iterable[Alert], own: set[str]) -> bool:
-    """True if the rank's own log reports the same error."""
+    """Return True if one of the files `own` reports the same error at about the same time."""
     return any(
         proof.file in own
         for each in alerts
@@ -107,10 +112,10 @@ def _confirmed(alert: Alert, alerts: Iterable[Alert], own: set[str]) -> bool:
 
 
 def _steps_on(alert: Alert, own: StepTrack, here: StepTrack) -> bool:
-    """True if a rank logged a step after a line and was not restarted in between.
+    """Return True if a rank logged a step after a line and was not restarted in between.
 
-    Without times, steps are compared: the line's log ends with the line, and the rank advanced at least two
-    steps further.
+    Without times, steps are compared: in the log that has the line no step follows it, and the rank's own log
+    goes at least two steps further.
     """
     if alert.timed and all(mark.at is not None for mark in own.marks):
         after = [mark.step for mark in own.marks if (mark.at or 0.0) > alert.last + LEAVING_S]

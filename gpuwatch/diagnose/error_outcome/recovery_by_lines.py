@@ -1,4 +1,4 @@
-"""Errors below which the same log shows regular work or a normal end: their severity is lowered."""
+"""Lowers the severity of errors below which the same log shows regular work or a normal end."""
 
 from __future__ import annotations
 
@@ -49,11 +49,13 @@ class Judge(Protocol):
 def with_later_lines(
     alerts: Sequence[Alert], read: Reader, files: Iterable[str], tracks: Sequence[StepTrack] = ()
 ) -> list[Alert]:
-    """Return the alerts; errors that the program outlived, by the lines below them, are notes or warnings.
+    """Return the alerts.
+
+    Errors that the program outlived, by the lines below them, become `info` or warnings.
 
     Args:
         alerts: With what later steps showed.
-        read: The lines around a place.
+        read: Returns the lines around an alert; None: unknown.
         files: Names of the logs that belong to one rank alone.
         tracks: The steps that ranks logged.
     """
@@ -91,9 +93,9 @@ def recoveries(
 
 
 def with_recoveries(alerts: Sequence[Alert], found: Mapping[str, Recovery]) -> list[Alert]:
-    """Return the alerts, those in `found` softened.
+    """Return the alerts, those in `found` (alert id -> recovery) softened.
 
-    Where a process of the job died, only the job's end counts.
+    If another process of the job died, only the recoveries by the job's end count.
     """
     left = [alert for alert in alerts if alert.severity in GRAVE and alert.id not in found]
     dead = {alert.job for alert in left if _ends_work(alert)}
@@ -101,7 +103,10 @@ def with_recoveries(alerts: Sequence[Alert], found: Mapping[str, Recovery]) -> l
 
 
 def unsettled(alerts: Sequence[Alert]) -> list[Alert]:
-    """The errors whose severity the lines below them may lower; empty where there are too many errors."""
+    """Return the errors and warnings whose severity the lines below them may lower, at most MAX_ERRORS.
+
+    Empty if there are more errors than that.
+    """
     grave = [alert for alert in alerts if alert.severity in GRAVE and may_recover(alert)]
     if len(grave) > MAX_ERRORS:
         return []
@@ -148,21 +153,25 @@ def outlived(alert: Alert, around: Around, least: int, *, own_file: bool, stoppe
 
 
 def _is_overcome(alert: Alert, around: Around) -> bool:
-    """True if a later attempt succeeded, or the server answered other requests."""
+    """Return True if a later attempt succeeded, or the server answered later requests."""
     return later_lines.succeeds_later(around) or later_lines.serves_on(around, alert.proof[0].text)
 
 
 def _died(alert: Alert, around: Around, *, stopped: bool) -> bool:
-    """True if the error ended its process by the lines of its file, whatever status follows."""
+    """Return True if the error ended its process, by the lines of its file.
+
+    An exit status of 0 below it is then another program's.
+    """
     ended = stopped or _ends_work(alert) or later_lines.from_main(around)
     return ended and not later_lines.works_on(around, None) and not later_lines.reports_end(around)
 
 
 def ran_to_its_end(alert: Alert, around: Around, rank: int | None) -> bool:
-    """True if the work of a rank continued below an error and the log ends with a normal end.
+    """Return True if the work of a rank continued below an error and the log ends with a normal end.
 
-    What survivors report about another rank (a symptom) did no harm where any rank worked on: the job went on
-    without that rank or with it again.
+    For a symptom (what survivors report about another rank) the work of any rank counts: the job went on
+    without
+    that rank or with it again. `rank` None: all lines.
     """
     who = None if alert.role == "echo" else rank
     return later_lines.works_on(around, who) and later_lines.finishes(around)
@@ -186,7 +195,7 @@ def steps_end(alert: Alert, tracks: Iterable[StepTrack]) -> bool:
 
 
 def may_be_caught(alert: Alert) -> bool:
-    """True if a program can survive the error; an error logged as a warning was caught."""
+    """Return True if a program can survive the error; an error logged at level WARNING was caught."""
     passable = alert.code.startswith(PASSABLE) or alert in CATCHABLE
     return passable or level(alert.proof[0].text) == "warning"
 
@@ -199,7 +208,7 @@ def _read(alerts: Iterable[Alert], read: Reader) -> Iterable[tuple[Alert, Around
 
 
 def last_offset(alert: Alert) -> int:
-    """The offset of an alert's newest line in the file of its first proof (bytes)."""
+    """Return the offset of an alert's newest line in the file of its first proof (bytes)."""
     return max(alert.proof[0].offset or 0, alert.last_offset or 0)
 
 
@@ -208,7 +217,7 @@ def _ends_work(alert: Alert) -> bool:
 
 
 def _is_of_any(job: str | None, jobs: Collection[str | None]) -> bool:
-    """True if a job may be one of these; None is an unknown job."""
+    """Return True if a job may be one of these; None, an unknown job, may be any."""
     return job in jobs or None in jobs or (job is None and bool(jobs))
 
 

@@ -1,10 +1,10 @@
-"""Recovery by steps: a rank that logs later steps, or a job that finishes, makes an error a note.
+"""Recovery by steps: if a rank logs later steps, or its job finishes, an error becomes `info`.
 
 Pure functions over alerts and the steps that ranks logged. `scan` and the live alert book use the same ones.
 
 Example: rank 2 logs an exception at 10:00:00 after step 40, then step 41 at 10:00:05 and step 42 at 10:00:09.
 These are `PROOF_STEPS` later steps: `recovery_of` returns Recovery(at=10:00:05, step=41), and `softened`
-makes the alert a note. With step 41 alone it returns None, because the line may have been in the output
+makes the alert `info`. With step 41 alone it returns None, because the line may have been in the output
 buffer of a rank that died.
 """
 
@@ -58,7 +58,7 @@ class Recovery(NamedTuple):
 
 
 def softened(alert: Alert, recovery: Recovery) -> Alert:
-    """The alert with the severity after its recovery, and the time of the recovery."""
+    """Return the alert as recovered: with lower severity, and the time and step of the recovery."""
     return structs.replace(
         alert,
         severity=severity_after(alert, recovery),
@@ -69,7 +69,10 @@ def softened(alert: Alert, recovery: Recovery) -> Alert:
 
 
 def severity_after(alert: Alert, recovery: Recovery) -> Severity:
-    """`info`; `warning` where the rank restarted and has not finished, or something was not written."""
+    """Return the severity of an alert after its recovery, mostly `info`.
+
+    `warning` if the rank restarted and has not finished, or something was not written.
+    """
     if recovery.staged:
         return "info"
     if alert.severity in ("warning", "info"):
@@ -85,11 +88,11 @@ def severity_after(alert: Alert, recovery: Recovery) -> Severity:
 def recovery_of(
     alert: Alert, tracks: Sequence[StepTrack], ends: Sequence[Alert], deaths: Sequence[Alert]
 ) -> Recovery | None:
-    """Return how the rank, file or job went on after an alert; None: not known.
+    """Return how the rank, file or job went on after an alert; None: nothing shows that it did.
 
     Args:
         alert: An error, or a warning.
-        tracks: The steps of the same rank, or of the same file where no rank is known.
+        tracks: The steps of the same rank, or of the same file if no rank is known.
         ends: Lines that state that a training finished.
         deaths: Alerts that show how processes ended.
     """
@@ -110,7 +113,7 @@ def recovery_of(
 
 
 def files_of_namesakes(alert: Alert, tracks: Iterable[StepTrack]) -> frozenset[str]:
-    """Logs of a same-numbered rank of another job that logged steps before and after this one ended.
+    """Return the logs of a rank of the same number in another job, which stepped while this one ended.
 
     They are in other folders: the files of one process are in one folder, and a restarted rank logged nothing
     there before.
@@ -129,7 +132,7 @@ def files_of_namesakes(alert: Alert, tracks: Iterable[StepTrack]) -> frozenset[s
 
 
 def later_marks(alert: Alert, track: StepTrack) -> list[Mark]:
-    """The steps after the last line of an alert: below it in its file, else by time."""
+    """Return the steps after the last line of an alert: below it in its own file, by time in others."""
     proof = alert.proof[0]
     same = (proof.file, proof.node or track.node) == (track.file, track.node or proof.node)
     offset = max((each.offset or 0 for each in alert.proof if each.file == track.file), default=0)
@@ -152,26 +155,26 @@ def later_marks(alert: Alert, track: StepTrack) -> list[Mark]:
 
 
 def _breaks_off(alert: Alert, track: StepTrack) -> bool:
-    """True if the rank logged no step below the alert and had not reached its announced last step."""
+    """Return True if this track of the alert's rank ends above the alert, before its announced last step."""
     own = alert.rank is not None and track.rank == alert.rank and track.total_steps is not None
     return own and bool(track.marks) and not track.complete and not later_marks(alert, track)
 
 
 def _steps_on(alert: Alert, later: Sequence[Mark]) -> bool:
-    """True if these steps advance, and are finite where the alert is numeric."""
+    """Return True if these steps advance; for a numeric alert the last ones must also be finite."""
     if alert.code.startswith("num.") and not all(mark.finite for mark in later[-PROOF_STEPS:]):
         return False
     return len({mark.step for mark in later}) >= PROOF_STEPS and later[-1].step > later[0].step
 
 
 def _counts_anew(track: StepTrack, later: Sequence[Mark]) -> bool:
-    """True if the step number falls below an error: another process counts."""
+    """Return True if the step number falls at the first later step: a new process counts."""
     above = [mark for mark in track.marks if mark.offset is not None and mark.offset < (later[0].offset or 0)]
     return not track.per_epoch and track.rank is not None and begins_anew([*above[-1:], later[0]])
 
 
 def _proves(alert: Alert, later: Sequence[Mark], deaths: Sequence[Alert]) -> bool:
-    """True if the later steps were also printed later, not just flushed from a buffer."""
+    """Return True if the later steps were printed after the alert, not just flushed from a buffer."""
     if alert.timed and all(mark.at is not None for mark in later[:PROOF_STEPS]):
         return True
     if not alert.timed and alert.bound == "before":
@@ -187,12 +190,12 @@ def _proves(alert: Alert, later: Sequence[Mark], deaths: Sequence[Alert]) -> boo
 
 
 def _ended_somebody(alert: Alert, track: StepTrack) -> bool:
-    """True if the error ended an unknown process: the steps below may be those of other ranks."""
+    """Return True if the error ended a process and the track is of no known rank."""
     return track.rank is None and has_given_up(alert.proof[0].text)
 
 
 def _follows(alert: Alert, end: Alert) -> bool:
-    """True if the end of the training came after an alert, from the same rank, file or job."""
+    """Return True if the end of the training came after an alert, from the same rank, file or job."""
     if not _same_file_or_rank(alert, end) and not _may_be_one_job(alert, end):
         return False
     proof, other = alert.proof[0], end.proof[0]
@@ -209,7 +212,7 @@ def _follows(alert: Alert, end: Alert) -> bool:
 
 
 def _kills(death: Alert, alert: Alert, end: Alert) -> bool:
-    """True if a process of the same rank or file died in spite of the line about the end."""
+    """Return True if a process of the alert's rank or file died after the line about the training's end."""
     return death.id != alert.id and _same_file_or_rank(death, alert) and not _follows(death, end)
 
 
@@ -221,7 +224,7 @@ def _same_file_or_rank(one: Alert, other: Alert) -> bool:
 
 
 def _may_be_one_job(alert: Alert, end: Alert) -> bool:
-    """True if both may be of one job; an unknown job matches any job of its node."""
+    """Return True if both may be of one job; an unknown job matches any job of its node."""
     if alert.job == end.job:
         return True
     unknown = None in (alert.job, end.job) and None in (alert.rank, end.rank)
@@ -229,12 +232,12 @@ def _may_be_one_job(alert: Alert, end: Alert) -> bool:
 
 
 def may_recover(alert: Alert) -> bool:
-    """True if a later step of its rank would lower the severity of this alert."""
+    """Return True if a later step of its rank can lower the severity of this alert."""
     return alert.severity != "info" and not lasts(alert)
 
 
 def lasts(alert: Alert) -> bool:
-    """True for lasting faults, and for alerts that are not log lines."""
+    """Return True if no later step resolves the alert: a lasting fault, no log line, or recovered already."""
     line = bool(alert.proof) and alert.proof[0].kind == "line" and alert.proof[0].offset is not None
     if alert.kernel or not line or alert.code == FINISHED or alert.recovered:
         return True
@@ -247,7 +250,7 @@ def ends_process(alert: Alert) -> bool:
 
 
 class TrackIndex:
-    """Tracks by rank and by file."""
+    """Finds the step tracks of an alert, by its rank or its file."""
 
     def __init__(self, tracks: Sequence[StepTrack]) -> None:
         self._rank: dict[int, list[StepTrack]] = {}
@@ -258,7 +261,10 @@ class TrackIndex:
                 self._rank.setdefault(track.rank, []).append(track)
 
     def of(self, alert: Alert) -> list[StepTrack]:
-        """The tracks of the alert's rank; those of its file where the rank is unknown or logs no steps."""
+        """Return the tracks of the alert's rank.
+
+        If the rank is unknown, those of its file; if it logs no steps, those of its file that are of no rank.
+        """
         here = [
             track
             for track in self._file.get(alert.proof[0].file or "", ())
@@ -272,10 +278,12 @@ class TrackIndex:
 
 
 def _of_same_job(alert: Alert, track: StepTrack, namesakes: Sequence[StepTrack]) -> bool:
-    """True if the steps of this rank number belong to the alert's job; those of another job prove nothing.
+    """Return True if the steps of this rank number belong to the alert's job.
 
-    Where one of the jobs is unknown, they are the same only if no other job has such a rank and both are on
-    one node, or no job is known at all.
+    Those of another job prove nothing.
+
+    If one of the jobs is unknown, they are the same only if no other job has such a rank and both are on one
+    node, or no job is known at all.
     """
     if alert.job == track.job:
         return True

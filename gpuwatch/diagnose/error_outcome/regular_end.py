@@ -62,8 +62,8 @@ def ended_in_order(around: Around, texts: Sequence[str], *, trains: bool) -> boo
 
     Args:
         around: The lines of the file.
-        texts: Those of the error.
-        trains: The file holds the steps of a training.
+        texts: The lines of the error.
+        trains: True if the file has the steps of a training.
     """
     return _closes(around) or (not trains and _is_harness(around, texts))
 
@@ -89,15 +89,16 @@ def passes(around: Around, *, tests: bool = True, died: bool = False) -> bool:
 
 
 def is_test_run(around: Around) -> bool:
-    """Whether the file ends with the result of tests of which none failed."""
+    """Return True if the file ends with the result of tests of which none failed."""
     last = around.last[-END_LINES:]
     return any(_PASSED.search(line) for line in last) and not any(_TEST_FAILED.search(line) for line in last)
 
 
 def _closes(around: Around) -> bool:
-    """True if the program logged its end, and nothing else, directly below a traceback, in order of time.
+    """Return True if only a few lines, with the program's report of its end, stand below a traceback.
 
-    Buffered lines below a traceback begin in the middle of a line; they do not count.
+    Their times must not run back. Buffered lines below a traceback begin in the middle of a line; they do not
+    count.
     """
     heads = [number for number, line in enumerate(around.above[-MAX_TRACEBACK_LINES:]) if TRACEBACK in line]
     if not heads or is_glued(around) or not 0 < len(around.below) <= CLOSING_LINES:
@@ -108,13 +109,13 @@ def _closes(around: Around) -> bool:
 
 
 def _stamp(lines: Sequence[str]) -> str | None:
-    """The timestamp of the last line as it is written, or None."""
+    """Return the timestamp at the start of the last line, as text; None: it has none."""
     found = _STAMP.search(lines[-1]) if lines else None
     return None if found is None else found[0].lstrip("[( ")
 
 
 def _is_harness(around: Around, texts: Sequence[str]) -> bool:
-    """True if lines about single tests surround a traceback and the log ends with their report."""
+    """Return True if results of single tests surround a traceback and the log ends with a final report."""
     beside = {*around.above, *texts, *around.below}
     verdicts = sum(_VERDICT.search(line) is not None for line in beside)
     return verdicts >= MIN_VERDICTS and any(

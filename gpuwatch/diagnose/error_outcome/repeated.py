@@ -1,4 +1,4 @@
-"""Repeated errors: those that a rank outlived, by its steps, are separate from the last one."""
+"""Repeated errors: those after which the rank logged steps are kept apart from the last one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpuwatch.diagnose.model.alert import Alert
 
 
 def outlived_repeats(alerts: Sequence[Alert], tracks: Iterable[StepTrack]) -> list[Alert]:
-    """Return the alerts; those after which the rank logged steps before the error came again are softened.
+    """Return the alerts; an error after which the rank logged steps before it came again is softened.
 
     One step is enough: a buffer cannot have moved it there, because buffered output comes below the last
     exception.
@@ -47,7 +47,10 @@ def _by_file(tracks: Iterable[StepTrack]) -> dict[str, list[StepTrack]]:
 
 
 def _between(alert: Alert, last: int, tracks: Mapping[str, Sequence[StepTrack]]) -> Sequence[Mark]:
-    """The steps of the rank between an alert and its last repeat; empty where they do not advance."""
+    """Return the steps of the rank between an alert and offset `last` of its file.
+
+    Empty if they do not advance.
+    """
     proof = alert.proof[0]
     low = max(proof.offset or 0, alert.last_offset or 0)
     if low >= last:

@@ -18,7 +18,7 @@ OWN_LOG = ("process", "path")
 
 
 class ReportingNodes:
-    """For each job: the nodes that listed processes of it, and of which ranks.
+    """Decides which nodes may report on an error: for each job, which nodes listed processes of which ranks.
 
     A node may report on errors in its own logs. Another node may report on a rank that was restarted there,
     if the two never listed it at the same time. For a job of which no process was ever listed (it ended
@@ -40,7 +40,7 @@ class ReportingNodes:
             self._disputed[job, rank].add(node)
 
     def own(self, alert: Alert) -> list[str]:
-        """The nodes whose own logs raised an alert; each of them must show the recovery.
+        """Return the nodes whose own logs raised an alert, sorted; each of them must show the recovery.
 
         Nodes that list the alert's rank are preferred, because a log elsewhere may hold a copy of the line.
         """
@@ -51,11 +51,12 @@ class ReportingNodes:
         return sorted(senders or ({alert.node} if alert.node is not None else set()))
 
     def weight(self, alert: Alert, node: str | None, rank: int | None) -> Weight:
-        """How much the steps of a rank (or the end of the job, if `rank` is None) on another node count.
+        """Return how far steps of `rank` on `node` may lower an alert; `rank` None: the end of the job.
 
         A rank that another node lists after its own node stopped listing it may have restarted there, or the
-        other node's claim may be false: a warning remains. Where the alert's job is unknown, a process of any
-        job counts; where no process is known, nothing does.
+        other node's claim may be false: a warning remains. If the alert's job is unknown, a process
+        of any job
+        counts; if no process is known, nothing does.
         """
         if node is None:
             return "full"

@@ -42,10 +42,10 @@ class StepTrack:
 
 
 def reached(step: int, total: int | None) -> bool:
-    """Whether `step` is the last one of `total`; loops count from 0 or from 1."""
+    """Return True if `step` is the last one of `total` (counted from 0 or from 1) or beyond; None: False."""
     return total is not None and total > 0 and step >= total - 1
 
 
 def begins_anew(marks: Sequence[Mark]) -> bool:
-    """True if the step number falls: another process or attempt counts."""
+    """Return True if the step number falls somewhere: another process or attempt counts."""
     return any(later.step < before.step for before, later in pairwise(marks))

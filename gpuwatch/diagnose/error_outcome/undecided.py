@@ -34,13 +34,14 @@ def undecided(
 ) -> frozenset[str]:
     """Return the ids of exceptions of which it is not known yet whether the program goes on.
 
-    The program logged them instead of ending, and the process of the rank lives.
+    These were logged, not raised to the end of the program, less than UNDECIDED_S ago, and the process of the
+    rank lives.
 
     Args:
         alerts: With what later steps and lines showed.
         places: Where the ranks run.
         tracks: The steps that ranks logged.
-        read: The lines around an error, as far as its node answered.
+        read: Returns the lines around an error; None: its node has not answered.
         wall: Unix seconds.
     """
     candidates = [alert for alert in alerts if _may_go_on(alert)]
@@ -59,7 +60,7 @@ def undecided(
 
 
 def with_undecided(alerts: Iterable[Alert], ids: Collection[str]) -> list[Alert]:
-    """The alerts, those of these ids as warnings."""
+    """Return the alerts, those with these ids as warnings."""
     return [structs.replace(each, severity="warning") if each.id in ids else each for each in alerts]
 
 
@@ -70,14 +71,14 @@ def _may_go_on(alert: Alert) -> bool:
 
 
 def _begin(alert: Alert, tracks: Iterable[StepTrack]) -> float:
-    """When the waiting period began: at the first such line, or at the newest step since."""
+    """Return when the wait began (unix seconds): at the alert's first line, or at the newest step since."""
     own = (each for each in tracks if (each.job, each.rank) == (alert.job, alert.rank))
     steps = [mark.at for track in own for mark in track.marks[-1:] if mark.at is not None]
     return max([alert.first, *(at for at in steps if at <= alert.last)])
 
 
 def _is_logged(alert: Alert, around: Around | None, wall: float) -> bool:
-    """True if a logger wrote the traceback; also for a moment while the lines are not known yet."""
+    """Return True if a logger wrote the traceback; also for ANSWER_S while the lines are not known yet."""
     if around is None:
         return wall < alert.last + ANSWER_S
     return later_lines.uncaught(around) is None

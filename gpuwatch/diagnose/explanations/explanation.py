@@ -28,7 +28,7 @@ class ExplanationLine:
 
 @dataclass(frozen=True)
 class ExplanationPart:
-    """Lines under one heading."""
+    """A heading and its lines."""
 
     heading: str
     lines: tuple[ExplanationLine, ...]
@@ -46,12 +46,12 @@ class Explanation:
 
     @property
     def text(self) -> str:
-        """All text, for the search."""
+        """Return the lines of all parts, for the search."""
         return " ".join(line.text for part in self.parts for line in part.lines)
 
 
 def all_explanations(rules: Mapping[str, Rule]) -> list[Explanation]:
-    """Topics first, then metrics, conditions and rules."""
+    """Return an explanation of each topic, metric, condition and rule, in this order."""
     found = [of_topic(each, rules) for each in topics()]
     for group, meanings in metric_meanings().items():
         found += [_of_metric(group, name, each) for name, each in meanings.items()]
@@ -60,7 +60,7 @@ def all_explanations(rules: Mapping[str, Rule]) -> list[Explanation]:
 
 
 def of_topic(topic: Topic, rules: Mapping[str, Rule]) -> Explanation:
-    """A topic of the playbook; its rules are named with their titles."""
+    """Explain a topic of the playbook: symptoms, reason, solutions, evidence, titles of its rules."""
     steps = []
     for number, each in enumerate(topic.solutions, 1):
         steps.append(ExplanationLine(f"{number}. {each.do}", "step"))
@@ -96,7 +96,7 @@ def of_rule(rule: Rule) -> Explanation:
 
 
 def topics_of(rule: str) -> list[str]:
-    """The topics that name a rule."""
+    """Return the ids of the topics that name a rule or condition."""
     return [each.id for each in topics() if rule in each.rules]
 
 

@@ -1,4 +1,4 @@
-"""Explanations by id, or by words: `link down`, `nan loss`, `why is my gpu idle`."""
+"""Finds explanations by id, or by words: `link down`, `nan loss`, `why is my gpu idle`."""
 
 from __future__ import annotations
 
@@ -23,14 +23,17 @@ KIND_SCORE = {"topic": 1.0, "condition": 0.6, "rule": 0.5, "metric": 0.4}
 
 @dataclass(frozen=True)
 class Matches:
-    """The explanation with that id, or the matches of a search, best first."""
+    """The explanation whose id or title was given (None: none), and the other matches, best first."""
 
     exact: Explanation | None
     others: tuple[Explanation, ...]
 
 
 def find(query: str, known: Sequence[Explanation]) -> Matches:
-    """Look up an id; otherwise return the explanations that contain all words of the query."""
+    """Return the explanation with this id or title, and those that contain all words of the query.
+
+    The words are not case-sensitive; FILLERS are left out. At most MAX_MATCHES others.
+    """
     wanted = query.strip().lower()
     exact = next((each for each in known if each.ident.lower() == wanted), None)
     spaced = _spaced(wanted)

@@ -41,7 +41,7 @@ def answer_of(hang_report: HangReport, job: str, at: float) -> HangAnswer | None
     """Return the answer for the incident of this job; None: no rank was asked.
 
     Args:
-        hang_report: What came.
+        hang_report: The result of the query.
         job: The silent job.
         at: When its ranks were asked (unix seconds).
     """
@@ -59,7 +59,10 @@ def answer_of(hang_report: HangReport, job: str, at: float) -> HangAnswer | None
 
 
 def confirmed(before: HangAnswer, after: HangAnswer) -> HangAnswer:
-    """Return the later of two answers of one silence; if both agree, its confidence is higher."""
+    """Return the later of two answers of one silence; the earlier one if only that settles the matter.
+
+    If both name the same ranks in the same place, the confidence of the later one is at least medium.
+    """
     same = (before.hang_check.culprits, before.hang_check.sentence) == (
         after.hang_check.culprits,
         after.hang_check.sentence,
@@ -74,7 +77,7 @@ def confirmed(before: HangAnswer, after: HangAnswer) -> HangAnswer:
 
 
 def _pausing(hang_report: HangReport, job: str, culprits: Sequence[int]) -> bool:
-    """True if a frame of an accused rank is in a function that saves, evaluates or prepares."""
+    """Return True if a frame of a named rank is in a function that saves, evaluates or prepares."""
     stacks = (
         each
         for one in hang_report.jobs
@@ -87,13 +90,16 @@ def _pausing(hang_report: HangReport, job: str, culprits: Sequence[int]) -> bool
 
 
 def pauses(stack: RankStack) -> bool:
-    """True if a frame of the rank's main thread is in a function that saves, evaluates or prepares."""
+    """Return True if a frame of the rank's main thread is in a function that saves, evaluates or prepares."""
     thread = main_thread(stack)
     return thread is not None and any(PAUSING.search(frame.function) for frame in thread.frames)
 
 
 def refined(hang: SilentHang, answer: HangAnswer, ranks: Sequence[RankSigns]) -> SilentHang:
-    """Return the verdict with the answer's rank, unless the outside signs name another more confidently."""
+    """Return the verdict with the ranks that the answer names, and its evidence.
+
+    If the outside signs name other ranks more confidently, only the answer's sentence is added as evidence.
+    """
     hang_check = answer.hang_check
     asked = f"hang analysis: {hang_check.sentence}"
     named = tuple(rank for rank in ranks if rank.rank in hang_check.culprits)
@@ -125,7 +131,7 @@ def refined(hang: SilentHang, answer: HangAnswer, ranks: Sequence[RankSigns]) ->
 
 
 def without_ranks(sentence: str) -> str:
-    """The sentence without its leading ranks.
+    """Return the sentence without its leading ranks.
 
     `in data_loader_next (train.py:9), while 3 of 4 ranks are in all_reduce`.
     """

@@ -63,21 +63,21 @@ def verdict(
     usual_w: Mapping[str, float],
     gone: Sequence[RankSigns] = (),
 ) -> SilentHang | None:
-    """Judge the signs of a silent job.
+    """Return the verdict on a silent job from the signs of its ranks; None: it shows no hang.
+
+    A hang: on most GPUs at least two of three signs (busy, little power, no tensor work) hold, all GPUs
+    are idle,
+    or some ranks are stopped or have ended. A job without GPUs hangs if most of its ranks do not compute.
+    A job
+    that is stopped (SIGSTOP) as a whole, or of which most ranks have ended, does not hang.
 
     Args:
         job: Its id.
         ranks: Its ranks.
-        quiet_s: So long no rank has written a line and no step has come.
+        quiet_s: Seconds for which no rank has written a line or logged a step.
         usual_s: Median seconds between two steps or lines; None: not known.
         usual_w: UUID -> watts that this GPU drew while it trained (its own median).
-        gone: Ranks that were there when the job last moved, as they were seen last.
-
-    Returns:
-        None where fewer than two of the three signs (busy, little power, no tensor work) hold on a
-        majority of the GPUs, nor all GPUs of the job stand still. A job without GPUs that is silent is one,
-        unless most of its ranks compute. One that is suspended as a whole (SIGSTOP) is none, nor is one
-        of which most ranks have ended.
+        gone: Ranks that were there when the job last moved, as they were last seen.
     """
     ended = [*gone, *(rank for rank in ranks if rank.reachable and rank.state == ENDED)]
     ranks = [rank for rank in ranks if rank.state != ENDED]
@@ -112,7 +112,10 @@ def verdict(
 
 
 def computes(rank: RankSigns) -> bool:
-    """True if the process of a rank uses the CPU: it saves, compiles or prepares data, and may come back."""
+    """Return True if the process of a rank uses half a core or more: it saves, compiles or prepares data.
+
+    It may then continue by itself.
+    """
     return rank.cpu_pct is not None and rank.cpu_pct >= WORKING_CPU_PCT and rank.state != "D"
 
 
@@ -141,7 +144,7 @@ def _why_spinning(
 
 
 def _of_limit(spinning: Sequence[RankSigns]) -> list[str]:
-    """Evidence about the power of GPUs whose power in training is unknown."""
+    """Return evidence on GPUs whose power in training is unknown: mean power and mean limit in watts."""
     known = [(r.power_w, r.power_limit_w) for r in spinning if r.power_w is not None and r.power_limit_w]
     if not known:
         return []
@@ -206,7 +209,7 @@ def _spin(
 def _for_one_unseen(
     job: str, idle: Sequence[RankSigns], busy: Sequence[RankSigns], silent: str
 ) -> SilentHang:
-    """The verdict where the busy GPUs show nothing but utilisation, and a few idle ranks differ from them."""
+    """Return the verdict where the busy GPUs show nothing but utilization, and a few ranks are idle."""
     sentence = f"idle while {len(busy)} GPUs are fully busy and nothing is written"
     reported = tuple(
         f"{rank.place} is at {rank.busy_pct:.0f} %{_in_kernel(rank)}" for rank in idle[:MAX_SHOWN_RANKS]
@@ -245,7 +248,10 @@ def _host(job: str, observed: Sequence[RankSigns], silent: str) -> SilentHang | 
 
 
 def _without_gpus(job: str, ranks: Sequence[RankSigns], silent: str) -> SilentHang | None:
-    """The verdict on a CPU job: one rank computes or waits in the kernel while the others are idle."""
+    """Return the verdict on a CPU job: one rank computes or waits in the kernel while the others are idle.
+
+    None if most ranks compute: they only print seldom.
+    """
     working = [rank for rank in ranks if computes(rank)]
     if 2 * len(working) > len(ranks):
         return None  # they only print seldom

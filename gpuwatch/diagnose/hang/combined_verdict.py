@@ -1,7 +1,7 @@
 """Combine the verdicts of all hang sources (stacks, RAS, flight recorder) into one.
 
 Example: the stacks name rank 3 with medium confidence, and so does RAS, where rank 3 is one collective
-behind. The result names rank 3 with high confidence; its evidence holds the sentences of both. If RAS named
+behind. The result names rank 3 with high confidence; its evidence has the sentences of both. If RAS named
 rank 5, the confidence would be low, and `settle` would ask to look at both.
 """
 
@@ -72,7 +72,7 @@ def _weight(stated: SourceVerdict) -> tuple[bool, bool, int]:
 
 
 def kept(hang_report: HangReport, at: float) -> HangCheck | None:
-    """Return the part of a report that an incident stores; None: no answer came.
+    """Return the part of a report that an incident stores; None: the report has no verdict.
 
     `at`: when the ranks were queried (unix seconds).
     """
@@ -116,13 +116,16 @@ class HangReport:
 
     @property
     def answered(self) -> bool:
-        """True if a rank, RAS or a flight recorder answered."""
+        """Return True if a stack, RAS or a flight-recorder dump was received."""
         dumped = self.dumps is not None and any(job.read for job in self.dumps.jobs)
         return dumped or bool(self.ras) or any(job.spots for job in self.jobs)
 
     @property
     def accused(self) -> tuple[str | None, tuple[int, ...]] | None:
-        """The job and ranks that the verdict names; None: none, or the job is ambiguous."""
+        """Return the job and the ranks that the verdict names.
+
+        None: it names none, or the job is ambiguous.
+        """
         stated = self.verdict
         if stated is None or not stated.wrong or not stated.culprits:
             return None
@@ -142,7 +145,16 @@ def analyze(
     flight: FlightEvidence | None = None,
     names: Mapping[str, str] = NOBODY,
 ) -> HangReport:
-    """Judge the answers. `flight`: the verdicts of the dumps; `names`: address -> node."""
+    """Judge the answers to a hang query and combine the verdicts.
+
+    Args:
+        stacks: Of all ranks that were asked.
+        ras: The answers of NCCL RAS.
+        ras_trouble: Node -> why NCCL RAS gave no answer there.
+        locate: Host and pid -> global rank.
+        flight: The verdicts of the dumps; None: none were requested.
+        names: Address -> node.
+    """
     jobs = tuple(judge_stacks(stacks))
     stated = judge_ras(ras, locate, names) if ras else None
     job = next((each for each in jobs if each.testimony.wrong), jobs[0] if jobs else None)
@@ -154,7 +166,7 @@ def analyze(
 
 
 def _named(job: JobStacks, jobs: Sequence[JobStacks]) -> SourceVerdict:
-    """The verdict of a job's stacks, prefixed with the job where there are several."""
+    """Return the verdict of a job's stacks, with the job in front if there are several."""
     stated = job.testimony
     return (
         stated
@@ -164,7 +176,7 @@ def _named(job: JobStacks, jobs: Sequence[JobStacks]) -> SourceVerdict:
 
 
 def _placed(stated: SourceVerdict, stacks: Sequence[RankStack]) -> SourceVerdict:
-    """The verdict of the dumps, with the nodes of the culprits (dumps know ranks only)."""
+    """Return the verdict of the dumps, with the nodes and GPUs of the culprits (dumps know ranks only)."""
     places = {each.rank: place(each.rank, each.node, each.gpu) for each in stacks}
     known = [places[rank] for rank in stated.culprits if rank in places]
     if not known:

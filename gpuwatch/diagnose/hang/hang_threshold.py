@@ -32,14 +32,14 @@ KNOWN_PAUSE, MAX_KNOWN_S = 1.5, 600.0
 
 
 def look_of(hang: SilentHang) -> Look:
-    """The reading and the suspects of a verdict."""
+    """Return the reading and the suspects of a verdict, which identify a kind of silence."""
     return hang.reading, tuple(rank.rank for rank in hang.suspects)
 
 
 def known_pause(hang: SilentHang, pauses: Mapping[Look, float]) -> float:
-    """Seconds that a silence of this kind may last, by earlier ones that ended by themselves (0.
+    """Return how many seconds a silence of this kind may last, by earlier ones that ended by themselves.
 
-    None did).
+    0.0 if none did. `pauses`: kind -> the longest of them.
     """
     return KNOWN_PAUSE * pauses.get(look_of(hang), 0.0)
 
@@ -50,12 +50,12 @@ def hang_threshold(
     """Return the seconds of silence after which a job with these signs counts as hung.
 
     Args:
-        hang: What the signs come to.
+        hang: The verdict on the signs.
         ranks: The ranks of the job.
-        window_s: One window: `Thresholds.hang_s` of the hosts file (60 s where it is left out), or
-            longer for a job of slow steps.
-        longest_s: The longest silence that the job came out of by itself.
-        known_s: As `known_pause`.
+        window_s: One window: `Thresholds.hang_s` of the hosts file (60 s by default), or longer for a job of
+            slow steps.
+        longest_s: The longest silence of the job that ended by itself.
+        known_s: The result of `known_pause`.
     """
     if hang.reading == "host":
         computing = 2 * sum(map(computes, ranks)) > len(ranks)
@@ -73,7 +73,7 @@ def hang_threshold(
 
 
 def trained(fleet: Fleet, now: float, ranks: Sequence[RankSigns], quiet_s: float) -> dict[str, float]:
-    """UUID -> median power in watts of each GPU in the ten minutes before the silence, while it was busy."""
+    """Return UUID -> median watts of each GPU while it was busy, in the ten minutes before the silence."""
     found: dict[str, float] = {}
     until = now - quiet_s
     for rank in ranks:

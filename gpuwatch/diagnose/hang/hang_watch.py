@@ -1,4 +1,4 @@
-"""Follows how long each job has been silent, and raises the alert when `hang_threshold` is passed."""
+"""Tracks how long each job has been silent, and raises an alert when `hang_threshold` is passed."""
 
 from __future__ import annotations
 
@@ -70,18 +70,18 @@ class JobState:
     members: dict[int, RankSigns] = field(default_factory=dict)
     """Rank -> its newest signs since the job last moved."""
     deaf: bool = False
-    """True while the nodes that report the job's ranks are unreachable.
-
-    It is unknown whether it is silent.
-    """
+    """True while the nodes of the job's ranks are unreachable: whether the job is silent is unknown."""
 
     @property
     def usual_s(self) -> float | None:
-        """Median gap between two signs of activity in seconds; None before there are enough."""
+        """Return the median gap between two signs of activity in seconds; None before there are MIN_GAPS."""
         return median(self.gaps) if len(self.gaps) >= MIN_GAPS else None
 
     def wake(self, at: float) -> None:
-        """Record that the job moved at that time (monotonic), after a gap."""
+        """Record that the job moved at `at` (monotonic seconds), after a gap.
+
+        Clears what is known of the silence.
+        """
         gap_s = at - self.moved
         self.gaps.append(gap_s)
         self.longest_s = max(self.longest_s, gap_s)
@@ -95,7 +95,10 @@ class JobState:
 
 
 def _settles(answer: HangAnswer | None, ranks: Sequence[RankSigns]) -> bool:
-    """True if the answer names the culprits; a repeated answer suffices only where they are fully idle."""
+    """Return True if the answer is certain.
+
+    For a repeated one, the named ranks must also be idle on GPU and CPU.
+    """
     if answer is None or not answer.repeated:
         return answer is not None and answer.settles
     named = [rank for rank in ranks if rank.rank in answer.hang_check.culprits]
@@ -103,20 +106,17 @@ def _settles(answer: HangAnswer | None, ranks: Sequence[RankSigns]) -> bool:
 
 
 class HangWatch(PeriodicWatch):
-    """Checks every job at intervals; `alerts` holds current and past hangs."""
+    """Checks every job at intervals; `alerts` (id -> alert) has firing and resolved hangs."""
 
     def __init__(self, thresholds: Thresholds) -> None:
         super().__init__(CHECK_EVERY_S)
         self._thresholds = thresholds
         self._jobs: dict[str, JobState] = {}
         self.suspected: set[str] = set()
-        """Jobs that may hang: silent for a window with signs of a hang, until they move.
-
-        They may be queried.
-        """
+        """Jobs that may be queried: silent for a window, with signs of a hang, until they move again."""
 
     def answer(self, job: str, answer: HangAnswer) -> None:
-        """Store the answer of a suspected job's ranks; the next check refines its verdict."""
+        """Store the answer of a suspected job's ranks, for the next check; ignored for other jobs."""
         if job in self.suspected:
             self._jobs[job].answer = answer
             self._interval.hurry()
@@ -125,7 +125,7 @@ class HangWatch(PeriodicWatch):
         return self.see(jobs_of(fleet, now, wall), partial(trained, fleet, now), now, wall)
 
     def see(self, jobs: Mapping[str, Sequence[RankSigns]], usual: Usual, now: float, wall: float) -> bool:
-        """Check all jobs with these signs now; returns as `go`."""
+        """Check all jobs with these signs now; return True if an alert changed."""
         moved = False
         for name, ranks in jobs.items():
             moved |= self._look(name, ranks, usual, now, wall)
@@ -180,9 +180,9 @@ class HangWatch(PeriodicWatch):
         now: float,
         wall: float,
     ) -> bool:
-        """Raise the alert once the signs have lasted long enough.
+        """Raise, update or end the alert of a job; return True if it changed.
 
-        `limit`: one window, in seconds.
+        `found`: the verdict on its signs; None: no hang. `limit`: one window, in seconds.
         """
         if found is None:
             job.since = None
@@ -206,7 +206,7 @@ class HangWatch(PeriodicWatch):
         return self._firing(job) is not None
 
     def longest_pause_s(self, job: str) -> float:
-        """The longest silence of the job that ended by itself (seconds)."""
+        """Return the longest silence of the job that ended by itself, in seconds; 0.0: none known."""
         return self._jobs[job].longest_s if job in self._jobs else 0.0
 
     def _firing(self, job: str) -> Alert | None:

@@ -12,14 +12,17 @@ POWER_SHARE = 0.5
 """A GPU that waits in a collective draws less than half of its power in training."""
 TENSOR_PCT = 1.0
 LIMIT_SHARE = 1 / 3
-"""The limit share that is used where a GPU's power in training is unknown (A100 of 400 W.
+"""Share of the power limit below which a GPU waits, if its power in training is unknown.
 
-70 to 100 W waiting, NVIDIA/nccl#968; 250 W and more in training).
+An A100 of 400 W draws 70 to 100 W while it waits (NVIDIA/nccl#968), 250 W and more in training.
 """
 
 
 def spins(rank: RankSigns, usual_w: Mapping[str, float]) -> bool:
-    """True if a GPU spins: busy, and below half of its training power or without tensor activity."""
+    """Return True if a GPU is busy, and draws below half of its training power or has no tensor activity.
+
+    `usual_w`: UUID -> watts in training.
+    """
     if rank.busy_pct is None or rank.busy_pct < BUSY_PCT:
         return False
     usual = usual_w.get(rank.uuid or "")
@@ -28,16 +31,16 @@ def spins(rank: RankSigns, usual_w: Mapping[str, float]) -> bool:
 
 
 def busy_with_what(rank: RankSigns, usual_w: Mapping[str, float]) -> bool:
-    """True if a GPU is fully busy and nothing shows whether it computes or waits."""
+    """Return True if a GPU is fully busy and neither tensor activity nor its training power is known."""
     busy = rank.busy_pct is not None and rank.busy_pct >= BUSY_PCT
     return busy and rank.tensor_pct is None and (rank.uuid or "") not in usual_w
 
 
 def assumed_power(ranks: Sequence[RankSigns], usual_w: Mapping[str, float]) -> dict[str, float]:
-    """UUID -> assumed watts in training, for GPUs whose training power and tensor activity are unknown.
+    """Return UUID -> assumed watts in training, for busy GPUs of which nothing shows what they do.
 
-    If one GPU of the job draws over twice the median of the busy ones, its power is assumed for all.
-    Otherwise the GPU's limit is used, and only for GPUs below `LIMIT_SHARE` of it: those above may compute.
+    If one of them draws over twice their median, its power is assumed for all. Otherwise a value from the
+    GPU's power limit is used, and only for GPUs below `LIMIT_SHARE` of it: those above may compute.
     """
     blind = [rank for rank in ranks if busy_with_what(rank, usual_w) and rank.power_w is not None]
     drawn = sorted(rank.power_w for rank in blind if rank.power_w is not None)

@@ -1,7 +1,4 @@
-"""Signs of every rank of a job as seen from outside.
-
-Time of its last log line, state of its process and GPU.
-"""
+"""Signs of every rank of a job as seen from outside: its last log line, its process and its GPU."""
 
 from __future__ import annotations
 
@@ -24,13 +21,16 @@ STOPPED_S = 15.0
 
 
 def some_are_stopped(states: Iterable[str | None]) -> bool:
-    """True if a part of the ranks is stopped; a job that is suspended as a whole is no hang."""
+    """Return True if some of the ranks with these process states are stopped, and others are not.
+
+    A job that is suspended as a whole is no hang.
+    """
     return {state in STOPPED for state in states} == {True, False}
 
 
 @dataclass(frozen=True, slots=True)
 class RankSigns:
-    """Signs of one rank now; None: unknown."""
+    """The signs of one rank now; None: unknown."""
 
     rank: int
     node: str
@@ -61,12 +61,12 @@ class RankSigns:
 
 
 def jobs_of(fleet: Fleet, now: float, wall: float) -> dict[str, list[RankSigns]]:
-    """Return job -> signs of its ranks by number, for every job that trains.
+    """Return job -> signs of its ranks by number, for every job with an id; inference servers are left out.
 
-    Ranks without a process are included.
+    Missing ranks are included with state ENDED and pid 0.
 
     Args:
-        fleet: What is known.
+        fleet: All that is known now.
         now: Monotonic seconds, the fleet's own clock.
         wall: Unix seconds.
     """
@@ -92,10 +92,7 @@ def jobs_of(fleet: Fleet, now: float, wall: float) -> dict[str, list[RankSigns]]
 
 
 def _stepped(fleet: Fleet, now: float) -> dict[tuple[str | None, int | None], float]:
-    """Seconds since the last reported step, by job and rank.
-
-    Rank None: a log whose rank is unknown.
-    """
+    """Return (job, rank) -> seconds since the last reported step; rank None: a log whose rank is unknown."""
     found: dict[tuple[str | None, int | None], float] = {}
     for writer in fleet.progress.writers.values():
         if writer.stepped_at is not None:
@@ -110,7 +107,7 @@ def _serves(process: Process) -> bool:
 
 
 def _wrote(node: Node, wall: float) -> dict[int, float]:
-    """Seconds since a log of a process, or of its rank, last grew; by pid."""
+    """Return pid -> seconds since one of the log files of that process last grew."""
     found: dict[int, float] = {}
     for file in node.logs:
         age = node.silent_s(file, wall)

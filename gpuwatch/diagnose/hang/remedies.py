@@ -18,7 +18,7 @@ from gpuwatch.wire import Process
 
 
 def advised(received: HangReport, fleet: Fleet) -> HangReport:
-    """Return the report with commands for the ranks that it names."""
+    """Return the report with commands (`do`) for the ranks that it names; unchanged if it names none."""
     accused = received.accused
     if accused is None:
         return received
@@ -36,8 +36,9 @@ def advised(received: HangReport, fleet: Fleet) -> HangReport:
 def commands(
     fleet: Fleet, ranks: tuple[int, ...], job: str | None, stacks: Mapping[tuple[str, int], RankStack]
 ) -> list[tuple[str, str]]:
-    """Return (description, command) pairs for the culprits of one job, least disruptive first.
+    """Return at most 8 (description, command) pairs for the culprits of one job, least disruptive first.
 
+    Only commands that inspect if a culprit saves or evaluates, because it continues by itself.
     `stacks`: the answer of each rank, by node and pid.
     """
     places = [
@@ -77,9 +78,9 @@ def commands(
 
 
 def slurm_job(fleet: Fleet, job: str | None) -> str | None:
-    """The Slurm job id that all ranks of the job have.
+    """Return the Slurm job id that all ranks of the job carry.
 
-    None where they differ, or where Slurm gives the id to another user than theirs.
+    None if they differ, or if Slurm gives the id to another user than theirs.
     """
     ranks = [
         process
@@ -95,7 +96,7 @@ def slurm_job(fleet: Fleet, job: str | None) -> str | None:
 
 
 def _look(spec: NodeSpec, process: Process, received: RankStack | None) -> list[tuple[str, str]]:
-    """Harmless commands: continue a stopped process, otherwise inspect it."""
+    """Return harmless commands: SIGCONT for stopped processes of a rank, otherwise a stack dump."""
     main = None if received is None else kernel_thread(received)
     stopped = [] if main is None or main.state not in STOPPED else [process.pid]
     below = [] if received is None else held_children(received)
@@ -109,7 +110,7 @@ def _look(spec: NodeSpec, process: Process, received: RankStack | None) -> list[
 
 
 def on_node(spec: NodeSpec, argv: Sequence[str]) -> str:
-    """Return the command as typed on this machine: over the node's link, or directly."""
+    """Return the command line to type on this machine: over the node's link, or directly for a local node."""
     if spec.link == "local":
         return command_line(argv)
     if spec.link == "command":

@@ -70,7 +70,10 @@ class SilentJob:
 
     @property
     def text(self) -> str:
-        """`job 4711: 8 ranks, and no line in their logs for 3m 20s`."""
+        """Return `job 4711: 8 ranks, and no line in their logs for 3m 20s`.
+
+        The usual gap between steps, and stopped and blocked ranks, are added.
+        """
         silent = duration(self.seconds)
         before = f"; before, a step every {self.usual_s:.2g} s" if self.usual_s and self._is_unusual else ""
         stopped = f"; stopped (a debugger or SIGSTOP): {', '.join(self.stopped)}" if self.stopped else ""
@@ -85,7 +88,7 @@ class SilentJob:
 def silent_jobs(
     nodes: Iterable[Node], hang_s: float, wall: float, progress: FleetProgress | None = None
 ) -> list[SilentJob]:
-    """Return the jobs of several ranks whose known logs are all older than `SILENT_WINDOWS` windows.
+    """Return the jobs of several ranks whose followed logs are all silent for over `SILENT_WINDOWS` windows.
 
     One window is enough for a job that logged a step at least every hundredth of that time, and `STOPPED_S`
     for one of which some ranks are stopped.
@@ -94,7 +97,7 @@ def silent_jobs(
         nodes: Where their ranks run.
         hang_s: One window, in seconds.
         wall: Unix seconds now.
-        progress: The steps that they logged.
+        progress: The steps that they logged; None: unknown.
     """
     usual = {} if progress is None else _usual_gaps(progress)
     ranks: dict[str | None, int] = {}
@@ -150,7 +153,7 @@ def _silences(
 
 
 def _has_written(node: Node, process: Process, wall: float) -> bool:
-    """True unless it is known that none of the process's followed logs holds a line from after its start."""
+    """Return False if the process is known to have written no line to its followed logs since its start."""
     if process.start is None:
         return True
     age = wall - (process.start - node.offset_s)
@@ -159,7 +162,7 @@ def _has_written(node: Node, process: Process, wall: float) -> bool:
 
 
 def _usual_gaps(progress: FleetProgress) -> dict[str | None, float]:
-    """Job -> the shortest median gap in seconds between the steps in one of its logs."""
+    """Return job -> the median gap in seconds between logged steps, the shortest among its logs."""
     found: dict[str | None, float] = {}
     for writer in progress.writers.values():
         moments = [step.at for step in writer.curve() if isfinite(step.at)]

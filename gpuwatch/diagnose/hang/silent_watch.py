@@ -1,6 +1,6 @@
-"""Alerts for jobs that are silent for far longer than usual, where no sign shows that they hang.
+"""Alerts for jobs that are silent for far longer than usual, although no sign shows that they hang.
 
-A one-shot report states the same (`silence_snapshot`): screens and reports agree.
+A one-shot report uses the same rule (`silence_snapshot`): screens and reports agree.
 """
 
 from __future__ import annotations

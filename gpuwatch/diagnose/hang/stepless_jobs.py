@@ -1,4 +1,4 @@
-"""Running jobs without a seen step, for which no verdict on their training is possible yet."""
+"""Running jobs that have not logged a step, so that no verdict on their training is possible yet."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ An older one that writes other lines logs no readable steps, or does not train.
 
 @dataclass(frozen=True)
 class SteplessJob:
-    """A running job without a seen step: nothing is known of its training."""
+    """A running job that has not logged a step: nothing is known of its training."""
 
     job: str | None
     """None: the ranks name no job."""
@@ -49,12 +49,10 @@ class SteplessJob:
 
 
 def stepless_jobs(fleet: Fleet, now: float, wall: float) -> list[SteplessJob]:
-    """Return the jobs without a step since their start.
-
-    Jobs that write other lines only while they are young.
+    """Return the jobs without a step since their start; those that write other lines only up to STARTING_S.
 
     Args:
-        fleet: What is known now.
+        fleet: All that is known now.
         now: Monotonic seconds, the fleet's own clock.
         wall: Unix seconds now.
     """
@@ -78,7 +76,10 @@ def stepless_jobs(fleet: Fleet, now: float, wall: float) -> list[SteplessJob]:
 
 
 def restarts_of(process: Process) -> int:
-    """How often torchrun started the ranks of this process's job again."""
+    """Return how often torchrun restarted this process's job, from TORCHELASTIC_RESTART_COUNT.
+
+    0: never or unknown.
+    """
     count = process.variables.get("TORCHELASTIC_RESTART_COUNT", "")
     return int(count) if count.isdecimal() and len(count) <= MAX_DIGITS else 0
 
@@ -94,7 +95,10 @@ def _is_after(writer: RankProgress, since: float) -> bool:
 
 
 def _line_s(ranks: list[tuple[Node, Process]], wall: float, started_s: float) -> float | None:
-    """Seconds since one of their files grew; growth before their start does not count."""
+    """Return the seconds since one of their files grew; None: not since their start.
+
+    `started_s`: age of the oldest.
+    """
     ages = [
         age
         for node, process in ranks

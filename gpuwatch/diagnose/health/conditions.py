@@ -17,13 +17,16 @@ XID_KEPT_S = 86_400.0
 
 
 def node_conditions(node: Node, thresholds: Thresholds, now: float) -> list[Condition]:
-    """The conditions of a node as a whole, without those of its GPUs."""
+    """Return the conditions of a node as a whole, without those of its GPUs, worst first."""
     found = [condition for check in node_checks.CHECKS for condition in check(node, thresholds, now)]
     return _sorted([*found, *_xid(node, None, None, now)])
 
 
 def gpu_conditions(gpu: Gpu, node: Node, thresholds: Thresholds, now: float) -> list[Condition]:
-    """The conditions of one GPU. Values older than three periods of their tier are ignored."""
+    """Return the conditions of one GPU, worst first.
+
+    Values older than three periods of their tier do not count.
+    """
     case = GpuCase.of(gpu, node, thresholds, now)
     found = [condition for check in gpu_checks.CHECKS for condition in check(case)]
     return _sorted([*found, *_xid(node, gpu.info.uuid, gpu.info.index, now)])
@@ -36,7 +39,7 @@ def _sorted(conditions: list[Condition]) -> list[Condition]:
 
 
 def _xid(node: Node, uuid: str | None, index: int | None, now: float) -> Iterable[Condition]:
-    """The worst Xid of the last hour (the newest of equals), else the newest of the day as a note.
+    """Yield the worst Xid of the last hour (the newest of equals), else the newest of the day as `info`.
 
     An Xid that follows from an earlier one (45 after 79) thus does not hide it.
     """

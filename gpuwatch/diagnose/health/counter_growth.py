@@ -1,7 +1,4 @@
-"""Conditions from counter increases.
-
-NVLink errors and PCIe replays between two readings of a GPU.
-"""
+"""Conditions from increases of counters: NVLink errors and PCIe replays between two readings of a GPU."""
 
 from __future__ import annotations
 
@@ -44,9 +41,9 @@ class Growth:
             yield Condition("nvlink_errors", "warning", f"NVLink errors: {stated}", evidence, gpu.info.index)
 
     def _replays(self, gpu: Gpu) -> Iterator[Condition]:
-        """Check the PCIe replays against DCGM's limit.
+        """Yield a condition if PCIe replays per minute reach DCGM's limit.
 
-        Lane rate [GT/s] / 1000 x 60 x lanes per minute, rounded up.
+        Limit: lane rate [GT/s] / 1000 x 60 x lanes, rounded up.
         """
         before, after, seconds = (
             self.before.pcie_replays,

@@ -43,21 +43,24 @@ class GpuCase:
 
     @classmethod
     def of(cls, gpu: Gpu, node: Node, thresholds: Thresholds, now: float) -> GpuCase:
-        """Build it without tiers older than three of their periods; a lost GPU has none."""
+        """Return the GPU without tiers older than three of their periods; a lost GPU has none."""
         tiers = Tiers() if gpu.state == "lost" else gpu.of_late(node.interval_s, now)
         return cls(gpu, node, thresholds, now, *tiers)
 
     def states(self, code: str, severity: Severity, text: str, evidence: Evidence) -> Condition:
-        """Build a condition of this GPU."""
+        """Return a condition of this GPU."""
         return Condition(code, severity, text, evidence, self.gpu.info.index)
 
     def age(self, metric: str) -> float | None:
-        """Age of a metric's tier in seconds, or None."""
+        """Return the age of a metric's tier in seconds; None: never read."""
         return METRICS[metric].age(self.gpu, self.now)
 
 
 def presence(case: GpuCase) -> Iterator[Condition]:
-    """Lost, stuck in a driver call, not answering yet, or without values while its node reports."""
+    """Yield a condition if the GPU is lost, stuck in a driver call, or has not answered yet.
+
+    Also if it has no fresh values although its node is live.
+    """
     gpu, age = case.gpu, case.gpu.age(case.now)
     if gpu.state == "lost":
         last = "never responded" if age is None else "no call returns; last values"
@@ -80,7 +83,7 @@ def presence(case: GpuCase) -> Iterator[Condition]:
 
 
 def unreadable(case: GpuCase) -> Iterator[Condition]:
-    """The driver answers but cannot read the utilization: whether the GPU works is unknown."""
+    """Yield a condition if the driver answers but cannot read the utilization."""
     why = case.gpu.missing.get("utilization_pct", "")
     if case.fast is not None and case.fast.utilization_pct is None and why.startswith("error"):
         yield case.states(
@@ -89,7 +92,7 @@ def unreadable(case: GpuCase) -> Iterator[Condition]:
 
 
 def temperature_text(degrees: float, slowdown: float | None, limit: float) -> str:
-    """A hot GPU's temperature against its slowdown threshold, or `limit` where it states none (all C)."""
+    """Return the temperature against the GPU's slowdown threshold, or `limit` if it has none (all in C)."""
     if slowdown is None:
         return f"{degrees:.0f} C, at or above the limit ({limit:.0f} C)"
     if degrees >= slowdown:
@@ -98,7 +101,10 @@ def temperature_text(degrees: float, slowdown: float | None, limit: float) -> st
 
 
 def temperatures(case: GpuCase) -> Iterator[Condition]:
-    """Near or above the GPU's slowdown threshold, or the hosts file's threshold where it reports none."""
+    """Yield a condition for a GPU or its memory within `temperature_margin_c` of its own limit.
+
+    A GPU that reports no slowdown threshold is compared with `temperature_c` of the hosts file.
+    """
     if case.fast is None:
         return
     margin = case.thresholds.temperature_margin_c
@@ -118,7 +124,10 @@ def temperatures(case: GpuCase) -> Iterator[Condition]:
 
 
 def slowdowns(case: GpuCase) -> Iterator[Condition]:
-    """Time lost to thermal slowdown or the power brake; counters also cover the time between samples."""
+    """Yield a condition for each reason (thermal, power brake) that slowed the clock for too long.
+
+    By the share of time, which also covers the time between samples; without it, by the reasons active now.
+    """
     if case.fast is None:
         return
     limit, now, shares = case.thresholds.throttle_pct, case.fast.throttle, case.fast.throttle_pct or {}
@@ -135,7 +144,7 @@ def slowdowns(case: GpuCase) -> Iterator[Condition]:
 
 
 def memory(case: GpuCase) -> Iterator[Condition]:
-    """Memory almost full: a note, since a training job may well fill its GPU."""
+    """Yield `info` if memory is almost full, since a training job may well fill its GPU."""
     used = None if case.fast is None else memory_pct(case.fast)
     limit = case.thresholds.memory_pct
     if used is not None and used >= limit:
@@ -144,7 +153,7 @@ def memory(case: GpuCase) -> Iterator[Condition]:
 
 
 def health_counters(case: GpuCase) -> Iterator[Condition]:
-    """The GPU's ECC and row-remapping counters, and the actions that it requests."""
+    """Yield a condition for each ECC or row-remapping problem, and for the recovery action requested."""
     slow = case.slow
     if slow is None:
         return
@@ -178,7 +187,7 @@ def health_counters(case: GpuCase) -> Iterator[Condition]:
 
 
 def pcie_link(case: GpuCase) -> Iterator[Condition]:
-    """A PCIe link that is slower or narrower than possible while the GPU works."""
+    """Yield a condition if the PCIe link is slower or narrower than possible while the GPU works."""
     info, link = case.gpu.info, case.medium
     if link is None or case.gpu.medium_at is None:
         return
@@ -198,7 +207,10 @@ def pcie_link(case: GpuCase) -> Iterator[Condition]:
 
 
 def loaded_since(gpu: Gpu, since: float, now: float) -> bool:
-    """True if the history shows the GPU busy in every second since `since`."""
+    """Return True if the history shows the GPU busy in every known second since `since` (monotonic).
+
+    False if under half of these seconds are known, or `since` is over LOAD_KNOWN_S ago.
+    """
     if now - since > LOAD_KNOWN_S:
         return False
     seconds = max(1, int(now - since) + 1)
@@ -208,9 +220,9 @@ def loaded_since(gpu: Gpu, since: float, now: float) -> bool:
 
 
 def nvlinks(case: GpuCase) -> Iterator[Condition]:
-    """NVLinks down.
+    """Yield a condition if NVLinks are down.
 
-    All of them down counts only if another GPU of the node has some up (else none are fitted).
+    If all are down, only where another GPU of the node has some up (else none are fitted).
     """
     active, most = None if case.slow is None else case.slow.nvlink_active, case.gpu.info.nvlink_count
     if active is None or not most or active >= most:

@@ -1,4 +1,4 @@
-"""GPUs that a process holds and none uses."""
+"""GPUs that a process holds but does not use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HELD_BYTES = 1 << 30
 
 
 def idle_conditions(node: Node, now: float) -> Iterator[Condition]:
-    """Yield GPUs that are idle but held now; an alert follows only after `idle_held_s`."""
+    """Yield a condition for each GPU that is idle although a process holds HELD_BYTES or more of it."""
     for process in node.processes:
         for hold in process.gpus:
             gpu = node.gpus.get(hold.uuid)

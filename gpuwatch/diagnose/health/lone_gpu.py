@@ -15,9 +15,9 @@ VARIABLE = "CUDA_VISIBLE_DEVICES"
 
 
 def lone_gpu(node: Node, _thresholds: Thresholds, now: float) -> Iterator[Condition]:
-    """A single process uses a single GPU, its job has no other rank, and the other GPUs are idle.
+    """Yield `info` if one process uses one GPU, its job has no other rank, and the other GPUs are idle.
 
-    A note only, because it may be intended. A job of several ranks has the others on other nodes.
+    It may be intended. A job of several ranks has the others on other nodes.
     """
     holders = [process for process in node.processes if process.gpus]
     if len(node.gpus) < MIN_GPUS or len(holders) != 1 or len(holders[0].gpus) != 1:

@@ -27,7 +27,7 @@ ALWAYS_FULL = frozenset(("squashfs", "iso9660", "erofs", "cramfs"))
 
 
 def link(node: Node, _thresholds: Thresholds, now: float) -> Iterator[Condition]:
-    """The node is lost, or silent for more than three ticks."""
+    """Yield a condition if the node is lost, or silent for more than three ticks."""
     state, age = node.state(now), node.age(now)
     if state == "lost":
         reason = node.link.reason or node.bye or "connection lost"
@@ -41,7 +41,7 @@ def link(node: Node, _thresholds: Thresholds, now: float) -> Iterator[Condition]
 
 
 def notices(node: Node, _thresholds: Thresholds, _now: float) -> Iterator[Condition]:
-    """The agent's notices about the whole node, except informational ones."""
+    """Yield the agent's notices about the whole node, except informational ones."""
     for notice in node.hello.notices if node.hello else ():
         if notice.severity != "info":
             evidence = Evidence(notice.remedy or "agent")
@@ -49,7 +49,10 @@ def notices(node: Node, _thresholds: Thresholds, _now: float) -> Iterator[Condit
 
 
 def identity(node: Node, _thresholds: Thresholds, _now: float) -> Iterator[Condition]:
-    """An identity that another node claims too: the node's name, or its ranks."""
+    """Yield a condition if the node reports another node's host name, or ranks that another node has too.
+
+    Also if too many processes claim one rank.
+    """
     if node.taken_host is not None and node.hello is not None:
         evidence = Evidence("host name it reports", node.hello.host)
         text = f"the agent reports host {node.taken_host}, which is another node"
@@ -65,7 +68,10 @@ def identity(node: Node, _thresholds: Thresholds, _now: float) -> Iterator[Condi
 
 
 def missing_gpus(node: Node, _thresholds: Thresholds, now: float) -> Iterator[Condition]:
-    """Fewer GPUs listed than expected (7 of 8). A GPU that was seen and lost has its own condition."""
+    """Yield a condition if the driver lists fewer GPUs than expected (7 of 8).
+
+    A GPU that was seen and lost has a condition of its own.
+    """
     if node.hello is None or node.state(now) == "lost":
         return
     reported = {notice.code: notice.severity for notice in node.hello.notices}
@@ -82,7 +88,7 @@ def missing_gpus(node: Node, _thresholds: Thresholds, now: float) -> Iterator[Co
 
 
 def clock(node: Node, _thresholds: Thresholds, _now: float) -> Iterator[Condition]:
-    """The offset of the node's clock."""
+    """Yield a condition if the node's clock is off by more than CLOCK_S, or cannot be compared to CLOCK_S."""
     if node.clock is None:
         return
     off, error = node.clock.offset_s, node.clock.error_s
@@ -95,7 +101,7 @@ def clock(node: Node, _thresholds: Thresholds, _now: float) -> Iterator[Conditio
 
 
 def scheduler(node: Node, _thresholds: Thresholds, _now: float) -> Iterator[Condition]:
-    """The scheduler gives the node no new jobs: it was drained, or it is down."""
+    """Yield a condition if the scheduler gives the node no new jobs: it is drained, or down."""
     standing = node.standing
     if standing is None or not standing.is_out:
         return
@@ -106,7 +112,7 @@ def scheduler(node: Node, _thresholds: Thresholds, _now: float) -> Iterator[Cond
 
 
 def host(node: Node, thresholds: Thresholds, now: float) -> Iterator[Condition]:
-    """Memory and disks almost full, fabric ports down."""
+    """Yield a condition for host memory and disks that are almost full, and for fabric ports down."""
     if (
         node.host is None
         or node.host_at is None
@@ -131,7 +137,12 @@ def host(node: Node, thresholds: Thresholds, now: float) -> Iterator[Condition]:
 
 
 def fabric_port(port: IbPort, age: float) -> Iterator[Condition]:
-    """A port that went down is an error; one that was never up since boot is probably not cabled."""
+    """Yield a warning for a port that is not active.
+
+    `info` if it never was up since boot: probably not cabled.
+
+    `age`: of its state, in seconds.
+    """
     if port.state is None or port.state == "ACTIVE":
         return
     fell = port.state != "DOWN" or bool((port.errors or {}).get("link_downed"))
@@ -142,7 +153,7 @@ def fabric_port(port: IbPort, age: float) -> Iterator[Condition]:
 
 
 def agent(node: Node, _thresholds: Thresholds, now: float) -> Iterator[Condition]:
-    """The agent itself: too much CPU or memory, refused or dropped frames, truncated lists."""
+    """Yield a condition for high CPU or memory use, lost frames, and an incomplete process list."""
     refused_s = since(node.refused_at, now)
     if refused_s is not None and refused_s <= FRAMES_LOST_S:
         evidence = Evidence("frames refused", node.refused, "", 0, refused_s)
@@ -168,7 +179,7 @@ def agent(node: Node, _thresholds: Thresholds, now: float) -> Iterator[Condition
 
 
 def since(at: float | None, now: float) -> float | None:
-    """Seconds since a time of our monotonic clock; None: never."""
+    """Return the seconds since a time of our monotonic clock; None: never."""
     return None if at is None else max(0.0, now - at)
 
 

@@ -1,4 +1,4 @@
-"""Compare a GPU with its neighbours: hotter or slower than the median of equally busy GPUs."""
+"""Compares a GPU with its neighbours: hotter, slower or less used than the median of its peers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SLOWED = frozenset(("sw_thermal", "hw_thermal", "power_brake", "hw_slowdown"))
 
 @dataclass(frozen=True, slots=True)
 class PeerGpu:
-    """A working GPU with fresh values."""
+    """A working GPU with fresh values; `busy` is its utilization in percent."""
 
     gpu: Gpu
     fast: GpuFast
@@ -40,7 +40,7 @@ class PeerGpu:
 
 
 def peer_conditions(node: Node, thresholds: Thresholds, now: float) -> Iterator[Condition]:
-    """Yield the outliers among a node's working GPUs of one model."""
+    """Yield a condition for each outlier among a node's GPUs of one model."""
     models: dict[str, list[PeerGpu]] = {}
     for gpu in node.gpus.values():
         fast = gpu.of_late(node.interval_s, now).fast
@@ -56,9 +56,9 @@ def peer_conditions(node: Node, thresholds: Thresholds, now: float) -> Iterator[
 
 
 def _less_used(node: Node, thresholds: Thresholds, now: float) -> Iterator[Condition]:
-    """One GPU of a node works part of the time for minutes, while all others of its model always work.
+    """Yield a condition if one GPU works part of the time for minutes, while its peers always work.
 
-    Not reported where enough ranks log their steps: `straggler` is then more precise.
+    Not if enough ranks log their steps: `straggler` is then more precise.
     """
     models: dict[str, list[tuple[Gpu, float]]] = {}
     for gpu in node.gpus.values():
@@ -80,7 +80,7 @@ def _less_used(node: Node, thresholds: Thresholds, now: float) -> Iterator[Condi
 
 
 def works_alone(fast: GpuFast, power_w: float | None, usual_w: float | None) -> bool:
-    """True if a GPU differs only because it works while its peers wait."""
+    """Return True if a GPU differs only because it works while its peers wait, as its power shows (watts)."""
     if SLOWED.intersection(fast.throttle or ()) or power_w is None or not usual_w:
         return False
     return power_w >= ALONE_POWER_FACTOR * usual_w

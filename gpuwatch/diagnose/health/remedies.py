@@ -98,7 +98,10 @@ REMEDIES: dict[str, str] = {
 
 
 def remedy_for(condition: Condition, node: Node) -> str:
-    """The remedy from the underlying event or notice, else the usual one for the code; may be empty."""
+    """Return the remedy of the Xid or the agent's notice behind a condition, else that of its code.
+
+    "" if none.
+    """
     if condition.code == "xid":
         for event in reversed(node.events):
             if event.event == "xid" and event.remedy and event.title in condition.text:

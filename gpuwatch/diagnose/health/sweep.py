@@ -22,11 +22,11 @@ ROUND_S = 1.0
 """Seconds for one sweep over a small fleet; proportionally longer for a large one."""
 NODES_A_SECOND = 256
 SEVERAL, TOGETHER_S = 3, 30.0
-"""At least this many nodes, and over half of all, lost within so many seconds suggest a network fault."""
+"""This many nodes or more, and over half of all, lost within this time (seconds): a network fault."""
 
 
 class HealthSweep:
-    """Checks the nodes in turn, at a bounded rate, and only where something may have changed."""
+    """Checks the nodes in turn, at a bounded rate, and only those of which something may have changed."""
 
     def __init__(self, thresholds: Thresholds) -> None:
         self._thresholds, self._eased = thresholds, eased(thresholds)
@@ -38,7 +38,10 @@ class HealthSweep:
         self._slow: dict[str, tuple[GpuSlow, list[Condition]]] = {}
 
     def go(self, fleet: Fleet, now: float, wall: float) -> bool:
-        """Check the nodes that are due since the last call; True when an alert fired, changed or ended."""
+        """Check the nodes that are due since the last call.
+
+        Return True if an alert fired, changed or ended.
+        """
         nodes = list(fleet.nodes.values())
         for node in self._due(nodes, now):
             state = node.state(now)
@@ -52,7 +55,10 @@ class HealthSweep:
         return self.holding.turn(now, wall)
 
     def alerts(self, nodes: int) -> list[Alert]:
-        """All alerts. If most of the nodes were lost at once, none of them is marked as a cause."""
+        """Return all alerts, of a fleet of `nodes` nodes.
+
+        If most of the nodes were lost at once, none of them is marked as a cause.
+        """
         alerts = list(self.holding.alerts.values())
         lost = sorted(
             (a for a in alerts if a.code == "node_lost" and a.state == "firing"), key=lambda a: a.first
@@ -96,9 +102,9 @@ class HealthSweep:
         yield from idle_conditions(node, now)
 
     def _grown(self, node: Node, uuid: str) -> list[Condition]:
-        """Conditions from a GPU's error counters since the previous reading.
+        """Return the conditions from a GPU's counters since the reading before.
 
-        They hold until the next reading.
+        They hold until the next one.
         """
         gpu = node.gpus[uuid]
         slow = gpu.slow

@@ -25,7 +25,7 @@ class Annotations:
         self._notes = notes
 
     def applied(self, incidents: Iterable[Incident]) -> list[Incident]:
-        """The incidents with their annotations."""
+        """Return the incidents with their annotations."""
         return [self._one(incident) for incident in incidents]
 
     def _one(self, incident: Incident) -> Incident:

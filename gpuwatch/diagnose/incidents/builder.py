@@ -51,14 +51,14 @@ def incidents(
     now: float,
     last_lines: Mapping[int, Activity] | None = None,
 ) -> list[Incident]:
-    """Return every incident that the alerts form, numbered by the time of the causes.
+    """Return every incident that the alerts form, numbered by time.
 
     Args:
         alerts: As `alerts_of` and the conditions give them, on one clock.
         places: Where the ranks run, as far as is known.
         packs: The rules, for their playbooks.
         now: Unix seconds; decides only whether a date stands in a sentence.
-        last_lines: Rank -> the last line that it logged, where its file is known.
+        last_lines: Rank -> the last line that it logged, if its file is known.
     """
     where = RankIndex(places)
     return in_order(
@@ -67,7 +67,7 @@ def incidents(
 
 
 def in_order(found: Iterable[Incident]) -> list[Incident]:
-    """Sort incidents by time and number them."""
+    """Return the incidents sorted by time and numbered from 1."""
     ordered = sorted(found, key=lambda incident: (incident.first, incident.id))
     return [structs.replace(incident, number=number) for number, incident in enumerate(ordered, 1)]
 
@@ -124,7 +124,7 @@ def incident_of(
 def _judged(
     group: AlertGroup, where: RankIndex, last_lines: Mapping[int, Activity]
 ) -> tuple[headline.HeadlineFacts, CulpritChoice]:
-    """The facts for the headline of a group (root cause first), and the culprit."""
+    """Return the facts for the headline of a group (alerts with the root cause first), and the culprit."""
     alerts = sorted(group.alerts, key=lambda alert: (alert.first, alert.position))
     job = group.job or next((alert.job for alert in alerts if alert.job), None)
     alerts = [within_world(alert, where, job) for alert in alerts]
@@ -153,7 +153,7 @@ def _judged(
 
 
 def within_world(alert: Alert, where: RankIndex, job: str | None) -> Alert:
-    """The alert, without its rank if that number cannot be a rank of its job."""
+    """Return the alert without its rank, or named peer, if that number cannot be a rank of its job."""
     if not where.may_be_rank(alert.rank, job):
         alert = structs.replace(alert, rank=None, rank_from=None)
     peer = alert.fields.get("peer_rank")
@@ -166,7 +166,7 @@ def within_world(alert: Alert, where: RankIndex, job: str | None) -> Alert:
 def _root_cause(
     believed: Sequence[Alert], where: RankIndex, job: str | None
 ) -> tuple[RootCause, Hang | None]:
-    """The root cause among the unrefuted alerts, and the collective that the job hangs in."""
+    """Return the root cause among the unrefuted alerts, and the collective that hangs, or None."""
     found, stuck = root_cause_of(believed), hang(believed, where, job)
     found.named = tuple(rank for rank in found.named if where.may_be_rank(rank, job))
     if found.cause is not None and found.cause.code == HANG and found.cause.rank is None:
@@ -178,7 +178,7 @@ def _root_cause(
 def _playbook(
     code: str, cause: Alert | None, alerts: Sequence[Alert], culprit: CulpritChoice, packs: RulePacks
 ) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-    """Explanation, steps and links for an incident of this class."""
+    """Return explanation, steps and links for an incident of class `code`."""
     raised = None if cause is None else raised_by(cause, alerts)
     reporting = raised or cause
     of_kernel = reporting is None or reporting.kernel or not reporting.proof
@@ -197,15 +197,15 @@ def _playbook(
 
 
 def _is_over(alerts: Sequence[Alert]) -> bool:
-    """True if no alert fires any more; hints that still fire keep no incident open."""
+    """Return True if no alert fires any more; remarks that still fire keep no incident open."""
     weighed = [alert for alert in alerts if not alert.is_remark] or alerts
     return all(alert.state != "firing" for alert in weighed)
 
 
 def _inferred(rank: int | None, cause: Alert | None, places: Iterable[RankPlace]) -> bool:
-    """True if the culprit's rank is inferred from the start order of processes.
+    """Return True if the culprit's rank is inferred from the start order of processes.
 
-    False where a log states the number that no such inferred rank writes.
+    False if a log states the number and no such rank writes that log.
     """
     if cause is not None and rank is not None and cause.rank == rank and by_order(cause):
         return True
@@ -218,7 +218,7 @@ def _inferred(rank: int | None, cause: Alert | None, places: Iterable[RankPlace]
 
 
 def by_order(alert: Alert) -> bool:
-    """True if the alert's rank is the index of its process among its parent's children."""
+    """Return True if the alert's rank is the index of its process among its parent's children."""
     spawned = alert.rank_from == "index" and alert.fields.get("proc_index") is not None
     return spawned or RANK_INFERRED in alert.fields
 
@@ -232,7 +232,7 @@ def _last_activity(
 
 
 def _class(cause: Alert | None, stuck: Hang | None, alerts: Sequence[Alert]) -> str:
-    """Failure class of the root cause, else of the timeouts, else of the first error."""
+    """Return the failure class of the root cause, else of the timeouts, else of the first error."""
     if cause is not None:
         return cause.code
     if stuck is not None:
@@ -242,7 +242,10 @@ def _class(cause: Alert | None, stuck: Hang | None, alerts: Sequence[Alert]) -> 
 
 
 def _settled_by(stated: headline.HeadlineFacts, culprit: CulpritChoice, where: RankIndex) -> tuple[str, ...]:
-    """Checks that would confirm the verdict; for a hang without a log line, its signs list them."""
+    """Return the checks that would confirm the verdict.
+
+    For a hang without a log line, its signs list them.
+    """
     cause = stated.cause
     if cause is not None and cause.code == HANG:
         return tuple(str(cause.fields["settle"]).split("; "))
@@ -259,9 +262,11 @@ def _first_moment(cause: Alert | None, stuck: Hang | None, alerts: Sequence[Aler
 
 
 def acknowledged_since(cause: Alert | None, alerts: Sequence[Alert]) -> tuple[float, str | None] | None:
-    """When the last counting alert was acknowledged, and by whom; None: not all are.
+    """Return when the last relevant alert was acknowledged (unix seconds), and by whom.
 
-    Consequences of an acknowledged cause do not count.
+    None: not all of them are.
+
+    Only the cause is relevant, if there is one.
     """
     weighed = alerts if cause is None else [cause]
     if not all(alert.acknowledged for alert in weighed):

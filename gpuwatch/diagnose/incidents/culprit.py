@@ -48,7 +48,7 @@ class CulpritChoice:
 def chosen_culprit(
     found: RootCause, stuck: Hang | None, alerts: Sequence[Alert], where: RankIndex, job: str | None
 ) -> CulpritChoice:
-    """Choose the culprit by the cause, else by the hang, else by which ranks did not take part."""
+    """Return the culprit by the cause, else by the hang, else by which ranks did not take part."""
     if found.cause is None:
         return _suspected(stuck, alerts, where, job)
     cause = found.cause
@@ -86,9 +86,12 @@ def chosen_culprit(
 
 
 def without_accused(blame: CulpritChoice, cause: Alert | None, alerts: Sequence[Alert]) -> CulpritChoice:
-    """Drop a culprit node that only refuted lines name, and a rank that was killed together with others."""
+    """Return the choice; without its node and GPU if only refuted lines name the node.
+
+    If several ranks were killed together, a choice of the node alone, as none of them is known to be first.
+    """
     if cause is not None and (together := killed_together(cause, alerts)):
-        because = f"{plural(len(together), 'rank')} were killed in one moment: none is known to be first"
+        because = f"{plural(len(together), 'rank')} were killed at the same moment: none is known to be first"
         return CulpritChoice(node=cause.node, confidence="medium", because=because)
     refuted = cause.refuted if cause is not None else all(alert.refuted for alert in alerts)
     stated = alerts if cause is None else [cause]
@@ -100,7 +103,7 @@ def without_accused(blame: CulpritChoice, cause: Alert | None, alerts: Sequence[
 def _joined(
     blame: CulpritChoice, joined: tuple[int, str], where: RankIndex, job: str | None
 ) -> CulpritChoice:
-    """The rank that other lines name for the cause; at most medium confidence."""
+    """Return the choice with the rank that other lines name for the cause; at most medium confidence."""
     rank, because = joined
     there = CulpritChoice(rank) if _is_of_unknown_job(blame, where, job) else _at(rank, where, job)
     if job is None and blame.node is not None and there.node not in (None, "", blame.node):
@@ -111,7 +114,10 @@ def _joined(
 
 
 def _is_of_unknown_job(blame: CulpritChoice, where: RankIndex, job: str | None) -> bool:
-    """True if an incident of running nodes has no job: the ranks of its node's known jobs are not its own."""
+    """Return True if the incident has no job, and all ranks on the live node belong to known jobs.
+
+    These ranks are then not its own.
+    """
     return job is None and where.places.live and all(place.job is not None for place in where.on(blame.node))
 
 
@@ -175,7 +181,7 @@ def _rank_of_node(
     where: RankIndex,
     job: str | None,
 ) -> CulpritChoice:
-    """For a fault of a node or GPU: the only rank there that ended, fell silent or was affected."""
+    """Return the choice for a fault of a node or GPU, with the only rank there that ended or suffered."""
     then = cause.first if cause.timed and cause.kernel else None
     here = where.on(blame.node, job, then)
     if not cause.kernel and _is_of_unknown_job(blame, where, job):
@@ -204,7 +210,7 @@ def _rank_of_node(
 
 
 def _all_placed(where: RankIndex, job: str | None) -> bool:
-    """True if the node of every rank is known and there are several ranks."""
+    """Return True if the node of every rank is known and there are several ranks."""
     ranks = where.world(job)
     placed = {place.rank for place in where.ranks(job) if place.node}
     return len(ranks) > 1 and ranks == placed == set(range(len(ranks)))
@@ -213,7 +219,10 @@ def _all_placed(where: RankIndex, job: str | None) -> bool:
 def _by_address(
     cause: Alert, stuck: Hang | None, alerts: Sequence[Alert], where: RankIndex, job: str | None
 ) -> CulpritChoice:
-    """For lines that name an address: the node of that address, not the rank that logged the line."""
+    """Return the node whose address most lost connections name, not the rank that logged them.
+
+    Without such a node, the only rank that did not take part, else the cause's place with low confidence.
+    """
     votes = blamed_nodes([alert for alert in alerts if alert in PEER_CONNECTION_ERRORS], where)
     if votes and (len(votes) == 1 or votes[0][1] > votes[1][1]):
         node, count = votes[0]
@@ -236,7 +245,7 @@ def _by_address(
 
 
 def _away(cause: Alert, alerts: Sequence[Alert], where: RankIndex, job: str | None) -> CulpritChoice:
-    """The only known node or rank that reports no wait while all others do."""
+    """Return the only known rank or node that reports no wait while all others do; else no place."""
     came = [alert for alert in alerts if alert.code == cause.code]
     nodes = {place.node for place in where.ranks(job) if place.node} - {alert.node for alert in came}
     ranks = where.world(job) - {alert.rank for alert in came}
@@ -257,12 +266,15 @@ def _away(cause: Alert, alerts: Sequence[Alert], where: RankIndex, job: str | No
 def _suspected(
     stuck: Hang | None, alerts: Sequence[Alert], where: RankIndex, job: str | None
 ) -> CulpritChoice:
-    """Without a cause in the logs: the only rank or node that did not take part."""
+    """Return the choice without a cause in the logs: the only rank or node that did not take part."""
     return _among_silent(alerts, where, job) if stuck is None else _among_suspects(stuck, where, job)
 
 
 def _among_silent(alerts: Sequence[Alert], where: RankIndex, job: str | None) -> CulpritChoice:
-    """No timeout shows who waited: the node that others name, or the only rank without a line."""
+    """Return the choice if no timeout shows who waited: the node that others name, or the only silent rank.
+
+    Without either, no place.
+    """
     votes = blamed_nodes(alerts, where)
     spoke = {alert.rank for alert in alerts if alert.rank is not None and alert.role != "hint"}
     world = where.world(job) | spoke
@@ -291,7 +303,7 @@ def _among_silent(alerts: Sequence[Alert], where: RankIndex, job: str | None) ->
 
 
 def _lost_by_all_others(node: str, alerts: Sequence[Alert], where: RankIndex, job: str | None) -> bool:
-    """True if every rank elsewhere lost a peer and none of this node did, although its logs are read.
+    """Return True if every rank elsewhere lost a peer and none of this node did, although its logs are read.
 
     A broken link between two living nodes is logged on both sides.
     """
@@ -303,7 +315,7 @@ def _lost_by_all_others(node: str, alerts: Sequence[Alert], where: RankIndex, jo
 
 
 def _among_suspects(stuck: Hang, where: RankIndex, job: str | None) -> CulpritChoice:
-    """The ranks that did not take part in the operation in which the others timed out."""
+    """Return the choice among the ranks that did not take part in the operation that timed out."""
     suspects = stuck.suspects
     if stuck.listed:
         blame = _at(suspects[0], where, job) if len(suspects) == 1 else CulpritChoice()

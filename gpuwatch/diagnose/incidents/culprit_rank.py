@@ -47,9 +47,9 @@ TERMINATED_WEIGHT = 3
 def rank_of_cause(
     cause: Alert, stuck: Hang | None, alerts: Sequence[Alert], where: RankIndex, job: str | None
 ) -> tuple[int, str] | None:
-    """Return the rank of a cause without one, and the reason.
+    """Return the rank of a cause without one, and the reason as text.
 
-    None where the lines give no rank, or several.
+    None if the lines give no rank or several, or the cause has a rank, or is the scheduler's or a victim's.
     """
     if cause.rank is not None or cause in SCHEDULER or cause in VICTIMS:
         return None
@@ -94,7 +94,10 @@ def _lost(cause: Alert, alerts: Sequence[Alert], where: RankIndex, job: str | No
 
 
 def first_to_end(cause: Alert, alerts: Sequence[Alert]) -> int | None:
-    """Return the only rank that ended by itself; ranks that timed out or lost a peer do not count."""
+    """Return the only rank that ended by itself, by the weight of the ends; None: none or several.
+
+    Ranks that timed out or lost a peer do not count.
+    """
     waited = {alert.rank for alert in alerts if alert in VICTIMS}
     ended: dict[int, set[int]] = {}
     for alert in alerts:
@@ -107,7 +110,7 @@ def first_to_end(cause: Alert, alerts: Sequence[Alert]) -> int | None:
 
 
 def killed_together(cause: Alert, alerts: Sequence[Alert]) -> set[int]:
-    """Return the ranks that were killed in one moment, the cause's own among them; empty: it was alone.
+    """Return the ranks that were killed at the same moment, the cause's own among them; empty: it was alone.
 
     Only for ends without a launcher's table: torchrun lists the first failure, and kills the others.
     """
@@ -124,7 +127,10 @@ def killed_together(cause: Alert, alerts: Sequence[Alert]) -> set[int]:
 
 
 def owner_of_process(cause: Alert, alerts: Sequence[Alert]) -> int | None:
-    """Return the only rank whose own error names the process that the kernel killed: its data loader, say."""
+    """Return the only rank whose own error names the process that the kernel killed, such as its data loader.
+
+    None: none, several, or the cause is not the kernel's.
+    """
     if not cause.kernel:
         return None
     ended = {pid for proof in cause.proof for line in (proof.text, *proof.lines) for pid in pids_in(line)}
@@ -140,12 +146,15 @@ def owner_of_process(cause: Alert, alerts: Sequence[Alert]) -> int | None:
 
 
 def pids_in(line: str) -> set[int]:
-    """The pids that a line names."""
+    """Return the pids that a line names."""
     return {int(found[1]) for found in PROCESS.finditer(line[:MAX_READ_CHARACTERS])}
 
 
 def node_of_end(cause: Alert, alerts: Sequence[Alert]) -> str | None:
-    """Return the only node on which a process ended by itself, from the launcher's lines in the same file."""
+    """Return the only node on which a process ended by itself, from launcher's lines in the cause's file.
+
+    None: none or several.
+    """
     file = cause.proof[0].file if cause.proof else None
     nodes = {
         alert.node
@@ -162,6 +171,8 @@ def first_to_suffer(
     cause: Alert, alerts: Sequence[Alert], where: RankIndex, job: str | None
 ) -> tuple[int, str] | None:
     """Return the rank that a cause without a rank hit first, and the reason, from the ranks' own errors.
+
+    Else None.
 
     Storage fails for all ranks of a node; the first to read reports first. For other causes, only a rank that
     alone shows the effect counts.
@@ -203,13 +214,13 @@ def _first_ranks(errors: Sequence[Alert]) -> set[int | None]:
 
 
 def _node_of(alert: Alert, where: RankIndex, job: str | None) -> str | None:
-    """The node of an alert's rank, by its placement or by its line."""
+    """Return the node of an alert's rank, by its placement or by its line; None: unknown."""
     place = None if alert.rank is None else where.of(alert.rank, job)
     return place.node if place is not None and place.node else alert.node
 
 
 def _may_be_on(rank: int, cause: Alert, alerts: Sequence[Alert], where: RankIndex, job: str | None) -> bool:
-    """True if a rank may run where a cause happened, by its placement and by lines about it."""
+    """Return True if a rank may run where a cause happened, by its placement and by lines about its end."""
     place = where.of(rank, job)
     nodes = {alert.node for alert in alerts if alert.rank == rank and alert in EXITS}
     if place is not None and (job is not None or not nodes):  # without a job it may be another job's rank

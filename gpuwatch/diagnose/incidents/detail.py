@@ -1,4 +1,4 @@
-"""The key detail of a cause: device, library or address, and how much memory was requested and free. Pure."""
+"""The key detail of a cause: device, library or address, or the memory requested and free. Pure."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ CUDA = re.compile(r"(?:CUDA|HIP) (?:error|out of memory)\b")
 
 
 def with_detail(cause: Alert, gpu: int | None) -> str:
-    """Return the cause's text with its detail. `gpu`: the headline names the GPU already."""
+    """Return the cause's text with its detail. `gpu`: the GPU that the headline names already, or None."""
     address = pci_address(cause) if gpu is None else ""
     if (cause in MAX_REPORTED and "pod" not in cause.fields) or "xid" in cause.fields or "(" in cause.title:
         return f"{cause.text} (PCI {address})" if address else cause.text
@@ -82,7 +82,7 @@ def with_detail(cause: Alert, gpu: int | None) -> str:
 
 
 def pci_address(cause: Alert) -> str:
-    """The only PCI address in a kernel or driver line; else empty."""
+    """Return the only PCI address in a kernel or driver line; else ""."""
     if not cause.kernel:
         return ""
     named = cause.fields.get("pci") or cause.fields.get("bus_id")
@@ -93,7 +93,7 @@ def pci_address(cause: Alert) -> str:
 
 
 def known_forms(cause: Alert) -> Iterator[str]:
-    """Yield the detail of each group of known fields."""
+    """Yield for each group of FORMS its first form whose fields are all known, filled in."""
     values = {name: readable(name, value) for name, value in cause.fields.items() if value not in (None, "")}
     for group in FORMS:
         form = next((each for each in group if set(FIELD.findall(each)) <= values.keys()), None)
@@ -102,9 +102,9 @@ def known_forms(cause: Alert) -> Iterator[str]:
 
 
 def readable(name: str, value: str | float) -> str:
-    """A field as a headline shows it: kilobytes are converted to a readable unit.
+    """Return a field as a headline shows it; kilobytes are converted to a readable unit.
 
-    A process numbers the devices in CUDA_VISIBLE_DEVICES: its device 1 may be GPU 3.
+    A process numbers the devices in CUDA_VISIBLE_DEVICES (its device 1 may be GPU 3): `device 1`.
     """
     if not name.endswith("_kb") or not isinstance(value, (int, float)):
         text = PORT.sub("", str(value).strip("'\"`,;"))
@@ -118,9 +118,9 @@ def readable(name: str, value: str | float) -> str:
 
 
 def message_of(proof: Proof) -> str:
-    """The first sentence of an exception's message if it has a number, name or path; else empty.
+    """Return the first sentence of an exception's message if it has a number, name or path; else "".
 
-    A message that ends with a colon continues on the next line.
+    If the exception's line ends with a colon, the message is on the next one. At most MAX_DETAIL characters.
     """
     found = MESSAGE.search(proof.text)
     if found is None:
@@ -134,11 +134,11 @@ def message_of(proof: Proof) -> str:
 
 
 def address_of(proof: Proof) -> str:
-    """Host and path of the address that failed; else empty."""
+    """Return host and path of the address that failed; else ""."""
     found = URL.search(proof.text) or HOST.search(proof.text)
     return "" if found is None else "".join(part for part in found.groups() if part)
 
 
 def first_sentence(message: str) -> str:
-    """The first sentence of a message, without surrounding space and final punctuation."""
+    """Return the first sentence of a message, without surrounding space and final punctuation."""
     return SENTENCE_END.split(message.strip(), maxsplit=1)[0].strip().rstrip(".,:")

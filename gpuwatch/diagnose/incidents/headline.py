@@ -1,4 +1,4 @@
-"""The headline of an incident: which rank failed first, how, when, and how many only followed."""
+"""The headline of an incident: which rank failed first, how, when, and how many others followed."""
 
 from __future__ import annotations
 
@@ -62,10 +62,7 @@ class HeadlineFacts:
 
 
 def sentence(reported: HeadlineFacts, where: RankIndex, now: float) -> str:
-    """The headline, such as `rank 17 (gpu-003 GPU 1): Xid 79, GPU fell off the bus 12:03:11.
-
-    63 ranks then ...`.
-    """
+    """Return the headline, such as `rank 17 (gpu-003 GPU 1): Xid 79, ... 12:03:11; 63 ranks then ended`."""
     if reported.cause is None:
         return _unknown(reported, where, now)
     cause = structs.replace(reported.cause, text=with_detail(reported.cause, reported.gpu))
@@ -89,7 +86,7 @@ def _likely(reported: HeadlineFacts, where: RankIndex) -> str:
 
 
 def followers(reported: HeadlineFacts, where: RankIndex) -> int:
-    """Number of ranks that only followed; of nodes where no rank is known."""
+    """Return the number of ranks that only followed; of nodes if no alert is of a known rank."""
     ranks = _following(reported, where)
     if ranks or any(alert.rank is not None for alert in reported.alerts):
         return len(ranks)
@@ -120,7 +117,7 @@ def _following(reported: HeadlineFacts, where: RankIndex) -> set[int]:
 
 
 def _killed(reported: HeadlineFacts, cause: Alert, ranks: set[int], now: float) -> str:
-    """Headline of ranks that were killed in one moment."""
+    """Return the headline for ranks that were killed at the same moment."""
     there = f" on {reported.node}" if reported.node else ""
     text = cause.text.removeprefix(A_RANK).removeprefix("process ").replace("was ", "were ", 1)
     return f"ranks {ranges(ranks)}{there} {text} at the same moment {when(cause, now)}"
@@ -163,7 +160,10 @@ def _head(reported: HeadlineFacts, cause: Alert, where: RankIndex, now: float) -
 
 
 def _stated(who: str, text: str, node: str | None) -> str:
-    """The text with `who` as its subject, or `who: text`; for a node `a rank` becomes `a rank on NODE`."""
+    """Return the text with its subject replaced by `who`, or `who: text` if it begins with none of SUBJECTS.
+
+    If `who` is the node, `a rank` becomes `a rank on NODE`.
+    """
     subject = next((each for each in SUBJECTS if text.startswith(each)), None)
     if subject is None:
         return f"{who}: {text}"
@@ -172,7 +172,10 @@ def _stated(who: str, text: str, node: str | None) -> str:
 
 
 def _tasks(reported: HeadlineFacts, cause: Alert) -> str:
-    """`task 2 on cn18`, `tasks 4-7 on cn18`, where Slurm tasks are not known to be ranks; else empty."""
+    """Return `task 2 on cn18` or `tasks 4-7 on cn18`, if the Slurm tasks are not known to be ranks.
+
+    Else "".
+    """
     tasks = str(cause.fields.get("tasks", ""))
     if not tasks or reported.rank is not None or reported.node is None or reported.node != cause.node:
         return ""
@@ -180,7 +183,7 @@ def _tasks(reported: HeadlineFacts, cause: Alert) -> str:
 
 
 def _with_exception(reported: HeadlineFacts, cause: Alert) -> str:
-    """The end of a rank, with the exception that it printed before, if any."""
+    """Return the cause's text, with the exception that its rank raised before, if any."""
     raised = raised_by(cause, reported.alerts)
     if raised is None or raised.id == cause.id or not raised.fields.get("exception"):
         return cause.text
@@ -188,7 +191,10 @@ def _with_exception(reported: HeadlineFacts, cause: Alert) -> str:
 
 
 def _there(reported: HeadlineFacts, cause: Alert, where: RankIndex) -> set[int]:
-    """Ranks with the same alert within moments, all on one of several nodes: the fault is of the node."""
+    """Return the ranks with the cause's alert within moments, if all are on one of several nodes.
+
+    Else none.
+    """
     if cause.kernel or reported.rank is None or reported.node is None or reported.named:
         return set()
     same = {
@@ -202,7 +208,7 @@ def _there(reported: HeadlineFacts, cause: Alert, where: RankIndex) -> set[int]:
 
 
 def _broken(reported: HeadlineFacts, cause: Alert, who: str, at: str) -> str:
-    """Headline of broken connections: the peer that they lead to, and the ranks that reported it."""
+    """Return the headline for broken connections: the peer that they lead to, and who reports them."""
     if reported.votes and who:
         verb = "reports" if reported.votes == 1 else "report"
         return f"{who} or the link to it: {plural(reported.votes, 'rank')} {verb} {cause.text} {at}"
@@ -217,7 +223,7 @@ def _broken(reported: HeadlineFacts, cause: Alert, who: str, at: str) -> str:
 
 
 def _tail(reported: HeadlineFacts, where: RankIndex) -> str:
-    """What happened to the other ranks."""
+    """Return text about what happened to the other ranks; "" if there are none."""
     ranks = _following(reported, where)
     if not ranks:
         return ""
@@ -246,7 +252,7 @@ def _tail(reported: HeadlineFacts, where: RankIndex) -> str:
 
 
 def _timed_out(waited: Sequence[Alert], cause: Alert | None) -> str:
-    """Ranks whose collective timed out: before or after the cause, or at an unknown time."""
+    """Return text about ranks whose collective timed out, and whether before or after the cause."""
     spots = Counter(spot for alert in waited if (spot := collective(alert.fields)))
     spot = f" in {spots.most_common(1)[0][0]}" if spots else ""
     ranks = plural(len({alert.rank for alert in waited}), "rank")
@@ -257,15 +263,12 @@ def _timed_out(waited: Sequence[Alert], cause: Alert | None) -> str:
 
 
 def _same(reported: HeadlineFacts, cause: Alert, ranks: set[int]) -> int:
-    """Number of these ranks that report the cause too."""
+    """Return the number of these ranks that report the cause too."""
     return len({alert.rank for alert in _alike(reported, cause)} & ranks)
 
 
 def _alike(reported: HeadlineFacts, cause: Alert) -> list[Alert]:
-    """Alerts of the cause's class; for an end, those with the same exit status that do not follow from it.
-
-    A rank that lost its peer raises (exit code 1) or aborts.
-    """
+    """Return the alerts of the cause's class; of ends, those with its status that do not follow from it."""
     alike = [alert for alert in reported.alerts if alert.code == cause.code]
     if cause not in EXITS:
         return alike
@@ -280,17 +283,17 @@ def _alike(reported: HeadlineFacts, cause: Alert) -> list[Alert]:
 
 
 def _status(alert: Alert) -> tuple[object, object]:
-    """Exit code and signal as the line gives them."""
+    """Return exit code and signal as the line gives them."""
     return alert.fields.get("exitcode"), alert.fields.get("signal")
 
 
 def _some(reported: HeadlineFacts, ranks: set[int], codes: Container[object]) -> int:
-    """Number of these ranks with an alert of one of these classes."""
+    """Return the number of these ranks with an alert of one of these classes."""
     return len({alert.rank for alert in reported.alerts if alert in codes and alert.rank in ranks})
 
 
 def _unknown(reported: HeadlineFacts, where: RankIndex, now: float) -> str:
-    """Headline without a logged cause: what the victims report, and which ranks they may have waited for."""
+    """Return the headline without a logged cause: what the victims report, and the likely suspects."""
     stuck = reported.hang
     if stuck is None:
         ranks = {alert.rank for alert in reported.alerts if alert.rank is not None and alert.role != "hint"}
@@ -324,7 +327,7 @@ def _unknown(reported: HeadlineFacts, where: RankIndex, now: float) -> str:
 
 
 def _waiting(stuck: Hang) -> str:
-    """`3 of 4 ranks timed out`; without the total where the size of the job is not known."""
+    """Return `3 of 4 ranks timed out`, or `3 ranks timed out` if the size of the job is unknown."""
     waited, world = len(stuck.victims), len(stuck.world)
     if not waited:
         return "ranks timed out"

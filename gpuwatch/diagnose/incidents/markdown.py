@@ -18,14 +18,14 @@ MAX_PROOFS = 6
 """Items of evidence: all of the cause, then the first of every other kind of alert."""
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#|~])")
 _LINKED = re.compile(r"@|://|(?i:\bwww\.)")
-"""Words that a chat would turn into a mention or a link: `@everyone`, `http:
-
-...`.
-"""
+"""Words that a chat would turn into a mention or a link: `@everyone`, `http://...`."""
 
 
 def proofs(incident: Incident) -> list[tuple[Alert, Proof, int]]:
-    """The evidence of an incident: alert, proof, and how many more of the same kind exist."""
+    """Return the evidence of an incident: alert, proof, and how many more alerts of its class exist.
+
+    All of the cause, then the first of each other class; at most MAX_PROOFS.
+    """
     cause, found, seen = incident.cause, [], set()
     if cause is not None:
         by_text = {
@@ -42,7 +42,7 @@ def proofs(incident: Incident) -> list[tuple[Alert, Proof, int]]:
 
 
 def proof_place(alert: Alert, proof: Proof) -> str:
-    """The source of a proof: node, rank, file."""
+    """Return the source of a proof as text: node, rank, file, as far as known."""
     node = proof.node or alert.node
     rank = None if alert.rank is None else f"rank {alert.rank}"
     parts = (node, rank, proof.file)
@@ -50,7 +50,7 @@ def proof_place(alert: Alert, proof: Proof) -> str:
 
 
 def offset_text(seconds: float) -> str:
-    """`+30.1s`, `+12m`: time since the cause."""
+    """Return the time since the cause, `+30.1s` or `+12m`; `seconds` may be negative."""
     sign = "-" if seconds < -0.05 else "+"
     size = abs(seconds)
     if size < 100:
@@ -59,7 +59,7 @@ def offset_text(seconds: float) -> str:
 
 
 def who(moment: Moment) -> str:
-    """`rank 85`, `127 ranks: 0-84, 86-127`, or the node."""
+    """Return `rank 85`, `127 ranks: 0-84, 86-127`, the node, or ""."""
     if len(moment.ranks) == 1:
         text = f"rank {moment.ranks[0]}"
         return f"{text} on {moment.node}" if moment.node else text
@@ -68,12 +68,12 @@ def who(moment: Moment) -> str:
     return moment.node or ""
 
 
-RECORDED = "words of a recording; check a command before you run it"
+RECORDED = "a recording, whose text is untrusted; check a command before you run it"
 """Warning beside the steps of an incident that comes from a recording."""
 
 
 def as_markdown(incident: Incident, *, recorded: bool = False) -> str:
-    """Headline, facts, next steps, evidence with places, and timeline.
+    """Return headline, facts, next steps, evidence with places, and timeline as Markdown.
 
     `recorded`: the incident comes from a recording, whose content is untrusted.
     """
@@ -83,7 +83,7 @@ def as_markdown(incident: Incident, *, recorded: bool = False) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Text of a log or node with markup escaped; possible mentions and links become code."""
+    """Return text of a log or node with markup escaped; possible mentions and links become code."""
     return " ".join(
         f"`{word.replace('`', '')}`" if _LINKED.search(word) else _SPECIAL.sub(r"\\\1", word)
         for word in plain(text).split()
@@ -132,7 +132,7 @@ def _sections(incident: Incident, *, recorded: bool) -> Iterator[str]:
 
 
 def _block(lines: tuple[str, ...]) -> Iterator[str]:
-    """Log lines in a fence that none of them can close."""
+    """Yield log lines in a fence that none of them can close."""
     texts = [plain(line) for line in lines]
     longest = max((len(run) for text in texts for run in re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)

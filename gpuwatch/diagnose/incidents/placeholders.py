@@ -29,7 +29,7 @@ CHANGES = re.compile(r" (?:-r\b|--gpu-reset\b|-pm\b|-pl\b|-c\b|-mig\b|-e \d)")
 
 
 def filled(text: str, values: Values) -> str:
-    """Return the text with known values filled in.
+    """Return the text with known values in place of the placeholders.
 
     A command whose value is unknown is replaced by the way to find the value; a query of one GPU becomes a
     query of all. In a sentence the placeholder becomes a noun (`the node`).
@@ -45,15 +45,13 @@ def filled(text: str, values: Values) -> str:
 
 
 def command(argv: Sequence[str], values: Values, *, remote: bool = False) -> str:
-    """Return a command that can be run.
-
-    If a required value is unknown, return how to find it.
+    """Return a command that can be run; if a required value is unknown, how to find it.
 
     Args:
-        argv: The program and its arguments, with placeholders; for a remote command: our own text, for
-            the node's shell.
-        values: Those whose form is not right count as unknown.
-        remote: It runs on {node}, over ssh. Without the node the line states where to run it.
+        argv: The program and its arguments, with placeholders; for a remote command our own text, which the
+            node's shell reads.
+        values: Placeholder name -> value; malformed ones count as unknown.
+        remote: It runs on {node}, over ssh. If the node is unknown, the line states where to run it.
     """
     known = _known(values)
     gpu = any(CHANGES.search(word) for word in argv) or "gpu" in known
@@ -80,12 +78,12 @@ def _with_values(text: str, known: Values) -> str:
 
 
 def _in_words(text: str) -> str:
-    """`on {node}` as `on the node`, `GPU {gpu}` as `the GPU`."""
+    """Return the text with nouns for its placeholders: `on {node}` becomes `on the node`."""
     return NAMED_PLACEHOLDER.sub(lambda found: WORDS[found[1]], text)
 
 
 def _command(found: re.Match[str], before: list[str]) -> str:
-    """The command with values filled in, or how to find the missing one."""
+    """Return the command, or how to find its first missing value. `before`: the pieces in front of it."""
     lead, command = found["lead"] or "", found["command"]
     if not CHANGES.search(command):
         command = ONE_GPU.sub("", command)

@@ -41,9 +41,9 @@ def playbook(
     *,
     unconfirmed: bool = False,
 ) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-    """Explanation, steps and links of a class.
+    """Return explanation, steps and links of a class; without a rule or remedy all are empty.
 
-    `unconfirmed`: a kernel line that only a job's log contains.
+    `unconfirmed`: a kernel line that only a job's log has; a step to confirm it is then put first.
     """
     values: dict[str, object] = {"node": node, "gpu": gpu, "rank": rank}
     rule = packs.by_id.get(code)
@@ -66,9 +66,16 @@ def settle(
     *,
     ended: bool,
 ) -> tuple[str, ...]:
-    """Checks that would confirm the verdict; empty at high confidence. `cause` is None if it is not logged.
+    """Return the checks that would confirm the verdict; empty at high confidence.
 
-    `who`: rank, node and GPU where known. `ended`: no process is left to inspect.
+    Args:
+        cause: None: it is not logged.
+        level: The confidence of the verdict.
+        who: Rank, node and GPU of the culprit; None: unknown.
+        stuck: The hang, if timeouts report one.
+        job: Of the incident.
+        where: Where the ranks run.
+        ended: True if no process is left to inspect.
     """
     rank, node, gpu = who
     unexplained = cause is None

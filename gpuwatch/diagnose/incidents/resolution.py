@@ -1,4 +1,4 @@
-"""Closes incidents whose alerts still stand: the job runs again, or no rank is left that could hang."""
+"""Closes incidents whose alerts still fire: the job runs again, or no rank is left that could hang."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gpuwatch.fleet.jobs.places import Places
 SILENT_START_S = 300.0
 """An attempt of a job that never logged a step counts as working after this time (seconds)."""
 LISTED_S = 15.0
-"""Processes are listed every 5 s: steps sooner than this may be of an attempt that is not listed yet."""
+"""Processes are listed every 5 s: steps sooner than this (s) may be of an attempt not listed yet."""
 LAST_RANK_S = 5.0
 """A process may be missing from one list; a hang ends after no rank was listed for this long (seconds)."""
 
@@ -39,9 +39,9 @@ class LastStep:
     """Unix seconds on our clock."""
 
     def follows(self, alert: Alert) -> bool:
-        """True if the step came after an alert: below it in the same file, else by time.
+        """Return True if the step came after an alert: below it in the same file, else by time.
 
-        A dated alert below which the file has grown less was logged after the file was cut.
+        False if the alert is dated later: the file was cut after the step.
         """
         proof = alert.proof[0]
         if alert.timed and self.at < alert.last - APART_S:
@@ -67,7 +67,10 @@ class Attempt:
     """The newest step of each rank in each of its files."""
 
     def has_stepped_after(self, alert: Alert) -> bool:
-        """True if the alert's rank logged a step since; also if it logs no steps at all."""
+        """Return True if the alert's rank logged a step since; also if it logs no steps at all.
+
+        If the rank is unknown, the alert's file counts.
+        """
         proof = alert.proof[0]
         own = [
             step
@@ -77,13 +80,13 @@ class Attempt:
         return not own or any(step.follows(alert) for step in own)
 
     def works(self, wall: float) -> bool:
-        """True if it trains, as far as is known."""
+        """Return True if it trains, as far as is known at `wall` (unix seconds)."""
         return self.steps >= PROOF_STEPS or (not self.has_steps and wall - self.began > SILENT_START_S)
 
 
 @dataclass(frozen=True)
 class Resolution:
-    """Why and when an incident ended."""
+    """When and why an incident ended."""
 
     at: float
     """Unix seconds; a later alert reopens the incident."""
@@ -91,7 +94,7 @@ class Resolution:
 
 
 def attempts(fleet: Fleet, places: Places, now: float, wall: float) -> dict[str, Attempt]:
-    """Job -> its living attempt, without ranks that two nodes claim.
+    """Return job -> its living attempt, without ranks that two nodes claim.
 
     `now`: the fleet's clock, `wall`: unix seconds at the same moment.
     """
@@ -134,9 +137,16 @@ def closings(
     last_attempts: Mapping[str, int],
     resumed: Resumed | None = None,
 ) -> dict[str, Resolution]:
-    """Incident id -> why it is closed. Incidents closed `before` stay closed until they get a new alert.
+    """Return incident id -> why it is closed; open incidents are left out.
 
-    `last_attempts`: ended job -> number of its last attempt that trained; `resumed`: when jobs trained again.
+    Args:
+        incidents: All of them.
+        running: Job -> its living attempt.
+        places: Where the ranks run.
+        before: The previous result: a closed incident stays closed until it gets a new alert.
+        wall: Unix seconds.
+        last_attempts: Ended job -> number of its last attempt that trained.
+        resumed: Job -> when it resumed training.
     """
     found = {}
     for incident in incidents:
@@ -151,7 +161,7 @@ def closings(
 
 
 def _failed_since(incident: Incident, recovered_at: float) -> bool:
-    """True if a rank failed after the one that went on, and did not go on itself."""
+    """Return True if a rank failed after `recovered_at` (unix seconds) and did not go on itself."""
     return any(
         each.severity in GRAVE and not (each.recovered or each.is_remark) and each.last > recovered_at
         for each in incident.alerts
@@ -190,7 +200,7 @@ def _closed(
 
 
 def _fails_beside(incident: Incident) -> bool:
-    """True if an error of another rank remains; what only follows an error does not count."""
+    """Return True if an error remains that has not recovered; symptoms do not count."""
     return any(
         alert.severity in GRAVE and alert.role not in ("hint", "echo") and alert.recovered_at is None
         for alert in incident.alerts
@@ -200,9 +210,11 @@ def _fails_beside(incident: Incident) -> bool:
 def _resumed(
     incident: Incident, resumed: Sequence[Resumption], running: Mapping[str, Attempt], wall: float
 ) -> Resolution | None:
-    """The job trained again after everything that is in the incident; later failures are another one.
+    """Return the closing if the job resumed training after every failure of the incident; else None.
 
-    Within a second of a start, times do not decide; `_is_of_before` looks closer while the job runs.
+    Later failures are another incident. Within a second of a start, times do not decide; `_is_of_before`
+    looks
+    closer while the job runs.
     """
     failed = [alert for alert in incident.alerts if alert.severity in GRAVE and not alert.kernel]
     if not failed:
@@ -217,13 +229,13 @@ def _resumed(
 
 
 def _is_back(cause: Alert, attempt: Attempt) -> bool:
-    """True if a lost node is connected again and the job has stepped since."""
+    """Return True if a lost node is connected again and the job has stepped since."""
     lost = cause.code == "node_lost" and cause.state == "resolved"
     return lost and attempt.stepped_at is not None and attempt.stepped_at > cause.last + APART_S
 
 
 def _outlasted(incident: Incident, last: int | None, wall: float) -> Resolution | None:
-    """For an ended job: a later attempt trained and ended for its own reason."""
+    """Return the closing if a later attempt of an ended job than the incident's trained; else None."""
     numbers = {attempt_of_path(alert.proof[0].file or "") for alert in incident.alerts} - {None}
     if last is None or not numbers or max(number for number in numbers if number is not None) >= last:
         return None
@@ -231,7 +243,7 @@ def _outlasted(incident: Incident, last: int | None, wall: float) -> Resolution 
 
 
 def _is_of_before(incident: Incident, attempt: Attempt) -> bool:
-    """True if the incident happened before this attempt began and its cause has not recurred.
+    """Return True if the incident happened before this attempt began and its cause has not recurred.
 
     Within a second of the start, times do not decide: the rank must have stepped since.
     """
@@ -245,7 +257,7 @@ def _is_of_before(incident: Incident, attempt: Attempt) -> bool:
 
 
 def _earliest(incident: Incident) -> float:
-    """The earliest time of its cause, by the timestamps above its line."""
+    """Return the earliest possible time of the cause (unix seconds), by the timestamps above its line."""
     cause = incident.cause
     if cause is None or cause.timed or cause.not_before is None:
         return incident.first
@@ -253,9 +265,9 @@ def _earliest(incident: Incident) -> float:
 
 
 def with_ends(before: Iterable[Alert], after: Iterable[Alert]) -> list[Alert]:
-    """Return the later alerts, with the original severity for ends of processes.
+    """Return the alerts of `after`; ends of processes that recovered get their severity of `before`.
 
-    Where the rank is known to have gone on, its incident is closed with a reason instead, so that the record
+    If the rank is known to have gone on, its incident is closed with a reason instead, so that the record
     remains.
     """
     grave = {alert.id: alert.severity for alert in before if alert in EXITS}
@@ -268,7 +280,7 @@ def with_ends(before: Iterable[Alert], after: Iterable[Alert]) -> list[Alert]:
 
 
 def with_closing(incident: Incident, closing: Resolution | None) -> Incident:
-    """The incident, marked as ended with its reason if there is one."""
+    """Return the incident; with a closing, as ended, with its reason and all alerts resolved."""
     if closing is None:
         return incident
     alerts = tuple(structs.replace(alert, state="resolved") for alert in incident.alerts)

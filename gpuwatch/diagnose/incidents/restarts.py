@@ -1,4 +1,4 @@
-"""How often torchrun started the ranks of a job again, and what came of it, for the job's incidents."""
+"""How often torchrun restarted the ranks of a job, and whether they step again, as text for its incidents."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ MAX_JOBS = 4096
 
 
 class RestartCounts:
-    """Keeps the number of restarts of each job, also after its ranks ended."""
+    """Stores the number of restarts of each job, also after its ranks ended."""
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}
 
     def take(self, fleet: Fleet) -> None:
-        """Keep the highest restart count of each job, which torchrun gives to its ranks."""
+        """Update each job's highest restart count, which torchrun gives to its ranks."""
         for node in fleet.nodes.values():
             for process in node.processes:
                 count = restarts_of(process) if process.rank is not None else 0
@@ -36,7 +36,7 @@ class RestartCounts:
     def with_counts(
         self, incidents: Sequence[Incident], running: Mapping[str, Attempt], wall: float
     ) -> list[Incident]:
-        """Return the incidents, those of restarted jobs with a sentence about the restarts."""
+        """Return the incidents; those of restarted jobs have a sentence about it in `restarted`."""
         return [
             structs.replace(each, restarted=self._text(each.job, running.get(each.job), wall))
             if each.job is not None and each.job in self._counts

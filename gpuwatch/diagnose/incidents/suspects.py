@@ -1,4 +1,4 @@
-"""Suspects where the logs hold only victims: the ranks that did not take part."""
+"""Suspects if the logs show only victims: the ranks that did not take part."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_NAMED_SUSPECTS = 3
 
 @dataclass(frozen=True)
 class Hang:
-    """The common facts of the victims of one hang."""
+    """What the victims of one hang have in common; times in unix seconds."""
 
     victims: tuple[int, ...]
     """Ranks that timed out."""
@@ -51,12 +51,12 @@ class Hang:
 
     @property
     def suspects(self) -> tuple[int, ...]:
-        """The suspects with the strongest evidence."""
+        """Return the suspects with the strongest evidence; empty: none known."""
         return self.listed or self.left_out or self.odd or self.silent
 
 
 def hang(alerts: Sequence[Alert], where: RankIndex, job: str | None) -> Hang | None:
-    """Return the hang that timeouts report, or None."""
+    """Return the hang that timeouts report; None without a timeout."""
     timeouts = [alert for alert in alerts if alert in TIMEOUTS]
     if not timeouts:
         return None
@@ -92,7 +92,10 @@ def hang(alerts: Sequence[Alert], where: RankIndex, job: str | None) -> Hang | N
 
 
 def _odd_ones(timeouts: Sequence[Alert]) -> tuple[set[int], str]:
-    """Ranks in another operation than almost all of their group, and the operation."""
+    """Return the ranks in another operation than almost all of their group, and that operation.
+
+    An empty set and "" if there are none, or too many.
+    """
     for name in ("seq", "op", "numel_in"):
         ranks: dict[object, set[int]] = defaultdict(set)
         for alert in timeouts:
@@ -115,7 +118,7 @@ def _odd_ones(timeouts: Sequence[Alert]) -> tuple[set[int], str]:
 
 
 def _elements(timeouts: Sequence[Alert], ranks: set[int]) -> str:
-    """The element counts with which these ranks wait."""
+    """Return the element counts with which these ranks wait, as text."""
     sizes = {
         str(alert.fields["numel_in"])
         for alert in timeouts
@@ -125,12 +128,15 @@ def _elements(timeouts: Sequence[Alert], ranks: set[int]) -> str:
 
 
 def _is_even(alert: Alert) -> bool:
-    """True if its collective takes the same number of elements from each rank."""
+    """Return True if its collective takes the same number of elements from each rank."""
     return str(alert.fields.get("op", "")).upper().strip("_") in EVEN
 
 
 def _nothing_pending(alerts: Sequence[Alert], group: str) -> set[int]:
-    """Ranks with `last enqueued == last completed` in the hung group: they never entered."""
+    """Return the ranks with `last enqueued == last completed` in the hung group: they never entered.
+
+    Empty if they are too many.
+    """
     idle: set[int] = set()
     busy: set[int] = set()
     for alert in alerts:
@@ -142,7 +148,10 @@ def _nothing_pending(alerts: Sequence[Alert], group: str) -> set[int]:
 
 
 def _left_out(alerts: Sequence[Alert], where: RankIndex, job: str | None) -> tuple[int, ...]:
-    """Ranks missing from `Sending process N closing signal`, which omits only a node's failed process."""
+    """Return the rank that its launcher did not have to stop: no `Sending process N closing signal` names it.
+
+    Empty if this singles out no rank, or several.
+    """
     ended: dict[str, set[object]] = defaultdict(set)
     for alert in alerts:
         if alert.code == "launch.siblings_killed" and alert.node is not None and "pid" in alert.fields:
@@ -157,7 +166,7 @@ def _left_out(alerts: Sequence[Alert], where: RankIndex, job: str | None) -> tup
 
 
 def blamed_nodes(alerts: Sequence[Alert], where: RankIndex) -> list[tuple[str, int]]:
-    """Nodes that other nodes' lines name by address, with the number of ranks that do; most named first."""
+    """Return (node, number of ranks elsewhere whose lines name its address), the most named first."""
     votes: dict[str, set[object]] = defaultdict(set)
     for alert in alerts:
         for name in ("peer", "peer_host", "host", "address", "remote"):

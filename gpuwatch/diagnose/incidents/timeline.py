@@ -15,7 +15,10 @@ FOLD_S = 60.0
 
 
 def timeline(alerts: Iterable[Alert], hang: Hang | None) -> tuple[Moment, ...]:
-    """Entries by time; the start of a hang has its own entry, long before any line is printed."""
+    """Return the entries by time.
+
+    The start of a hang has an entry of its own, long before any line is printed.
+    """
     folded: dict[tuple[object, ...], list[list[Alert]]] = {}
     ordered = sorted(alerts, key=lambda each: (each.first, each.id))
     spots = _spots(ordered)
@@ -37,7 +40,7 @@ def timeline(alerts: Iterable[Alert], hang: Hang | None) -> tuple[Moment, ...]:
 
 
 def _spots(alerts: Iterable[Alert]) -> dict[str, str]:
-    """Collective as a line names it -> its fullest name: `seq 7` -> `ALLREDUCE seq 7`."""
+    """Return collective as a line names it -> its fullest name: `seq 7` -> `ALLREDUCE seq 7`."""
     named = {collective(alert.fields) for alert in alerts}
     found = {}
     for spot in named:
@@ -47,7 +50,10 @@ def _spots(alerts: Iterable[Alert]) -> dict[str, str]:
 
 
 def _fold_key(alert: Alert) -> str | None:
-    """Alerts of a GPU or node are merged per device; those of ranks, and hints, across nodes."""
+    """Return what separates alerts of one class: node and GPU for those of a device, None for those of ranks.
+
+    Hints have None, too: they are merged across nodes.
+    """
     alone = alert.role != "hint" and (alert.kernel or alert.rank is None)
     return f"{alert.node} {alert.gpu}" if alone else None
 

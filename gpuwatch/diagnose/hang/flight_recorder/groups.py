@@ -92,7 +92,7 @@ class ProcessGroup:
         return tuple(rank for rank in self.absent if rank not in self.unread)
 
     def at(self, seq: int) -> dict[int, Op]:
-        """Rank -> its call with this sequence number, for those that have one."""
+        """Return rank -> its call with this sequence number; ranks without one are left out."""
         return {
             rank: history.collectives[seq]
             for rank, history in self.histories.items()
@@ -101,7 +101,7 @@ class ProcessGroup:
 
     @property
     def title(self) -> str:
-        """`group 3 (tp)`; of all ranks `the group of all ranks`."""
+        """Return `group 3 (tp)`, or `the group of all ranks`."""
         if self.desc == DEFAULT_GROUP:
             return "the group of all ranks"
         desc = f" ({self.desc})" if self.desc not in ("", "undefined") else ""
@@ -111,7 +111,7 @@ class ProcessGroup:
 def process_groups(
     dumps: Sequence[RankDump], world: int | None = None, unread: frozenset[int] = frozenset()
 ) -> list[ProcessGroup]:
-    """Return the groups of a job. One name may stand for several groups: those that were split share it."""
+    """Return the groups of a job of which a dump has entries; groups that were split may share a name."""
     everyone = tuple(range(world or 1 + max((_highest(dump) for dump in dumps), default=-1)))
     counted = world is not None or any(dump.world for dump in dumps)
     found: dict[tuple[str, tuple[int, ...]], ProcessGroup] = {}
@@ -148,12 +148,7 @@ def _process_group(
 
 
 def _fill(process_group: ProcessGroup, dumps: Sequence[RankDump]) -> None:
-    """Add the histories of the members.
-
-    A member that may have joined every collective but kept no entry is left out.
-
-    `dumps` are those of the members, or all where no dump lists the members.
-    """
+    """Add the histories of the members to the group; `dumps` are those of the members, or all if unknown."""
     reported = bool(process_group.members)
     for dump in dumps:
         history, config = dump.histories.get(process_group.name), dump.groups.get(process_group.name)
@@ -171,7 +166,7 @@ def _highest(dump: RankDump) -> int:
 
 
 def problem_of(process_group: ProcessGroup) -> Problem | None:
-    """Return the first problem that blocks this group, or None."""
+    """Return the first problem that blocks this group; None: none, or it has only sends and receives."""
     lasts = {rank: history.last for rank, history in process_group.histories.items()}
     low, high = min(lasts.values()), max(lasts.values())
     if high == 0:
@@ -195,7 +190,7 @@ def problem_of(process_group: ProcessGroup) -> Problem | None:
 def _mismatch(
     process_group: ProcessGroup, first_open: int | None, low: int, *, states: bool
 ) -> Problem | None:
-    """The first collective that members called differently; completed ones are not compared strictly."""
+    """Return the first collective that members called differently and that not all completed, or None."""
     if len(process_group.histories) < 2:
         return None
     oldest = max(min(history.collectives, default=1) for history in process_group.histories.values())
@@ -244,7 +239,7 @@ def _vote(process_group: ProcessGroup, seq: int) -> Problem | None:
 
 
 def _uneven(process_group: ProcessGroup, ops: Mapping[int, Op], seq: int) -> Problem | None:
-    """An all_to_all in which the sizes sent and received do not match."""
+    """Return the problem of an all_to_all in which the sizes sent and received do not match, or None."""
     op = next(iter(ops.values()))
     if not op.name.startswith("all_to_all") or len(ops) < len(process_group.members):
         return None
@@ -256,7 +251,7 @@ def _uneven(process_group: ProcessGroup, ops: Mapping[int, Op], seq: int) -> Pro
 
 
 def _all_in_it(process_group: ProcessGroup, seq: int) -> Problem:
-    """The problem where every member with a dump entered the collective and it has not completed."""
+    """Return the problem if every member with a dump called the collective and it has not completed."""
     ops = process_group.at(seq)
     begun = {rank for rank, op in ops.items() if op.state != "scheduled"}
     inside = frozenset(rank for rank, op in ops.items() if op.state == "started")
@@ -322,7 +317,7 @@ def _absent(process_group: ProcessGroup, seq: int) -> Problem:
 
 
 def _late(process_group: ProcessGroup, seq: int) -> Problem | None:
-    """The problem where dumps carry no states: a rank entered the collective after the others timed out."""
+    """Return the problem of a rank that entered the collective after the others had timed out, or None."""
     ops = process_group.at(seq)
     begun = _first(ops.values())
     if begun is None:
@@ -345,6 +340,6 @@ def _first(ops: Iterable[Op]) -> float | None:
 
 
 def _most(ops: Collection[Op]) -> Op:
-    """An entry with the call of most members."""
+    """Return one of the calls that most members made."""
     counts = Counter(op.signature for op in ops)
     return max(ops, key=lambda op: counts[op.signature])

@@ -61,9 +61,9 @@ class IsolatedAnalysis:
         """Start the process.
 
         Args:
-            folder: Holds the folder `dumps` with files whose names end in the rank, packed or not.
+            folder: Has the folder `dumps` with files whose names end in the rank, compressed or not.
             order: What is known of the job.
-            patience_s: It is ended when it takes longer.
+            patience_s: The process is killed when it takes longer (seconds).
             clock: Monotonic seconds.
         """
         self._folder = folder
@@ -83,7 +83,10 @@ class IsolatedAnalysis:
         self._end = weakref.finalize(self, _end, process)
 
     def take(self) -> IsolatedVerdict | str | None:
-        """Return the verdict, or a string with the reason of a failure; None while it runs."""
+        """Return the verdict; None: the process still runs; a string: why it failed.
+
+        After `patience_s` it kills the process.
+        """
         if self._process.poll() is None:
             if self._clock() < self._deadline:
                 return None

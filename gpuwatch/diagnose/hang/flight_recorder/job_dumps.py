@@ -1,4 +1,4 @@
-"""Verdicts of dumps from running jobs, with their age and the ranks that have none and why."""
+"""Verdicts of dumps from running jobs, with the age of the dumps, and the ranks without one and why."""
 
 from __future__ import annotations
 
@@ -60,12 +60,18 @@ class FlightEvidence:
 
     @property
     def testimony(self) -> SourceVerdict | None:
-        """The first verdict among the jobs, for combination with other sources."""
+        """Return the first verdict among the jobs, for combination with other sources.
+
+        None: there is none.
+        """
         return next((each.testimony for each in self.jobs if each.testimony is not None), None)
 
 
 def with_age(stated: SourceVerdict, job: JobDumps) -> SourceVerdict:
-    """Add to a verdict its basis: how many dumps, when they were written, and which are missing."""
+    """Return the verdict with its basis as evidence: how many dumps, when written, and which are missing.
+
+    If the dumps were written more than APART_S apart, its confidence is low.
+    """
     note = dumps_text(job)
     reasons = tuple(f"no dump of {line}" for line in reasons_text(job.without))
     if not stated.wrong:
@@ -90,11 +96,11 @@ def with_age(stated: SourceVerdict, job: JobDumps) -> SourceVerdict:
 
 
 def outlived(received: FlightEvidence, stepped: Mapping[str | None, float]) -> FlightEvidence:
-    """Drop verdicts of dumps that are older than the job's last step.
+    """Return the evidence; verdicts of dumps that are older than the job's last step get low confidence.
 
     Args:
-        received: What the dumps state.
-        stepped: Job -> when its log reported a step last, unix seconds on our clock.
+        received: The verdicts of the dumps.
+        stepped: Job -> when its log last reported a step, unix seconds on our clock.
     """
     jobs = [_outlived(job, stepped.get(job.job)) for job in received.jobs]
     return replace(received, jobs=tuple(jobs))
@@ -117,7 +123,7 @@ def _outlived(job: JobDumps, step: float | None) -> JobDumps:
 
 
 def dumps_text(job: JobDumps, now: float | None = None) -> str:
-    """`3 of 4 dumps, written 12:03:11`; with `now`, also their age."""
+    """Return `3 of 4 dumps, written 12:03:11`; with `now` (unix seconds), also their age."""
     count = f"{len(job.read)} of {plural(job.ranks, 'dump')}" if job.ranks else plural(len(job.read), "dump")
     if not job.read:
         return count
@@ -130,7 +136,7 @@ def dumps_text(job: JobDumps, now: float | None = None) -> str:
 
 
 def reasons_text(without: Mapping[int, str]) -> list[str]:
-    """`ranks 4-7: gpu-002 does not answer`; ranks with the same reason share a line."""
+    """Return lines such as `ranks 4-7: gpu-002 does not answer`; ranks with the same reason share a line."""
     by_reason: dict[str, list[int]] = {}
     for rank, why in sorted(without.items()):
         by_reason.setdefault(why, []).append(rank)

@@ -14,7 +14,7 @@ SEND_OR_RECV = re.compile(r"(send|recv) (\d{1,7})(?:->|<-)(\d{1,7})$")
 
 
 def p2p_problems(process_group: ProcessGroup) -> Iterator[Problem]:
-    """Yield a problem for every pair of which one side waits for a call that the other has not made."""
+    """Yield a problem for each pair of ranks whose sends and receives differ in number, or in size."""
     sends: dict[tuple[int, int], list[Op]] = defaultdict(list)
     receives: dict[tuple[int, int], list[Op]] = defaultdict(list)
     for rank, history in process_group.histories.items():
@@ -63,7 +63,7 @@ def _one_sided(
 def _unequal(
     process_group: ProcessGroup, source: int, target: int, sent: list[Op], taken: list[Op]
 ) -> Problem | None:
-    """The problem where both sides agree on the transfer but not on its size."""
+    """Return the problem of the first transfer on whose size the two sides disagree, or None."""
     for ours, theirs in zip(sent, taken, strict=True):
         if elements(ours.inputs or ours.outputs) != elements(theirs.outputs or theirs.inputs):
             both = frozenset((source, target))
@@ -83,5 +83,5 @@ def _newest(process_group: ProcessGroup, rank: int) -> Op | None:
 
 
 def _global(process_group: ProcessGroup, number: int) -> int | None:
-    """Global rank of a rank within the group, or None."""
+    """Return the global rank of a rank within the group; None: the group has no such member."""
     return process_group.members[number] if number < len(process_group.members) else None

@@ -1,4 +1,4 @@
-"""Verdicts of flight-recorder dumps as sentences."""
+"""Verdicts of flight-recorder dumps in sentences."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ SAME_MOMENT = "whether all dumps were written at the same moment: a job that run
 
 
 def nothing_testimony() -> SourceVerdict:
-    """The verdict where no dump could be read."""
+    """Return the verdict if no dump could be read."""
     return SourceVerdict("flight", wrong=False, sentence="no dump could be read")
 
 
 def healthy_testimony(dumps: Sequence[RankDump], process_groups: Sequence[ProcessGroup]) -> SourceVerdict:
-    """The verdict where all members of all groups are at the same collective."""
+    """Return the verdict if all members of all groups are at the same collective."""
     if not process_groups:
         return _no_entries(dumps)
     blind = not any(
@@ -53,7 +53,7 @@ def healthy_testimony(dumps: Sequence[RankDump], process_groups: Sequence[Proces
 
 
 def _no_entries(dumps: Sequence[RankDump]) -> SourceVerdict:
-    """The verdict where no rank has recorded an entry."""
+    """Return the verdict if no rank has recorded an entry."""
     return SourceVerdict(
         "flight",
         wrong=False,
@@ -68,7 +68,7 @@ def _no_entries(dumps: Sequence[RankDump]) -> SourceVerdict:
 def testimony_of(
     cause: Problem, others: Sequence[Problem], explained: Sequence[Problem], newest: Newest
 ) -> SourceVerdict:
-    """The verdict on the first cause; the other problems are evidence."""
+    """Return the verdict on the first cause; its evidence lists the other problems."""
     evidence = [*_proofs(cause, newest), *_further(others, "besides"), *_further(explained, "follows")]
     settle = _settle(cause)
     if len(others) and cause.kind != "stalled":
@@ -85,7 +85,7 @@ def testimony_of(
 
 
 def circle_testimony(circle: Sequence[Problem], newest: Newest) -> SourceVerdict:
-    """The verdict on groups that wait for each other in a cycle (a deadlock)."""
+    """Return the verdict on groups that wait for each other in a cycle (a deadlock)."""
     parts = [
         f"{ranks_text(each.waiting)} in {_called(each)} of {each.group.title} for {ranks_text(each.culprits)}"
         for each in circle
@@ -143,7 +143,7 @@ def _stalled(problem: Problem, what: str) -> str:
 
 
 def _without_starts(problem: Problem) -> bool:
-    """True if no dump says that the GPU has started the collective: NCCL records it only on request."""
+    """Return True if no dump has a start of this collective on the GPU: NCCL records it only on request."""
     return all(op.state == "scheduled" for op in problem.group.at(problem.seq).values())
 
 
@@ -172,7 +172,7 @@ def _mismatch(problem: Problem) -> str:
 
 
 def _described(op: Op, problem: Problem) -> str:
-    """The call, with enough detail to show the difference."""
+    """Return the call; if names do not differ, with sizes and types, which show the difference."""
     names = {op.name, problem.op.name, *(each.name for each in problem.odd.values())}
     if len(names) > 1 and problem.peer is None:
         return op.name
@@ -186,7 +186,7 @@ def _called(problem: Problem) -> str:
 
 
 def _at(problem: Problem, newest: Newest) -> str:
-    """The last entry of the first culprit in any group."""
+    """Return text about the last entry of the first culprit in any group; "" if unknown."""
     op = newest.get(problem.culprits[0])
     if op is None:
         return "; its dump is empty" if len(problem.culprits) == 1 else ""

@@ -39,8 +39,8 @@ def judge_flight(
 
     Args:
         dumps: One of each rank, as many as there are.
-        world: Ranks of the job, where the dumps may not report (gloo, the last ranks' dumps missing).
-        unread: Ranks whose dump may be there, but could not be read: they are not blamed for leaving none.
+        world: Number of ranks of the job; None: as the dumps show (gloo and a missing last rank hide it).
+        unread: Ranks whose dump may exist, but could not be read: they are not blamed for leaving none.
     """
     if not dumps:
         return FlightVerdict(nothing_testimony(), (), ())
@@ -63,10 +63,10 @@ def _problems(process_group: ProcessGroup) -> list[Problem]:
 
 
 def _roots(problems: list[Problem]) -> tuple[list[Problem], list[Problem]]:
-    """The problems that no other one explains, and the others; each in order of time.
+    """Return the problems that no other one explains, and the others; each in order of time.
 
     Ranks that wait in another group themselves are not to blame. A group that waits only for such ranks is
-    explained, and so is one that waits for the same rank as an earlier group.
+    explained, and so is one that waits for the same rank as the first root.
     """
     waits: dict[int, set[int]] = {}
     for number, problem in enumerate(problems):
@@ -90,13 +90,16 @@ def _roots(problems: list[Problem]) -> tuple[list[Problem], list[Problem]]:
 
 
 def _order(problem: Problem) -> tuple[int, float]:
-    """Sort key: a missing dump is weak evidence, and a group in which all are together is weaker still."""
+    """Return the sort key of a problem: by strength of evidence, then by time.
+
+    A missing dump is weak evidence, and a group in which all are together is weaker still.
+    """
     weak = {"stalled": 2, "absent": 1}.get(problem.kind, 0)
     return weak, problem.since_s if problem.since_s is not None else float("inf")
 
 
 def _circle(problems: list[Problem]) -> list[Problem]:
-    """The cycle of groups that wait for each other (a deadlock), or an empty list."""
+    """Return the cycle of groups that wait for each other (a deadlock)."""
     way = [problems[0]]
     while True:
         culprit = way[-1].culprits[0]

@@ -65,7 +65,7 @@ def read_json(words: bytes, node: str, address: str) -> Ras:
     """Parse RAS's JSON output.
 
     Raises:
-        RasError: it is none, or not RAS's.
+        RasError: It is not JSON, or not RAS's.
     """
     try:
         found = msgspec.json.decode(words, type=_Answer)
@@ -111,7 +111,7 @@ def _peer(rank: _JsonRank) -> RasRank:
 
 
 def _state(status: _Status) -> str:
-    """The name of a state as in RAS's text output."""
+    """Return the name of a state, as RAS's text output gives it."""
     if status.abort_flag:
         return "aborted"
     if status.finalize_called or status.destroy_flag:

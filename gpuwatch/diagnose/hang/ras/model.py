@@ -12,7 +12,7 @@ class RasError(ValueError):
 
 @dataclass(frozen=True)
 class RasRank:
-    """One rank of a communicator as RAS reports it."""
+    """One rank of a communicator as RAS reports it; None: unknown."""
 
     rank: int
     """Within the communicator."""

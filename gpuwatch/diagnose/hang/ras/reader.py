@@ -28,10 +28,10 @@ def read_ras(answer: RasAnswer, node: str) -> Ras:
 
 
 def unpacked(packed: str) -> bytes:
-    """Decompress the text of a RAS answer.
+    """Decompress the text of a RAS answer (base64 of zlib data).
 
     Raises:
-        RasError: damaged, or more than is read.
+        RasError: It is damaged, or longer than MAX_BYTES.
     """
     decoder = zlib.decompressobj()
     try:

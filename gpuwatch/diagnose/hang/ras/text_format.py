@@ -50,7 +50,7 @@ def read_text(words: str, node: str, address: str) -> Ras:
     """Parse RAS's text output.
 
     Raises:
-        RasError: it is not RAS's.
+        RasError: It is not RAS's.
     """
     if "Communicators..." not in words:
         raise RasError("not an answer of RAS: " + plain(words.strip()[:80]))
@@ -102,7 +102,7 @@ def _finished(draft: _Draft, gone: set[tuple[str | None, int | None]]) -> Commun
 
 
 def _blocks(words: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield each unindented line with the indented lines below it."""
+    """Yield each unindented line with the indented lines below it, without control characters."""
     title = ""
     lines: list[str] = []
     for raw in words.splitlines():
@@ -135,7 +135,7 @@ def _error(draft: _Draft, lines: list[str]) -> None:
 
 
 def _mismatch(draft: _Draft, lines: list[str]) -> None:
-    """Read the blocks of one collective each: how many ranks launched how many, and the outliers."""
+    """Add to the draft how many ranks launched how many operations, the outliers, and unusual states."""
     buckets: list[Bucket] | None = None
     state, usual = None, True
     for line in lines:
@@ -168,7 +168,10 @@ def _another(draft: _Draft, peer: RasRank, state: str) -> None:
 
 
 def _ranked(line: str) -> RasRank | None:
-    """`  Rank 3 has launched up to operation 7 -- GPU 3 managed by process 4711 on node 10.0.0.7`."""
+    """Return the rank of a line, with host, pid and GPU if the line has them; None: the line is of no rank.
+
+    `  Rank 3 has launched up to operation 7 -- GPU 3 managed by process 4711 on node 10.0.0.7`.
+    """
     match = RANK.match(line)
     if match is None:
         return None

@@ -1,4 +1,4 @@
-"""The culprits by NCCL's counts of launched collectives, and its dead and unresponsive ranks."""
+"""Verdict from NCCL RAS: ranks that launched fewer collectives, and dead or unresponsive ranks."""
 
 from __future__ import annotations
 
@@ -40,7 +40,12 @@ def judge_ras(
     """Judge all RAS answers about one job (several nodes may have answered).
 
     Dead ranks are the strongest evidence, then ranks that do not answer, ranks with an error, and ranks that
-    launched fewer collectives. `names`: address -> node, for hosts that RAS lists by address.
+    launched fewer collectives.
+
+    Args:
+        answers: Of RAS.
+        locate: Host and pid -> global rank, or None.
+        names: Address -> node, for hosts that RAS lists by address.
     """
     charges = [charge for ras in answers for each in ras.communicators for charge in _charges(each)]
     evidence = [sentence for ras in answers for sentence in _circumstances(ras)]
@@ -120,7 +125,10 @@ def _charges(each: Communicator) -> list[_Charge]:
 
 
 def _as_listed(charge: _Charge, locate: Locate, evidence: list[str]) -> _Charge:
-    """The charge with less confidence where it calls a process dead that its own node lists."""
+    """Return the charge; with medium confidence if it calls a process dead that its own node lists.
+
+    The reason is then appended to `evidence`.
+    """
     if charge.weight or not any(locate(peer.host, peer.pid) is not None for peer in charge.peers):
         return charge
     evidence.append(STILL_LISTED)
@@ -154,7 +162,11 @@ def _lost(
 
 
 def _global(peer: RasRank, communicator: Communicator, world: int, locate: Locate) -> int | None:
-    """Global rank of a peer; in the largest communicator it equals the communicator's number."""
+    """Return the global rank of a peer, or None.
+
+    If `locate` does not know it, only a communicator of `world` ranks gives it: its own numbering is the
+    global one.
+    """
     known = locate(peer.host, peer.pid)
     if known is not None:
         return known

@@ -1,4 +1,4 @@
-"""Compare the stacks of all ranks of a job: which ranks are at another place than the majority."""
+"""Compare the stacks of all ranks of a job: which ranks are in another place than the majority."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ PYTHON_STACKS = (
 
 
 def judge_stacks(stacks: Sequence[RankStack]) -> list[JobStacks]:
-    """Judge each job separately, largest first.
+    """Judge the stacks of each job separately; return the jobs, largest first.
 
-    Python frames are compared where all ranks of a job have some.
+    Python frames are compared if all ranks of a job have some, otherwise kernel states.
     """
     by_job: dict[str | None, list[RankStack]] = {}
     for each in sorted(stacks, key=lambda each: each.rank):
@@ -120,7 +120,7 @@ def _testimony(spots: Sequence[StackGroup], unseen: Sequence[RankStack], by: str
 def _no_majority(
     spots: Sequence[StackGroup], unseen: Sequence[RankStack], evidence: Sequence[str], settle: Sequence[str]
 ) -> SourceVerdict:
-    """The verdict where no majority exists: a deadlock, or none."""
+    """Return the verdict if most ranks are not in one place: a deadlock, or none."""
     total = sum(len(spot.ranks) for spot in spots)
     stuck = None if unseen else _deadlock(spots, total, evidence)
     if stuck is not None:
@@ -138,13 +138,13 @@ def _no_majority(
 
 
 def _still(spots: Sequence[StackGroup]) -> bool:
-    """True if no rank does any work: data in transit would cost CPU time."""
+    """Return True if no rank uses the CPU: data in transit would cost CPU time."""
     stacks = [each.stack for spot in spots for each in spot.ranks if each.stack is not None]
     return all((stack.cpu_pct or 0.0) < STILL_PCT for stack in stacks)
 
 
 def _other_group(rest: Sequence[StackGroup], odd: Sequence[StackGroup]) -> tuple[str, ...]:
-    """A note that outliers which also wait may wait in another group, for one of the others."""
+    """Return a check that tells outliers from victims, if the outliers wait in the same call as the rest."""
     if not _may_be_victims(rest, odd):
         return ()
     return (
@@ -158,9 +158,9 @@ def _may_be_victims(rest: Sequence[StackGroup], odd: Sequence[StackGroup]) -> bo
 
 
 def _deadlock(spots: Sequence[StackGroup], total: int, evidence: Sequence[str]) -> SourceVerdict | None:
-    """The verdict where every rank waits in torch.
+    """Return the verdict if every rank waits in torch, some for a single peer and the rest in a collective.
 
-    Some for a single peer, the rest in a collective for those.
+    None otherwise.
     """
     paired = [spot for spot in spots if spot.call in ONE_TO_ONE]
     together = [spot for spot in spots if spot.call is not None and spot.call not in ONE_TO_ONE]
@@ -188,7 +188,7 @@ def _deadlock(spots: Sequence[StackGroup], total: int, evidence: Sequence[str]) 
 
 
 def _gone(spots: Sequence[StackGroup], absent: Sequence[int]) -> SourceVerdict | None:
-    """The verdict where all present ranks wait together and some ranks are missing."""
+    """Return the verdict if all present ranks wait together and some ranks are missing; else None."""
     if len(spots) != 1 or not absent or not spots[0].waits:
         return None
     sure: Confidence = "medium" if len(absent) * 2 < len(spots[0].ranks) else "low"
@@ -196,7 +196,7 @@ def _gone(spots: Sequence[StackGroup], absent: Sequence[int]) -> SourceVerdict |
 
 
 def _may_await_others(stated: SourceVerdict, spots: Sequence[StackGroup], by: str) -> bool:
-    """True if the named ranks may themselves wait for missing ranks."""
+    """Return True if the ranks that the verdict names may themselves wait for missing ranks."""
     if by == "python":
         return stated.confidence == "low"
     named = [each for spot in spots for each in spot.ranks if each.rank in stated.culprits]
@@ -237,7 +237,7 @@ def _confidence(
 
 
 def _may_wait(spot: StackGroup) -> bool:
-    """True if the kernel shows for all its ranks what it shows for ranks that wait for each other."""
+    """Return True if the kernel state of all its ranks may be that of ranks that wait for each other."""
     return all(kernel_location(each)[1] for each in spot.ranks)
 
 
@@ -250,19 +250,22 @@ def _evidence(spot: StackGroup, total: int) -> str:
 
 
 def _held(each: RankStack) -> Iterator[str]:
-    """Yield what a culprit's child processes do, where they are stopped or stuck too."""
+    """Yield text about each child process of a rank that is stopped or stuck, at most two."""
     for child in held_children(each)[:2]:
         yield f"process {child.tid} ({child.name}) of rank {each.rank} is {kernel_wait(child)[0]}"
 
 
 def held_children(each: RankStack) -> list[KernelThread]:
-    """Child processes of a rank that are stopped or stuck (not ended ones)."""
+    """Return the child processes of a rank that are stopped or stuck (not ended ones)."""
     started = each.stack.children if each.stack is not None else []
     return [child for child in started if child.state in HELD_STATES and child.state != "Z"]
 
 
 def _call(spot: StackGroup) -> str:
-    """The system call that all of them are in, where their frames do not show it."""
+    """Return text with the system call that all ranks of a group are in.
+
+    "" if they differ or it shows already.
+    """
     if not spot.frames or spot.waits:
         return ""
     waits = {kernel_wait(thread)[0] for each in spot.ranks if (thread := kernel_thread(each)) is not None}
@@ -275,12 +278,12 @@ def _range(low: float, high: float) -> str:
 
 
 def _numbers(ranks: Sequence[int]) -> str:
-    """`rank 2 runs`, `ranks 0-1, 3 run`."""
+    """Return `rank 2 runs`, or `ranks 0-1, 3 run`."""
     return f"{ranks_text(ranks)} run{'s' * (len(ranks) == 1)}"
 
 
 def _named(ranks: Sequence[RankStack]) -> str:
-    """`rank 2 (gpu-001 GPU 2)`, `ranks 0-1, 3`."""
+    """Return `rank 2 (gpu-001 GPU 2)`, or `ranks 0-1, 3`."""
     first = ranks[0]
     if len(ranks) == 1:
         return place(first.rank, first.node, first.gpu)

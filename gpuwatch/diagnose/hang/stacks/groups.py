@@ -63,13 +63,16 @@ class JobStacks:
 
 
 def main_thread(each: RankStack) -> PythonThread | None:
-    """The main thread, if Python stacks are available."""
+    """Return the main thread with its Python frames; None without Python stacks."""
     python = each.stack.python if each.stack is not None else []
     return next((thread for thread in python if thread.main and thread.frames), None)
 
 
 def stack_groups(seen: Sequence[RankStack], *, frames: bool) -> tuple[StackGroup, ...]:
-    """Group ranks by location: by Python frames, or (`frames` false) by kernel state."""
+    """Group ranks by location: by Python frames, or (`frames` false) by kernel state; smallest group first.
+
+    Every rank in `seen` has a stack.
+    """
     found: dict[tuple[str, bool, str | None], list[RankStack]] = {}
     for each in seen:
         thread = main_thread(each) if frames else None
@@ -90,11 +93,14 @@ def stack_groups(seen: Sequence[RankStack], *, frames: bool) -> tuple[StackGroup
 
 
 def kernel_thread(each: RankStack) -> KernelThread | None:
-    """The main thread as the kernel lists it, or None."""
+    """Return the main thread as the kernel lists it, or None."""
     return each.stack.threads[0] if each.stack is not None and each.stack.threads else None
 
 
 def kernel_location(each: RankStack) -> tuple[str, bool]:
-    """Return the kernel's location of the main thread, and whether the thread waits there."""
+    """Return what the main thread does by its kernel state, and whether it may wait there for other ranks.
+
+    `gone` if there is no thread.
+    """
     thread = kernel_thread(each)
     return ("gone", False) if thread is None else kernel_wait(thread)

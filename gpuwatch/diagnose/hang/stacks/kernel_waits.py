@@ -30,7 +30,10 @@ FOR_OTHERS = ("futex",)
 
 
 def kernel_wait(thread: KernelThread) -> tuple[str, bool]:
-    """Return what a thread does, and whether it is how ranks wait for each other (NCCL's ranks spin)."""
+    """Return what a thread does, and whether ranks look like that when they wait for each other.
+
+    NCCL's ranks spin on the CPU, gloo's wait for a lock.
+    """
     call = _call(thread)
     if thread.state == "Z":
         return "dead, not yet collected by its parent", False
@@ -51,7 +54,7 @@ def kernel_wait(thread: KernelThread) -> tuple[str, bool]:
 
 
 def waits_on_socket(thread: KernelThread) -> bool:
-    """True if it may wait for another process over the network, as clients and servers of a store do."""
+    """Return True if the thread may wait for another process over the network, as clients of a store do."""
     return thread.state == "S" and _call(thread) in SOCKET_CALLS
 
 

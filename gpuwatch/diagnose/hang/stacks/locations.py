@@ -67,7 +67,7 @@ def place_of(frames: Sequence[StackFrame]) -> tuple[str, bool, str | None]:
     """Describe where a thread is: the innermost function, and the user's line that called it.
 
     Returns:
-        The place in words; whether the rank waits for others there; the collective in which it does.
+        The place as text; whether the rank waits for others there; the collective in which it waits, or None.
     """
     mine = next((n for n, frame in enumerate(frames) if not _foreign(frame)), None)
     if mine == 0:
@@ -84,24 +84,24 @@ def place_of(frames: Sequence[StackFrame]) -> tuple[str, bool, str | None]:
 
 
 def line(frame: StackFrame) -> str:
-    """`train_step (train.py:11)`."""
+    """Return `train_step (train.py:11)`."""
     return f"{frame.function} ({frame.file.rpartition('/')[2]}:{frame.line})"
 
 
 def _collective(frames: Sequence[StackFrame]) -> str | None:
-    """The outermost torch function that is a collective, or None."""
+    """Return the name of the outermost torch function that is a collective, or None."""
     names = (frame.function for frame in reversed(frames) if "distributed" in frame.file)
     return next((name for name in names if name in COLLECTIVES), None)
 
 
 def _errand(frames: Sequence[StackFrame]) -> str | None:
-    """The work of the outermost frame that is in `ERRANDS`, or None."""
+    """Return the work in which the outermost frame of `ERRANDS` is, or None."""
     found = (words for frame in reversed(frames) for part, words in ERRANDS if part in frame.file)
     return next(found, None)
 
 
 def _name(frame: StackFrame) -> str:
-    """The function's name without the class (newer interpreters include it)."""
+    """Return the function's name without the class (newer interpreters include it)."""
     return frame.function.rpartition(".")[2]
 
 

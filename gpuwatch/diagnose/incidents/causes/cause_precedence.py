@@ -28,7 +28,7 @@ class CausePrecedence(IntEnum):
 
 
 def precedence(alert: Alert) -> CausePrecedence:
-    """The kind of cause that an alert is."""
+    """Return the kind of cause that an alert is."""
     if alert in NAMES_CULPRIT and alert.role == "root":
         return CausePrecedence.NAMES_CULPRIT
     if end_weight(alert) >= 2:

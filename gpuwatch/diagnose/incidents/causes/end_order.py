@@ -16,9 +16,9 @@ def end_order(group: AlertGroup, orders: Mapping[str, Alert], alerts: Iterable[A
     """Return the end-order alert for a group without a cause, else None.
 
     Args:
-        group: Of one job and one stretch of time.
+        group: Of one job and one period.
         orders: `EndOrderWatch.alerts`.
-        alerts: All that is known: a line may state that the job finished.
+        alerts: All alerts: a line may state that the job finished.
     """
     near = [one for one in orders.values() if one.job == group.job and _is_near(one, group.begin, group.end)]
     if not near or not _lost_only_peers(group.alerts):
@@ -33,7 +33,10 @@ def end_order(group: AlertGroup, orders: Mapping[str, Alert], alerts: Iterable[A
 
 
 def _lost_only_peers(alerts: Sequence[Alert]) -> bool:
-    """True if connections broke and no line gives a reason. The first to give up is not the culprit."""
+    """Return True if connections broke and no line gives a reason.
+
+    The first to give up is not the culprit.
+    """
     if any(each in TIMEOUTS or each.code == CODE for each in alerts):
         return False
     cause = root_cause_of(alerts).cause

@@ -33,7 +33,7 @@ MILD_ENDS = of_kinds("mild_end")
 
 
 def raised_by(cause: Alert, alerts: Sequence[Alert]) -> Alert | None:
-    """The exception that ended the rank, where the cause is its end; else None."""
+    """Return the exception that ended the rank, if `cause` is the rank's end; else None."""
     if cause.rank is None and cause in EXITS and cause.fields.get("tasks") is not None:
         return next((each for each in _logged_above(alerts, cause) if each in GENERIC_EXCEPTIONS), None)
     if cause in EXITS and cause.fields.get("proc_index") is not None:
@@ -46,14 +46,17 @@ def raised_by(cause: Alert, alerts: Sequence[Alert]) -> Alert | None:
 
 
 def _is_below(alert: Alert, cause: Alert) -> bool:
-    """True if a line stands below the cause's line in its file, within the length of a traceback."""
+    """Return True if the alert's line is below the cause's in its file, within the length of a traceback."""
     proof, other = alert.proof[0], cause.proof[0]
     between = (proof.offset or 0) - (other.offset or 0)
     return (proof.node, proof.file) == (other.node, other.file) and 0 < between <= LOGGED_BYTES
 
 
 def explained(best: Alert, alerts: Sequence[Alert]) -> Alert:
-    """Follow known causal chains back to the alert that caused `best` at the same place."""
+    """Return the alert that caused `best` at the same place, by known causal chains, or `best` itself.
+
+    It gets rank and node of `best` if it has none of its own.
+    """
     if best.node is None and best.rank is None:  # the scheduler states it twice, once with the node
         best = next((each for each in alerts if each.code == best.code and each.node is not None), best)
     seen = {best.id}
@@ -89,12 +92,12 @@ def explained(best: Alert, alerts: Sequence[Alert]) -> Alert:
 
 
 def _is_launcher_exit_report(alert: Alert, best: Alert) -> bool:
-    """True if the alert only reports that some rank ended, next to the exception of a known rank."""
+    """Return True if `best` is the exception of a known rank and the alert only reports some rank's end."""
     return best in GENERIC_EXCEPTIONS and best.rank is not None and alert.rank is None and alert in MILD_ENDS
 
 
 def _only_exception(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
-    """Errors of the only rank that logged any before a launcher's report that names no rank."""
+    """Return the errors near a launcher's report that names no rank, if only one rank logged any; else []."""
     raised = [
         alert
         for alert in alerts
@@ -116,7 +119,7 @@ def is_own_error(alert: Alert) -> bool:
 
 
 def _logged_above(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
-    """Errors without a rank above the launcher's line that names the first rank to end, in one file.
+    """Return the errors without a rank above the launcher's line about the first rank to end, in one file.
 
     An exception that any rank may have raised counts only if it is the only one.
     """
@@ -134,9 +137,9 @@ def _logged_above(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
 
 
 def _last_peer_error(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
-    """The error about a peer above the end of the only process known to have ended, in its file.
+    """Return the last error about a peer above the end of the only process known to have ended, in its file.
 
-    If other ranks ended too, the error may be about one of them.
+    Empty if other ranks ended or were reported as lost: the error may be about one of them.
     """
     others = {alert.rank for alert in alerts if alert in EXITS} - {ended.rank, None}
     lost = {alert.rank for alert in alerts if alert in PEER_CONNECTION_ERRORS} - {ended.rank, None}
@@ -156,7 +159,10 @@ def _last_peer_error(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
 
 
 def _placed(cause: Alert, alerts: Sequence[Alert]) -> Alert:
-    """The cause with its place from another line: the launcher's, below it, or the scheduler's."""
+    """Return the cause with the place that another line gives: the launcher's, below it, or the scheduler's.
+
+    Unchanged if it has a place or no line gives one.
+    """
     if cause.kernel and cause.node is not None and cause.rank is None:
         return _of_rank_that_suffered(cause, alerts)
     if cause.node is not None or cause.rank is not None or cause in SCHEDULER:
@@ -178,7 +184,7 @@ def _placed(cause: Alert, alerts: Sequence[Alert]) -> Alert:
 
 
 def _of_rank_that_suffered(cause: Alert, alerts: Sequence[Alert]) -> Alert:
-    """A GPU fault in the kernel log, with its rank if exactly one rank of the node shows the effect."""
+    """Return a fault in the kernel log; of a GPU, with the rank if only one on the node suffers from it."""
     effects = {
         alert.rank
         for alert in alerts
@@ -195,13 +201,13 @@ def _of_rank_that_suffered(cause: Alert, alerts: Sequence[Alert]) -> Alert:
 
 
 def _one_process(one: Alert, other: Alert) -> bool:
-    """True unless the two alerts name different processes."""
+    """Return True unless the two alerts name different processes."""
     pids = {alert.fields["pid"] for alert in (one, other) if isinstance(alert.fields.get("pid"), int)}
     return len(pids) < 2
 
 
 def _earlier_error_of_rank(alert: Alert, ended: Alert) -> bool:
-    """True if the rank that ended logged this alert before it did."""
+    """Return True if the rank that ended logged this alert, an error of its own, before it ended."""
     return (
         alert.rank is not None
         and alert.rank == ended.rank
@@ -217,7 +223,7 @@ def _earlier_error_of_rank(alert: Alert, ended: Alert) -> bool:
 
 
 def _same_place(cause: Alert, effect: Alert) -> bool:
-    """True for the same rank or GPU, or for a fault of the whole node or job that affects a rank there."""
+    """Return True if both are about one rank or GPU, or the cause is a fault of the whole node or job."""
     if cause in SCHEDULER or effect in SCHEDULER:
         return True
     if cause.rank is not None and effect.rank is not None:

@@ -51,7 +51,7 @@ RAISED = re.compile(r"^[^A-Za-z]*(?:\[rank\d+\]: *)?[\w.]*Error: ", re.IGNORECAS
 
 @dataclass
 class AlertGroup:
-    """Alerts of one incident, by time."""
+    """Alerts of one incident; `begin` and `end` are unix seconds."""
 
     job: str | None
     alerts: list[Alert] = field(default_factory=list)
@@ -62,12 +62,12 @@ class AlertGroup:
     """When the attempts of its job began (unix seconds), as far as is known."""
 
     def same_attempt(self, one: Alert, other: Alert) -> bool:
-        """True if no attempt of the job began between two alerts; times that are too close decide nothing."""
+        """Return True if no attempt began between two alerts; a start too close to one is ignored."""
         low, high = sorted((one.first, other.first))
         return not any(low <= start + APART_S and start + ATTEMPT_BEGINS_S < high for start in self.starts)
 
     def add(self, alert: Alert) -> None:
-        """Add an alert, and the period from its onset to its log line."""
+        """Add an alert; extend the group's period by its onset and the time of its line."""
         began = onset(alert)
         self.begin = min(self.begin, began) if self.alerts else began
         self.end = max(self.end, alert.first) if self.alerts else alert.first
@@ -75,7 +75,7 @@ class AlertGroup:
 
 
 def groups(alerts: Sequence[Alert], where: RankIndex, resumed: Resumed = NOTHING) -> list[AlertGroup]:
-    """Return every group that forms an incident, by start. `resumed`: when the jobs trained again."""
+    """Return every group that forms an incident, by its begin. `resumed`: job -> when it resumed training."""
     partners = [alert for alert in alerts if _joins(alert)]
     limits = bounds(partners)
     partners = [_bounded(alert, limits[alert.id][1]) for alert in partners]
@@ -94,7 +94,7 @@ def groups(alerts: Sequence[Alert], where: RankIndex, resumed: Resumed = NOTHING
 
 
 def _bounded(alert: Alert, latest: float) -> Alert:
-    """A line without a time is dated no later than what is known to have followed it."""
+    """Return the alert; if its line has no time, dated no later than `latest` (unix seconds)."""
     if alert.timed or latest >= alert.first:
         return alert
     return structs.replace(alert, first=latest, last=latest)
@@ -105,7 +105,7 @@ def _joins(alert: Alert) -> bool:
 
 
 def _worth_it(group: AlertGroup, where: RankIndex) -> bool:
-    """True if something failed: an error, not only warnings, hints and what a normal end prints too."""
+    """Return True if something failed: not only warnings, hints and what a normal end prints too."""
     return _thrown_out(group) or any(
         alert.severity in ("error", "critical")
         and alert.role != "hint"
@@ -118,12 +118,12 @@ def _worth_it(group: AlertGroup, where: RankIndex) -> bool:
 
 
 def is_precursor(alert: Alert) -> bool:
-    """True if the alert is of a kind that usually passes, did not last, and ended no process."""
+    """Return True if the alert is of a kind that usually passes, did not last, and ended no process."""
     return alert in PRECURSORS and "lasts" not in alert.fields and alert.severity in ("info", "warning")
 
 
 def _thrown_out(group: AlertGroup) -> bool:
-    """True if several ranks ended by an exception about a lost peer; a normal end never does that."""
+    """Return True if several ranks ended by an exception about a lost peer, which a normal end never does."""
     raised = {
         alert.rank
         for alert in group.alerts
@@ -136,7 +136,7 @@ def _thrown_out(group: AlertGroup) -> bool:
 
 
 def _job(alert: Alert, where: RankIndex) -> str | None:
-    """The job of an alert: the named one, or the only one on its rank, GPU or node."""
+    """Return the job of an alert: the one it names, or the only one on its rank, GPU or node; else None."""
     line = _is_line(alert)
     if alert.job is not None:
         weighed = line or alert.code.startswith("rank.")  # by what the nodes list, elsewhere
@@ -158,19 +158,19 @@ def _job(alert: Alert, where: RankIndex) -> str | None:
 
 
 def _is_apart(alert: Alert, place: RankPlace, where: RankIndex) -> bool:
-    """True for an alert about a rank on a node of a live fleet that has no ranks of that job."""
+    """Return True if a line names a node of a live fleet on which no rank of the place's job runs."""
     named = where.places.live and alert.rank_from == "field" and alert.node is not None
     return named and bool(place.node) and not where.on(alert.node, place.job)
 
 
 def _when(alert: Alert) -> float | None:
-    """When it last happened; None: unknown. Ongoing events belong to the job that runs there now."""
+    """Return when it last happened (unix seconds), for an event when it began; None: unknown."""
     event = alert.kernel or alert.proof[0].kind == "event" or alert.code == "xid"
     return (alert.first if event else alert.last) if alert.timed else None
 
 
 def _is_line(alert: Alert) -> bool:
-    """True for a line in a job's log; kernel reports are about the node, wherever they are printed."""
+    """Return True for a line in a job's log; kernel reports are about the node, wherever they are printed."""
     return alert.proof[0].kind == "line" and not alert.kernel
 
 
@@ -179,7 +179,7 @@ def _reach(alert: Alert, where: RankIndex) -> Reach:
 
 
 def _moments(alerts: Sequence[Alert], own: Mapping[str, str | None]) -> dict[str, list[float]]:
-    """Job -> start times of its alerts, sorted."""
+    """Return job -> sorted start times of its alerts. `own`: alert id -> job."""
     found: dict[str, list[float]] = defaultdict(list)
     for alert in alerts:
         job = own[alert.id]
@@ -189,7 +189,10 @@ def _moments(alerts: Sequence[Alert], own: Mapping[str, str | None]) -> dict[str
 
 
 def _likely(alert: Alert, reported: Mapping[str, list[float]], where: RankIndex) -> str | None:
-    """The job of an alert that names none: the only one that failed then, if no other can have caused it."""
+    """Return the job of an alert that names none: the only one that can have it and failed then.
+
+    Else None.
+    """
     jobs = list(reported)
     if len(jobs) > 1:
         began = onset(alert)
@@ -212,7 +215,7 @@ def _near(moments: Sequence[float], moment: float) -> bool:
 
 
 def _may_be_of(alert: Alert, job: str, where: RankIndex) -> bool:
-    """True if an alert without a job may belong to the only known job."""
+    """Return True if an alert without a job may belong to this job, by where and when its ranks ran."""
     if alert.node is None:
         return True
     if alert.rank is not None:
@@ -234,7 +237,7 @@ def _in_time(
     limits: dict[str, tuple[float, float]],
     resumed: Sequence[Resumption] = (),
 ) -> list[AlertGroup]:
-    """Split at gaps of `GAP_S`, where a new attempt of the job began, and where all failed ranks went on."""
+    """Split a job's alerts at gaps of GAP_S, at new attempts, and where all failed ranks had gone on."""
     ends = with_resumptions(attempts_end(alerts), resumed, alerts)
     starts = tuple(each.began for each in resumed)
     certain = [alert for alert in alerts if sure(limits[alert.id])]
@@ -268,7 +271,7 @@ def _in_time(
 
 
 def _is_past(group: AlertGroup, alert: Alert) -> bool:
-    """True if the ranks of a group had gone on before an error happened."""
+    """Return True if the ranks of a group had gone on before this error happened."""
     if alert.severity not in ("error", "critical"):
         return False
     over = went_on_at(group.alerts)
@@ -276,7 +279,7 @@ def _is_past(group: AlertGroup, alert: Alert) -> bool:
 
 
 def _goes_on(group: AlertGroup, alert: Alert) -> bool:
-    """True if the kernel of the same node reports the same file system again."""
+    """Return True if the kernel of the same node reports the same file system again."""
     return alert.code.startswith("storage.") and any(
         (each.code, each.node) == (alert.code, alert.node) and onset(alert) - each.last < OUTAGE_S
         for each in group.alerts
@@ -307,7 +310,7 @@ class _Subjects:
 
 
 def _adopted(homeless: list[Alert], found: list[AlertGroup], where: RankIndex) -> list[Alert]:
-    """Assign events of a shared node to the job that failed then; return the remaining alerts."""
+    """Add events of shared nodes to the group of the job that failed then; return the remaining alerts."""
     left = [alert for alert in homeless if _is_line(alert)]
     for alert in (each for each in homeless if not _is_line(each)):
         began = onset(alert)
@@ -329,13 +332,13 @@ def _adopted(homeless: list[Alert], found: list[AlertGroup], where: RankIndex) -
 
 
 def _of_a_job(alert: Alert) -> bool:
-    """True if only a multi-process job can have logged this: a rank, or its launcher about it."""
+    """Return True if only a multi-process job can have logged this: a rank, or its launcher about it."""
     distributed = alert.code.startswith(DISTRIBUTED)
     return not alert.kernel and (alert.rank is not None or distributed)
 
 
 def _without_job(alerts: list[Alert], limits: dict[str, tuple[float, float]]) -> list[AlertGroup]:
-    """Group alerts of unknown jobs: by time where ranks report, else by node."""
+    """Group the alerts of unknown jobs: by time if one is of a multi-process job, else by node and time."""
     if any(_of_a_job(alert) for alert in alerts):
         return _in_time(None, alerts, limits)
     by_node: dict[str | None, list[Alert]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""Which rank wrote a lost connection that names none, from the ends of the ranks of its node. Pure.
+"""Finds which rank wrote a lost connection that names none, from the ends of its node's ranks. Pure.
 
 Example: two ranks write to their launcher's log. Rank 1 is ended by a signal, rank 0 logs `Connection
 closed by peer` and ends with exit code 1. The line names no rank, but rank 0 is the only one on the node
@@ -36,12 +36,12 @@ def with_lost_peers_placed(
     """Return the believed alerts; lost connections without a rank get the ranks that must have logged them.
 
     A node's ranks that ended with exit code 1 and logged nothing under their own number wrote the lines
-    without a rank on that node. Where these lines state a cause too, the rank whose end was observed first
+    without a rank on that node. If these lines state a cause too, the rank whose end was observed first
     wrote it: the others lost their connection to that rank. If the lines name a peer on another node, all of
     the node's ranks lost it.
 
     Args:
-        believed: The alerts that may lead.
+        believed: The alerts that may be the cause.
         alerts: All alerts of the group, with the observed ends, whose order is known.
         where: The nodes by their addresses.
     """
@@ -60,9 +60,12 @@ def with_lost_peers_placed(
 
 
 def signalled_first(believed: Sequence[Alert], alerts: Sequence[Alert]) -> list[Alert]:
-    """Return the believed alerts, the end of a rank by SIGTERM as a possible cause where only it can be one.
+    """Return the believed alerts.
 
-    So it is where exactly one rank ended so, no launcher or scheduler reports that it sent the signal, and
+    The end of a rank by SIGTERM is marked as a possible cause if nothing else can be.
+
+    That is the case if exactly one rank ended so, no launcher or scheduler reports that it sent the
+    signal, and
     all others only lost their connections, later.
     """
     lost = {alert.rank for alert in believed if alert in PEER_CONNECTION_ERRORS} - {None}
@@ -84,7 +87,7 @@ def signalled_first(believed: Sequence[Alert], alerts: Sequence[Alert]) -> list[
 def _came_first(
     ranks: set[int | None], lost: set[int | None], observed: Mapping[int, float], ends: Sequence[Alert]
 ) -> bool:
-    """True if the end was observed before the others' ends, or torchrun lists it.
+    """Return True if the ranks' ends were observed before the others' ends, or torchrun lists them.
 
     Torchrun logs each signal that it sends: another one in its table came from somewhere else.
     """
@@ -96,7 +99,7 @@ def _came_first(
 
 
 def _that_lost_a_peer(here: Sequence[Alert], lines: int, observed: Mapping[int, float]) -> list[int]:
-    """The ranks of a node that wrote its lines about lost connections; empty: not known."""
+    """Return the ranks of a node that wrote its lines about lost connections; empty: not known."""
     spoke = {alert.rank for alert in here if _is_own(alert)}
     ended = {
         alert.rank
@@ -118,7 +121,7 @@ def _that_lost_a_peer(here: Sequence[Alert], lines: int, observed: Mapping[int, 
 
 
 def _is_own(alert: Alert) -> bool:
-    """True if a rank logged an error under its own number."""
+    """Return True if a rank logged an error under its own number."""
     return alert.rank is not None and (
         alert in PEER_CONNECTION_ERRORS | TIMEOUTS or alert in GENERIC_EXCEPTIONS or is_own_error(alert)
     )
@@ -133,7 +136,7 @@ def _is_grave(alert: Alert) -> bool:
 
 
 def _observed(alerts: Sequence[Alert]) -> dict[int, float]:
-    """Rank -> when its agent saw its process end (unix seconds)."""
+    """Return rank -> when its agent saw its process end (unix seconds)."""
     return {alert.rank: alert.first for alert in alerts if is_observed(alert) and alert.rank is not None}
 
 

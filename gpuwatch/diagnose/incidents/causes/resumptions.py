@@ -1,4 +1,4 @@
-"""When a job trained again after it had failed: what fails later is another incident.
+"""Tracks when a job resumed training after it had failed: what fails later is another incident.
 
 Example: the ranks of a job end at 10:00:00, torchrun starts them again, and they log steps at 10:00:08 and
 10:00:09. This is Resumption(began=10:00:00.5, proved=10:00:09). An error at 10:01:00 belongs to a new
@@ -32,7 +32,7 @@ MAX_OF_JOB = 64
 
 
 class Resumptions:
-    """Keeps the resumptions of each job, also after its ranks ended."""
+    """Stores the resumptions of each job (`of_job`), also after its ranks ended."""
 
     def __init__(self) -> None:
         self.of_job: dict[str, tuple[Resumption, ...]] = {}
@@ -40,12 +40,12 @@ class Resumptions:
     def take(
         self, fleet: Fleet, began: Mapping[str, float], alerts: Iterable[Alert], now: float, wall: float
     ) -> bool:
-        """Take in new attempts that train; True if there is one.
+        """Take in new attempts, and those that train now; return True if `of_job` changed.
 
         Args:
-            fleet: What is known now.
+            fleet: All that is known now.
             began: Running job -> start of its living ranks (unix seconds).
-            alerts: All that is known.
+            alerts: All alerts.
             now: Monotonic seconds, the clock of the fleet's steps.
             wall: Unix seconds at the same moment.
         """
@@ -67,7 +67,7 @@ class Resumptions:
         return self.of_job != before
 
     def _keep(self, writer: RankProgress, starts: Iterable[float], later_s: float, offset_s: float) -> None:
-        """Add the attempts that began at `starts`, if the writer logged steps `later_s` after that."""
+        """Add the attempts that began at `starts`, if the writer logged PROOF_STEPS steps `later_s` after."""
         job = writer.job or ""
         for start in starts:
             known = self.of_job.get(job, ())
@@ -84,14 +84,14 @@ class Resumptions:
                 self.of_job[job] = tuple(sorted((*others, found)))[-MAX_OF_JOB:]
 
     def _start(self, job: str, start: float) -> None:
-        """Add an attempt that has not trained yet."""
+        """Add an attempt that has not trained yet, if none of about this start is known."""
         known = self.of_job.get(job, ())
         if not any(each.began > start - SAME_START_S for each in known):
             self.of_job[job] = (*known, Resumption(start))[-MAX_OF_JOB:]
 
 
 def went_on_at(alerts: Sequence[Alert]) -> float | None:
-    """When the ranks of a group went on after all of its errors; None: an error remains."""
+    """Return when the ranks of a group had gone on after all of its errors; None: one did not."""
     grave = [alert for alert in alerts if alert.severity in GRAVE]
     times = [alert.recovered_at for alert in grave if alert.recovered_at is not None]
     return max(times) if times and len(times) == len(grave) else None

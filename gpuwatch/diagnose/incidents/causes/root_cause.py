@@ -59,7 +59,7 @@ class RootCause:
 
 
 def root_cause_of(alerts: Sequence[Alert]) -> RootCause:
-    """Choose the cause among the alerts of one group."""
+    """Return the root cause among the alerts of one group; its `cause` is None if no alert can be one."""
     limits = bounds(alerts)
     candidates = _candidates(alerts, limits)
     timed = [alert for alert in candidates if sure(limits[alert.id])]
@@ -101,13 +101,13 @@ def root_cause_of(alerts: Sequence[Alert]) -> RootCause:
 
 
 def _accuser(alerts: Sequence[Alert]) -> Alert | None:
-    """The first survivor's alert that names the ranks it lost, or None."""
+    """Return the first alert of a survivor that names the ranks it lost, or None."""
     named = (alert for alert in alerts if alert in PEER_CONNECTION_ERRORS and absent_ranks(alert))
     return min(named, key=lambda alert: (alert.first, alert.id), default=None)
 
 
 def listed(alert: Alert) -> tuple[int, ...]:
-    """The ranks that the line itself blames."""
+    """Return the ranks that the line itself blames; empty: none."""
     ranks = absent_ranks(alert)
     if ranks:
         return ranks
@@ -118,7 +118,7 @@ def listed(alert: Alert) -> tuple[int, ...]:
 
 
 def _minority_ranks(cause: Alert, alerts: Sequence[Alert]) -> tuple[int, ...]:
-    """Ranks that differ from their peers in pairwise mismatch reports: the one named by most others."""
+    """Return the rank that most reports of a pairwise collective mismatch name; empty: none, or a tie."""
     if cause.code != "c10d.collective_mismatch":
         return ()
     named = Counter(each.fields.get("peer_rank") for each in alerts if each.code == cause.code)
@@ -129,7 +129,7 @@ def _minority_ranks(cause: Alert, alerts: Sequence[Alert]) -> tuple[int, ...]:
 
 
 def _candidates(alerts: Sequence[Alert], limits: Mapping[str, tuple[float, float]]) -> list[Alert]:
-    """Possible causes: alerts that are neither symptoms of others nor later than the end of everything."""
+    """Return the possible causes: no symptoms, and none later than AFTERMATH_S after the first timeout."""
     timeouts = [alert for alert in alerts if alert in TIMEOUTS]
     possible = [alert for alert in alerts if _may_be_cause(alert) and not _torn_down(alert, alerts)]
     possible = _without_signalled(possible)
@@ -152,7 +152,7 @@ def _candidates(alerts: Sequence[Alert], limits: Mapping[str, tuple[float, float
 
 
 def _may_be_cause(alert: Alert) -> bool:
-    """True if role, class and severity allow the alert to be a cause."""
+    """Return True if role, class and severity allow the alert to be a cause."""
     if alert.role not in ("root", "first") or alert in TIMEOUTS or alert.code == UNEXPLAINED:
         return False
     if is_precursor(alert) or not (alert.severity in ("error", "critical") or alert in NAMES_CULPRIT):
@@ -161,7 +161,7 @@ def _may_be_cause(alert: Alert) -> bool:
 
 
 def _without_signalled(possible: list[Alert]) -> list[Alert]:
-    """Drop ranks that their launcher stopped, where another rank has an error of its own."""
+    """Return the alerts without ranks that their launcher stopped, if another rank has its own error."""
     signalled = {alert.rank for alert in possible if alert.code == SIGNALLED} | {None}
     if any(a.rank not in signalled and precedence(a) < CausePrecedence.LOST_PEER for a in possible):
         return [alert for alert in possible if alert.code != SIGNALLED or alert.rank is None]
@@ -169,7 +169,7 @@ def _without_signalled(possible: list[Alert]) -> list[Alert]:
 
 
 def _entered_collectives(timeouts: Iterable[Alert]) -> dict[int, float]:
-    """Rank -> when it entered the collective that timed out."""
+    """Return rank -> when it entered the collective that timed out (unix seconds)."""
     entered: dict[int, float] = {}
     for alert in timeouts:
         if alert.rank is not None:
@@ -178,7 +178,7 @@ def _entered_collectives(timeouts: Iterable[Alert]) -> dict[int, float]:
 
 
 def _torn_down(alert: Alert, alerts: Sequence[Alert]) -> bool:
-    """True for an abort below a timeout or a lost peer in its file: a watchdog ends processes that way."""
+    """Return True for an abort below a timeout or lost peer in its file: a watchdog ends processes so."""
     if end_weight(alert) < 2 or alert.kernel:
         return False
     proof = alert.proof[0]
@@ -192,14 +192,14 @@ def _torn_down(alert: Alert, alerts: Sequence[Alert]) -> bool:
 
 
 def _only_lost_peers(alerts: Sequence[Alert], possible: Sequence[Alert]) -> set[int | None]:
-    """Ranks that report nothing but unreachable peers; how they ended is no cause."""
+    """Return the ranks that report nothing but unreachable peers; how they ended is no cause."""
     lost = {alert.rank for alert in alerts if alert in PEER_CONNECTION_ERRORS} - {None}
     own = {alert.rank for alert in possible if alert not in PEER_CONNECTION_ERRORS and alert not in MILD_ENDS}
     return lost - own
 
 
 def _alive(candidates: Sequence[Alert]) -> dict[int, float]:
-    """Rank -> time of its last own error, among lines that have a time."""
+    """Return rank -> time of its last own error, among lines that have a time."""
     alive: dict[int, float] = {}
     for alert in candidates:
         own = alert not in EXITS and alert not in LAUNCHER and alert not in PEER_CONNECTION_ERRORS
@@ -209,7 +209,7 @@ def _alive(candidates: Sequence[Alert]) -> dict[int, float]:
 
 
 def _survived(alert: Alert, entered: Mapping[int, float], alive: Mapping[int, float]) -> bool:
-    """True if its rank went on: it entered the collective that later hung, or had other errors long after."""
+    """Return True if its rank went on: it entered the collective that hung, or logged errors long after."""
     if alert.rank is None:
         return False
     waits = alert.rank in entered and alert.last < entered[alert.rank] - SAME_MOMENT_S
@@ -217,17 +217,17 @@ def _survived(alert: Alert, entered: Mapping[int, float], alive: Mapping[int, fl
 
 
 def _when(alert: Alert) -> float:
-    """The time at which the alert did harm: the last repeat of a recurring error.
-
-    For a NaN loss, the first one.
-    """
+    """Return when the alert did harm (unix seconds): at its first line, or at the last of a recurring one."""
     passes = not alert.kernel and not alert.code.startswith("num.")
     repeated = passes and alert.rank is not None and alert.last - alert.first > ALIVE_S
     return alert.last if repeated else alert.first
 
 
 def _first(candidates: Sequence[Alert], alerts: Sequence[Alert]) -> Alert | None:
-    """The earliest alert, unless a stronger one is so close that the order may be reversed."""
+    """Return the earliest alert, or a stronger one so close after it that the order may be reversed.
+
+    None: none.
+    """
     raised = {alert.rank for alert in alerts if alert in GENERIC_EXCEPTIONS}
     ordered = sorted(
         candidates,
@@ -257,27 +257,27 @@ def _first(candidates: Sequence[Alert], alerts: Sequence[Alert]) -> Alert | None
 
 
 def _is_mute(alert: Alert, raised: Container[int | None]) -> bool:
-    """True if a rank ended without an exception of its own.
+    """Return True if a rank ended without an exception of its own.
 
-    A simultaneous one with an exception is preferred.
+    A simultaneous end with an exception is preferred.
     """
     return alert in EXITS and alert.rank not in raised
 
 
 def _is_listed_later(alert: Alert) -> bool:
-    """True if torch's table lists it next to the failure that it calls the root cause."""
+    """Return True if torch's table lists it next to the failure that it calls the root cause."""
     return bool(alert.fields.get("table_entry"))
 
 
 def _is_mild(alert: Alert) -> bool:
-    """True if its lines are logged as warnings: another rank may have ended by the same cause."""
+    """Return True if its lines are logged as warnings: another rank may have ended by the same cause."""
     return bool(alert.proof) and all(level(proof.text) == "warning" for proof in alert.proof)
 
 
 def _listed_culprit(explicit: Alert, ordered: Sequence[Alert]) -> Alert:
-    """Return the alert that lists culprits, unless an older error of a listed rank explains its absence.
+    """Return `explicit`, which lists culprits, or an older error of a listed rank that explains its absence.
 
-    Why a rank on it did not take part is reported by that rank's own, older words.
+    `ordered`: the candidates by time.
     """
     named = set(listed(explicit))
     explicit = _absent_rank_failure(explicit, ordered)
@@ -297,7 +297,7 @@ def _listed_culprit(explicit: Alert, ordered: Sequence[Alert]) -> Alert:
 
 
 def _absent_rank_failure(waited: Alert, candidates: Sequence[Alert]) -> Alert:
-    """Others wait for a rank that never came: return the failure of that rank if it logged one."""
+    """Return the failure of a rank for which others waited in vain in a rendezvous; else `waited` itself."""
     if waited not in RENDEZVOUS_TIMEOUTS:
         return waited
     came = {(alert.node, alert.rank) for alert in candidates if alert.code == waited.code}
@@ -314,7 +314,7 @@ def _absent_rank_failure(waited: Alert, candidates: Sequence[Alert]) -> Alert:
 
 
 def _slack(best: Alert, later: Alert) -> float:
-    """Seconds by which a stronger alert may be reported late and still be the older event."""
+    """Return the seconds by which a stronger alert may be reported late and still be the older event."""
     error = best.error_s + later.error_s
     if later in LAUNCHER:
         return PEERS_SOONER_S + error
@@ -324,12 +324,12 @@ def _slack(best: Alert, later: Alert) -> float:
 
 
 def _is_later(alert: Alert, best: Alert, limits: Mapping[str, tuple[float, float]]) -> bool:
-    """True if a line without a time was written after a dated cause, by the bounds of its time."""
+    """Return True if a line without a time was written after a dated cause, by the bounds of its time."""
     return limits[alert.id][0] > best.first + _slack(best, alert)
 
 
 def _rivals(best: Alert, candidates: Sequence[Alert]) -> tuple[Alert, ...]:
-    """Alerts as strong as the best one, at another place, at the same time."""
+    """Return the alerts as strong as the best one, of another class, at another place, at the same time."""
     return tuple(
         alert
         for alert in candidates
