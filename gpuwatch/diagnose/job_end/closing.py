@@ -55,7 +55,7 @@ STALL_S, STALL_STEPS = 60.0, 10
 
 
 class LogEnd(NamedTuple):
-    """How a log ends."""
+    """How a log ends: its last lines and epochs."""
 
     at: float
     """Time of the last line, else of the file's last change (unix seconds)."""
@@ -65,7 +65,10 @@ class LogEnd(NamedTuple):
 
 
 def epoch_of(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) -> tuple[int, int] | None:
-    """The last epoch that these logs name, and the number of epochs; None: it was the last, or unknown."""
+    """Return the last epoch that these logs name, and the number of epochs.
+
+    None: no log names one in its last line, or it was the last one.
+    """
     files = {track.file for track in tracks}
     named = [
         EpochSpan(1 if each.epochs is None else each.epochs.first, int(found[1]), int(found[2]))
@@ -78,7 +81,7 @@ def epoch_of(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) -> tup
 
 
 def has_stalled(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) -> bool:
-    """True if a log continues long after the last step of any rank."""
+    """Return True if a log continues long after the last step of all ranks, or reports a stall."""
     last = max(
         (mark.at for track in tracks for mark in track.marks[-1:] if mark.at is not None), default=None
     )
@@ -93,7 +96,7 @@ def has_stalled(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) -> 
 
 
 def below_steps(tracks: Iterable[StepTrack], closings: Mapping[str, LogEnd]) -> list[str]:
-    """The last lines of these tracks' logs, from the last step on if it is among them."""
+    """Return the last lines of these tracks' logs, each from the last step's line on if that is known."""
     found: list[str] = []
     for track in tracks:
         lines = list(closings[track.file].lines) if track.file in closings else []
@@ -108,24 +111,29 @@ def below_steps(tracks: Iterable[StepTrack], closings: Mapping[str, LogEnd]) -> 
 
 
 def ends_with_failure(tracks: Iterable[StepTrack], closings: Mapping[str, LogEnd]) -> bool:
-    """True if a log of these tracks ends with an error or a failure exit code."""
+    """Return True if a log of these tracks ends with an error or a failure exit code."""
     files = {track.file for track in tracks}
     last = [line for file, each in closings.items() if file in files for line in each.lines[-1:]]
     return any(is_failed_end(line) for line in last)
 
 
 def is_failed_end(line: str) -> bool:
-    """True if a line is an error or reports a failure exit code."""
+    """Return True if a line is an error or reports a failure exit code."""
     return own_level(line) in GRAVE or FAILED_END.search(line) is not None
 
 
 def signal_of(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) -> str | None:
-    """The signal that ended a job: below its last steps, or at the ends of logs without steps."""
+    """Return the signal that ended a job (a key of SIGNALS), from lines below its last steps.
+
+    None: no signal.
+
+    Without tracks, from the ends of all logs.
+    """
     lines = below_steps(tracks, closings) if tracks else [x for each in closings.values() for x in each.lines]
     received = [line for line in lines if not NOT_RECEIVED.search(line)]
     return next((name for name, form in SIGNALS.items() if any(form.search(line) for line in received)), None)
 
 
 def saved_at_end(tracks: Iterable[StepTrack], closings: Mapping[str, LogEnd]) -> bool:
-    """True if a checkpoint was written after the last step: nothing was lost."""
+    """Return True if a checkpoint was written after the last step: nothing was lost."""
     return any(SAVED.search(line) for line in below_steps(tracks, closings))

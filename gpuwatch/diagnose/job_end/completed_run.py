@@ -1,4 +1,4 @@
-"""A job whose ranks all reached the last step: severity of what its scheduler still reports. Pure."""
+"""A job whose ranks all reached the last step: lowers what its scheduler still reports. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PROGRAM_FAULT = "gpu.xid.app"
 
 
 def with_completed_run(alerts: Iterable[Alert], end: JobEnd, tracks: Sequence[StepTrack]) -> list[Alert]:
-    """Return the alerts; where every rank reached the last step, those that ended no rank are notes.
+    """Return the alerts; if every rank reached the last step, those that ended no rank become `info`.
 
     These are undated scheduler events, and processes whose end the kernel logged while all ranks stepped on
     (other programs of the node). `kubectl get events` and `describe` give ages without a log line; only the
@@ -45,7 +45,7 @@ def with_completed_run(alerts: Iterable[Alert], end: JobEnd, tracks: Sequence[St
 
 
 def without_teardown(alerts: Iterable[Alert], end: JobEnd) -> list[Alert]:
-    """Return the alerts; below the line about the end, what a normal end also prints is a note."""
+    """Return the alerts; below the line about the end, what a normal end also prints becomes `info`."""
     alerts = list(alerts)
     ends = [alert for alert in alerts if alert.code == FINISHED]
     if end.state != "finished" or not ends:
@@ -59,7 +59,7 @@ def without_teardown(alerts: Iterable[Alert], end: JobEnd) -> list[Alert]:
 
 
 def _is_below(alert: Alert, ends: Iterable[Alert]) -> bool:
-    """True if an alert stands below such a line in its file."""
+    """Return True if an alert stands below the line of one of `ends` in its file."""
     proof = alert.proof[0]
     return any(
         (each.proof[0].file, each.proof[0].node) == (proof.file, proof.node)
@@ -69,7 +69,7 @@ def _is_below(alert: Alert, ends: Iterable[Alert]) -> bool:
 
 
 def is_complete(tracks: Sequence[StepTrack]) -> bool:
-    """True if a total is announced and every rank that logs steps reached it."""
+    """Return True if a total is announced and every rank that logs steps reached it."""
     main = main_tracks(tracks)
     total = max((track.total_steps for track in main if track.total_steps is not None), default=None)
     files: dict[str, int] = {}
@@ -83,7 +83,7 @@ def is_complete(tracks: Sequence[StepTrack]) -> bool:
 
 
 def _is_outlived(alert: Alert, tracks: Sequence[StepTrack]) -> bool:
-    """True if the kernel logged the end of a process and all ranks stepped on afterwards."""
+    """Return True if the kernel logged the end of a process and all ranks stepped on afterwards."""
     if (
         not alert.kernel
         or not alert.timed

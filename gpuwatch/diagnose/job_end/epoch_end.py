@@ -14,12 +14,14 @@ SHORT_STEPS = 10
 
 
 def ended_in_epoch(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) -> tuple[int, int] | None:
-    """The furthest epoch of these logs and the number of epochs; None: it was the last, or unknown.
+    """Return the furthest epoch of these logs and the number of epochs.
 
-    A single epoch with fewer than `SHORT_STEPS` logged steps may be an excerpt.
+    None: one reached the last, or unknown.
+
+    A single epoch with fewer than `SHORT_STEPS` logged steps may be an excerpt and does not count.
 
     Args:
-        tracks: The steps of its ranks; those of single epochs.
+        tracks: The steps of single epochs.
         closings: File -> how its log ends.
     """
     marks = {track.file: len(track.marks) for track in tracks}
@@ -35,12 +37,15 @@ def ended_in_epoch(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) 
 
 
 def ends_on_purpose(closings: Mapping[str, LogEnd]) -> bool:
-    """True if a log gives a reason for its end below the last epoch that stands below no earlier one."""
+    """Return True if a log gives a reason for its end below the line of the last epoch.
+
+    Lines that also stand above do not count.
+    """
     return any(_states_end(each.lines) for each in closings.values() if each.epochs is not None)
 
 
 def has_several_epochs(end: LogEnd | None) -> bool:
-    """True if a log names more than one epoch; one epoch of hundreds may be an excerpt."""
+    """Return True if a log names more than one epoch; one epoch of hundreds may be an excerpt."""
     return end is not None and end.epochs is not None and end.epochs.last > end.epochs.first
 
 

@@ -1,10 +1,9 @@
-"""The alert of a log that stops, without a line that a rule knows or a level that marks an error. Pure.
+"""The alert for a log that stops, without a line that a rule knows or a level that marks an error. Pure.
 
 Example: a log ends with `worker 5 vanished, aborting run`. No rule has this wording and no logger marked it
 as an error, but nothing follows it and the job's end is not logged otherwise, so these words are the best
 evidence. The same line in the middle of a run is none: what follows shows that the run went on.
-
-Where steps were logged, fewer words will do: `supervisor: workers hung, closing` below the last step is
+If steps were logged, fewer words suffice: `supervisor: workers hung, closing` below the last step is
 neither a good end nor ordinary work, has a word of trouble, and nothing follows it.
 """
 
@@ -37,8 +36,9 @@ MIN_STEPS = 3
 def failed_closing_alerts(files: Iterable[LogScan], end: JobEnd, alerts: Iterable[Alert]) -> list[Alert]:
     """Return a warning for each log that ends with words of failure, or that stops below its steps.
 
-    Empty where a line reports a failure already, where the job finished or is being written, or where the log
-    states an intended end.
+    Empty if a line reports a failure already, the job finished or is still being written, or a signal
+    ended it.
+    Logs that another alert is about, and those that state an intended end, are left out.
 
     Args:
         files: The logs of the job; kernel logs are left out (their programs are not the job).
@@ -58,7 +58,9 @@ def failed_closing_alerts(files: Iterable[LogScan], end: JobEnd, alerts: Iterabl
 
 
 def last_words_of(file: LogScan) -> str | None:
-    """The line below the last step with words of trouble that is neither a good end nor ordinary; None: none.
+    """Return the first line of trouble below the last step, if none there states a good or intended end.
+
+    Else None.
 
     A line that has the form of one above the last step belongs to the work.
     """
@@ -71,12 +73,12 @@ def last_words_of(file: LogScan) -> str | None:
 
 
 def _is_strange(line: str) -> bool:
-    """True if a line is neither ordinary below the last step nor one that its writer calls harmless."""
+    """Return True if a line below the last step is not ordinary, and not harmless by its own level."""
     return states_failure(line, quiet=True) if is_quiet(line) else not is_ordinary(line)
 
 
 def below_last_step(file: LogScan) -> Sequence[str] | None:
-    """The lines below the last step; None: the log has few steps, or the last one is far above its end."""
+    """Return the lines below the last step; None: the log has few steps, or its last lines name none."""
     points = [point for series in file.series if not series.per_epoch for point in series.points]
     if len(points) < MIN_STEPS:
         return None
@@ -96,7 +98,7 @@ def below_last_step(file: LogScan) -> Sequence[str] | None:
 
 
 def _is_settled(line: str) -> bool:
-    """True if a log that ends with this line ended well, or as somebody wanted."""
+    """Return True if a log that ends with this line ended well, or as somebody wanted."""
     return is_intended(line) or states_good_end(line)
 
 

@@ -19,7 +19,7 @@ def tracks_for(alerts: Iterable[Alert], fleet: Fleet, now: float, wall: float) -
 
     Args:
         alerts: Of ranks, or of log files.
-        fleet: What is known now.
+        fleet: All that is known now.
         now: Monotonic seconds, the clock of the fleet's steps.
         wall: Unix seconds at the same moment.
     """
@@ -35,7 +35,10 @@ def tracks_for(alerts: Iterable[Alert], fleet: Fleet, now: float, wall: float) -
 
 
 def _track(writer: RankProgress, offset_s: float, *, alone: bool) -> StepTrack:
-    """The steps of one writer; if the last step has no offset, that of the file's newest line is used."""
+    """Return the newest steps of one writer.
+
+    A last step without offset gets that of the file's newest line.
+    """
     newest = writer.curve()[-KEPT_STEPS:]
     marks = [Mark(step.step, _wall(step, offset_s), step.offset, _is_finite(step)) for step in newest]
     if marks[-1].offset is None:
@@ -61,7 +64,7 @@ def _is_finite(step: LoggedStep) -> bool:
 
 
 def _shared_files(writers: Iterable[RankProgress]) -> set[tuple[str, str]]:
-    """(node, file) of logs in which several ranks log steps."""
+    """Return (node, file) of logs in which several ranks log steps."""
     ranks: dict[tuple[str, str], set[int | None]] = {}
     for writer in writers:
         ranks.setdefault((writer.node, writer.file), set()).add(writer.rank)

@@ -84,7 +84,7 @@ class JobEnd:
 
     @property
     def text(self) -> str:
-        """`stopped at step 41,342 of 100,000: rank 5 first, the others at 41,344`."""
+        """Return `stopped at step 41,342 of 100,000: rank 5 first, the others at 41,344`, by the outcome."""
         total = "" if self.total_steps is None else f" of {self.total_steps:,}"
         if self.epoch is not None:
             total += f" in epoch {self.epoch[0]:,} of {self.epoch[1]:,}"
@@ -137,9 +137,9 @@ def job_end(
         tracks: The steps of its ranks.
         alerts: Findings, `FINISHED` among them.
         closings: File -> how its log ends.
-        growing: Whether its files are written now.
+        growing: Whether its files are being written now.
         settled: Whether its files are known not to be written any more.
-        whole: Whether they are the files of a job where it ran, no excerpts: few steps are a run, too.
+        whole: Whether they are a job's own files, not excerpts: then a few steps are a run, too.
     """
     main = main_tracks(tracks)
     epoch = epoch_of(main, closings) if main else ended_in_epoch(tracks, closings)
@@ -190,7 +190,7 @@ def job_end(
 def _left_behind(
     main: Sequence[StepTrack], ranks: Sequence[RankEnd], closings: Mapping[str, LogEnd]
 ) -> tuple[int, ...]:
-    """Ranks that stopped while the others went on, by the first sign that shows any."""
+    """Return the ranks that stopped while the others went on, by the first of four tests that finds any."""
     return (
         ranks_behind(main, ranks, 1 if has_stalled(main, closings) else BEHIND_STEPS)
         or absent_from_collective(main, closings)
@@ -200,7 +200,7 @@ def _left_behind(
 
 
 def ended_by_rule(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) -> bool:
-    """True if the last lines of these tracks' logs state that a rule of the training ended it."""
+    """Return True if the last lines of these tracks' logs state that a rule of the training ended it."""
     files = {track.file for track in tracks}
     return any(
         OWN_RULE.search(line) for file, each in closings.items() if file in files for line in each.lines
@@ -208,15 +208,15 @@ def ended_by_rule(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) -
 
 
 def leaves_in_order(closings: Mapping[str, LogEnd]) -> bool:
-    """True if a job saved its state when it was asked to end, and its last line states a good end."""
+    """Return True if a job saved its state when it was asked to end, and its last line states a good end."""
     leaves = [leave_of(each.lines) for each in closings.values()]
     return any(leave.saved and leave.closed for leave in leaves)
 
 
 def ends_well(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) -> bool:
-    """True if every log with steps states a good end of the job below the last one.
+    """Return True if every log with steps states a good end of the job below the last one.
 
-    Where no log has steps, the last line of one states it.
+    If no log has steps, True if the last line of one states it.
     """
     if not tracks:
         return any(states_job_end(line) for each in closings.values() for line in each.lines[-1:])
@@ -227,12 +227,12 @@ def ends_well(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) -> bo
 
 
 def is_failure(alert: Alert) -> bool:
-    """True if an alert is a failure itself, not a hint of one."""
+    """Return True if an alert is a failure itself, not a hint of one."""
     return alert.severity in ("error", "critical") and alert.role != "hint"
 
 
 def _is_last(end: Alert, tracks: Iterable[StepTrack]) -> bool:
-    """True if no rank logs a step below a line about the end in its own file."""
+    """Return True if no rank logs a step below a line about the end in that line's file."""
     proof = end.proof[0]
     offset = max(proof.offset or 0, end.last_offset or 0)
     return all(

@@ -1,4 +1,4 @@
-"""Separates jobs whose folders hold the steps of the same ranks, and judges each."""
+"""Tells apart jobs whose folders have steps of the same ranks, and judges each."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ class NamedEnd(NamedTuple):
 
 
 def tracks_by_job(tracks: Sequence[StepTrack]) -> dict[str, list[StepTrack]]:
-    """Folder -> its tracks, if at least two folders hold the same rank from its first steps; else empty.
+    """Return folder -> its tracks if each of several folders has the same ranks from their first steps.
+
+    Else {}.
 
     A folder that continues another one, or ended at about the same step, belongs to the same job.
     """
@@ -56,7 +58,10 @@ def ends_by_job(
     growing: bool,
     settled: bool,
 ) -> tuple[NamedEnd, ...]:
-    """How each of several jobs ended, failures first; empty: there is one job. Arguments as for `job_end`."""
+    """Return how each of several jobs ended, failures first; empty: there is one job.
+
+    Arguments as for `job_end`.
+    """
     found = []
     for folder, group in tracks_by_job(tracks).items():
         files = {file for file in closings if str(PurePath(file).parent) == folder}

@@ -19,12 +19,12 @@ STEP_TIMES = 10
 
 
 def tracks_of(files: Iterable[LogScan]) -> list[StepTrack]:
-    """One track for each rank and file; the rank is that of the lines, else of the file."""
+    """Return one track for each rank and file; the rank is that of the lines, else of the file."""
     return [_track(file, series) for file in files for series in file.series]
 
 
 def last_lines_of(files: Iterable[LogScan]) -> dict[int, Activity]:
-    """Rank -> the last line of its own file that shows an activity.
+    """Return rank -> the last line of its own file that shows an activity.
 
     Of several files, the one written last.
     """
@@ -37,7 +37,7 @@ def last_lines_of(files: Iterable[LogScan]) -> dict[int, Activity]:
 
 
 def closings_of(files: Iterable[LogScan]) -> dict[str, LogEnd]:
-    """File -> how it ends."""
+    """Return file -> how it ends, without kernel logs."""
     return {
         file.name: LogEnd(
             file.mtime if file.last_time is None else file.last_time, file.last_lines, file.epochs
@@ -65,9 +65,9 @@ def is_growing(files: Iterable[LogScan], now: float) -> bool:
 
 
 def is_settled(files: Sequence[LogScan], tracks: Iterable[StepTrack], now: float) -> bool:
-    """True if no log is written any more: the last line, or else the last change, is many step times old.
+    """Return True if no log is written any more: its last line, or else its last change, is long ago.
 
-    A copy has a later modification time than its last line.
+    A copy has a later modification time than its last line. `now`: unix seconds.
     """
     quiet_s = max(FRESH_S, STEP_TIMES * max((step_s(track) for track in tracks), default=0.0))
     logs = [file for file in files if not file.kernel]
@@ -78,7 +78,7 @@ def is_settled(files: Sequence[LogScan], tracks: Iterable[StepTrack], now: float
 
 
 def step_s(track: StepTrack) -> float:
-    """Longest time between two of the last logged steps (seconds); 0: they carry no time."""
+    """Return the longest time between two of the last logged steps (seconds); 0.0: they carry no time."""
     times = [mark.at for mark in track.marks[-STEP_TIMES:] if mark.at is not None]
     return max((later - before for before, later in pairwise(times)), default=0.0)
 
@@ -93,5 +93,5 @@ def _track(file: LogScan, series: StepSeries) -> StepTrack:
 
 
 def is_finite(point: StepPoint) -> bool:
-    """True if loss and gradient norm are finite, or missing."""
+    """Return True if loss and gradient norm are finite, or missing."""
     return all(value is None or math.isfinite(value) for value in (point.loss, point.grad_norm))

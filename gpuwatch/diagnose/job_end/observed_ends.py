@@ -23,9 +23,9 @@ KILL_S = 5.0, 120.0
 
 
 def with_observed_ends(alerts: Sequence[Alert]) -> list[Alert]:
-    """Return the alerts.
+    """Return the alerts; observed ends after a finished training, a hang or a stop become `info`.
 
-    Observed ends are notes after a finished training, and symptoms after a hang or stop.
+    Only what a kill by the launcher, or of a hung job, explains; such ends are symptoms (role `echo`).
     """
     if not any(map(is_observed, alerts)):
         return list(alerts)
@@ -44,7 +44,7 @@ def with_observed_ends(alerts: Sequence[Alert]) -> list[Alert]:
 
 
 def _tore_down(alert: Alert, finished: Alert) -> bool:
-    """True if an end followed the line that its job finished.
+    """Return True if an end followed the line that its job finished, within TEARDOWN_S.
 
     A kill is excused only by its own node's line.
     """

@@ -74,7 +74,7 @@ class Leave(NamedTuple):
 
 
 def leave_of(lines: Sequence[str]) -> Leave:
-    """Read the reaction from the last lines of a log."""
+    """Return how a job reacted to a request to end, from the last lines of a log."""
     asked = next((number for number, line in enumerate(lines) if _ASKED.search(line)), None)
     if asked is None:
         return Leave(saved=False, meant=False)
@@ -85,9 +85,9 @@ def leave_of(lines: Sequence[str]) -> Leave:
 
 
 def with_planned_ends(alerts: Iterable[Alert], closings: Mapping[str, LogEnd]) -> list[Alert]:
-    """Return the alerts; the end of a job that saved its state first is a warning.
+    """Return the alerts; if the job saved its state before a requested end, that end is a warning.
 
-    It is a note if the user ended the job or it was requeued, and so is the signal alone if the log then
+    It is `info` if the user ended the job or it was requeued, and so is the signal alone if the log then
     states a good end. Any other failure leaves all alerts unchanged.
 
     Args:
@@ -106,7 +106,7 @@ def with_planned_ends(alerts: Iterable[Alert], closings: Mapping[str, LogEnd]) -
 
 
 def _of_service(alert: Alert, closings: Mapping[str, LogEnd]) -> Alert:
-    """Make the signal a note for a service that then shut down and logs no steps."""
+    """Return the alert; a SIGTERM becomes `info` for a service that then shut down and logs no steps."""
     file = alert.proof[0].file if alert.proof else None
     stopped = alert.code == "proc.sigterm" and alert.rank is None and file in closings
     if not stopped or _SERVICE_STOPS.search(alert.proof[0].text) is None:
@@ -117,7 +117,7 @@ def _of_service(alert: Alert, closings: Mapping[str, LogEnd]) -> Alert:
 
 
 def with_interruption(alerts: Iterable[Alert]) -> list[Alert]:
-    """Return the alerts; the user's interruption (Ctrl-C) of a launcher, and its consequences, are notes.
+    """Return the alerts; the user's interruption (Ctrl-C) of a launcher, and its consequences, become `info`.
 
     A rank that was interrupted lost its peers for the same reason. If Slurm cancelled the job and stopped the
     launcher, the launcher's signal is a symptom: a warning.
@@ -143,7 +143,7 @@ def with_interruption(alerts: Iterable[Alert]) -> list[Alert]:
 
 
 def _is_interruption(alert: Alert) -> bool:
-    """True if SIGINT (a key in its terminal) ended a launcher."""
+    """Return True if SIGINT (a key in its terminal) ended a launcher."""
     return alert.code == SIGNALLED and any(_INTERRUPTED.search(proof.text) for proof in alert.proof)
 
 

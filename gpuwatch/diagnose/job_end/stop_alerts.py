@@ -1,4 +1,4 @@
-"""The alert of a job that stopped before its announced end, without a line that explains it. Pure."""
+"""The alert for a job that stopped before its announced end, without a line that explains it. Pure."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _WORD = re.compile(r"[^\W\d_]{3}")
 def stop_alerts(
     end: JobEnd, tracks: Sequence[StepTrack], alerts: Iterable[Alert], closings: Mapping[str, LogEnd]
 ) -> list[Alert]:
-    """Return the alert for a job that stopped early; empty where a line explains it.
+    """Return the alert (0 or 1) for a job that stopped early; none if a line explains it.
 
-    The rank that stopped first is a silent hang. Where no rank stands out, the cause is unknown.
+    The rank that stopped first is a silent hang. If no rank stands out, the cause is unknown.
 
     Args:
         end: How the job ended.
@@ -100,7 +100,7 @@ def _stop(
 
 
 def last_words(lines: Sequence[str], step: int) -> str | None:
-    """The last line of a log, if it has words and follows the line of the last step; else None."""
+    """Return the last line of a log, if it has words and follows the line of the last step; else None."""
     line = next((each for each in reversed(lines) if each.strip()), "")
     numbers = {number.replace(",", "") for number in NUMBER.findall(line)}
     reported = str(step) not in numbers or is_failed_end(line)

@@ -39,10 +39,10 @@ RESIZED = re.compile(
 def ranks_cut_short(
     tracks: Iterable[StepTrack], total: int | None, closings: Mapping[str, LogEnd]
 ) -> tuple[int, ...]:
-    """Ranks that logged steps like the others, up to one after which their log just ends.
+    """Return the ranks that logged steps like the others, up to one after which their log just ends.
 
     Excluded are ranks that log at other times, that log why they leave, that other ranks pause for (an
-    elastic job) or that restart, and several that stop at one step where only rank 0 logs on.
+    elastic job) or that restart, and several that stop at one step while only rank 0 logs on.
 
     Args:
         tracks: The steps of the training.
@@ -71,10 +71,11 @@ def ranks_cut_short(
 
 
 def busy_behind(tracks: Iterable[StepTrack], closings: Mapping[str, LogEnd]) -> tuple[int, ...]:
-    """The only rank that ended one logged step before all others, after a line that none of them logged.
+    """Return the only rank that ended one logged step before all others, after a line that only it logged.
 
-    The others, at least `PEERS`, all end with the line of the same step. One step less alone may be a
-    difference in logging; the other line shows what delayed the rank.
+    Empty if there is none. The others, at least `PEERS`, all end with the line of the same step. One step
+    less
+    alone may be a difference in logging; the other line shows what delayed the rank.
     """
     own = [track for track in tracks if track.rank is not None and track.alone]
     if len({track.rank for track in own}) != len(own) or len(own) <= PEERS:
@@ -92,7 +93,10 @@ def busy_behind(tracks: Iterable[StepTrack], closings: Mapping[str, LogEnd]) -> 
 
 
 def absent_from_collective(tracks: Iterable[StepTrack], closings: Mapping[str, LogEnd]) -> tuple[int, ...]:
-    """The only rank whose log does not end with a wait, where those of all others (at least `PEERS`) do."""
+    """Return the only rank whose log does not end with a wait, if those of all others (at least `PEERS`) do.
+
+    Empty otherwise.
+    """
     own = [track for track in tracks if track.rank is not None and track.alone and track.file in closings]
     last = {track.rank: next(reversed(closings[track.file].lines), "") for track in own}
     waits = {rank for rank, line in last.items() if WAITS.search(line)}
@@ -102,19 +106,21 @@ def absent_from_collective(tracks: Iterable[StepTrack], closings: Mapping[str, L
 
 
 def _says_why(line: str) -> bool:
-    """True if a last line shows that the rank left on purpose or by an error."""
+    """Return True if a last line shows that the rank left on purpose or by an error."""
     return is_failed_end(line) or ON_PURPOSE.search(line) is not None
 
 
 def _shape(line: str) -> str:
-    """A line without its numbers."""
+    """Return the line with `#` for its numbers."""
     return NUMBER.sub("#", line)
 
 
 def far_behind(tracks: Iterable[StepTrack]) -> tuple[int, ...]:
-    """The few ranks whose logs end far before those of all others, which end close together.
+    """Return the few ranks whose logs end far before those of all others, which end close together.
 
-    Far is more than `APART_STEPS` logged steps, and `SPREADS` times the spread of the others.
+    Empty if there are none. Far is more than `APART_STEPS` logged steps, and `SPREADS` times the spread
+    of the
+    others.
     """
     furthest: dict[int, StepTrack] = {}
     for track in tracks:
@@ -139,7 +145,7 @@ def far_behind(tracks: Iterable[StepTrack]) -> tuple[int, ...]:
 def nodes_cut_short(
     tracks: Iterable[StepTrack], total: int | None, closings: Mapping[str, LogEnd]
 ) -> dict[str, StepTrack]:
-    """Node -> its steps, of nodes whose one log (rank unknown) just ends while another node's log finishes.
+    """Return node -> its steps, of nodes whose one log (rank unknown) just ends while another's finishes.
 
     Arguments as for `ranks_cut_short`.
     """
@@ -163,7 +169,7 @@ def _falls_short(
     shared: bool,
     least: int,
 ) -> bool:
-    """True if the steps stop while those of a finished track of the same job go to the last one."""
+    """Return True if the steps stop while those of a finished track of the same job go to the last one."""
     return not track.complete and any(
         _of_one_job(track, other, shared=shared) and _leaves_behind(track, other, closings, least)
         for other in through
@@ -171,7 +177,7 @@ def _falls_short(
 
 
 def _leaves_behind(short: StepTrack, whole: StepTrack, closings: Mapping[str, LogEnd], least: int) -> bool:
-    """True if two ranks logged at least `least` of the same steps and one of them stopped.
+    """Return True if two ranks logged at least `least` of the same steps and the first one stopped.
 
     In a run of a few logged steps, half of them suffice.
     """
@@ -191,9 +197,10 @@ def _leaves_behind(short: StepTrack, whole: StepTrack, closings: Mapping[str, Lo
 
 
 def _of_one_job(track: StepTrack, other: StepTrack, *, shared: bool) -> bool:
-    """True if two ranks log into one folder, or into folders that differ in one component (node or rank).
+    """Return True if two ranks log into one folder, or folders that differ in one component (node or rank).
 
-    `shared`: a rank has steps in several folders, as where several jobs have the same ranks.
+    `shared`: a rank has steps in several folders, as if several jobs had the same ranks; then only one
+    folder.
     """
     if _folder(track) == _folder(other):
         return True
@@ -203,19 +210,22 @@ def _of_one_job(track: StepTrack, other: StepTrack, *, shared: bool) -> bool:
 
 
 def _folder(track: StepTrack) -> PurePath:
-    """The folder of all logs of an attempt; torchrun makes one per rank (`attempt_0/3/stdout.log`)."""
+    """Return the folder of all logs of an attempt; torchrun makes one per rank (`attempt_0/3/stdout.log`)."""
     folder = PurePath(track.file).parent
     return folder.parent / PurePath(track.file).name if folder.name.isdecimal() else folder
 
 
 def _gap(track: StepTrack, until: int) -> int:
-    """The largest distance between logged steps among the last ones up to a step."""
+    """Return the largest distance between the last RECENT_MARKS logged steps up to step `until`.
+
+    1 without two.
+    """
     steps = [mark.step for mark in track.marks if mark.step <= until][-RECENT_MARKS:]
     return max((later - before for before, later in pairwise(steps)), default=1)
 
 
 def _breaks_off(track: StepTrack, closings: Mapping[str, LogEnd]) -> bool:
-    """True if a log ends right after the last step, without a line about leaving or about a smaller job."""
+    """Return True if a log ends right after the last step, with no line about leaving or a smaller job."""
     closing, last = closings.get(track.file), track.marks[-1]
     lines = below_steps([track], closings)
     if closing is None or not lines or str(last.step) not in NUMBER.findall(lines[0].replace(",", "")):
@@ -227,7 +237,7 @@ def _breaks_off(track: StepTrack, closings: Mapping[str, LogEnd]) -> bool:
 
 
 def _pauses(track: StepTrack, step: int) -> bool:
-    """True if a rank waits after a step far longer than before it, and then goes on."""
+    """Return True if a rank waits near a step far longer than usual, and then goes on."""
     gaps = [
         (before.step, later.at - before.at)
         for before, later in pairwise(track.marks)

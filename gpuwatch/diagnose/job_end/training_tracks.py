@@ -32,7 +32,7 @@ class RankEnd:
 
 
 def main_tracks(tracks: Sequence[StepTrack]) -> list[StepTrack]:
-    """The tracks of the training, without bars of single epochs or of another length."""
+    """Return the tracks of the training, without bars of single epochs or of another length."""
     whole = [track for track in tracks if track.marks and not track.per_epoch]
     totals = [track.total_steps for track in whole if track.total_steps is not None]
     if not totals:
@@ -43,7 +43,7 @@ def main_tracks(tracks: Sequence[StepTrack]) -> list[StepTrack]:
 
 
 def rank_ends(tracks: Iterable[StepTrack]) -> tuple[RankEnd, ...]:
-    """The last step of each rank."""
+    """Return the last step of each rank, by rank."""
     found: dict[int, RankEnd] = {}
     for track in tracks:
         mark = track.marks[-1]
@@ -55,7 +55,10 @@ def rank_ends(tracks: Iterable[StepTrack]) -> tuple[RankEnd, ...]:
 def ranks_behind(
     tracks: Iterable[StepTrack], ranks: Sequence[RankEnd], least: int = BEHIND_STEPS
 ) -> tuple[int, ...]:
-    """Ranks that ended at least `least` logged steps before the others, which ended together."""
+    """Return the few ranks that ended at least `least` logged steps before the others, which ended together.
+
+    Empty if the others are fewer than PEERS, or those behind are too many.
+    """
     furthest = max((each.step for each in ranks), default=0)
     stride = min((stride_of(track) for track in tracks), default=1)
     behind = [each for each in ranks if furthest - each.step >= least * stride]
@@ -69,13 +72,13 @@ def ranks_behind(
 
 
 def stride_of(track: StepTrack) -> int:
-    """Smallest distance between two logged steps."""
+    """Return the smallest distance between two logged steps; 1 with fewer than two."""
     gaps = [later.step - before.step for before, later in pairwise(track.marks) if later.step > before.step]
     return min(gaps, default=1)
 
 
 def is_run(tracks: Sequence[StepTrack]) -> bool:
-    """True if the steps are a run, not an excerpt of a few lines."""
+    """Return True if the steps are a run, not an excerpt of a few lines."""
     of_ranks = {track.rank for track in tracks if len(track.marks) >= RANK_STEPS} - {None}
     return len(of_ranks) > 1 or any(
         len(track.marks) >= RUN_STEPS
@@ -85,7 +88,7 @@ def is_run(tracks: Sequence[StepTrack]) -> bool:
 
 
 def is_short_run(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) -> bool:
-    """True if the steps are a short log from its start: tens of lines with a total or epochs."""
+    """Return True if SHORT_STEPS steps or more are logged, with a total or several epochs."""
     return any(
         (track.total_steps is not None or has_several_epochs(closings.get(track.file)))
         and len(track.marks) >= SHORT_STEPS
@@ -94,7 +97,7 @@ def is_short_run(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) ->
 
 
 def begins_at_start(tracks: Iterable[StepTrack]) -> bool:
-    """True if these are several steps from the first one on, with an announced total."""
+    """Return True if one track has several steps from the first one on, with an announced total."""
     return any(
         track.total_steps is not None and len(track.marks) > 1 and track.marks[0].step <= stride_of(track)
         for track in tracks

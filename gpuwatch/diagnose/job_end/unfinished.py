@@ -17,7 +17,10 @@ OVER = ("finished", "running")
 def unfinished_alerts(
     found: Unfinished | None, end: JobEnd, alerts: Iterable[Alert], files: Iterable[LogScan]
 ) -> list[Alert]:
-    """Return the hang of one rank; empty where the job finished or continues, or a line reports a failure."""
+    """Return the alert for the hang of one rank (0 or 1).
+
+    None if the job finished or continues, or a line reports a failure.
+    """
     reported = any(
         (alert.severity in ("error", "critical") and alert.role != "hint") or alert in SCHEDULER
         for alert in alerts

@@ -1,4 +1,4 @@
-"""Whether a line below the last training step states a good end, or is ordinary there. Pure.
+"""Decides whether a line below the last training step states a good end, or is ordinary there. Pure.
 
 Example: `job done, 30 of 30 steps` and `pod llm-2 ended with 0` state a good end; `all-reduce did not finish,
 leaving with 74` contains the same words, denied and with a failure code, and states none.
@@ -91,28 +91,28 @@ TABLE = re.compile(r"\W{0,2}[|+\u2502\u251c\u2514\u2500]|.{0,80}\S {2,}[:|]|.{0,
 
 
 def has_trouble_words(line: str) -> bool:
-    """True if a line names a failure or states a status other than 0."""
+    """Return True if a line names a failure or states a status other than 0."""
     return TROUBLE.search(line) is not None or CODE.search(line) is not None
 
 
 def is_intended(line: str) -> bool:
-    """True if a line states an end that somebody wanted, or that was planned."""
+    """Return True if a line states an end that somebody wanted, or that was planned."""
     return INTENDED.search(line) is not None
 
 
 def states_good_end(line: str) -> bool:
-    """True if a line states that the job, its run or its steps came to a good end."""
+    """Return True if a line states that the job, its run or its steps came to a good end."""
     return bool(GOOD_END.search(line) and not DENIED.search(line) and not has_trouble_words(line))
 
 
 def states_job_end(line: str) -> bool:
-    """True if a line states a good end of the whole work: `job done`, `success after 2 tries`."""
+    """Return True if a line states a good end of the whole work: `job done`, `success after 2 tries`."""
     short = len(WORD.findall(line)) <= SHORT_WORDS
     return (short or WORK.search(line) is not None) and states_good_end(line) and not PART.search(line)
 
 
 def is_ordinary(line: str) -> bool:
-    """True if a line is what programs print once their work is over: saves, reports, clean-up, ornaments."""
+    """Return True if a line is what programs print once their work is over: saves, reports, clean-up."""
     if RULE.match(line) or TABLE.match(line) or not WORD.search(line):
         return True
     if has_trouble_words(line):
@@ -121,5 +121,5 @@ def is_ordinary(line: str) -> bool:
 
 
 def form(line: str) -> str:
-    """A line without its numbers."""
+    """Return the line with `#` for its numbers."""
     return NUMBER.sub("#", line)

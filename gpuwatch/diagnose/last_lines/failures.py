@@ -1,4 +1,4 @@
-"""Whether a line without a level of its own states a failure, in words that no rule knows. Pure."""
+"""Decides whether a line without a level of its own states a failure, in words that no rule knows. Pure."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ QUIET_LEVELS = ("debug", "info", "warning")
 
 
 def states_failure(line: str, *, quiet: bool = False) -> bool:
-    """True if a line states a failure as an event.
+    """Return True if a line states a failure as an event.
 
     Args:
         line: Without launcher prefixes.
@@ -62,18 +62,18 @@ def states_failure(line: str, *, quiet: bool = False) -> bool:
 
 
 def is_foreign(line: str) -> bool:
-    """True for data, and for lines of the system's programs, which have rules."""
+    """Return True for data, and for lines of the system's programs, which have rules."""
     return (
         len(line) > MAX_LINE_CHARS or head_program(line) is not None or KERNEL_RECORD.match(line) is not None
     )
 
 
 def is_quiet(line: str) -> bool:
-    """True if its writer gave a line a level for what ends nothing."""
+    """Return True if its writer gave the line a level that ends nothing (debug, info, warning)."""
     return own_level(line) in QUIET_LEVELS or QUIET_HEAD.match(line) is not None
 
 
 def _joins(line: str, start: int, end: int) -> bool:
-    """True if the word is a part of a longer name: `error_rate`, `max-errors`, `errors=0`."""
+    """Return True if the word is a part of a longer name: `error_rate`, `max-errors`, `errors=0`."""
     before, after = line[start - 1 : start], line[end : end + 1]
     return before in tuple("-_/.='\"`") or after in tuple("-_/='\"`(")

@@ -1,4 +1,4 @@
-"""Which ranks of a job disappeared first, where all of it ended and no line gives a reason."""
+"""Which ranks of a job disappeared first, if all of it ended and no line gives a reason."""
 
 from __future__ import annotations
 
@@ -94,7 +94,9 @@ class EndOrderWatch(PeriodicWatch):
 
 
 def first_gone(ranks: Iterable[ListedRank]) -> list[ListedRank]:
-    """The ranks of one node that disappeared while all others were still listed; empty if there are none.
+    """Return the ranks of one node that disappeared while all others were still listed.
+
+    Empty if there are none.
 
     `ranks`: of one job, all ended.
     """

@@ -1,4 +1,4 @@
-"""Which node runs each rank where several list it: a node's list is valid for its own processes only."""
+"""Which node runs each rank if several list it: a node's list is valid for its own processes only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Running: TypeAlias = dict[RankKey, dict[str, Member]]
 
 
 def living(nodes: Iterable[Node]) -> Running:
-    """The living processes with a rank and a job, as the nodes list them."""
+    """Return the living processes with a rank and a job, as the nodes list them."""
     found: Running = defaultdict(dict)
     for node in nodes:
         for process in node.processes:
@@ -42,7 +42,10 @@ class ListedRanks:
         """Job and node -> how many of its listed ranks are disputed."""
 
     def update(self, nodes: Iterable[Node]) -> Running:
-        """Return for each rank the nodes that run it."""
+        """Read the nodes' current lists.
+
+        Return (job, rank) -> node -> process, of the nodes that are trusted.
+        """
         listed = living(nodes)
         jobs = {job for job, _ in listed}
         self._beside = {key: names for key, names in self._beside.items() if key[0] in jobs}
@@ -61,19 +64,19 @@ class ListedRanks:
         return {key: members for key, members in found.items() if members}
 
     def believes(self, key: RankKey, node: str) -> bool:
-        """True if a node's list decides about a rank."""
+        """Return True if a node's list is trusted for a rank."""
         rivals = self._beside.get(key, set())
         most = max((self._undisputed[key[0], name] for name in rivals), default=0)
         own, disputed = self._undisputed[key[0], node], self._disputed[key[0], node]
         return node not in rivals or not outweighs(most, own, max(1, disputed))
 
     def went_to(self, key: RankKey, gone: str, running: Running) -> bool:
-        """True if a rank runs on this node, or moved to one that never listed it at the same time."""
+        """Return True if a rank runs on node `gone`, or on one that never listed it at the same time."""
         rivals = self._beside.get(key, set())
         return any(name == gone or not {name, gone} <= rivals for name in running.get(key, ()))
 
 
 def _one(node: Node, process: Process) -> Hashable:
-    """A key that is equal where two names of one machine list the same process."""
+    """Return a key that is equal if two names of one machine list the same process."""
     boot_id = None if node.hello is None else node.hello.boot_id
     return node.name if boot_id is None else (boot_id, process.pid, process.start)

@@ -1,4 +1,4 @@
-"""Ranks that have no process although living siblings show that they must exist."""
+"""Ranks that have no process although living siblings show that they should exist."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def missing_ranks(fleet: Fleet, now: float, running: Running | None = None) -> l
 
 
 def _believed(members: Collection[Member], running: Running) -> tuple[list[Member], list[Member]]:
-    """The processes on the nodes that run ranks of a job, and ended ones of other nodes.
+    """Return the processes on nodes that run ranks of the job, and the ended ones on other nodes.
 
     Ended processes whose rank runs elsewhere are left out.
     """
@@ -85,7 +85,7 @@ def _believed(members: Collection[Member], running: Running) -> tuple[list[Membe
 
 
 def members_by_job(fleet: Fleet) -> dict[str, list[Member]]:
-    """Job -> its processes that have a rank, with their nodes."""
+    """Return job -> its processes that have a rank, with their nodes."""
     jobs: dict[str, list[Member]] = defaultdict(list)
     for node in fleet.nodes.values():
         for process in node.processes:
@@ -95,7 +95,7 @@ def members_by_job(fleet: Fleet) -> dict[str, list[Member]]:
 
 
 def seen_whole(members: Collection[Member], now: float) -> bool:
-    """True if all nodes of a job report and none of its ranks has just started."""
+    """Return True if all nodes of a job report, its ranks are consistent, and none has just started."""
     counts = Counter(process.rank for _, process in members)
     sizes = {process.world_size for _, process in members}
     if max(counts.values()) > 1 or len(sizes) != 1 or any(process.inferred for _, process in members):
@@ -112,7 +112,7 @@ def seen_whole(members: Collection[Member], now: float) -> bool:
 
 
 def age_s(node: Node, process: Process, now: float) -> float:
-    """Seconds since the process started, by the node's clock; 0 if unknown."""
+    """Return the seconds since the process started, by the node's clock; 0.0 if unknown."""
     own_time = node.own_time(now)
     return 0.0 if own_time is None or process.start is None else own_time - process.start
 
@@ -136,7 +136,10 @@ def _due(node: Node, job: str, here: Collection[Process], world: int) -> set[int
 
 
 def _block(process: Process, world: int) -> tuple[int, int] | None:
-    """First rank of the node and the end of its range, if ranks of a node are consecutive; else None."""
+    """Return the node's first rank and the end (exclusive) of its range, if its ranks are consecutive.
+
+    Else None.
+    """
     rank, local = process.rank, process.local_rank
     if rank is None or local is None or process.variables.get("RANK") not in (None, str(rank)):
         return None
@@ -153,7 +156,7 @@ def _is_own_log(file: LogFile, job: str) -> bool:
 
 
 def missing_rank(node: Node, job: str, rank: int, world: int) -> MissingRank:
-    """Build the rank with the end of its own log, if known."""
+    """Return the rank with the last line of its own log, if known."""
     logs = [file for file in node.logs if _is_own_log(file, job) and file.ranks == [rank]]
     newest = max(logs, key=lambda file: file.grown_at or 0.0, default=None)
     if newest is None:

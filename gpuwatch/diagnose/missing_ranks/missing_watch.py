@@ -25,7 +25,7 @@ LOOKS_S = 2 * EVERY_S
 
 
 class MissingWatch(PeriodicWatch):
-    """Remembers since when a rank is missing. A rank that was seen alive is handled by `VanishedWatch`."""
+    """Tracks since when a rank is missing. A rank that was seen alive is handled by `VanishedWatch`."""
 
     def __init__(self) -> None:
         super().__init__(EVERY_S)
@@ -59,7 +59,7 @@ class MissingWatch(PeriodicWatch):
         return changed
 
     def _is_sure(self, key: RankKey, one: MissingRank, wall: float) -> bool:
-        """True if it ended so long ago that its siblings are not ending with it."""
+        """Return True if the rank ended so long ago that its siblings are not ending with it."""
         missing_s = wall - self._since[key]
         silent_s = missing_s if one.logged_at is None else wall - one.logged_at
         return missing_s >= LOOKS_S and max(missing_s, silent_s) >= SIBLINGS_S

@@ -13,8 +13,7 @@ from gpuwatch.wire import Process
 def unreaped_ranks(fleet: Fleet, now: float, running: Running) -> list[MissingRank]:
     """Return the ranks that have an ended process and run on no node. `now`: monotonic seconds.
 
-    Each is its own proof, whatever is known of other ranks. Ranks that reached the announced last step are
-    left out.
+    Other ranks need not be known. Ranks that reached the announced last step are left out.
     """
     found: dict[tuple[str, int], MissingRank] = {}
     for node in fleet.nodes.values():
@@ -28,17 +27,17 @@ def unreaped_ranks(fleet: Fleet, now: float, running: Running) -> list[MissingRa
 
 
 def is_unreaped(process: Process) -> bool:
-    """True if a rank's process has ended and its parent has not reaped it."""
+    """Return True if a rank's process has ended and its parent has not reaped it."""
     return process.rank is not None and process.state == "Z"
 
 
 def may_be_reaped(node: Node) -> bool:
-    """True if a rank of the node ended so recently that its parent may still reap it."""
+    """Return True if a rank's process on the node has ended and its parent may still reap it."""
     return any(is_unreaped(process) for process in node.processes)
 
 
 def has_failed(running: Running, one: MissingRank) -> bool:
-    """True if the rank failed as far as is known: other ranks of its job run, or it has a failure status."""
+    """Return True if other ranks of the rank's job still run, or its process has a failure status."""
     if any(job == one.job for job, _ in running):
         return True
     ended = [each for each in one.node.processes if (each.job, each.rank) == (one.job, one.rank)]

@@ -36,7 +36,7 @@ IDLE_GPU_PCT = 10.0
 
 @dataclass(frozen=True)
 class UnstartedRanks:
-    """The ranks of one job that run on no watched node, while those that run wait."""
+    """The ranks of one job that run on no watched node (none: all run) while the others wait."""
 
     job: str
     ranks: tuple[int, ...]
@@ -48,12 +48,12 @@ class UnstartedRanks:
 
     @property
     def code(self) -> str:
-        """The class of its alert."""
+        """Return the class of its alert."""
         return CODE if self.ranks else SLEEPING
 
     @property
     def text(self) -> str:
-        """`rank 4 of 5 runs on no watched node; the 4 others idle and log nothing for 3m 20s`."""
+        """Return `rank 4 of 5 runs on no watched node; the 4 others idle and log nothing for 3m 20s`."""
         if not self.ranks:
             return (
                 f"all {plural(self.present, 'rank')} sleep and have written no line since their start "
@@ -67,8 +67,8 @@ class UnstartedRanks:
 def unstarted_ranks(fleet: Fleet, now: float) -> list[UnstartedRanks]:
     """Return the jobs that wait for ranks which no watched node runs. `now`: monotonic seconds.
 
-    Judged only if every node of the plan answers, at least half of the ranks are seen, and the job has not
-    logged a step: otherwise the missing ranks may run on unwatched nodes.
+    Only if every node of the plan answers, at least half of the ranks are seen, and the job has not logged a
+    step: otherwise the missing ranks may run on unwatched nodes.
     """
     if not all(names_ranks(node, now) for node in fleet.nodes.values()):
         return []
@@ -109,7 +109,10 @@ def sleeping_jobs(fleet: Fleet, now: float) -> list[UnstartedRanks]:
 
 
 def _silent_s(node: Node, process: Process, now: float) -> float:
-    """Seconds since its newest log last grew, or since its start where it has none."""
+    """Return the seconds since the newest log of a process grew, or since its start if it has none.
+
+    0.0: unknown.
+    """
     own_time = node.own_time(now)
     if own_time is None:
         return 0.0
@@ -122,7 +125,7 @@ def _has_stepped(fleet: Fleet, job: str) -> bool:
 
 
 def _idle(members: Collection[Member]) -> bool:
-    """True if neither the processes nor their GPUs do anything, as far as is known."""
+    """Return True if neither the processes nor their GPUs do anything, as far as is known."""
     if not all(map(sleeps, (process for _, process in members))):
         return False
     gpus = [node.gpus[held.uuid] for node, each in members for held in each.gpus if held.uuid in node.gpus]
@@ -131,14 +134,14 @@ def _idle(members: Collection[Member]) -> bool:
 
 
 def sleeps(process: Process) -> bool:
-    """True if a process sleeps: by its CPU use, or by its state in a node's first list."""
+    """Return True if a process sleeps: by its CPU use, or by its state in a node's first list."""
     if process.cpu_pct is None:
         return process.state == "S"
     return process.cpu_pct <= IDLE_CPU_PCT
 
 
 class UnstartedWatch(PeriodicWatch):
-    """Raises an alert for each job that waits for ranks which no watched node runs."""
+    """Raises an alert for each job of `unstarted_ranks` or `sleeping_jobs`."""
 
     def __init__(self) -> None:
         super().__init__(EVERY_S)

@@ -27,7 +27,7 @@ STARTED_S = 1.0
 
 @dataclass(slots=True)
 class Seen:
-    """A rank as its node last listed it."""
+    """A rank's process as its node last listed it."""
 
     node: str
     process: Process
@@ -40,7 +40,7 @@ class Seen:
 
 
 class VanishedWatch(PeriodicWatch):
-    """Remembers which ranks ran; `alerts` are those that disappeared."""
+    """Tracks which ranks ran; `alerts` are those of ranks that disappeared while siblings live."""
 
     def __init__(self) -> None:
         super().__init__(EVERY_S)
@@ -108,19 +108,19 @@ class VanishedWatch(PeriodicWatch):
 
 
 def is_back(alert: Alert, listed: ListedRanks, running: Running) -> bool:
-    """True if the rank of an alert runs again, on its node or restarted on another one."""
+    """Return True if the rank of an alert runs again, on its node or restarted on another one."""
     if alert.job is None or alert.rank is None:
         return False
     return listed.went_to((alert.job, alert.rank), alert.node or "", running)
 
 
 def nodes_of(job: str, running: Running) -> set[str]:
-    """The nodes that run ranks of a job."""
+    """Return the nodes that run ranks of a job."""
     return {name for key, members in running.items() if key[0] == job for name in members}
 
 
 def names_ranks(node: Node, now: float) -> bool:
-    """True if its process list is current and complete."""
+    """Return True if the node's process list is current and complete."""
     fresh = node.processes_at is not None and node.processes_at >= node.agent_since
     return node.state(now) == "live" and fresh and node.processes_partial is None
 
@@ -131,12 +131,12 @@ def _gpu(node: Node, process: Process) -> int | None:
 
 
 def _older(node: Node, process: Process, seen: Seen) -> bool:
-    """True if a process was already running when another one was last seen: both are of one attempt."""
+    """Return True if a process was already running when `seen` was last listed: both are of one attempt."""
     return process.start is None or process.start - node.offset_s <= seen.at + STARTED_S
 
 
 def was_done(fleet: Fleet, job: str, rank: int, nodes: Collection[str]) -> bool:
-    """True if the last step of the rank (or of its job if it logs none) is the announced last one.
+    """Return True if the last step of the rank (or of its job if it logs none) is the announced last one.
 
     If one of `nodes`, which run the job, reports steps of it, only those count; else those of nodes that run
     its launcher, or read a log that several nodes see.
@@ -153,12 +153,12 @@ def was_done(fleet: Fleet, job: str, rank: int, nodes: Collection[str]) -> bool:
 
 
 def has_status(node: Node | None, process: Process) -> bool:
-    """True if the agent read the exit status of a process when it ended."""
+    """Return True if the agent read the exit status of a process when it ended."""
     return node is not None and status_of(node.events, process.pid, process.start) is not None
 
 
 def _may_log(node: Node | None, file: str, job: str) -> bool:
-    """True if steps of a job may arrive from a node that runs none of its ranks."""
+    """Return True if steps of a job may arrive from a node that runs none of its ranks."""
     if node is None:
         return False
     launches = any(each.job == job and each.rank is None for each in node.processes)
@@ -166,7 +166,10 @@ def _may_log(node: Node | None, file: str, job: str) -> bool:
 
 
 def how_ended(node: Node | None, job: str, rank: int) -> str:
-    """State how a rank ended, by the status of its zombie process."""
+    """Return how a rank ended, by the status of its zombie process: `ended with exit code 1`.
+
+    `vanished, exit status unknown` without a status.
+    """
     every = [] if node is None else [each for each in node.processes if (each.job, each.rank) == (job, rank)]
     status = next((each.exit_status for each in every if each.exit_status is not None), None)
     if status is None:
@@ -181,7 +184,7 @@ def _others(left: int) -> str:
 
 
 def _alert(name: str, job: str, rank: int, seen: Seen, text: str) -> Alert:
-    listed = f"pid {seen.process.pid} was listed last at that time and is gone since"
+    listed = f"pid {seen.process.pid} was last listed at that time"
     proof = Proof("value", listed, seen.at, node=seen.node)
     alert = vanished_alert(name, (job, rank), seen.node, seen.at, text, (proof,))
     return structs.replace(alert, gpu=seen.gpu, fields={"pid": seen.process.pid})
@@ -190,7 +193,7 @@ def _alert(name: str, job: str, rank: int, seen: Seen, text: str) -> Alert:
 def vanished_alert(
     name: str, key: RankKey, node: str, at: float, text: str, proof: tuple[Proof, ...]
 ) -> Alert:
-    """Build the alert, with the id `name`, of a rank that disappeared at `at` (unix seconds)."""
+    """Return the alert, with the id `name`, of a rank that disappeared at `at` (unix seconds)."""
     job, rank = key
     return Alert(
         id=name,

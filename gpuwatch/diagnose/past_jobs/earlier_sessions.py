@@ -37,7 +37,7 @@ class EarlierJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class EarlierJobsWatch:
-    """`alerts` holds those of jobs about which nothing newer is known."""
+    """Stores the failures of an earlier session; `alerts` has those of jobs with no newer state."""
 
     def __init__(self, jobs: Sequence[EarlierJob] = ()) -> None:
         self.jobs = jobs
@@ -52,7 +52,7 @@ class EarlierJobsWatch:
         """Jobs that ran again, or whose users started other jobs since."""
 
     def go(self, fleet: Fleet, ended: Sequence[EndedJob], now: float, wall: float) -> bool:
-        """Check at intervals and when log files were listed; True if the alerts changed.
+        """Check at intervals and when log files were listed; return True if the alerts changed.
 
         `now`: monotonic, `wall`: unix seconds.
         """
@@ -77,7 +77,7 @@ class EarlierJobsWatch:
 
 
 def _is_over(job: EarlierJob, fleet: Fleet, wall: float) -> bool:
-    """True if the job is too old, runs again, or its user has since started a rank on one of its nodes."""
+    """Return True if the job is too old, runs again, or its user has since started a rank on its nodes."""
     if wall - job.ended > ENDED_S:
         return True
     for node in fleet.nodes.values():
@@ -92,7 +92,10 @@ def _is_over(job: EarlierJob, fleet: Fleet, wall: float) -> bool:
 
 
 def _unread(job: EarlierJob, fleet: Fleet, ended: Iterable[EndedJob]) -> Iterator[Alert]:
-    """Yield its alerts that this session cannot read from a log, under the ended job's current name."""
+    """Yield the job's alerts that this session cannot read from a log, under the ended job's current name.
+
+    None if this session sees that the job finished.
+    """
     files = {proof.file for alert in job.alerts for proof in alert.proof if proof.file is not None}
     logs = files | set(job.logs)
     same = [each for each in ended if each.name == job.job or logs & {path for _, path in each.files}]
@@ -107,7 +110,7 @@ def _unread(job: EarlierJob, fleet: Fleet, ended: Iterable[EndedJob]) -> Iterato
 
 
 def failures(alerts: Iterable[Alert], most: int, inferred: int | None = None) -> tuple[Alert, ...]:
-    """Return the alerts of an incident to store, shortened: the cause first, no notes.
+    """Return the alerts of an incident in the short form that is stored, without remarks, at most `most`.
 
     `inferred`: the rank among them whose number is inferred.
     """

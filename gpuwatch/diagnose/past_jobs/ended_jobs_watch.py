@@ -1,7 +1,4 @@
-"""Tracks which jobs ended, and the alerts of those that stopped early.
-
-Judges again whenever something about them changed.
-"""
+"""Tracks which jobs ended, and the alerts of those that stopped early; judges again if something changed."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ SAME_END_S = 60.0
 
 
 class EndedJobsWatch:
-    """Call `go` with every update."""
+    """Tracks the ended jobs. Call `go` with every update."""
 
     def __init__(self) -> None:
         self.jobs: tuple[EndedJob, ...] = ()
@@ -39,7 +36,7 @@ class EndedJobsWatch:
         self._logs_version = -1
 
     def behind(self, alerts_version: int) -> bool:
-        """True if there are ended jobs that were not judged since the alerts changed."""
+        """Return True if there are ended jobs that were not judged since the alerts changed."""
         return any(self._files.values()) and self._seen[-1:] != (alerts_version,)
 
     def go(
@@ -51,12 +48,12 @@ class EndedJobsWatch:
         now: float,
         wall: float,
     ) -> bool:
-        """Judge again if something changed; True if an ended job or an alert is new or different.
+        """Judge again if something changed; return True if an ended job or an alert is new or different.
 
         Args:
-            fleet: What is known now.
-            alerts: All that is known.
-            alerts_version: Moves when `alerts` does.
+            fleet: All that is known now.
+            alerts: All alerts.
+            alerts_version: Changes when `alerts` does.
             places: Where ranks run and ran.
             now: Monotonic seconds.
             wall: Unix seconds.

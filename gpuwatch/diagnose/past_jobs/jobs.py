@@ -52,11 +52,11 @@ class EndedJob:
 def ended_jobs(
     fleet: Fleet, alerts: Iterable[Alert], places: Places, now: float, wall: float
 ) -> list[tuple[EndedJob, list[Alert]]]:
-    """Return every recently ended job, newest first, with the alerts of an early end.
+    """Return every job that ended within ENDED_S, newest first, with the alerts of an early end.
 
     Args:
-        fleet: What is known now.
-        alerts: All that is known.
+        fleet: All that is known now.
+        alerts: All alerts.
         places: Where ranks run and ran.
         now: Monotonic seconds, the clock of the fleet's steps.
         wall: Unix seconds at the same moment.
@@ -121,14 +121,17 @@ def _ended(
 
 
 def _tasks(writers: Iterable[RankProgress], alerts: Iterable[Alert]) -> set[int]:
-    """Slurm tasks in line prefixes, where tasks are ranks: no launcher of several ranks logs there."""
+    """Return the Slurm task numbers in line prefixes, if tasks are ranks; else an empty set.
+
+    They are not if a launcher of several ranks logs there.
+    """
     tasks = {task for writer in writers for task in writer.tasks}
     launched = any(alert.code.startswith(OF_LAUNCHERS) for alert in alerts)
     return tasks if are_whole(tasks) and not launched else set()
 
 
 def _may_explain(alert: Alert, job: EndedJob) -> bool:
-    """True if the kernel of one of its nodes reported a fault at about the time the job ended."""
+    """Return True if the kernel of one of its nodes reported a fault at about the time the job ended."""
     grave = alert.severity in ("error", "critical") and alert.role != "hint"
     near = job.last - GAP_S <= alert.first <= job.last + GAP_S
     return alert.kernel and grave and near and alert.node in job.nodes
@@ -154,12 +157,12 @@ def _track(writer: RankProgress, job: str, offset_s: float) -> StepTrack:
 
 
 def _last(node: Node, file: LogFile) -> float:
-    """Time of a file's last line (unix seconds on our clock)."""
+    """Return the time of a file's last line (unix seconds on our clock)."""
     return (file.last_at or 0.0) - node.offset_s
 
 
 def _may_be_written(node: Node, file: LogFile, fleet: Fleet) -> bool:
-    """True if a running rank of another node may write a file of a shared file system.
+    """Return True if a running rank of another node may write a file of a shared file system.
 
     The agent of the file's own node has checked which of its processes have it open.
     """
@@ -173,7 +176,7 @@ def _may_be_written(node: Node, file: LogFile, fleet: Fleet) -> bool:
 
 
 def _started_later(node: Node, files: Sequence[LogFile], last: float) -> bool:
-    """True if a rank of the same user and project was started on the node since.
+    """Return True if a rank of the same user and project was started on the node after `last` (unix seconds).
 
     A job in another folder does not show that its user knows of the end.
     """
@@ -190,7 +193,7 @@ def _started_later(node: Node, files: Sequence[LogFile], last: float) -> bool:
 
 
 def _share_project(path: str, logs: Mapping[str, str]) -> bool:
-    """True if a log lies below the project folder of one of `logs`, or one of them below that of the log.
+    """Return True if a log is in the project folder of one of `logs`, or one of them is in that of the log.
 
     `logs`: log file -> its project folder.
     """

@@ -64,7 +64,7 @@ def judge(scan: Scan, packs: RulePacks, time: float, dumps: Sequence[RankDump] =
     Args:
         scan: The files and what the rules found in them.
         packs: The rules.
-        time: Unix seconds now; with the times of the files they show whether the job still writes.
+        time: Unix seconds now; shows with the times of the files whether the job still writes.
         dumps: The flight-recorder dumps beside the files.
     """
     found = [LocatedFinding(hang_check.node, hang_check.finding) for hang_check in scan.located]
@@ -109,7 +109,7 @@ def judge(scan: Scan, packs: RulePacks, time: float, dumps: Sequence[RankDump] =
 
 
 def job_checkpoint(scan: Scan, end: JobEnd) -> Checkpoint | None:
-    """The last checkpoint in the logs, with the steps after it."""
+    """Return the last checkpoint in the logs with the job's last step and line; None: the logs name none."""
     last = of_lines(scan.checkpoints)
     if last is None:
         return None
@@ -119,7 +119,7 @@ def job_checkpoint(scan: Scan, end: JobEnd) -> Checkpoint | None:
 
 
 def around_in(files: Iterable[LogScan]) -> Reader:
-    """Return a reader of the lines around errors in these files; system logs (many programs) are left out."""
+    """Return a reader of the lines around errors in these files; None in system logs (of many programs)."""
     logs = {file.name: file for file in files if not file.kernel}
 
     def read(alert: Alert) -> Around | None:
@@ -133,7 +133,10 @@ def around_in(files: Iterable[LogScan]) -> Reader:
 
 
 def of_progress(alerts: Iterable[Alert], files: Iterable[LogScan], end: JobEnd) -> list[Alert]:
-    """Return alerts from logged metrics. For a finished job slow speed is a note; a collapse is not."""
+    """Return alerts from logged metrics, without those that `alerts` already has.
+
+    For a finished job slow speed is `info`; a collapse is not.
+    """
     stated = {(alert.code, alert.rank) for alert in alerts} | {(alert.code, None) for alert in alerts}
     found = [each for each in progress_alerts(files) if (each.code, each.rank) not in stated]
     if end.state != "finished":

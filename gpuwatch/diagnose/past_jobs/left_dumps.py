@@ -1,4 +1,4 @@
-"""Lets the flight-recorder dumps beside the logs name the rank that a job waited for. Pure.
+"""Takes the rank that a job waited for from the flight-recorder dumps beside the logs. Pure.
 
 Example: the logs of three ranks report a time-out of ALLREDUCE, and none states a cause. The dumps show that
 rank 0 called broadcast where three ranks called all_reduce: the incident names rank 0, with the dumps as its
@@ -30,7 +30,10 @@ BEFORE_S = 5.0
 
 
 def with_dumps(incidents: Sequence[Incident], dumps: Sequence[RankDump], where: RankIndex) -> list[Incident]:
-    """Return the incidents, the one that the dumps explain with their culprit and evidence."""
+    """Return the incidents.
+
+    The one that the dumps explain gets their verdict, and their culprit if it has none.
+    """
     if not dumps:
         return list(incidents)
     verdict = judge_flight(dumps)
@@ -39,7 +42,10 @@ def with_dumps(incidents: Sequence[Incident], dumps: Sequence[RankDump], where: 
 
 
 def _about(incidents: Sequence[Incident], verdict: FlightVerdict) -> Incident | None:
-    """The incident of the collective that the dumps show as blocked: one without a stated cause first."""
+    """Return the incident that the dumps may show: the last one without a stated cause, else the last.
+
+    Or None.
+    """
     if not verdict.testimony.wrong:
         return None
     since = verdict.problems[0].since_s if verdict.problems else None

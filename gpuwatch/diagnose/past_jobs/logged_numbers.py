@@ -42,7 +42,7 @@ class LoggedWriter:
     writer: RankProgress
 
     def point(self, step: int | None) -> StepPoint:
-        """The logged point of this step, else the last one."""
+        """Return the logged point of this step; the last one if there is none."""
         found = (point for point in self.series.points if point.step == step)
         return next(found, self.series.points[-1])
 
@@ -60,7 +60,9 @@ def progress_alerts(files: Iterable[LogScan]) -> list[Alert]:
 
 
 def with_lasting(alerts: Iterable[Alert], files: Iterable[LogScan]) -> list[Alert]:
-    """Return the alerts; gradients that are NaN on every line to the end of a log count as a cause.
+    """Return the alerts.
+
+    Gradients that are NaN on every line to the end of a log become an error and possible cause.
 
     Lines without a step (`{'loss': 0.0, 'grad_norm': nan}` beside a bar) form no series that could be judged.
     """
@@ -108,7 +110,7 @@ def _steps(points: Sequence[StepPoint]) -> Iterator[LoggedStep]:
 
 
 def _weight(each: LoggedWriter) -> tuple[int, int]:
-    """Sort key: the series with the most judgeable values represents the job."""
+    """Return the sort key of a series: the one with the most loss and gradient values represents the job."""
     judged = sum(point.loss is not None or point.grad_norm is not None for point in each.series.points)
     return judged, len(each.series.points)
 
@@ -136,7 +138,7 @@ def _of_speaker(speaker: LoggedWriter) -> Iterator[Alert]:
 
 
 def _lasted(points: Sequence[StepPoint], sign: Sign) -> bool:
-    """True if the steps of a sign span at least its hold time."""
+    """Return True if the steps of a sign span at least its hold time."""
     if not sign.hold_s:
         return True
     if all(point.at is None for point in points):
@@ -146,7 +148,7 @@ def _lasted(points: Sequence[StepPoint], sign: Sign) -> bool:
 
 
 def _passed_spike(points: Sequence[StepPoint]) -> Iterator[int]:
-    """Yield the first point of the first loss spike that the loss recovered from, if any."""
+    """Yield the index of the first point of the first loss spike that ended, if any."""
     losses = [(n, p.loss) for n, p in enumerate(points) if p.loss is not None and math.isfinite(p.loss)]
     for at in range(MIN_STEPS + 2, len(losses)):
         if not min(losses[at - 1][1], losses[at][1]) > losses[at - 2][1] > 0:
@@ -160,7 +162,7 @@ def _passed_spike(points: Sequence[StepPoint]) -> Iterator[int]:
 def _alert(of: LoggedWriter, sign: Sign, *, of_one: bool = True) -> Alert:
     """Return a sign as an alert.
 
-    One that lasted to the end of the log is an error: the run was not stopped.
+    One that lasted to the end of the log is an error, as the run was not stopped.
     """
     point = of.point(sign.step)
     at = point.at if point.at is not None else of.file.last_time or of.file.mtime
@@ -189,7 +191,7 @@ def _alert(of: LoggedWriter, sign: Sign, *, of_one: bool = True) -> Alert:
 
 
 def _slow_ranks(writers: Iterable[LoggedWriter]) -> Iterator[Alert]:
-    """Yield alerts for ranks whose own timers stand out among their peers."""
+    """Yield an alert for each rank whose own timers stand out among its peers."""
     times: dict[int, dict[str, float]] = {}
     by_rank: dict[int, LoggedWriter] = {}
     for each in writers:

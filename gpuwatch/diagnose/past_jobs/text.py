@@ -13,9 +13,9 @@ def outcome_text(job: EndedJob, incident: Incident | None, now: float) -> str:
     """Return `run7 (2 ranks on gpu-001, last line 02:58:11): finished at step 1,000 of 1,000`.
 
     Args:
-        job: Which.
-        incident: What failed first in it, if anything did.
-        now: Unix seconds; decides only whether a date stands in it.
+        job: The ended job.
+        incident: What failed first in it, if anything did; its headline then stands for the outcome.
+        now: Unix seconds; decides only whether a date is shown.
     """
     ranks = f"{plural(len(job.ranks), 'rank')} on " if job.ranks else ""
     place = f"{ranks}{fold(job.nodes)}, last line {clock(job.last, now)}"
