@@ -48,9 +48,9 @@ def closings_of(files: Iterable[LogScan]) -> dict[str, LogEnd]:
 
 
 def is_growing(files: Iterable[LogScan], now: float) -> bool:
-    """True if a log is being written: it grew since it was read, or its last line and change are recent.
+    """Return True if a log is being written: it grew meanwhile, or its last line and its change are recent.
 
-    The change of a copy is recent too, but not its last line.
+    A copy has a recent change, but no recent last line. `now`: unix seconds.
     """
     return any(
         file.grew

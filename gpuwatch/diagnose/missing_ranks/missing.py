@@ -118,7 +118,7 @@ def age_s(node: Node, process: Process, now: float) -> float:
 
 
 def _due(node: Node, job: str, here: Collection[Process], world: int) -> set[int]:
-    """The ranks that a node must have, by its processes (also ended ones) and by logs that only it has."""
+    """Return the ranks that a node should have, by its processes (also ended ones) and by its own logs."""
     began = min(process.start or 0.0 for process in here)
     due = {
         rank

@@ -99,18 +99,18 @@ class Alert(msgspec.Struct, frozen=True):
 
     @property
     def is_remark(self) -> bool:
-        """True for hints and notes, and for what did no harm; these never come before a cause."""
+        """Return True for hints and `info`, which never come before a cause."""
         return self.role == "hint" or self.severity == "info"
 
     @property
     def position(self) -> tuple[str, int, str]:
-        """Sort key for simultaneous alerts: position in the log, else the id."""
+        """Return the sort key for simultaneous alerts: file, offset, id."""
         proof = self.proof[0] if self.proof else None
         return (proof.file or "", proof.offset or 0, self.id) if proof is not None else ("", 0, self.id)
 
 
 def process_group(alert: Alert) -> str:
-    """The process group that a line names; counters of two groups must not be compared."""
+    """Return the process group that a line names, `0` for the default group or none."""
     for field in ("pg_guid", "pg_id", "pg_desc"):
         value = alert.fields.get(field)
         if value not in (None, ""):

@@ -1,4 +1,4 @@
-"""Limits how often an expensive check runs, and the frame of the watches that check at intervals."""
+"""Limits how often an expensive check runs; base class of the watches that check at intervals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class CheckInterval:
         self._at = float("-inf")
 
     def is_due(self, now: float) -> bool:
-        """True if a check is due now; the next one is then due after `every_s`."""
+        """Return True if a check is due at `now` (monotonic); the next one is then due after `every_s`."""
         due = now - self._at >= self._every_s
         if due:
             self._at = now
@@ -26,14 +26,14 @@ class CheckInterval:
 
 
 class PeriodicWatch:
-    """Checks the fleet at most every so many seconds; `alerts` are firing and ended ones by id."""
+    """Checks the fleet at most every `every_s` seconds; `alerts` has firing and resolved ones by id."""
 
     def __init__(self, every_s: float) -> None:
         self._interval = CheckInterval(every_s)
         self.alerts: dict[str, Alert] = {}
 
     def go(self, fleet: Fleet, now: float, wall: float) -> bool:
-        """Check if the interval has passed; True if an alert fired, changed or ended.
+        """Check if the interval has passed; return True if an alert fired, changed or ended.
 
         `now`: monotonic, `wall`: unix seconds.
         """

@@ -48,12 +48,12 @@ class Condition(msgspec.Struct, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """The text with the GPU in front of it."""
+        """Return the text with the GPU in front of it."""
         return self.text if self.gpu is None else f"GPU {self.gpu}: {self.text}"
 
 
 def worst(conditions: Iterable[Condition]) -> Condition | None:
-    """The first of the most severe conditions, or None."""
+    """Return the first of the most severe conditions; None: there is none."""
     return min(conditions, key=lambda condition: ORDER.index(condition.severity), default=None)
 
 

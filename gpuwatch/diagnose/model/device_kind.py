@@ -1,7 +1,4 @@
-"""The accelerator vendor that a line is about, and the matching terms for NVIDIA-specific rule texts.
-
-Pure.
-"""
+"""Which vendor's accelerator a line is about, and rule texts for NVIDIA in the terms of that vendor. Pure."""
 
 from __future__ import annotations
 
@@ -81,14 +78,14 @@ _OTHER_CUDA = re.compile(
 
 
 def device_kind(line: str) -> DeviceKind | None:
-    """The kind of accelerator of a line; None: NVIDIA's, or unknown."""
+    """Return the kind of accelerator that a line is about; None: NVIDIA's, or unknown."""
     if _NVIDIA.search(line[:MAX_READ_CHARACTERS]):
         return None
     return next((kind for kind in KINDS if kind.marks.search(line[:MAX_READ_CHARACTERS])), None)
 
 
 def for_device(text: str, kind: DeviceKind | None) -> str:
-    """Return a title or explanation with the terms of this kind of device."""
+    """Return a title or explanation with the terms of this kind of device; None: unchanged."""
     if kind is None:
         return text
     text = re.sub(r"\bCUDA's\b", f"{kind.name}'s", text)
@@ -97,7 +94,7 @@ def for_device(text: str, kind: DeviceKind | None) -> str:
 
 
 def steps_for(steps: Iterable[str], kind: DeviceKind | None) -> tuple[str, ...]:
-    """The steps that apply to this kind of device, with its own tool; CUDA-only advice is left out."""
+    """Return the steps that apply to this kind of device, with its own tool; CUDA-only advice is left out."""
     steps = tuple(steps)
     if kind is None:
         return steps

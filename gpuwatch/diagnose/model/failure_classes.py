@@ -47,18 +47,21 @@ NOTHING_STATED = FailureClass()
 
 @cache
 def built_in() -> Mapping[str, FailureClass]:
-    """Code -> class, of conditions and of the rules in the built-in packs."""
+    """Return code -> class, of conditions and of the rules in the built-in packs."""
     return {**CONDITIONS, **{name: rule.failure_class for name, rule in load_packs().by_id.items()}}
 
 
 def stated_class(rule: Rule | None) -> FailureClass | None:
-    """The class of a rule, for `Alert.stated`; None: it states none, or that of the built-in packs."""
+    """Return what a rule states about its class, for `Alert.stated`.
+
+    None: nothing, or as the built-in packs.
+    """
     own = NOTHING_STATED if rule is None else rule.failure_class
     return None if rule is None or own in (NOTHING_STATED, built_in().get(rule.id)) else own
 
 
 def class_of(one: Alert | str) -> FailureClass:
-    """The class of an alert or of a code."""
+    """Return the class of an alert or of a code; an unknown code has an empty one."""
     if isinstance(one, str):
         return built_in().get(one, NOTHING_STATED)
     return class_of(one.code) if one.stated is None else one.stated
@@ -66,7 +69,7 @@ def class_of(one: Alert | str) -> FailureClass:
 
 @dataclass(frozen=True)
 class ClassSet:
-    """The classes of some kinds. Alerts and codes are asked for by `in`; `|` makes a union."""
+    """A set of failure classes, by kind. `in` accepts an alert or a code; `|` makes a union."""
 
     kinds: frozenset[str] = frozenset()
     ends: bool = False
@@ -76,7 +79,7 @@ class ClassSet:
 
     @cached_property
     def codes(self) -> frozenset[str]:
-        """The built-in codes."""
+        """Return the built-in codes of the set."""
         return self.more | {code for code, facts in built_in().items() if self._is_of(facts)}
 
     def __contains__(self, one: object) -> bool:
@@ -85,7 +88,7 @@ class ClassSet:
         return one.code in self.codes if one.stated is None else self.has(one.code, one.stated)
 
     def has(self, code: str, stated: FailureClass | None) -> bool:
-        """True for a code of the set. `stated`: what a site's own pack states about its class."""
+        """Return True for a code of the set. `stated`: what a site's own pack states about its class."""
         return code in self.codes if stated is None else code in self.more or self._is_of(stated)
 
     def __or__(self, other: ClassSet | Iterable[str]) -> ClassSet:
@@ -101,7 +104,7 @@ class ClassSet:
 
 
 def of_kinds(*kinds: Kind) -> ClassSet:
-    """The classes that have one of these kinds."""
+    """Return the classes that have one of these kinds."""
     return ClassSet(frozenset(kinds))
 
 
@@ -116,7 +119,7 @@ RENDEZVOUS_TIMEOUTS = of_kinds("rendezvous_timeout")
 ABOUT_ANOTHER = of_kinds("rendezvous_timeout", "about_another")
 """Lines in which a process reports another one, which the line may not name."""
 EXITS = ClassSet(ends=True)
-"""Ends of processes without a reason; `end_weight` tells them apart."""
+"""Ends of processes, which state no reason; `end_weight` distinguishes them."""
 GENERIC_EXCEPTIONS = of_kinds("generic")
 """Generic failures of a rank; any other rule that matches there is more specific."""
 LAUNCHER = of_kinds("reported_end")
@@ -147,13 +150,13 @@ NEW_ATTEMPT = "elastic.worker_restart"
 
 
 def end_weight(one: Alert | str, default: int = 0) -> int:
-    """How likely an end of a process follows from another failure, 0 to 3; `default`: it is no such end."""
+    """Return how likely an end of a process follows from another failure, 0 to 3; `default`: it is no end."""
     weight = class_of(one).end_weight
     return default if weight is None else weight
 
 
 def explains(cause: Alert | str, effect: Alert | str) -> bool:
-    """True if a class is known to cause another one at the same place."""
+    """Return True if `cause` is of a class that is known to cause the class of `effect` at the same place."""
     code = effect if isinstance(effect, str) else effect.code
     if code == (cause if isinstance(cause, str) else cause.code):
         return False
@@ -163,7 +166,7 @@ def explains(cause: Alert | str, effect: Alert | str) -> bool:
 
 @cache
 def _effects(stated: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...], frozenset[str]]:
-    """Codes, beginnings of codes, and kinds."""
+    """Return what a class explains: codes, prefixes of codes, and kinds."""
     kinds = frozenset(stated).intersection(KINDS)
     families = tuple(each.removesuffix("*") for each in stated if each.endswith(PREFIX))
     return frozenset(stated) - kinds, families, kinds

@@ -21,7 +21,7 @@ MAX_EARLIER = 20
 
 
 class Moment(msgspec.Struct, frozen=True):
-    """An entry of the timeline: similar events on several ranks at about the same time are one entry."""
+    """An entry of the timeline. Similar events on several ranks at about the same time are one entry."""
 
     at: float
     until: float
@@ -142,6 +142,6 @@ class Incident(msgspec.Struct, frozen=True):
 
 
 def outside(alerts: Iterable[Alert], incidents: Iterable[Incident]) -> list[Alert]:
-    """The alerts that belong to no incident."""
+    """Return the alerts that belong to no incident."""
     inside = {alert.id for incident in incidents for alert in incident.alerts}
     return [alert for alert in alerts if alert.id not in inside]

@@ -29,7 +29,9 @@ class Activity(msgspec.Struct, frozen=True):
 def last_activity(
     suspects: Sequence[int], timeouts: Iterable[Alert], last_lines: Mapping[int, Activity]
 ) -> Activity | None:
-    """Return the last activity of the suspects: their own last line, else the line above the first timeout.
+    """Return the last activity of the suspects: their own last line, else a line above the first timeout.
+
+    Or None.
 
     Args:
         suspects: The ranks that did not take part; empty: not known.
@@ -48,12 +50,12 @@ def last_activity(
 
 
 def last_line(lines: Sequence[str]) -> str | None:
-    """The last of the lines that shows an activity, or None."""
+    """Return the last of the lines that shows an activity, or None."""
     return next((line for line in reversed(lines) if _NO_ACTIVITY.search(line) is None), None)
 
 
 def shortened(line: str) -> str:
-    """A line shortened for a sentence, without a drawn progress bar."""
+    """Return the line without a drawn progress bar, shortened to MAX_TEXT characters."""
     text = _BAR.sub("", line)
     text = re.sub(r"\s+", " ", text).strip()
     return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 3]}..."

@@ -36,21 +36,21 @@ class Checkpoint(msgspec.Struct, frozen=True):
 
     @property
     def steps_lost(self) -> int | None:
-        """Steps that a restart repeats."""
+        """Return the steps that a restart repeats; None: unknown."""
         if self.step is None or self.last_step is None or self.read_pct is not None:
             return None
         return max(0, self.last_step - self.step)
 
     @property
     def seconds_lost(self) -> float | None:
-        """Seconds of work that a restart repeats."""
+        """Return the seconds of work that a restart repeats; None: unknown."""
         if self.at is None or self.last_at is None or self.read_pct is not None:
             return None
         return max(0.0, self.last_at - self.at)
 
     @property
     def text(self) -> str:
-        """`last checkpoint step 41,000, 13m before; 344 steps lost (/ckpt/step_41000, complete)`."""
+        """Return `last checkpoint step 41,000, 13m before; 344 steps lost (/ckpt/step_41000, complete)`."""
         step = "of an unknown step" if self.step is None else f"step {self.step:,}"
         before = "" if self.seconds_lost is None else f", {duration(self.seconds_lost)} before"
         lost = "" if self.steps_lost is None else f"; {self.steps_lost:,} steps lost"
@@ -67,7 +67,10 @@ class Checkpoint(msgspec.Struct, frozen=True):
 
 
 def last_checkpoint(saved: Iterable[SavedCheckpoint]) -> Checkpoint | None:
-    """Return the last checkpoint that the ranks of a job reported; None: no line reports one."""
+    """Return the last finished checkpoint that the ranks of a job reported; None: no line reports one.
+
+    If its files are incomplete, the last one that is known to be complete.
+    """
     reported = list(saved)
     done = [each for each in reported if each.done]
     if not done:
@@ -90,10 +93,10 @@ def last_checkpoint(saved: Iterable[SavedCheckpoint]) -> Checkpoint | None:
 
 
 def checkpoints(fleet: Fleet, now: float, wall: float) -> dict[str | None, Checkpoint]:
-    """Return job -> its last checkpoint, with the highest step of its ranks.
+    """Return job -> its last checkpoint, with the highest step of its ranks; jobs without one are left out.
 
     Args:
-        fleet: What is known now.
+        fleet: All that is known now.
         now: Monotonic seconds, the clock of the fleet's steps.
         wall: Unix seconds at the same moment.
     """
@@ -124,12 +127,12 @@ def checkpoints(fleet: Fleet, now: float, wall: float) -> dict[str | None, Check
 
 
 def of_lines(lines: Iterable[tuple[str, bool, float, bool]]) -> Checkpoint | None:
-    """Return the last checkpoint of a job that ended.
+    """Return the last checkpoint of a job that ended; None: no line reports one.
 
     Args:
-        lines: Line, whether it states that it was finished (else begun), when (unix seconds), and whether
-        that
-            is the line's own time.
+        lines: The line; True if it states that the checkpoint was finished, False: begun; when (unix
+        seconds);
+            True if that is the line's own time.
     """
     reported = []
     for text, done, at, timed in lines:
@@ -148,7 +151,10 @@ def _complete(reported: list[bool | None]) -> bool | None:
 
 
 def _step_at(fleet: Fleet, saved: SavedCheckpoint, at: float) -> int | None:
-    """The last step that the same log reported before, if the line names none. `at`: monotonic seconds."""
+    """Return the highest step that the same log reported before the checkpoint; None: unknown.
+
+    `at`: time of the checkpoint, monotonic seconds.
+    """
     steps = [
         step.step
         for writer in fleet.progress.writers.values()
@@ -162,7 +168,7 @@ def _step_at(fleet: Fleet, saved: SavedCheckpoint, at: float) -> int | None:
 def _furthest(
     fleet: Fleet, job: str | None, files: set[tuple[str, str]], offset_s: float
 ) -> tuple[int | None, float | None]:
-    """The highest step of a job, and when it was logged (unix seconds on our clock)."""
+    """Return the highest step of a job, and when it was logged (unix seconds on our clock); None: unknown."""
     steps = [
         (step.step, step.at)
         for writer in fleet.progress.writers.values()

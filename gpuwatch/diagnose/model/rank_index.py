@@ -1,4 +1,4 @@
-"""Index of rank placement: finds rank, GPU and node of a process, address or host name.
+"""Index of rank placement: finds the rank of a process, GPU, log file, address or host name.
 
 Example: a line on gpu-003 names PCI address `0000:1b:00.0`; `by('gpu-003', 'bus', ...)` returns the place of
 the only rank with that GPU (rank 17, GPU 1). If two jobs shared the GPU at that moment, it returns None
@@ -85,7 +85,7 @@ class RankIndex:
             self.sizes[place.job] = max(self.sizes.get(place.job, 0), place.world_size)
 
     def of(self, rank: int, job: str | None = None, at: float | None = None) -> RankPlace | None:
-        """Return the place of a rank; None if two jobs match."""
+        """Return the place of a rank; None if it is unknown, or several jobs have it and `job` is None."""
         found = self._rank.get(rank, ())
         if job is None and len(self.jobs) > 1:
             able = {each for each in self.running(at) if self.may_have(each, rank)}
@@ -96,7 +96,7 @@ class RankIndex:
     def by(
         self, node: str | None, kind: str, value: object, job: str | None = None, at: float | None = None
     ) -> RankPlace | None:
-        """Return the only rank of a node with this value of `kind`; None where none or several match.
+        """Return the only rank of a node with this value of `kind`; None if none or several match.
 
         `kind`: gpu (index), uuid, bus (PCI address as of `bus_key`), pid, inner pid (in its container) or
         local (rank). `at`: unix seconds; only ranks that lived then count.
@@ -105,29 +105,34 @@ class RankIndex:
         return _only([place for place in known if lived(place, at)], job)
 
     def numbered(self, word: str | None, number: int | None, job: str | None) -> RankPlace | None:
-        """Return the rank that is called `worker 3`; None where such numbers are not known to be ranks."""
+        """Return the rank that is called `worker 3`; None if such numbers are not known to be ranks."""
         of_task = word == SLURM_TASK and self.tasks_are_ranks(job)
         if number is None or not (of_task or word in self.places.counted):
             return None
         return self.of(number, job) or RankPlace(number, "", job)
 
     def tasks_are_ranks(self, job: str | None) -> bool:
-        """True if each Slurm task of a job is known to be the rank of its number."""
+        """Return True if each Slurm task of a job is known to be the rank of its number."""
         return job in self.places.task_jobs or SLURM_TASK in self.places.counted
 
     def only(self, kind: str, value: object, job: str | None = None) -> RankPlace | None:
-        """Return the only rank of a job with this bus (address) or pid, among ranks whose node is unknown."""
+        """Return the only rank of a job with this value, among ranks whose node is unknown; else None.
+
+        `kind`: bus (PCI address as of `bus_key`) or pid.
+        """
         found = [place for place in self.places.ranks if not place.node]
         if kind == "bus":
             return _only([each for each in found if each.bus_id and bus_key(each.bus_id) == value], job)
         return _only([each for each in found if each.pid == value], job)
 
     def only_local(self, local_rank: int, job: str | None = None) -> RankPlace | None:
-        """Return the only rank of a job with this local rank (a single-node job)."""
+        """Return the only rank of a job with this local rank (a single-node job); else None."""
         return _only([each for each in self.places.ranks if each.local_rank == local_rank], job)
 
     def spawned(self, node: str | None, number: int, file: str, job: str | None = None) -> RankPlace | None:
         """Return the rank of a torch.multiprocessing process whose index its parent logged.
+
+        None: not certain.
 
         A parent numbers its processes from 0, in rank order. Parents of several nodes may write into one
         scheduler log.
@@ -143,16 +148,19 @@ class RankIndex:
         return None if first is None else self.of(first + number, job) or RankPlace(first + number, "", job)
 
     def of_file(self, node: str | None, file: str, job: str | None = None) -> RankPlace | None:
-        """Return the rank that owns a file; a rank of another node where none of this one writes it."""
+        """Return the only rank that writes a file on this node, else the only one that writes it elsewhere.
+
+        None if none or several do.
+        """
         found = self._file.get(file, [])
         return _only([place for place in found if place.node == node] or found, job)
 
     def reach(self, node: str | None, file: str | None) -> Reach:
-        """The jobs that may write a log file whose job is unknown."""
+        """Return which jobs may write a log file whose job is unknown."""
         return self.places.loose.get((node or "", file or ""), "node")
 
     def running(self, at: float | None, node: str | None = None) -> set[str]:
-        """The jobs that ran at a time (unix seconds), on a node or anywhere.
+        """Return the jobs that ran at a time (unix seconds; None: all known jobs), on a node or anywhere.
 
         A single known job always counts.
         """
@@ -166,24 +174,27 @@ class RankIndex:
         }
 
     def may_have(self, job: str | None, rank: int | None) -> bool:
-        """True if a job can have a rank of this number."""
+        """Return True if a job can have a rank of this number; None, or an unknown size: True."""
         return rank is None or rank < self.sizes.get(job, rank + 1)
 
     def gpu(self, node: str | None, uuid: str | None, bus: str | None) -> int | None:
-        """Index of a GPU from its UUID or PCI address, or None."""
+        """Return the index of a GPU from its UUID or PCI address; None: unknown."""
         for name in (uuid, None if bus is None else bus_key(bus)):
             if node is not None and name is not None and (node, name) in self._gpus:
                 return self._gpus[node, name]
         return None
 
     def on(self, node: str | None, job: str | None = None, at: float | None = None) -> list[RankPlace]:
-        """The ranks of a node, optionally only those of one job or alive at a time."""
+        """Return the ranks of a node.
+
+        With `job` or `at` (unix seconds) only those of the job, or alive then.
+        """
         found = self._node.get(node, []) if node is not None else []
         found = found if at is None else [place for place in found if lived(place, at)]
         return found if job is None else [place for place in found if place.job in (None, job)]
 
     def named(self, host: object) -> str | None:
-        """The node of an address or host name, with or without domain or port."""
+        """Return the node of an address or host name, with or without domain or port; None: unknown."""
         text = str(host).strip("[]<> ")
         for name in (text, text.partition("<")[0], text.partition(":")[0], text.partition(".")[0]):
             for spelling in (name, name.lower()):
@@ -192,43 +203,46 @@ class RankIndex:
         return None
 
     def node_named(self, host: object) -> str | None:
-        """The node that a log names: a known one, or in logs of an ended job any valid host name."""
+        """Return the node that a log names: a known one, in logs of an ended job any valid host name.
+
+        Or None.
+        """
         known = self.named(host)
         return known if known is not None or self.places.live else shell_command.value("node", host)
 
     def ranks(self, job: str | None) -> list[RankPlace]:
-        """The ranks of one job, or all ranks for None."""
+        """Return the ranks of one job (and those of no known job), or all ranks for None."""
         return [place for place in self.places.ranks if job is None or place.job in (None, job)]
 
     @property
     def reads_logs(self) -> bool:
-        """True if the log files of any rank are known."""
+        """Return True if the log files of any rank are known."""
         return bool(self._file)
 
     def world(self, job: str | None) -> set[int]:
-        """All known ranks of a job."""
+        """Return all rank numbers of a job: the known ones, and those below its announced size."""
         known = {place.rank for place in self.places.ranks if place.job in (None, job)}
         return known | _first_ranks(self.size(job))
 
     def may_be_rank(self, rank: int | None, job: str | None) -> bool:
-        """True if a number is below the announced number of ranks of the job, or that number is unknown."""
+        """Return True if a number is below the announced number of ranks of the job, or that is unknown."""
         size = self.size(job)
         return rank is None or size == 0 or rank < size
 
     def size(self, job: str | None) -> int:
-        """The announced number of ranks of a job; 0: unknown, or above `MAX_WORLD`."""
+        """Return the announced number of ranks of a job; 0: unknown, or above `MAX_WORLD`."""
         size = self.sizes.get(job, 0) or (0 if self.jobs else self.sizes.get(None, 0))
         return size if size <= MAX_WORLD else 0
 
 
 @lru_cache(maxsize=16)
 def _first_ranks(count: int) -> frozenset[int]:
-    """Ranks 0 to `count` - 1; cached, so that incidents share the set of a large world."""
+    """Return ranks 0 to `count` - 1; cached, so that incidents share the set of a large world."""
     return frozenset(range(count))
 
 
 def lived(place: RankPlace, at: float | None) -> bool:
-    """True if a rank ran at a time (unix seconds), or had ended shortly before."""
+    """Return True if a rank ran at a time (unix seconds), or had ended shortly before; None: True."""
     if at is None:
         return True
     if place.since is not None:
@@ -239,27 +253,30 @@ def lived(place: RankPlace, at: float | None) -> bool:
 
 
 def started_anew(place: RankPlace, at: float) -> bool:
-    """True if the process of a rank that ran at a time (unix seconds) was replaced since."""
+    """Return True if the process of a rank that ran at a time (unix seconds) was replaced since."""
     return place.since is not None and place.started is not None and place.since <= at < place.started
 
 
 @lru_cache(4096)
 def bus_key(address: str) -> str:
-    """A PCI address without its function, normalized: `0000:0f:00`."""
+    """Return a PCI address without its function, normalized: `0000:0f:00`."""
     parts = address.lower().split(".")[0].split(":")
     domain = parts[0][-4:] if len(parts) > 2 else "0000"
     return ":".join((domain.rjust(4, "0"), *(part.rjust(2, "0") for part in parts[-2:])))
 
 
 def _only(found: Iterable[RankPlace], job: str | None, *, ended: bool = False) -> RankPlace | None:
-    """The unambiguous match: among running ranks if any runs, else (`ended`) among all; None otherwise."""
+    """Return the unambiguous match: among the running ranks if there are any, else among all; else None.
+
+    `ended`: search among all at once.
+    """
     named = [place for place in found if job is None or place.job is None or place.job == job]
     named = [place for place in named if ended or place.until is None] or named
     return named[0] if len({(place.job, place.rank, place.node) for place in named}) == 1 else None
 
 
 def _names(known: dict[str, str]) -> dict[str, str]:
-    """Name or address -> node, also in lower case (host names are case-insensitive).
+    """Return name or address -> node, also in lower case (host names are case-insensitive).
 
     A name that is ambiguous in lower case is found only in its exact spelling.
     """
@@ -270,7 +287,7 @@ def _names(known: dict[str, str]) -> dict[str, str]:
 
 
 def _times(ranks: Iterable[RankPlace]) -> dict[str | None, tuple[float, float]]:
-    """Job -> its start and end, as far as is known."""
+    """Return job -> its start and end (unix seconds), as far as is known, else minus and plus infinity."""
     found: dict[str | None, tuple[float, float]] = {}
     for place in ranks:
         since = -math.inf if place.since is None else place.since

@@ -38,7 +38,7 @@ NAMES = frozenset(("Slurm", "Ray", "Python", "Gloo", "Horovod", "Kubernetes", "L
 
 
 def what(code: str, title: str, fields: Fields, stated: FailureClass | None = None) -> str:
-    """What happened, in a headline's words: `Xid 79, GPU fell off the bus`, `timed out in SEND seq 7`."""
+    """Return what happened, for a headline: `Xid 79, GPU fell off the bus`, `timed out in SEND seq 7`."""
     xid = fields.get("xid")
     if code.startswith("gpu.xid.") and isinstance(xid, int):
         name, _, known, _ = CATALOGUE.get(xid, UNKNOWN)
@@ -56,7 +56,7 @@ def what(code: str, title: str, fields: Fields, stated: FailureClass | None = No
 
 
 def exception(fields: Fields) -> str:
-    """`ValueError: sample 4711 has no label`, shortened for a headline."""
+    """Return `ValueError: sample 4711 has no label`, shortened for a headline."""
     words = [str(fields[name]) for name in ("exception", "what") if fields.get(name) not in (None, "")]
     if len(": ".join(words)) > MAX_QUOTED_CHARS:  # the message says more than the module of its class
         words[0] = words[0].rpartition(".")[2] or words[0]
@@ -69,7 +69,7 @@ HALVES = ("send", "recv")
 
 
 def collective(fields: Fields) -> str:
-    """`ALLREDUCE seq 2381`, with what is known; else empty."""
+    """Return `ALLREDUCE seq 2381`, as far as known; else ""."""
     parts = []
     if fields.get("op") and fields["op"] not in HALVES:
         parts.append(str(fields["op"]).upper())
@@ -79,7 +79,10 @@ def collective(fields: Fields) -> str:
 
 
 def waited_s(fields: Fields) -> float | None:
-    """Seconds for which an operation ran until its timeout, else the timeout itself."""
+    """Return the seconds for which an operation ran until its timeout, else the timeout itself.
+
+    None: unknown.
+    """
     for name in ("ran_ms", "timeout_ms"):
         value = fields.get(name)
         if isinstance(value, (int, float)):
@@ -88,7 +91,7 @@ def waited_s(fields: Fields) -> float | None:
 
 
 def lowered(title: str) -> str:
-    """A title inside a sentence: `CUDA out of memory` stays, `No space left` becomes `no space left`."""
+    """Return a title for use inside a sentence: `No space left` becomes `no space left`, `CUDA ...` stays."""
     if title.split(" ", 1)[0].rstrip(":'s") in NAMES:
         return title.rstrip(".")
     if title[1:2].islower() or (title[:1] == "A" and title[1:2] == " "):
@@ -97,7 +100,7 @@ def lowered(title: str) -> str:
 
 
 def clock(at: float, now: float | None = None) -> str:
-    """`12:03:11` in this machine's time zone, with the date where it is not the day of `now`."""
+    """Return `12:03:11` in this machine's time zone, with the date if `now` (unix seconds) is another day."""
     moment = datetime.fromtimestamp(at).astimezone()
     if now is None or abs(now - at) < 12 * 3600 or datetime.fromtimestamp(now).date() == moment.date():
         return moment.strftime("%H:%M:%S")
@@ -105,7 +108,7 @@ def clock(at: float, now: float | None = None) -> str:
 
 
 def when(alert: Alert, now: float | None = None) -> str:
-    """`12:03:11`, `before 12:03:11`, `at or after 12:03:11`, `(undated)`, by what the log provides."""
+    """Return `12:03:11`, `before 12:03:11`, `at or after 12:03:11` or `(undated)`, as far as known."""
     if alert.timed:
         return clock(alert.first, now)
     if alert.bound == "undated":
@@ -116,7 +119,7 @@ def when(alert: Alert, now: float | None = None) -> str:
 
 
 def unreadable_text(parts: int) -> str:
-    """`2 parts of the recording cannot be read`: their content is unknown."""
+    """Return `2 parts of the recording cannot be read`."""
     return f"{plural(parts, 'part')} of the recording cannot be read"
 
 
@@ -129,9 +132,9 @@ NO_RANK_SEEN = (
 
 
 def allocation_text(allocation: Allocation, wall: float) -> str:
-    """`job 41 (my run) of user ann: RUNNING when gpuwatch started, 29 min left (until 14:26:50)`."""
+    """Return `job 41 (my run), user ann: RUNNING when gpuwatch started, 29 min left (until 14:26:50)`."""
     named = f" ({plain(allocation.name)})" if allocation.name else ""
-    user = f" of user {plain(allocation.user)}" if allocation.user else ""
+    user = f", user {plain(allocation.user)}" if allocation.user else ""
     parts = [f"job {allocation.job}{named}{user}: {allocation.state} when gpuwatch started"]
     if allocation.ends is not None:
         left, moment = allocation.ends - wall, clock(allocation.ends, wall)
@@ -142,7 +145,7 @@ def allocation_text(allocation: Allocation, wall: float) -> str:
 
 
 def allocation_words(allocation: Allocation, wall: float) -> str:
-    """`RUNNING, 29 min left, requeued once`, from the newest scheduler report."""
+    """Return `RUNNING, 29 min left, requeued once`, from the newest scheduler report."""
     parts = [plain(allocation.state)]
     if allocation.ends is not None:
         left = allocation.ends - wall
@@ -153,23 +156,23 @@ def allocation_words(allocation: Allocation, wall: float) -> str:
 
 
 def job_text(job: str | None) -> str:
-    """`job 4711`, or `the job` of ranks that name none."""
+    """Return `job 4711`, or `the job` if it has no name."""
     return f"job {job}" if job else "the job"
 
 
 def ranks_text(ranks: Iterable[int]) -> str:
-    """`rank 3`, `ranks 4-7`."""
+    """Return `rank 3` or `ranks 4-7`."""
     listed = list(ranks)
     return f"rank {listed[0]}" if len(listed) == 1 else f"ranks {ranges(listed)}"
 
 
 def guessed(text: str) -> str:
-    """`rank ~3`, `ranks ~0-2`: marks inferred rank numbers."""
+    """Return the text with its rank numbers marked as inferred: `rank ~3`, `ranks ~0-2`."""
     return _RANKS.sub(r"\1~\2", text)
 
 
 def place(rank: int | None, node: str | None, gpu: int | None) -> str:
-    """`rank 17 (gpu-003 GPU 1)`, with what is known of it; empty where nothing is."""
+    """Return `rank 17 (gpu-003 GPU 1)`, as far as known; "" if nothing is."""
     where = " ".join(([node] if node else []) + ([f"GPU {gpu}"] if gpu is not None else []))
     if rank is None:
         return where

@@ -49,7 +49,7 @@ class Resumption(NamedTuple):
 
     @property
     def trained(self) -> bool:
-        """True if it logged steps."""
+        """Return True if it logged steps."""
         return self.proved < math.inf
 
 
@@ -58,7 +58,7 @@ Resumed: TypeAlias = Mapping[str, Sequence[Resumption]]
 
 
 def onset(alert: Alert) -> float:
-    """When the event began: for a timeout, the log time minus how long the operation ran."""
+    """Return when the event began (unix seconds): for a timeout, before the time that the operation ran."""
     if alert not in WAITED:
         return alert.first
     waited = waited_s(alert.fields)
@@ -70,7 +70,7 @@ def onset(alert: Alert) -> float:
 
 
 def bounds(alerts: Sequence[Alert]) -> dict[str, tuple[float, float]]:
-    """Return alert id -> earliest and latest possible time.
+    """Return alert id -> earliest and latest possible time (unix seconds).
 
     Lines of one file are in the order in which they were written, so timed lines bound the untimed ones
     between them.
@@ -93,7 +93,7 @@ def bounds(alerts: Sequence[Alert]) -> dict[str, tuple[float, float]]:
 
 
 def _bound_by_ends(alerts: Sequence[Alert], found: dict[str, tuple[float, float]]) -> None:
-    """Limit a rank's lines by its reported end: it logs nothing after that."""
+    """Limit the times of a rank's lines by its reported end, after which it logs nothing."""
     ended: dict[int, dict[str | None, float]] = defaultdict(dict)
     for alert in alerts:
         if alert.timed and alert.rank is not None and alert in EXITS:
@@ -125,12 +125,12 @@ def _bound_file(lines: list[Alert], found: dict[str, tuple[float, float]]) -> No
 
 
 def sure(bound: tuple[float, float]) -> bool:
-    """True if a time is precise enough to decide an order."""
+    """Return True if a time is precise enough to decide an order."""
     return bound[1] - bound[0] <= PRECISE_WITHIN_S
 
 
 def attempts_end(alerts: Iterable[Alert]) -> list[float]:
-    """When the attempts of a job ended, from its launchers' reports and the folders of its logs."""
+    """Return when the attempts of a job ended (unix seconds), by its launchers' reports and log folders."""
     reported: list[float] = []
     folders: dict[int, float] = {}
     for alert in alerts:
@@ -148,25 +148,31 @@ def attempts_end(alerts: Iterable[Alert]) -> list[float]:
 
 
 def attempt_of_path(file: str) -> int | None:
-    """The number in `attempt_1` or `try2`, the folder that a launcher makes for each attempt, or None."""
+    """Return the number in `attempt_1/` or `try2/`, the folder that a launcher makes for each attempt.
+
+    Or None.
+    """
     found = _ATTEMPT.search(file)
     return None if found is None else int(found[1])
 
 
 def run_of_path(file: str) -> str:
-    """The folder that holds the attempts; the whole path if there are none."""
+    """Return the path above the attempt's folder; the whole path if there is no such folder."""
     found = _ATTEMPT.search(file)
     return file if found is None else file[: found.start()]
 
 
 def attempt_of(alert: Alert, ends: list[float]) -> int:
-    """The number (from 0) of the attempt in which an alert began: from its file's folder, else by time."""
+    """Return the number (from 0) of the attempt in which an alert began: by its file's folder, else by time.
+
+    `ends`: when the attempts ended, sorted.
+    """
     number = attempt_of_path(alert.proof[0].file or "")
     return number if number is not None else bisect_left(ends, onset(alert) - LATE_S)
 
 
 def batches(moments: Iterable[float], within_s: float) -> list[float]:
-    """The last time of each run of times that are at most `within_s` apart."""
+    """Return the last time of each run of times that are at most `within_s` apart."""
     ends: list[float] = []
     for moment in sorted(moments):
         if ends and moment - ends[-1] <= within_s:
@@ -179,10 +185,10 @@ def batches(moments: Iterable[float], within_s: float) -> list[float]:
 def with_resumptions(
     ends: Sequence[float], resumed: Iterable[Resumption], alerts: Iterable[Alert]
 ) -> list[float]:
-    """Return the ends of attempts, with those that only later steps show; for `attempt_of`.
+    """Return the ends of attempts (for `attempt_of`), with those that only later steps show.
 
     Args:
-        ends: As the launchers and folders show them.
+        ends: As launchers and folders show them.
         resumed: Of the job.
         alerts: Of the job. An attempt that followed no failure separates nothing.
     """
@@ -199,5 +205,5 @@ def with_resumptions(
 
 
 def number_at(alert: Alert, resumed: Sequence[Resumption]) -> int:
-    """How many attempts of its job had trained when an alert began."""
+    """Return how many attempts of its job had trained when an alert began."""
     return sum(each.proved < onset(alert) for each in resumed)

@@ -23,7 +23,7 @@ class Solution(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class EvidenceSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where gpuwatch shows it: a command, or a key with the id of its binding."""
+    """Where gpuwatch shows the evidence: a command, or a key with the id of its binding."""
 
     shows: str
     command: str = ""
@@ -59,7 +59,7 @@ class MetricMeaning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @cache
 def topics() -> tuple[Topic, ...]:
-    """All topics, in the order of the files."""
+    """Return all topics, in the order of the files."""
     found: list[Topic] = []
     for name in TOPIC_FILES:
         found += msgspec.convert(yaml.safe_load((DATA / name).read_text("utf-8")), list[Topic])
@@ -68,10 +68,10 @@ def topics() -> tuple[Topic, ...]:
 
 @cache
 def topic(ident: str) -> Topic:
-    """Return one topic.
+    """Return the topic with this id.
 
     Raises:
-        KeyError: there is none of this id.
+        KeyError: There is none.
     """
     for each in topics():
         if each.id == ident:
@@ -81,13 +81,17 @@ def topic(ident: str) -> Topic:
 
 @cache
 def metric_meanings() -> dict[str, dict[str, MetricMeaning]]:
-    """`gpu`, `node` and `rank` -> metric or column name -> meaning."""
+    """Return `gpu`, `node` and `rank` -> metric or column name -> meaning."""
     text = (DATA / METRIC_FILE).read_text("utf-8")
     return msgspec.convert(yaml.safe_load(text), dict[str, dict[str, MetricMeaning]])
 
 
 def steps_of(ident: str) -> tuple[str, ...]:
-    """The advice of a topic, one line per step; code to type is appended to its step."""
+    """Return the advice of a topic, one line per step; code to type is appended to its step.
+
+    Raises:
+        KeyError: There is no such topic.
+    """
     return tuple(
         each.do if not each.code.startswith(TYPED) else f"{each.do.rstrip('.')}: {each.code}"
         for each in topic(ident).solutions

@@ -36,7 +36,7 @@ class Check:
 
 @dataclass(frozen=True)
 class PreflightRank:
-    """A rank's process, its node, and its node's answer about it."""
+    """A rank's process, its node, and the settings that the node reported for it (None: none)."""
 
     node: str
     number: int
@@ -45,12 +45,12 @@ class PreflightRank:
 
     @property
     def name(self) -> str:
-        """`rank 3`."""
+        """Return `rank 3`, or `rank ~3` if the number is inferred."""
         return f"rank {'~' * self.process.inferred}{self.number}"
 
     @property
     def job(self) -> str:
-        """Its job as text; only ranks of one job are compared."""
+        """Return its job as text; only ranks of one job are compared."""
         return job_text(self.process.job)
 
 
@@ -81,7 +81,7 @@ class PreflightData:
 
 
 def by_job(ranks: Iterable[PreflightRank]) -> dict[str, list[PreflightRank]]:
-    """Job -> its ranks."""
+    """Return job, as text -> its ranks."""
     jobs: dict[str, list[PreflightRank]] = {}
     for rank in ranks:
         jobs.setdefault(rank.job, []).append(rank)
@@ -89,22 +89,22 @@ def by_job(ranks: Iterable[PreflightRank]) -> dict[str, list[PreflightRank]]:
 
 
 def passed(id_: str, detail: str) -> Check:
-    """PASS: nothing is wrong."""
+    """Return a PASS: nothing is wrong."""
     return Check(id_, "PASS", detail)
 
 
 def skipped(id_: str, why: str) -> Check:
-    """SKIP: the data for this check is not available."""
+    """Return a SKIP: the data for this check is not available."""
     return Check(id_, "SKIP", why)
 
 
 def unreadable(parts: int) -> list[Check]:
-    """A FAIL check where parts of a recording cannot be read; else empty."""
+    """Return a FAIL check if parts of a recording cannot be read; else no check."""
     return [Check("recording.readable", "FAIL", unreadable_text(parts))] if parts else []
 
 
 def differing(values: Mapping[str, str]) -> str:
-    """Names grouped by value, most common value first: `gpu-[001-063] 580.82, gpu-064 580.65`."""
+    """Return names grouped by value, most common value first: `gpu-[001-063] 580.82, gpu-064 580.65`."""
     groups: dict[str, list[str]] = {}
     for name, value in values.items():
         groups.setdefault(value, []).append(name)
@@ -115,7 +115,7 @@ def differing(values: Mapping[str, str]) -> str:
 
 
 def odd_ones(values: Mapping[str, str]) -> tuple[str, ...]:
-    """The nodes whose value differs from the most common one."""
+    """Return the names whose value differs from the most common one."""
     counts: dict[str, int] = {}
     for value in values.values():
         counts[value] = counts.get(value, 0) + 1
@@ -124,7 +124,10 @@ def odd_ones(values: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def same(id_: str, what: str, values: Mapping[str, str | None], remedy: str, *, fail: bool = True) -> Check:
-    """Check that all nodes (mostly those with GPUs) have the same value; unknown values are ignored."""
+    """Check that all nodes (mostly those with GPUs) have the same value; unknown values are ignored.
+
+    Otherwise FAIL, or WARN without `fail`. `values`: node -> value; `what`: its name in the text.
+    """
     if not values:
         return skipped(id_, NO_GPU)
     known = {name: value for name, value in values.items() if value}
@@ -138,7 +141,10 @@ def same(id_: str, what: str, values: Mapping[str, str | None], remedy: str, *, 
 
 
 def by_sentence(reported: Iterable[tuple[str, str]]) -> str:
-    """(node, sentence) pairs as text; nodes with the same sentence are merged: `gpu-[001-063] GPU 0 ...`."""
+    """Return (node, sentence) pairs as text.
+
+    Nodes with the same sentence are merged: `gpu-[001-063] GPU 0 ...`.
+    """
     nodes: dict[str, list[str]] = {}
     for node, sentence in reported:
         nodes.setdefault(sentence, []).append(node)
@@ -146,7 +152,7 @@ def by_sentence(reported: Iterable[tuple[str, str]]) -> str:
 
 
 def listed(names: Iterable[str]) -> str:
-    """A few names, and how many more."""
+    """Return the first MAX_SHOWN texts, and how many more there are."""
     reported = list(names)
     more = len(reported) - MAX_SHOWN
     return "; ".join(reported[:MAX_SHOWN]) + (f"; {more} more" if more > 0 else "")

@@ -42,8 +42,8 @@ def checklist(
     """Return all checks, those of the job first.
 
     Args:
-        fleet: What is known.
-        reported: By node: what it answered when it was asked for the settings of its ranks.
+        fleet: All that is known.
+        reported: Node -> its answer to the request for the settings of its ranks.
         alerts: Of the session.
         incidents: Of the session.
         now: Monotonic seconds, the fleet's own clock.
@@ -78,7 +78,7 @@ def checklist(
 
 
 def step_times(fleet: Fleet, now: float) -> dict[tuple[str, int], float]:
-    """Node and pid of a rank -> median duration of its recently logged steps in seconds."""
+    """Return (node, pid) of a rank -> median duration of its recently logged steps in seconds."""
     seats = RankPlacement()
     seats.refresh(fleet)
     found = {}
@@ -91,7 +91,7 @@ def step_times(fleet: Fleet, now: float) -> dict[tuple[str, int], float]:
 
 
 def _unanswered(check: Check) -> Check:
-    """The check; one that is skipped for lack of answers gets the text for recordings."""
+    """Return the check; one that is skipped for lack of answers gets the text for recordings."""
     asks = check.status == "SKIP" and check.id.startswith(FROM_SETTINGS)
     return skipped(check.id, NOT_RECORDED) if asks else check
 
@@ -105,12 +105,12 @@ def conditions_of(node: Node, thresholds: Thresholds, now: float) -> Iterator[Co
 
 
 def answers(node: Node, now: float) -> bool:
-    """True if a node is live and has sent its hello."""
+    """Return True if a node is live and has sent its hello."""
     return node.state(now) == "live" and node.hello is not None
 
 
 def why(node: Node, now: float) -> str:
-    """Why a node does not answer."""
+    """Return why a node does not answer, as text."""
     if node.state(now) == "live":
         return "no answer from the agent yet"
     if (age := node.age(now)) is not None:
@@ -119,7 +119,7 @@ def why(node: Node, now: float) -> str:
 
 
 def ranks_of(node: Node, reported: NodeSettings | None) -> list[PreflightRank]:
-    """The ranks of a node, each by its oldest process (data loaders inherit the environment)."""
+    """Return the ranks of a node, each by its oldest process (data loaders inherit the environment)."""
     by_pid = {} if reported is None else {one.pid: one for one in reported.ranks}
     found: dict[tuple[str, int], PreflightRank] = {}
     for process in sorted(node.processes, key=lambda process: process.pid):

@@ -23,7 +23,7 @@ from gpuwatch.number_text import counted, ranges
 
 @dataclass(frozen=True)
 class Kind:
-    """A check that fails where one of its conditions holds."""
+    """A check that fails if one of its conditions holds."""
 
     id: str
     well: str
@@ -120,10 +120,7 @@ KINDS = (
 
 
 def hardware(case: PreflightData) -> Iterator[Check]:
-    """Yield the checks by kind, then those that no condition covers.
-
-    Persistence, memory, ports, fabric manager.
-    """
+    """Yield the checks by kind, then those of persistence mode, memory, ports and fabric manager."""
     for kind in KINDS:
         yield of_kind(kind, case)
     yield persistence(case)
@@ -133,7 +130,7 @@ def hardware(case: PreflightData) -> Iterator[Check]:
 
 
 def of_kind(kind: Kind, case: PreflightData) -> Check:
-    """Check one kind; PASS only where it is known that nothing is wrong."""
+    """Check one kind of problem; PASS only if it is known that nothing is wrong."""
     reported = [
         (node, c)
         for node, c in [*case.conditions, *unanswered_drivers(case)]
@@ -192,7 +189,7 @@ FREE_PCT = 90.0
 
 
 def memory(case: PreflightData) -> Check:
-    """Check for GPU memory that is held where no rank runs."""
+    """Check that every GPU without a rank has at least FREE_PCT percent of its memory free."""
     id_ = "gpu.memory"
     ours = {hold.uuid for rank in case.ranks for hold in rank.process.gpus}
     reported, known = [], 0
@@ -220,7 +217,7 @@ def memory(case: PreflightData) -> Check:
 
 
 def _gpus_together(reported: Iterable[tuple[str, int, str]]) -> Iterator[tuple[str, str]]:
-    """Merge (node, GPU, text) into (node, `GPUs 0-7 50 % free`)."""
+    """Yield (node, `GPUs 0-7 50 % free`) for (node, GPU, text) that differ in the GPU only."""
     gpus: dict[tuple[str, str], list[int]] = {}
     for node, gpu, what in reported:
         gpus.setdefault((node, what), []).append(gpu)
@@ -238,7 +235,7 @@ def _who(node: Node, gpu: Gpu) -> str:
 
 
 def ports(case: PreflightData) -> Check:
-    """Check that InfiniBand and RoCE ports are up, and as fast as the fastest of their kind in the fleet."""
+    """Check that InfiniBand and RoCE ports are up, and InfiniBand ports as fast as the fleet's fastest."""
     id_ = "net.ib"
     known = [(node.name, port) for node in case.nodes if node.host for port in node.host.ib or ()]
     if not known:

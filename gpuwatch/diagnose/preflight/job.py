@@ -74,13 +74,13 @@ def initialised(case: PreflightData) -> Check:
 
 
 def no_rank(case: PreflightData, text: str) -> str:
-    """The text where no rank is seen; nodes that have not reported their processes prove nothing."""
+    """Return `text`, or that some nodes have not reported their processes yet, which proves nothing."""
     waited = [*case.silent, *(node.name for node in case.nodes if node.processes_at is None)]
     return f"not known: {fold(waited)} did not report processes yet (wait longer: --wait)" if waited else text
 
 
 def missing_from(there: Collection[int], size: int) -> str:
-    """`3, 5-7`: ranks below `size` that are missing; bounded, whatever size an environment claims."""
+    """Return the missing ranks below `size` as text, `3, 5-7`; "": none. At most MAX_SHOWN ranges."""
     gaps = []
     free = 0
     for number in [*sorted(number for number in there if number < size), size]:
@@ -91,7 +91,7 @@ def missing_from(there: Collection[int], size: int) -> str:
 
 
 def network(case: PreflightData) -> Check:
-    """Check that every node responds, also to the settings request; nodes without an agent cannot."""
+    """Check that every node responds, also to the settings request (WARN for nodes without an agent)."""
     id_ = "net.reachable"
     if case.silent:
         detail = listed(f"{node}: {why}" for node, why in case.silent.items())
@@ -112,7 +112,7 @@ def network(case: PreflightData) -> Check:
 
 
 def nccl(case: PreflightData) -> Check:
-    """Check the logs for errors of the communication libraries."""
+    """Check that the logs have no active error of the communication libraries."""
     id_ = "nccl.working"
     if not any(file.source != "kernel" for node in case.nodes for file in node.logs):
         return skipped(id_, "no log file of a job is followed")
@@ -133,7 +133,7 @@ def nccl(case: PreflightData) -> Check:
 
 
 def in_step(case: PreflightData) -> Check:
-    """Check that no incident shows ranks waiting for each other in different collectives."""
+    """Check that no incident shows ranks in different collectives, and no job is silent."""
     id_ = "ranks.in_step"
     if not case.ranks:
         return skipped(id_, no_rank(case, NO_RANK_SEEN))
@@ -223,7 +223,10 @@ def balanced(case: PreflightData) -> Check:
 def widest(
     case: PreflightData, value: Callable[[PreflightRank], float]
 ) -> tuple[float, PreflightRank, PreflightRank] | None:
-    """The job with the largest spread: (max - min) / mean in percent, and the ranks with most and least."""
+    """Return (max - min) / mean in percent for the job where it is largest, with its highest and lowest rank.
+
+    Or None.
+    """
     spreads = [
         found for ranks in by_job(case.ranks).values() if (found := spread_of(ranks, value)) is not None
     ]
@@ -233,7 +236,10 @@ def widest(
 def spread_of(
     ranks: Sequence[PreflightRank], value: Callable[[PreflightRank], float]
 ) -> tuple[float, PreflightRank, PreflightRank] | None:
-    """The spread within one job; ranks with zero are left out."""
+    """Return (max - min) / mean in percent within one job, and the ranks with the highest and lowest value.
+
+    Ranks with 0 are left out; None if fewer than two remain.
+    """
     known = [rank for rank in ranks if value(rank)]
     if len(known) < 2:
         return None
@@ -242,27 +248,27 @@ def spread_of(
 
 
 def of_memory(rank: PreflightRank) -> str:
-    """`holds 71.2 GiB`."""
+    """Return `holds 71.2 GiB`."""
     return f"holds {held(rank) / (1 << 30):.1f} GiB"
 
 
 def of_steps(case: PreflightData, rank: PreflightRank) -> str:
-    """`takes 0.41 s`."""
+    """Return `takes 0.41 s`."""
     return f"takes {step_s(case, rank):.3g} s"
 
 
 def step_s(case: PreflightData, rank: PreflightRank) -> float:
-    """Duration of a step in seconds; 0: not logged."""
+    """Return the duration of a step in seconds; 0.0: not logged."""
     return case.step_s.get((rank.node, rank.process.pid), 0.0)
 
 
 def held(rank: PreflightRank) -> int:
-    """Bytes of GPU memory."""
+    """Return the bytes of GPU memory that a rank holds."""
     return sum(hold.memory_bytes or 0 for hold in rank.process.gpus)
 
 
 def logs(case: PreflightData) -> Check:
-    """Check that every rank writes a log of its own."""
+    """Check that no two ranks of a node write one log file."""
     id_ = "logs.own"
     writers: dict[tuple[str, str], list[PreflightRank]] = {}
     for rank in case.ranks:
@@ -301,7 +307,7 @@ def master(case: PreflightData) -> Check:
 
 
 def port(case: PreflightData) -> Check:
-    """Check that torchrun's default port is not in use by another process."""
+    """Check that torchrun's default port is not in use by a process that belongs to no rank."""
     id_ = "net.port"
     reported = {node: one.listens.get(RENDEZVOUS_PORT) for node, one in case.reported.items() if one.listens}
     if not reported:

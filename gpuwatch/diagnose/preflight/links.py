@@ -46,7 +46,7 @@ def collectives(results: Results) -> Check:
 
 
 def pairs(results: Results) -> Check:
-    """Check the probe's verdict on pairs."""
+    """Return the probe's verdict on pairs of ranks as a check."""
     id_ = "probe.links"
     verdict = results.verdict
     if verdict is None:

@@ -41,11 +41,11 @@ _GPU: tuple[tuple[str, Callable[[Gpu], object]], ...] = (
 
 
 def profile(node: Node, system: Mapping[str, str] | None) -> dict[str, str]:
-    """Return the versions and settings of a node.
+    """Return setting -> value of a node, without unknown ones; empty before its hello.
 
     Args:
-        node: One that has sent its hello.
-        system: `wire.SystemSettings.values`; None where the node did not answer.
+        node: Any node.
+        system: `wire.SystemSettings.values`; None: the node did not answer.
     """
     hello = node.hello
     if hello is None:
@@ -71,7 +71,7 @@ def profile(node: Node, system: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def _of_machine(system: Mapping[str, str]) -> dict[str, str]:
-    """The machine's settings; those of adapters and interfaces list each value with its devices."""
+    """Return the machine's settings; those of adapters and interfaces list each value with its devices."""
     found: dict[str, str] = dict.fromkeys(
         ("ib.firmware", "ib.type", "ib.board", "net.mtu", "net.driver"), NO_DEVICE
     )
@@ -87,11 +87,15 @@ def _of_machine(system: Mapping[str, str]) -> dict[str, str]:
 
 
 def compared(profiles: Mapping[str, Profile], reference: Profile, name: str) -> list[Check]:
-    """Return a check for each setting in which a node differs from the reference; then one for the rest.
+    """Return a FAIL for each setting in which a node differs from the reference.
+
+    Then checks for all the rest.
+
+    These are a PASS with the number of equal settings, and a SKIP for settings that are not known everywhere.
 
     Args:
-        profiles: By node; the reference node may be among them.
-        reference: What the nodes are compared with.
+        profiles: Node -> its settings; the reference node may be among them.
+        reference: The settings to compare with.
         name: Of the reference: a node or a file.
     """
     checks: list[Check] = []
@@ -122,7 +126,7 @@ def compared(profiles: Mapping[str, Profile], reference: Profile, name: str) -> 
 
 
 def unanswered(nodes: Iterable[str]) -> list[Check]:
-    """A FAIL check where nodes did not report their machine settings."""
+    """Return a FAIL check if nodes did not report their machine settings; else no check."""
     names = tuple(nodes)
     if not names:
         return []
@@ -131,7 +135,7 @@ def unanswered(nodes: Iterable[str]) -> list[Check]:
 
 
 def silent_nodes(silent: Mapping[str, str]) -> list[Check]:
-    """A FAIL check where nodes do not respond: whether they are equal is unknown."""
+    """Return a FAIL check if nodes do not respond, so that nothing is known of them; else no check."""
     if not silent:
         return []
     reasons = "; ".join(f"{node}: {why}" for node, why in list(silent.items())[:MAX_UNKNOWN])
@@ -140,7 +144,10 @@ def silent_nodes(silent: Mapping[str, str]) -> list[Check]:
 
 
 def _of_gpus(gpus: Sequence[Gpu], value: Callable[[Gpu], object]) -> str | None:
-    """The value that all GPUs share, else each value with its GPUs: `97.00 (GPU 0-6), 96.00 (GPU 7)`."""
+    """Return the value that all GPUs share, else each value with its GPUs: `97.00 (GPU 0-6), 96.00 (GPU 7)`.
+
+    None: no GPU has one.
+    """
     by_value: dict[str, list[int]] = {}
     for gpu in gpus:
         if (one := value(gpu)) is not None:
@@ -151,7 +158,7 @@ def _of_gpus(gpus: Sequence[Gpu], value: Callable[[Gpu], object]) -> str | None:
 
 
 def _of_devices(values: Iterable[tuple[str, object]]) -> str | None:
-    """Each value with its devices, `28.39 (mlx5_[0-7])`; None without devices."""
+    """Return each value with its devices, `28.39 (mlx5_[0-7])`; None without devices."""
     by_value: dict[str, list[str]] = {}
     for device, value in values:
         if value is not None:

@@ -152,7 +152,7 @@ def of_ranks(id_: str, what: str, case: PreflightData, value: Callable[[Prefligh
 
 
 def shared_memory(reported: Mapping[str, NodeSettings]) -> Check:
-    """Check the size of /dev/shm: data loaders end with a bus error where it is too small."""
+    """Check the size of /dev/shm: data loaders end with a bus error if it is too small."""
     id_ = "host.shm"
     sizes = {node: one.shm_total_bytes for node, one in reported.items() if one.shm_total_bytes is not None}
     if not sizes:
@@ -170,10 +170,7 @@ def shared_memory(reported: Mapping[str, NodeSettings]) -> Check:
 
 
 def memlock(case: PreflightData) -> Check:
-    """Check the locked-memory limit.
-
-    RDMA pins memory and otherwise fails late with "Cannot allocate memory".
-    """
+    """Check the locked-memory limit: RDMA pins memory and otherwise fails late, out of memory."""
     id_ = "limits.memlock"
     known = [
         (rank, rank.reported.memlock_bytes)
@@ -196,15 +193,15 @@ def memlock(case: PreflightData) -> Check:
 
 
 def kib(limit: float) -> str:
-    """A locked-memory limit as text."""
+    """Return a locked-memory limit (bytes) as text."""
     return "unlimited" if limit == inf else f"{limit / 1024:,.0f} KiB"
 
 
 def node_limits(known: Iterable[tuple[str, int | None]], enough: float) -> tuple[dict[str, float], list[str]]:
-    """The lowest limit of each node (inf: none), and the nodes below `enough`.
+    """Return the lowest limit of each node (inf: none), and the nodes whose limit is too low.
 
-    If the most common limit is too low too, only the nodes below that one are listed. `known`: (node, limit),
-    one per rank.
+    These are the nodes below both `enough` and the most common limit; if there are none, all below `enough`.
+    `known`: (node, limit), one per rank.
     """
     limits: dict[str, float] = {}
     for node, limit in known:
@@ -232,10 +229,7 @@ def open_files(case: PreflightData) -> Check:
 
 
 def variables(case: PreflightData) -> Check:
-    """Check that NCCL variables are equal on all ranks.
-
-    Otherwise ranks choose different algorithms and hang.
-    """
+    """Check that NCCL variables are equal on all ranks of a job: otherwise ranks may hang."""
     id_ = "env.equal"
     apart: list[str] = []
     nodes: dict[str, None] = {}
@@ -261,7 +255,7 @@ def variables(case: PreflightData) -> Check:
 
 
 def by_node(values: Mapping[str, str], ranks: Sequence[PreflightRank]) -> Mapping[str, str]:
-    """The values by node where all ranks of a node agree, else by rank (`rank-3`)."""
+    """Return node -> value if all ranks of each node agree; for a single node, `rank-3` -> value."""
     nodes: dict[str, set[str]] = {}
     for rank in ranks:
         if rank.name in values:

@@ -35,19 +35,19 @@ class CodeLine:
 
     @property
     def own(self) -> bool:
-        """True if it is the user's own code, by its path."""
+        """Return True if it is the user's own code, by its path."""
         return self.file.endswith(".py") and not any(part in self.file for part in LIBRARY)
 
     @property
     def short(self) -> str:
-        """`all_reduce (distributed_c10d.py:2810)`."""
+        """Return `all_reduce (distributed_c10d.py:2810)`."""
         place = self.file.rpartition("/")[2] or "?"
         return f"{self.function} ({place}{'' if self.line is None else f':{self.line}'})"
 
 
 @dataclass(slots=True)
 class StackCall:
-    """A frame below its caller."""
+    """A frame below its caller, with its samples."""
 
     code: CodeLine
     samples: int = 0
@@ -57,7 +57,7 @@ class StackCall:
     calls: dict[CodeLine, StackCall] = field(default_factory=dict)
 
     def ordered(self) -> list[StackCall]:
-        """Its callees in source order, so that graphs of two ranks have the same order."""
+        """Return its callees in source order, so that graphs of two ranks have the same order."""
         return sorted(
             self.calls.values(), key=lambda each: (each.code.file, each.code.line or 0, each.code.function)
         )
@@ -72,7 +72,7 @@ class ThreadTree:
 
     @property
     def samples(self) -> int:
-        """Number of samples of the thread."""
+        """Return the number of samples of the thread."""
         return self.root.samples
 
     def walk(self) -> Iterator[tuple[StackCall, tuple[CodeLine, ...]]]:
@@ -88,10 +88,10 @@ ROOT = CodeLine("all", "", None)
 
 
 def unpacked(packed: str) -> str:
-    """Decompress `wire.ProcessProfile.packed`.
+    """Decompress `wire.ProcessProfile.packed` (base64 of zlib data).
 
     Raises:
-        ProfileError: it is not what an agent sends, or too large.
+        ProfileError: It is damaged, or longer than MAX_TEXT_BYTES.
     """
     try:
         reader = zlib.decompressobj()
@@ -104,10 +104,10 @@ def unpacked(packed: str) -> str:
 
 
 def threads_of(text: str) -> list[ThreadTree]:
-    """Parse the threads of a profile: main thread first, then by samples; malformed lines are skipped.
+    """Return the threads of a profile: main thread first, then by samples; malformed lines are skipped.
 
     Args:
-        text: `thread (12): NAME;outer (file:1);inner (file:2) 17`, a line a stack.
+        text: One stack per line: `thread (12): NAME;outer (file:1);inner (file:2) 17`.
     """
     found: dict[str, ThreadTree] = {}
     for line in text.split("\n"):
@@ -136,7 +136,7 @@ def _add(root: StackCall, frames: list[str], count: int) -> None:
 
 
 def _code(frame: str) -> CodeLine:
-    """The code of `function (file:line)`; the file and the line may be missing."""
+    """Return the code of `function (file:line)`; the file and the line may be missing."""
     function, _, place = frame.rpartition(" (")
     if not function or not place.endswith(")"):
         return CodeLine(_name(frame), "", None)

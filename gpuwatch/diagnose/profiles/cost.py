@@ -27,13 +27,16 @@ class ProfileOptions:
 
 
 def cost_pct(options: ProfileOptions, frames: int | None) -> float:
-    """Estimated percent of a CPU core that py-spy uses on a process with this many frames."""
+    """Return the estimated percent of a CPU core that py-spy takes.
+
+    `frames`: of the process; None: unknown.
+    """
     sample_us = SAMPLE_US + FRAME_US * (USUAL_FRAMES if frames is None else frames)
     return min(100.0, options.rate * sample_us / 1e4)
 
 
 def cost_text(options: ProfileOptions, frames: int | None) -> str:
-    """The expected cost for a rank, as text for the operator."""
+    """Return the expected cost for a rank, as text for the operator."""
     share = cost_pct(options, frames)
     known = "" if frames is None else f" (its threads have {frames} frames of Python)"
     cpu = f"py-spy will take about {max(1.0, share):.0f} % of one CPU core for {options.seconds} s{known}"

@@ -39,7 +39,7 @@ class FlameCell:
 
 
 def common_frames(tree: ThreadTree) -> tuple[list[CodeLine], StackCall]:
-    """The frames that nearly all samples share, outermost first, and the call below which they diverge."""
+    """Return the frames that nearly all samples share, outermost first, and the innermost call of them."""
     shared: list[CodeLine] = []
     call = tree.root
     while call.calls:
@@ -52,13 +52,13 @@ def common_frames(tree: ThreadTree) -> tuple[list[CodeLine], StackCall]:
 
 
 def shared_text(tree: ThreadTree, most: int = 3) -> str:
-    """The innermost of the shared frames as text; empty: none."""
+    """Return the innermost `most` of the shared frames as text; "": none."""
     shared, _top = common_frames(tree)
     return " > ".join(code.short for code in shared[-most:])
 
 
 def flame_rows(top: StackCall, least: float, depth: int) -> list[list[FlameBox]]:
-    """The calls below `top`, one row per depth, without boxes narrower than `least`."""
+    """Return the calls below `top`, one row per depth, without boxes narrower than `least` (0 to 1)."""
     rows: list[list[FlameBox]] = []
     row = [FlameBox(0.0, 1.0, top)]
     while len(rows) < depth:
@@ -80,7 +80,10 @@ def flame_rows(top: StackCall, least: float, depth: int) -> list[list[FlameBox]]
 def flame_cells(
     tree: ThreadTree, width: int, depth: int, fit: Callable[[str, int], str]
 ) -> list[list[FlameCell]]:
-    """The boxes as terminal cells; every row has `width` columns. `fit` cuts or pads a text."""
+    """Return the rows of a flame graph as terminal cells; every row fills `width` columns.
+
+    At most `depth` rows. `fit` cuts or pads a text.
+    """
     _shared, top = common_frames(tree)
     rows = []
     for number, boxes in enumerate(flame_rows(top, MIN_CELLS / max(1, width), depth)):

@@ -39,12 +39,12 @@ class FrameDifference:
 
     @property
     def points(self) -> float:
-        """Difference of the own times (first minus second) in percentage points."""
+        """Return the difference of the own times (first minus second) in percentage points."""
         return self.own_pct - self.other_pct
 
 
 def hot_frames(tree: ThreadTree) -> list[HotFrame]:
-    """Functions by own time, largest first."""
+    """Return the functions by own time, largest first."""
     whole = tree.samples
     if not whole:
         return []
@@ -75,7 +75,7 @@ def hot_frames(tree: ThreadTree) -> list[HotFrame]:
 
 
 def differences(mine: Sequence[HotFrame], other: Sequence[HotFrame]) -> list[FrameDifference]:
-    """Functions whose own times differ, largest difference first."""
+    """Return the functions whose own times differ by MIN_DIFFERENCE_PCT or more, largest difference first."""
     known = {(each.code.function, each.code.file): each for each in other}
     found = []
     for each in mine:

@@ -40,12 +40,12 @@ class ProfiledRank:
 
     @property
     def main(self) -> ThreadTree | None:
-        """Its main thread; None: no samples."""
+        """Return its main thread, or the first one if it has no samples; None: no samples."""
         return self.threads[0] if self.threads else None
 
     @property
     def py_spy_cpu_pct(self) -> float | None:
-        """CPU use of py-spy while it ran, in percent of one core."""
+        """Return the CPU use of py-spy while it ran, in percent of one core; None: not measured."""
         each = self.measured
         if each is None or each.py_spy_cpu_s is None or not each.seconds:
             return None
@@ -53,7 +53,7 @@ class ProfiledRank:
 
     @property
     def errors_pct(self) -> float | None:
-        """Percent of the samples that could not be read."""
+        """Return the percent of samples that could not be read; None: no samples."""
         if self.measured is None or not self.threads:
             return None
         whole = self.measured.errors + sum(each.samples for each in self.threads)
@@ -61,7 +61,7 @@ class ProfiledRank:
 
 
 def read_threads(measured: ProcessProfile | None) -> tuple[list[ThreadTree], str | None]:
-    """The threads of a profile, or the reason why there are none."""
+    """Return the threads of a profile; without any, an empty list and the reason (None: no profile yet)."""
     if measured is None or measured.why is not None or not measured.packed:
         return [], None if measured is None else measured.why or "no samples"
     try:

@@ -18,7 +18,7 @@ def rank_place(seats: RankPlacement, rank: int, job: str | None = None) -> Place
     """Return where a rank runs.
 
     Raises:
-        RankChoiceError: it runs nowhere, or in several jobs of which none is named.
+        RankChoiceError: It runs nowhere, or in several jobs and `job` is None.
     """
     jobs = [
         name

@@ -13,13 +13,13 @@ SLOW_SAMPLING = 1.3
 
 
 def rank_name(profile: ProfiledRank) -> str:
-    """`rank 5 (gpu-003 GPU 1, pid 4711)`."""
+    """Return `rank 5 (gpu-003 GPU 1, pid 4711)`."""
     gpu = "" if profile.gpu is None else f" GPU {profile.gpu}"
     return f"rank {profile.rank} ({profile.node}{gpu}, pid {profile.pid})"
 
 
 def samples_text(profile: ProfiledRank) -> str:
-    """How many samples were taken, or why none were."""
+    """Return how many samples were taken and in which time, or why none were."""
     if profile.main is None:
         return f"{rank_name(profile)}: {profile.why or 'no samples'}"
     seconds = profile.measured.seconds if profile.measured is not None else None
@@ -28,7 +28,7 @@ def samples_text(profile: ProfiledRank) -> str:
 
 
 def measured_cost(profile: ProfiledRank) -> str:
-    """The measured cost; empty where nothing was sampled."""
+    """Return the measured cost as text; "" if nothing was sampled."""
     each = profile.measured
     share = profile.py_spy_cpu_pct
     if each is None or share is None or each.py_spy_cpu_s is None or profile.main is None:
@@ -43,7 +43,7 @@ def measured_cost(profile: ProfiledRank) -> str:
 
 
 def doubts(profile: ProfiledRank, rate: int) -> list[str]:
-    """Limits of the profile's accuracy, and remedies."""
+    """Return sentences on the limits of the profile's accuracy, with remedies. `rate`: samples per second."""
     found = []
     errors, each, main = profile.errors_pct, profile.measured, profile.main
     if errors is not None and errors > MANY_ERRORS_PCT:
@@ -65,17 +65,17 @@ def doubts(profile: ProfiledRank, rate: int) -> list[str]:
 
 
 def frame_text(code: CodeLine, caller: CodeLine | None) -> str:
-    """`all_reduce (distributed_c10d.py:2810), called by train_step (train.py:361)`."""
+    """Return `all_reduce (distributed_c10d.py:2810), called by train_step (train.py:361)`."""
     return code.short if caller is None else f"{code.short}, called by {caller.short}"
 
 
 def hot_row(frame: HotFrame) -> tuple[str, str, str]:
-    """Own percent, total percent, frame."""
+    """Return own percent, total percent and frame, as text."""
     return f"{frame.own_pct:.1f}", f"{frame.total_pct:.1f}", frame_text(frame.code, frame.caller)
 
 
 def difference_row(each: FrameDifference) -> tuple[str, str, str, str]:
-    """Difference in points, own percent here, own percent there, frame."""
+    """Return difference in points, own percent here, own percent there, and frame, as text."""
     return (
         f"{each.points:+.1f}",
         f"{each.own_pct:.1f}",

@@ -26,7 +26,7 @@ class Latencies:
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
-    """One server now. None: unknown."""
+    """State and rates of one server over the last WINDOW_S. None: unknown."""
 
     name: str
     engine: str | None
@@ -50,7 +50,7 @@ class ServerFacts:
 
 
 def server_facts(server: InferenceServer, now: float) -> ServerFacts:
-    """Return all facts of a server. `now`: our monotonic clock."""
+    """Return state and rates of a server. `now`: our monotonic clock."""
     source = "metrics" if server.file is None else "log"
     if not server.readings:
         return ServerFacts(server.name, None, None, True, server.error, source)
@@ -80,7 +80,7 @@ def server_facts(server: InferenceServer, now: float) -> ServerFacts:
 
 
 def since_start(readings: Sequence[ServerReading]) -> Sequence[ServerReading]:
-    """The readings since the server's last restart, at which its counters began again."""
+    """Return the readings since the server's last restart, at which its counters began again."""
     for number in range(len(readings) - 1, 0, -1):
         before, after = readings[number - 1].requests, readings[number].requests
         if before is not None and after is not None and after < before:
@@ -89,9 +89,9 @@ def since_start(readings: Sequence[ServerReading]) -> Sequence[ServerReading]:
 
 
 def quantile(before: Buckets, now: Buckets, share: float) -> float | None:
-    """A quantile of the requests between two histogram readings, as Prometheus's histogram_quantile.
+    """Return a quantile of the requests between two histogram readings, as Prometheus's histogram_quantile.
 
-    In the highest bucket, which has no upper bound, it is the lower bound.
+    In the highest bucket, which has no upper bound, it is the lower bound. None: there were no requests.
     """
     earlier = dict(before)
     counts = [(bound, count - earlier.get(bound, 0.0)) for bound, count in now]

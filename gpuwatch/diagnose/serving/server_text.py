@@ -6,12 +6,12 @@ from gpuwatch.diagnose.serving.server_facts import Latencies, ServerFacts
 
 
 def heading(facts: ServerFacts) -> str:
-    """`llama (vLLM)`."""
+    """Return `llama (vLLM)`, or the name alone."""
     return facts.name if facts.engine is None else f"{facts.name} ({facts.engine})"
 
 
 def numbers(facts: ServerFacts) -> str:
-    """Request rate, queue, cache, latencies, errors."""
+    """Return the known numbers as text: request rate, queue, cache, tokens, latencies, errors."""
     parts = [
         _number(facts.requests_per_s, "{:.3g} requests/s"),
         _number(facts.running, "{:.0f} running"),
@@ -26,7 +26,7 @@ def numbers(facts: ServerFacts) -> str:
 
 
 def trouble(facts: ServerFacts, now: float) -> str:
-    """Why the numbers are not current; empty: they are."""
+    """Return why the numbers are not current; "": they are. `now`: our monotonic clock."""
     if facts.error is not None:
         return f"no metrics: {facts.error}"
     if facts.at is None:

@@ -34,7 +34,7 @@ TITLES = {
 
 
 class ServingWatch(SymptomWatch):
-    """Checks every server."""
+    """Checks every inference server; an alert fires when its problem has lasted `hold_s`."""
 
     def __init__(self, thresholds: Thresholds) -> None:
         super().__init__(EVERY_S, thresholds.clear_s)
@@ -55,7 +55,7 @@ class ServingWatch(SymptomWatch):
 
 
 def signs(server: InferenceServer, facts: ServerFacts, now: float) -> Iterator[tuple[str, Severity, str]]:
-    """Yield code, severity and sentence of each problem of a server now."""
+    """Yield code, severity and sentence of each current problem of a server."""
     if server.failing_since is not None and now - server.failing_since >= SILENT_S:
         yield "serve.unreachable", "warning", f"no metrics: {server.error}"
     if facts.stale:
@@ -79,7 +79,7 @@ def signs(server: InferenceServer, facts: ServerFacts, now: float) -> Iterator[t
 
 
 def growth(server: InferenceServer) -> tuple[float, float] | None:
-    """The median queue in the first and in the last third of the window, if it grows; else None."""
+    """Return the median queue in the first and in the last third of the window, if it grows; else None."""
     newest = server.readings[-1].at
     window = [each for each in server.readings if each.at >= newest - WINDOW_S and each.waiting is not None]
     if not window or newest - window[0].at < 0.8 * WINDOW_S:
