@@ -32,12 +32,12 @@ REMEDIES: dict[str, str] = {
     "rank_missing": _VANISHED,
     "gpu_stuck": "Look for Xids in the kernel log and for processes in state D; usually only a reboot helps.",
     "gpu_stale": "Its numbers are old: do not trust them. If it continues, the driver is about to hang.",
-    "values_unreadable": "Run `nvidia-smi -q` there and read the kernel log for Xids; if it "
+    "values_unreadable": "Run `nvidia-smi -q` on the node and read the kernel log for Xids; if it "
     "persists, reboot the node.",
-    "gpu_missing": "Compare `lspci` with `nvidia-smi -L` there, and read the kernel log; reseat or replace.",
+    "gpu_missing": "Compare `lspci` with `nvidia-smi -L`; read the kernel log; reseat or replace the GPU.",
     "temperature": "Check the fans, the inlet air or the coolant, and whether the neighbours are hot too.",
     "memory_temperature": "Check the cooling; hot memory slows down and wears out sooner.",
-    "hw_thermal": "The clock is held down to save the hardware: check the cooling now.",
+    "hw_thermal": "The clock is lowered to protect the hardware: check the cooling now.",
     "sw_thermal": "Check the cooling; this rank slows all the others down.",
     "power_brake": "Check the power supplies, the rack's power and its limits.",
     "ecc_uncorrected": "End the job on it, then reset the GPU so that the bad rows are remapped; replace it "
@@ -47,32 +47,33 @@ REMEDIES: dict[str, str] = {
     "retired_pending": "Reset the GPU (`nvidia-smi -r`) when it is idle.",
     "recovery_action": "Do what the GPU asks for before the next job starts there.",
     "pcie_degraded": "Reseat the GPU or the riser; look for PCIe errors (AER) in the kernel log.",
-    "nvlink_down": "Look at `nvidia-smi nvlink -s` and at the fabric manager; collectives take a slower way.",
+    "nvlink_down": "Look at `nvidia-smi nvlink -s` and the fabric manager; collectives take a slower path.",
     "nvlink_errors": "Compare both ends with `nvidia-smi nvlink -e`; links that recover often fail soon.",
     "pcie_replays": "Reseat the GPU or the riser; many replays come before a GPU falls off the bus.",
     "hotter_than_peers": "Look at its fan, heat sink or cold plate: its neighbours do the same work.",
     "slower_than_peers": "Read why (`nvidia-smi -q -d PERFORMANCE`); in every step all ranks wait for it.",
-    "spins_alone": "Compare its batch, shard or stage with its peers'; if the job stops, ask `D`.",
+    "spins_alone": "Compare its batch, shard or stage with its peers'; if the job stops, press `D`.",
     "link_below_peers": "Measure it (`gpuwatch probe SOURCE`); look at riser, slot and NVLinks.",
-    "lone_gpu": "If the training is meant for all GPUs: unset CUDA_VISIBLE_DEVICES and start one rank a GPU "
-    "(`torchrun --nproc-per-node=gpu`).",
+    "lone_gpu": "If the training is meant for all GPUs: unset CUDA_VISIBLE_DEVICES, and start one rank "
+    "per GPU (`torchrun --nproc-per-node=gpu`).",
     "less_used_than_peers": "See what its process does (`gpuwatch stacks SOURCE --pid PID`): its data, its "
     "host threads or its share of the model differ.",
-    "idle_held": "Ask whose process it is; a rank that waits for others is idle too.",
+    "idle_held": "Find out whose process it is; a rank that waits for others is idle too.",
     "node_stale": "The node or the network to it is overloaded or gone; the old numbers stay, dimmed.",
     "clock_off": "Start its time service (chrony, ntpd): events of this node are in the wrong order.",
-    "scheduler_state": "Read the reason; once it is mended: `scontrol update NodeName=NODE State=RESUME`, "
+    "scheduler_state": "Read the reason; once it is fixed: `scontrol update NodeName=NODE State=RESUME`, "
     "`kubectl uncordon NODE`.",
     "host_memory": "Find the largest process before the kernel's OOM killer does.",
     "disk_full": "Make room: a checkpoint that cannot be written ends the job.",
     "ib_down": "Check cable, switch port and `ibstat`; the job's traffic takes fewer ports, or none.",
     "job.hang": "Before anything is killed, find the rank that the others wait for "
     "(`gpuwatch stacks SOURCE`, or D here); then end the job and start it again without the suspect's node.",
-    "num.nan_loss": "Stop it and go back to the last good checkpoint; the same GPU twice speaks for "
-    "hardware.",
+    "num.nan_loss": "Stop it and go back to the last good checkpoint; if the same GPU is involved "
+    "twice, suspect its hardware.",
     "num.grad_nan": "Look at the loss scale and the batch of these steps; if it continues, go back to an "
     "earlier checkpoint.",
-    "num.loss_spike": "Watch 100 steps; if it stays, go back before it and skip those batches.",
+    "num.loss_spike": "Watch 100 steps; if it persists, go back to a checkpoint before it and skip "
+    "those batches.",
     "num.loss_rising": "Go back to the checkpoint before the rise; check the learning rate and the data "
     "there.",
     "num.grad_explodes": "Check clipping and the learning rate; look at the batch of these steps.",
@@ -88,9 +89,9 @@ REMEDIES: dict[str, str] = {
     "train.communication_bound": "Probe the links (`gpuwatch probe SOURCE`); overlap or shard differently.",
     "train.data_bound": "More loader workers, faster storage, or prefetching.",
     "serve.errors": "Look at the server's log for the first failed request, and at its GPUs (Xid, memory).",
-    "serve.queue_grows": "More requests come than it serves: add a replica, or lower the load; a full KV "
+    "serve.queue_grows": "More requests arrive than it serves: add a replica, or lower the load; a full KV "
     "cache takes fewer requests at once.",
-    "serve.unreachable": "Look whether the server runs, and whether its metrics are on "
+    "serve.unreachable": "Check whether the server runs and whether its metrics are enabled "
     "(SGLang: --enable-metrics).",
     "agent_cost": "Lengthen the interval (`-d`), and please report it.",
 }

@@ -147,7 +147,7 @@ def _head(reported: HeadlineFacts, cause: Alert, where: RankIndex, now: float) -
     if cause.code == HANG:
         job = job_text(reported.job)
         text = cause.text.removeprefix(f"{job}: ")
-        return f"{who}: {text} since {at}" if who else f"{job} hangs since {at}: {text}"
+        return f"{who}: {text} since {at}" if who else f"{job} has hung since {at}: {text}"
     if not who:
         return f"{cause.text[:1].upper()}{cause.text[1:]} {at}"
     there = _there(reported, cause, where)
@@ -215,7 +215,7 @@ def _broken(reported: HeadlineFacts, cause: Alert, who: str, at: str) -> str:
     same = {alert.rank for alert in reported.alerts if alert.code == cause.code and alert.rank is not None}
     if reported.rank != cause.rank and who:
         others = plural(len(same), "rank")
-        return f"{who} is the only one that did not take part; {others} had: {cause.text} {at}"
+        return f"{who} is the only one that did not take part; {others} report: {cause.text} {at}"
     if len(same) > 1:
         first = place(cause.rank, cause.node, cause.gpu)
         return f"{plural(len(same), 'rank')}, the first of them {first}: {cause.text} {at}"

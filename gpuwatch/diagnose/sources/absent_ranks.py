@@ -38,7 +38,7 @@ SEARCHED_CHARS = 4096
 
 
 def absent_ranks(alert: Alert) -> tuple[int, ...]:
-    """The ranks that the fields or lines of an alert list as missing, in order; may be empty."""
+    """Return the ranks that the fields or lines of an alert list as missing, in order; may be empty."""
     for name in NAMED_RANKS:
         numbers = _numbers(alert.fields.get(name))
         if numbers:
@@ -50,7 +50,7 @@ def absent_ranks(alert: Alert) -> tuple[int, ...]:
 
 
 def absent_in(alerts: Iterable[Alert]) -> set[int]:
-    """The ranks that any of these alerts lists as missing."""
+    """Return the ranks that any of these alerts lists as missing."""
     return {rank for alert in alerts for rank in absent_ranks(alert)}
 
 

@@ -42,7 +42,7 @@ _CHECKPOINT = re.compile(r"(?i)\b(?:checkpoint|ckpt|shard)\w{0,3}\b")
 def child_code(
     finding: Finding, stated: FailureClass | None, place: RankPlace | None, where: RankIndex
 ) -> str | None:
-    """The class of a line about the end of a child; None: it may be about a rank.
+    """Return the class of a line about the end of a child process; None: it may be about a rank.
 
     Args:
         finding: Of a log that a rank writes.
@@ -63,7 +63,7 @@ def child_code(
 
 
 def _is_another(line: str, place: RankPlace | None, where: RankIndex) -> bool:
-    """True if the line names a process that is not the rank, nor another one of its job."""
+    """Return True if the line names a process that is neither the rank nor another one of its job."""
     pids = {int(pid) for pid in _PID.findall(line)}
     if not pids or place is None or place.pid is None:
         return False

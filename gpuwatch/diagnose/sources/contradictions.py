@@ -47,7 +47,7 @@ UNDISPUTED = Doubt("")
 def with_contradictions(
     alerts: Iterable[Alert], where: RankIndex, reports: Mapping[str, NodeReport]
 ) -> list[Alert]:
-    """Return the alerts; those that the node of their rank contradicts or does not confirm carry a doubt."""
+    """Return the alerts; those that the node of their rank contradicts or does not confirm have a doubt."""
     found, alerts = [], list(alerts)
     confirmed = own_errors(alerts)
     for alert in alerts:
@@ -61,7 +61,7 @@ def with_contradictions(
 
 
 def changed(alerts: Iterable[Alert], where: RankIndex, reports: Mapping[str, NodeReport]) -> bool:
-    """True if a contradiction appeared or disappeared since the alerts were marked."""
+    """Return True if a contradiction appeared or disappeared since the alerts were marked."""
     alerts = list(alerts)
     confirmed = own_errors(alerts)
     return any(
@@ -72,7 +72,7 @@ def changed(alerts: Iterable[Alert], where: RankIndex, reports: Mapping[str, Nod
 
 
 def own_errors(alerts: Iterable[Alert]) -> OwnErrors:
-    """Job, rank and node of errors that the ranks' own nodes report."""
+    """Return (job, rank, node) of the errors that the ranks' own nodes report."""
     return frozenset(
         (alert.job, alert.rank, alert.node)
         for alert in alerts
@@ -87,7 +87,10 @@ def own_errors(alerts: Iterable[Alert]) -> OwnErrors:
 def contradiction(
     alert: Alert, where: RankIndex, reports: Mapping[str, NodeReport], confirmed: OwnErrors = frozenset()
 ) -> Doubt:
-    """Return the doubt on a line about another node's rank, or about a rank that still runs."""
+    """Return the doubt on a line about another node's rank, or about a rank that still runs.
+
+    UNDISPUTED if nothing contradicts it. `confirmed`: as `own_errors`.
+    """
     place = None if alert.rank is None else where.of(alert.rank, alert.job)
     own = (
         alert.job is None and alert.rank_from == "field" and alert.node in {each.node for each in alert.proof}
@@ -120,7 +123,7 @@ def contradiction(
 
 
 def _claimed_twice(alert: Alert, senders: set[str], where: RankIndex) -> Doubt:
-    """The doubt on a line about a rank that several nodes claim to run.
+    """Return the doubt on a line about a rank that several nodes claim to run.
 
     A node with far more undisputed ranks of the job is trusted over the other one. Otherwise neither is
     refuted.
@@ -142,7 +145,7 @@ def _claimed_twice(alert: Alert, senders: set[str], where: RankIndex) -> Doubt:
 
 
 def _about_failed_node(alert: Alert, node: str, where: RankIndex, reports: Mapping[str, NodeReport]) -> Doubt:
-    """The doubt on a line that a node failed, while that node responds and was not rebooted since.
+    """Return the doubt on a line that a node failed, if that node responds and was not rebooted since.
 
     Its own report outweighs the line, even one from a node of the same job: ranks that started before the
     line and still run refute it; a node that merely responds may have been cut off for a while.
@@ -159,7 +162,7 @@ def _about_failed_node(alert: Alert, node: str, where: RankIndex, reports: Mappi
 def _about_node_of_job(
     alert: Alert, node: str, senders: set[str], where: RankIndex, reports: Mapping[str, NodeReport]
 ) -> Doubt:
-    """The doubt on a line about another node of the job, while all ranks there still run.
+    """Return the doubt on a line about another node of the job, if all ranks there still run.
 
     Launchers log such lines. A process that ended may be listed for some seconds more: until then the line is
     only unconfirmed.
@@ -184,7 +187,9 @@ def _about_rank(
     reports: Mapping[str, NodeReport],
     confirmed: OwnErrors,
 ) -> Doubt:
-    """The doubt on a line about a rank of another node; its end there, or its own file, confirms the line.
+    """Return the doubt on a line about a rank of another node.
+
+    Its end there, or its own file, confirms the line.
 
     The end alone proves no reason: all ranks of a job end when one fails.
     """
@@ -211,7 +216,7 @@ def _about_rank(
 def _about_node(
     alert: Alert, node: str, senders: set[str], where: RankIndex, reports: Mapping[str, NodeReport]
 ) -> Doubt:
-    """The doubt on a line that names another node, from nodes that run no job together with it.
+    """Return the doubt on a line that names another node, from nodes that run no job together with it.
 
     For an ended job: a node without jobs that sees the file is not contradicted; one that does not see it is
     doubted.
@@ -229,7 +234,7 @@ def _about_node(
 def _about_listed(
     alert: Alert, senders: set[str], where: RankIndex, reports: Mapping[str, NodeReport]
 ) -> Doubt:
-    """The doubt on a line that lists ranks of another node, from nodes that run nothing of their job."""
+    """Return the doubt on a line that lists ranks of another node, from nodes without their job."""
     places = [where.of(rank, alert.job) for rank in absent_ranks(alert)]
     listed = [place for place in places if place is not None and place.node not in senders]
     if any(_shares(place.job, place.node, senders, where, reports) for place in listed):
@@ -239,7 +244,7 @@ def _about_listed(
 
 
 def _about_job(alert: Alert, senders: set[str], where: RankIndex, reports: Mapping[str, NodeReport]) -> Doubt:
-    """The doubt on a line about a job, from nodes that run no rank of it or only disputed ones.
+    """Return the doubt on a line about a job, from nodes that run no rank of it or only disputed ones.
 
     A launcher elsewhere may write such a line, and a log that the job's nodes see too may be read anywhere.
     """
@@ -259,14 +264,14 @@ def _about_job(alert: Alert, senders: set[str], where: RankIndex, reports: Mappi
 
 
 def _jobs(node: str, where: RankIndex, reports: Mapping[str, NodeReport]) -> set[str | None]:
-    """The jobs of a node's ranks (ended ones too) and launchers."""
+    """Return the jobs of a node's ranks (ended ones too) and launchers."""
     return {place.job for place in where.on(node)} | reports.get(node, NodeReport()).jobs
 
 
 def _shares(
     job: str | None, node: str, senders: set[str], where: RankIndex, reports: Mapping[str, NodeReport]
 ) -> bool:
-    """True if one of the nodes runs ranks of a node's job, or its launcher, with the same world size."""
+    """Return True if a sender runs ranks or the launcher of the node's job, with the same world size."""
     if job not in _jobs(node, where, reports):
         return False
     own_sizes = _world_sizes(node, job, where)
@@ -281,7 +286,7 @@ def _shares(
 
 
 def _world_sizes(node: str, job: str | None, where: RankIndex) -> set[int]:
-    """The world sizes that a node's ranks of a job report, ended attempts included."""
+    """Return the world sizes that a node's ranks of a job report, ended attempts included."""
     places = (place for place in where.on(node) if place.job == job)
     return {place.world_size for place in places if place.world_size is not None}
 
@@ -291,14 +296,14 @@ def _named(nodes: set[str]) -> str:
 
 
 def _ended(alert: Alert, place: RankPlace) -> bool:
-    """True if the rank's own node shows that its process ended or restarted since."""
+    """Return True if the rank's own node shows that its process ended or restarted since."""
     if place.until is not None:
         return alert.first <= place.until + NOTICED_S
     return started_anew(place, alert.first)
 
 
 def ended_first(place: RankPlace, where: RankIndex) -> bool:
-    """True if a rank ended before the others of its node, and is thus the affected one."""
+    """Return True if a rank ended before the others of its node, or is not known to have ended."""
     others = [each.until for each in where.on(place.node, place.job) if each.rank != place.rank]
     return place.until is None or (
         bool(others) and all(each is None or each > place.until for each in others)
@@ -306,12 +311,12 @@ def ended_first(place: RankPlace, where: RankIndex) -> bool:
 
 
 def _came_later(alert: Alert, place: RankPlace) -> bool:
-    """True if a rank was started after a line about it: the line is about the previous process."""
+    """Return True if a rank was started after a line about it: the line is about the previous process."""
     return place.started is not None and place.started > alert.first
 
 
 def _lives(alert: Alert, place: RankPlace, reports: Mapping[str, NodeReport]) -> bool:
-    """True if its node listed the same process long after a line reports its end."""
+    """Return True if its node listed the same process long after a line reports its end."""
     listed_at = reports.get(place.node, NodeReport()).processes_at
     if alert not in EXITS or place.until is not None or place.started is None or listed_at is None:
         return False

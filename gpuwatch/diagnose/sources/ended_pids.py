@@ -18,7 +18,7 @@ NEAR_S = 120.0
 
 
 def with_ended_pids(alerts: Iterable[Alert]) -> list[Alert]:
-    """Return the alerts, those of the kernel about an ended rank with its rank and job."""
+    """Return the alerts; those of the kernel about a rank that ended get its rank and job."""
     alerts = list(alerts)
     ends = {
         (alert.node, alert.fields["pid"]): alert

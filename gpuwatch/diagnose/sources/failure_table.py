@@ -15,7 +15,10 @@ LOCALHOST = ("localhost", "localhost.localdomain", "127.0.0.1")
 
 
 def table_entry(finding: Finding) -> tuple[int, str | None] | None:
-    """Rank and host of an entry in torchrun's failure table (they stand above its exit code), or None."""
+    """Return rank and host of an entry in torchrun's failure table (they stand above its exit code), or None.
+
+    The host is None if it names no node (localhost).
+    """
     if not finding.rule.startswith("rank."):
         return None
     above = "\n".join(finding.lines[: finding.key + 1][-4:])
@@ -34,7 +37,7 @@ def table_place(
     where: RankIndex,
     at: float,
 ) -> tuple[str | None, RankPlace]:
-    """The node and the rank of an entry in torchrun's failure table."""
+    """Return the node (None: unknown) and the rank's place of an entry in torchrun's failure table."""
     rank, host = named
     place = where.of(rank, finding.job, at)
     if place is None and (by_pid := where.by(node, "pid", finding.fields.get("pid"), finding.job)):

@@ -11,7 +11,7 @@ from gpuwatch.wire import KERNEL_LOG, Finding, Severity
 
 @dataclass(frozen=True)
 class KernelClaim:
-    """The credibility of such a line."""
+    """How far a kernel or driver line in another log is to be believed."""
 
     doubt: str
     severity: Severity
@@ -20,14 +20,14 @@ class KernelClaim:
 
 
 def kernel_claim(finding: Finding, node: str | None, places: Places, at: float | None) -> KernelClaim | None:
-    """Assess a kernel line of another log; None for foreign logs of an ended job.
+    """Return how far a kernel line of another log is to be believed; None for foreign logs of an ended job.
 
     If the kernel log has the line too, both are merged later and the doubt is dropped.
 
     Args:
         finding: Of a kernel rule, in a file that is not the kernel log.
-        node: The one that it is about; None: unknown.
-        places: They show whose kernel log is read.
+        node: The node that it is about; None: unknown.
+        places: Which kernel logs are read.
         at: When the line was written (unix seconds); None: unknown.
     """
     if not places.live and finding.file not in places.job_logs:
@@ -48,12 +48,12 @@ def kernel_claim(finding: Finding, node: str | None, places: Places, at: float |
 
 
 def anybody_may_have_written(file: str, places: Places) -> bool:
-    """True if a user of the job may have forged the kernel or driver lines of a collected file."""
+    """Return True if a user of the job may have forged the kernel or driver lines of a collected file."""
     return not places.live and file != KERNEL_LOG and file not in places.system_logs
 
 
 def _covered(node: str | None, at: float | None, places: Places) -> bool:
-    """True if the kernel log of the node is available and covers that time."""
+    """Return True if the kernel log of the node is available and covers that time."""
     return (
         node is not None
         and at is not None

@@ -1,4 +1,4 @@
-"""The node that wrote a log which its reading node may share with others."""
+"""Which node wrote a log, if the node that reads it may share it with others."""
 
 from __future__ import annotations
 
@@ -17,10 +17,7 @@ PATH_PARTS = 2
 
 
 class LogWriters:
-    """Knows which files several nodes see, or name other nodes in their lines.
-
-    The reader need not be the writer.
-    """
+    """Tracks which files several nodes see, or name other nodes: their reader may not be the writer."""
 
     def __init__(self) -> None:
         self._version = -1
@@ -59,7 +56,10 @@ class LogWriters:
         return new
 
     def note(self, node: str, finding: Finding, host: str | None, where: RankIndex) -> bool:
-        """Record the host that a finding's lines name; True if its file turns out to name other hosts."""
+        """Record the host that a finding's lines name.
+
+        Returns True if this shows for the first time that its file names other hosts.
+        """
         file = node, finding.file
         if host is None or finding.file == KERNEL_LOG or file in self._naming:
             return False
@@ -69,15 +69,18 @@ class LogWriters:
         return True
 
     def written_until(self, node: str, path: str) -> float | None:
-        """When a file was last written (unix seconds on our clock); None: unknown."""
+        """Return when a file was last written (unix seconds on our clock); None: unknown."""
         return self._grown.get((node, path))
 
     def is_foreign(self, node: str, path: str) -> bool:
-        """True if a line of this file that names no host may come from another node than the reader."""
+        """Return True if a line of this file that names no host may come from another node."""
         return (node, path) in self._naming or self._shared.get((node, path), node) != node
 
     def writer(self, node: str, path: str, where: RankIndex) -> str | None:
-        """The node of such a file: its only writer, else the node in its path; None: unknown."""
+        """Return the node that writes such a file: the only known writer, else the node in its path.
+
+        Or None.
+        """
         known = None if (node, path) in self._naming else self._shared.get((node, path))
         hosts = (
             where.named(host) for part in path.split("/")[: -PATH_PARTS - 1 : -1] for host in hosts_in(part)

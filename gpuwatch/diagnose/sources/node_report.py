@@ -54,7 +54,7 @@ def _booted_at(node: Node) -> float | None:
 
 
 def shared_files(alert: Alert, reports: Mapping[str, NodeReport]) -> set[str]:
-    """Identities of an alert's files that several nodes see."""
+    """Return the identities of an alert's files that several nodes see."""
     seen = (
         reports[p.node].shared.get(p.file or "")
         for p in alert.proof

@@ -38,13 +38,13 @@ def that_may_lead(alerts: Sequence[Alert]) -> list[Alert]:
 
 
 def _is_reported_by_its_node(alert: Alert) -> bool:
-    """True if a node reports, undisputed, how its own rank or GPU failed."""
+    """Return True if a node reports, undisputed, how its own rank or GPU failed."""
     grave = alert.severity in ("error", "critical") and alert.role in ("root", "first")
     return grave and not alert.doubt and alert not in MILD and alert.node in _senders(alert)
 
 
 def _is_less_than(claim: Alert, error: Alert) -> bool:
-    """True if a doubtful claim about a node's rank yields to a report of another node."""
+    """Return True if a doubtful claim about a node's rank yields to a report of another node."""
     senders = _senders(claim)
     about_another = claim.rank is not None and claim.node is not None and claim.node not in senders
     return about_another and not senders & _senders(error)
@@ -60,7 +60,7 @@ def _is_own_error(alert: Alert) -> bool:
 
 
 def _yields(claim: Alert, error: Alert) -> bool:
-    """True if a doubtful kernel claim yields to an error of the same rank, or in the same file."""
+    """Return True if a doubtful kernel claim yields to an error of the same rank, or in the same file."""
     if not claim.kernel or explains(claim, error):
         return False
     if claim.rank is not None and error.rank is not None:

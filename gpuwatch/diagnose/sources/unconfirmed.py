@@ -19,7 +19,7 @@ AGREEING_NODES = 2
 def with_unconfirmed_node(
     incident: Incident, where: RankIndex, reports: Mapping[str, NodeReport]
 ) -> Incident:
-    """Limit the confidence to medium where only one other node's lines name the culprit's node.
+    """Return the incident; with medium confidence if only one other node's lines name the culprit's node.
 
     It does not matter how the node was named (a field, a list of ranks, another line's rank); its own report
     counts. A node that does not respond, or on which a rank ended, does not contradict.
@@ -45,7 +45,7 @@ def with_unconfirmed_node(
 
 
 def _confirmed(incident: Incident, cause: Alert, node: str) -> bool:
-    """True if the node itself reports an error, or several other nodes report the same as the cause."""
+    """Return True if the node itself reports an error, or several others report the same as the cause."""
     own = any(
         alert.severity in ("error", "critical")
         and alert.role in ("root", "first")
@@ -59,7 +59,7 @@ def _confirmed(incident: Incident, cause: Alert, node: str) -> bool:
 
 
 def _runs_on(incident: Incident, cause: Alert, node: str, where: RankIndex) -> bool:
-    """True if the culprit, or every rank of its node, kept running without ending first or restarting."""
+    """Return True if the culprit, or every rank of its node, kept running: no restart, no earlier end."""
     there = where.on(node, incident.job)
     named = [place for place in there if incident.rank in (None, place.rank)]
     return bool(named) and not any(

@@ -1,4 +1,4 @@
-"""The alert of a rank that stood out long enough: one sentence and its figures."""
+"""The alert for a rank that stood out long enough: one sentence and its figures."""
 
 from __future__ import annotations
 
@@ -43,34 +43,34 @@ class Suspect:
 
     @property
     def id(self) -> str:
-        """Place of the rank, as an id."""
+        """Return the place of the rank as an id: node and GPU index, else job and rank."""
         if self.load is None:
             return f"{self.job}:{self.rank}"
         return f"{self.load.node}:{self.load.info.index}"
 
     def alert_id(self, sign: Outlier) -> str:
-        """The id of the alert that this sign raises."""
+        """Return the id of the alert that this sign raises."""
         return f"{kind(sign)[0]}@{self.id}"
 
     def has_lasted(self, sign: Outlier, lasted_s: float) -> bool:
-        """True if a sign that was seen for `lasted_s` seconds is enough for an alert."""
+        """Return True if a sign that was seen for `lasted_s` seconds is enough for an alert."""
         return lasted_s >= (CONFIRMED_S if sign.sign == "throttled" else self.hold_s)
 
     def lead(self, lasted: Sequence[Outlier]) -> Outlier | None:
-        """The most severe of the signs that lasted, or None."""
+        """Return the most severe of the signs that lasted, or None."""
         order = (*SLOW, *ODD)
         return min(lasted, key=lambda each: (order.index(each.sign), -(each.cost or 0.0)), default=None)
 
 
 def kind(sign: Outlier) -> tuple[str, str, Severity]:
-    """Code, title and severity of the alert that a sign raises."""
+    """Return code, title and severity of the alert that a sign raises."""
     return ODD.get(sign.sign, (CODE, TITLE, "warning"))
 
 
 def alert_of(suspect: Suspect, lead: Outlier, lasted_s: float, hotter_c: float, wall: float) -> Alert:
-    """Build the alert of a rank for its most severe sign.
+    """Return the alert of a rank for its most severe sign, `lead`.
 
-    `hotter_c`: degrees over its peers that count as hot.
+    `lasted_s`: for how long it has stood out. `hotter_c`: degrees over its peers that count as hot.
     """
     code, title, severity = kind(lead)
     load, why = suspect.load, _why(suspect, lead, hotter_c)
@@ -125,7 +125,7 @@ def _why(suspect: Suspect, lead: Outlier, hotter_c: float) -> list[str]:
 
 
 def _evidence(suspect: Suspect, lead: Outlier) -> Iterator[str]:
-    """The figures that stand out, the lead's first, then the other figures with the median of the job."""
+    """Yield the outlying figures, the lead's first, then other load figures, each with the job's median."""
     yield lead.evidence
     yield from (each.evidence for each in suspect.signs if each.figure != lead.figure)
     load, usual, reported = suspect.load, suspect.usual, {each.sign for each in suspect.signs}
@@ -143,7 +143,7 @@ def _evidence(suspect: Suspect, lead: Outlier) -> Iterator[str]:
 
 
 def cpu_alert(job: str, each: CpuStraggler, wall: float) -> Alert:
-    """The alert of a rank that trains on the CPU."""
+    """Return the alert for a straggler that trains on the CPU."""
     worker = each.worker
     return Alert(
         id=f"{CODE}@{job}:{worker.rank}",

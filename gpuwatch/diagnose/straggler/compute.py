@@ -24,7 +24,7 @@ FULL_PCT, FULL_EQUAL_PCT = 90.0, 5.0
 
 
 def slow_clocks(group: Sequence[GpuLoad], clock_pct: float) -> Iterator[Outlier]:
-    """A clock below `clock_pct` percent of the median, at about equal utilization."""
+    """Yield the GPUs with a clock below `clock_pct` percent of the median, at about equal utilization."""
     known = [
         (each, each.clock_mhz, each.busy_pct)
         for each in group
@@ -61,13 +61,16 @@ def idle(group: Sequence[GpuLoad], busy_pct: float) -> Iterator[Outlier]:
     for each, busy in low:
         yield Outlier(
             "busy", each.rank, len(known) - 1, "utilization", f"{busy:.0f} %", f"{usual:.0f} %",
-            f"busy only {busy:.0f} % of the time where its peers are {usual:.0f} %", 1 - busy / usual,
+            f"busy only {busy:.0f} % of the time (its peers: {usual:.0f} %)", 1 - busy / usual,
             "its host is late (data, code or storage)", each, len(low),
         )  # fmt: skip
 
 
 def power(group: Sequence[GpuLoad], power_pct: float) -> Iterator[Outlier]:
-    """The only GPU whose power differs at equal, full utilization: it works while they wait, or waits."""
+    """Yield the only GPU whose power is far above the others' at full utilization, and the only one below.
+
+    Above: it works while they wait. Below: it waits. `power_pct`: percent of the median (or of its inverse).
+    """
     equal = equally_busy(group, FULL_PCT, FULL_EQUAL_PCT)
     low = lowest(equal, lambda each: each.power_w, power_pct / 100.0)
     if low is not None:

@@ -33,13 +33,13 @@ class CpuWorker:
 
     @property
     def starved(self) -> bool:
-        """True if it is ready to run but the machine gives it too little CPU."""
+        """Return True if it is ready to run but the machine gives it too little CPU."""
         return self.ready and STARVED_PCT <= self.cpu_pct < COMPUTES_PCT
 
 
 @dataclass(frozen=True, slots=True)
 class CpuStraggler:
-    """A rank that computes while its peers mostly do not."""
+    """A rank that computes while its peers mostly do not; `usual_pct` is their median CPU use."""
 
     worker: CpuWorker
     usual_pct: float
@@ -47,7 +47,10 @@ class CpuStraggler:
 
     @property
     def text(self) -> str:
-        """One sentence without the place. That the others wait is a conclusion, so its basis is included."""
+        """Return one sentence without the place.
+
+        That the others wait is a conclusion, so its basis is included.
+        """
         own, usual = self.worker.cpu_pct, self.usual_pct
         others = f"the job's {self.peers} other ranks"
         who = (
@@ -63,7 +66,10 @@ class CpuStraggler:
 
 
 def cpu_workers(fleet: Fleet, stepping: Container[str], now: float) -> dict[str, list[CpuWorker]]:
-    """Return the ranks without GPUs of every job that steps, where their current CPU use is known."""
+    """Return job -> its ranks, for every job in `stepping` of which no rank has a GPU.
+
+    Ranks without a current CPU use are left out.
+    """
     found: dict[str, dict[int, CpuWorker]] = {}
     with_gpus: set[str] = set()
     for node in fleet.nodes.values():
@@ -87,7 +93,7 @@ def cpu_workers(fleet: Fleet, stepping: Container[str], now: float) -> dict[str,
 def cpu_stragglers(ranks: Sequence[CpuWorker]) -> Iterator[CpuStraggler]:
     """Yield the straggler of a job, if there is exactly one.
 
-    Two that compute have other work than the rest.
+    If two compute, they have other work than the rest.
     """
     if len(ranks) < MIN_PEERS:
         return

@@ -1,4 +1,4 @@
-"""Recent load of the GPUs of a job's ranks, as means over the time that a verdict must last."""
+"""Recent load of the GPUs of a job's ranks, as means over the window of the comparison."""
 
 from __future__ import annotations
 
@@ -39,25 +39,28 @@ class GpuLoad:
 
     @property
     def pcie_rate(self) -> float | None:
-        """Rate of its PCIe link in GT/s times lanes; None for an idle GPU, which narrows its link."""
+        """Return the rate of its PCIe link in GT/s times lanes; None: unknown.
+
+        Also None for an idle GPU, which narrows its link.
+        """
         if self.medium is None or self.busy_pct is None or self.busy_pct < WORKING_PCT:
             return None
         return LANE_GT.get(self.medium.pcie_gen or 0, 0.0) * (self.medium.pcie_width or 0) or None
 
     @property
     def pcie(self) -> str:
-        """`gen 5 x16`."""
+        """Return `gen 5 x16`; "" if unknown."""
         return "" if self.medium is None else f"gen {self.medium.pcie_gen} x{self.medium.pcie_width}"
 
     @property
     def power_limit_w(self) -> float | None:
-        """The enforced limit in watts, or None."""
+        """Return the enforced limit in watts; None: unknown."""
         return None if self.medium is None else self.medium.power_limit_w
 
 
 @dataclass(frozen=True, slots=True)
 class Usual:
-    """Medians of a group."""
+    """Medians of a group; None: unknown."""
 
     busy_pct: float | None
     clock_mhz: float | None
@@ -68,7 +71,7 @@ class Usual:
 
     @classmethod
     def of(cls, group: Sequence[GpuLoad]) -> Usual:
-        """The medians of all ranks of one job and GPU model."""
+        """Return the medians of all ranks of one job and GPU model."""
         return cls(
             middle(each.busy_pct for each in group),
             middle(each.clock_mhz for each in group),
@@ -80,21 +83,21 @@ class Usual:
 
 
 class Loads:
-    """The loads of ranks with a responding GPU, by job and GPU model; read a few nodes at a time."""
+    """Reads the loads of ranks with a responding GPU, by job and GPU model, a few nodes at a time."""
 
     def __init__(self, fleet: Fleet, window_s: float) -> None:
         """Start reading.
 
         Args:
-            fleet: What is known.
-            window_s: What the means are taken over; one that is mostly unknown there is None.
+            fleet: All that is known.
+            window_s: Seconds over which means are taken; a value that is mostly unknown there is None.
         """
         self._nodes = list(fleet.nodes.values())
         self._window_s = window_s
         self._found: dict[Group, dict[str, GpuLoad]] = {}
 
     def read(self, count: int, now: float) -> bool:
-        """Read `count` more nodes; True when all are read. `now`: the fleet's clock."""
+        """Read `count` more nodes; return True when all are read. `now`: the fleet's clock."""
         part, self._nodes = self._nodes[:count], self._nodes[count:]
         for node in part:
             self._read(node, now)
@@ -102,7 +105,7 @@ class Loads:
 
     @property
     def groups(self) -> dict[Group, list[GpuLoad]]:
-        """The loads by group."""
+        """Return the loads read so far, by group."""
         return {group: list(ranks.values()) for group, ranks in self._found.items()}
 
     def _read(self, node: Node, now: float) -> None:
@@ -145,6 +148,6 @@ def _load(process: Process, job: str, gpu: Gpu, node: Node, now: float, window_s
 
 
 def middle(values: Iterable[float | None]) -> float | None:
-    """The median of the known values; None where none is known."""
+    """Return the median of the known values; None: none is known."""
     known = [value for value in values if value is not None]
     return median(known) if known else None

@@ -18,7 +18,7 @@ KINDS: tuple[tuple[Sign, str, float, Callable[[GpuLoad], float | None]], ...] = 
 
 
 def narrow_pcie(group: Sequence[GpuLoad], link_pct: float) -> Iterator[Outlier]:
-    """A PCIe link that is slower than its peers' because of its slot.
+    """Yield the GPUs whose PCIe link is at most `link_pct` percent of the median rate because of their slot.
 
     A link below its own maximum is another condition (`pcie_degraded`).
     """
@@ -55,7 +55,7 @@ def throughput(group: Sequence[GpuLoad], link_pct: float) -> Iterator[Outlier]:
 
 
 def _below_own(load: GpuLoad) -> bool:
-    """True if its link is below its own maximum."""
+    """Return True if its link is below its own maximum."""
     link, info = load.medium, load.info
     return link is not None and (
         (link.pcie_gen or 0) < (info.pcie_gen_max or 0) or (link.pcie_width or 0) < (info.pcie_width_max or 0)

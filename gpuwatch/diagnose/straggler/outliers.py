@@ -1,4 +1,4 @@
-"""Outliers: a rank that differs from its peers in one figure, and the thresholds for that.
+"""Outliers: ranks that differ from their peers in one figure, and the thresholds for that.
 
 The thresholds are the settings `peer_*` of `hosts.plan.Thresholds`.
 """
@@ -32,7 +32,7 @@ Ranks with other work, such as pipeline stages, come in groups that lie close to
 
 @dataclass(frozen=True, slots=True)
 class Outlier:
-    """A rank that stands out now."""
+    """A rank that stands out now, in one figure."""
 
     sign: Sign
     rank: int
@@ -56,17 +56,17 @@ class Outlier:
 
     @property
     def evidence(self) -> str:
-        """One line with its value, the median, and the number of peers."""
+        """Return one line with its value, the median, and the number of peers."""
         return f"{self.figure} {self.own}, median of its {self.peers} peers {self.usual}"
 
 
 def max_outliers(group_size: int) -> int:
-    """The most ranks of a group that can be outliers; if more differ, they have other work."""
+    """Return how many ranks of a group can be outliers at most; if more differ, they have other work."""
     return max(1, int(MAX_OUTLIER_SHARE * group_size))
 
 
 def equally_busy(group: Sequence[GpuLoad], least_pct: float, apart_pct: float) -> list[GpuLoad]:
-    """The ranks that are at least `least_pct` busy and within `apart_pct` of their median.
+    """Return the ranks that are at least `least_pct` busy and within `apart_pct` (points) of their median.
 
     Empty if they are too few to compare.
     """
@@ -80,7 +80,11 @@ def equally_busy(group: Sequence[GpuLoad], least_pct: float, apart_pct: float) -
 def lowest(
     group: Sequence[GpuLoad], read: Callable[[GpuLoad], float | None], limit: float
 ) -> tuple[GpuLoad, float, float] | None:
-    """The rank whose value is below `limit` of the median and clearly below the next; with both values."""
+    """Return the rank with the lowest value, its value and the median; None if it does not stand out.
+
+    It does if it is below `limit` (a share) of the median and clearly below the next, among MIN_PEERS or
+    more.
+    """
     known = sorted((value, number) for number, each in enumerate(group) if (value := read(each)) is not None)
     if len(known) < MIN_PEERS:
         return None

@@ -45,7 +45,7 @@ def unlike_by_own_times(fleet: Fleet, now: float, limit_pct: float) -> Iterator[
 
 
 def medians(writer: RankProgress, now: float) -> dict[str, float]:
-    """Median seconds of each timer that was logged often enough and recently.
+    """Return timer -> median seconds, of each timer that was logged often enough and recently.
 
     The whole step is included only if the log reports it.
     """
@@ -73,9 +73,9 @@ def slow_ranks(times: Mapping[int, Mapping[str, float]], limit_pct: float) -> It
     """Yield the ranks that stand out in a timer by a significant part of the step.
 
     Args:
-        times: Rank -> timer -> seconds, medians of late.
-        limit_pct: A time over this share of the peers' median is slow; the part over 100 is also the share
-            of the step that it must come to.
+        times: Rank -> timer -> seconds, recent medians.
+        limit_pct: A time over this percentage of the peers' median is slow; the part over 100 is also the
+            percentage of the step by which it must be over.
     """
     limit = limit_pct / 100.0 - 1.0
     if len(times) < MIN_PEERS:
@@ -116,7 +116,7 @@ def _waits_least(
     if usual - first > gap_s and second - first > gap_s / 2:
         yield Outlier(
             "last", rank, len(known) - 1, f"time in {name}", _reported(first), _reported(usual),
-            f"last in {name}, where its peers wait {_reported(usual - first)} a step for it",
+            f"last in {name}: its peers wait {_reported(usual - first)} per step for it",
             min(1.0, (usual - first) / step_s),
         )  # fmt: skip
 

@@ -22,17 +22,17 @@ LOWER_LIMIT = 0.95
 
 
 def causes(load: GpuLoad, usual: Usual, hotter_c: float, *, capped: bool) -> Iterator[str]:
-    """Yield possible reasons, most certain first.
+    """Yield possible reasons for a slow GPU, most certain first.
 
     Args:
-        load: The slow one.
-        usual: What is usual in its group.
-        hotter_c: So much hotter than the median of its peers is hot.
-        capped: Whether its clock is below theirs: a power limit slows it; else that is ordinary under load.
+        load: Of the slow GPU.
+        usual: The medians of its group.
+        hotter_c: Degrees over the median of its peers from which it is hot.
+        capped: Whether its clock is below theirs: only then its power limit counts as a reason.
     """
     reason, words = throttled(load.fast, capped=capped)
     usual_c, own_c = usual.temperature_c, load.temperature_c
-    warm = "" if own_c is None or usual_c is None else f"{own_c:.0f} C where its peers have {usual_c:.0f} C"
+    warm = "" if own_c is None or usual_c is None else f"{own_c:.0f} C (its peers: {usual_c:.0f} C)"
     hot = own_c is not None and usual_c is not None and own_c - usual_c >= hotter_c
     if words:
         yield words
@@ -42,15 +42,15 @@ def causes(load: GpuLoad, usual: Usual, hotter_c: float, *, capped: bool) -> Ite
 
 
 def throttled(fast: GpuFast, *, capped: bool) -> tuple[str, str]:
-    """The throttle reason that the GPU reports, and its description; both empty without one."""
+    """Return the throttle reason that the GPU reports, and its description; ("", "") without one."""
     shares = fast.throttle_pct or {}
     reasons = {name: words for name, words in REASONS.items() if capped or name != "power_cap"}
     for name, words in reasons.items():
         if shares.get(name, 0.0) > MIN_SHARE_PCT:
-            return name, f"held down by {words} {shares[name]:.0f} % of the time"
+            return name, f"throttled by {words} {shares[name]:.0f} % of the time"
     for name, words in reasons.items():
         if name in (fast.throttle or ()):
-            return name, f"held down by {words}"
+            return name, f"throttled by {words}"
     return "", ""
 
 

@@ -31,7 +31,7 @@ class SteppingPace:
 
 
 def paces(fleet: Fleet, now: float) -> dict[str, SteppingPace]:
-    """Job -> pace of each job that steps now, by the writer of its newest step."""
+    """Return job -> pace of each job that steps now, by the writer of its newest step."""
     newest: dict[str, RankProgress] = {}
     for writer in fleet.progress.writers.values():
         job = None if writer.stepped_at is None else job_of(writer, fleet)
@@ -46,7 +46,7 @@ def _stepped(writer: RankProgress) -> float:
 
 
 def job_of(writer: RankProgress, fleet: Fleet) -> str | None:
-    """The job of a log's writer: the named one, else the only job on its node."""
+    """Return the job of a log's writer: the one it names, else the only job on its node; None: unknown."""
     if writer.job is not None or writer.node not in fleet.nodes:
         return writer.job
     here = {process.job for process in fleet.nodes[writer.node].processes} - {None}
@@ -54,22 +54,22 @@ def job_of(writer: RankProgress, fleet: Fleet) -> str | None:
 
 
 def limit_of(writer: RankProgress) -> float:
-    """Seconds without a logged step after which a job counts as paused."""
+    """Return the seconds without a logged step after which a job counts as paused."""
     reported = [writer.steps[n].at for n in range(-min(RECENT_STEPS, len(writer.steps)), 0)]
     gaps = [later - before for before, later in pairwise(reported)]
     return max(MIN_GAP_S, GAPS * median(gaps)) if gaps else MIN_GAP_S
 
 
 class Stepping:
-    """Since when each job has stepped without a pause."""
+    """Tracks since when each job has stepped without a pause."""
 
     def __init__(self) -> None:
         self._since: dict[str, float] = {}
 
     def look(self, paces: Mapping[str, SteppingPace], now: float) -> None:
-        """Record the jobs that step now."""
+        """Record the jobs that step now; all others count as paused."""
         self._since = {job: self._since.get(job, now) for job in paces}
 
     def for_s(self, job: str, now: float) -> float:
-        """Seconds for which a job has stepped; 0 if it is paused or never logged a step."""
+        """Return the seconds for which a job has stepped; 0.0 if it is paused or never logged a step."""
         return now - self._since.get(job, now)

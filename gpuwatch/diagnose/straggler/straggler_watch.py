@@ -49,11 +49,16 @@ class StragglerWatch:
 
     @property
     def alerts(self) -> dict[str, Alert]:
-        """Alert id -> alert, firing or ended."""
+        """Return alert id -> alert, firing or resolved."""
         return self._lasting.alerts
 
     def go(self, fleet: Fleet, now: float, wall: float) -> bool:
-        """Check if the interval has passed; True if an alert fired or ended."""
+        """Check if the interval has passed, a part of the nodes per call.
+
+        Return True if an alert fired or ended.
+
+        `now`: monotonic, `wall`: unix seconds.
+        """
         if self._reading is None:
             if not self._interval.is_due(now):
                 return False
@@ -105,7 +110,10 @@ class StragglerWatch:
             yield Suspect(job, rank, load, known, tuple(signs), hold_s)
 
     def _report_gpu(self, suspect: Suspect, now: float, wall: float) -> bool:
-        """Raise the alert of a suspect's most severe lasting figure; the others are evidence."""
+        """Raise the alert of a suspect's most severe lasting figure, with the others as evidence.
+
+        Returns True if the alert is new.
+        """
         lasted = {each.sign: self._lasting.seen(f"{suspect.id}/{each.sign}", now) for each in suspect.signs}
         for each in suspect.signs:
             if self._lasting.firing(suspect.alert_id(each)):
@@ -122,9 +130,9 @@ class StragglerWatch:
         return True
 
     def _hold_s(self, pace: SteppingPace | None) -> float:
-        """Seconds that a sign must last.
+        """Return the seconds that a sign must last.
 
-        Where a log has few steps, a pause shows only when the next is overdue.
+        If a log has few steps, a pause shows only when the next one is overdue.
         """
         return self._thresholds.hold_s if pace is None else max(self._thresholds.hold_s, pace.limit_s)
 
@@ -134,7 +142,7 @@ def unlike_peers(group: Sequence[GpuLoad], limits: Thresholds, *, steps: bool) -
 
     Args:
         group: All of them.
-        limits: How far is too far.
+        limits: The thresholds.
         steps: Whether the job has made steps all the time that the means are of. A rank that saves or
             evaluates alone works while the others wait, too; without steps only clocks and PCIe rates count.
     """

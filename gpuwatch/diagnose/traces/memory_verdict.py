@@ -38,7 +38,7 @@ class MemoryVerdict:
 
 
 def label_of(memory: RankMemory) -> str:
-    """`rank 3`, `rank 3 GPU 1`, or the name of the file."""
+    """Return `rank 3`, `rank 3 GPU 1`, or the name of the file."""
     who = f"rank {memory.rank}" if memory.rank is not None else memory.file
     return who if not memory.device else f"{who} GPU {memory.device}"
 
@@ -53,7 +53,7 @@ def judge_memory(ranks: Sequence[RankMemory]) -> MemoryVerdict:
     if imbalance is not None and imbalance > MAX_PEAK_IMBALANCE:
         most = max(peaks, key=lambda each: each.peak or 0)
         text = (
-            f"the peaks of the ranks lie {100 * imbalance:.0f} % apart: {label_of(most)} has the highest,"
+            f"the peaks of the ranks differ by {100 * imbalance:.0f} %: {label_of(most)} has the highest,"
             f" {(most.peak or 0) / GB:.2f} GB, the mean is {middle / GB:.2f} GB"
         )
         flags.insert(
@@ -103,7 +103,7 @@ def _of_one(memory: RankMemory) -> list[MemoryFlag]:
 
 
 def _missing_text(memory: RankMemory) -> str:
-    """What an incomplete report lacks; unknown never counts as healthy."""
+    """Return what an incomplete report lacks, as text; unknown never counts as healthy."""
     sizes = {"allocated": memory.allocated, "reserved": memory.reserved, "peak": memory.peak}
     missing = [name for name, size in sizes.items() if size is None] or ["fragmentation"]
     what = (

@@ -26,7 +26,7 @@ class TopologyFlag:
 
 
 def judge_topology(dump: NcclDump) -> tuple[TopologyFlag, ...]:
-    """Compare the GPUs and the NICs of one dump."""
+    """Return the GPUs and NICs of one dump that are worse than most of their kind."""
     gpus = [each for each in dump.devices if each.kind == "GPU"]
     nics = [each for each in dump.devices if each.kind == "NET"]
     found: list[TopologyFlag] = []
@@ -47,7 +47,10 @@ def judge_topology(dump: NcclDump) -> tuple[TopologyFlag, ...]:
 
 
 def pcie_rate(device: BusDevice) -> float | None:
-    """Approximate rate of the link in GB/s per direction: GT/s x lanes / 8 (without line coding)."""
+    """Return the approximate rate of the link in GB/s per direction: GT/s x lanes / 8 (without line coding).
+
+    None: unknown.
+    """
     if device.pcie_gtps is None or device.pcie_width is None:
         return None
     return device.pcie_gtps * device.pcie_width / 8
@@ -60,7 +63,7 @@ def _lower(
     what: str,
     value: Callable[[BusDevice], float | None],
 ) -> list[TopologyFlag]:
-    """Flags of devices below the value of most of their kind."""
+    """Return a flag for each device below the value that most of its kind share; none without a majority."""
     known = [(each, number) for each in devices if (number := value(each)) is not None]
     if len(known) < MIN_PEERS:
         return []

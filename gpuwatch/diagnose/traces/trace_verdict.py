@@ -38,7 +38,7 @@ class RankSpread:
 
     @property
     def imbalance(self) -> float | None:
-        """(max - min) / mean; None where the mean is 0."""
+        """Return (max - min) / mean; None if the mean is 0."""
         return (self.most - self.least) / self.mean if self.mean else None
 
 
@@ -81,7 +81,7 @@ class TraceVerdict:
 
 
 def judge_traces(profiles: Sequence[RankProfile]) -> TraceVerdict:
-    """Judge the ranks of one job; ranks with and without GPU events are not compared."""
+    """Judge the ranks of one job; if some have GPU events, only those are compared."""
     peers = [each for each in profiles if each.breakdown.basis == "gpu"] or list(profiles)
     compute = _spread(peers, lambda each: each.compute_per_step_ms)
     communication = _spread(peers, lambda each: each.waiting_per_step_ms)
@@ -115,7 +115,7 @@ def judge_traces(profiles: Sequence[RankProfile]) -> TraceVerdict:
 
 
 def _lies_apart(compute: RankSpread, most: RankProfile) -> bool:
-    """True if the computation of the ranks differs by more than the limit and more than noise."""
+    """Return True if the computation of the ranks differs by more than the limit and more than noise."""
     apart_ms = (compute.most - compute.least) * max(1, len(most.steps_ms))
     if apart_ms < max(MIN_DIFFERENCE_MS, MIN_DIFFERENCE_SHARE * most.breakdown.span_ms):
         return False
@@ -127,7 +127,7 @@ def _of_each(profiles: Sequence[RankProfile], awaited: RankProfile | None) -> tu
 
 
 def _of_one(profile: RankProfile, awaited: RankProfile | None) -> list[TraceFlag]:
-    """The flags of one rank; `awaited`: the rank that the others wait for in their collectives."""
+    """Return the flags of one rank; `awaited`: the rank that the others wait for in their collectives."""
     found, parts = [], profile.breakdown
     ratio, idle = parts.communication_to_compute, parts.share(parts.idle_ms)
     if ratio is not None and ratio > MAX_COMMUNICATION_TO_COMPUTE:
@@ -170,7 +170,10 @@ def _spread(profiles: Sequence[RankProfile], of: Callable[[RankProfile], float])
 
 
 def compare_sections(profiles: Sequence[RankProfile]) -> list[SectionSpread]:
-    """The sections that all ranks passed, longest first; empty for one rank."""
+    """Return the spread of each section that all ranks passed, longest in total first.
+
+    Empty for fewer than two ranks.
+    """
     if len(profiles) < MIN_RANKS_COMPARED:
         return []
     times = [{each.name: each for each in profile.sections} for profile in profiles]

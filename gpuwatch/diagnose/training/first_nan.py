@@ -28,17 +28,17 @@ class Onset:
 
     @property
     def exact(self) -> bool:
-        """True if the two are consecutive steps."""
+        """Return True if the two are consecutive steps."""
         return self.before == self.step.step - 1
 
     def may_precede(self, other: Onset) -> bool:
-        """True if it may have begun no later than the other one."""
+        """Return True if it may have begun no later than the other one."""
         return self.before is None or self.before < other.step.step
 
 
 @dataclass(frozen=True)
 class FirstNan:
-    """The writer of a job with the earliest NaN."""
+    """The earliest NaN of a job, and the writer that logs it."""
 
     writer: RankProgress
     sign: Sign
@@ -49,7 +49,10 @@ class FirstNan:
 
 
 def first_nans(writers: Iterable[RankProgress]) -> dict[str | None, FirstNan]:
-    """Return job -> the first rank whose loss is NaN now, compared by step, since clocks and logs lag."""
+    """Return job -> its earliest NaN or Inf loss, by step, since clocks and logs lag.
+
+    Jobs without are left out.
+    """
     jobs: dict[str | None, list[Onset]] = {}
     for writer in writers:
         began = onset(writer)
@@ -59,9 +62,9 @@ def first_nans(writers: Iterable[RankProgress]) -> dict[str | None, FirstNan]:
 
 
 def onset(writer: RankProgress) -> Onset | None:
-    """When the loss became NaN or Inf; None while it is finite.
+    """Return when the loss became NaN or Inf; None if the newest loss is finite.
 
-    If it was not finite earlier and recovered (an empty batch), only several in a row count.
+    If it was not finite earlier and recovered (an empty batch), only IN_A_ROW in a row count.
     """
     losses = [step for step in writer.curve() if step.loss is not None]
     since = len(losses)

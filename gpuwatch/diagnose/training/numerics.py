@@ -61,7 +61,7 @@ def numerics(writer: RankProgress) -> Iterator[Sign]:
 
 
 def since_restart(steps: Iterable[LoggedStep]) -> list[LoggedStep]:
-    """The steps after the last decrease: since the restart from a checkpoint or from the beginning."""
+    """Return the steps after the last decrease: since the restart from a checkpoint or from the beginning."""
     kept: list[LoggedStep] = []
     for step in steps:
         if kept and step.step < kept[-1].step:
@@ -71,7 +71,7 @@ def since_restart(steps: Iterable[LoggedStep]) -> list[LoggedStep]:
 
 
 def gradient_nan(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
-    """NaN and Inf of the gradient norm, if it repeats (a single fp16 step is normal)."""
+    """Yield a sign if the gradient norm is NaN or Inf repeatedly (a single fp16 step is normal)."""
     reported = [step for step in steps if step.grad_norm is not None or step is steps[-1]]
     nan = list(takewhile(_is_nan, reversed(reported)))
     if len(nan) < IN_A_ROW:
@@ -86,7 +86,7 @@ def _is_nan(step: LoggedStep) -> bool:
 
 
 def spike(losses: Sequence[float]) -> Iterator[Sign]:
-    """The last two logged losses are far above the running median of a positive loss.
+    """Yield a sign if the last two logged losses are far above the running median of a positive loss.
 
     A loss around zero (rewards, adversaries, masked batches) has no such median.
     """
@@ -102,25 +102,25 @@ def spike(losses: Sequence[float]) -> Iterator[Sign]:
         return
     rises = sum(earlier <= limit < later for earlier, later in pairwise(losses))
     if rises <= COMES_AND_GOES:
-        yield Sign("num.loss_spike", "warning", f"the loss is {losses[-1]:.4g} where {usual:.4g} was usual")
+        yield Sign("num.loss_spike", "warning", f"the loss is {losses[-1]:.4g}; it was usually {usual:.4g}")
 
 
 def gradients(norms: Sequence[float]) -> Iterator[Sign]:
-    """Gradient norms that explode or vanish, relative to their running median."""
+    """Yield a sign if gradient norms explode or vanish, relative to their running median."""
     if len(norms) < MIN_STEPS + IN_A_ROW:
         return
     usual, last = median(norms[-WINDOW_STEPS - IN_A_ROW : -IN_A_ROW]), norms[-IN_A_ROW:]
     if usual > 0 and min(last) > EXPLOSION_FACTOR * usual:
-        text = f"the gradient norm is {last[-1]:.4g} where {usual:.4g} was usual"
+        text = f"the gradient norm is {last[-1]:.4g}; it was usually {usual:.4g}"
         yield Sign("num.grad_explodes", "warning", text)
     often = sum(norm < VANISHED_GRADIENT for norm in norms[:-IN_A_ROW]) >= COMES_AND_GOES
     if max(last) < VANISHED_GRADIENT and usual >= VANISHED_GRADIENT and not often:
-        text = f"the gradient norm is {last[-1]:.2g} for {IN_A_ROW} logged steps: nothing is learnt"
+        text = f"the gradient norm is {last[-1]:.2g} for {IN_A_ROW} logged steps: the run no longer learns"
         yield Sign("num.grad_vanishes", "warning", text)
 
 
 def scale(writer: RankProgress) -> Iterator[Sign]:
-    """A loss scale at its minimum: every step overflows, and the run no longer learns."""
+    """Yield a sign if the loss scale is at its minimum and steps are skipped: the run no longer learns."""
     value = writer.value("loss_scale")
     skips = writer.value("skipped")
     was_higher = writer.highest_scale is not None and writer.highest_scale > SCALE_FLOOR  # bf16 has always 1
@@ -131,9 +131,9 @@ def scale(writer: RankProgress) -> Iterator[Sign]:
 
 
 def plateau(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
-    """The loss has not changed over the last thousand steps; a note only, since it may have converged.
+    """Yield a sign (`info`) if the loss has not changed over the last thousand steps: it may have converged.
 
-    Reported only where its noise permits: late in a healthy run a loss falls by less than it fluctuates.
+    Only if its noise permits: late in a healthy run a loss falls by less than it fluctuates.
     """
     recent = [s for s in steps if s.loss is not None and math.isfinite(s.loss)]
     recent = [s for s in recent if recent[-1].step - s.step <= PLATEAU_STEPS]
@@ -149,7 +149,7 @@ def plateau(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
 
 
 def rising(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
-    """The loss is lastingly above its best: medians of `MIN_STEPS` logged steps each, of a positive loss.
+    """Yield a sign if a positive loss stays above its best, by medians of `MIN_STEPS` logged steps each.
 
     The best median is that of two windows in a row, so that a few easy batches do not set it. A loss that
     came back from such a height, or is often there (rewards, adversaries, alternating tasks), is excluded.
@@ -185,7 +185,7 @@ def rising(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
 
 
 def risen_far(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
-    """A loss at several times its best, for runs too short for `rising`.
+    """Yield a sign if the loss is at several times its best, for runs too short for `rising`.
 
     Each of the last `FAR_STEPS` logged losses is above `RISEN_FAR` times the best median of as many, and the
     run has not come back from such a height before.
@@ -202,14 +202,14 @@ def risen_far(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
 
 
 def _level(losses: Sequence[float]) -> tuple[float, float]:
-    """The median and its standard error: 1.2533 sigma / sqrt(n), sigma = 1.4826 median deviations."""
+    """Return the median and its standard error: 1.2533 sigma / sqrt(n), sigma = 1.4826 median deviations."""
     middle = median(losses)
     deviation = median(abs(loss - middle) for loss in losses)
     return middle, 1.2533 * 1.4826 * deviation / math.sqrt(len(losses))
 
 
 def skipped(writer: RankProgress) -> Iterator[Sign]:
-    """A large share of skipped steps, by a counter that only grows."""
+    """Yield a sign if a large share of the steps is skipped, by a counter that only grows."""
     count, step = writer.value("skipped"), writer.value("step")
     if count is None or not step or count > step or step < MIN_STEPS or count < MIN_STEPS:
         return

@@ -34,7 +34,7 @@ def with_reporting_ranks(
     Args:
         alerts: Of running jobs, or of one ended job.
         writers: What the ranks logged.
-        sizes: Job -> number of ranks, where it is known.
+        sizes: Job -> number of ranks, if known.
     """
     asked = [alert for alert in alerts if _is_condition(alert)]
     if not asked:
@@ -55,7 +55,7 @@ def with_reporting_ranks(
 
 
 def _is_condition(alert: Alert) -> bool:
-    """True for a condition of a loss, a gradient or a step time with the rank of its log.
+    """Return True for a condition of a loss, a gradient or a step time with the rank of its log.
 
     A line that names a rank in its text ("rank 5: found NaN in local forward loss") is about that rank.
     """

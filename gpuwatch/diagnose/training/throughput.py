@@ -34,8 +34,8 @@ def pace(writer: RankProgress, busy_pct: Sequence[float], slow_step_s: float = 0
 
     Args:
         writer: Of the rank that logs for the job.
-        busy_pct: Utilisation of the job's GPUs now.
-        slow_step_s: A step that takes longer is slow whatever was usual; 0: no such limit.
+        busy_pct: Utilization of the job's GPUs now.
+        slow_step_s: A step that takes longer is slow even if that was usual; 0: no such limit.
     """
     yield from list(slower(writer.step_times(RECENT_STEPS + PAST_STEPS))) or over_limit(writer, slow_step_s)
     yield from waits(writer)
@@ -45,18 +45,18 @@ def pace(writer: RankProgress, busy_pct: Sequence[float], slow_step_s: float = 0
 
 
 def slower(times: Sequence[float]) -> Iterator[Sign]:
-    """The last steps take at least 10 % longer than those before."""
+    """Yield a sign if the last steps take at least 10 % longer than those before."""
     past = times[:-RECENT_STEPS]
     if len(past) < MIN_PAST_STEPS:
         return
     usual, now = step_s(past), step_s(times[-RECENT_STEPS:])
     if usual > 0 and now >= SLOWER_FACTOR * usual:
-        text = f"a step takes {now:.3g} s where {usual:.3g} s were usual (+{100 * (now / usual - 1):.0f} %)"
+        text = f"a step takes {now:.3g} s, before {usual:.3g} s (+{100 * (now / usual - 1):.0f} %)"
         yield Sign("train.slow", "warning", text, LASTS_S)
 
 
 def over_limit(writer: RankProgress, slow_step_s: float) -> Iterator[Sign]:
-    """Steps above the configured limit, for a run that was slow from its start."""
+    """Yield a sign if steps take longer than the configured limit, for a run that was slow from its start."""
     times = writer.step_times(RECENT_STEPS)
     if slow_step_s and len(times) >= MIN_TIMINGS and (now := step_s(times)) > slow_step_s:
         text = f"a step takes {now:.3g} s, over the limit of {slow_step_s:g} s (slow_step_s)"
@@ -64,26 +64,29 @@ def over_limit(writer: RankProgress, slow_step_s: float) -> Iterator[Sign]:
 
 
 def collapsed(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
-    """An ended run whose steps took at least twice the usual time from some step on."""
+    """Yield a sign if the steps of an ended run took at least twice the usual time from some step on."""
     times = [(step.step, step.took_s) for step in steps if step.took_s and math.isfinite(step.took_s)]
     for step, now, usual in _fallen(times):
-        text = f"a step takes {now:.3g} s where {usual:.3g} s were usual (x{now / usual:.1f})"
+        text = f"a step takes {now:.3g} s, before {usual:.3g} s (x{now / usual:.1f})"
         yield Sign("train.slow", "warning", text, LASTS_S, step=step)
 
 
 def collapsed_rate(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
-    """As `collapsed`, for a run that logs no times, by tokens or samples per second."""
+    """Yield a sign as `collapsed`, for a run that logs no times, by tokens or samples per second."""
     for unit in ("tokens", "samples"):
         rates = [(step.step, getattr(step, f"{unit}_per_s")) for step in steps]
         found = _fallen([(step, 1.0 / rate) for step, rate in rates if rate and math.isfinite(rate)])
         for step, now, usual in found:
-            text = f"{1 / now:,.0f} {unit}/s where {1 / usual:,.0f} were usual (x{usual / now:.2f})"
+            text = f"{1 / now:,.0f} {unit}/s, before {1 / usual:,.0f} (x{usual / now:.2f})"
             yield Sign("train.slow", "warning", text, LASTS_S, step=step)
             return
 
 
 def _fallen(known: Sequence[tuple[int, float]]) -> Iterator[tuple[int, float, float]]:
-    """Yield the step from which all times are at least twice the usual, with the times since and before."""
+    """Yield the step from which all times are at least twice the usual, if there is one.
+
+    With it the median time since then, and before.
+    """
     count = len(known) // RECENT_STEPS
     levels = [
         median(took for _, took in known[n * RECENT_STEPS : (n + 1) * RECENT_STEPS]) for n in range(count)
@@ -96,7 +99,7 @@ def _fallen(known: Sequence[tuple[int, float]]) -> Iterator[tuple[int, float, fl
 
 
 def went_back(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
-    """Steps that repeat: the job restarted from a checkpoint or from its beginning."""
+    """Yield a sign if steps repeat: the job restarted from a checkpoint or from its beginning."""
     backs = [
         (before.step, after.step)
         for at, (before, after) in enumerate(pairwise(steps), 1)
@@ -109,7 +112,7 @@ def went_back(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
 
 
 def step_s(times: Sequence[float]) -> float:
-    """Mean seconds per step without pauses; needs at least one time.
+    """Return the mean seconds per step without pauses; needs at least one time.
 
     A mean, because a log in whole seconds shows 1.4 s as 1 or 2, and a median would jump between them.
     """
@@ -118,7 +121,7 @@ def step_s(times: Sequence[float]) -> float:
 
 
 def waits(writer: RankProgress) -> Iterator[Sign]:
-    """The share of the step that logged timers spend in communication or data loading.
+    """Yield a sign for a large share of the step that logged timers spend in communication or data loading.
 
     Medians of the last logged values, so that one hiccup of the loader does not count.
     """
@@ -138,7 +141,10 @@ def waits(writer: RankProgress) -> Iterator[Sign]:
 
 
 def share_of(phases: Mapping[str, float], words: Sequence[str]) -> float:
-    """Seconds of the longest timer whose name contains one of the words; timers of a kind are nested."""
+    """Return the seconds of the longest timer whose name has one of the words (timers are nested).
+
+    0.0: none.
+    """
     named = ((name.lower(), seconds) for name, seconds in phases.items())
     not_meant = NOT_LOADING if words is LOADING else ()
     return max(

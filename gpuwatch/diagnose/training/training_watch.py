@@ -51,7 +51,7 @@ ENDS_RUNS = frozenset(("num.nan_loss", "num.scale_min"))
 
 
 class TrainingWatch(SymptomWatch):
-    """Checks the writer of every job that stepped recently."""
+    """Checks the metrics of every job that stepped recently, as its newest writer logs them."""
 
     def __init__(self, thresholds: Thresholds) -> None:
         super().__init__(EVERY_S, thresholds.clear_s)
@@ -111,7 +111,7 @@ def _alert(
 
 
 def _better(sign: Sign, before: Alert) -> bool:
-    """True if it has an earlier step or more ranks than the previous sign.
+    """Return True if the sign has an earlier step than its alert, or more ranks.
 
     Logs are read at different speeds.
     """
@@ -122,14 +122,14 @@ def _better(sign: Sign, before: Alert) -> bool:
 
 
 def stepping_s(writer: RankProgress, since: float) -> float:
-    """Seconds for which a writer has stepped; a pause confirms nothing reported before it."""
+    """Return the seconds for which a writer stepped since `since` (monotonic); a pause counts as one gap."""
     gaps = [(later - sooner, sooner) for sooner, later in pairwise(step.at for step in writer.steps)]
     pause = PAUSE_FACTOR * median(gap for gap, _ in gaps[-RECENT_STEPS:]) if gaps else 0.0
     return sum(min(gap, pause) for gap, sooner in gaps if sooner >= since)
 
 
 def speakers(fleet: Fleet, now: float) -> dict[str | None, RankProgress]:
-    """Job -> its writer with the newest step."""
+    """Return job -> its writer with the newest step."""
     found: dict[str | None, RankProgress] = {}
     for writer in lately(fleet, now):
         known = found.get(writer.job)
@@ -139,7 +139,7 @@ def speakers(fleet: Fleet, now: float) -> dict[str | None, RankProgress]:
 
 
 def of_possible_jobs(by_job: Mapping[str | None, T], node_of: Callable[[T], str]) -> dict[str | None, T]:
-    """The first `MAX_JOBS` jobs of each node; a hostile node may name any number of failing jobs."""
+    """Return the first `MAX_JOBS` jobs of each node; a hostile node may name any number of failing jobs."""
     counts: Counter[str] = Counter()
     found = {}
     for job, each in by_job.items():
@@ -150,13 +150,13 @@ def of_possible_jobs(by_job: Mapping[str | None, T], node_of: Callable[[T], str]
 
 
 def lately(fleet: Fleet, now: float) -> list[RankProgress]:
-    """The writers of runs that still step."""
+    """Return the writers that logged a step within STEPPED_S."""
     writers = fleet.progress.writers.values()
     return [each for each in writers if each.stepped_at is not None and now - each.stepped_at <= STEPPED_S]
 
 
 def busy(fleet: Fleet, job: str | None) -> Sequence[float]:
-    """Utilisation of the GPUs that the job's ranks hold, in percent."""
+    """Return the utilization of each GPU that the job's ranks hold, in percent."""
     return list(_busy(fleet, job))
 
 

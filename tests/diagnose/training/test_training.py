@@ -223,7 +223,7 @@ def test_a_run_that_became_slower_is_told_with_both_times() -> None:
     (sign,) = pace(reported, ())
     assert sign.code == "train.slow"
     assert sign.hold_s > 0
-    assert "s were usual (+" in sign.text
+    assert "s (+" in sign.text
     assert codes(writer(240, took=usual)) == set()
 
 

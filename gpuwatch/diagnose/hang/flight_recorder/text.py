@@ -106,15 +106,15 @@ def circle_testimony(circle: Sequence[Problem], newest: Newest) -> SourceVerdict
 def _sentence(problem: Problem, newest: Newest) -> str:
     who, what, group = ranks_text(problem.culprits), _called(problem), problem.group.title
     since = f" since {clock(problem.since_s)}" if problem.since_s is not None else ""
-    rest = plural(len(problem.waiting), "rank")
+    rest, waits = plural(len(problem.waiting), "rank"), "waits" if len(problem.waiting) == 1 else "wait"
     match problem.kind:
         case "missing":
-            wait = f"{rest} of {group} wait{since}" if problem.waiting else f"the others of {group} are"
+            wait = f"{rest} of {group} {waits}{since}" if problem.waiting else f"the others of {group} are"
             return f"{who} never entered {what}, in which {wait}{_at(problem, newest)}"
         case "behind":
             return (
                 f"{who} called {what} like all of {group}, but the GPU has not begun it, "
-                f"while {rest} wait in it{since}"
+                f"while {rest} {waits} in it{since}"
             )
         case "late":
             return f"{who} entered {what} of {group} only after the others had timed out{_lag(problem)}"
@@ -156,7 +156,7 @@ def _mismatch(problem: Problem) -> str:
             f"{_described(op, problem)}"
         )
     if not problem.odd:
-        return f"the shares of {_called(problem)} of {group} do not fit: more is sent than received, or less"
+        return f"the sizes in {_called(problem)} of {group} do not match: more is sent than received, or less"
     named = Counter(_described(op, problem) for op in problem.odd.values()).most_common(1)[0][0]
     frame = next((op.frame for op in problem.odd.values() if op.frame), None)
     where = f" in {frame}" if frame else ""
@@ -269,7 +269,9 @@ def _confidence(problem: Problem) -> Confidence:
 
 def _settle(problem: Problem) -> list[str]:
     if problem.kind == "absent" and not problem.culprits:
-        return [f"the dumps of {ranks_text(problem.group.absent)}, read where they lie (gpuwatch flight)"]
+        return [
+            f"the dumps of {ranks_text(problem.group.absent)}: read them on their nodes (gpuwatch flight)"
+        ]
     who = ranks_text(problem.culprits)
     words = {
         "missing": [f"the stack of {who} (gpuwatch stacks): what it does instead", SAME_MOMENT],

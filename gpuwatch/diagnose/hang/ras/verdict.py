@@ -87,7 +87,7 @@ def _charges(each: Communicator) -> list[_Charge]:
             found.append(_Charge(weight, tuple(peers), what, confidence, each, size))
 
     many = size > 2
-    charge(0, each.dead, "is dead to the others: its process cannot be reached", "high")
+    charge(0, each.dead, "is dead according to the others: its process cannot be reached", "high")
     charge(1, each.silent, "does not answer: its process is stopped, or its node is out of reach", "medium")
     for words in dict.fromkeys(words for _, words in each.failed):
         noticed = words == REMOTE  # its own process is well: it met the end of another process

@@ -180,7 +180,7 @@ def _deadlock(spots: Sequence[StackGroup], total: int, evidence: Sequence[str]) 
         confidence="medium",
         evidence=tuple(evidence),
         settle=(
-            f"the order of sends and receives on {_named(ranks)}: who sends only after it has received, "
+            f"the order of sends and receives on {_named(ranks)}: which sends only after it has received, "
             "and whether another rank left its send out",
             AGAIN,
         ),

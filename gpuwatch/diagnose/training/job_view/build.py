@@ -21,14 +21,14 @@ Received: TypeAlias = dict[Job, list[Writer]]
 
 PERCENTILES_OF = 500
 LATE_GAPS, LATE_S, LATE_UNKNOWN_S = 3.0, 10.0, 120.0
-"""Logged values are late after this many usual gaps and at least so many seconds.
+"""Logged values are late after this many usual gaps, and at least this many seconds.
 
 Without a known gap, after the third value (seconds).
 """
 
 
 def received_from(fleet: Fleet, seats: RankPlacement) -> Received:
-    """Job -> what all of its logs report."""
+    """Return job -> its log writers, each with the rank's place (None: unknown)."""
     received: Received = {}
     for writer in fleet.progress.writers.values():
         job, seat = seats.of(writer)
@@ -37,7 +37,10 @@ def received_from(fleet: Fleet, seats: RankPlacement) -> Received:
 
 
 def jobs_of(seats: RankPlacement, received: Received) -> list[Job]:
-    """All jobs: running jobs with steps first, largest first; then the last ended one."""
+    """Return all jobs: running ones first, those with steps and the largest in front.
+
+    Then ended ones, newest first.
+    """
     stepped = {
         job: max((v.stepped_at for v, _ in writers if v.stepped_at is not None), default=None)
         for job, writers in received.items()
@@ -54,20 +57,17 @@ def jobs_of(seats: RankPlacement, received: Received) -> list[Job]:
 def overview(
     fleet: Fleet, seats: RankPlacement, received: Received, job: Job, now: float, wall: float
 ) -> Iterator[JobFacts | None]:
-    """Yield None between the parts of the work and at last the facts of the job.
+    """Yield None between the parts of the work, and at last the facts of the job.
 
     For 1,024 ranks, all at once would delay a frame.
 
     Args:
-        fleet: What is known.
+        fleet: All that is known.
         seats: Refreshed with that fleet.
-        received: `received_from` both.
+        received: The result of `received_from` for both.
         job: One of `jobs_of`.
         now: Our monotonic clock, as the fleet's.
         wall: The unix time of the same moment; log files name the second in which they grew.
-
-    Yields:
-        None where the next frame may go on; what is known at last.
     """
     here = seats.jobs.get(job, {})
     writers = _writers(received.get(job, ()))
@@ -85,7 +85,7 @@ def overview(
 
 
 def _writers(reported: Iterable[Writer]) -> list[Writer]:
-    """The writers of a job; the newest of each rank."""
+    """Return the writers of a job, only the newest of each rank."""
     found: dict[object, Writer] = {}
     for writer, seat in reported:
         rank = writer.rank if seat is None else seat.rank
@@ -101,9 +101,9 @@ def _freshness(writer: RankProgress) -> tuple[float, float]:
 
 
 def _speaker(writers: Sequence[RankProgress]) -> RankProgress | None:
-    """The writer that stands for the job: most values among those near the highest step.
+    """Return the writer that stands for the job: of those that step now, one with a loss and the most values.
 
-    Then the lowest rank.
+    Of equals, the lowest rank. If none ever logged a step, the newest; None without writers.
     """
     stepped = [writer for writer in writers if writer.stepped_at is not None]
     if not stepped:
@@ -115,7 +115,7 @@ def _speaker(writers: Sequence[RankProgress]) -> RankProgress | None:
 
 
 def _gap(writer: RankProgress) -> float | None:
-    """Usual seconds between two logged steps."""
+    """Return the usual seconds between two logged steps; None: unknown."""
     return usual_gap([step.at for step in writer.steps])
 
 

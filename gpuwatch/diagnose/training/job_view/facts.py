@@ -31,7 +31,7 @@ class Fact:
     """True if gpuwatch computed it instead of reading it from the log."""
 
     def age_s(self, now: float) -> float:
-        """Age in seconds."""
+        """Return its age in seconds."""
         return max(0.0, now - self.at)
 
 
@@ -119,7 +119,10 @@ class Spread:
 
 
 def spread(values: Sequence[float], limit: float | None) -> Spread | None:
-    """Mean, deviation and extremes; None for fewer than two values."""
+    """Return mean, deviation and extremes; None for fewer than two values.
+
+    `limit`: imbalance that flags it.
+    """
     count = len(values)
     if count < 2:
         return None
@@ -142,7 +145,7 @@ class StepTimes:
 
 
 def step_times(times: Sequence[float]) -> StepTimes | None:
-    """Percentiles of the known values; None: there are none."""
+    """Return the percentiles of step times in seconds; None: there are none."""
     if not times:
         return None
     ordered = sorted(times)
@@ -154,14 +157,14 @@ def step_times(times: Sequence[float]) -> StepTimes | None:
 
 
 def usual_gap(reported: Sequence[float]) -> float | None:
-    """The median difference between consecutive rising values; None: they never rise."""
+    """Return the median difference between consecutive rising values; None: they never rise."""
     gaps = [later - before for before, later in pairwise(reported[-RECENT_STEPS:]) if later > before]
     return median(gaps) if gaps else None
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The part of the step that is spent waiting, by the log's own timers."""
+    """The part of a step (0 to 1) that is spent waiting for `what`, by the log's own timers."""
 
     what: str
     share: float
@@ -170,7 +173,7 @@ class Share:
 
 @dataclass
 class JobFacts:
-    """One job."""
+    """All that screen 6 shows of one job."""
 
     job: Job
     made_at: float
@@ -208,9 +211,9 @@ class JobFacts:
 
     @property
     def stepped_at(self) -> float | None:
-        """When a step was last logged."""
+        """Return when a step was last logged (our monotonic clock); None: unknown."""
         return None if self.speaker is None else self.speaker.stepped_at
 
     def late(self, at: float | None, now: float) -> bool:
-        """True if a value of that time is stale."""
+        """Return True if a value of that time is stale; None: True."""
         return at is None or now - at > self.late_s

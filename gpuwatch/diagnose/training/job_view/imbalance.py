@@ -1,4 +1,4 @@
-"""Spread of a job's ranks, and which of them stand out."""
+"""Compares a job's ranks: the spread of each column, and which ranks stand out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ THROTTLED_PCT = 10.0
 
 
 def compare(made: JobFacts, now: float) -> None:
-    """Fill in the spreads, and mark the ranks that stand out."""
+    """Set the job's spreads, and the flags of the ranks that stand out."""
     rows = made.rows
     newest = max([row.reported_at for row in rows if row.reported_at is not None], default=math.inf)
     for row in rows:
@@ -40,7 +40,7 @@ def compare(made: JobFacts, now: float) -> None:
 
 
 def _flag(made: JobFacts, stands: dict[int, set[str]]) -> None:
-    """Mark the ranks that stand out, also by lag, slowdowns and silence."""
+    """Set the flags of the ranks that stand out, also by lag, slowdowns and silence."""
     silent = _silent_from(made)
     every = _reports_every(made)
     for index, row in enumerate(made.rows):
@@ -61,13 +61,19 @@ def _stands_out(value: float, middle: float, column: RankMetric) -> bool:
 
 
 def _reports_every(made: JobFacts) -> int:
-    """Steps between two logged ones; a rank this far behind has merely not logged its newest step yet."""
+    """Return the number of steps between two logged ones.
+
+    A rank this far behind has merely not logged its newest step yet.
+    """
     steps = [] if made.speaker is None else [step.step for step in made.speaker.steps]
     return int(usual_gap(steps) or 1)
 
 
 def _silent_from(made: JobFacts) -> float | None:
-    """The time since when a log must not have grown to be silent among others; None: too few to compare."""
+    """Return the time before which a log must have grown last to count as silent (monotonic).
+
+    None: too few logs to compare.
+    """
     wrote = [row.wrote_at for row in made.rows if row.wrote_at is not None and row.step is not None]
     if len(wrote) < 3:
         return None

@@ -23,29 +23,29 @@ class JobMembers:
     """The same GPUs by index."""
 
     def has_gpu(self, node: str, uuid: str) -> bool:
-        """True if a GPU of one of its nodes belongs to the job."""
+        """Return True if a GPU of one of its nodes belongs to the job."""
         return (node, uuid) not in self.foreign
 
     def has_process(self, node: str, process: Process) -> bool:
-        """True if a process belongs to the job; one without a job does if it uses a GPU of the job."""
+        """Return True if a process belongs to the job; one without a job does if it uses a GPU of the job."""
         if process.job is not None:
             return process.job == self.job
         return any(self.has_gpu(node, held.uuid) for held in process.gpus)
 
     def has_file(self, node: Node, file: LogFile) -> bool:
-        """True if a log file belongs to the job, or to none (the kernel's) and not only to others."""
+        """Return True if a log file belongs to the job, or to none (the kernel's) and not only to others."""
         if file.job is not None:
             return file.job == self.job
         writers = [process for process in node.processes if process.pid in file.pids]
         return not writers or any(self.has_process(node.name, process) for process in writers)
 
     def concerns(self, node: str | None, gpu: int | None) -> bool:
-        """True if an event at a node, or at one of its GPUs by index, can affect the job."""
+        """Return True if an event at a node, or at one of its GPUs by index, can affect the job."""
         return node in self.nodes and (gpu is None or (node, gpu) not in self.foreign_indices)
 
 
 def members_of(job: Job, fleet: Fleet, seats: RankPlacement) -> JobMembers:
-    """Collect the members of a job from rank placement, log writers and GPU use."""
+    """Return the members of a job, from rank placement, log writers and GPU use."""
     own = {(seat.node, seat.uuid) for seat in seats.jobs.get(job, {}).values()}
     used = {
         (seat.node, seat.uuid)

@@ -33,7 +33,7 @@ def fill_size(made: JobFacts, fleet: Fleet, seats: Iterable[PlacedRank]) -> None
 
 
 def fill_numbers(made: JobFacts, writers: Sequence[Writer], model: Model | None, now: float) -> None:
-    """Set the metrics that the job's writer reports, and compute the others where possible."""
+    """Set the metrics that the job's writer reports, and compute the others if possible."""
     writer = made.speaker
     if writer is None:
         return
@@ -100,10 +100,7 @@ def _work_out(made: JobFacts, value: float, at: float, by: str) -> None:
 
 
 def _eta(made: JobFacts, writer: RankProgress, now: float) -> None:
-    """Set the seconds to the end, from the logged steps and their duration.
-
-    Not set for a stalled run.
-    """
+    """Set the seconds to the end, from the logged steps and their duration; not for a stalled run."""
     step, total = made.facts.get("step"), made.facts.get("total_steps")
     recent = writer.step_times(RECENT_STEPS)
     if "eta_s" in made.facts or step is None or total is None or not recent or made.late(step.at, now):
@@ -114,7 +111,7 @@ def _eta(made: JobFacts, writer: RankProgress, now: float) -> None:
 
 
 def _shares(writer: RankProgress, whole_s: float) -> Iterator[Share]:
-    """Yield the parts of a step spent waiting, by its own timers."""
+    """Yield the parts of a step spent waiting, by its own timers. `whole_s`: seconds of a step."""
     phases = {name: value.value for name, value in writer.phases.items()}
     for what, words in (("communication", COMMUNICATION), ("loading data", LOADING)):
         part = share_of(phases, words) / whole_s if whole_s else 0.0

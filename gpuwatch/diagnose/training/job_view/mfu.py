@@ -1,4 +1,4 @@
-"""Model FLOPs utilization where the log does not report it: from tokens per second, model and GPUs."""
+"""Model FLOPs utilization that the log does not report: from tokens per second, model and GPUs."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ TFLOPS_PER_GPU = frozenset((
 
 
 def flops_per_token(model: Model) -> float:
-    """Floating point operations per token; recomputed activations do not count."""
+    """Return the floating point operations per token; recomputed activations do not count."""
     return transformer_flops_per_token(model.params, model.layers, model.hidden, model.seq_len)
 
 
 def mfu(tokens_per_s: float, gpus: int, model: Model, peak_flops: float) -> float:
-    """The share of the GPUs' peak (0 to 1) that the model's arithmetic uses.
+    """Return the share of the GPUs' peak (0 to 1) that the model's arithmetic uses.
 
     Args:
         tokens_per_s: Of the whole job.
-        gpus: That work on it.
+        gpus: Number of GPUs that work on it.
         model: Its size.
         peak_flops: Dense FLOP/s of one of the GPUs.
     """
@@ -40,12 +40,12 @@ def mfu(tokens_per_s: float, gpus: int, model: Model, peak_flops: float) -> floa
 
 
 def scope_of(dialect: str, reported_by: int, model: Model | None) -> Scope | None:
-    """The scope of a log's tokens per second; None: unknown.
+    """Return the scope of a log's tokens per second; None: unknown.
 
     Args:
-        dialect: That the log is written in.
-        reported_by: How many ranks report theirs: several report each their own.
-        model: What the hosts file states goes first.
+        dialect: Of the log.
+        reported_by: How many ranks report a value: if several do, each reports its own.
+        model: If the hosts file states the scope in it, that decides.
     """
     if model is not None and model.tokens_per_s is not None:
         return model.tokens_per_s

@@ -54,7 +54,7 @@ class RankPlacement:
         self._nodes: dict[str, set[Job]] = {}
 
     def refresh(self, fleet: Fleet) -> bool:
-        """Take in new process lists; True if anything changed."""
+        """Read new process lists; return True if a placement changed."""
         moved = [node for node in fleet.nodes.values() if node.processes_at != self._listed.get(node.name)]
         changed = False
         for node in moved:
@@ -67,7 +67,7 @@ class RankPlacement:
         return changed
 
     def still(self) -> RankPlacement:
-        """Return a frozen copy."""
+        """Return a copy that does not change."""
         twin = RankPlacement()
         twin.jobs = {
             job: {key: replace(seat) for key, seat in seats.items()} for job, seats in self.jobs.items()
@@ -116,7 +116,7 @@ class RankPlacement:
                     self._files[seat.node, file] = None if (seat.node, file) in self._files else seat
 
     def on_gpu(self, node: str, uuid: str) -> PlacedRank | None:
-        """The living rank on a GPU; the lowest of several; None: none."""
+        """Return the living rank on a GPU, the lowest of several; None: there is none."""
         found = [
             seat
             for seats in self.jobs.values()
@@ -126,7 +126,7 @@ class RankPlacement:
         return min(found, key=lambda seat: seat.rank or 0, default=None)
 
     def of(self, writer: RankProgress) -> tuple[Job, PlacedRank | None]:
-        """The job and placement of a log writer, as far as is known."""
+        """Return the job and placement of a log writer; None: unknown."""
         seat = None
         if writer.rank is None:
             seat = self._pids.get((writer.node, writer.pid)) if writer.pid is not None else None

@@ -20,12 +20,12 @@ MIN_STEP_GAPS = 20
 def rank_rows(
     fleet: Fleet, seats: Iterable[PlacedRank], writers: Sequence[Writer], now: float, wall: float
 ) -> list[RankRow]:
-    """Return all ranks of a job that have a process or a writer, in order.
+    """Return all ranks of a job that have a process or a writer, by rank.
 
     Args:
-        fleet: What is known.
-        seats: Of the job.
-        writers: Of the job, one a rank.
+        fleet: All that is known.
+        seats: Placements of the job.
+        writers: Log writers of the job, one per rank.
         now: Our monotonic clock.
         wall: The unix time of the same moment.
     """
@@ -52,9 +52,9 @@ def rank_rows(
 
 
 def of_ranks(writers: Sequence[Writer], rows: Iterable[RankRow] = ()) -> Sequence[Writer]:
-    """The writers that are ranks of the job.
+    """Return the writers that are ranks of the job.
 
-    A writer without a rank, such as a progress bar in a launcher's log, is left out where ranks are known, by
+    A writer without a rank, such as a progress bar in a launcher's log, is left out if ranks are known, by
     `rows` or by other writers.
     """
     numbered = [each for each in writers if each[0].rank is not None or each[1] is not None]
@@ -62,7 +62,7 @@ def of_ranks(writers: Sequence[Writer], rows: Iterable[RankRow] = ()) -> Sequenc
 
 
 def _written(node: Node, now: float, wall: float) -> dict[int | str, float]:
-    """When (monotonic) files last grew, by path and by writing process."""
+    """Return path, and pid of the writing process -> when the file last grew (monotonic)."""
     found: dict[int | str, float] = {}
     for file in node.logs:
         silent_s = node.silent_s(file, wall)
@@ -76,7 +76,7 @@ def _written(node: Node, now: float, wall: float) -> dict[int | str, float]:
 
 
 def _place(row: RankRow, seat: PlacedRank, node: Node, written: dict[int | str, float], now: float) -> None:
-    """Fill in what is known of a rank from outside: its GPU, and when its log grew."""
+    """Set what is known of a rank from outside: its GPU, and when its log grew."""
     row.file = seat.logs[0] if seat.logs else None
     grown = [written[key] for key in (seat.pid, *seat.logs) if key in written]
     row.wrote_at = max(grown, default=None)
@@ -94,7 +94,7 @@ def _place(row: RankRow, seat: PlacedRank, node: Node, written: dict[int | str, 
 
 
 def _receive(row: RankRow, writer: RankProgress) -> None:
-    """Fill in what a rank logs about itself."""
+    """Set what a rank logs about itself."""
     row.writer, row.file = writer, writer.file
     if math.isfinite(writer.received_at):
         row.wrote_at = max(writer.received_at, row.wrote_at or -math.inf)
@@ -111,7 +111,7 @@ def _receive(row: RankRow, writer: RankProgress) -> None:
 def _lags(rows: Sequence[RankRow]) -> None:
     """Set each row's `lag`, the number of steps behind the furthest rank.
 
-    Where steps restart each epoch, ranks in an earlier epoch get None.
+    If steps restart each epoch, ranks in an earlier epoch get None.
     """
     reported = [
         (row, row.step, (row.writer.value("epoch") or 0.0) // 1.0 if row.writer.per_epoch else 0.0)
