@@ -115,7 +115,7 @@ class AlertBook:
 
     @property
     def places(self) -> Places:
-        """Where the ranks run, as far as is known."""
+        """Return where the ranks run, as far as is known."""
         return self._reported.places
 
     @property
@@ -125,7 +125,7 @@ class AlertBook:
 
     @property
     def ended_jobs(self) -> tuple[EndedJob, ...]:
-        """Jobs that ended before their nodes were connected, newest first."""
+        """Return the jobs that ended before their nodes were connected, newest first."""
         return self._ended.jobs
 
     def lasts_s(self, job: str | None) -> float:
@@ -190,15 +190,12 @@ class AlertBook:
         return self._judged(fleet, now, wall)
 
     def acknowledge(self, id: str, by: str | None = None) -> list[Acknowledgement]:  # noqa: A002 - the word that alerts and incidents use
-        """Acknowledge an alert, or all alerts of an incident, by its id; return the marks made.
-
-        An unknown id does nothing.
-        """
+        """Acknowledge an alert, or all alerts of an incident; return the marks made (an unknown id: none)."""
         self._mark_now()
         return self._marks.acknowledge(self._meant(id), self._wall, by)
 
     def unacknowledge(self, id: str) -> list[str]:  # noqa: A002 - the word that alerts and incidents use
-        """Clear the acknowledgement of an alert, or of all alerts of an incident, by its id.
+        """Clear the acknowledgement of an alert, or of all alerts of an incident.
 
         Returns the ids of the alerts.
         """

@@ -66,7 +66,7 @@ class NodeFinding:
     since: float
     """The start of the agent that reported it (`Node.agent_since`).
 
-    Every restarted agent numbers its findings anew.
+    A restarted agent numbers its findings from the beginning.
     """
     at: float
     finding: Finding
@@ -95,7 +95,7 @@ class Fleet:
         self.servers = FleetServers()
         """Inference servers, as their metrics or logs report them."""
         self.checkpoints = FleetCheckpoints()
-        """The checkpoints that ranks reported to have written."""
+        """The checkpoints that ranks reported as written."""
         self.jobs = Jobs()
         """Names the job of every process, log file, finding and step; every `job` field holds such a name."""
         self._host_names = HostNames(self.nodes)
@@ -113,7 +113,7 @@ class Fleet:
         self.take_scheduler(facts_at_start(plan))
 
     def after(self, earlier: Fleet) -> Fleet:
-        """Return this fleet as the successor of an earlier one, whose version numbers it continues."""
+        """Continue the version numbers of an earlier fleet, which this one replaces; return this fleet."""
         self.version, self.progress.version = earlier.version + 1, earlier.progress.version + 1
         self.findings_version = earlier.findings_version + 1
         self.logs_version = earlier.logs_version + 1
@@ -134,7 +134,7 @@ class Fleet:
         self.version += 1
 
     def take_scheduler(self, facts: SchedulerFacts) -> None:
-        """Store what the scheduler reports now."""
+        """Store the scheduler's newest report, also at the nodes that it concerns."""
         self.scheduler = facts
         for name, node in self.nodes.items():
             standing = facts.nodes.get(name)
@@ -144,7 +144,7 @@ class Fleet:
                 self.version += 1
 
     def gpus(self) -> list[Gpu]:
-        """Every GPU, node by node in the plan's order."""
+        """Return every GPU, node by node in the plan's order."""
         return [gpu for node in self.nodes.values() for gpu in node.gpu_list()]
 
     def _take(self, what: Content, node: Node, at: float) -> None:
@@ -274,7 +274,7 @@ class Fleet:
                 waiting.discard(key)
 
     def _reconsider(self, nodes: set[str]) -> None:
-        """Mark the jobs of these nodes' findings as unknown, so that they are determined again."""
+        """Mark the jobs of these nodes' findings as unknown, so that `_name_files` determines them again."""
         for key in (key for key in self.findings if key[0] in nodes) if nodes else ():
             self._jobless.setdefault(key[0], set()).add(key)
 
@@ -314,7 +314,7 @@ class Fleet:
                 self.findings_version += 1
 
     def only(self, name: str) -> Fleet:
-        """The data of one node as a separate fleet, which shares its parts with this one."""
+        """Return the data of one node as a separate fleet, which shares its parts with this one."""
         part = copy(self)
         part.nodes = {name: self.nodes[name]}
         part.findings = {key: found for key, found in self.findings.items() if key[0] == name}

@@ -50,7 +50,7 @@ class NodeLimits:
         """Count the GPUs that a node lists or listed earlier.
 
         Raises:
-            TooManyError: they are more than any machine has.
+            TooManyError: They are more than MAX_GPUS_PER_NODE.
         """
         listed = len(node.gpus.keys() | {info.uuid for info in hello.gpus})
         if listed > MAX_GPUS_PER_NODE:
@@ -62,7 +62,7 @@ class NodeLimits:
         A list whose ranks changed causes jobs, places and files to be named again.
 
         Raises:
-            TooManyError: the list is longer than any agent's, or ranks change faster than any job's.
+            TooManyError: The list is longer than any agent's, or ranks change faster than any job's.
         """
         if len(processes) > MAX_PROCESSES_PER_NODE:
             raise TooManyError(f"{len(processes)} processes in one list, of at most {MAX_PROCESSES_PER_NODE}")
@@ -79,7 +79,7 @@ class NodeLimits:
         ranks of a large job.
 
         Raises:
-            TooManyError: the node names more files or jobs than any agent follows.
+            TooManyError: The node names more files or jobs than any agent follows.
         """
         files = self._files.setdefault(node, _NewNames("files", FILES_PER_S, FILES_BURST))
         files.register(progress.file, at)
@@ -89,7 +89,7 @@ class NodeLimits:
         """Count the new jobs and hosts in a finding: each creates an alert or incident of its own.
 
         Raises:
-            TooManyError: the node names more jobs than any agent follows, or more hosts than a job has.
+            TooManyError: The node names more jobs than any agent follows, or more hosts than a job has.
         """
         self._take_job(node, finding.job, at)
         if finding.host is not None:

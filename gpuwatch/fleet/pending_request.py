@@ -21,11 +21,14 @@ class Asked:
 
     @property
     def done(self) -> bool:
-        """True if the answer or an error was received."""
+        """Return True if the answer or an error was received."""
         return self.data is not None or self.error is not None
 
     def read(self, kind: type[Answer]) -> tuple[Answer | None, str | None]:
-        """(answer, None), or (None, error); (None, None) while nothing was received."""
+        """Return (answer, None), or (None, error); (None, None) while nothing was received.
+
+        An answer of another form than `kind` gives an error.
+        """
         if self.data is None:
             return None, self.error
         try:

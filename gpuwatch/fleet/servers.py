@@ -53,7 +53,10 @@ class FleetServers:
         return any(not server.readings and server.error is None for server in self.servers.values())
 
     def take(self, name: str, answer: ServerReading | str, at: float) -> None:
-        """Store a reading of `/metrics`, or why it failed. `at`: our monotonic clock."""
+        """Store a reading of a server's `/metrics`, or why it failed. `at`: our monotonic clock.
+
+        New servers over MAX_SERVERS are ignored.
+        """
         server = self._server(name)
         if server is None:
             return
@@ -66,7 +69,7 @@ class FleetServers:
         server.readings.append(answer)
 
     def take_logged(self, writer: RankProgress) -> None:
-        """Store what the newest line of a server's log reports."""
+        """Store what the newest line of a server's log reports; other writers are ignored."""
         waiting = writer.values.get(WAITING)
         if waiting is None or not waiting.sure:
             return

@@ -51,12 +51,12 @@ class Packs:
 
     @property
     def all(self) -> tuple[Rule | Dialect, ...]:
-        """Everything that is sent to an agent."""
+        """Return everything that is sent to an agent."""
         return (*self.rules, *self.dialects)
 
     @property
     def column_words(self) -> dict[str, str]:
-        """Names of columns in a table of metrics -> the quantity."""
+        """Return the names of columns in a table of metrics -> the quantity."""
         common = next((each.words for each in self.dialects if each.id == COMMON), {})
         return {canonical(word): quantity for word, quantity in common.items()}
 
@@ -65,7 +65,7 @@ def load_packs(extra: Sequence[Path] = ()) -> Packs:
     """Load the built-in packs and the given ones, whose rules replace built-in ones with the same id.
 
     Raises:
-        RulesError: with every problem of every pack.
+        RulesError: With every problem of every pack.
     """
     built_in, packs = _built_in()
     entries, packs = dict(built_in), dict(packs)
@@ -83,15 +83,15 @@ def load_packs(extra: Sequence[Path] = ()) -> Packs:
 
 
 def built_in_packs() -> list[Path]:
-    """Their files, sorted by name without the folder: rules are tried in this order."""
+    """Return the files of the built-in packs by name without the folder: rules are tried in this order."""
     return sorted(BUILT_IN.rglob("*.yaml"), key=lambda file: file.name)
 
 
 def own_packs() -> list[Path]:
-    """The packs in the user's settings folder, by name.
+    """Return the packs in the user's settings folder, by name.
 
     Raises:
-        RulesError: one of them cannot be read, or another user may have written it.
+        RulesError: One of them cannot be read, or another user may have written it.
     """
     packs = sorted((config_folder() / "rules").glob("*.yaml"))
     problems = [f"{pack}: {why}" for pack in packs if (why := _problem(pack))]
@@ -101,7 +101,7 @@ def own_packs() -> list[Path]:
 
 
 def _problem(pack: Path) -> str | None:
-    """Why a pack is not loaded; None: it is."""
+    """Return why a pack is not loaded; None: it is."""
     try:
         read_own(pack, MAX_PACK_BYTES)
     except OSError as error:
@@ -111,7 +111,10 @@ def _problem(pack: Path) -> str | None:
 
 @cache
 def _built_in() -> tuple[dict[str, Rule | Dialect], dict[str, str]]:
-    """As `read_packs`, ten times as fast: the built-in packs were checked by the tests."""
+    """Return the same as `read_packs` for the built-in packs, ten times as fast.
+
+    They are not checked again: the tests did that.
+    """
     loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     by_id: dict[str, Rule | Dialect] = {}
     packs: dict[str, str] = {}

@@ -47,17 +47,11 @@ from gpuwatch.diagnose.model.timing import (
 from gpuwatch.diagnose.sources.absent_ranks import NAMED_RANKS
 
 SAME_S = 120.0
-"""Lines of one failure of a rank are at most this far apart (seconds).
-
-A watchdog's dumps take up to a minute.
-"""
+"""Lines of one failure of a rank are at most this far apart (s): a watchdog's dumps take up to a minute."""
 CHAIN_S = 2.0
 """Tracebacks of one exception chain are printed within this time; a caught and logged one is not."""
 LOST_SAME_S = 180.0
-"""Seconds within which a GPU that fell off the bus is reported.
-
-The next driver call reports it, or a blocked call when it returns.
-"""
+"""Seconds within which a GPU that fell off the bus is reported: by the next driver call, or a blocked one."""
 WORDING_CHARS = 1000
 """Characters of a line that are compared; hostile lines have 16 kB."""
 MAX_PROOFS = 12

@@ -156,7 +156,7 @@ def _in_prose(
 
 
 def _of_scheduler(finding: Finding) -> bool:
-    """True if Slurm's daemon or launcher wrote a line that names a node; such a line belongs to no rank."""
+    """Return True if Slurm's daemon or srun wrote the line and it names a node: it is of no rank then."""
     line = finding.lines[finding.key] if finding.key < len(finding.lines) else ""
     names_node = "node" in finding.fields or CANCELLED_ON in finding.fields
     by_file = finding.rank_from in ("process", "path")
@@ -165,7 +165,7 @@ def _of_scheduler(finding: Finding) -> bool:
 
 
 def _stands_in_others_log(finding: Finding, node: str | None, where: RankIndex, at: float) -> bool:
-    """True if a line names another node than that of its log's rank, so that the rank only reports."""
+    """Return True if a line names another node than that of its log's rank, which only reports it."""
     if node is None or finding.rank is None or finding.rank_from not in ("process", "path"):
         return False
     writer = where.of(finding.rank, finding.job, at)
@@ -173,7 +173,7 @@ def _stands_in_others_log(finding: Finding, node: str | None, where: RankIndex, 
 
 
 def _is_older(found: LocatedFinding, place: RankPlace, at: float) -> bool:
-    """True if a line of no known job was written before this rank first started."""
+    """Return True if a line of no known job was written before this rank first started."""
     times = [_dated(found.finding, at), found.written_until]
     last = min((time for time in times if time is not None), default=None)
     known = found.finding.job is None and place.since is not None and last is not None
@@ -181,7 +181,7 @@ def _is_older(found: LocatedFinding, place: RankPlace, at: float) -> bool:
 
 
 def _dated(finding: Finding, at: float) -> float | None:
-    """The time of the finding if it is known well enough to tell which processes lived then, else None."""
+    """Return the time of the finding if it shows which processes lived then, else None."""
     return at if finding.timed or not finding.backlog else None
 
 
@@ -293,7 +293,7 @@ def _by_nccl_device(finding: Finding, node: str | None, where: RankIndex) -> Ran
 def _local_place(
     found: LocatedFinding, local: int, node: str | None, where: RankIndex
 ) -> tuple[RankPlace | None, RankSource | None]:
-    """The rank behind a local rank, or behind the index of a torch.multiprocessing process."""
+    """Return the rank with a local rank, or with the index of a torch.multiprocessing process, or None."""
     finding, job = found.finding, found.finding.job
     place = where.only_local(local, job) if node is None else where.by(node, "local", local, job)
     if place is None and local == finding.fields.get("proc_index"):

@@ -16,7 +16,7 @@ SAME_S = 5.0
 STANDS_S, STARTED_S = 86_400.0, 120.0
 """A threshold alert that begins within `STARTED_S` of a cockpit's start keeps its acknowledgement.
 
-It does so if it was acknowledged within the last `STANDS_S` seconds.
+The acknowledgement must not be older than `STANDS_S` (seconds).
 """
 
 
@@ -126,7 +126,7 @@ class OperatorMarks:
         return known.mark
 
     def _covers(self, mark: Acknowledgement, alert: Alert, *, is_value: bool) -> bool:
-        """True if another cockpit acknowledged this very alert, not an earlier one of the same id."""
+        """Return True if another cockpit acknowledged this very alert, not an earlier one of the same id."""
         if alert.first <= mark.at or abs(alert.first - mark.first) <= SAME_S:
             return True
         began = self._began or 0.0

@@ -74,7 +74,7 @@ class ReportedAlerts:
 
     @property
     def _has_new_tasks(self) -> bool:
-        """True if ranks must be placed again because findings revealed Slurm task numbers."""
+        """Return True if ranks must be placed again because findings revealed Slurm task numbers."""
         return self._tasks.version != self._tasks_version
 
     def update(self, fleet: Fleet, now: float, wall: float) -> bool:

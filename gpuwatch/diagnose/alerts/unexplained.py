@@ -17,10 +17,7 @@ from gpuwatch.diagnose.model.failure_classes import (
 )
 
 NEAR_BYTES = 8192
-"""An error of a known class explains unknown error lines within this distance.
-
-Traceback and shutdown output.
-"""
+"""A known error explains unknown error lines within this distance: traceback and shutdown output."""
 BESIDE_BYTES = 512
 """The distance for a warning: the lines of one message."""
 NEAR_S = 10.0

@@ -153,7 +153,7 @@ def from_main(around: Around) -> bool:
 
 
 def is_glued(around: Around) -> bool:
-    """True if a traceback starts in the middle of a line: older, buffered output follows it."""
+    """Return True if a traceback starts in the middle of a line: older, buffered output follows it."""
     head = _form(uncaught(around) or "")
     frames = [line for line in around.above[-MAX_TRACEBACK_LINES:] if 'File "' in line]
     return bool(head) and not (frames and _form(frames[-1]).startswith(head))
@@ -192,7 +192,7 @@ def starts_anew(around: Around) -> bool:
 
 
 def announces_fallback(around: Around) -> bool:
-    """True if the lines next to an error announce that the program continues without the failed part."""
+    """Return True if lines next to an error announce that the program continues without the failed part."""
     lines = list(around.above[-MAX_TRACEBACK_LINES:])
     heads = [number for number, line in enumerate(lines) if TRACEBACK in line]
     if heads and uncaught(around) is not None:

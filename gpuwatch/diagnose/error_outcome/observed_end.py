@@ -30,7 +30,7 @@ def status_of(events: Iterable[Event], pid: int, start: float | None) -> int | N
 
 
 def is_observed(alert: Alert) -> bool:
-    """True if the alert is the observed end of a rank."""
+    """Return True if the alert is the observed end of a rank."""
     return alert.id.startswith(OBSERVED)
 
 

@@ -178,7 +178,7 @@ def ran_to_its_end(alert: Alert, around: Around, rank: int | None) -> bool:
 
 
 def steps_end(alert: Alert, tracks: Iterable[StepTrack]) -> bool:
-    """True if training steps stand above an error in its file and none below it.
+    """Return True if training steps stand above an error in its file and none below it.
 
     For some steps it is only known that they stand above the last one.
     """

@@ -245,7 +245,7 @@ def lasts(alert: Alert) -> bool:
 
 
 def ends_process(alert: Alert) -> bool:
-    """True if the alert shows the end of a process: an exit, or an exception with a traceback."""
+    """Return True if the alert shows the end of a process: an exit, or an exception with a traceback."""
     return alert in EXITS or any(TRACEBACK in line for proof in alert.proof[:1] for line in proof.lines)
 
 

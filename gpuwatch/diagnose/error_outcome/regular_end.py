@@ -58,7 +58,7 @@ _TEST_FAILED = re.compile(
 
 
 def ended_in_order(around: Around, texts: Sequence[str], *, trains: bool) -> bool:
-    """True if the log continues to a normal end below a traceback that did not end the program.
+    """Return True if the log continues to a normal end below a traceback that did not end the program.
 
     Args:
         around: The lines of the file.
@@ -69,7 +69,7 @@ def ended_in_order(around: Around, texts: Sequence[str], *, trains: bool) -> boo
 
 
 def passes(around: Around, *, tests: bool = True, died: bool = False) -> bool:
-    """True if the file ends with a successful test run or with exit status 0.
+    """Return True if the file ends with a successful test run or with exit status 0.
 
     Args:
         around: The lines of the file.

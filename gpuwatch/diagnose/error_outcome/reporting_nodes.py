@@ -73,7 +73,7 @@ class ReportingNodes:
         return "full"
 
     def _runs_on(self, alert: Alert) -> bool:
-        """True if a node that raised the alert still lists processes of its job."""
+        """Return True if a node that raised the alert still lists processes of its job."""
         return any(self._running[job] & set(self.own(alert)) for job in self._jobs(alert))
 
     def _jobs(self, alert: Alert) -> list[str | None]:

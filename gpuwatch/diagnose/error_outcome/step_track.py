@@ -37,7 +37,7 @@ class StepTrack:
 
     @property
     def complete(self) -> bool:
-        """True if the announced last step was reached."""
+        """Return True if the announced last step was reached."""
         return bool(self.marks) and not self.per_epoch and reached(self.marks[-1].step, self.total_steps)
 
 

@@ -49,7 +49,7 @@ def find(query: str, known: Sequence[Explanation]) -> Matches:
 
 
 def _score(words: Sequence[str], explanation: Explanation) -> float:
-    """The score of a match; 0 if one of the words is missing."""
+    """Return the score of a match; 0.0 if one of the words is missing."""
     fields = (
         (ID_SCORE, _spaced(explanation.ident)),
         (TITLE_SCORE, _spaced(explanation.title)),

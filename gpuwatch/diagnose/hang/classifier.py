@@ -51,7 +51,7 @@ class SilentHang:
 
     @property
     def sentence(self) -> str:
-        """The verdict as a sentence, with the places of the suspects."""
+        """Return the verdict as a sentence, with the places of the suspects."""
         return f"{_names(self.suspects)}: {self.what}" if self.suspects else self.what
 
 

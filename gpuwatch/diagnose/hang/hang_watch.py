@@ -202,7 +202,7 @@ class HangWatch(PeriodicWatch):
         return self._report(reported, wall - quiet_s, wall)
 
     def is_firing(self, job: str) -> bool:
-        """True if the job is reported to hang."""
+        """Return True if an alert that the job hangs is firing."""
         return self._firing(job) is not None
 
     def longest_pause_s(self, job: str) -> float:

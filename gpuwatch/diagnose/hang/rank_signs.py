@@ -56,7 +56,7 @@ class RankSigns:
 
     @property
     def place(self) -> str:
-        """`rank 17 (gpu-003 GPU 1)`."""
+        """Return `rank 17 (gpu-003 GPU 1)`."""
         return place(self.rank, self.node, self.gpu)
 
 

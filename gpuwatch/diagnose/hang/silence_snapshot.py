@@ -58,7 +58,7 @@ class SilentJob:
 
     @property
     def is_stalled(self) -> bool:
-        """True if some ranks are stopped, or the silence is longer than the job's past or start explains."""
+        """Return True if some ranks are stopped, or its past or start does not explain so long a silence."""
         if self.stopped or self.is_short:
             return bool(self.stopped)
         too_long = self.usual_s is None and self.seconds > LONGEST_S

@@ -38,7 +38,10 @@ class SteplessJob:
 
     @property
     def text(self) -> str:
-        """`job run7: 2 ranks, started 14 s ago, no step seen yet, and no line in their logs`."""
+        """Return `job run7: 2 ranks, started 14 s ago, no step seen yet, and no line in their logs`.
+
+        With restarts, `restarted 2 times, the last time 14 s ago`.
+        """
         last = "" if self.line_s is not None else ", and no line in their logs"
         started = f"started {duration(self.started_s)} ago"
         if self.restarts:
@@ -85,7 +88,7 @@ def restarts_of(process: Process) -> int:
 
 
 def _has_stepped(fleet: Fleet, job: str | None, since: float) -> bool:
-    """True if a step of the job was logged after `since` (monotonic) or at an unknown time."""
+    """Return True if a step of the job was logged after `since` (monotonic) or at an unknown time."""
     return any(each.job == job and _is_after(each, since) for each in fleet.progress.writers.values())
 
 

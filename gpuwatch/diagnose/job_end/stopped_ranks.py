@@ -11,9 +11,9 @@ from gpuwatch.diagnose.error_outcome.step_track import StepTrack, begins_anew
 from gpuwatch.diagnose.job_end.closing import NUMBER, ON_PURPOSE, LogEnd, below_steps, is_failed_end
 
 MIN_MARKS = 20
-"""Fewer logged steps may be of a program whose other ranks log only at first.
+"""Logged steps that show that a rank stopped; with fewer, it may only log less than rank 0.
 
-That does not apply to one rank of several whose peers log on.
+If a single rank of several stops while its peers log on, fewer are enough.
 """
 PEERS, MAX_SHORT_SHARE = 3, 0.125
 """Ranks that must finish where few steps are logged, and the largest share (or one) that may stop short."""

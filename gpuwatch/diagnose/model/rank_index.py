@@ -22,7 +22,7 @@ from gpuwatch.wire import SLURM_TASK
 STARTED_S = 5.0
 """A job's report may be stamped this much before its processes start, by another clock (seconds)."""
 UNKNOWN_START_S = 2400.0
-"""Seconds before its last line for which a rank counts of which only the end of its log is dated.
+"""If only the end of a rank's log is dated, the rank counts as running for this long before it (seconds).
 
 Longer than the time-outs of collectives (600 to 1,800 s).
 """

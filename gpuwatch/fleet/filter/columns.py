@@ -46,7 +46,7 @@ Column: TypeAlias = NumberColumn | WordColumn
 
 
 def find(name: str) -> Column | None:
-    """The column with the given name as typed, or None."""
+    """Return the column with the given name as typed, or an alias; None: there is none."""
     lowered = name.lower()
     if lowered.startswith(LABEL):
         key = name[len(LABEL) :]
@@ -124,7 +124,7 @@ def _node_number(metric: NodeMetric) -> NumberColumn:
 
 
 def _processes(node: Node, gpu: Gpu | None) -> list[Process] | None:
-    """The processes on a GPU, or of the whole node without a GPU; None: unknown."""
+    """Return the processes on a GPU, or of the whole node without a GPU; None: unknown."""
     if node.processes_at is None:
         return None
     if gpu is None:
@@ -144,7 +144,10 @@ def _process_number(read_one: Callable[[Process], float | None]) -> NumberColumn
 
 
 def _ranks(node: Node, gpu: Gpu | None, _now: float) -> Numbers:
-    """The ranks that hold a GPU, or those of the node; if there is none, those that held it last."""
+    """Return the ranks that hold a GPU (or run on the node), then those that held an unused GPU last.
+
+    None: unknown.
+    """
     processes = _processes(node, gpu)
     if processes is None:
         return None
@@ -177,9 +180,9 @@ def _names(node: Node, _gpu: Gpu | None, _now: float) -> Words:
 
 
 def _state(node: Node, gpu: Gpu | None, now: float) -> Words:
-    """The state of a node or GPU.
+    """Return the state of a node or GPU, with its synonyms.
 
-    A state of the node other than `ok` wins: no GPU of a stale node is `ok`.
+    A state of the node other than live wins: no GPU of a stale node is `ok`.
     """
     node_state = node.state(now)
     if node_state != "live" or gpu is None:

@@ -55,10 +55,10 @@ class Filter:
     term: Term
 
     def matches(self, node: Node, gpu: Gpu | None, now: float) -> bool:
-        """True if a GPU is to be shown (without a GPU: if the node is to be shown).
+        """Return True if a GPU is to be shown (without a GPU: if the node is to be shown).
 
         Raises:
-            PatternError: a pattern takes too long on the values of these nodes.
+            PatternError: A pattern takes too long on the values of these nodes.
         """
         return self.term.matches(node, gpu, now)
 
@@ -70,7 +70,7 @@ def parse(text: str) -> Filter:
     """Parse an expression; an empty one matches everything.
 
     Raises:
-        FilterError: with the position, and a suggestion where a name is nearly right.
+        FilterError: With the position, and a suggestion if a name is nearly right.
     """
     if len(text) > MAX_CHARACTERS:
         raise FilterError(f"{len(text)} characters; at most {MAX_CHARACTERS}", MAX_CHARACTERS)
@@ -108,7 +108,7 @@ def _number_is(name: _Token, operator: Operator, value: _Token, column: NumberCo
     read = columns.number(value.text, column.quantity)
     if read is None:
         unit = f" in {column.quantity.unit}" if column.quantity.unit else ""
-        raise FilterError(f"{name.text} wants a number{unit}, not {value.text!r}", value.at)
+        raise FilterError(f"{name.text} takes a number{unit}, not {value.text!r}", value.at)
     return NumberIs(name.text, operator, value.text, column, *read)
 
 
@@ -130,7 +130,11 @@ def _word_is(name: _Token, operator: Operator, value: _Token, column: WordColumn
 
 
 def _matcher(text: str) -> Callable[[str], bool]:
-    """A cached, case-insensitive search for a pattern in the first characters of a value."""
+    """Return a cached, case-insensitive search for a pattern in the first characters of a value.
+
+    Raises:
+        PatternError: The pattern is invalid or too expensive; from the search: it took too long.
+    """
     if len(text) > MAX_PATTERN_CHARS:
         raise PatternError(f"a pattern of {len(text)} characters; at most {MAX_PATTERN_CHARS}")
     pattern = TypedPattern(text, ignore_case=True, max_chars=MAX_VALUE_CHARS)
@@ -210,7 +214,7 @@ class _Parser:
             return Everything()
         term = self._any_of(0)
         if self._peek().kind != "end":
-            raise FilterError(f"nothing is open for this {self._peek().text!r}", self._peek().at)
+            raise FilterError(f"this {self._peek().text!r} closes nothing", self._peek().at)
         return term
 
     def _peek(self) -> _Token:

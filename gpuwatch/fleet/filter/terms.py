@@ -26,7 +26,7 @@ class Term(Protocol):
     """A term of an expression. Its `str` is an expression that parses to the same term."""
 
     def matches(self, node: Node, gpu: Gpu | None, now: float) -> bool:
-        """True if the term matches the GPU, or the node as a whole without a GPU."""
+        """Return True if the term matches the GPU, or the node as a whole without a GPU."""
         ...
 
 
@@ -35,7 +35,7 @@ class Everything:
     """The empty expression, which matches everything."""
 
     def matches(self, node: Node, gpu: Gpu | None, now: float) -> bool:  # noqa: ARG002  holds for all
-        """Always true."""
+        """Return True always."""
         return True
 
     def __str__(self) -> str:
@@ -49,7 +49,7 @@ class BareWord:
     text: str
 
     def matches(self, node: Node, gpu: Gpu | None, now: float) -> bool:  # noqa: ARG002  the name alone decides
-        """True if the node's name contains the text, ignoring case."""
+        """Return True if the node's name contains the text, ignoring case."""
         return self.text.lower() in node.name.lower()
 
     def __str__(self) -> str:
@@ -72,7 +72,7 @@ class NumberIs:
     """Half of the last digit typed: `power=700` matches whatever is shown as 700."""
 
     def matches(self, node: Node, gpu: Gpu | None, now: float) -> bool:
-        """True if the comparison holds; False for an unknown value."""
+        """Return True if the comparison holds; False for an unknown value."""
         values = self.column.read(node, gpu, now)
         if values is None:
             return False
@@ -100,7 +100,7 @@ class WordIs:
     test: Callable[[str], bool] = field(compare=False, repr=False)
 
     def matches(self, node: Node, gpu: Gpu | None, now: float) -> bool:
-        """True if the comparison holds; False for an unknown value."""
+        """Return True if the comparison holds; False for an unknown value."""
         values = self.column.read(node, gpu, now)
         if values is None:
             return False
@@ -117,7 +117,7 @@ class Not:
     inner: Term
 
     def matches(self, node: Node, gpu: Gpu | None, now: float) -> bool:
-        """True if the inner term does not match."""
+        """Return True if the inner term does not match."""
         return not self.inner.matches(node, gpu, now)
 
     def __str__(self) -> str:
@@ -131,7 +131,7 @@ class AllOf:
     parts: tuple[Term, ...]
 
     def matches(self, node: Node, gpu: Gpu | None, now: float) -> bool:
-        """True if every part matches."""
+        """Return True if every part matches."""
         return all(part.matches(node, gpu, now) for part in self.parts)
 
     def __str__(self) -> str:
@@ -145,7 +145,7 @@ class AnyOf:
     parts: tuple[Term, ...]
 
     def matches(self, node: Node, gpu: Gpu | None, now: float) -> bool:
-        """True if at least one part matches."""
+        """Return True if at least one part matches."""
         return any(part.matches(node, gpu, now) for part in self.parts)
 
     def __str__(self) -> str:

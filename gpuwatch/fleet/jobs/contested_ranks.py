@@ -48,7 +48,7 @@ class Claimants:
         self._members = {(job, node) for job, _, node in places} - self._doubtful
 
     def of(self, rank: int, job: str | None = None) -> set[str]:
-        """The nodes on which a rank of a job runs by their own reports: one node in a consistent job.
+        """Return the nodes on which a rank of a job runs by their own reports: one node in a consistent job.
 
         A node that listed the rank at the same time as another one, and lists other ranks of the job, claims
         it until the job ends.
@@ -61,30 +61,33 @@ class Claimants:
         return max(found, key=len, default=set())
 
     def undisputed(self, node: str, job: str | None = None) -> int:
-        """The number of ranks on a node that no other node of the job claims."""
+        """Return the number of ranks on a node (of a job; None: of all jobs) that no other node claims."""
         there = (each for each in self._there.get(node, ()) if job is None or each[0] in (None, job))
         return sum(not self._nodes[rank][name] - {node} for name, rank in there)
 
     def is_doubtful(self, node: str | None, job: str | None) -> bool:
-        """True if a node has only ranks of a job that others listed at the same time and still list."""
+        """Return True if others listed all ranks of a job on this node at the same time, and still do."""
         return (job, node) in self._doubtful
 
     def is_member(self, node: str, job: str | None) -> bool:
-        """True if a node ran ranks of a job (of any job: None) that no other node listed at the same time."""
+        """Return True if a node ran ranks of a job that no other node listed at the same time.
+
+        `job` None: of any job.
+        """
         return (job, node) in self._members or any(job is None and name == node for _, name in self._members)
 
     def is_disputed(self, place: RankPlace) -> bool:
-        """True if several nodes listed a rank at the same time and still list ranks of its job."""
+        """Return True if several nodes listed a rank at the same time and still list ranks of its job."""
         return (place.job, place.rank) in self._disputed
 
     def outweighs(self, one: str, other: str, job: str | None) -> bool:
-        """True if `one` is trusted rather than `other` for a rank of a job that both claim."""
+        """Return True if `one` is trusted rather than `other` for a rank of a job that both claim."""
         there = [each for each in self._there.get(other, ()) if job is None or each[0] in (None, job)]
         disputed = max(1, sum(one in self._nodes[rank][name] for name, rank in there))
         return outweighs(self.undisputed(one, job), self.undisputed(other, job), disputed)
 
     def is_outweighed(self, place: RankPlace) -> bool:
-        """True if another node that listed the rank at the same time is trusted instead."""
+        """Return True if another node that listed the rank at the same time is trusted instead."""
         if not self.is_disputed(place):
             return False
         others = self._nodes[place.rank][place.job] - {place.node}
@@ -92,9 +95,7 @@ class Claimants:
 
 
 def contested_ranks(nodes: Collection[Node]) -> Contested:
-    """The ranks that run on several machines by their current lists.
-
-    Nodes that are not connected are ignored.
+    """Return the ranks that run on several machines by the current lists of connected nodes.
 
     The ranks of nodes whose claim is contradicted by the job's other nodes are included.
     """
@@ -120,7 +121,7 @@ def contested_ranks(nodes: Collection[Node]) -> Contested:
 
 
 def still_contested(before: Places | None, ranks: Ranks) -> Contested:
-    """The earlier contested ranks of jobs that still have the rank."""
+    """Return the earlier contested ranks of which `ranks` still has the job and rank."""
     earlier = frozenset() if before is None else before.contested
     return frozenset(each for each in earlier if each[:2] in ranks)
 
@@ -150,5 +151,8 @@ def ended_rivals(
 
 
 def is_contradicted(place: RankPlace, ranks: Ranks) -> bool:
-    """True if the node now lists the rank under a job name of its own: it never was a rank of the job."""
+    """Return True if the node now lists the rank under a job name of its own.
+
+    It then never was a rank of the job.
+    """
     return (f"{place.job}@{place.node}", place.rank) in ranks

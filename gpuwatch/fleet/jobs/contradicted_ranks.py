@@ -66,12 +66,12 @@ class Claim:
             del self.first[next(iter(self.first))]
 
     def claimed_at(self, rank: int) -> int:
-        """The number of the list in which the node first claimed a rank."""
+        """Return the number of the list in which the node first claimed a rank."""
         return self.first.get(rank, self.listed_at)
 
 
 class ContradictedRanks:
-    """Records for every node and job which of its processes the job's other nodes contradict."""
+    """Decides for every node and job which of its processes the job's other nodes contradict."""
 
     def __init__(self) -> None:
         self._claims: dict[str, dict[str, Claim]] = defaultdict(dict)
@@ -88,11 +88,13 @@ class ContradictedRanks:
         """(job, node) -> the world size of the job on which several nodes agree."""
 
     def take(self, node: str, machine: str, listed: Mapping[str, Listed], number: int) -> set[str]:
-        """Process what a node lists of each job.
+        """Process what a node lists of each job; return the nodes for which the verdict changed.
 
-        Return the nodes for which the verdict on other processes changed.
-
-        `machine`: its boot id or name. `number`: the number of this list among all lists of the fleet.
+        Args:
+            node: Its name.
+            machine: Its boot id or name.
+            listed: Job -> what the node lists of it.
+            number: The number of this list among all lists of the fleet.
         """
         for job in self._jobs[node] - listed.keys():
             self._forget(node, job)
@@ -113,7 +115,7 @@ class ContradictedRanks:
         return changed
 
     def contradicts(self, job: str, node: str, size: int | None, rank: int) -> bool:
-        """True if other nodes contradict that a process with this world size is a rank of the job."""
+        """Return True if other nodes contradict that a process with this world size is a rank of the job."""
         if (job, node) in self._outside:
             return True
         agreed = self._sizes.get((job, node))
@@ -133,7 +135,7 @@ class ContradictedRanks:
             del self._stated[job]
 
     def _judge(self, node: str, job: str) -> bool:
-        """Judge what a node lists of a job now; return True if the verdict changed."""
+        """Decide again what the other nodes contradict; return True if the verdict changed."""
         key = (job, node)
         before = key in self._outside, self._sizes.get(key)
         size = self._agreed_size(node, job)
@@ -148,7 +150,10 @@ class ContradictedRanks:
         return before != (key in self._outside, self._sizes.get(key))
 
     def _agreed_size(self, node: str, job: str) -> int | None:
-        """The world size that most nodes of a job report, of nodes whose lists cover the same time."""
+        """Return the world size that most nodes of a job report, of nodes whose lists cover the same time.
+
+        None: fewer than AGREEING_NODES agree.
+        """
         claims, stated = self._claims[job], self._stated[job]
         if len(claims) < AGREEING_NODES:
             return None
@@ -176,7 +181,12 @@ class ContradictedRanks:
         yield from islice((name for name, each in claims.items() if each.sizes != sizes), COMPARED_NODES)
 
     def _is_outweighed(self, node: str, job: str, size: int | None) -> bool:
-        """True if more nodes contradict the node's claim than any rival's, or as many and a rival wins."""
+        """Return True if more nodes contradict this claim than any rival's.
+
+        At a tie, if one rival outweighs it.
+
+        The disputed ranks are then added to the claim's `lost`.
+        """
         own = self._claims[job][node]
         disputed = {rank: set(self._disputing(job, node, rank)) for rank in _compared(own, size)}
         rivals = set().union(*disputed.values())
@@ -199,7 +209,7 @@ class ContradictedRanks:
         return outweighed
 
     def _is_first(self, job: str, one: str, other: str, ranks: Iterable[int]) -> bool:
-        """True if node `one` claimed the ranks that both list before node `other` did."""
+        """Return True if node `one` claimed the ranks that both list before node `other` did."""
         ours, theirs = self._claims[job][one], self._claims[job][other]
         return all(ours.claimed_at(rank) < theirs.claimed_at(rank) for rank in ranks if rank in ours.ranks)
 
@@ -215,14 +225,14 @@ class ContradictedRanks:
                 yield name
 
     def _beside(self, job: str, node: str, size: int | None) -> set[str]:
-        """The nodes that list any rank of this node as well."""
+        """Return the other nodes that list any rank of this node."""
         holders = self._holders[job]
         ranks = _compared(self._claims[job][node], size)
         names = {name for rank in ranks for name in islice(holders[rank], COMPARED_NODES)}
         return {name for name in names - {node} if (job, name) not in self._outside}
 
     def _undisputed(self, job: str, node: str, size: int | None) -> int:
-        """The number of ranks that only this node lists."""
+        """Return the number of ranks that only this node lists."""
         holders = self._holders[job]
         return sum(
             not any(name != node and (job, name) not in self._outside for name in holders[rank])
@@ -231,13 +241,14 @@ class ContradictedRanks:
 
 
 def outweighs(undisputed: int, others: int, disputed: int) -> bool:
-    """True if a node is trusted rather than another one that has `others` undisputed ranks of the job.
+    """Return True if a node is trusted rather than another one that has `others` undisputed ranks of the job.
 
-    A node that claims all ranks of another node and few of its own is not.
+    A node that claims all ranks of another node and few of its own is not. `disputed`: how many ranks
+    both claim.
     """
     return undisputed > disputed and undisputed >= OUTWEIGHS * others
 
 
 def _compared(claim: Claim, size: int | None) -> Iterator[int]:
-    """The ranks below the world size that are compared, at most `KEPT_RANKS` of them."""
+    """Return the ranks below the world size that are compared, at most `KEPT_RANKS` of them."""
     return islice((rank for rank in claim.ranks if size is None or rank < size), KEPT_RANKS)

@@ -45,21 +45,21 @@ RunEnd: TypeAlias = "tuple[float, str]"
 LAUNCHER_S = 120.0
 """A launcher may write its last line this many seconds before or after its ranks: it waits for hung ranks."""
 HANG_S = 2400.0
-"""So long after the ranks' last line a launcher of a job that hangs is ended (time-outs: 600 to 1,800 s)."""
+"""A hung job's launcher ends up to this many seconds after its ranks' last line (time-outs: 600 to 1,800)."""
 
 
 def is_ended(file: LogFile) -> bool:
-    """True for the log of a job that ended before the agent started, if nobody has written to it since."""
+    """Return True for the log of a job that ended before the agent started, if no process has it open."""
     return file.source == "found" and file.last_at is not None and not file.pids
 
 
 def has_own_id(path: str) -> bool:
-    """True if the path contains an id of the job that is the same on all of its nodes."""
+    """Return True if the path contains an id of the job that is the same on all of its nodes."""
     return _scheduled(path) is not None or run_of(path)[1] not in (None, NO_ID)
 
 
 def _scheduled(path: str) -> str | None:
-    """The job's name by the id that Slurm or Ray gave it, or None."""
+    """Return the job's name by the id that Slurm or Ray gave it, or None."""
     name = path.rpartition("/")[2]
     slurm = _SLURM.fullmatch(name) or _SUBMITIT.fullmatch(name)
     if slurm is not None:
@@ -69,7 +69,7 @@ def _scheduled(path: str) -> str | None:
 
 
 def run_of(path: str) -> tuple[str, str | None]:
-    """The folder that a torchrun agent made for a run, and its run id; ("", None) for other paths."""
+    """Return the folder that a torchrun agent made for a run, and its run id; ("", None) for other paths."""
     found = _TORCHRUN.fullmatch(path)
     return ("", None) if found is None else (found.group(1), found.group(2))
 
@@ -124,7 +124,7 @@ def ended_job_names(files: Iterable[LogFile], home: Callable[[str], str]) -> dic
 
 
 def _is_ranked(files: Iterable[LogFile]) -> bool:
-    """Whether one of the files of a folder is known to be of a rank."""
+    """Return True if one of the files of a folder is known to be of a rank."""
     return any(file.ranks or file.local_rank is not None for file in files)
 
 
@@ -134,7 +134,10 @@ def _runs_beside(
     runs: Mapping[str, tuple[str, float]],
     sorted_runs: Sequence[str],
 ) -> dict[str, str]:
-    """Folder with logs of ranks -> the only run of torchrun in the same project that ended when they did."""
+    """Return folder with logs of ranks -> the torchrun run of the same project that ended when they did.
+
+    Only if there is exactly one such run.
+    """
     found = {}
     for folder in ranked:
         if project_of(folder) == folder:  # a home folder holds logs of many jobs
@@ -153,7 +156,7 @@ def _error_files(
     runs: Mapping[str, tuple[str, float]],
     shown: Mapping[str, str],
 ) -> dict[str, str]:
-    """Folder with torchrun's error files -> the name of the only job that ended when they were written.
+    """Return folder with torchrun's error files -> the name of the only job that ended at the same time.
 
     A run id that is part of the path of the job's logs decides between several.
     """
@@ -173,7 +176,7 @@ def _error_files(
 def _ranks_below(
     ranked: Iterable[str], folders: Mapping[str, Iterable[LogFile]]
 ) -> dict[str, tuple[str, float]]:
-    """Folder of a project -> the only folder with logs of its ranks, and when they wrote last."""
+    """Return project folder -> the only folder with logs of its ranks, and when these were last written."""
     found: dict[str, list[str]] = defaultdict(list)
     for folder in ranked:
         found[project_of(folder)].append(folder)
@@ -189,7 +192,7 @@ def _last_of(files: Iterable[LogFile]) -> float:
 
 
 def project_of(folder: str) -> str:
-    """The folder without the last parts that show nothing about the job: `/srv/a` of `/srv/a/logs`."""
+    """Return the folder without the last parts that show nothing about the job: `/srv/a` of `/srv/a/logs`."""
     parts = folder.split("/")
     kept = len(parts)
     while kept > 2 and len(parts) - kept < MAX_GENERAL and _GENERAL.fullmatch(parts[kept - 1]):
@@ -252,12 +255,12 @@ def _named_by_id(
 
 
 def _run_ends(folder: str, runs: Mapping[str, tuple[str, float]], sorted_runs: Sequence[str]) -> list[RunEnd]:
-    """The (time of the last write, folder) of each run below a folder, sorted by time."""
+    """Return the (time of the last write, folder) of each run below a folder, sorted by time."""
     return sorted((runs[run][1], run) for run in sorted_runs[below(folder, sorted_runs)])
 
 
 def _run_below(file: LogFile, ends: Sequence[RunEnd]) -> str | None:
-    """The only run in a folder below a launcher's log that ended when the launcher did, or None."""
+    """Return the only run in a folder below a launcher's log that ended when the launcher did, or None."""
     if not ends or file.rank_from == "path" or file.local_rank is not None:
         return None
     last = file.last_at or 0.0
@@ -267,7 +270,7 @@ def _run_below(file: LogFile, ends: Sequence[RunEnd]) -> str | None:
 
 
 def below(folder: str, places: Sequence[str]) -> slice:
-    """The slice of a sorted list of folders that lie below a folder."""
+    """Return the slice of a sorted list of folders that are below a folder."""
     return slice(bisect_left(places, f"{folder}/"), bisect_left(places, f"{folder}0"))  # 0 follows /
 
 
@@ -279,7 +282,7 @@ def _shown_apart(folders: Iterable[str]) -> dict[str, str]:
 
 
 def _folder(folder: str) -> str:
-    """The folder of the job: above the folders that wandb and Lightning create."""
+    """Return the folder of the job: above the folders that wandb and Lightning create."""
     for form in (_WANDB, _LIGHTNING):
         found = form.search(folder)
         if found is not None:
@@ -288,14 +291,14 @@ def _folder(folder: str) -> str:
 
 
 def _stem(path: str) -> str:
-    """`train` of `train_rank3.log` and of `train.err`."""
+    """Return `train` for `train_rank3.log` and for `train.err`."""
     stem = path.rpartition("/")[2].rpartition(".")[0] or path.rpartition("/")[2]
     stem = _STREAM.sub("", _RANK.sub("", stem))
     return stem or "log"
 
 
 def _shown(folder: str) -> str:
-    """The displayed name of a folder: `run7`, or `run7/logs` if the last part says nothing about the job."""
+    """Return the short name of a folder: `run7`, or `run7/logs` if the last part is a general word."""
     parts = [part for part in folder.split("/") if part]
     kept = 1
     while kept < min(4, len(parts)) and _GENERAL.fullmatch(parts[-kept]):

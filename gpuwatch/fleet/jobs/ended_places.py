@@ -26,10 +26,10 @@ _STANDALONE = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def ended_ranks(nodes: Collection[Node], logged: Logged, began: Began | None = None) -> Ranks:
-    """The ranks whose logs were found after the end of their job.
+    """Return the ranks whose logs were found after the end of their job.
 
     A log that several nodes see does not show on which of them its rank ran. Neither does a log of several
-    ranks: launchers collect the output of ranks on all nodes.
+    ranks: launchers collect the output of ranks on all nodes. Such a rank has the node "".
     """
     found: Ranks = {}
     alone = _on_one_node(nodes)
@@ -47,13 +47,13 @@ def ended_ranks(nodes: Collection[Node], logged: Logged, began: Began | None = N
 
 
 def _since(place: RankPlace, node: Node, began: Began) -> RankPlace:
-    """The place with the earliest time at which its rank has started, where its first step is dated."""
+    """Return the place with `since` shortly before its first step, if that is dated; else unchanged."""
     first = [began[node.name, file] for file in place.logs if (node.name, file) in began]
     return replace(place, since=min(first) - STARTUP_S) if first else place
 
 
 def _on_one_node(nodes: Iterable[Node]) -> set[str | None]:
-    """The ended jobs whose logs lie on one node only."""
+    """Return the ended jobs whose logs are on one node only."""
     there: dict[str | None, set[str]] = defaultdict(set)
     for node in nodes:
         for file in node.logs:
@@ -63,7 +63,7 @@ def _on_one_node(nodes: Iterable[Node]) -> set[str | None]:
 
 
 def _own_places(node: Node, logged: Logged, alone: Collection[str | None]) -> Iterable[RankPlace]:
-    """The places of ranks that have log files of their own.
+    """Yield the places of ranks that have log files of their own.
 
     The files in one rank's folder are all from that rank: torchrun writes stdout.log and stderr.log there.
     """
@@ -111,7 +111,7 @@ def _first_ranks(
 
 
 def _shared_places(node: Node, logged: Logged) -> Iterable[RankPlace]:
-    """The places of ranks that logged into files of several ranks."""
+    """Yield the places of ranks that logged into files of several ranks."""
     for file in node.logs:
         ranks = _ranks(node, [file], logged) if is_ended(file) else set()
         if len(ranks) > 1:

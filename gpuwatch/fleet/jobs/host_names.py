@@ -26,7 +26,7 @@ class HostNames:
         """Host name -> the nodes whose agents report it."""
 
     def take(self, node: Node, before: str | None) -> None:
-        """Re-check the names that a hello can affect.
+        """Check again the names that a node's hello can affect, and set `own_host` and `taken_host` of nodes.
 
         `before`: the host name in the node's previous hello.
         """
@@ -55,11 +55,11 @@ class HostNames:
             node.own_host = host if _one_machine(owner, node) else None
 
     def _place(self, node: Node) -> int:
-        """The node's position in the plan; nodes added later come last."""
+        """Return the node's position in the plan; nodes added later come last."""
         return self._order.get(node.name, len(self._order))
 
     def _taken(self, node: Node, host: str) -> str | None:
-        """The other node of the plan whose name this node reports as its own, or None."""
+        """Return the other node of the plan whose name this node reports as its own, or None."""
         for name in self._planned.get(host, ()):
             if name != node.name and not _one_machine(self._nodes[name], node):
                 return name

@@ -39,17 +39,17 @@ class JobFiles:
         return renamed
 
     def was(self, node: str, path: str, job: str) -> bool:
-        """True if the ended job of a file had this name before."""
+        """Return True if the ended job of a file had this name before."""
         return job in self._former.get((node, path), ())
 
     def of(self, node: str, path: str) -> str | None:
-        """The job of a file, or None if it is ambiguous."""
+        """Return the job of a file; None: unknown or ambiguous."""
         if (node, path) in self._writers:
             return self._writers[node, path]
         return self._listed.get(node, {}).get(path)
 
     def write(self, node: str, written: Mapping[str, AbstractSet[str]]) -> None:
-        """Store path -> the jobs whose processes write it now."""
+        """Store the jobs whose processes write files of a node now. `written`: path -> jobs."""
         for path, jobs in written.items():
             _keep(self._writers, (node, path), next(iter(jobs)) if len(jobs) == 1 else None)
 
@@ -61,12 +61,12 @@ class JobFiles:
         silent_here: AbstractSet[str],
         silent: AbstractSet[str],
     ) -> list[LogFile]:
-        """The log files of a node with their jobs.
+        """Return the log files of a node with their jobs.
 
         Args:
             node: The node's name.
             files: As its agent lists them.
-            owners: The jobs of each rank there, and of the process that started it, by pid.
+            owners: Pid of a rank there, or of the process that started it -> its jobs.
             silent_here: Jobs on the node without any known file.
             silent: All such jobs.
         """
@@ -112,7 +112,7 @@ class JobFiles:
     def _by_writer(
         self, node: str, file: LogFile, owners: Mapping[int, AbstractSet[str]]
     ) -> tuple[bool, str | None]:
-        """(True if anything shows who writes or wrote the file, the job if it is exactly one)."""
+        """Return whether anything shows who writes or wrote the file, and the job if it is exactly one."""
         jobs = {job for pid in file.pids for job in owners.get(pid, ())}
         if jobs:
             job = next(iter(jobs)) if len(jobs) == 1 else None
@@ -150,7 +150,7 @@ class _Homes:
         self._near: dict[str, set[str]] = {}
 
     def near(self, folder: str) -> set[str]:
-        """The jobs that write into this folder."""
+        """Return the jobs that write into this folder or below it."""
         found = self._near.get(folder)
         if found is None:
             inside = (self._jobs[place] for place in self._places[below(folder, self._places)])
@@ -160,7 +160,7 @@ class _Homes:
 
 @lru_cache(4096)
 def home(path: str) -> str:
-    """The folder of a job's logs: the file's folder without the parts for one rank or attempt.
+    """Return the folder of a job's logs: the file's folder without the parts for one rank or attempt.
 
     `/runs/a/attempt_0/3/stderr.log` (torchrun) and `/runs/a/rank_3/out.log` both give `/runs/a`.
     """

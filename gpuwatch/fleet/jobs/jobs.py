@@ -76,7 +76,7 @@ class Jobs:
             machine: Its boot id, if known.
 
         Returns:
-            True if its ranks changed, and the nodes on which jobs were renamed as a result.
+            True if its ranks changed; the nodes on which jobs were renamed as a result.
         """
         ranked = [process for process in reported if process.rank is not None]
         found = [_member(self, process, node, host) for process in ranked]
@@ -111,7 +111,7 @@ class Jobs:
         return True, renamed
 
     def rivals(self, node: str) -> dict[str, dict[int, str]]:
-        """Node -> rank -> the other node whose host claims the same rank of the same job.
+        """Return node -> rank -> the other node whose host claims the same rank of the same job.
 
         Covers this node and all nodes whose ranks are judged again with it; empty if nothing can have
         changed. Ranks with different masters are of two jobs, although their names differ only once both
@@ -143,7 +143,7 @@ class Jobs:
         return found
 
     def _is_contested(self, node: str) -> bool:
-        """True if another host claims a rank of this node for the same job."""
+        """Return True if another host claims a rank of this node for the same job."""
         return any(
             other.host != member.host
             and self._claimed_name(other) == self._claimed_name(member)
@@ -154,7 +154,7 @@ class Jobs:
         )
 
     def crowded(self, node: str) -> dict[int, int]:
-        """Rank -> number of processes that claim it, for ranks with more claims than are compared."""
+        """Return rank -> number of processes that claim it, for ranks with more claims than are compared."""
         claimed = Counter((member.base, member.rank) for member in self._members.get(node, ()))
         return {
             rank: count
@@ -163,7 +163,7 @@ class Jobs:
         }
 
     def named(self, node: str, reported: Sequence[Process]) -> list[Process]:
-        """The processes of a node, which `take` has processed, with the names of their jobs."""
+        """Return the processes of a node, which `take` has processed, with the names of their jobs."""
         names = {member.pid: self._name(member) for member in self._members.get(node, ())}
         found = []
         for process in reported:
@@ -173,7 +173,7 @@ class Jobs:
         return found
 
     def files(self, node: str, files: Sequence[LogFile]) -> list[LogFile]:
-        """The log files that a node lists, with the names of their jobs."""
+        """Return the log files that a node lists, with the names of their jobs."""
         owners: dict[int, set[str]] = {}
         for member in self._members.get(node, ()):
             for pid in (member.pid, member.launcher):
@@ -187,7 +187,10 @@ class Jobs:
         return self._files.take_renamed()
 
     def of_line(self, node: str, file: str, reported: str | None) -> str | None:
-        """The job of a line in a file; `reported`: the job by the agent, or as named earlier."""
+        """Return the job of a line in a file; None: unknown.
+
+        `reported`: the job by the agent, or as named earlier; None: unknown.
+        """
         job = self._files.of(node, file)
         if reported is None or job is None:
             return job if reported is None else reported
@@ -195,7 +198,7 @@ class Jobs:
         return job if newer else reported
 
     def lasting(self, launcher: str, master: str) -> str:
-        """The first rendezvous of a job: torchrun may open another port for every attempt."""
+        """Return the first rendezvous of a job: torchrun may open another port for every attempt."""
         first = self._first.setdefault(launcher, self._moved.get(master, master))
         if first != master:
             self._moved[master] = first
@@ -223,7 +226,7 @@ class Jobs:
         return f"{name}@{member.node}" if apart else name
 
     def _claimed_name(self, member: RunningRank) -> str:
-        """The job's name, assuming that no other node contradicts the process."""
+        """Return the job's name, assuming that no other node contradicts the process."""
         base = member.base
         if (member.node, base) in self._users.mixed and self._users.is_strange(member):
             base = f"{base}@{member.user}"
@@ -251,7 +254,7 @@ class Jobs:
             yield other
 
     def _distinguish(self, one: RunningRank, other: RunningRank, *, sure: bool) -> bool:
-        """Find what distinguishes two jobs whose processes claim one rank. Return True if this is new.
+        """Find what distinguishes two jobs whose processes claim one rank; return True if this is new.
 
         `sure`: the other process was listed on its node after this one was listed on its own.
         """
@@ -333,5 +336,5 @@ def _member(jobs: Jobs, process: Process, node: str, host: str) -> RunningRank:
 
 
 def _whole(master: str | None) -> str | None:
-    """The address if it has a port, else None: without a port it identifies a node, not a job."""
+    """Return the address if it has a port, else None: without a port it identifies a node, not a job."""
     return master if master is not None and master.rpartition(":")[2].isdigit() else None

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 Reach: TypeAlias = Literal["node", "fleet", "none"]
-"""What a file without a known job may belong to: `node`: a job on the node; `fleet`.
+"""What a file without a known job may belong to.
 
-Any job (shared file system); `none`: its writers are no ranks.
+`node`: a job on the node; `fleet`: any job (shared file system); `none`: no job, as its writers are no ranks.
 """
 
 

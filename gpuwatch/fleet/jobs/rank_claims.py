@@ -47,7 +47,7 @@ class RunningRank:
 
     @property
     def likeness(self) -> tuple[str, str | None, int, str]:
-        """The attributes that distinguish its job from others that claim the same rank."""
+        """Return the attributes that distinguish its job from others that claim the same rank."""
         return self.host, self.master, self.launcher, self.folder
 
 
@@ -64,7 +64,7 @@ class RankClaims:
 
     @property
     def is_crowded(self) -> bool:
-        """True if a node claims the rank more often than is compared."""
+        """Return True if a node claims the rank more often than is compared."""
         return bool(self._uncompared)
 
     def add(self, member: RunningRank) -> bool:
@@ -81,7 +81,7 @@ class RankClaims:
         return first
 
     def unlike(self, member: RunningRank) -> Iterator[RunningRank]:
-        """Yield one process of every other claim."""
+        """Yield one process of every other compared claim."""
         for likeness, claim in list(self._claims.items()):
             if likeness != member.likeness:
                 yield next(iter(claim.values()))
@@ -102,7 +102,7 @@ class RankClaims:
 class JobUsers:
     """The users of the ranks of each job.
 
-    On one node a job has one user: the one with most of its ranks overall.
+    On one node a job has one user, the one with most of its ranks overall.
     """
 
     def __init__(self) -> None:
@@ -135,13 +135,13 @@ class JobUsers:
         return changed
 
     def is_strange(self, member: RunningRank) -> bool:
-        """True if a process runs beside ranks of its job that belong to another user."""
+        """Return True if a process runs beside ranks of its job's main user, and is another user's."""
         if (member.node, member.base) not in self.mixed or member.user in (None, ROOT):
             return False
         owner = self._owner(member.base)
         return owner != member.user and owner in self._here[member.node][member.base]
 
     def _owner(self, job: str) -> str | None:
-        """The user with most ranks of a job; on a tie, the first one seen."""
+        """Return the user with most ranks of a job; on a tie, the first one seen; None: unknown."""
         users = self._all.get(job)
         return max(users, key=lambda user: users[user]) if users else None

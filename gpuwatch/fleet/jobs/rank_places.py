@@ -36,13 +36,18 @@ def places_of(
     tasks: Tasks | None = None,
     began: Began | None = None,
 ) -> Places:
-    """Combine what all nodes report now with the ended ranks in `before`.
+    """Return where all ranks run: what all nodes report now, and the ended ranks in `before`.
 
     A rank that two nodes claim has two places: `RankIndex` then returns neither. An ended rank keeps its
-    place until a rank of another job uses its GPU. `wall`: unix seconds now. `logged`: (node, log file of an
-    ended job) -> the ranks whose steps it contains. `tasks`: the Slurm tasks that are ranks, by the jobs'
-    logs. `began`: (node, log file of an ended job) ->
-    when its first step was logged (unix seconds).
+    place until a rank of another job uses its GPU.
+
+    Args:
+        nodes: Of the fleet.
+        before: The previous result.
+        wall: Unix seconds now.
+        logged: (node, log file of an ended job) -> the ranks whose steps it contains.
+        tasks: The Slurm tasks that are ranks, by the jobs' logs.
+        began: (node, log file of an ended job) -> when its first step was logged (unix seconds).
     """
     earlier = () if before is None else before.ranks
     ranks, rivals = _claims(nodes, earlier, logged or {}, wall, began or {})
@@ -118,7 +123,7 @@ def _claims(
 def _may_follow(
     claim: RankPlace, earlier: RankPlace, standing: Mapping[str, tuple[bool, bool]], wall: float | None
 ) -> bool:
-    """True if a rank can have moved to another node: it started there after it had ended here.
+    """Return True if a rank can have moved to another node: it started there after it had ended here.
 
     A process that had started earlier would have been listed at the same time as the one that is gone.
     """
@@ -130,7 +135,7 @@ def _may_follow(
 
 
 def _keep_ended(ranks: Ranks, earlier: Iterable[RankPlace], wall: float | None) -> None:
-    """Add the ended ranks, unless a rank of another job uses their GPU."""
+    """Add the ended ranks to `ranks`, unless a rank of another job uses their GPU."""
     taken = {(place.node, place.gpu) for place in ranks.values() if place.gpu is not None}
     jobs = {place.job for place in ranks.values()}
     gone: dict[tuple[str | None, int], RankPlace] = {}
@@ -199,7 +204,7 @@ def _place(process: Process, node: Node) -> RankPlace | None:
 
 
 def _task_places(nodes: Collection[Node], tasks: Tasks, addresses: Mapping[str, str]) -> Iterable[RankPlace]:
-    """The places of ranks of ended jobs whose nodes `srun` reports."""
+    """Yield the places of ranks of ended jobs whose nodes `srun` reports."""
     ended: dict[str, float] = {}
     for node in nodes:
         for file in node.logs:
@@ -216,7 +221,10 @@ def _task_places(nodes: Collection[Node], tasks: Tasks, addresses: Mapping[str, 
 
 
 def _task_jobs(nodes: Collection[Node]) -> frozenset[str]:
-    """The jobs whose running ranks all equal their Slurm task number."""
+    """Return the jobs of which every running rank is its Slurm task number.
+
+    Their world size is then SLURM_NTASKS, too.
+    """
     alike: dict[str, bool] = {}
     for node in nodes:
         for process in node.processes:
@@ -228,7 +236,7 @@ def _task_jobs(nodes: Collection[Node]) -> frozenset[str]:
 
 
 def _addresses(nodes: Collection[Node], ranks: Ranks) -> dict[str, str]:
-    """Name or address -> node: those in the plan first, then those that agents report."""
+    """Return name or address -> node: those in the plan first, then those that agents report."""
     addresses: dict[str, str] = {}
     for node in nodes:
         _name(addresses, node, node.name, node.spec.address)
@@ -251,7 +259,7 @@ def _name(addresses: dict[str, str], node: Node, *names: str | None) -> None:
 
 
 def _owners(nodes: Collection[Node]) -> dict[str, list[str]]:
-    """The IP addresses of each node that no other node has.
+    """Return node -> its IP addresses that no other node has.
 
     A bridge may have the same address on all of them.
     """

@@ -20,16 +20,13 @@ class RankFolder:
     """When they were last written, unix seconds."""
 
     def is_with(self, other: RankFolder) -> bool:
-        """True if the folder of this path on another node is of the same job."""
+        """Return True if the folder of this path on another node is of the same job."""
         apart = self.ranks.isdisjoint(other.ranks) and 0 in self.ranks | other.ranks
         return apart and abs(self.last - other.last) <= LAUNCHER_S
 
 
 class SamePath:
-    """Distinguishes jobs with the same name: `srv/run@n3`, `srv/run@n22`.
-
-    A distinguished name stays so.
-    """
+    """Distinguishes jobs with the same name: `srv/run@n3`, `srv/run@n22`; such a name is never taken back."""
 
     def __init__(self) -> None:
         self._ranks: dict[str, dict[str, frozenset[int]]] = defaultdict(dict)
@@ -44,7 +41,7 @@ class SamePath:
         self._renamed: set[str] = set()
 
     def names(self, node: str, files: Sequence[LogFile], names: Mapping[str, str]) -> dict[str, str]:
-        """Path -> job of a node's ended files, with `names` made distinct where necessary.
+        """Return path -> job of a node's ended files: `names`, made distinct if necessary.
 
         Nothing is distinguished until the files have been searched, because only that shows their ranks.
         """
@@ -75,7 +72,7 @@ class SamePath:
     def _names_elsewhere(
         self, node: str, files: Iterable[LogFile], names: Mapping[str, str]
     ) -> dict[str, str]:
-        """Name here -> the shorter name that another node's files give to the same job.
+        """Return name here -> the shorter name that another node's files give to the same job.
 
         One node may have files that show the run's id, as torchrun's, and the other only logs of ranks.
         """
@@ -101,7 +98,7 @@ class SamePath:
 
 
 def _rank_folders(files: Iterable[LogFile], names: Mapping[str, str]) -> dict[str, RankFolder]:
-    """Folder -> the logs of ranks in it, of jobs that have ended."""
+    """Return folder -> what the logs of ranks in it show, of jobs that have ended."""
     found: dict[str, RankFolder] = {}
     for file in files:
         if file.path in names and file.ranks:
@@ -113,14 +110,14 @@ def _rank_folders(files: Iterable[LogFile], names: Mapping[str, str]) -> dict[st
 
 
 def _is_private(file: LogFile) -> bool:
-    """True if its fingerprint is known and no other node's file has the same one."""
+    """Return True if its fingerprint is known and no other node's file has the same one."""
     return file.identity is None and file.fingerprint is not None and file.searched_to is not None
 
 
 def _may_be_one(nodes: Iterable[frozenset[int]], ends: Sequence[float]) -> bool:
-    """True if the nodes' ranks can form one job: rank 0 exists, and no rank occurs twice.
+    """Return True if the nodes' ranks can form one job: rank 0 exists, and no rank occurs twice.
 
-    Where a log does not show its ranks (a launcher's), the nodes' logs end together if they are of one job.
+    If a log does not show its ranks (a launcher's), the nodes' logs end together if they are of one job.
     """
     each = list(nodes)
     ranks = [rank for own in each for rank in own]

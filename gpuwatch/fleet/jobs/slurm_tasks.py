@@ -19,7 +19,7 @@ OF_LAUNCHERS = "elastic.", "launch."
 
 
 def task_numbers(text: str) -> list[int]:
-    """The tasks in `2`, `4-7` or `0,2-3`; empty if a number is too large."""
+    """Return the tasks in `2`, `4-7` or `0,2-3`, without malformed and too large ones; empty if too many."""
     found: list[int] = []
     for part in text.split(","):
         first, _, last = part.partition("-")
@@ -40,12 +40,12 @@ class _JobTasks:
     """True if a launcher of several ranks logs here."""
 
     def are_ranks(self) -> bool:
-        """True if the tasks count from 0 without a gap, and no line shows that tasks and ranks differ."""
+        """Return True if the tasks count from 0 without a gap, and no line shows that they are not ranks."""
         return are_whole(self.nodes) and not self.launched and self.most_rank < len(self.nodes)
 
 
 class TaskRanks:
-    """The jobs whose ranks all ran with a rank equal to their Slurm task number."""
+    """Tracks in which jobs every rank ran with a rank equal to its Slurm task number."""
 
     def __init__(self) -> None:
         self._alike: OrderedDict[str, bool] = OrderedDict()
@@ -60,7 +60,7 @@ class TaskRanks:
             self._alike.popitem(last=False)
 
     def are_ranks(self, job: str | None) -> bool:
-        """True if the number that `srun -l` puts before a line of the job is the rank."""
+        """Return True if the number that `srun -l` puts before a line of the job is the rank."""
         return job is not None and self._alike.get(job, False)
 
 
@@ -70,7 +70,7 @@ def _is_task(process: Process) -> bool:
 
 
 def are_whole(tasks: Collection[int]) -> bool:
-    """True if the tasks count from 0 without a gap, as ranks do."""
+    """Return True if the tasks count from 0 without a gap, as ranks do, and are more than one."""
     return len(tasks) > 1 and max(tasks) == len(tasks) - 1
 
 
@@ -82,7 +82,10 @@ class SlurmTasks:
         self._jobs: OrderedDict[str, _JobTasks] = OrderedDict()
 
     def note(self, finding: Finding) -> None:
-        """Process one finding; for a running job its processes are the better source."""
+        """Process one finding.
+
+        Those of running jobs are ignored, as their processes are the better source.
+        """
         if finding.job is None or not finding.backlog:
             return
         tasks: dict[int, str | None] = {}
@@ -107,5 +110,5 @@ class SlurmTasks:
             self._jobs.popitem(last=False)
 
     def ranks(self) -> Mapping[str, Mapping[int, str | None]]:
-        """Job -> rank -> the host that is reported for it, for jobs whose tasks are their ranks."""
+        """Return job -> rank -> the host that is reported for it, for jobs whose tasks are their ranks."""
         return {name: job.nodes for name, job in self._jobs.items() if job.are_ranks()}

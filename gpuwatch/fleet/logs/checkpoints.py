@@ -87,5 +87,5 @@ class FleetCheckpoints:
 
 
 def names_checkpoint(finding: Finding) -> bool:
-    """True if a finding reports a written or begun checkpoint, and no failure."""
+    """Return True if a finding reports a written or begun checkpoint, and no failure."""
     return finding.rule in (SAVED, BEGUN)

@@ -19,7 +19,7 @@ class Unlogged:
 
 
 def unlogged(nodes: Iterable[Node]) -> list[Unlogged]:
-    """The unlogged ranks of each job, on nodes whose processes and log files are known.
+    """Return the unlogged ranks of each job, on nodes whose processes and log files are known.
 
     A rank is covered by a file that it writes, that names it, or that belongs to its job without naming any
     rank. A file that a launcher writes covers only ranks whose output goes into a pipe.
@@ -46,7 +46,9 @@ def unlogged(nodes: Iterable[Node]) -> list[Unlogged]:
 
 
 def ranks_without_log(nodes: Iterable[Node], job: str | None, world: int) -> set[int]:
-    """The ranks below `world` whose logs are not read; empty if logs of unknown ranks may be theirs.
+    """Return the ranks below `world` whose logs are not read; logs of unknown ranks may be theirs.
+
+    In that case only the ranks of `unlogged` are returned.
 
     Args:
         nodes: With their processes and log files.
@@ -72,5 +74,5 @@ def ranks_without_log(nodes: Iterable[Node], job: str | None, world: int) -> set
 
 
 def _is_log(file: LogFile) -> bool:
-    """True for every file but the kernel log; unreadable files are reported separately."""
+    """Return True for every file but the kernel log; unreadable files are reported separately."""
     return file.source != "kernel"

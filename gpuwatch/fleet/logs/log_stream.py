@@ -19,13 +19,11 @@ RESUMED_BYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Seam:
-    """A change of the file before the line at `index` (counted from the first line ever).
-
-    Rotated, truncated.
-    """
+    """A change of the file before the line at `index` (counted from the first line ever)."""
 
     index: int
     what: str
+    """`rotated`, `truncated`, `made anew`."""
 
 
 @dataclass
@@ -65,7 +63,7 @@ class LogStream:
         self.version += 1
 
     def resume(self) -> int | None:
-        """The byte offset from which to continue after a disconnect; None: nothing was received yet.
+        """Return the byte offset from which to continue after a disconnect; None: nothing was received yet.
 
         It is the offset of the last line, which may have grown meanwhile: the line is received again and
         replaces the old one. For a running progress bar it is the end of the line, because the bar's offset
@@ -102,7 +100,7 @@ class LogStream:
         self.done, self.error = frame.done, frame.error or self.error
 
     def new_seams(self, taken: int) -> list[Seam]:
-        """The kept seams after the first `taken` ones."""
+        """Return the kept seams after the first `taken` ones."""
         new = min(self.seams_came - taken, len(self.seams))
         return list(self.seams)[len(self.seams) - new :]
 
@@ -127,7 +125,7 @@ class LogStream:
         if self._resumed:
             self._resumed = False
             if not self._goes_on(line):
-                self._tear("made anew while nobody looked")
+                self._tear("rewritten while disconnected")
         torn = bool(self.seams) and self.seams[-1].index == self.came
         if self.lines and self.lines[-1].offset == line.offset and not torn:
             self._characters -= len(self.lines.pop().text)
@@ -137,7 +135,7 @@ class LogStream:
         self._add(line)
 
     def _goes_on(self, line: LogLine) -> bool:
-        """True if this is the last line from before the disconnect, or its continuation."""
+        """Return True if this is the last line from before the disconnect, or its continuation."""
         if self.seams and self.seams[-1].index == self.came:
             return True  # what happened has been reported
         last = self.lines[-1]
@@ -146,8 +144,8 @@ class LogStream:
 
 
 def _has_states(line: LogLine) -> bool:
-    """True if the line takes more bytes than its text.
+    """Return True if the line takes more bytes than its text.
 
-    A progress bar, of which only the last state is reported.
+    It is a progress bar, of which only the last state is reported.
     """
     return line.end - line.offset > len(line.text.encode()) + 8

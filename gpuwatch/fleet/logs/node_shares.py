@@ -49,7 +49,7 @@ class NodeShares(Generic[Key]):
         self._totals.pop(node, None)
 
     def _fullest(self, node: str) -> str:
-        """The node with most entries; `node` itself if it has half of all entries, without a search."""
+        """Return the node with most entries; `node` itself, without a search, if it has over half of them."""
         if 2 * len(self._sizes[node]) > self._count:
             return node
         return max(self._sizes, key=lambda name: len(self._sizes[name]))

@@ -69,7 +69,7 @@ class LoggedStep:
 
     @property
     def is_odd(self) -> bool:
-        """True if its loss is NaN or Inf."""
+        """Return True if its loss is NaN or Inf."""
         return self.loss is not None and not math.isfinite(self.loss)
 
 
@@ -112,12 +112,12 @@ class RankProgress:
     version: int = 0
 
     def value(self, name: str) -> float | None:
-        """The newest value of a field, at any age."""
+        """Return the newest value of a field, at any age; None: never reported."""
         known = self.values.get(name)
         return None if known is None else known.value
 
     def curve(self) -> list[LoggedStep]:
-        """The old and the live steps, oldest first."""
+        """Return the old and the live steps, oldest first."""
         if not self.steps or self.per_epoch:
             return [*self.past, *self.steps]
         first = self.steps[0].step  # a link that was lost brings the past up to its return
@@ -125,7 +125,7 @@ class RankProgress:
 
     @property
     def first_step_at(self) -> float | None:
-        """When the first step was logged (our monotonic clock).
+        """Return when the first step was logged (our monotonic clock).
 
         None: no step is dated, or more steps were logged than are kept.
         """
@@ -134,7 +134,7 @@ class RankProgress:
         return next((step.at for step in self.curve()[:1] if math.isfinite(step.at)), None)
 
     def still(self) -> RankProgress:
-        """A copy that does not change while this object does."""
+        """Return a copy that does not change while this object does."""
         return replace(
             self,
             values=dict(self.values),
@@ -146,12 +146,15 @@ class RankProgress:
 
     @property
     def done(self) -> float | None:
-        """Progress of the run from 0 to 1 (of the epoch, if step numbers restart with each)."""
+        """Return the progress of the run from 0 to 1 (of the epoch, if step numbers restart with each).
+
+        None: unknown.
+        """
         step, total = self.value("step"), self.value("total_steps")
         return min(1.0, step / total) if step is not None and total else None
 
     def step_times(self, last: int = KEPT_STEPS) -> list[float]:
-        """Seconds per step of the last `last` reported steps whose time is known."""
+        """Return the seconds per step of the last `last` reported steps, as far as known."""
         return [step.took_s for step in list(self.steps)[-last:] if step.took_s is not None]
 
 
@@ -165,7 +168,7 @@ class FleetProgress:
         self.version = 0
 
     def only(self, node: str) -> FleetProgress:
-        """The progress of one node."""
+        """Return the progress of one node."""
         part = FleetProgress()
         part.writers = {key: known for key, known in self.writers.items() if key[0] == node}
         part._count[node] = len(part.writers)
@@ -173,7 +176,7 @@ class FleetProgress:
         return part
 
     def still(self) -> FleetProgress:
-        """A copy that does not change while this object does."""
+        """Return a copy that does not change while this object does."""
         twin = FleetProgress()
         twin.writers = {key: known.still() for key, known in self.writers.items()}
         twin._count, twin.version = Counter(self._count), self.version
@@ -194,7 +197,7 @@ class FleetProgress:
         self._count[largest] -= 1
 
     def take(self, node: str, reported: Progress, sent_at: float, arrived: float) -> RankProgress:
-        """Process one frame.
+        """Process one frame; return the progress of its writer.
 
         Args:
             node: Whose agent reported it.
@@ -220,7 +223,7 @@ class FleetProgress:
 
 
 def _is_other_bar(known: RankProgress, reported: Progress, at: float) -> bool:
-    """True if it is the bar of another loop within the training, such as an evaluation."""
+    """Return True if it is the bar of another loop within the training, such as an evaluation."""
     total, before = reported.fields.get("total_steps"), known.values.get("total_steps")
     if (
         reported.dialect != known.dialect
@@ -267,7 +270,7 @@ def _take(known: RankProgress, reported: Progress, at: float) -> None:
 
 
 def _is_sane(name: str, value: float) -> bool:
-    """True for a plausible value: only losses and norms may be NaN or Inf, and a node may send anything."""
+    """Return True for a plausible value; only losses and norms may be NaN, Inf or huge."""
     return name in MAY_BE_ODD or abs(value) < MAX_QUANTITY
 
 
@@ -305,7 +308,7 @@ def _number(name: str, value: float | str | None) -> float | None:
 
 
 def _one_way(steps: Iterable[LoggedStep]) -> list[LoggedStep]:
-    """The steps without those that a restart from an earlier step made obsolete.
+    """Return the steps without those that a restart from an earlier step made obsolete.
 
     A number right behind a NaN of about the same step is from another rank, which is slightly behind.
     """

@@ -93,7 +93,7 @@ class SharedFindings:
             key: Of the finding.
             node: The node that reports it.
             finding: With the name of its job.
-            known: The finding that is shown under a key.
+            known: Returns the finding that is shown under a key, or None.
         """
         file = next((one for one in node.logs if one.path == finding.file), None)
         text = finding.lines[finding.key] if finding.key < len(finding.lines) else ""
@@ -169,7 +169,7 @@ class SharedFindings:
         return shown
 
     def _distance(self, key: FindingKey, group: _EventReports) -> int:
-        """0: the node writes the file and runs the rank; 1: it writes the file; 2: neither.
+        """Return 0: the node writes the file and runs the rank; 1: it writes the file; 2: neither.
 
         The lowest report is shown.
         """

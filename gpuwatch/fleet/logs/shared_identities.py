@@ -52,7 +52,7 @@ class SharedIdentities:
         return changed - {node}
 
     def _first_node(self, node: str, identity: str, fingerprint: str) -> str:
-        """The node that first reported both, or this node."""
+        """Return the node that first reported both, which may be this one."""
         seen = identity, fingerprint
         first = self._first.setdefault(seen, node)
         for _, surplus in list(self._firsts.surplus(first, seen, len(identity) + len(fingerprint))):
@@ -67,11 +67,14 @@ class SharedIdentities:
         return moved
 
     def identity(self, node: str, stated: str) -> str:
-        """The identity that is equal for all nodes known to see the file."""
+        """Return the identity that is equal for all nodes known to see the file.
+
+        `stated`: as the node reports it.
+        """
         return f"{stated} of {self._groups.get(stated, {}).get(node, node)}"
 
     def files(self, node: str, files: Sequence[LogFile]) -> list[LogFile]:
-        """The files of a node with these identities, including identical files on local file systems."""
+        """Return the files of a node with these identities; local files with those of `Twins`."""
         shared = [
             file
             if file.identity is None

@@ -18,7 +18,7 @@ MAX_CHARACTERS = 4_000_000
 
 
 class Twins:
-    """Gives files the same identity if two nodes report the same fingerprint, last write in ns included."""
+    """Gives files the same identity if two nodes report the same fingerprint, with the last write in ns."""
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[str, str]] = {}
@@ -43,7 +43,7 @@ class Twins:
         return others
 
     def _first_file(self, fingerprint: str, node: str, path: str) -> tuple[str, str]:
-        """The node and path where the fingerprint was first seen, which may be this one."""
+        """Return the node and path where the fingerprint was first seen, which may be this one."""
         first = self._seen.setdefault(fingerprint, (node, path))
         for _, surplus in list(
             self._fingerprints.surplus(first[0], fingerprint, len(fingerprint) + len(path))
@@ -58,7 +58,7 @@ class Twins:
                 del self._identities[named]
 
     def named(self, node: str, files: Sequence[LogFile]) -> list[LogFile]:
-        """The files of a node with their known identities."""
+        """Return the files of a node with their known identities."""
         return [
             file
             if file.identity is not None or (found := self._identities.get((node, file.path))) is None

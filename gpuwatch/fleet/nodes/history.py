@@ -30,14 +30,14 @@ _RATES = frozenset(("pcie", "nvlink", "rx", "tx"))
 
 
 def bytes_per_gpu() -> int:
-    """Bytes that the rings of one GPU's full history take."""
+    """Return the bytes that the rings of one GPU's full history take."""
     from gpuwatch.fleet.nodes.rings import BUCKETS, FINE_S  # noqa: PLC0415  as in _new_rings
 
     return 2 * len(GPU_SERIES) * (FINE_S + 2 * BUCKETS)
 
 
 def _new_rings(columns: int) -> Rings:
-    """Create empty rings. They need numpy, whose import (40 to 80 ms) must not delay the first paint."""
+    """Return empty rings. They need numpy, whose import (40 to 80 ms) must not delay the first paint."""
     from gpuwatch.fleet.nodes.rings import Rings  # noqa: PLC0415  that is why
 
     return Rings(columns)
@@ -62,7 +62,7 @@ class GpuHistory:
         self._rings.add(at, interval_s, _gpu_row(sample))
 
     def add_before(self, at: float, sample: GpuFast) -> None:
-        """Add values that represent two minutes before the 15 minutes that are stored per second."""
+        """Add values that represent two minutes, before the 15 minutes that are stored per second."""
         if self._rings is not None:
             self._rings.add_before(at, _gpu_row(sample))
 
@@ -75,18 +75,21 @@ class GpuHistory:
     def series(
         self, name: str, seconds: float, points: int, now: float | None = None, how: How = "mean"
     ) -> Series:
-        """The last `seconds` of a series as `points` values, oldest first, in the metric's unit.
+        """Return the last `seconds` of a series as `points` values, oldest first, in the metric's unit.
 
         NaN where unknown. The last value ends at `now` (default: the newest sample). Ranges over 15 minutes
         use the 2-minute buckets.
 
         Raises:
-            ValueError: no such series.
+            ValueError: There is no such series.
         """
         return _series(self._rings, GPU_SERIES, name, (seconds, points, now, how))
 
     def means(self, seconds: int, now: float) -> dict[str, float]:
-        """Series -> its mean over the last `seconds`; a series that is mostly unknown there is left out."""
+        """Return series -> its mean over the last `seconds`.
+
+        A series that is mostly unknown there is left out.
+        """
         if self._rings is None:
             return {}
         found = dict(zip(GPU_SERIES, self._rings.means(seconds, now), strict=True))
@@ -97,7 +100,7 @@ class GpuHistory:
         }
 
     def nbytes(self) -> int:
-        """Bytes that the rings take now."""
+        """Return the bytes that the rings take now."""
         return 0 if self._rings is None else self._rings.nbytes()
 
 
@@ -125,16 +128,16 @@ class HostHistory:
     def series(
         self, name: str, seconds: float, points: int, now: float | None = None, how: How = "mean"
     ) -> Series:
-        """As `GpuHistory.series`."""
+        """Return the same as `GpuHistory.series`, for the names in `HOST_SERIES`."""
         return _series(self._rings, HOST_SERIES, name, (seconds, points, now, how))
 
     def nbytes(self) -> int:
-        """Bytes that the rings take now."""
+        """Return the bytes that the rings take now."""
         return 0 if self._rings is None else self._rings.nbytes()
 
 
 def _gpu_row(sample: GpuFast) -> tuple[float, ...]:
-    """The values of one tick in the order of `GPU_SERIES`."""
+    """Return the values of one tick in the order of `GPU_SERIES`; NaN: unknown."""
     pcie, nvlink = pcie_bps(sample), nvlink_bps(sample)
     return (
         _known(sample.utilization_pct),

@@ -9,7 +9,7 @@ from gpuwatch.fleet.nodes.node import Gpu, Node
 
 @dataclass
 class LastRanks:
-    """The last GPU of every rank; stored at the GPUs, and moved when the rank runs elsewhere."""
+    """Tracks the last GPU of every rank; stored at the GPUs, and moved when the rank runs elsewhere."""
 
     _places: dict[tuple[str | None, int], Gpu] = field(default_factory=dict)
 
@@ -36,11 +36,11 @@ class LastRanks:
 
 
 def ranks_on(node: Node, uuid: str) -> list[int]:
-    """The ranks whose processes hold a GPU."""
+    """Return the ranks whose processes hold a GPU."""
     own = (each for each in node.processes if any(part.uuid == uuid for part in each.gpus))
     return sorted({each.rank for each in own if each.rank is not None})
 
 
 def ended_ranks(node: Node, gpu: Gpu) -> tuple[int, ...]:
-    """The ranks that last held a GPU, if none holds it now."""
+    """Return the ranks that last held a GPU, if none holds it now; else ()."""
     return () if not gpu.last_ranks or ranks_on(node, gpu.info.uuid) else gpu.last_ranks

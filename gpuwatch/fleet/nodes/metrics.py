@@ -55,36 +55,36 @@ class Metric:
 
     @property
     def unit(self) -> str:
-        """The unit for a heading, behind a formatted value."""
+        """Return the unit for a heading or behind a formatted value."""
         return self.quantity.unit
 
     @property
     def width(self) -> int:
-        """Width of `format`'s result in terminal cells."""
+        """Return the width of `format`'s result in terminal cells."""
         return self.quantity.width
 
     def read(self, gpu: Gpu, now: float) -> float | None:
-        """The last known value; None: unknown, never 0."""
+        """Return the last known value; None: unknown, never 0."""
         return gpu.age(now) if self.name == "age" else self.read_value(gpu)
 
     def age(self, gpu: Gpu, now: float) -> float | None:
-        """Seconds since the tier that contains this value was read; None: never."""
+        """Return the seconds since the tier that contains this value was read; None: never."""
         at = {"fast": gpu.fast_at, "medium": gpu.medium_at, "slow": gpu.slow_at}[self.tier]
         return None if at is None else max(0.0, now - at)
 
     def scale(self, gpu: Gpu) -> Scale:
-        """(low, high) of the heat map for this GPU; None if the value has no natural maximum."""
+        """Return (low, high) of the heat map for this GPU; None if the value has no natural maximum."""
         return self.scale_of(gpu)
 
     def level(self, gpu: Gpu, now: float) -> float | None:
-        """The value's position on its scale, 0 to 1; None if the value or the scale is unknown."""
+        """Return the value's position on its scale, 0 to 1; None if the value or the scale is unknown."""
         value, scale = self.read(gpu, now), self.scale_of(gpu)
         if value is None or scale is None or scale[1] <= scale[0]:
             return None
         return min(1.0, max(0.0, (value - scale[0]) / (scale[1] - scale[0])))
 
     def format(self, value: float | None) -> str:
-        """Fixed-width text; a dash if unknown."""
+        """Return the value as fixed-width text; a dash if unknown."""
         return self.quantity.format(value)
 
 
@@ -99,11 +99,11 @@ class NodeMetric:
     series: str | None = None
 
     def read(self, node: Node, now: float) -> float | None:
-        """The last known value; None: unknown, never 0."""
+        """Return the last known value; None: unknown, never 0."""
         return self.read_value(node, now)
 
     def format(self, value: float | None) -> str:
-        """Fixed-width text; a dash if unknown."""
+        """Return the value as fixed-width text; a dash if unknown."""
         return self.quantity.format(value)
 
 
@@ -111,13 +111,13 @@ class NodeMetric:
 
 
 def power_limit_w(gpu: Gpu) -> float | None:
-    """The enforced limit in watts, else the GPU's default limit."""
+    """Return the enforced limit in watts, else the GPU's default limit; None: unknown."""
     enforced = None if gpu.medium is None else gpu.medium.power_limit_w
     return enforced or gpu.info.power_limit_default_w
 
 
 def power_pct(gpu: Gpu) -> float | None:
-    """Power in percent of the limit; may slightly exceed 100."""
+    """Return the power in percent of the limit (may slightly exceed 100); None: unknown."""
     limit = power_limit_w(gpu)
     if gpu.fast is None or gpu.fast.power_w is None or not limit:
         return None
@@ -125,7 +125,7 @@ def power_pct(gpu: Gpu) -> float | None:
 
 
 def slowdown_c(gpu: Gpu) -> float | None:
-    """The temperature (Celsius) at which this GPU throttles, if it reports one."""
+    """Return the temperature (Celsius) at which this GPU throttles; None: it reports none."""
     return None if gpu.info.temperature_slowdown_c is None else float(gpu.info.temperature_slowdown_c)
 
 

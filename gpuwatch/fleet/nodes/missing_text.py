@@ -21,7 +21,7 @@ UNREADABLE = frozenset(("driver_mismatch", "library_missing", "driver_not_loaded
 
 
 def without_gpus(node: Node) -> str:
-    """Why a connected node shows no GPU; only a working driver can report that there is none."""
+    """Return why a connected node shows no GPU; only a working driver can report that there is none."""
     if node.driver_starting is not None:
         return "GPUs not known yet"
     notices = node.hello.notices if node.hello is not None else ()

@@ -72,15 +72,15 @@ class Gpu:
 
     @property
     def answers(self) -> bool:
-        """True if the driver has reported its values at least once and does not report it as lost."""
+        """Return True if the driver has reported its values at least once and does not report it as lost."""
         return self.state != "lost" and self.fast_at is not None
 
     def age(self, now: float) -> float | None:
-        """Seconds since the fast values were read; None: never."""
+        """Return the seconds since the fast values were read; None: never."""
         return None if self.fast_at is None else max(0.0, now - self.fast_at)
 
     def of_late(self, interval_s: float, now: float) -> Tiers:
-        """The tiers that are at most three of their rounds old (or three ticks of `interval_s` if longer)."""
+        """Return the tiers that are at most three rounds old, or three ticks of `interval_s` if longer."""
         ticks = STALE_TICKS * interval_s
 
         def fresh(at: float | None, limit: float) -> bool:
@@ -93,7 +93,7 @@ class Gpu:
         )
 
     def stuck_s(self, now: float) -> float | None:
-        """Seconds that the stuck call has lasted."""
+        """Return the seconds that the stuck driver call has lasted; None: none is stuck, or unknown."""
         return None if self.stuck_at is None else max(0.0, now - self.stuck_at)
 
 
@@ -162,15 +162,15 @@ class Node:
 
     @property
     def name(self) -> str:
-        """The name on the screen."""
+        """Return the name on the screen."""
         return self.spec.name
 
     def age(self, now: float) -> float | None:
-        """Seconds since anything was received; None: never."""
+        """Return the seconds since anything was received; None: never."""
         return None if self.received_at is None else max(0.0, now - self.received_at)
 
     def state(self, now: float) -> NodeState:
-        """The state by the link and the age of the last frame; the link alone is not enough."""
+        """Return the state by the link and the age of the last frame."""
         if self.link.phase == "lost":
             return "lost"
         if self.link.phase == "connecting":
@@ -183,52 +183,58 @@ class Node:
 
     @property
     def driver_starting(self) -> Notice | None:
-        """The notice of a driver whose init has not returned; None: it has, or no agent has connected."""
+        """Return the notice of a driver whose init has not returned.
+
+        None: it has, or no agent has connected.
+        """
         notices = self.hello.notices if self.hello is not None else ()
         return next((notice for notice in notices if notice.code == STARTING), None)
 
     def agent_s(self, now: float) -> float:
-        """Seconds since the link to the agent became live."""
+        """Return the seconds since the link to the agent became live."""
         return max(0.0, now - self.agent_since)
 
     @property
     def offset_s(self) -> float:
-        """The node's clock minus ours in seconds; 0 while unknown."""
+        """Return the node's clock minus ours in seconds; 0.0 while unknown."""
         return 0.0 if self.clock is None else self.clock.offset_s
 
     def own_time(self, now: float) -> float | None:
-        """Unix seconds on the node's clock, from its newest host sample; None: unknown yet."""
+        """Return unix seconds on the node's clock, from its newest host sample; None: unknown yet."""
         if self.host is None or self.host_at is None:
             return None
         return self.host.t + (now - self.host_at)
 
     def silent_s(self, file: LogFile, wall: float) -> float | None:
-        """Seconds since one of its log files last grew; None: unknown. `wall`: unix seconds now."""
+        """Return the seconds since one of its log files last grew; None: unknown.
+
+        `wall`: unix seconds now.
+        """
         return None if file.grown_at is None else max(0.0, wall - (file.grown_at - self.offset_s))
 
     @property
     def ranks_of_logs(self) -> set[int]:
-        """The ranks of its processes and of its log files."""
+        """Return the ranks of its processes and of its log files."""
         ranks = {each.rank for each in self.processes if each.rank is not None}
         return ranks.union(*(file.ranks for file in self.logs))
 
     def follows(self, path: str) -> bool:
-        """True if its agent reads a log file now."""
+        """Return True if its agent reads a log file now."""
         followed = any(file.path == path and file.state == "following" for file in self.logs)
         return followed and self.link.phase == "live"
 
     def gpu_list(self) -> list[Gpu]:
-        """Its GPUs by index (as the agent last numbered them), lost ones at their old index."""
+        """Return its GPUs by index (as the agent last numbered them), lost ones at their old index."""
         return sorted(self.gpus.values(), key=lambda gpu: (gpu.info.index, gpu.info.uuid))
 
     def gpus_expected(self) -> int:
-        """The number of GPUs that this node should show.
-
-        It is the largest of the bus, the hosts file and the earlier lists.
-        """
+        """Return how many GPUs the node should have: the most of bus, hosts file and earlier lists."""
         on_bus = self.hello.gpus_expected if self.hello and self.hello.gpus_expected else 0
         return max(on_bus, self.spec.slots or 0, len(self.gpus))
 
     def gpus_present(self) -> int:
-        """The number of GPUs that have answered and are not lost; a stuck GPU that answered before counts."""
+        """Return the number of GPUs that have answered and are not lost.
+
+        A stuck GPU that answered before counts.
+        """
         return sum(gpu.answers for gpu in self.gpus.values())

@@ -9,9 +9,9 @@ from gpuwatch.wire import Event, GpuSample, Hello, HostSample, Sample
 
 
 def reboot_event(node: Node, hello: Hello) -> Event | None:
-    """The reboot event if an ssh node's boot id changed.
+    """Return a reboot event if an ssh node's boot id changed; else None.
 
-    A pod of the same name may run on another machine.
+    Only ssh nodes: a pod of the same name may run on another machine.
     """
     before = node.hello
     if before is None or node.spec.link != "ssh" or None in (before.boot_id, hello.boot_id):
@@ -62,7 +62,7 @@ def take_sample(node: Node, sample: Sample, at: float) -> None:
 def _take_host(node: Node, host: HostSample, at: float) -> None:
     """Store the host values.
 
-    Disks are in about every 30th sample: the last ones are kept, with their own age.
+    Disks are only in about every 30th sample: the last ones are kept, with their own age.
     """
     if host.disks is not None:
         node.disks_at = at

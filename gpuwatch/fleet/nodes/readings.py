@@ -11,14 +11,17 @@ SLOWDOWNS = ("thermal", "sw_thermal", "hw_thermal", "power_brake")
 
 
 def memory_pct(fast: GpuFast) -> float | None:
-    """Used GPU memory in percent."""
+    """Return the used GPU memory in percent; None: unknown."""
     if fast.memory_used_bytes is None or not fast.memory_total_bytes:
         return None
     return 100.0 * fast.memory_used_bytes / fast.memory_total_bytes
 
 
 def slowdown_pct(fast: GpuFast) -> float | None:
-    """Percent of the last interval in thermal or power-brake slowdown: the largest one, as they overlap."""
+    """Return the percent of the last interval in thermal or power-brake slowdown; None: unknown.
+
+    The largest one, as they overlap.
+    """
     if fast.throttle_pct is None:
         return None
     largest = None
@@ -30,24 +33,24 @@ def slowdown_pct(fast: GpuFast) -> float | None:
 
 
 def pcie_bps(fast: GpuFast) -> float | None:
-    """Bytes per second, both directions together."""
+    """Return bytes per second over PCIe, both directions together; None: unknown."""
     return _sum(fast.pcie_rx_bps, fast.pcie_tx_bps)
 
 
 def nvlink_bps(fast: GpuFast) -> float | None:
-    """Bytes per second of all links, both directions together."""
+    """Return bytes per second of all links, both directions together; None: unknown."""
     return _sum(fast.nvlink_rx_bps, fast.nvlink_tx_bps)
 
 
 def host_memory_pct(host: HostSample) -> float | None:
-    """Used host memory in percent."""
+    """Return the used host memory in percent; None: unknown."""
     if host.memory_used_bytes is None or not host.memory_total_bytes:
         return None
     return 100.0 * host.memory_used_bytes / host.memory_total_bytes
 
 
 def network_bps(host: HostSample, direction: Literal["rx_bps", "tx_bps"]) -> float | None:
-    """Bytes per second of all network interfaces and InfiniBand ports together."""
+    """Return bytes per second of all network interfaces and InfiniBand ports together; None: unknown."""
     total: float | None = None
     for port in (*(host.nics or ()), *(host.ib or ())):
         total = _sum(total, getattr(port, direction))

@@ -84,7 +84,7 @@ class Rings:
     def series(
         self, column: int, seconds: float, points: int, now: float | None = None, how: How = "mean"
     ) -> Series:
-        """The last `seconds` of a column in `points` equal parts, oldest first; NaN where unknown.
+        """Return the last `seconds` of a column in `points` equal parts, oldest first; NaN where unknown.
 
         The last part ends at `now` (default: the newest sample). The edges of the parts are multiples of
         their length, so that a drawn line moves by whole parts and does not flicker.
@@ -110,7 +110,7 @@ class Rings:
         return _binned(values, np.floor((times - first_edge) / width).astype(np.int64), points, how)
 
     def means(self, seconds: int, now: float) -> list[float]:
-        """The mean of every column over the last `seconds` (at most `FINE_S`) before `now`.
+        """Return the mean of every column over the last `seconds` (at most `FINE_S`) before `now`.
 
         NaN for a column of which less than half of those seconds is known.
         """
@@ -126,7 +126,7 @@ class Rings:
         return means
 
     def nbytes(self) -> int:
-        """Bytes that the rings take now."""
+        """Return the bytes that the rings take now."""
         return len(self._fine) + (0 if self._buckets is None else self._buckets.nbytes)
 
     def _write(self, second: int, row: Sequence[float]) -> None:
@@ -160,14 +160,17 @@ class Rings:
         return rows
 
     def _seconds(self, column: int, begin: int, end: int, _how: How) -> Series:
-        """One value per second for [begin, end); NaN outside of the stored range."""
+        """Return one value per second for [begin, end); NaN outside of the stored range."""
         wanted = np.arange(begin, end)
         values: Series = self._view[wanted % FINE_S, column].astype(np.float32)
         values[(wanted > self._second) | (wanted <= self._second - FINE_S)] = np.nan
         return values
 
     def _coarse(self, column: int, begin: int, end: int, how: How) -> Series:
-        """One value per bucket for [begin, end); the open bucket is computed from its seconds so far."""
+        """Return one value per bucket for [begin, end).
+
+        The open bucket is computed from its seconds so far.
+        """
         wanted = np.arange(begin, end)
         newest = self._second // BUCKET_S
         values: Series = np.full(len(wanted), np.nan, np.float32)
@@ -182,7 +185,10 @@ class Rings:
 
 
 def _mean_and_max(rows: Series) -> Series:
-    """The mean and maximum of each column over its known values, shape (2, columns); NaN if none is known."""
+    """Return the mean and maximum of each column over its known values, shape (2, columns).
+
+    NaN if none is.
+    """
     known = ~np.isnan(rows)
     count = known.sum(axis=0)
     total = np.where(known, rows, 0.0).sum(axis=0)
@@ -199,7 +205,7 @@ def _pick(values: Series, indices: NDArray[np.int64]) -> Series:
 
 
 def _binned(values: Series, bins: NDArray[np.int64], points: int, how: How) -> Series:
-    """The mean or the maximum of the known values of each bin; NaN for an empty bin."""
+    """Return the mean or the maximum of the known values of each bin; NaN for an empty bin."""
     use = ~np.isnan(values) & (bins >= 0) & (bins < points)
     kept, bins = values[use], bins[use]
     count = np.bincount(bins, minlength=points)

@@ -19,7 +19,7 @@ class Quantity:
     text: Callable[[float], str]
 
     def format(self, value: float | None) -> str:
-        """The value right-aligned in `width` cells; a dash if unknown."""
+        """Return the value right-aligned in `width` cells; a dash if unknown."""
         return (UNKNOWN if value is None else self.text(value)).rjust(self.width)
 
 

@@ -44,10 +44,10 @@ MAX_FACTORS = 50
 
 
 def check_pattern(pattern: str) -> None:
-    """Refuse a pattern whose search of a line may never end.
+    """Refuse a pattern that is invalid, or whose search of a line may never end.
 
     Raises:
-        PatternError: with the reason.
+        PatternError: With the reason.
     """
     tree, folded = checked_tree(pattern)
     if estimated_steps(tree, folded=folded) > MAX_STEPS:
@@ -63,10 +63,10 @@ def check_pattern(pattern: str) -> None:
 
 
 def checked_tree(pattern: str, *, ignore_case: bool = False) -> tuple[Any, bool]:
-    """The parsed pattern, and True if it ignores case, by itself or as asked.
+    """Return the parsed pattern, and True if it ignores case, by itself or by `ignore_case`.
 
     Raises:
-        PatternError: no regular expression, or the work doubles with every character of a line.
+        PatternError: It is no regular expression, or the work doubles with every character of a line.
     """
     tree = parsed(pattern)
     try:
@@ -102,12 +102,12 @@ _ALL_BITS = _bits(frozenset(range(257)))
 
 
 def estimated_steps(tree: Any, *, folded: bool, window: int = WINDOW_CHARS) -> float:
-    """Estimated worst-case steps of a search of a window of this many characters."""
+    """Return the estimated worst-case steps of a search of a window of this many characters."""
     return max(_steps(path, window) for path in _paths(tree, folded=folded))
 
 
 def _paths(tree: Any, *, folded: bool) -> list[list[_Element]]:
-    """The sequences of elements of a pattern, one for each choice among its alternatives."""
+    """Return the sequences of elements of a pattern, one for each choice among its alternatives."""
     paths: list[list[_Element]] = [[]]
     for code, argument in tree:
         continued = _expanded(code, argument, folded=folded)
@@ -143,7 +143,7 @@ def _expanded(code: Any, argument: Any, *, folded: bool) -> list[list[_Element]]
 
 
 def _conditions(code: Any, argument: Any, *, folded: bool) -> list[list[_Element]]:
-    """The elements of zero-width parts: anchors and lookarounds."""
+    """Return the elements of zero-width parts: anchors and lookarounds."""
     if code is op.AT:
         return [[_anchor(argument)]]
     behind, body = argument
@@ -161,10 +161,7 @@ def _anchor(where: Any) -> _Element:
 
 
 def _steps(path: list[_Element], window: int = WINDOW_CHARS) -> float:
-    """The largest product over repeats that can share one stretch of text.
-
-    The search itself is the first factor.
-    """
+    """Return the largest product over repeats that can share a stretch of text, times the window's length."""
     path = [_Element(_ALL_BITS, 0, window), *path]
     best: dict[int, tuple[float, int]] = {0: (float(window), 1)}
     """Index of a repeat -> the product up to it, and the number of its factors that share the window."""
@@ -182,7 +179,7 @@ def _steps(path: list[_Element], window: int = WINDOW_CHARS) -> float:
 
 
 def _period(path: list[_Element], earlier: int, later: int) -> int:
-    """Characters after which both repeats can start again on the same text; 0: they share none."""
+    """Return the characters after which both repeats can start again on the same text; 0: they share none."""
     both = path[earlier].reads & path[later].reads
     period = 0
     if not both:

@@ -1,7 +1,4 @@
-"""Parses a pattern as `re` does.
-
-Checks that it is valid on every Python of a node, and what its parts can match.
-"""
+"""Parses a pattern as `re` does: whether every Python of a node knows it, and what its parts can match."""
 
 from __future__ import annotations
 
@@ -42,10 +39,10 @@ class PatternError(ValueError):
 
 @lru_cache(maxsize=256)
 def parsed(pattern: str) -> Any:
-    """The parse tree of a pattern.
+    """Return the parse tree of a pattern.
 
     Raises:
-        PatternError: not a regular expression, or one that old Pythons do not know.
+        PatternError: It is no regular expression, or one that old Pythons do not know.
     """
     try:
         with warnings.catch_warnings():
@@ -61,7 +58,7 @@ def parsed(pattern: str) -> Any:
 
 @lru_cache(maxsize=4096)
 def treats_digits_alike(pattern: str) -> bool:
-    """True if a match remains one when digits of the line become other digits."""
+    """Return True if a match remains one when digits of the line become other digits."""
     return _alike(parsed(pattern))
 
 
@@ -88,7 +85,7 @@ def _old_enough(tree: Any) -> None:
 
 
 def inner_parts(code: Any, argument: Any) -> list[Any]:
-    """The sequences inside of an element."""
+    """Return the sequences inside an element."""
     if code in _REPEATS or getattr(op, "POSSESSIVE_REPEAT", None) is code:
         return [argument[2]]
     if code is op.SUBPATTERN:
@@ -107,7 +104,10 @@ def _characters(tree: Any) -> frozenset[int]:
 
 
 def characters_of(code: Any, argument: Any) -> frozenset[int]:
-    """The characters that an element can match; for a sequence, all of them together."""
+    """Return the codes of the characters that an element can match; ANY_OTHER stands for all from 256 on.
+
+    For an element with parts, those of all parts together; empty for anchors and lookarounds.
+    """
     if code is op.LITERAL:
         return frozenset({min(argument, ANY_OTHER)})
     if code is op.NOT_LITERAL:

@@ -18,11 +18,11 @@ COMPARED_CHARS = 12
 MAX_WAYS = 1e12
 
 Lead: TypeAlias = tuple[frozenset[int], ...]
-"""What the first characters of a part can be, as far as they are known."""
+"""For each of the first characters of a part, as far as known, the codes that it can have."""
 
 
 def ways(tree: Any, *, folded: bool, after: Lead = ()) -> float:
-    """The number of ways to match one text, at most `MAX_WAYS`; `after`: the lead of what follows."""
+    """Return the number of ways to match one text, at most `MAX_WAYS`; `after`: the lead of what follows."""
     count = 1.0
     for code, argument in reversed(list(tree)):
         count = min(MAX_WAYS, count * _ways_of(code, argument, folded, after))
@@ -50,7 +50,7 @@ def _ways_of(code: Any, argument: Any, folded: bool, after: Lead) -> float:
 
 
 def _of_alternatives(parts: Any, folded: bool, after: Lead) -> float:
-    """The most ways over the alternatives that one text can begin."""
+    """Return the most ways over the alternatives that can begin one text."""
     known = [
         (_lead_of(part, folded, after), ways(part, folded=folded, after=after) if part else 1.0)
         for part in parts
@@ -69,7 +69,7 @@ def _lead_of(tree: Any, folded: bool, after: Lead) -> Lead:
 
 
 def _lead(code: Any, argument: Any, folded: bool, after: Lead) -> Lead:
-    """The lead of an element and what follows it."""
+    """Return the lead of an element and what follows it."""
     if code is op.SUBPATTERN:
         return _lead_of(argument[3], is_folded(argument, folded=folded), after)
     if code in (op.AT, op.ASSERT, op.ASSERT_NOT):
@@ -92,5 +92,5 @@ def _lead(code: Any, argument: Any, folded: bool, after: Lead) -> Lead:
 
 
 def _of_several(leads: list[Lead]) -> Lead:
-    """What the first characters of any of several parts can be."""
+    """Return the lead that any of several parts can have."""
     return tuple(frozenset().union(*each) for each in zip(*leads, strict=False))

@@ -17,12 +17,12 @@ GLOG_LETTERS = "EFC"
 
 
 def compiled(rules: Iterable[Rule | Dialect]) -> list[dict[str, Any]]:
-    """One dict per rule, in the format of `gpuwatch.agent.logs.matching.ruleset.RuleSet`."""
+    """Return one dict per rule, in the format of `gpuwatch.agent.logs.matching.ruleset.RuleSet`."""
     return [_plain_dialect(rule) if isinstance(rule, Dialect) else _plain(rule) for rule in rules]
 
 
 def literals_for(rule: Rule | Dialect) -> tuple[Literal, ...]:
-    """For each pattern the derived literals, or the rule's own if those are more distinctive.
+    """Return for each pattern the derived literals, or the rule's own if those are more distinctive.
 
     Empty if a pattern has neither.
     """
@@ -39,12 +39,15 @@ def literals_for(rule: Rule | Dialect) -> tuple[Literal, ...]:
 
 
 def _leading(rule: Rule | Dialect) -> tuple[str, ...]:
-    """The patterns of which one occurs in every line that the rule finds."""
+    """Return the patterns of which one occurs in every line that the rule finds."""
     return (*rule.match, *rule.general.match) if isinstance(rule, Rule) and rule.general else rule.match
 
 
 def _led(literal: Literal, rule: Rule) -> list[dict[str, Any]]:
-    """A literal with the word that selects it; a source file's suffix counts only after a level letter."""
+    """Return the data of a literal, with the word that selects it.
+
+    A source file's suffix counts only after a level letter: one entry for each of GLOG_LETTERS.
+    """
     if rule.fallback and literal.text in GLOG_FILES:
         return [{"text": literal.text, "lead": letter, "whole": True} for letter in GLOG_LETTERS]
     return [literal.plain()]

@@ -19,16 +19,16 @@ from gpuwatch.whole_file import read_own, write_whole
 
 MAX_CACHE_BYTES = 64 << 20
 MAX_CACHE_FILES = 12
-"""Number of files kept, the last used ones: of half a megabyte each.
+"""Number of files kept, the last used ones, of half a megabyte each.
 
-For a scan, for agents and for the demo each, the packs of this version with and without the user's own, and
-of the previous version.
+A scan, agents and the demo each have one with and one without the user's packs, of this and of the previous
+version.
 """
 _CODE = ("check.py", "compile.py", "literals.py", "../model/dialect.py")
 
 
 def compiled_or_kept(rules: Sequence[Rule | Dialect]) -> list[dict[str, Any]]:
-    """As `compile.compiled`, from the cache folder if the same rules were compiled before.
+    """Return the result of `compile.compiled`, from the cache folder if the same rules were compiled before.
 
     The file's name is a digest of the rules and of the code that compiles them, so it can never be stale; its
     first line is a digest of the rest. If the folder cannot be written, others may write the file, or its
@@ -60,7 +60,7 @@ def _digest(rules: Sequence[Rule | Dialect]) -> str:
 
 
 def _seal(name: str, data: bytes) -> bytes:
-    """A digest of compiled rules, bound to their name."""
+    """Return a digest of compiled rules, bound to their name."""
     return hashlib.sha256(name.encode() + b"\n" + data).hexdigest().encode()
 
 

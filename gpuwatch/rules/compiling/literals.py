@@ -38,7 +38,7 @@ _FLAT = re.compile(
 
 @dataclass(frozen=True)
 class Literal:
-    """Text that occurs in every matching line (of one branch), and its certain words."""
+    """Text of which one, for each branch of a pattern, occurs in every matching line; and its words."""
 
     text: str
     words: tuple[str, ...]
@@ -49,20 +49,20 @@ class Literal:
     """Common words that occur as whole words."""
     fold: bool = False
     needs: tuple[Words, ...] = ()
-    """Lower-case words.
+    """Groups of lower-case words.
 
-    Of each group one occurs in the same line, in any case, possibly within a longer word.
+    One word of each group occurs in the same line, in any case, possibly within a longer word.
     """
 
     @property
     def weight(self) -> float:
-        """How distinctive it is; larger is rarer."""
+        """Return how distinctive it is; larger is rarer."""
         whole = max((_weight(word) for word in self.words), default=0.0)
         part = max((_weight(word) for word in self.parts), default=0.0)
         return max(whole, 0.6 * part) + 0.1 * len(self.also) + 0.02 * min(len(self.text), 40)
 
     def plain(self) -> dict[str, Any]:
-        """The data sent to a node: the text, and the word that selects it in a line without digits."""
+        """Return the data sent to a node: the text, and the word that selects it in a line without digits."""
         bare = _DIGITS.sub("", self.text.lower() if self.fold else self.text)
         ranked: list[tuple[float, str, bool]] = []
         for found in _WORD.finditer(bare):
@@ -90,7 +90,7 @@ class _Run:
 
 @lru_cache(maxsize=4096)
 def literals_of(pattern: str) -> tuple[Literal, ...]:
-    """Literals of which one occurs in every line that the pattern matches.
+    """Return the literals of which one occurs in every line that the pattern matches.
 
     Empty if no distinctive word is certain.
     """
@@ -109,7 +109,7 @@ def _folds(pattern: str) -> bool:
 
 
 def _sure(groups: tuple[Words, ...], pattern: str, fold: bool) -> tuple[Words, ...]:
-    """The groups that occur in the same physical line as the literal, in lower-case ASCII."""
+    """Return the groups that are certain to be in the same physical line as the literal."""
     if any(word in pattern for word in _BROKEN):
         return ()
     return tuple(each for each in groups if not fold or all(map(_has_one_case, each)))
@@ -121,7 +121,7 @@ def _has_one_case(word: str) -> bool:
 
 @lru_cache(maxsize=8192)
 def declared(text: str, fold: bool, pattern: str) -> Literal:
-    """The literal for a pattern that a pack declares itself."""
+    """Return the literal for a text that a pack declares itself; `fold`: it is found in any case."""
     groups = _rarest(_groups_of(pattern), frozenset({text}))
     return replace(_literal(text, False, False, fold), needs=_sure(groups, pattern, _folds(pattern)))
 
@@ -162,7 +162,7 @@ def _ranked(words: set[str]) -> tuple[str, ...]:
 
 
 def _options(items: list[tuple[Any, Any]]) -> list[tuple[_Run, ...]]:
-    """All known sets of runs of which one occurs in every match of the sequence."""
+    """Return all known sets of runs of which one occurs in every match of the sequence."""
     options: list[tuple[_Run, ...]] = []
     stretches = [_Stretch(False)]
     flat = _opened(items)
@@ -194,7 +194,7 @@ def _options(items: list[tuple[Any, Any]]) -> list[tuple[_Run, ...]]:
 
 
 def _best(items: list[tuple[Any, Any]]) -> tuple[_Run, ...]:
-    """The most distinctive runs, of which one occurs in every match of the sequence."""
+    """Return the most distinctive set of runs of which one occurs in every match of the sequence."""
     options = _options(items)
     chosen = max(options, key=_value, default=())
     others = _groups([each for each in options if each is not chosen])
@@ -202,7 +202,7 @@ def _best(items: list[tuple[Any, Any]]) -> tuple[_Run, ...]:
 
 
 def _groups(options: list[tuple[_Run, ...]]) -> set[Words]:
-    """The words of each option, if all its texts have one."""
+    """Return the words of each option, if all its texts have one."""
     found = {tuple(sorted({_longest_word(text) for run in each for text in run.texts})) for each in options}
     return {
         words
@@ -212,19 +212,22 @@ def _groups(options: list[tuple[_Run, ...]]) -> set[Words]:
 
 
 def _rarest(groups: set[Words], texts: frozenset[str]) -> tuple[Words, ...]:
-    """The rarest groups, without those of which a word occurs in the texts themselves."""
+    """Return the MAX_NEEDS rarest groups, without those of which a word occurs in each of the texts."""
     apart = [each for each in groups if not all(_holds(text, each) for text in texts)]
     return tuple(sorted(apart, key=lambda each: (len(each) - min(map(_weight, each)), each))[:MAX_NEEDS])
 
 
 def _longest_word(text: str) -> str:
-    """The longest word, lower-case if ASCII; for a text without letters the part between its spaces."""
+    """Return the longest word of a text, lower-case if ASCII.
+
+    For a text without letters, the longest part between its spaces.
+    """
     word = max(_WORD.findall(text) or text.split(), key=len, default="")
     return word.lower() if word.isascii() else word
 
 
 def _is_word(word: str) -> bool:
-    """True if it can be searched in a line without digits."""
+    """Return True if it can be searched in a line without digits."""
     plain = word.isalpha() and len(word) >= MIN_WORD
     return plain if word.isascii() else not any(map(str.isdigit, word))
 
@@ -269,7 +272,7 @@ def _inner_of(code: Any, argument: Any) -> list[Any]:
 
 
 def _exact(code: Any, argument: Any) -> frozenset[str] | None:
-    """All texts that an element can match, if they are few; else None."""
+    """Return all texts that an element can match, if they are few; else None."""
     if code is op.LITERAL:
         return frozenset({chr(argument)})
     if code is op.IN and len(argument) <= 3 and all(kind is op.LITERAL for kind, _ in argument):

@@ -22,7 +22,10 @@ REPEATS = tuple(
 
 
 def is_folded(argument: Any, *, folded: bool) -> bool:
-    """True if a group ignores case: `argument` of the group, `folded` of what encloses it."""
+    """Return True if a group ignores case.
+
+    `argument`: of the group; `folded`: True if what encloses it ignores case.
+    """
     add, remove = argument[1], argument[2]
     return (folded or bool(add & re.IGNORECASE)) and not remove & re.IGNORECASE
 
@@ -39,11 +42,11 @@ def _with_case(reads: frozenset[int]) -> frozenset[int]:
 
 
 def readable(code: Any, argument: Any, *, folded: bool) -> frozenset[int]:
-    """The characters that an element can match."""
+    """Return the codes of the characters that an element can match; `folded`: in either case."""
     found = characters_of(code, argument)
     return _with_case(found) if folded else found
 
 
 def readable_in(tree: Any, *, folded: bool) -> frozenset[int]:
-    """The characters that a sequence can match."""
+    """Return the codes of the characters that any element of a sequence can match."""
     return frozenset().union(*(readable(code, argument, folded=folded) for code, argument in tree))

@@ -28,7 +28,7 @@ class Automaton:
 
 
 class _Builder:
-    """Builds the automaton of one repeated part; an edge that appears twice is an ambiguity."""
+    """Builds the automaton of one repeated part; an edge that is added twice is an ambiguity."""
 
     def __init__(self, *, folded: bool) -> None:
         self.reads: list[frozenset[int]] = []
@@ -66,7 +66,7 @@ class _Builder:
         return self._position(readable(code, argument, folded=self._folded), nullable=False)
 
     def _within(self, argument: Any) -> Automaton:
-        """The automaton of a group, which may have its own case flags: `(?i:a)`."""
+        """Return the automaton of a group, which may have its own case flags: `(?i:a)`."""
         before, self._folded = self._folded, is_folded(argument, folded=self._folded)
         try:
             return self.sequence(argument[3])
@@ -113,7 +113,7 @@ def check_repeats(tree: Any, *, folded: bool) -> None:
     """Refuse repeated parts that match one text in several ways.
 
     Raises:
-        PatternError: with the reason.
+        PatternError: With the reason.
     """
     for code, argument in tree:
         if code is op.SUBPATTERN:
@@ -132,12 +132,12 @@ def check_repeats(tree: Any, *, folded: bool) -> None:
 
 
 def _is_one(body: Any) -> bool:
-    """True if a body is one character, the usual case."""
+    """Return True if a body is one character, the usual case."""
     return len(body) == 1 and body[0][0] in (op.LITERAL, op.NOT_LITERAL, op.ANY, op.IN)
 
 
 def _is_ambiguous(builder: _Builder) -> bool:
-    """True if two different paths lead from a position back to it over the same text."""
+    """Return True if two different paths lead from a position back to it over the same text."""
     reach = _reachable(builder.next)
     if builder.empty_twice or any(one in reach[other] for one, other in builder.twice):
         return True

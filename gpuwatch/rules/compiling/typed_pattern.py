@@ -52,7 +52,7 @@ class TypedPattern:
             cpu_clock: The CPU time of this thread in seconds.
 
         Raises:
-            PatternError: not a regular expression, or one whose search may take too long.
+            PatternError: It is no regular expression, or its search may take too long.
         """
         self.text = text
         self.ignore_case = text == text.lower() if ignore_case is None else ignore_case
@@ -63,12 +63,12 @@ class TypedPattern:
         self._began, self._spent_s = clock(), 0.0
 
     def search(self, text: str) -> bool | None:
-        """True if a line has a match; None: unknown, because the pattern is given up."""
+        """Return True if a line has a match; None: unknown, because the pattern is given up."""
         spans = self.spans(text, most=1)
         return None if spans is None else bool(spans)
 
     def spans(self, text: str, *, most: int = 100) -> list[tuple[int, int]] | None:
-        """Start and end of the first matches; None: unknown, because the pattern is given up."""
+        """Return start and end of the first matches; None: unknown, because the pattern is given up."""
         if self.is_given_up:
             return None
         found: list[tuple[int, int]] = []
@@ -92,7 +92,7 @@ class TypedPattern:
 
 @lru_cache(maxsize=64)
 def _compiled(text: str, ignore_case: bool) -> tuple[int, re.Pattern[str]]:
-    """How many characters of a line are searched, and the pattern."""
+    """Return how many characters of a line are searched, and the pattern."""
     if len(text) > MAX_PATTERN_CHARS:
         raise PatternError(f"a pattern of {len(text)} characters; at most {MAX_PATTERN_CHARS}")
     needed = _ENDS.sub("", text)

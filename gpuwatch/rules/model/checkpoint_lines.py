@@ -1,4 +1,4 @@
-"""Rules for lines that report a written or begun checkpoint: facts and no problems."""
+"""Rules for lines that report a written or begun checkpoint; such a line is no problem."""
 
 from __future__ import annotations
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 
 class RulesError(Exception):
-    """Raised for packs that cannot be used; `problems` are whole lines: `pack.yaml:14:5: rule nccl.x.
+    """Raised for packs that cannot be used.
 
-    Text`.
+    `problems` are whole lines: `pack.yaml:14:5: rule nccl.x: TEXT`.
     """
 
     def __init__(self, problems: Sequence[str]) -> None:
@@ -17,6 +17,6 @@ class RulesError(Exception):
 
 
 NO_WORD = (
-    "no word of three letters or more is sure to stand in every matching line; "
-    "put one into each alternative of match, or name them in 'literals'"
+    "no word of three letters or more is certain to be in every matching line; "
+    "put one into each alternative of 'match', or list them in 'literals'"
 )

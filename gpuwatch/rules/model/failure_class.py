@@ -40,10 +40,10 @@ PREFIX = ".*"
 
 
 class FailureClass(msgspec.Struct, frozen=True):
-    """The facts of one class."""
+    """What a pack states about one class."""
 
     kinds: tuple[Kind, ...] = ()
     end_weight: int | None = None
-    """Of the end of a process that has no reason: a larger one more likely follows from another failure."""
+    """For ends of processes, 0 to 3: with a larger one, the end more likely follows from another failure."""
     explains: tuple[str, ...] = ()
     """Effects on the same rank, GPU or node within minutes: codes, `family.*`, or kinds."""

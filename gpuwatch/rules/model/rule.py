@@ -9,7 +9,7 @@ from gpuwatch.wire import Role, Severity
 
 
 class Flood(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Report nothing before `count` matches within `seconds`; then one finding aggregates them."""
+    """No finding before `count` matches within `seconds`; then one finding for all of them."""
 
     count: int
     seconds: float
@@ -90,5 +90,5 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def failure_class(self) -> FailureClass:
-        """What the pack states about the class."""
+        """Return what the pack states about the class."""
         return FailureClass(self.kinds, self.end_weight, self.explains)

@@ -18,7 +18,7 @@ EXCERPT_S = 2.0
 """CPU seconds for a few lines, which normally take milliseconds."""
 IN_RULE_SHARE = 0.25
 """Fraction of the allowed CPU time; a rule searched for less time is not the endless one."""
-ENDLESS = "did not come to an end on a line of {}"
+ENDLESS = "took too long on a line of {}"
 
 
 class EndlessError(Exception):
@@ -30,7 +30,7 @@ class EndlessError(Exception):
 
 
 class TimeLimit:
-    """Limits the CPU time of work with one set of rules; no effect outside of the main thread."""
+    """Limits the CPU time of work with one set of rules; no effect outside the main thread."""
 
     def __init__(self, ruleset: RuleSet) -> None:
         self._rule, self._entered_at, self._least_s = "", 0.0, 0.0
@@ -38,7 +38,11 @@ class TimeLimit:
 
     @contextmanager
     def of(self, seconds: float) -> Iterator[None]:
-        """Raise `EndlessError` if the block takes more CPU time; signals interrupt a search of `re`."""
+        """Limit the block to this CPU time; signals interrupt a search of `re`.
+
+        Raises:
+            EndlessError: It took longer.
+        """
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -64,7 +68,15 @@ class TimeLimit:
 def scanned(
     ruleset: RuleSet, file: str, new: Callable[[], Scanner], scan: Callable[[Scanner], T], tries: int = 20
 ) -> T | None:
-    """The result of scanning a few lines without the rules that hang; None if it still hangs."""
+    """Return the result of `scan` on a few lines, without the rules that hang; None if it still hangs.
+
+    Args:
+        ruleset: A rule that exceeds the time limit is suspended in it.
+        file: Name for the message about that.
+        new: Creates a scanner.
+        scan: Scans the lines with it.
+        tries: How many rules may be suspended.
+    """
     try:
         with TimeLimit(ruleset).of(EXCERPT_S):
             return scan(new())

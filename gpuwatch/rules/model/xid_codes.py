@@ -15,7 +15,7 @@ _TAIL = r"\b(?:, pid='?(?P<pid>\d+))?(?:, name=(?P<process>[^,<]{1,64}))?"
 
 
 def with_codes(rule: Rule) -> Rule:
-    """The rule with its codes and their severities filled in; a rule without the placeholder is unchanged."""
+    """Return the rule with its codes and their severities filled in; unchanged without the placeholder."""
     if not any(PLACEHOLDER in pattern for pattern in rule.match):
         return rule
     own = _HEAD + _code_pattern(rule.id) + _TAIL
@@ -30,7 +30,7 @@ def with_codes(rule: Rule) -> Rule:
 
 
 def _code_pattern(name: str) -> str:
-    """The pattern of a class's codes; for `gpu.xid.unknown` every code without a class."""
+    """Return the pattern of a class's codes; for `gpu.xid.unknown`, of every code without a class."""
     if name != UNKNOWN[0]:
         return f"(?P<xid>{_either(name)})"
     return rf"(?! |(?:{_either(*{entry[0] for entry in CATALOGUE.values()} - {name})})\b)(?P<xid>\d{{1,6}})"

@@ -25,10 +25,10 @@ MAX_BYTES = 4 << 20
 def parse_pack(
     text: str, source: str, known: AbstractSet[str] = frozenset({COMMON})
 ) -> list[tuple[Rule | Dialect, TextPosition]]:
-    """The rules in a pack's text, each with its position; `known` are ids of other packs.
+    """Return the rules in a pack's text, each with its position; `known` are ids of other packs.
 
     Raises:
-        RulesError: with every problem, in the order of the text.
+        RulesError: With every problem, in the order of the text.
     """
     problems = PackProblems(source)
     root = compose(text, problems)
@@ -48,10 +48,10 @@ def parse_pack(
 def read_packs(
     files: Sequence[Path], known: AbstractSet[str] = frozenset({COMMON})
 ) -> tuple[dict[str, Rule | Dialect], dict[str, str]]:
-    """Rules by their ids, and the file of each; `known` are the ids of other packs.
+    """Return rule id -> rule, and rule id -> its file; `known` are the ids of other packs.
 
     Raises:
-        RulesError: with every problem of every pack.
+        RulesError: With every problem of every pack.
     """
     by_id: dict[str, Rule | Dialect] = {}
     places: dict[str, str] = {}
@@ -80,7 +80,9 @@ def _text(file: Path) -> str:
     try:
         data = read_bounded(file, MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
-            raise RulesError([f"{escaped(str(file))}: larger than {MAX_BYTES >> 20} MiB, which no pack is"])
+            raise RulesError(
+                [f"{escaped(str(file))}: larger than {MAX_BYTES >> 20} MiB, too large for a pack"]
+            )
         return data.decode("utf-8-sig")
     except OSError as error:
         raise RulesError([f"{escaped(str(file))}: {error.strerror}"]) from None
@@ -144,6 +146,6 @@ def _part(kind: type[Any], entry: ReadMapping | None) -> Any:  # noqa: ANN401 - 
 
 def _mistakes(rule: Rule, entry: ReadMapping) -> Iterator[tuple[TextPosition, str]]:
     if len(rule.do) > 3:
-        yield entry.places["do"], f"{len(rule.do)} things to do; name the first three"
+        yield entry.places["do"], f"{len(rule.do)} steps in 'do'; list the first three"
     if not literals_for(rule):
         yield entry.places["match"], NO_WORD

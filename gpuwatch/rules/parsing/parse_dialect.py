@@ -16,7 +16,10 @@ from gpuwatch.rules.model.errors import NO_WORD
 
 
 def dialect_of(entry: ReadMapping, known: AbstractSet[str], problems: Problems) -> Dialect | None:
-    """The dialect of an entry; None if a key is missing, which is reported; `known` are ids."""
+    """Return the dialect of an entry; None if a key is missing, which is reported already.
+
+    Other mistakes are added to `problems`. `known` are the ids that `like` may name.
+    """
     values = dict(entry.values)
     if any(name not in values for name in ("kind", "id", "title", "match", "examples")):
         return None
@@ -52,7 +55,7 @@ def _mistakes(
         for group in re.compile(pattern).groupindex:
             if group not in QUANTITIES:
                 hint = did_you_mean(group, QUANTITIES)
-                yield entry.places["match"], f"the group '{escaped(group)}' is no quantity{hint}"
+                yield entry.places["match"], f"the group '{escaped(group)}' is not a quantity{hint}"
     if dialect.like not in known:
         hint = did_you_mean(dialect.like, known)
         yield entry.places["like"], f"there is no dialect '{escaped(dialect.like)}'{hint}"

@@ -23,7 +23,7 @@ class PatternShape(Shape):
     what = "a regular expression"
 
     def read(self, node: yaml.Node, problems: Problems) -> str | None:
-        """The pattern."""
+        """Return the pattern; None if it is refused, which is added to `problems`."""
         text = scalar(node)
         if text is None or not text or len(text) > MAX_PATTERN:
             self.refuse(node, problems)
@@ -41,7 +41,7 @@ class PatternShape(Shape):
         return text
 
     def schema(self) -> Schema:
-        """A string."""
+        """Return the JSON schema: a string."""
         return {"type": "string", "format": "regex", "maxLength": MAX_PATTERN}
 
 
@@ -51,7 +51,7 @@ class PackProblems(Problems):
     rule: str | None = None
 
     def add(self, place: TextPosition, text: str) -> None:
-        """Add a problem."""
+        """Add a problem, with the id of its rule in front."""
         super().add(place, text if self.rule is None else f"rule {escaped(self.rule)}: {text}")
 
 
@@ -59,7 +59,7 @@ class RuleRecord(Record):
     """A mapping of a rule's keys; while it is read, problems carry its id."""
 
     def read(self, node: yaml.Node, problems: Problems) -> ReadMapping | None:
-        """The entry with every value that could be read."""
+        """Return the entry with every value that could be read; None if it is no mapping."""
         if not isinstance(problems, PackProblems) or not isinstance(node, yaml.MappingNode):
             return super().read(node, problems)
         problems.rule = _stated(node, "id") or "without an id"
@@ -74,17 +74,17 @@ class RuleOrDialect(Shape):
     what = "a rule"
 
     def read(self, node: yaml.Node, problems: Problems) -> ReadMapping | None:
-        """The parsed entry, as a rule or dialect."""
+        """Return the entry, read as a dialect if it has the key `kind`, else as a rule."""
         is_rule = not isinstance(node, yaml.MappingNode) or _stated(node, "kind") is None
         return (RULE if is_rule else DIALECT).read(node, problems)
 
     def schema(self) -> Schema:
-        """Either of the two schemas."""
+        """Return the JSON schema: one of the two."""
         return {"anyOf": [RULE.schema(), DIALECT.schema()]}
 
 
 def _stated(node: yaml.MappingNode, name: str) -> str | None:
-    """The value of a key, as text."""
+    """Return the value of a key as text; None: the mapping has no such key."""
     return next((scalar(value) for key, value in node.value if scalar(key) == name), None)
 
 
@@ -92,12 +92,12 @@ class Passage(Text):
     """Text that may have several lines."""
 
     def refuse(self, node: yaml.Node, problems: Problems) -> None:
-        """Report the problem; `key: value` without quotes is a YAML mapping."""
+        """Add the problem to `problems`; `key: value` without quotes is a YAML mapping."""
         hint = "; text with ': ' in it needs quotes" if isinstance(node, yaml.MappingNode) else ""
         problems.refuse(place(node), f"must be {self.what}, not {described(node)}{hint}")
 
     def fits(self, text: str) -> bool:
-        """True if a text is accepted."""
+        """Return True if the text is not blank and not too long."""
         return len(text.strip()) > 0 and len(text) <= self.limit
 
 
@@ -120,7 +120,10 @@ _LITERALS = ListOf(Text("a word"), "a word or a list of words", or_single=True)
 def _context(name: str) -> Record:
     return Record(
         name,
-        (Key("match", _PATTERN, "What.", required=True), Key("lines", Whole(1, 200), "How far up.")),
+        (
+            Key("match", _PATTERN, "Its pattern.", required=True),
+            Key("lines", Whole(1, 200), "Lines searched above."),
+        ),
     )
 
 
@@ -131,30 +134,34 @@ RULE = RuleRecord(
         Key(
             "id",
             _ID,
-            "Its name.",
+            "Its id.",
             required=True,
         ),
-        Key("severity", _SEVERITY, "How grave it is.", required=True),
+        Key("severity", _SEVERITY, "Its severity.", required=True),
         Key(
             "title",
             Text("a few words", limit=120),
             "What happened, as a headline.",
             required=True,
         ),
-        Key("match", _PATTERNS, "Any of them, searched anywhere in a line.", required=True),
+        Key("match", _PATTERNS, "Patterns, any of which is searched anywhere in a line.", required=True),
         Key("explain", Passage("a few sentences", limit=4000), "What it means.", required=True),
         Key("do", _SENTENCES, "What to do first, the best first.", required=True),
-        Key("examples", _PASSAGES, "Lines that must give this rule.", required=True),
-        Key("role", Keyword(("root", "first", "echo", "hint")), "Cause or consequence."),
+        Key("examples", _PASSAGES, "Lines that must match this rule.", required=True),
+        Key("role", Keyword(("root", "first", "echo", "hint")), "Whether it is a cause or a consequence."),
         Key("kinds", ListOf(Keyword(KINDS), "a kind or a list of kinds", or_single=True), "Its kinds."),
-        Key("end_weight", Whole(0, 3), "An end of a process; larger: more likely follows from others."),
+        Key(
+            "end_weight",
+            Whole(0, 3),
+            "For an end of a process: larger if it more likely follows from others.",
+        ),
         Key("explains", _EFFECTS, "What follows from it at the same place."),
         Key("literals", _LITERALS, "For the prefilter."),
         Key("unless", _PATTERNS, "Exceptions: a line with one of these does not match."),
         Key(
             "programs",
             ListOf(Text("a program", limit=60), "a list of programs", or_single=True),
-            "Whose lines it is about, where a system log names the program.",
+            "In a system log: the programs whose lines it applies to.",
         ),
         Key(
             "general",
@@ -162,25 +169,25 @@ RULE = RuleRecord(
                 "general",
                 (
                     Key("match", _PATTERNS, "Any of them.", required=True),
-                    Key("unless", _PATTERNS, "Not where one of these is in the line."),
+                    Key("unless", _PATTERNS, "Exceptions: a line with one of these does not match."),
                 ),
             ),
-            "Patterns in general words: only where no rule in words of its own explains the line.",
+            "Generic patterns, tried only on lines that no specific rule explains.",
         ),
-        Key("exact", _YES, "Counts at any level of the line, and inside advice."),
-        Key("fallback", _YES, "Only error lines that no other rule explains."),
-        Key("raised", _PATTERN, "Searched in the line that ends a traceback, where no other rule knows it."),
-        Key("after", _context("after"), "Only where this stands above."),
-        Key("above", _context("above"), "Its named groups add fields where it stands above; it need not."),
-        Key("block", Whole(0, 200), "Lines below that belong to it."),
+        Key("exact", _YES, "True: matches at any log level, and inside advice."),
+        Key("fallback", _YES, "True: matches only error lines that no other rule explains."),
+        Key("raised", _PATTERN, "Searched in the last line of a traceback that no other rule explains."),
+        Key("after", _context("after"), "Matches only if this is found above."),
+        Key("above", _context("above"), "Its named groups become fields if it is found above."),
+        Key("block", Whole(0, 200), "Number of lines below that belong to it."),
         Key("until", _PATTERN, "The block ends with this line."),
         Key(
             "flood",
             Record(
                 "flood",
                 (
-                    Key("count", Whole(2, 100_000), "How many.", required=True),
-                    Key("seconds", Number(1, 86_400, "seconds"), "In what time.", required=True),
+                    Key("count", Whole(2, 100_000), "Number of matches.", required=True),
+                    Key("seconds", Number(1, 86_400, "seconds"), "The time for them.", required=True),
                 ),
             ),
             "Fewer matches report nothing.",
@@ -190,11 +197,11 @@ RULE = RuleRecord(
             Record(
                 "recovery",
                 (
-                    Key("match", _PATTERN, "What ends it.", required=True),
+                    Key("match", _PATTERN, "Its pattern.", required=True),
                     Key(
                         "same",
                         ListOf(Text("a field", _NAME), "a list of fields", or_single=True),
-                        "Equal in both.",
+                        "Fields that must be equal in both lines.",
                     ),
                 ),
             ),
@@ -207,14 +214,14 @@ RULE = RuleRecord(
                 Text("a field", _NAME),
                 MapOf("a mapping of values", Text("a value", limit=100), _SEVERITY),
             ),
-            "Field, value, severity.",
+            "Field -> value -> severity.",
         ),
         Key(
             "links",
             ListOf(Text("a link", r"https?://\S+", 500), "a link or a list of links", or_single=True),
-            "Where to read on.",
+            "Further reading.",
         ),
-        Key("not", _PASSAGES, "Lines that must not give this rule."),
+        Key("not", _PASSAGES, "Lines that must not match this rule."),
     ),
 )
 _VALUE = Text("a number, nan or inf", r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?|nan|-?inf", 40)
@@ -224,9 +231,9 @@ _WORD = Text("a word of a line", limit=80)
 DIALECT = RuleRecord(
     "a dialect",
     (
-        Key("kind", Keyword(("progress",)), "What it is.", required=True),
-        Key("id", _ID, "Its name.", required=True),
-        Key("title", Text("a few words", limit=120), "Whose lines these are.", required=True),
+        Key("kind", Keyword(("progress",)), "Marks a dialect.", required=True),
+        Key("id", _ID, "Its id.", required=True),
+        Key("title", Text("a few words", limit=120), "The framework that writes these lines.", required=True),
         Key("match", _PATTERNS, "Patterns of its lines; named groups are quantities.", required=True),
         Key(
             "examples",
@@ -239,22 +246,26 @@ DIALECT = RuleRecord(
                         Key("phases_s", MapOf("a mapping of timers", _WORD, _VALUE), "Timers."),
                     ),
                 ),
-                "a list of examples, each with the keys line and gives",
+                "a list of examples, each with the keys 'line' and 'gives'",
             ),
-            "Lines, and every field that they must give.",
+            "Lines, and every field that must be read from them.",
             required=True,
         ),
         Key("literals", _LITERALS, "For the prefilter."),
-        Key("unless", _PATTERNS, "Not where one of these is in the line."),
-        Key("words", MapOf("a mapping of words", _WORD, _QUANTITY), "Word of the line, quantity."),
-        Key("like", _ID, "The dialect whose words hold too."),
-        Key("plain", _YES, "Only the named groups are read."),
-        Key("needs", ListOf(_FIELD, "a field or a list of fields", or_single=True), "Nothing without these."),
-        Key("least", Whole(1, 10), "Fewer fields tell nothing."),
-        Key("phases", Keyword(("ms", "s")), "Every word is a timer, in this unit."),
-        Key("per_epoch", _YES, "Steps begin anew with every epoch."),
-        Key("fallback", _YES, "Asked only where no other dialect fits."),
-        Key("not", _PASSAGES, "Lines that must give nothing."),
+        Key("unless", _PATTERNS, "Exceptions: a line with one of these does not match."),
+        Key("words", MapOf("a mapping of words", _WORD, _QUANTITY), "Word of a line -> quantity."),
+        Key("like", _ID, "The dialect whose words apply, too."),
+        Key("plain", _YES, "True: only the named groups are read."),
+        Key(
+            "needs",
+            ListOf(_FIELD, "a field or a list of fields", or_single=True),
+            "Without these, a line is ignored.",
+        ),
+        Key("least", Whole(1, 10), "A line with fewer fields is ignored."),
+        Key("phases", Keyword(("ms", "s")), "Every word with a number is a timer, in this unit."),
+        Key("per_epoch", _YES, "True: step numbers restart with every epoch."),
+        Key("fallback", _YES, "True: tried only after all other dialects."),
+        Key("not", _PASSAGES, "Lines that must not match."),
     ),
 )
 _RULES = ListOf(RuleOrDialect(), "a list of rules")

@@ -16,18 +16,18 @@ MAX_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class LabelledFile:
-    """The text of a file, which may be a pipe of the shell (`<(...)`) that can be read only once."""
+    """A file's name and text; it may be a pipe of the shell (`<(...)`) that can be read only once."""
 
     name: str
     text: str
 
     @classmethod
     def read(cls, file: Path) -> LabelledFile:
-        """Read it.
+        """Read the file.
 
         Raises:
-            ValueError: it is too large, or no text.
-            OSError: it cannot be read, or is a named pipe.
+            ValueError: It is larger than MAX_BYTES, or not UTF-8 text.
+            OSError: It cannot be read, or is a named pipe.
         """
         data = read_bounded(file, MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
@@ -38,14 +38,14 @@ class LabelledFile:
             raise ValueError(f"{file}: not UTF-8 text") from None
 
     def rows(self) -> Iterator[tuple[int, str]]:
-        """The lines that are not blank, with their numbers."""
+        """Yield the lines that are not blank, with their numbers from 1."""
         for number, line in enumerate(self.text.splitlines(), 1):
             if line.strip():
                 yield number, line
 
     @cached_property
     def is_progress(self) -> bool:
-        """True if its first line is a labelled progress line (it has the key `expect`)."""
+        """Return True if its first line is a labelled progress line (it has the key `expect`)."""
         _, first = next(self.rows(), (0, ""))
         try:
             row: Any = json.loads(first)

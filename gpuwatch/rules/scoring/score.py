@@ -66,7 +66,7 @@ class Score:
     judged: list[ScoredExcerpt] = field(default_factory=list)
 
     def facts(self) -> dict[str, Any]:
-        """The data of the JSON output."""
+        """Return the data of the JSON output; shares are 0 to 1, None without any excerpt."""
         return {
             "positives": self.positives,
             "negatives": self.negatives,
@@ -90,10 +90,10 @@ class Score:
 
 
 def read_excerpts(file: LabelledFile) -> list[Excerpt]:
-    """The excerpts of a file.
+    """Return the excerpts of a file.
 
     Raises:
-        ValueError: a line that is no excerpt, with its number.
+        ValueError: A line is no excerpt; the message has its number.
     """
     return [_excerpt(file, number, line) for number, line in file.rows()]
 
@@ -115,12 +115,12 @@ def _excerpt(file: LabelledFile, number: int, line: str) -> Excerpt:
 
 @lru_cache(maxsize=4)
 def sieve_of(ruleset: RuleSet) -> Sieve:
-    """One prefilter for all excerpts, as a node has one for all files."""
+    """Return one prefilter for all excerpts, as a node has one for all files; cached per ruleset."""
     return Sieve(ruleset)
 
 
 def scan_excerpt(ruleset: RuleSet, lines: Sequence[str]) -> list[dict[str, Any]]:
-    """The findings of an agent in a file with only these lines."""
+    """Return an agent's findings in a file with only these lines; empty if the scan takes too long."""
     data = "\n".join(lines).encode("utf-8", "replace") + b"\n"
 
     def new() -> Scanner:

@@ -48,16 +48,19 @@ class FieldScore:
 
     @property
     def recall(self) -> float | None:
-        """Fraction of the expected fields that were found with the right number."""
+        """Return the fraction of the expected fields found with the right number; None: none was expected."""
         return self.right / self.expected if self.expected else None
 
     @property
     def precision(self) -> float | None:
-        """Fraction of the found fields that were expected, with this number."""
+        """Return the fraction of the found fields that were expected with this number.
+
+        None: none was found.
+        """
         return self.right / self.given if self.given else None
 
     def facts(self) -> dict[str, Any]:
-        """The data of the JSON output."""
+        """Return the data of the JSON output."""
         return {
             "lines": self.lines,
             "expected": self.expected,
@@ -78,16 +81,16 @@ class ProgressScore:
     """Lines with a missing, wrong or additional field, and what was read."""
 
     def facts(self) -> dict[str, Any]:
-        """The data of the JSON output."""
+        """Return the data of the JSON output."""
         dialects = {name: each.facts() for name, each in sorted(self.dialects.items())}
         return {**self.total.facts(), "dialects": dialects}
 
 
 def read_labelled(file: LabelledFile) -> list[Labelled]:
-    """The lines of a file.
+    """Return the labelled lines of a file.
 
     Raises:
-        ValueError: a line that is no labelled line, with its number.
+        ValueError: A line is no labelled line; the message has its number.
     """
     return [_labelled(file, number, text) for number, text in file.rows()]
 
@@ -111,9 +114,9 @@ def _labelled(file: LabelledFile, number: int, text: str) -> Labelled:
 
 
 def read_line(ruleset: RuleSet, line: str) -> dict[str, Any]:
-    """The fields that an agent reads in a file with only this line; `phases_s` if there are timers.
+    """Return the fields that an agent reads in a file with only this line; `phases_s` if there are timers.
 
-    Of two writers the first one on the line counts.
+    If two writers are on the line, the first one counts.
     """
 
     def new() -> Scanner:
@@ -157,7 +160,7 @@ def score_progress(ruleset: RuleSet, lines: Iterable[Labelled]) -> ProgressScore
 
 
 def same(name: str, given: object, expected: object) -> bool:
-    """True if two values of a field are the same number."""
+    """Return True if two values of a field are the same number, or equal if one is no number."""
     try:
         one, other = float(str(given)), float(str(expected))
     except ValueError:

@@ -43,7 +43,7 @@ MISTAKES = [
     ),
     (MATCH, "'[a-z]+ \\d+'", "7:10", "no word of three letters"),
     (MATCH, "'seized (?:a+)+'", "7:10", "'match' is refused: a repeated group"),
-    ("do: [d]", "do: [a, b, c, d]", "5:7", "4 things to do"),
+    ("do: [d]", "do: [a, b, c, d]", "5:7", "4 steps in 'do'"),
     ("do: [d]", "do: [d]\n  kinds: [timeout]", "6:11", "collective_timeout"),
     ("do: [d]", "do: [d]\n  explains: [Rank Killed]", "6:14", "'explains'"),
     ("do: [d]", "do: [a: b]", "5:8", "not a mapping; text with ': ' in it needs quotes"),
@@ -158,7 +158,7 @@ DIALECT = """\
 """
 DIALECT_MISTAKES = [
     ("samples_per_s}", "samples_per_sec}", "4:22", "did you mean 'samples_per_s'?"),
-    ("?P<step>", "?P<stepp>", "5:10", "the group 'stepp' is no quantity, did you mean 'step'?"),
+    ("?P<step>", "?P<stepp>", "5:10", "the group 'stepp' is not a quantity, did you mean 'step'?"),
     ("  title: t\n", "", "1:3", "a dialect needs the key 'title'"),
     ("  title: t\n", "  title: t\n  severity: error\n", "4:3", "unknown key 'severity'"),
     ("  title: t\n", "  title: t\n  like: progress.comon\n", "4:9", "did you mean 'progress.common'?"),

@@ -136,7 +136,7 @@ def _as_listed(charge: _Charge, locate: Locate, evidence: list[str]) -> _Charge:
 
 
 def _stands_apart(buckets: Sequence[Bucket]) -> bool:
-    """True if there are only two counts: no rank is then merely a little ahead of the snapshot."""
+    """Return True if there are only two counts: no rank is then merely a little ahead of the snapshot."""
     return len(buckets) == 2
 
 

@@ -109,7 +109,7 @@ def _only_exception(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
 
 
 def is_own_error(alert: Alert) -> bool:
-    """True if a process logged the error about itself, and the error is more than a mere end or lost peer."""
+    """Return True if a process logged the error about itself, and it is more than an end or a lost peer."""
     return (
         alert.role in ("root", "first")
         and alert.severity in ("error", "critical")

@@ -31,10 +31,7 @@ from gpuwatch.fleet.jobs.places import RankPlace, Reach
 GAP_S = 120.0
 """Longer than any delay within a causal chain (fabric retries 30 s, launchers' kill wait 30 to 60 s)."""
 OUTAGE_S = 1800.0
-"""A file system counts as lost for this long.
-
-Servers evict a client minutes after it falls silent (seconds).
-"""
+"""Seconds for which a file system counts as lost: servers evict a client minutes after it falls silent."""
 PEER_LOST = "peer.connection_lost"
 NOTHING: Resumed = {}
 ATTEMPT_BEGINS_S = 2.0
@@ -304,7 +301,7 @@ class _Subjects:
             self._nodes.add(alert.node)
 
     def have(self, alert: Alert) -> bool:
-        """True if the group has an error of the same rank, or a kernel report of its node."""
+        """Return True if the group has an error of the same rank, or a kernel report of its node."""
         reported = alert.node is not None and alert.node in self._nodes
         return reported or (alert.rank is not None and alert.rank in self._ranks)
 

@@ -21,9 +21,9 @@ Received: TypeAlias = dict[Job, list[Writer]]
 
 PERCENTILES_OF = 500
 LATE_GAPS, LATE_S, LATE_UNKNOWN_S = 3.0, 10.0, 120.0
-"""Logged values are late after this many usual gaps, and at least this many seconds.
+"""Logged values are late after this many usual gaps, but at least this many seconds.
 
-Without a known gap, after the third value (seconds).
+If the usual gap is unknown, after the third value (seconds).
 """
 
 
