@@ -67,7 +67,8 @@ CODE = re.compile(
 """A status other than 0 in prose: `ended with 139`, `err 113`, `status 0x0086`."""
 INTENDED = re.compile(
     r"(?i)\b(?:early[ -]?stop\w*|no improvement|patience|KeyboardInterrupt|ctrl[- ]?c|sig(?:int|term|usr1)"
-    r"|cancel\w*|time[ -]?limit|wall ?time|requeu\w*|by (?:the )?user)\b|\^C"
+    r"|cancel\w*|time[ -]?limit|wall ?time|requeu\w*|by (?:the )?(?:user|operator|owner|admin)"
+    r"|on request|as requested)\b|\^C"
 )
 """Wording for an end that somebody wanted, or that was planned."""
 PART = re.compile(

@@ -10,8 +10,9 @@ from pathlib import Path
 from gpuwatch.agent.logs.progress.metrics_table import HEADER_BYTES, table_of
 from gpuwatch.agent.logs.scanning.table_sieve import is_table_name
 from gpuwatch.runs.files.byte_samples import is_text, looked_into
+from gpuwatch.runs.files.exports.finding import export_packing
 from gpuwatch.runs.files.json_documents import holds_records
-from gpuwatch.runs.files.opening import open_file
+from gpuwatch.runs.files.opening import beginning, open_file
 from gpuwatch.runs.saved_outputs.sections import BEGIN_BYTES, begins_with_tool_output
 
 KINDS: dict[str, str] = {
@@ -84,7 +85,11 @@ def may_be_log(path: Path, kind: str, columns: Mapping[str, str]) -> bool:
     if kind in BINARY and not path.name.lower().endswith(TEXT_ALL_THE_SAME) and is_plain_text(head):
         return True  # no such file is text: whoever wrote it chose the name
     records = RECORDS.match(head) is not None or holds_records(head, columns)
-    return kind in PASTED_INTO and (records or begins_with_tool_output(head[:BEGIN_BYTES]))
+    return kind in PASTED_INTO and (
+        records
+        or begins_with_tool_output(head[:BEGIN_BYTES])
+        or export_packing(head, beginning(path)) is not None
+    )
 
 
 def is_metrics_table(path: Path, columns: Mapping[str, str]) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path, PurePath
 
 from gpuwatch.plain import plain
 from gpuwatch.runs.files.byte_samples import DAY_S, is_flight_dump, is_text, last_year_time, looked_into
+from gpuwatch.runs.files.exports.finding import export_packing
 from gpuwatch.runs.files.file_kinds import (
     LOG_SUFFIXES,
     is_metrics_table,
@@ -27,6 +28,7 @@ from gpuwatch.runs.files.json_documents import (
     training_folder,
 )
 from gpuwatch.runs.files.log_path import LogPath
+from gpuwatch.runs.files.opening import beginning
 from gpuwatch.runs.files.pasted_sections import sections_of
 from gpuwatch.wire import KERNEL_LOG
 
@@ -197,6 +199,7 @@ def take(path: Path, root: Path | None, gathered: Gathered, seen: set[tuple[int,
         packing = NOTEBOOK
     elif packing is None:
         packing, saved_step = document_of(path, sample, gathered.columns)
+        packing = packing or export_packing(sample, beginning(path))
     dated = last_year_time(sample, status.st_mtime)
     inner = inner_name(path, root)
     if name == KERNEL_LOG:

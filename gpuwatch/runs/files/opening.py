@@ -6,6 +6,7 @@ import errno
 import io
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -74,3 +75,16 @@ def open_buffered(path: Path) -> BinaryIO:
         OSError: the same as `open_file`.
     """
     return io.BufferedReader(cast(io.FileIO, open_file(path)))
+
+
+def beginning(path: Path) -> Callable[[int], bytes]:
+    """A function that reads so many bytes of a file from its beginning.
+
+    Its calls raise OSError: the file cannot be read.
+    """
+
+    def read(most: int) -> bytes:
+        with open_file(path) as file:
+            return file.read(most)
+
+    return read

@@ -6,6 +6,8 @@ import contextlib
 from collections.abc import Iterator, Sequence
 
 from gpuwatch.runs.files.encodings import as_utf8
+from gpuwatch.runs.files.exports.log_tables import LOG_TABLE
+from gpuwatch.runs.files.exports.status_lines import STATUS
 from gpuwatch.runs.files.json_documents import NOTEBOOK
 from gpuwatch.runs.files.log_path import LogPath
 from gpuwatch.runs.files.opening import open_file
@@ -49,7 +51,7 @@ def sample(log: LogPath, first: int, last: int) -> list[bytes]:
         lines = b"".join(Contents(log.path, log.packing).pieces()).lstrip(b"\n").splitlines()
         return lines if len(lines) <= first + last else lines[:first] + lines[-last:]
     if log.packing is not None and log.packing != UTF_16:
-        if log.packing not in DECODERS and log.packing != NOTEBOOK:
+        if log.packing not in DECODERS and log.packing not in (NOTEBOOK, STATUS, LOG_TABLE):
             return []
         head = next(Contents(log.path, log.packing).pieces(), b"")
         return head[:SAMPLE_BYTES].splitlines()[:first]

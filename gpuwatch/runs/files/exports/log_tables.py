@@ -1,0 +1,112 @@
+"""Tables of log lines as log services export them: CSV with a column of times and one of messages."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timezone
+
+LOG_TABLE = "log-table"
+"""The packing name of such a file."""
+MAX_FIELD = 1 << 20
+_KEY = re.compile(r"[@ _.-]|\[[^\]]{0,20}\]|\(.{0,20}\)")
+MESSAGE_COLUMNS = (
+    "message",
+    "textpayload",
+    "jsonpayloadmessage",
+    "msg",
+    "logmessage",
+    "log",
+    "line",
+    "body",
+    "content",
+    "logentry",
+    "renderedmessage",
+    "rawdata",
+)
+TIME_COLUMNS = (
+    "timestamp",
+    "time",
+    "timegenerated",
+    "ts",
+    "datetime",
+    "date",
+    "eventtime",
+    "receivetimestamp",
+    "ingestiontime",
+)
+LEVEL_COLUMNS = ("severity", "level", "loglevel", "levelname", "severitytext", "severitylevel")
+HOST_COLUMNS = (
+    "host",
+    "hostname",
+    "computer",
+    "node",
+    "nodename",
+    "instance",
+    "resourcelabelsnodename",
+    "kubernetesnodename",
+)
+"""Names of the columns, in lower case without signs; the first one that a table has is read."""
+_LEVEL = re.compile(
+    r"(?i)(?:debug|info|notice|warn(?:ing)?|err(?:or)?|crit(?:ical)?|fatal|alert|emerg(?:ency)?|trace)$"
+)
+_HOST = re.compile(r"[A-Za-z][\w.-]{1,80}")
+
+
+def is_log_table(head: bytes) -> bool:
+    """True if a file begins with the heading of such a table, and a row with a time below it."""
+    lines = head[:8192].decode("utf-8", "replace").lstrip("\ufeff").splitlines()[:3]
+    if len(lines) < 2 or len(lines[0]) > 2000:
+        return False
+    separator = "\t" if "\t" in lines[0] else ","
+    heading = _columns(next(csv.reader([lines[0]], delimiter=separator), []))
+    row = next(csv.reader([lines[1]], delimiter=separator), [])
+    time, message = _first(TIME_COLUMNS, heading), _first(MESSAGE_COLUMNS, heading)
+    if time is None or message is None or max(time, message) >= len(row):
+        return False
+    return _stamp(row[time]) != ""
+
+
+def table_lines(lines: Iterable[str]) -> Iterator[str]:
+    """The rows as log lines: time, host, level, message. A message of several lines stays several lines."""
+    rows = iter(lines)
+    first = next(rows, "").lstrip("\ufeff")
+    separator = "\t" if "\t" in first else ","
+    heading = _columns(next(csv.reader([first], delimiter=separator), []))
+    time, message = _first(TIME_COLUMNS, heading), _first(MESSAGE_COLUMNS, heading)
+    level, host = _first(LEVEL_COLUMNS, heading), _first(HOST_COLUMNS, heading)
+    yield "\n"
+    if time is None or message is None:
+        return
+    csv.field_size_limit(MAX_FIELD)
+    for row in csv.reader((line.replace("\0", "") for line in rows), delimiter=separator):
+        if max(time, message) >= len(row):
+            yield "\n"
+            continue
+        words = [_stamp(row[time])]
+        if host is not None and host < len(row) and _HOST.fullmatch(row[host]):
+            words.append(f"{row[host]} [stderr]")
+        if level is not None and level < len(row) and _LEVEL.match(row[level].strip()):
+            words.append(f"{row[level].strip().upper()}:")
+        yield " ".join([*(word for word in words if word), row[message].rstrip("\r\n")]) + "\n"
+
+
+def _columns(row: list[str]) -> dict[str, int]:
+    return {_KEY.sub("", name).lower(): number for number, name in reversed(list(enumerate(row)))}
+
+
+def _first(names: Iterable[str], heading: Mapping[str, int]) -> int | None:
+    return next((heading[name] for name in names if name in heading), None)
+
+
+def _stamp(text: str) -> str:
+    """A time as ISO; epoch seconds, milliseconds and nanoseconds are converted; empty: it is no time."""
+    text = text.strip().strip('"')
+    if re.fullmatch(r"\d{10}(?:\.\d{1,9})?|\d{13}|\d{16}|\d{19}", text):
+        whole = text.partition(".")[0]
+        seconds = int(whole[:10])
+        return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    if re.match(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d", text):
+        return text.replace(" ", "T", 1).replace(" ", "")
+    return ""

@@ -1,0 +1,153 @@
+"""Turns a status document into log lines: each failure on the line that states it, all other lines blank."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+from gpuwatch.runs.files.exports.failures import StatedFailure, reports
+from gpuwatch.runs.saved_outputs import containers
+
+STATUS = "status-document"
+"""The packing name of such a file."""
+MAX_BYTES = 8 << 20
+"""Largest document in bytes that is parsed."""
+MAX_YAML = 1 << 20
+"""Characters of a YAML document that is parsed."""
+MAX_DOCUMENTS = 64
+_BEGIN = re.compile(r"(?m)^[ \t]{0,8}(?=[{\[])")
+_YAML = re.compile(r"(?:---\s*\n)?(?:apiVersion|kind|items): ?")
+_ANCHOR = re.compile(r"(?m)(?:^|[\s\[{,:-])[&*]\w")
+_INSPECTION = re.compile(containers.INSPECT_HEADING.pattern, re.MULTILINE)
+"""Pretty-printed containers, which are read line by line."""
+_STEPS = frozenset(("step", "global_step", "loss", "iteration", "iter", "epoch"))
+_MESSAGES = frozenset(("message", "msg", "log", "textpayload", "jsonpayload", "body", "event"))
+_LEVELS = frozenset(("level", "severity", "lvl", "levelname", "loglevel", "ts", "priority"))
+_DECODER = json.JSONDecoder()
+
+
+def is_status_document(data: bytes) -> bool:
+    """True if a file holds documents that state a failure, and is no log of one record per line."""
+    text = data.decode("utf-8", "replace")
+    if _INSPECTION.search(text):
+        return False
+    found = [document for _, _, document in _parsed(text)]
+    return (
+        bool(found)
+        and not any(_is_log_record(each) for each in found)
+        and any(reports(each) or _is_of_kubernetes(each) for each in found)
+    )
+
+
+def status_lines(data: bytes) -> bytes:
+    """The lines of a document: text around it as it stands, a sentence for each failure, else blank lines."""
+    text = data.decode("utf-8", "replace")
+    made: list[str] = []
+    at = 0
+    for begin, end, document in _parsed(text):
+        made += [text[at:begin], _rendered(text[begin:end], reports(document))]
+        at = end
+    return "".join([*made, text[at:], "\n"]).encode("utf-8", "replace")
+
+
+def _is_log_record(document: Any) -> bool:  # noqa: ANN401 - of JSON
+    """True for a record of a logger, or of training steps."""
+    if not isinstance(document, dict):
+        return False
+    keys = {str(key).lower() for key in document}
+    return not _STEPS.isdisjoint(keys) or (not _MESSAGES.isdisjoint(keys) and not _LEVELS.isdisjoint(keys))
+
+
+def _is_of_kubernetes(document: Any) -> bool:  # noqa: ANN401 - of JSON
+    """True for an object that kubectl prints, or a list of them, other than events."""
+    if not isinstance(document, dict) or not isinstance(document.get("kind"), str):
+        return False
+    items = document.get("items")
+    kinds = [each.get("kind") for each in items if isinstance(each, dict)] if isinstance(items, list) else []
+    return "apiVersion" in document and "Event" not in [document["kind"], *kinds]
+
+
+def _parsed(text: str) -> Iterator[tuple[int, int, Any]]:
+    """Begin, end and content of each JSON document in a text, or of the YAML document that it is."""
+    if _YAML.match(text):
+        document = _of_yaml(text)
+        if document is not None:
+            yield 0, len(text), document
+        return
+    at = count = 0
+    while count < MAX_DOCUMENTS and (found := _BEGIN.search(text, at)):
+        try:
+            document, end = _DECODER.raw_decode(text, found.end())
+        except (ValueError, RecursionError):
+            at = text.find("\n", found.end()) + 1
+            if not at:
+                return
+            continue
+        yield found.end(), end, document
+        at, count = end, count + 1
+
+
+def _of_yaml(text: str) -> Any:  # noqa: ANN401 - of YAML
+    """A YAML document; None: it is none, is too long, or refers to parts of itself."""
+    if len(text) > MAX_YAML or _ANCHOR.search(text):
+        return None
+    try:
+        return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return None
+
+
+def _rendered(document: str, found: list[StatedFailure]) -> str:
+    """A document's line ends, with a sentence for each failure on its deciding line."""
+    lines: list[str] = [""] * (document.count("\n") + 1)
+    at = 0
+    for report in found:
+        hit = next((place for text in report.values if (place := _place(document, text, at)) >= 0), 0)
+        at = hit or at
+        number = document.count("\n", 0, hit)
+        lines[number] = f"{lines[number]}\n{sentence(report)}" if lines[number] else sentence(report)
+    return "\n".join(lines)
+
+
+def _place(document: str, text: str, at: int) -> int:
+    """Where a value stands in a document, below offset `at` or else anywhere; -1: nowhere."""
+    if not text:
+        return -1
+    for ascii_only in (True, False):
+        quoted = json.dumps(text, ensure_ascii=ascii_only)
+        for form in (quoted, quoted[1:-1]):
+            place = document.find(form, at)
+            place = document.find(form) if place < 0 else place
+            if place >= 0:
+                return place
+    return -1
+
+
+def sentence(report: StatedFailure) -> str:
+    """A failure as a log line: time, host, level, and what happened."""
+    place = report.place
+    head = ""
+    if place.at is not None:
+        head = place.at.strftime("%Y-%m-%dT%H:%M:%S") + (place.at.strftime("%z") or "")
+        head += " "
+    if place.node is not None and place.rank is not None:
+        head += f"[rank {place.rank}@{place.node}] "
+    elif place.rank is not None:
+        head += f"[rank{place.rank}]: "
+    elif place.node is not None:
+        head += f"{place.node} [stderr] "
+    on = f" on {place.node}" if place.node is not None else ""
+    level, word = ("WARNING", "waiting") if report.waiting else ("ERROR", "failed")
+    state = f" ({report.state})" if report.state else ""
+    told = [f"{level}: status of {place.name or 'the job'}{on}: {word}{state}"]
+    if report.exit_code:
+        told.append(f"exited with code {report.exit_code}")
+    elif report.signal:
+        told.append(f"terminated by signal {report.signal}")
+    if report.oom_killed:
+        told.append("OOMKilled")
+    return f"{head}{', '.join(told)}{': ' if report.reasons else ''}{'; '.join(report.reasons)}"

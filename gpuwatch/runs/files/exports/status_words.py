@@ -1,0 +1,107 @@
+"""The words of status documents: keys by what they hold, and states by what they mean.
+
+Keys are compared in lower case without `_`, `-` and blanks: `stoppedReason`, `stopped_reason` and `Stopped
+Reason` are one word.
+"""
+
+from __future__ import annotations
+
+import re
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+STATE = _words(
+    "status state phase laststatus jobstate jobstatus trainingjobstatus processingjobstatus"
+    " transformjobstatus trainjobstatus"
+    " clientstatus stat containerstatus runstatus taskstatus replicastate provisioningstate"
+    " instancestate podphase statename statusname currentstatus currentstate result conclusion"
+)
+REASON = _words(
+    "reason statusreason stoppedreason stopcode failurereason holdreason exitreason statereason failedreason"
+    " terminationreason killreason stopreason errorreason exceptionreason pendingreason drainreason"
+)
+"""Keys whose text states why, in whatever record they stand."""
+DETAIL = _words(
+    "message statusmessage statemessage errormessage failuremessage error err exception cause details detail"
+    " description displaymessage comment comments statedescription statusdescription statusdetails"
+    " secondarystatus info lasterror"
+)
+"""Keys whose text counts in a record that failed by its state, exit code or reason."""
+EXIT = _words(
+    "exitcode exitstatus returncode driverexitcode rc containerexitcode processexitcode jobexitcode"
+)
+SIGNAL = _words("signal exitsignal termsignal exitbysignal killedbysignal")
+NODE = _words(
+    "nodename node hostname host nodelist nodes exechost execnode exechosts instanceid ec2instanceid hostip"
+    " machine machineid workernode batchhost drivernode lastremotehost remotehost involvednode"
+)
+NAME = _words(
+    "name jobname taskname podname containername trainingjobname displayname jobid taskid taskarn id"
+    " clusterid runid allocid"
+)
+TIME = (
+    "finishedat", "stoppedat", "endtime", "trainingendtime", "completiontime", "endedat", "end", "finishtime",
+    "exittime", "completedat", "terminatedat", "stoppingat", "executionstoppedat", "timefinished", "enddate",
+    "lasttransitiontime", "lasttimestamp", "eventtime", "timestamp", "time", "modifytime", "updatetime",
+)  # fmt: skip
+"""Keys of the time of the end, best first."""
+RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "JAX_PROCESS_ID")
+"""Environment variables that hold the global rank."""
+OUT_OF_MEMORY = _words("oomkilled oomkill outofmemory")
+"""Keys that are true where the kernel killed a process."""
+OPERATION = _words(
+    "operationtype methodname eventtype detailtype event action notice eventname instanceaction"
+)
+"""Keys that name what a cloud did."""
+TAKEN = re.compile(
+    r"(?i)preempt|host_?error|spot .{0,20}(?:interrupt|terminat)|terminate_?on_?host_?maintenance"
+    r"|^(?:terminate|stop|hibernate)$"
+)
+"""Names of operations by which a machine is taken away."""
+CRASH_LOOP = re.compile(r"(?i)crashloopbackoff|imagepullbackoff|errimage\w*|create\w*error|runcontainererror")
+"""Reasons of a waiting container that has failed."""
+
+FAILED = re.compile(
+    r"(?i)(?:job_?state_)?(?:fail(?:ed|ure|ing)?|error(?:ed)?|dead|lost|crash(?:ed)?|out_?of_?me\w*|oom\w*"
+    r"|node_?fail(?:ed)?|boot_?fail|evicted|time_?(?:d_?)?out|deadline|preempted|unhealthy|exit|aborted|killed"
+    r"|stopped_with_error|terminated_with_errors|systemfailed|unknownfailure|down|hang|interrupted|nodelost"
+    r"|imagepullbackoff|errimagepull|crashloopbackoff|createcontainer\w*error|containercannotrun|not_?responding)$"
+)
+"""States of a failure."""
+GOOD = re.compile(
+    r"(?i)(?:job_?state_)?(?:succe\w{0,20}|complet(?:e|ed|ing)|finished|done|running|active|ready|in_?service"
+    r"|healthy|ok|passed|success|idle|allocated|mixed|up|online|starting|in_?progress)$"
+)
+"""States of an end without failure, or of a job at work."""
+WAITING = re.compile(
+    r"(?i)(?:job_?state_)?(?:pend(?:ing)?|queued?|waiting|unschedulable|held|hold|suspended|requeue_?hold)$"
+)
+CONDITIONS_OF_FAILURE = _words("failed failuretarget disruptiontarget evicted outofdisk")
+CONDITIONS_OF_SUCCESS = _words("complete succeeded successcriteriamet finished")
+"""Types of a Kubernetes condition that is `True`."""
+CONDITIONS_OF_NODE = _words("ready")
+"""Types of a condition of a Kubernetes node that is not `True`."""
+CONDITIONS_OF_START = _words("podscheduled quotareserved")
+"""Types of a condition of a waiting pod or workload that is `False`."""
+NO_REASON = re.compile(
+    r"(?i)(?:none|null|n/?a|unknown|-|completed?|ok|success\w*|not set|"
+    r"essential ?container ?(?:in task )?exited|error|failed|task failed to start|terminated?)?\.?"
+)
+"""Reasons that state nothing more than the state does."""
+ON_PURPOSE = re.compile(
+    r"(?i)\b(?:cancell?ed|stopped|terminated|deleted|aborted|killed) by "
+    r"(?:the )?(?:user|admin|owner|caller|request)"
+    r"|\buser[- ]?initiated|\buser ?requested\b|\bscaling activity\b|\bservice ?scheduler ?initiated\b"
+    r"|\bscaled? (?:in|down)\b"
+)
+"""Reasons of an end that a person asked for."""
+MARK = re.compile(
+    rb'(?i)"?\b(?:stopped_?reason|status_?reason|failure_?reason|exit_?code|exit_?status|exitreason|stopcode'
+    rb"|training_?job_?status|processing_?job_?status|last_?status|job_?state|jobstatus|containerstatuses|clientstatus|holdreason"
+    rb"|driver_?exit_?code|return_?code|taskstates|state_?reason|instance-action|operationtype|methodname|conditions|provisioning_?state"
+    rb'|status|state|phase|stat)"?\s{0,4}:'
+)
+"""A key of a status document: without one in its first bytes a file is not parsed."""

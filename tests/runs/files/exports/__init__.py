@@ -1,0 +1,1 @@
+"""Tests of gpuwatch.runs.files.exports."""
