@@ -323,7 +323,7 @@ class Navigation(App[None]):
         from gpuwatch.tui.chrome.columns_screen import ColumnsScreen
         from gpuwatch.tui.preferences.shape import TITLES, USUAL
 
-        table = self.screen.column_table if isinstance(self.screen, LiveScreen) else None
+        table = self.screen.table_of_columns() if isinstance(self.screen, LiveScreen) else None
         if table is None:
             fleet, node, training = map(self.key_of, ("app.fleet", "app.node", "app.training"))
             self.notify(

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 from gpuwatch.hosts.receivers import ReceiverSpec
 
-Table: TypeAlias = Literal["nodes", "ranks", "processes"]
+Table: TypeAlias = Literal["nodes", "gpus", "ranks", "processes"]
 """Tables whose columns can be chosen."""
 
 

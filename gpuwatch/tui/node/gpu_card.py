@@ -2,98 +2,45 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 from rich.segment import Segment
+from rich.style import Style
 
 from gpuwatch.fleet.nodes.last_ranks import ended_ranks, ranks_on
-from gpuwatch.fleet.nodes.metrics import METRICS, power_limit_w, slowdown_c
-from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.number_text import seconds_text
-from gpuwatch.tui.model.node_summary import NodeView
 from gpuwatch.tui.model.severity import Severity
-from gpuwatch.tui.node.gpu_text import memory_of, power_text, rank_text
+from gpuwatch.tui.node.gpu_columns import GpuValue, fitting
+from gpuwatch.tui.node.gpu_subject import Subject
+from gpuwatch.tui.node.gpu_text import rank_text
 from gpuwatch.tui.toolkit.charts import bar, sparkline
 from gpuwatch.tui.toolkit.rows import Row
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 from gpuwatch.tui.toolkit.text import trouble_of, trouble_severity
 
 Shape: TypeAlias = Literal["line", "pair", "card"]
-LINES: dict[Shape, int] = {"line": 1, "pair": 2, "card": 8}
+AROUND_CARD = 2
+"""Lines of a card beside those of its columns: title, and links with health."""
+BEFORE = 13
+"""Cells before the first column of a line: mark, index, ranks."""
 NEAR_SLOWDOWN = 0.9
 """Fraction of the temperature scale, which ends at the slowdown temperature."""
 CARD_WIDTH = 64
 """Below this width a card is too narrow."""
 
-THROTTLE_WORDS = {
-    "power_cap": "power cap",
-    "hw_slowdown": "HW slowdown",
-    "sync_boost": "sync boost",
-    "sw_thermal": "thermal (SW)",
-    "hw_thermal": "thermal (HW)",
-    "power_brake": "power brake",
-    "display": "display clock",
-}
-"""The throttle reasons that are named; idle and application clocks are normal."""
+
+def lines_of(shape: Shape, columns: int) -> int:
+    """Return the lines of a GPU."""
+    return {"line": 1, "pair": 2, "card": AROUND_CARD + columns}[shape]
 
 
-@dataclass(frozen=True)
-class Subject:
-    """A GPU with its node and the time, and its values as text."""
-
-    gpu: Gpu
-    node: Node
-    view: NodeView
-    now: float
-
-    @property
-    def severity(self) -> Severity:
-        """The severity of its worst condition; "unknown" if it is ok but its node is not live."""
-        own = self.view.gpu_severity.get(self.gpu.info.uuid, "ok")
-        return "unknown" if self.view.state != "live" and own == "ok" else own
-
-    @property
-    def old(self) -> bool:
-        """True if the values are not current."""
-        return self.gpu.state != "ok" or self.view.state != "live"
-
-    def value(self, name: str) -> float | None:
-        """Return a metric's last known value; None if unknown."""
-        return METRICS[name].read(self.gpu, self.now)
-
-    def text(self, name: str) -> str:
-        """Return a metric's last known value as text."""
-        return METRICS[name].format(self.value(name)).strip()
-
-    def level(self, name: str) -> float | None:
-        """Return a metric's position on its scale, 0 to 1; None if unknown."""
-        return METRICS[name].level(self.gpu, self.now)
-
-    def history(self, name: str, points: int) -> list[float | None]:
-        """Return a metric's values in the last `points` seconds, one per second; None where unknown."""
-        series = self.gpu.history.series(name, float(points), points, self.now)
-        return [None if value != value else float(value) for value in series]  # noqa: PLR0124 - NaN is not itself
-
-    def throttle(self) -> list[str]:
-        """Return the throttle reasons in words, without those that are normal."""
-        reasons = (self.gpu.fast.throttle if self.gpu.fast else None) or []
-        return [
-            THROTTLE_WORDS.get(reason, reason) for reason in reasons if reason not in ("idle", "app_clocks")
-        ]
-
-
-def shape_for(gpus: int, width: int, height: int) -> tuple[Shape, int]:
+def shape_for(gpus: int, columns: int, width: int, height: int) -> tuple[Shape, int]:
     """Return the largest shape with which all GPUs fit, and how many stand side by side."""
     for across in range(1, max(1, min(gpus, width // CARD_WIDTH)) + 1):
-        if width >= CARD_WIDTH and -(-gpus // across) * LINES["card"] <= height:
+        if width >= CARD_WIDTH and -(-gpus // across) * lines_of("card", columns) <= height:
             return "card", across
     return ("pair", 1) if gpus * 2 + 1 <= height else ("line", 1)
-
-
-def _temperature(subject: Subject) -> str:
-    slowdown = slowdown_c(subject.gpu)
-    return subject.text("temp") + (f"/{slowdown:.0f}C" if slowdown else "")
 
 
 def _first_words(subject: Subject) -> tuple[str, Severity | None]:
@@ -110,75 +57,57 @@ def _first_words(subject: Subject) -> tuple[str, Severity | None]:
     return (", ".join(held), None if held == ["power cap"] else "warning") if held else ("", None)
 
 
-def _memory_bar(width: int) -> int:
-    """Return the cells of the memory bar; 0 if the numbers need the space."""
-    return 6 if width >= 92 else 0
-
-
-def line_heading(width: int, look: StyleSet) -> Row:
+def line_heading(columns: Sequence[GpuValue], width: int, look: StyleSet) -> Row:
     """Return the heading over GPUs of one or two lines."""
-    memory = _memory_bar(width) + 13
-    words = f"   GPU  rank {'util':>14}  {'memory':>{memory}}  {'power':>9}  {'temp':>7}"
-    words += f"  {'SM MHz':>6}  {'tensor':>6}  "
+    words = "   GPU  rank "
+    for each in fitting(columns, width, width - BEFORE):
+        words += f"{each.heading:>{each.bar_cells(width) + each.width}}  "
     if width >= len(words) + 12:
         words += "throttle reason"
     return (Segment(fit(words.rstrip(), width), look.dim),)
 
 
-def as_line(subject: Subject, width: int, look: StyleSet) -> Row:
+def as_line(subject: Subject, columns: Sequence[GpuValue], width: int, look: StyleSet) -> Row:
     """Return a GPU as one line: bars and numbers."""
     style = look.stale if subject.old else look.text
     heat = look.severity["unknown" if subject.old else "ok"]
     own = ranks_on(subject.node, subject.gpu.info.uuid) or ended_ranks(subject.node, subject.gpu)
     ranks = ",".join(map(str, own)) or "-"
-    memory = memory_of(subject.gpu)
     words, severity = _first_words(subject)
     held = severity == "warning" and not subject.old
-    parts = [
+    head = (
         look.mark(subject.severity),
         Segment(f" {subject.gpu.info.index:>3} ", look.strong),
         Segment(fit(ranks, 5, ">") + "  ", look.dim),
-        *bar(subject.level("util"), 9, look, heat),
-        Segment(f"{subject.text('util'):>5}  ", style),
-        *bar(subject.level("mem"), _memory_bar(width), look, heat),
-        Segment(f"{memory:>13}  ", style),
-        Segment(f"{power_text(subject.gpu):>9}  {_temperature(subject):>7}  ", style),
-        Segment(f"{subject.text('smclk'):>6}", look.severity["warning"] if held else style),
-        Segment(f"  {subject.text('tensor'):>6}  ", style),
-    ]
-    room = width - sum(p.cell_length for p in parts)
+    )
     if subject.gpu.state != "ok":
-        head, room = parts[:3], width - 13
-        return (*head, Segment(fit(f" {words} ", room), look.badge[trouble_severity(subject.gpu)]))
+        return (*head, Segment(fit(f" {words} ", width - BEFORE), look.badge[trouble_severity(subject.gpu)]))
+    parts = list(head)
+    for each in fitting(columns, width, width - BEFORE):
+        parts += bar(subject.level(each.metric), each.bar_cells(width), look, heat)
+        ink = look.severity["warning"] if held and each.name == "clock" else style
+        parts.append(Segment(f"{fit(each.text(subject), each.width, '>')}  ", ink))
+    room = width - sum(p.cell_length for p in parts)
     return (*parts, Segment(fit(words, room), look.severity[severity] if severity else look.dim))
 
 
-def as_pair(subject: Subject, width: int, look: StyleSet) -> list[Row]:
+def as_pair(subject: Subject, columns: Sequence[GpuValue], width: int, look: StyleSet) -> list[Row]:
     """Return a GPU as two lines: the line, and its histories below."""
-    glyphs, dim = look.glyphs, look.dim
     ink = look.severity["unknown" if subject.old else "ok"]
-    limit = power_limit_w(subject.gpu) or 1.0
-    ends = METRICS["temp"].scale(subject.gpu) or (30.0, 90.0)
-    plots = (
-        ("util", 14, 0.0, 100.0),
-        ("mem", _memory_bar(width) + 13, 0.0, 100.0),
-        ("power", 9, 0.0, limit),
-        ("temp", 7, *ends),
-        ("smclk", 6, 0.0, float(subject.gpu.info.sm_clock_max_mhz or 2000)),
-        ("tensor", 6, 0.0, 100.0),
-    )
-    row = [Segment(" " * 13)]
-    for name, cells, low, high in plots:
-        points = cells * 2 if glyphs.braille else cells
-        row += [
-            Segment(sparkline(subject.history(name, points), low, high, cells, glyphs), ink),
-            Segment("  "),
-        ]
+    row = [Segment(" " * BEFORE)]
+    for each in fitting(columns, width, width - BEFORE):
+        row += [_plot(subject, each, each.bar_cells(width) + each.width, look, ink), Segment("  ")]
     room = width - sum(p.cell_length for p in row)
     links = _links(subject)
     while links and len("  ".join(links)) > room:
         links.pop()
-    return [as_line(subject, width, look), (*row, Segment("  ".join(links), dim))]
+    line = as_line(subject, columns, width, look)
+    return [line, (*row, Segment("  ".join(links), look.dim))]
+
+
+def _plot(subject: Subject, column: GpuValue, cells: int, look: StyleSet, ink: Style) -> Segment:
+    history = subject.history(column.metric, cells * 2 if look.glyphs.braille else cells)
+    return Segment(sparkline(history, *column.scale(subject), cells, look.glyphs), ink)
 
 
 def _links(subject: Subject) -> list[str]:
@@ -206,8 +135,10 @@ def _health(subject: Subject) -> str:
     return f"ECC {ecc} uncorr. {soft} corr.  remap {remap}" + (f"  recovery: {recovery}" if recovery else "")
 
 
-def as_card(subject: Subject, width: int, look: StyleSet, *, chosen: bool) -> list[Row]:
-    """Return a GPU as eight lines: title, six measures with bar, number and history, links and health."""
+def as_card(
+    subject: Subject, columns: Sequence[GpuValue], width: int, look: StyleSet, *, chosen: bool
+) -> list[Row]:
+    """Return a GPU as a title, a line per column with bar, number and history, and links and health."""
     info = subject.gpu.info
     ranks = rank_text(subject.node, subject.gpu, subject.now)[0]
     words, severity = _first_words(subject)
@@ -224,20 +155,8 @@ def as_card(subject: Subject, width: int, look: StyleSet, *, chosen: bool) -> li
     stated = f" {clean(words)} " if loud else clean(words)
     style = look.badge["critical"] if loud else look.severity[severity] if severity else look.dim
     title.append(Segment(fit(stated, min(room, len(stated))) if room > 0 else "", style))
-    limit = power_limit_w(subject.gpu) or 1.0
-    low, high = METRICS["temp"].scale(subject.gpu) or (30.0, 90.0)
-    clock_top = float(info.sm_clock_max_mhz or 2000)
-    memory = memory_of(subject.gpu)
-    measures = (
-        Measure("util", "util", subject.text("util"), 0.0, 100.0),
-        Measure("memory", "mem", memory, 0.0, 100.0),
-        Measure("power", "power", power_text(subject.gpu), 0.0, limit),
-        Measure("temp", "temp", _temperature(subject), low, high),
-        Measure("clock", "smclk", f"{subject.text('smclk')} MHz", 0.0, clock_top),
-        Measure("tensor", "tensor", subject.text("tensor"), 0.0, 100.0),
-    )
     rows: list[Row] = [_beside(tuple(title), width)]
-    rows += [_measured(subject, measure, width, look) for measure in measures]
+    rows += [_measured(subject, each, width, look) for each in columns]
     footer = "  " + "  ".join([*_links(subject), _health(subject)])
     rows.append((Segment(fit(footer, width), look.dim),))
     return rows
@@ -248,31 +167,17 @@ def _beside(row: Row, width: int) -> Row:
     return (*row, Segment(" " * max(0, width - used)))
 
 
-@dataclass(frozen=True)
-class Measure:
-    """A line of a card: a metric as bar, text and sparkline on the scale from `low` to `high`."""
-
-    word: str
-    metric: str
-    text: str
-    low: float
-    high: float
-
-
-def _measured(subject: Subject, measure: Measure, width: int, look: StyleSet) -> Row:
-    level = subject.level(measure.metric)
+def _measured(subject: Subject, column: GpuValue, width: int, look: StyleSet) -> Row:
+    level = subject.level(column.metric)
     style = look.stale if subject.old else look.text
     ink = look.severity["unknown" if subject.old else "ok"]
-    if measure.metric == "temp" and level is not None and level > NEAR_SLOWDOWN and not subject.old:
+    if column.metric == "temp" and level is not None and level > NEAR_SLOWDOWN and not subject.old:
         ink = look.severity["warning"]
     cells = max(6, (width - 25) * 2 // 5)
-    spark = max(6, width - 25 - cells)
-    points = spark * 2 if look.glyphs.braille else spark
-    history = subject.history(measure.metric, points)
-    graph = sparkline(history, measure.low, measure.high, spark, look.glyphs)
+    number = column.text(subject) + (" MHz" if column.name == "clock" else "")
     return (
-        Segment(f"  {measure.word:<7}", look.dim),
+        Segment(f"  {column.word:<7}", look.dim),
         *bar(level, cells, look, ink),
-        Segment(f"{measure.text:>14} ", style),
-        Segment(graph, ink),
+        Segment(f"{number:>14} ", style),
+        _plot(subject, column, max(6, width - 25 - cells), look, ink),
     )

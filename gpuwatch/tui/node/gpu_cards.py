@@ -10,15 +10,16 @@ from rich.segment import Segment
 from gpuwatch.fleet.nodes.node import Gpu
 from gpuwatch.tui.model.log_folder import NOT_IN_LOGS
 from gpuwatch.tui.node.gpu_card import (
-    LINES,
     Shape,
-    Subject,
     as_card,
     as_line,
     as_pair,
     line_heading,
+    lines_of,
     shape_for,
 )
+from gpuwatch.tui.node.gpu_columns import GpuValue, selected
+from gpuwatch.tui.node.gpu_subject import Subject
 from gpuwatch.tui.toolkit.rows import Row, highlighted, text_of, wrapped
 from gpuwatch.tui.toolkit.selectable_lines import RebuiltPage
 from gpuwatch.tui.toolkit.styles import clean
@@ -44,6 +45,15 @@ class GpuPanels(RebuiltPage):
         view = self.cockpit.overview.views.get(self.node_name)
         return view.gpus if view else []
 
+    @property
+    def chosen_columns(self) -> list[GpuValue]:
+        """Return the columns that the settings select."""
+        return selected(self.cockpit.preferences.columns.get("gpus", ()))
+
+    @property
+    def _lines(self) -> int:
+        return lines_of(self.shape, len(self.chosen_columns))
+
     def chosen(self) -> Gpu | None:
         gpus = self.gpus()
         return gpus[self.at] if self.at < len(gpus) else None
@@ -56,17 +66,18 @@ class GpuPanels(RebuiltPage):
         if self._wanted is not None:
             self.at = next((i for i, gpu in enumerate(gpus) if gpu.info.uuid == self._wanted), 0)
             self._wanted = None
-        self.shape, self.across = shape_for(len(gpus), width, self.room)
+        self.shape, self.across = shape_for(len(gpus), len(self.chosen_columns), width, self.room)
         subjects = [Subject(gpu, view.node, view, self.view_state.now) for gpu in gpus]
         self.pinned = 0 if self.shape == "card" else 1
         if self.shape == "card":
             return self._cards(subjects, width)
-        rows: list[Row] = [line_heading(width, self.look)]
+        columns = self.chosen_columns
+        rows: list[Row] = [line_heading(columns, width, self.look)]
         for index, subject in enumerate(subjects):
             own = (
-                [as_line(subject, width, self.look)]
+                [as_line(subject, columns, width, self.look)]
                 if self.shape == "line"
-                else as_pair(subject, width, self.look)
+                else as_pair(subject, columns, width, self.look)
             )
             if index == self.at and self.has_focus:
                 own[0] = highlighted(own[0], width, self.look.cursor)
@@ -87,11 +98,17 @@ class GpuPanels(RebuiltPage):
         return wrapped(words, width, self.look.dim)
 
     def _cards(self, subjects: list[Subject], width: int) -> list[Row]:
-        each = (width - 2 * (self.across - 1)) // self.across
+        each, columns = (width - 2 * (self.across - 1)) // self.across, self.chosen_columns
         rows: list[Row] = []
         for first in range(0, len(subjects), self.across):
             cards = [
-                as_card(subject, each, self.look, chosen=self.has_focus and first + i == self.at)
+                as_card(
+                    subject,
+                    columns,
+                    each,
+                    self.look,
+                    chosen=self.has_focus and first + i == self.at,
+                )
                 for i, subject in enumerate(subjects[first : first + self.across])
             ]
             rows += [self._side_by_side(line, each) for line in zip_longest(*cards, fillvalue=())]
@@ -119,14 +136,14 @@ class GpuPanels(RebuiltPage):
 
     def first_line(self, item: int) -> int:
         """Return the first line of the GPU with this position in the list."""
-        return self.pinned + item // self.across * LINES[self.shape]
+        return self.pinned + item // self.across * self._lines
 
     def item_at(self, line: int, x: int) -> int | None:
         """Return the list position of the GPU at a line and column; None on the heading."""
         if line < self.pinned:
             return None
         column = min(self.across - 1, x * self.across // max(1, self.columns))
-        return (line - self.pinned) // LINES[self.shape] * self.across + column
+        return (line - self.pinned) // self._lines * self.across + column
 
     def steps(self, dx: int, dy: int) -> int:
         """Return the GPUs to move by: up and down move by a whole row of cards."""
@@ -137,4 +154,5 @@ class GpuPanels(RebuiltPage):
         if gpu is None or view is None:
             return ""
         subject = Subject(gpu, view.node, view, self.view_state.now)
-        return f"{clean(view.name)} {text_of(as_line(subject, 160, self.look))} {clean(gpu.info.uuid)}"
+        line = text_of(as_line(subject, self.chosen_columns, 160, self.look))
+        return f"{clean(view.name)} {line} {clean(gpu.info.uuid)}"

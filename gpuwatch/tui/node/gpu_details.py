@@ -8,7 +8,7 @@ from gpuwatch.fleet.nodes.metrics import METRICS, power_limit_w
 from gpuwatch.fleet.nodes.node import Gpu
 from gpuwatch.fleet.nodes.units import MEMORY, RATE
 from gpuwatch.number_text import UNKNOWN, seconds_text
-from gpuwatch.tui.node.gpu_card import Subject
+from gpuwatch.tui.node.gpu_subject import Subject
 from gpuwatch.tui.toolkit.charts import plot
 from gpuwatch.tui.toolkit.item_page import hanging
 from gpuwatch.tui.toolkit.rows import Row, heading

@@ -15,8 +15,8 @@ from gpuwatch.tui.actions.action_targets import about_place
 from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.chrome.status_bar import StatusLine
 from gpuwatch.tui.node.alerts_pane import alert_rows
-from gpuwatch.tui.node.gpu_card import Subject
 from gpuwatch.tui.node.gpu_details import WINDOWS, fact_rows, plot_rows
+from gpuwatch.tui.node.gpu_subject import Subject
 from gpuwatch.tui.node.gpu_text import rank_text
 from gpuwatch.tui.node.panes import event_row
 from gpuwatch.tui.toolkit import keys

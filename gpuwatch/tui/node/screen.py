@@ -16,6 +16,7 @@ from gpuwatch.tui.actions.action_targets import about_place
 from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.chrome.status_bar import StatusLine
 from gpuwatch.tui.model.alert_snapshot import kinds
+from gpuwatch.tui.model.preferences import Table
 from gpuwatch.tui.node.alerts_pane import NodeAlerts
 from gpuwatch.tui.node.gpu_cards import GpuPanels
 from gpuwatch.tui.node.header import NodeHeader
@@ -55,7 +56,6 @@ class NodeScreen(LiveScreen):
     """The screen of a node, with the cursor on a GPU."""
 
     kind = "node"
-    column_table = "processes"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.NODE]
 
     def __init__(self, name: str, uuid: str | None = None) -> None:
@@ -70,6 +70,9 @@ class NodeScreen(LiveScreen):
             for id_, _, builder in PANES
         ]
         self.panes.insert(ALERTS_AT, NodeAlerts(name, id="pane-alerts"))
+
+    def table_of_columns(self) -> Table:
+        return "gpus" if self.focused is self.gpus else "processes"
 
     def compose(self) -> ComposeResult:
         yield StatusLine(id="status")

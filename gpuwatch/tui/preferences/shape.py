@@ -13,7 +13,7 @@ from gpuwatch.hosts.receivers import RECEIVERS
 from gpuwatch.hosts.shapes import Keyword, Number, Schema, Switch, Text
 from gpuwatch.hosts.structures import Key, ListOf, ReadMapping, Record
 from gpuwatch.tui.fleet import node_columns
-from gpuwatch.tui.node import process_columns
+from gpuwatch.tui.node import gpu_columns, process_columns
 from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.refresh_rate import MAX_HZ, MIN_HZ
 from gpuwatch.tui.toolkit.themes import THEMES
@@ -21,6 +21,7 @@ from gpuwatch.tui.training import rank_columns
 
 TITLES = {
     "nodes": {column.name: column.title for column in node_columns.COLUMNS},
+    "gpus": {column.name: column.title for column in gpu_columns.COLUMNS},
     "ranks": {column.name: column.title for column in rank_columns.COLUMNS},
     "processes": {column.name: column.title for column in process_columns.COLUMNS},
 }
@@ -30,6 +31,7 @@ COLUMNS = {table: tuple(titles) for table, titles in TITLES.items()}
 USUAL = {
     **COLUMNS,
     "nodes": tuple(column.name for column in node_columns.COLUMNS if not column.optional),
+    "gpus": tuple(column.name for column in gpu_columns.COLUMNS if not column.optional),
 }
 """Table -> its default columns."""
 SORTS = {"nodes": node_columns.SORTS, "ranks": ("worst", *rank_columns.SORTS)}

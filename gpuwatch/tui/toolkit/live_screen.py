@@ -40,7 +40,7 @@ class LiveScreen(ErrorBoundary, Screen[None]):
     kind: ClassVar[str]
     """Identifies the screen without importing it."""
     column_table: ClassVar[Table | None] = None
-    """The table whose columns `C` selects."""
+    """The only table whose columns `C` selects, if any."""
     _idle: frozenset[str] = frozenset()
     """The idle actions for which the line of key hints was built."""
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide"), (160, "-vast")]  # noqa: RUF012 - textual types it so
@@ -49,6 +49,10 @@ class LiveScreen(ErrorBoundary, Screen[None]):
     def cockpit(self) -> Cockpit:
         """The app, with the interface that screens use."""
         return cast("Cockpit", self.app)
+
+    def table_of_columns(self) -> Table | None:
+        """Return the table whose columns `C` selects now."""
+        return self.column_table
 
     def arrange_parts(self) -> None:
         """Set the sizes of the parts before they are painted; called once per frame."""

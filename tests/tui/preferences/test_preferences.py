@@ -176,6 +176,28 @@ async def test_what_is_changed_in_the_screen_is_kept(tmp_path: Path) -> None:
         assert second.where == "logs"
 
 
+@pytest.mark.parametrize(("size", "mark"), [((100, 30), "SM MHz"), ((200, 60), "PCIe gen5")])
+async def test_the_values_of_gpus_are_chosen_on_the_node_screen(size: tuple[int, int], mark: str) -> None:
+    app = GpuwatchApp(demo_session(14), clock=lambda: NOW, keep=lambda *_: None)
+    async with app.run_test(size=size) as pilot:
+        await pilot.press("2", "C")
+        await pilot.pause()
+        choice = app.screen.query_one(SelectionList)
+        assert choice.option_count == len(COLUMNS["gpus"])
+        for dropped in ("power", "tensor"):
+            choice.deselect(dropped)
+        choice.select("dram")
+        await pilot.press("escape")
+        await pilot.pause()
+        text = text_on(app)
+        assert mark in text
+        assert "DRAM" in text
+        assert "tensor" not in text
+        await pilot.press("tab", "C")
+        await pilot.pause()
+        assert app.screen.query_one(SelectionList).option_count == len(COLUMNS["processes"])
+
+
 def test_the_command_shows_every_value_with_its_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.setenv("GPUWATCH_THEME", "nord")

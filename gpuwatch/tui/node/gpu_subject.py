@@ -1,0 +1,71 @@
+"""One GPU of a node with its values as text, as the node and GPU screens paint them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpuwatch.fleet.nodes.metrics import METRICS
+from gpuwatch.fleet.nodes.node import Gpu, Node
+from gpuwatch.tui.model.node_summary import NodeView
+from gpuwatch.tui.model.severity import Severity
+
+THROTTLE_WORDS = {
+    "power_cap": "power cap",
+    "hw_slowdown": "HW slowdown",
+    "sync_boost": "sync boost",
+    "sw_thermal": "thermal (SW)",
+    "hw_thermal": "thermal (HW)",
+    "power_brake": "power brake",
+    "display": "display clock",
+}
+"""The throttle reasons that are named; idle and application clocks are normal."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A GPU with its node and the time, and its values as text."""
+
+    gpu: Gpu
+    node: Node
+    view: NodeView
+    now: float
+
+    @property
+    def severity(self) -> Severity:
+        """The severity of its worst condition; "unknown" if it is ok but its node is not live."""
+        own = self.view.gpu_severity.get(self.gpu.info.uuid, "ok")
+        return "unknown" if self.view.state != "live" and own == "ok" else own
+
+    @property
+    def old(self) -> bool:
+        """True if the values are not current."""
+        return self.gpu.state != "ok" or self.view.state != "live"
+
+    def value(self, name: str) -> float | None:
+        """Return a metric's last known value; None if unknown."""
+        return METRICS[name].read(self.gpu, self.now)
+
+    def text(self, name: str) -> str:
+        """Return a metric's last known value as text."""
+        return METRICS[name].format(self.value(name)).strip()
+
+    def level(self, name: str) -> float | None:
+        """Return a metric's position on its scale, 0 to 1; None if unknown."""
+        return METRICS[name].level(self.gpu, self.now)
+
+    def history(self, name: str, points: int) -> list[float | None]:
+        """Return a metric's values in the last `points` seconds, one per second.
+
+        None where unknown, and at every second of a metric without a stored history.
+        """
+        if METRICS[name].series is None:
+            return [None] * points
+        series = self.gpu.history.series(name, float(points), points, self.now)
+        return [None if value != value else float(value) for value in series]  # noqa: PLR0124 - NaN is not itself
+
+    def throttle(self) -> list[str]:
+        """Return the throttle reasons in words, without those that are normal."""
+        reasons = (self.gpu.fast.throttle if self.gpu.fast else None) or []
+        return [
+            THROTTLE_WORDS.get(reason, reason) for reason in reasons if reason not in ("idle", "app_clocks")
+        ]
