@@ -70,6 +70,8 @@ class KnownProcesses(object):
         self._proc = proc
         self._clock = clock
         self._users: dict[int, str] = {}
+        self._paths: dict[tuple[int, int], str] = {}
+        """As `paths` of `log_files`."""
         self._calls = TimedCalls()
         self._boot = boot_time(proc)
 
@@ -146,7 +148,7 @@ class KnownProcesses(object):
 
     def _details_of(self, pid: int) -> "Callable[[], Details]":
         all_files = self.by_pid[pid].name in PIPE_READERS
-        return lambda: Details(self._proc, pid, self._users, all_files)
+        return lambda: Details(self._proc, pid, self._users, all_files, self._paths)
 
     def _started(self, found: "Stat") -> "float | None":
         return None if self._boot is None else self._boot + found.start_ticks / self.ticks_per_s

@@ -15,6 +15,8 @@ from ..base.secret_names import masked_arguments
 
 MAX_COMMAND = 300
 MAX_LOGS = 8
+MAX_PATHS = 1024
+"""Most remembered paths through /proc/PID/root."""
 MAX_DESCRIPTORS = 256
 
 _LOG_NAME = re.compile(r"\.(log|txt|out|err|stdout|stderr|jsonl|ndjson|json|csv)([.-](\d+|old|bak))?$")
@@ -44,8 +46,18 @@ class Details(object):
 
     __slots__ = ("command", "container", "holds_gpu", "inner_pid", "job", "logs", "pipes", "step", "user")
 
-    def __init__(self, proc: str, pid: int, users: "dict[int, str]", all_files: bool = False) -> None:
-        """`all_files`: every regular file that it writes counts as a log, whatever its name."""
+    def __init__(
+        self,
+        proc: str,
+        pid: int,
+        users: "dict[int, str]",
+        all_files: bool = False,
+        paths: "dict[tuple[int, int], str] | None" = None,
+    ) -> None:
+        """`all_files`: every regular file that it writes counts as a log, whatever its name.
+
+        `users` and `paths` (as for `log_files`) are shared by the details of all processes.
+        """
         folder = os.path.join(proc, str(pid))
         self.command = command_line(read_bytes(os.path.join(folder, "cmdline"), 16384) or b"")
         status = read_text(os.path.join(folder, "status"), 4096) or ""
@@ -55,7 +67,7 @@ class Details(object):
         self.container = container(cgroup)
         self.job, self.step = slurm_step(cgroup)
         targets = _descriptors(folder)
-        self.logs = log_files(folder, targets, all_files)
+        self.logs = log_files(folder, targets, all_files, paths)
         self.pipes = _pipes(folder)
         self.holds_gpu = any(path.startswith(_GPU_DEVICES) for path in targets.values()) if targets else None
 
@@ -96,10 +108,16 @@ def slurm_step(cgroup: str) -> "tuple[str | None, str | None]":
     return (match.group(1), match.group(2)) if match else (None, None)
 
 
-def log_files(folder: str, targets: "dict[int, str]", all_files: bool = False) -> "list[str]":
+def log_files(
+    folder: str,
+    targets: "dict[int, str]",
+    all_files: bool = False,
+    paths: "dict[tuple[int, int], str] | None" = None,
+) -> "list[str]":
     """Regular files that the process writes: at descriptors 1 and 2, and logs by name.
 
-    The path of a process in a container is not valid here, so it is given through /proc/PID/root.
+    The path of a process in a container is not valid here, so it is given through /proc/PID/root: by the
+    first PID alone for all processes that write the file. `paths`: (device, inode) -> that path.
     """
     found: list[str] = []
     for descriptor in sorted(targets):
@@ -110,7 +128,7 @@ def log_files(folder: str, targets: "dict[int, str]", all_files: bool = False) -
             continue
         if clean(target, 4096) != target or not _written(folder, descriptor, standard):
             continue
-        path = _path_here(folder, descriptor, target)
+        path = _path_here(folder, descriptor, target, {} if paths is None else paths)
         if path is not None and not any(path == each or _is_same(path, each) for each in found):
             found.append(path)
             if len(found) == MAX_LOGS:
@@ -142,7 +160,9 @@ def _written(folder: str, descriptor: int, standard: bool) -> bool:
     return access == os.O_WRONLY or (standard and access == os.O_RDWR)
 
 
-def _path_here(folder: str, descriptor: int, target: str) -> "str | None":
+def _path_here(
+    folder: str, descriptor: int, target: str, paths: "dict[tuple[int, int], str]"
+) -> "str | None":
     """The path by which this machine finds the open file, if it is regular.
 
     A deleted file is reachable only through its writer's descriptor.
@@ -154,8 +174,14 @@ def _path_here(folder: str, descriptor: int, target: str) -> "str | None":
         return None
     if not stat.S_ISREG(opened.st_mode):
         return None
-    for path in (target, os.path.join(folder, "root") + target):
-        if _same_file(path, opened):
+    if _same_file(target, opened):
+        return target
+    key = opened.st_dev, opened.st_ino
+    for path in (paths.get(key), os.path.join(folder, "root") + target):
+        if path is not None and _same_file(path, opened):
+            if len(paths) >= MAX_PATHS:
+                paths.clear()
+            paths[key] = path
             return path
     return through if target.endswith(_DELETED) else None
 

@@ -26,6 +26,8 @@ AIM_FINDINGS = 50
 """Findings of a turn."""
 
 
+MAX_RANKS = 1024
+"""Most ranks that are remembered as writers of a file."""
 _ZERO_RANK_FIELDS = ("searched_to", "local_rank")
 """Keys of a row for which 0 is not the default."""
 
@@ -113,20 +115,26 @@ class FileEntry(object):
     ) -> None:
         """Set which processes have it open, and the global rank of each local rank of this node.
 
-        The last writer is remembered after its end, when the file matters most.
+        The last writer is remembered after its end, when the file matters most. A file that several ranks
+        wrote is of all of them as long as one of them, or their job, writes it: what an ended rank wrote
+        last may be read after its end.
         """
-        self.pids = sorted(writer["pid"] for writer in writers) or sorted(launchers)
+        before, self.pids = self.pids, sorted(writer["pid"] for writer in writers) or sorted(launchers)
         self._places = places or self._places
         if not writers:
             return
-        self._ranks = sorted({writer["rank"] for writer in writers if writer.get("rank") is not None})
+        jobs = {writer["job"] for writer in writers if writer.get("job")}
+        ranks = {writer["rank"] for writer in writers if writer.get("rank") is not None}
+        same_job = len(self._ranks) > 1 and jobs == {self._spoken.get("job")}
+        if same_job or not set(before).isdisjoint(self.pids):
+            ranks.update(self._ranks[:MAX_RANKS])
+        self._ranks = sorted(ranks)
         spoken: dict[str, Any] = {}
         if len(self._ranks) == 1:
             spoken = {"rank": self._ranks[0], "rank_from": "process"}
             local = {writer.get("local_rank") for writer in writers}
             if len(local) == 1 and None not in local:
                 spoken["local_rank"] = local.pop()
-        jobs = {writer["job"] for writer in writers if writer.get("job")}
         if len(jobs) == 1:
             spoken["job"] = jobs.pop()
         self._spoken = spoken
