@@ -60,7 +60,9 @@ class ReportedAlerts:
         """Node -> when its processes were listed, and the number of its known GPUs."""
         self._ended_files: dict[tuple[str, str], frozenset[int]] = {}
         """(node, log of an ended job) -> the ranks whose lines it holds."""
-        self._ended_versions = (-1, -1)
+        self._ended_versions = (-1, -1, 0)
+        self._prefixed: set[tuple[str, str, int]] = set()
+        """(node, log file, rank) of findings whose lines begin with the rank."""
         self._tasks = SlurmTasks()
         self._began: dict[tuple[str, str], float] = {}
         """(node, log file of an ended job) -> when its first step was logged (unix seconds)."""
@@ -70,12 +72,12 @@ class ReportedAlerts:
     @property
     def behind(self) -> bool:
         """Return True if findings, or new places of ranks, wait for the next update."""
-        return bool(self._untaken) or self._has_new_tasks
+        return bool(self._untaken) or self._has_new_ranks
 
     @property
-    def _has_new_tasks(self) -> bool:
-        """Return True if ranks must be placed again because findings revealed Slurm task numbers."""
-        return self._tasks.version != self._tasks_version
+    def _has_new_ranks(self) -> bool:
+        """Return True if findings revealed Slurm task numbers, or ranks in the log of an ended job."""
+        return self._tasks.version != self._tasks_version or len(self._prefixed) != self._ended_versions[-1]
 
     def update(self, fleet: Fleet, now: float, wall: float) -> bool:
         """Take in what is new in the fleet; return True if an alert may have changed.
@@ -86,7 +88,7 @@ class ReportedAlerts:
             wall: Unix seconds.
         """
         changed = False
-        if fleet.version != self._fleet_version or self._has_new_tasks:
+        if fleet.version != self._fleet_version or self._has_new_ranks:
             self._fleet_version = fleet.version
             changed |= self._take_places(fleet, now, wall)
             changed |= self._place_again(self._writers.take(fleet), fleet)
@@ -106,11 +108,11 @@ class ReportedAlerts:
         return bool(old)
 
     def _take_places(self, fleet: Fleet, now: float, wall: float) -> bool:
-        other_tasks = self._has_new_tasks
-        if not other_tasks and self._placed_at is not None and now - self._placed_at < PLACES_S:
+        other_ranks = self._has_new_ranks
+        if not other_ranks and self._placed_at is not None and now - self._placed_at < PLACES_S:
             return False
         listed = {name: (node.processes_at, len(node.gpus)) for name, node in fleet.nodes.items()}
-        if not self._take_ended_files(fleet, wall - now) and not other_tasks and listed == self._processes:
+        if not self._take_ended_files(fleet, wall - now) and not other_ranks and listed == self._processes:
             return False
         self._processes, self._placed_at, self._tasks_version = listed, now, self._tasks.version
         nodes = list(fleet.nodes.values())
@@ -132,7 +134,7 @@ class ReportedAlerts:
 
         `offset_s`: unix seconds minus the fleet's clock.
         """
-        versions = fleet.logs_version, fleet.progress.version
+        versions = fleet.logs_version, fleet.progress.version, len(self._prefixed)
         if versions == self._ended_versions:
             return False
         self._ended_versions, before = versions, self._ended_files
@@ -152,6 +154,9 @@ class ReportedAlerts:
             first = writer.first_step_at
             if first is not None:
                 began[key] = min(first + offset_s, began.get(key, math.inf))
+        for node_name, path, rank in self._prefixed:
+            if (node_name, path) in ended:
+                ended[node_name, path].add(rank)
         self._began = began
         self._ended_files = {file: frozenset(ranks) for file, ranks in ended.items()}
         return self._ended_files != before
@@ -177,6 +182,9 @@ class ReportedAlerts:
             found = self._findings[key] = self._untaken.pop(key)
             self._take(found, fleet.nodes[found.node])
             self._tasks.note(found.finding)
+            file, rank = (found.node, found.finding.file), found.finding.rank
+            if rank is not None and found.finding.rank_from == "line" and file in self._ended_files:
+                self._prefixed.add((*file, rank))
             host = stated_host(found.finding, self._stated(found.finding))
             if self._writers.note(found.node, found.finding, host, self.where):
                 self._place_again({(found.node, found.finding.file)}, fleet)

@@ -106,3 +106,17 @@ def test_an_xid_that_came_before_the_gpus_takes_its_gpu_when_they_are_known() ->
     for second in range(4):
         reported.look(10.0 + 5 * second)
     assert [alert.gpu for alert in reported.book.alerts.values() if alert.code.startswith("gpu.xid")] == [1]
+
+
+def test_a_launchers_word_is_not_of_the_only_rank_that_logged_steps() -> None:
+    """Mpirun's log, found after the end: rank 0 alone logs steps, rank 1 lost its peer, a rank was killed."""
+    reported = Watched()
+    reported.list_files("n1", wire.LogFile(LOG, source="found", last_at=WALL + 90.0))
+    reported.step("n1", LOG, 79)
+    reported.look(2.0)
+    lost = {"rank": 1, "rank_from": "line", "lines": ["[1,1]<stderr>:Connection closed by peer"]}
+    reported.find("n1", LOG, "peer.connection_lost", 89.0, **lost)
+    reported.find("n1", LOG, "rank.killed", 90.0, lines=["signal 9 (Killed)."])
+    for second in range(4):
+        reported.look(102.0 + 3 * second)
+    assert [alert.rank for alert in reported.book.alerts.values() if alert.code == "rank.killed"] == [None]
