@@ -57,6 +57,7 @@ PACK = Pack(
         rule("peer.connection_lost", "error", role="echo", title="Connection to a peer lost"),
         rule("rdma.transport_retry", role="first", title="Transport retries exceeded"),
         rule("elastic.worker_restart", "warning", role="echo", title="Workers are started again"),
+        rule("data.loader_crash", "error", role="first", title="Data loader worker died"),
         rule("python.exception", "error", role="first", title="Python exception"),
         rule("hub.network", "error", title="Hub not reachable"),
         rule("storage.full", "error", title="No space left on device"),

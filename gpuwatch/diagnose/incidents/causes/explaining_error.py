@@ -23,6 +23,8 @@ from gpuwatch.diagnose.model.failure_classes import (
 SAME_MOMENT_S = 2.0
 KERNEL_S = 30.0
 """A kernel or scheduler line may be stamped this much later than the end that it explains (seconds)."""
+SAME_ROW_S = 1.0
+"""Torchrun's table has times in whole seconds."""
 EXPLAINED_S = 600.0
 """Seconds for which a rank's traceback explains its exit."""
 LOGGED_BYTES = 16384
@@ -78,6 +80,8 @@ def explained(best: Alert, alerts: Sequence[Alert]) -> Alert:
             unranked = [alert for alert in _logged_above(alerts, best) if alert.id not in seen]
             if unranked:
                 cause = min(unranked, key=lambda alert: (precedence(alert), alert.first))
+                if _may_be_of_another(best, alerts):
+                    return cause
                 return structs.replace(cause, node=best.node or cause.node, rank=best.rank)
         if not earlier and best in EXITS and best.rank is None:
             earlier = [alert for alert in _only_exception(alerts, best) if alert.id not in seen]
@@ -134,6 +138,28 @@ def _logged_above(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
     ]
     known = [alert for alert in found if alert not in GENERIC_EXCEPTIONS]
     return known or (found if len({alert.text for alert in found}) == 1 else [])
+
+
+def _may_be_of_another(ended: Alert, alerts: Sequence[Alert]) -> bool:
+    """True if an error without a rank may be that of another rank than the first in torchrun's table.
+
+    Where two ranks raised before torchrun looked, its table has one time for both, and their order there is
+    by number. A lost connection without a rank is the error of one of them, of which is not known.
+    """
+    lost = [alert for alert in alerts if alert in PEER_CONNECTION_ERRORS and alert.rank is None]
+    status = ended.fields.get("exitcode")
+    return any(_share_file(alert, ended) for alert in lost) and any(
+        alert.code == ended.code
+        and alert.rank not in (None, ended.rank)
+        and "table_entry" in alert.fields
+        and alert.fields.get("exitcode") == status
+        and abs(alert.first - ended.first) < SAME_ROW_S
+        for alert in alerts
+    )
+
+
+def _share_file(one: Alert, other: Alert) -> bool:
+    return (one.proof[0].node, one.proof[0].file) == (other.proof[0].node, other.proof[0].file)
 
 
 def _last_peer_error(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:

@@ -159,3 +159,18 @@ def test_a_job_that_stopped_without_a_reason_names_the_node_that_its_lines_name(
     assert (incident.node, incident.rank, incident.confidence) == ("n3", None, "low")
     assert "117" in incident.headline
     assert "n3" in incident.headline
+
+
+def test_torchruns_first_observed_failure_is_no_order_where_both_were_dead() -> None:
+    """Rank 1 raised; both ranks are dead before torchrun looks, and it lists rank 0 first."""
+    reported = job()
+    reported.find(
+        "n1", LOG, "data.loader_crash", 100.0, role="first", lines=["DataLoader worker (pid(s) 3041) exited"]
+    )
+    lost(reported, 100.0)
+    ended(reported, 0, 1, 99.4)
+    ended(reported, 1, 1, 99.4)
+    table(reported, 0, 1, 100.2)
+    table(reported, 1, 1, 100.2, 1)
+    incident = judged(reported)
+    assert (incident.code, incident.rank) == ("data.loader_crash", None)
