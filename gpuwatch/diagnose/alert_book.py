@@ -43,6 +43,7 @@ from gpuwatch.diagnose.sources.contradictions import changed, with_contradiction
 from gpuwatch.diagnose.sources.ended_pids import with_ended_pids
 from gpuwatch.diagnose.sources.node_report import NodeReport, node_reports
 from gpuwatch.diagnose.sources.unconfirmed import with_unconfirmed_node
+from gpuwatch.diagnose.sources.unsent_signals import with_unsent_signals
 from gpuwatch.diagnose.straggler.straggler_watch import StragglerWatch
 from gpuwatch.diagnose.training.training_watch import TrainingWatch
 from gpuwatch.fleet.fleet import Fleet
@@ -321,7 +322,7 @@ class AlertBook:
         known = with_contradictions(self._joiner.joined(), where, self._node_reports)
         known = with_mounts(known, self._disks)
         known = with_ended_pids([*known, *self._ended.alerts.values(), *self._earlier.alerts.values()])
-        outcomes = self._outcomes.applied(known, self.checkpoints.values(), wall)
+        outcomes = self._outcomes.applied(with_unsent_signals(known), self.checkpoints.values(), wall)
         alerts = self._lasting_ids.name_alerts(outcomes)
         yield
         alerts = [self._marks.applied(alert, wall) for alert in alerts]

@@ -11,7 +11,6 @@ from pathlib import PurePosixPath
 
 from gpuwatch.diagnose.hang.hang_watch import CODE as HANG
 from gpuwatch.diagnose.incidents.causes.explaining_error import raised_by
-from gpuwatch.diagnose.incidents.causes.lost_peer_ranks import SIGNALLED_ENDS
 from gpuwatch.diagnose.incidents.causes.root_cause import RootCause
 from gpuwatch.diagnose.incidents.culprit_rank import killed_together, node_of_end, rank_of_cause
 from gpuwatch.diagnose.incidents.suspects import MAX_NAMED_SUSPECTS, Hang, blamed_nodes
@@ -29,6 +28,7 @@ from gpuwatch.diagnose.model.failure_classes import (
 )
 from gpuwatch.diagnose.model.incident import UNKNOWN
 from gpuwatch.diagnose.model.rank_index import RankIndex
+from gpuwatch.diagnose.sources.unsent_signals import SIGNALLED_ENDS
 from gpuwatch.number_text import plural
 
 

@@ -22,8 +22,8 @@ from gpuwatch.diagnose.model.failure_classes import (
     TIMEOUTS,
 )
 from gpuwatch.diagnose.model.rank_index import RankIndex
+from gpuwatch.diagnose.sources.unsent_signals import SIGNALLED_ENDS
 
-SIGNALLED_ENDS = frozenset(("rank.terminated", "proc.sigterm"))
 ENDED_BY_LAUNCHER = SCHEDULER | {"launch.siblings_killed"}
 """Lines of a launcher or scheduler that sends signals to ranks."""
 RAISED_STATUS = 1

@@ -174,3 +174,20 @@ def test_torchruns_first_observed_failure_is_no_order_where_both_were_dead() -> 
     table(reported, 1, 1, 100.2, 1)
     incident = judged(reported)
     assert (incident.code, incident.rank) == ("data.loader_crash", None)
+
+
+@pytest.mark.parametrize("signalled", [(0,), (0, 1)])
+def test_the_rank_that_its_launcher_did_not_signal_ended_first(signalled: tuple[int, ...]) -> None:
+    """Both ranks end by SIGTERM; torchrun logs to which process it sent the signal."""
+    reported = job()
+    ended(reported, 1, -15, 99.8)
+    for number in signalled:
+        sent: dict[str, Any] = {"role": "echo", "severity": "info", "fields": {"pid": 900 + number}}
+        reported.find("n1", LOG, "launch.siblings_killed", 99.9, **sent)
+    ended(reported, 0, -15, 100.1)
+    reported.find("n1", LOG, "rank.error_unexplained", 100.2, role="first", severity="warning")
+    table(reported, 1, -15, 100.2)
+    for second in range(4):
+        reported.look(106.0 + 5 * second)
+    named = [(each.code, each.rank) for each in reported.book.incidents]
+    assert named == ([("rank.terminated", 1)] if signalled == (0,) else [])

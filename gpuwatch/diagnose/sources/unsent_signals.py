@@ -1,0 +1,52 @@
+"""The end of a rank by a SIGTERM that its launcher did not send, as a possible cause. Pure.
+
+Example: an administrator sends SIGTERM to rank 1. Torchrun logs `Sending process 410 closing signal SIGTERM`
+for rank 0, and both ranks end by the signal. It logs each signal that it sends, so rank 1 got its own from
+somewhere else, and ended first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import structs
+
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.failure_classes import PEER_CONNECTION_ERRORS, SCHEDULER
+
+SIGNALLED_ENDS = frozenset(("rank.terminated", "proc.sigterm"))
+SENT = "launch.siblings_killed"
+"""A launcher's line about a signal that it sends to a rank."""
+STOPPED = SCHEDULER | {"launch.agent_signalled"}
+"""The stop of a whole job."""
+NEAR_S = 60.0
+"""Most seconds between the ends of the ranks and the launcher's signals."""
+
+
+def with_unsent_signals(alerts: Sequence[Alert]) -> list[Alert]:
+    """Return the alerts; the ends of the only rank to which the launcher sent no signal are errors."""
+    blamed: set[str] = set()
+    for node, job in {(alert.node, alert.job) for alert in alerts if alert.code == SENT and alert.node}:
+        here = [alert for alert in alerts if (alert.node, alert.job) == (node, job)]
+        sent = [alert for alert in here if alert.code == SENT]
+        last = max(alert.last for alert in sent)
+        ends = [each for each in here if each.code in SIGNALLED_ENDS and abs(each.first - last) <= NEAR_S]
+        of_pid = {each.fields.get("pid"): each.rank for each in here if each.rank is not None}
+        told = {of_pid.get(each.fields.get("pid", "")) if each.rank is None else each.rank for each in sent}
+        told -= {None}
+        ranks = {alert.rank for alert in ends} - {None} - told
+        whole = sum(alert.count for alert in sent) == len(told)
+        others = [each for each in alerts if each.node == node and each not in ends]
+        if whole and len(ranks) == 1 and not any(_is_other_cause(alert, last) for alert in others):
+            blamed |= {alert.id for alert in ends if alert.rank in ranks}
+    return [
+        structs.replace(alert, role="first", severity="error") if alert.id in blamed else alert
+        for alert in alerts
+    ]
+
+
+def _is_other_cause(alert: Alert, at: float) -> bool:
+    """True if the job was stopped at about that time, or a rank of the node logged an error of its own."""
+    grave = alert.role in ("root", "first") and alert.severity in ("error", "critical")
+    is_cause = alert in STOPPED or (grave and alert not in PEER_CONNECTION_ERRORS)
+    return is_cause and abs(alert.first - at) <= NEAR_S
