@@ -16,10 +16,10 @@ from gpuwatch.diagnose.missing_ranks.missing import age_s, members_by_job, seen_
 from gpuwatch.diagnose.missing_ranks.vanished import EVERY_S, names_ranks
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.check_interval import PeriodicWatch
-from gpuwatch.diagnose.model.text import ranks_text
+from gpuwatch.diagnose.model.text import place, ranks_text
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import Node
-from gpuwatch.number_text import duration, plural
+from gpuwatch.number_text import duration, listed, plural
 from gpuwatch.wire import Process
 
 CODE = "rank.unstarted"
@@ -32,6 +32,9 @@ START_S = 10.0
 IDLE_CPU_PCT = 20.0
 """Percent of a core; a rank that loads or compiles uses a whole one."""
 IDLE_GPU_PCT = 10.0
+SPINNING_GPU_PCT = 95.0
+SPINNING_POWER_SHARE = 1 / 3
+"""A rank that waits for another one in NCCL keeps its GPU busy below this share of the power limit."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,10 @@ class UnstartedRanks:
     node: Node
     """Node of the lowest running rank."""
     silent_s: float
+    spinning: int = 0
+    """Number of running ranks whose GPU is busy at low power: they wait in a collective."""
+    idle: tuple[str, ...] = ()
+    """The other running ranks, where some spin."""
 
     @property
     def code(self) -> str:
@@ -54,6 +61,13 @@ class UnstartedRanks:
     @property
     def text(self) -> str:
         """Return `rank 4 of 5 runs on no watched node; the 4 others idle and log nothing for 3m 20s`."""
+        if not self.ranks and self.spinning:
+            verb = "sleeps" if len(self.idle) == 1 else "sleep"
+            others = f"{plural(self.spinning, 'other')} wait on busy GPUs at low power"
+            return (
+                f"no rank has written a line since their start {duration(self.silent_s)} ago: "
+                f"{listed(self.idle)} {verb}, and {others}"
+            )
         if not self.ranks:
             return (
                 f"all {plural(self.present, 'rank')} sleep and have written no line since their start "
@@ -88,9 +102,10 @@ def unstarted_ranks(fleet: Fleet, now: float) -> list[UnstartedRanks]:
 
 
 def sleeping_jobs(fleet: Fleet, now: float) -> list[UnstartedRanks]:
-    """Return the jobs of which all ranks run, sleep and have written no line since their start (`WAITING_S`).
+    """Return the jobs of which all ranks run, wait and have written no line since their start (`WAITING_S`).
 
-    Only jobs with a followed log: a job that writes elsewhere is silent too. `now`: monotonic seconds.
+    A rank waits if it sleeps, or spins on its GPU while another one sleeps. Only jobs with a followed log: a
+    job that writes elsewhere is silent too. `now`: monotonic seconds.
     """
     found = []
     for job, members in members_by_job(fleet).items():
@@ -102,9 +117,23 @@ def sleeping_jobs(fleet: Fleet, now: float) -> list[UnstartedRanks]:
         age = min(age_s(node, process, now) for node, process in members)
         if not followed or silent_s < max(WAITING_S, age - START_S) or _has_stepped(fleet, job):
             continue
-        if _idle(members):
+        spinning = [member for member in members if _spins(*member)]
+        others = [member for member in members if member not in spinning]
+        if others and _idle(others):
             first = min(members, key=lambda member: member[1].rank or 0)[0]
-            found.append(UnstartedRanks(job, (), len(present), len(present), first, silent_s))
+            idle = tuple(place(each.rank, node.name, None) for node, each in others)
+            found.append(
+                UnstartedRanks(
+                    job,
+                    (),
+                    len(present),
+                    len(present),
+                    first,
+                    silent_s,
+                    len(spinning),
+                    idle if spinning else (),
+                )
+            )
     return found
 
 
@@ -131,6 +160,17 @@ def _idle(members: Collection[Member]) -> bool:
     gpus = [node.gpus[held.uuid] for node, each in members for held in each.gpus if held.uuid in node.gpus]
     busy = [gpu.fast.utilization_pct for gpu in gpus if gpu.fast is not None]
     return all(pct is None or pct <= IDLE_GPU_PCT for pct in busy)
+
+
+def _spins(node: Node, process: Process) -> bool:
+    """Return True if its GPU is busy at low power, as one that waits in a collective."""
+    for gpu in [node.gpus[held.uuid] for held in process.gpus if held.uuid in node.gpus]:
+        fast, limit = gpu.fast, None if gpu.medium is None else gpu.medium.power_limit_w
+        if fast is None or fast.utilization_pct is None or fast.power_w is None or limit is None:
+            continue
+        if fast.utilization_pct >= SPINNING_GPU_PCT and fast.power_w < SPINNING_POWER_SHARE * limit:
+            return True
+    return False
 
 
 def sleeps(process: Process) -> bool:

@@ -191,6 +191,28 @@ def test_a_job_whose_ranks_all_sleep_from_the_start_is_told(
 
 
 @pytest.mark.parametrize(
+    ("power_w", "cpu_pct", "reports"), [(180.0, 0.3, 1), (500.0, 0.3, 0), (180.0, 90.0, 0)]
+)
+def test_a_job_that_waits_on_busy_gpus_for_a_sleeping_rank_is_told(
+    power_w: float, cpu_pct: float, reports: int
+) -> None:
+    reported = Several()
+    gpu = wire.GpuInfo("GPU-0", 0, "H100")
+    hello = wire.Hello(t=WALL, seq=0, host="n1", agent="1", python="3", pid=1, interval_s=1.0, gpus=[gpu])
+    fast = wire.GpuFast(t=WALL + 200, utilization_pct=100, power_w=power_w)
+    sample = wire.GpuSample("GPU-0", fast=fast, medium=wire.GpuMedium(t=WALL + 200, power_limit_w=700.0))
+    reported.report("n1", hello, at=199.0)
+    reported.list_files("n1", wire.LogFile("/runs/9/train.log", size=0))
+    each: dict[str, Any] = {"variables": {}, "logs": ["/runs/9/train.log"]}
+    spinning = member(0, 2, cpu_pct=99.0, gpus=[wire.ProcessGpu("GPU-0")], **each)
+    running(reported, "n1", spinning, member(1, 2, cpu_pct=cpu_pct, **each), at=200.0)
+    reported.report("n1", wire.Sample(t=WALL + 200, seq=5, gpus=[sample]), at=200.0)
+    watch = UnstartedWatch()
+    watch.go(reported.fleet, 200.0, WALL + 200)
+    assert [each.code for each in watch.alerts.values()] == ["job.no_start"] * reports
+
+
+@pytest.mark.parametrize(
     ("world", "more"),
     [
         (4, {}),  # it is complete
