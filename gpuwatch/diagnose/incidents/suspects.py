@@ -166,12 +166,18 @@ def _left_out(alerts: Sequence[Alert], where: RankIndex, job: str | None) -> tup
 
 
 def blamed_nodes(alerts: Sequence[Alert], where: RankIndex) -> list[tuple[str, int]]:
-    """Return (node, number of ranks elsewhere whose lines name its address), the most named first."""
+    """Return (node, number of ranks elsewhere whose lines name its address), the most named first.
+
+    A node that names one itself follows: it counts only if each named node does so.
+    """
     votes: dict[str, set[object]] = defaultdict(set)
+    naming: set[str | None] = set()
     for alert in alerts:
         for name in ("peer", "peer_host", "host", "address", "remote"):
             peer = alert.fields.get(name)
             node = None if peer is None else where.named(peer)
             if node is not None and node != alert.node and alert not in LAUNCHER:
                 votes[node].add(alert.rank if alert.rank is not None else alert.id)
-    return sorted(((node, len(who)) for node, who in votes.items()), key=lambda each: (-each[1], each[0]))
+                naming.add(alert.node)
+    first = {node: who for node, who in votes.items() if node not in naming} or votes
+    return sorted(((node, len(who)) for node, who in first.items()), key=lambda each: (-each[1], each[0]))

@@ -154,8 +154,10 @@ def test_a_job_that_stopped_without_a_reason_names_the_node_that_its_lines_name(
     stopped = structs.replace(
         lost, id="u", code=UNKNOWN, role="root", text="117", node=None, fields={"settle": "x"}
     )
-    places = Places((RankPlace(0, "n1", "trio"), RankPlace(1, "n2", "trio")), {"10.0.0.3": "n3"})
-    (incident,) = incidents([stopped, lost], places, PACK, WALL)
+    follower = structs.replace(lost, id="q", node="n2", fields={"peer": "10.0.0.1"})
+    addresses = {"10.0.0.3": "n3", "10.0.0.1": "n1"}
+    places = Places((RankPlace(0, "n1", "trio"), RankPlace(1, "n2", "trio")), addresses)
+    (incident,) = incidents([stopped, lost, follower], places, PACK, WALL)
     assert (incident.node, incident.rank, incident.confidence) == ("n3", None, "low")
     assert "117" in incident.headline
     assert "n3" in incident.headline
