@@ -15,6 +15,10 @@ _WITHOUT_DEVICE_NODE = re.compile(
     r"(nfs4?|lustre|beegfs|gpfs|ceph|cifs|smb3|glusterfs|wekafs|pvfs2|panfs|9p|virtiofs|afs|zfs|ocfs2|gfs2|orangefs"
     r"|fuse\.(sshfs|ceph|ceph-fuse|glusterfs|juicefs|s3fs|gcsfuse|goofys|rclone|lustre|mfs|seaweedfs|alluxio.*))$"
 )
+MAX_MEMORY_MOUNTS = 16
+FULL_SHARE = 0.95
+"""A file system in memory (tmpfs) is listed from this share on: a node has many, most of them empty."""
+_SYSTEMS_OWN = re.compile(r"/(?:proc|sys|run|dev(?!/shm$)|var/lib/kubelet|var/lib/docker)(?:/|$)")
 _READ_ONLY_IMAGES = ("squashfs", "iso9660", "udf", "erofs", "cramfs")
 
 
@@ -40,7 +44,8 @@ class DiskReader(object):
         for asked in fresh:
             if asked is not None:
                 asked.wait(deadline)
-        return [self._disk(path, kind) for path, kind in mounts.items()]
+        disks = [self._disk(path, kind) for path, kind in mounts.items()]
+        return disks + full_in_memory(os.fsdecode(table))
 
     def _begin(self, path: str) -> "Background | None":
         if path not in self._asked:
@@ -62,6 +67,22 @@ def usage(path: str) -> "tuple[int, int]":
     facts = os.statvfs(path)
     used = (facts.f_blocks - facts.f_bfree) * facts.f_frsize
     return used, used + facts.f_bavail * facts.f_frsize
+
+
+def full_in_memory(mounts: str) -> "list[dict[str, object]]":
+    """As `DiskReader.read`, of the file systems in memory that are nearly full; asking them never blocks."""
+    fields = [line.split(" ") for line in mounts.split("\n")]
+    paths = {_unescape(each[1]) for each in fields if len(each) > 2 and each[2] == "tmpfs"}
+    full: list[dict[str, object]] = []
+    for path in sorted(path for path in paths if not _SYSTEMS_OWN.match(path))[:MAX_MEMORY_MOUNTS]:
+        try:
+            used, total = usage(path)
+        except OSError:
+            continue
+        if total and used >= FULL_SHARE * total:
+            name = clean(os.fsencode(path).decode("utf-8", "replace"), 255)
+            full.append({"mount": name, "filesystem": "tmpfs", "used_bytes": used, "total_bytes": total})
+    return full
 
 
 def worth_showing(mounts: str) -> "dict[str, str]":

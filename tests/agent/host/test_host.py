@@ -125,6 +125,15 @@ def test_a_dead_share_delays_nobody_and_is_asked_once(
     assert wait_until(lambda: "total_bytes" in (reader.read() or [{}])[0], time.sleep)
 
 
+def test_a_file_system_in_memory_is_listed_while_it_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    mounts = "".join(
+        f"{name} {path} tmpfs rw 0 0\n"
+        for name, path in (("none", "/srv/small"), ("tmpfs", "/run/lock"), ("shm", "/dev/shm"), ("t", "/tmp"))
+    )
+    monkeypatch.setattr(disks, "usage", lambda path: (10 if path == "/tmp" else 99, 100))
+    assert [each["mount"] for each in disks.full_in_memory(mounts)] == ["/dev/shm", "/srv/small"]
+
+
 def test_a_mount_point_whose_name_is_no_text(tmp_path: Path) -> None:
     """It has figures, and a name that can be written."""
     place = tmp_path / os.fsdecode(b"disk\xff\x1b[31m")
