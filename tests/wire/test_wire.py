@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuwatch import wire
-from gpuwatch.plain import plain
+from gpuwatch.plain import MAY_STEER, plain
 
 HOSTILE = [
     "\x1b]0;owned\x07",
@@ -73,6 +73,19 @@ def test_plain_text_holds_no_control_or_format_character_that_terminals_obey(tex
     assert not any(unicodedata.category(char) in {"Cc", "Cs", "Zl", "Zp"} for char in cleaned)
     overrides = {"RLO", "LRO", "RLE", "LRE", "PDF", "RLI", "LRI", "FSI", "PDI"}
     assert not any(unicodedata.bidirectional(char) in overrides for char in cleaned)
+
+
+def test_every_character_that_is_not_seen_is_replaced_and_noticed_in_a_frame() -> None:
+    for code in (*range(0x80, 0x1E000), *range(0xE0000, 0xE1000)):
+        char = chr(code)
+        is_hidden = unicodedata.category(char) in {"Cc", "Cf", "Cs", "Zl", "Zp"}
+        if plain(char) != char and not 0xD800 <= code < 0xE000:
+            assert MAY_STEER.search(char.encode())
+        else:
+            assert not is_hidden or plain(char) != char
+    assert not {"\u3164", "\u115f", "\uffa0", "\u034f", "\u2800"} & set(
+        plain("\u3164\u115f\uffa0\u034f\u2800")
+    )
 
 
 @given(st.binary(max_size=400))

@@ -7,6 +7,12 @@ UNPRINTABLE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]+"
 )
 
+UNSEEN = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
+    "\ufe00-\ufe0f\ufeff\uffa0\U0001d173-\U0001d17a\U000e0000-\U000e0fff]+"
+)
+"""Characters without a sign of their own: a name that holds one looks like the name without it."""
+
 
 def read_bytes(path: str, limit: int = 65536) -> "bytes | None":
     """Up to `limit` bytes of a file; uses descriptors, because `open()` costs five times as much."""

@@ -7,6 +7,7 @@ A secret without any of these signs cannot be distinguished from other text.
 
 import re
 
+from .procfs import UNSEEN
 from .secret_forms import FORM_SIGNS, MASK, is_random, without_key_line, without_known_forms, without_random
 from .secret_names import PASSES, SECRET_KEYS, without_paired
 from .secret_phrases import PHRASE_SIGNS, without_phrases
@@ -25,7 +26,7 @@ _SIGNS = FORM_SIGNS + PHRASE_SIGNS + (
 )  # fmt: skip
 """One of these substrings (lower case) is in every text with something to mask."""
 _BETWEEN = (
-    r"(?P<between>\\{0,7}[\"']{0,2} {0,3}(?::=|=>|->|[=:\uff1a])[ \t\u00a0\u3000]{0,3}"
+    r"(?P<between>\\{0,7}[\"']{0,2}[ \u00a0]{0,3}(?::=|=>|->|[=:\uff1a])[ \t\u00a0\u3000]{0,3}"
     r"|%(?:2[27]%)?3[Aa](?:%2[27])?|%3[Dd]|[\"'\]]{0,2}[ \t]{0,60}(?:\.{3,120}|[:=|\u2502\u2503])[ \t]{0,60}"
     r"|\\?[\"'],[ \t]{0,3}(?=[br]?\\?[\"'])|[\"']?[ \t]{1,60}(?:is[ \t]{1,3})?)"
 )
@@ -116,6 +117,10 @@ _MIN_OPAQUE, _MIN_DIGITS = 16, 3
 
 def masked(text: str) -> str:
     """The text with every secret replaced by `MASK`."""
+    try:
+        text.encode("ascii")
+    except UnicodeError:
+        text = UNSEEN.sub("", text)
     if "\\u00" in text:
         text = _ASCII_ESCAPE.sub(_character, text)
     if "&quot;" in text:
@@ -133,8 +138,8 @@ def masked(text: str) -> str:
     text = _SIGNED.sub(r"\1" + MASK, text)
     text = _OPTION.sub(_option, text)
     text = without_paired(without_phrases(text, lower), lower)
-    if "curl" in lower:
-        text = _CURL_USER.sub(r"\1" + MASK, text)
+    if "curl" in lower or ("://" in text and "-u" in text):
+        text = _CURL_USER.sub(_user, text)
     if "@" in text:
         text = _USER_AT.sub(_user_at, text)
     text = without_key_line(without_known_forms(text))
@@ -153,6 +158,11 @@ def _url_with_slash(found: "Match[str]") -> str:
 
 def _header(found: "Match[str]") -> str:
     return found.group(0) if MASK in found.group(2) else found.group(1) + MASK
+
+
+def _user(found: "Match[str]") -> str:
+    """Mask the password of `-u name:password`; not the group of `-u 1000:1000`."""
+    return found.group(0) if found.group(2).isdigit() else found.group(1) + MASK
 
 
 def _user_at(found: "Match[str]") -> str:

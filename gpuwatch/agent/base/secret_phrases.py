@@ -22,6 +22,14 @@ _OPENSSL = re.compile(r"(-pass(?:in|out)?(?:=|" + _GAP + r")pass:)([^\s\"']{1,40
 _PROXY_USER = re.compile(
     r"(--proxy-(?:user|auth)(?:=|" + _GAP + r")[\"']?[^\s:\"']{1,256}:)([^\s\"']{1,4096})"
 )
+_AUTH_PAIR = re.compile(
+    r"(\bauth[\"']?[ \t]{0,3}[:=][ \t]{0,3}[(\[][ \t]{0,3}[\"'][^\"'\n]{1,200}[\"'],[ \t]{0,3}[\"'])"
+    r"([^\"'\n]{1,400})"
+)
+_PIPED = re.compile(
+    r"(\becho[ \t]{1,3}(?:-n[ \t]{1,3})?[\"']?)([^\s\"'$|]{1,400})"
+    r"(?=[\"']?[ \t]{0,3}\|[^|\n]{0,200}--password-stdin)"
+)
 _SSHPASS = re.compile(r"(\bsshpass[\"']?,?[ \t]{1,3}[\"']?-p(?:[\"'],)?[ \t]{0,3}[\"']?)([^\s\"']{1,4096})")
 _LETTER = re.compile(r"([\s\"']-([apPw])(?:=|[\"'],)?)([ \t]{0,3}[\"']?)([^\s\"'-][^\s\"']{0,4095})")
 _PROGRAMS = {
@@ -92,6 +100,10 @@ def without_phrases(text: str, lower: str) -> str:
         text = _OPENSSL.sub(r"\1" + MASK, text)
     if "--proxy" in lower:
         text = _PROXY_USER.sub(r"\1" + MASK, text)
+    if "auth" in text:
+        text = _AUTH_PAIR.sub(_named, text)
+    if "--password-stdin" in text:
+        text = _PIPED.sub(_named, text)
     if "sshpass" in lower:
         text = _SSHPASS.sub(r"\1" + MASK, text)
     if any(program in lower for program in _CLIENTS):

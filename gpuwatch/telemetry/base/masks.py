@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .json_files import as_number, as_text
+from .secret_phrases import mask_phrases
 
 MAX_DEPTH = 20
 """Of collections in collections: a configuration may hold itself."""
@@ -16,7 +17,8 @@ MASK = "***"
 _WORDS = re.compile(r"[A-Z]{1,60}(?![a-z])|[A-Z]?[a-z]{1,60}|[0-9]{1,20}")
 _SECRET_WORDS = frozenset((
     "password", "passwords", "passwd", "passphrase", "pwd", "jwt", "secret", "secrets", "credential",
-    "credentials", "cookie", "cookies", "dsn", "apikey", "apikeys", "authorization", "pat", "passcode",
+    "credentials", "creds", "cookie", "cookies", "dsn", "apikey", "apikeys", "authorization", "pat",
+    "passcode",
 ))  # fmt: skip
 """Words that make a name a secret's wherever they stand in it."""
 _ENDS = (
@@ -50,6 +52,8 @@ _PAIRS = frozenset(("apikey", "privatekey", "accesskey", "secretkey"))
 """Two words that make a name a secret's wherever they stand in it."""
 _LONE_NAMES = frozenset(("token", "key", "auth", "pass", "pw", "sig"))
 """Names that are a secret's where they are the whole name."""
+_VALUE_KEYS = frozenset(("value", "data", "raw", "plain", "plaintext", "text", "content", "string"))
+"""Keys below such a name that hold the secret itself."""
 _TEXT_LIKE = re.compile(
     r"(?:<[^<>]{0,40}>|\[[A-Za-z_]{1,20}\]|none|null|true|false|\$.{1,200}|\*{1,99})$", re.IGNORECASE
 )
@@ -82,7 +86,8 @@ _HEADER = re.compile(
 )
 _BEARER = re.compile(r"(\bBearer[ \t]{1,3})([\w.~+/=-]{4,4096})", re.IGNORECASE)
 _ASSIGNMENTS = re.compile(
-    r"(?<![\w-])(-{0,2}[A-Za-z][\w.-]{1,80})([\"'\]]{0,2}[ \t]{0,40}(?::=|=>|[=:|])[ \t]{0,3}b?)(?!//)"
+    r"(?<![\w-])(-{0,2}(?:\$env:)?[A-Za-z][\w.-]{1,80})"
+    r"([\"'\]]{0,2}[ \t]{0,40}(?::=|=>|[=:|])[ \t]{0,3}b?)(?!//)"
     r"(\"[^\"\n]{1,4096}\"|'[^'\n]{1,4096}'|[^\s\"',;&(){}\[\]]{1,4096})"
 )
 _STRONG_NAMES = re.compile(
@@ -95,14 +100,15 @@ _STRONG_NAMES = re.compile(
 _OPTION = re.compile(
     r"(?<![\w-])(--?[A-Za-z][\w.-]{1,80})([\"']?,?[ \t]{1,8}[\"']?)([^\s\"'-][^\s\"']{0,4095})"
 )
-_CLIENT = re.compile(r"(\b(?:mysql|mariadb)\w{0,12}\b[^|;\n]{0,240}?[ \t]-p)([^\s\"']{1,400})")
-_LOGIN = re.compile(
-    r"(\b(?:sshpass[ \t]{1,3}-p[ \t]{0,3}|redis-cli\b[^|;\n]{0,200}?[ \t]-a[ \t]{1,3}"
-    r"|wandb[ \t]{1,3}login[ \t]{1,3}(?=[\w-]{0,60}[0-9])"
-    r"|curl\b[^|;\n]{0,200}?[ \t](?:-u|--user)[ \t=]{0,3}[^\s:\"']{1,200}:))([^\s\"'-][^\s\"']{0,400})"
+_SETENV = re.compile(
+    r"\b((?:setenv|ENV|ARG)[ \t]{1,3})([A-Za-z]\w{1,80})([ \t]{1,3}[\"']?)([^\s\"'=$<][^\s\"']{0,400})"
 )
-
-
+_ELEMENT = re.compile(r"<([A-Za-z][\w.:-]{1,80})([^<>]{0,200}>[ \t]{0,20})([^<>\s][^<>\n]{0,4095})(?=</)")
+_HIDDEN = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
+    "\ufe00-\ufe0f\ufeff\uffa0\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+"""Characters that cannot be seen: a name that holds one looks like the name without it."""
 _VAGUE_NAMES = frozenset((*_LONE_NAMES, "pwd"))
 """Names that mean something else in a text."""
 _DIGIT = re.compile("[0-9]")
@@ -138,7 +144,10 @@ def mask_secrets(value: Any, name: str = "", depth: int = 0) -> Any:
     if depth > MAX_DEPTH:
         return "..."
     if isinstance(value, Mapping):
-        return {str(key): mask_secrets(each, str(key), depth + 1) for key, each in value.items()}
+        return {
+            str(key): mask_secrets(each, _name_below(name, str(key)), depth + 1)
+            for key, each in value.items()
+        }
     if isinstance(value, (list, tuple, set, frozenset)):
         if value and all(isinstance(each, str) for each in value) and not is_secret_name(name):
             return mask_arguments(list(value))
@@ -151,6 +160,13 @@ def mask_secrets(value: Any, name: str = "", depth: int = 0) -> Any:
     if isinstance(value, int) or as_number(value) is not None:
         return value
     return MASK if is_secret_name(name) else mask_text(as_text(value))
+
+
+def _name_below(name: str, key: str) -> str:
+    """The name that a value has in a mapping: below a secret's name every key is one."""
+    if is_secret_name(key) or not is_secret_name(name):
+        return key
+    return key if name.lower() in _LONE_NAMES and key.lower() not in _VALUE_KEYS else name
 
 
 def mask_arguments(arguments: list[str]) -> list[str]:
@@ -175,11 +191,14 @@ def mask_arguments(arguments: list[str]) -> list[str]:
 def mask_text(text: str) -> str:
     """Return the text, cut to `MAX_TEXT`, with tokens, keys, passwords in URLs and secret values masked."""
     text = text[:MAX_TEXT]
+    if not text.isascii():
+        text = _HIDDEN.sub("", text).replace("\u00a0", " ").replace("\u3000", " ")
     text = _PRIVATE_KEY.sub(MASK, text)
     text = _URL_TOKEN.sub(MASK, _URL.sub(r"\1:" + MASK, text))
     text = _BEARER.sub(r"\1" + MASK, _HEADER.sub(_header, text))
     text = _WEBHOOK.sub(r"\1" + MASK, _SIGNATURES.sub(r"\1" + MASK, text))
-    text = _LOGIN.sub(r"\1" + MASK, _CLIENT.sub(r"\1" + MASK, text))
+    text = _SETENV.sub(_variable, mask_phrases(text, MASK))
+    text = _ELEMENT.sub(_element, text)
     text = _STRONG_NAMES.sub(_strong, _OPTION.sub(_named, _ASSIGNMENTS.sub(_named, text)))
     return _LONG_WORD.sub(_random, _FORMS.sub(MASK, text))
 
@@ -194,6 +213,18 @@ def _random(found: re.Match[str]) -> str:
 def _strong(found: re.Match[str]) -> str:
     is_plain = _TEXT_LIKE.match(found.group(2)) or not found.group(2).strip("0123456789.,")
     return found.group(0) if is_plain else found.group(1) + MASK
+
+
+def _variable(found: re.Match[str]) -> str:
+    first, name, between, value = found.groups()
+    is_plain = not is_secret_name(name) or _TEXT_LIKE.match(value)
+    return found.group(0) if is_plain else f"{first}{name}{between}{MASK}"
+
+
+def _element(found: re.Match[str]) -> str:
+    name, between, value = found.groups()
+    is_plain = not is_secret_name(name) or name.lower() in _VAGUE_NAMES or _TEXT_LIKE.match(value)
+    return found.group(0) if is_plain else f"<{name}{between}{MASK}"
 
 
 def _header(found: re.Match[str]) -> str:

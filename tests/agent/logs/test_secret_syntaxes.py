@@ -33,7 +33,8 @@ SYNTAXES = (
     "- {{name: {n}, value: {v}}}", "name: {n} value: {v}", '{{"name":"{n}","value":"{v}"}}',
     '{{"value": "{v}", "name": "{n}"}}', '{{"Name": "{n}", "Value": "{v}"}}',
     '{{\\"name\\":\\"{n}\\",\\"value\\":\\"{v}\\"}}',
-    "{n}=SecretStr('{v}')", "(b'{n}', b'{v}')", "{n}: \u00a0{v}", "&quot;{n}&quot;:&quot;{v}&quot;",
+    "{n}=SecretStr('{v}')", "(b'{n}', b'{v}')", "{n}: \u00a0{v}",
+    "{n}\u00a0=\u00a0{v}", "&quot;{n}&quot;:&quot;{v}&quot;",
     "- name: {n}  # of the store\n  value: {v}", "- name: {n}\n\n  value: {v}",
     '"name": "{n}",\n"type": "string",\n"value": "{v}"',
     '{{"name": "{n}", "valueFrom": null, "value": "{v}"}}',
@@ -43,6 +44,10 @@ WORDS = (
     "api key: {v}", "API key is {v}", "api key = {v}", "your access token is {v}", "token is {v}",
     "Token: {v}",
     "the secret is '{v}'", "using api key {v}", "private key: {v}", "password is {v}", "auth key: {v}",
+)  # fmt: skip
+PHRASES = (
+    "-u user:{} https://h", "{{'auth': ('u', '{}')}}", "echo {} | docker login --password-stdin",
+    "pass\U0001d173word={}", "pass\u034fword: {}", "api\u200b_key = {}",
 )  # fmt: skip
 DRAWN = random.Random(14)
 PLAIN = (
@@ -141,3 +146,12 @@ def test_masking_twice_is_masking_once() -> None:
 @pytest.mark.parametrize("name", ["forward_pass", "sort_key", "eos_token", "RANK", "tokenizer", "", "123"])
 def test_such_a_name_is_not_that_of_a_secret(name: str) -> None:
     assert not is_secret_name(name)
+
+
+@pytest.mark.parametrize("phrase", PHRASES)
+def test_a_password_without_a_name_and_one_behind_unseen_characters(phrase: str) -> None:
+    assert "s3cretValue" not in masked(phrase.format("s3cretValue"))
+
+
+def test_a_user_and_group_in_numbers_stay() -> None:
+    assert masked("docker run -u 1000:1000 https://h") == "docker run -u 1000:1000 https://h"

@@ -38,6 +38,10 @@ TEXTS = (
     "https://hooks.slack.com/services/T000/B000/{}", "-----BEGIN OPENSSH PRIVATE KEY-----\n{}\n-----END",
     "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.{}abcdefghij", "ghp_{}abcdefghijklmnopqr",
     "sk-proj-{}abcdefgh",
+    "-u me:{} https://h", "password is {}", "{{'auth': ('u', '{}')}}", "docker login -u u -p {} reg",
+    "echo {} | docker login --password-stdin", '$env:API_KEY="{}"', "setenv API_KEY {}",
+    "machine h login u password {}", "<password>{}</password>", "PASSWORD\u00a0=\u00a0{}",
+    "pass\U0001d173word={}", "pass\u034fword={}",
     "{{'api_key': '{}', 'lr': 1}}", '{{"client_secret": "{}"}}', "Namespace(lr=1, db_password='{}')",
 )  # fmt: skip
 
@@ -79,7 +83,21 @@ def test_a_secret_in_a_text_is_masked(text: str) -> None:
     assert SECRET not in json.dumps(mask_secrets({"x": {"y": [text.format(SECRET), 1]}}))
 
 
+@pytest.mark.parametrize(
+    "held",
+    [
+        {"secrets": {"a": {"b": SECRET}}}, {"passwords": {"db": SECRET}}, {"creds": [SECRET, SECRET]},
+        {"key": {"value": SECRET}}, {"db_password": {"prod": [{"x": SECRET}]}},
+    ],
+)  # fmt: skip
+def test_every_text_below_the_name_of_a_secret_is_masked(held: dict[str, object]) -> None:
+    assert SECRET not in json.dumps(mask_secrets(held))
+    kept = {"token": {"type": "bpe", "count": 3}, "secrets": {"rotated_days": 90}}
+    assert mask_secrets(kept) == kept
+
+
 PLAIN = (
+    "docker run -u 1000:1000 https://h", "<name>llama</name>", "the token is here",
     "| next token | accuracy |", "tokens per second: 4096", "--max-tokens 4096 --tokenizer meta/llama-3",
     "pad_token='<pad>'",
     "password: None", "PWD=/home/user", "key=value sort_key=length cache_key=fa0b1c2d3e4f",
