@@ -23,7 +23,7 @@ class EvidenceWork(Protocol):
 
     @property
     def progress(self) -> str:
-        """What it does now, as text for the user."""
+        """The current step of the work, as text for the user."""
         ...
 
     @property

@@ -21,7 +21,7 @@ class MonitorProcess:
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        """Start it; `config` as `monitor.main` reads it."""
+        """Start the monitor; `config` holds the settings that `monitor.main` reads."""
         self._process = subprocess.Popen(
             [sys.executable, "-m", "gpuwatch.cli.run.monitor"],
             stdin=subprocess.PIPE,

@@ -66,7 +66,7 @@ def read_events(text: str) -> list[KubeEvent]:
 
 
 def read_ends(text: str) -> list[KubeEvent]:
-    """Return the containers in a list of pods that the kernel killed for memory (`OOMKilled`), at most 2000.
+    """Return an event for each container in a list of pods that ended by `OOMKilled`, at most 2000.
 
     No Kubernetes event reports these. Empty if the text is no list.
     """

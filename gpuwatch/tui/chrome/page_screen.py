@@ -11,7 +11,7 @@ from gpuwatch.tui.toolkit.live_screen import LiveScreen
 
 
 class PageScreen(LiveScreen):
-    """The base of such screens; subclasses set `page` before they are shown."""
+    """The base of screens with one page; subclasses set `page` before they are shown."""
 
     page: ItemPage
 

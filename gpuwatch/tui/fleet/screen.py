@@ -33,11 +33,11 @@ WIDE_COLUMNS = 100
 BESIDE_COLUMNS = 150
 """From this width, the problem list may be beside the table."""
 PANES_COLUMNS = 180
-"""From this width it is, with the training job above it."""
+"""From this width, the problem list is beside the table, with the training job above it."""
 FRAME_LINES = 4
 """Status (2), the line about a cell, footer."""
 SITUATION_LINES = 4
-"""Minimum number of lines of the problem list, if the screen has this many lines:"""
+"""Minimum number of lines of the problem list, if the screen has at least `TALL_ROWS` lines."""
 TALL_ROWS = 20
 MIN_HOST_WIDTH = 5
 MEANING_OF = {
@@ -74,9 +74,9 @@ class FleetScreen(LiveScreen):
         self.field = Input(id="filter-text", compact=True)
         self.note = Label("", id="filter-note")
         self.panels: GpuPanels | None = None
-        """With one node, its GPUs fit under the table,"""
+        """The GPUs of a single node, shown under the table."""
         self.host: NodePane | None = None
-        """and its host if it has no GPU."""
+        """The host of a single node without GPUs."""
 
     def compose(self) -> ComposeResult:
         yield StatusLine(id="status")

@@ -35,7 +35,7 @@ def place_of(alert: Alert) -> str:
 
 @dataclass(frozen=True)
 class Cells:
-    """The texts of one line of the list."""
+    """The values of the cells of one line; `since_s` and `last_s` are seconds ago."""
 
     severity: Severity
     standing: str

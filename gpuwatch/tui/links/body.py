@@ -114,7 +114,10 @@ class LinkBody(Container):
         set_height(self.left, room if beside else height + cell)
 
     def _matrix_width(self, width: int) -> int:
-        """Return the matrix's width with the widest cells that leave `MIN_RIGHT_WIDTH` for the verdict."""
+        """Return the matrix's width with the widest cells that leave `MIN_RIGHT_WIDTH` for the verdict.
+
+        At least half of `width`; all but `MIN_RIGHT_WIDTH` if no cells fit.
+        """
         label, size = self.matrix.shape.label, self.matrix.shape.size
         most = width - MIN_RIGHT_WIDTH
         wanted = next((label + size * cell for cell in WIDTHS if label + size * cell <= most), 0)

@@ -172,7 +172,7 @@ class LogsScreen(LogsLayout):
         self.pull()
 
     def action_zoom(self) -> None:
-        """Switch between this pane alone and all panes."""
+        """Switch between the current pane alone and all panes."""
         self.grid.zoomed = not self.grid.zoomed
         self.pull()
 

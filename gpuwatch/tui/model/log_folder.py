@@ -18,7 +18,7 @@ class LogFolder(Protocol):
 
     @property
     def evidence_command(self) -> str:
-        """The command that writes an evidence bundle of these logs; "" if they are not one folder."""
+        """The command that writes an evidence bundle of these logs; "" if they are not in one folder."""
         ...
 
     @property

@@ -52,7 +52,7 @@ class Replaying(Protocol):
         ...
 
     def change_speed(self, steps: int) -> float:
-        """Change to a speed this many places faster (or slower, if negative); return the new speed."""
+        """Go this many steps up (negative: down) the list of speeds; return the new speed."""
         ...
 
     def step(self, seconds: float) -> None:

@@ -28,7 +28,7 @@ from gpuwatch.tui.toolkit.text import trouble_of, trouble_severity
 
 
 class GpuPage(RebuiltPage):
-    """The base of the parts of the screen, each about its GPU."""
+    """The base of the parts of `GpuScreen`, each about the GPU of that screen."""
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - textual's name
         super().__init__(id=id)

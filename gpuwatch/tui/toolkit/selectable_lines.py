@@ -43,7 +43,7 @@ class SelectableLines(LineView, can_focus=True):
 
         @property
         def control(self) -> SelectableLines:
-            """The widget, for `@on` selectors."""
+            """The widget whose cursor has moved, for `@on` selectors."""
             return self.picker
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - textual's name

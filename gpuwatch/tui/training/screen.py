@@ -138,7 +138,7 @@ class TrainingScreen(LiveScreen):
         return frozenset() if row is not None and row.file is not None else frozenset({"next_mode"})
 
     def step_back(self) -> bool:
-        """Show all ranks again; return False if they are shown."""
+        """Show all ranks again; return False if they are already shown."""
         if not self.ranks.only_flagged:
             return False
         self.action_unhealthy()

@@ -68,9 +68,9 @@ class Fold:
     fixed: bool = False
     """True if the user unfolded it: no more lines are added."""
     until: float = 0.0
-    """When the last line was written,"""
+    """When the last line was written."""
     last_rank: int | None = None
-    """and by which rank."""
+    """The rank that wrote the last line."""
     first_rank: int | None = None
     members: list[int] = field(default_factory=list, compare=False)
     """The numbers of its lines if there are several: lines of other rows may be between them."""
@@ -86,9 +86,9 @@ class _Trace:
     indent: int
     """The column where its text begins."""
     ended: bool = False
-    """True after its exception was read; only a chained one may follow,"""
+    """True after its exception was read; only an announced further one may follow."""
     chained: bool = False
-    """if its announcement was read."""
+    """True after a further exception was announced, until its traceback begins."""
 
 
 class Folder:
@@ -107,9 +107,9 @@ class Folder:
         self._across = across
         self._line: LogLine | None = None
         self._normal: str | None = None
-        """The previous line, normalised,"""
+        """The previous line, normalised."""
         self._loose = False
-        """and True if all its numbers were removed."""
+        """True if all numbers of the previous line were removed."""
         self._traces: dict[int | None, _Trace] = {}
         self._traced: int | None = None
         """The rank of the newest traceback."""

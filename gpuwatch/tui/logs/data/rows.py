@@ -110,7 +110,7 @@ class RowModel:
         """Number of a line -> first line of its row, if other rows lie between them."""
 
     def forget(self) -> None:
-        """Rebuild all rows at the next `sync`, because the filter or the folding has changed."""
+        """Make the next `sync` rebuild all rows, because the filter or the folding has changed."""
         self._seen = (-1, 0)
 
     def sync(self, feed: Feed) -> bool:

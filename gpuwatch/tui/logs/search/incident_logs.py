@@ -61,7 +61,10 @@ def _suspects(incident: Incident) -> list[int]:
 
 
 def _followers(incident: Incident) -> list[Alert]:
-    """Return the alerts of other ranks, the earliest first."""
+    """Return the alerts of ranks other than the incident's, the earliest first.
+
+    Hints and the cause are left out.
+    """
     others = [alert for alert in incident.alerts if alert.rank not in (None, incident.rank)]
     reports = [alert for alert in others if alert.role != "hint" and alert != incident.cause]
     return sorted(reports, key=lambda alert: alert.first)

@@ -40,6 +40,9 @@ class LogSearch:
             pattern: A regular expression.
             nodes: Node -> its files; empty: all that are followed there.
             offsets: Node -> its clock minus ours.
+
+        Raises:
+            PatternError: The pattern is invalid, or its search may take too long.
         """
         self.pattern = TypedPattern(pattern)
         self.hits: list[Hit] = []

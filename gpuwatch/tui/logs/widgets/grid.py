@@ -34,9 +34,9 @@ class LogGrid(Grid):
         self.workspace = workspace
         self.zoomed = False
         self.shown = 0
-        """Number of logs with a pane,"""
+        """Number of logs with a pane."""
         self.room = 1
-        """and number of panes that fit."""
+        """Number of panes that fit."""
 
     def one_by_one(self, width: int, height: int, focused: object) -> None:
         """Assign each selected log to a pane, as many as fit; if zoomed, show only the focused pane."""

@@ -124,7 +124,7 @@ def fit_list(ranks: Iterable[int]) -> str:
 
 
 def text_style(severity: Severity | None, look: StyleSet) -> Style:
-    """Return the style of a severity: coloured for warnings and worse."""
+    """Return the style of a severity: plain text below a warning and for None."""
     return look.severity[severity] if severity in LOUD else look.text
 
 
