@@ -112,7 +112,7 @@ class GpuwatchApp(FaultRecovery):
             self._keep(name, value)
         except (HostsError, OSError) as error:
             reason = error.problems[0] if isinstance(error, HostsError) else str(error)
-            self.notify(f"{name} is not kept: {reason}", severity="warning", timeout=8)
+            self.notify(f"{name} is not saved: {reason}", severity="warning", timeout=8)
 
     def get_line_filters(self) -> list[LineFilter]:
         """Return the filters for painted lines: NO_COLOR removes colours; bold and reverse stay.

@@ -95,7 +95,9 @@ class EvidenceBundle:
         if work.over:
             self._work = None
             left_out = len(work.troubles)
-            more = f"; {plural(left_out, 'thing')} could not be had, see its index.md" if left_out else ""
+            more = (
+                f"; {plural(left_out, 'thing')} could not be included, see its index.md" if left_out else ""
+            )
             self._notify(f"evidence written: {work.out}{more}", False)
         elif now - self._reported_at >= REPORT_EVERY_S:
             self._reported_at = now

@@ -40,7 +40,7 @@ class ReplayControl(ProfileKey):
         return True
 
     def action_waiting(self) -> None:
-        if not self.is_not_in_logs("it asks the ranks of a running job where they wait"):
+        if not self.is_not_in_logs("a hang analysis queries the ranks of a running job"):
             super().action_waiting()
 
     def action_links(self) -> None:
@@ -48,7 +48,7 @@ class ReplayControl(ProfileKey):
             super().action_links()
 
     def action_profile(self) -> None:
-        if not self.is_not_in_logs("it samples a running rank"):
+        if not self.is_not_in_logs("a profile samples a running rank"):
             super().action_profile()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

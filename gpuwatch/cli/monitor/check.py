@@ -79,7 +79,9 @@ def check(
         raise Refusal([f"{source.recording}: not in this recording: --deep needs the nodes"])
     wait_s = default_wait_s(source.plan.interval_s) + 5.0 if wait_s is None else wait_s
     if against is not None and source.recording is not None:
-        raise click.UsageError("--against needs living nodes: settings of machines are not in a recording.")
+        raise click.UsageError(
+            "--against needs live nodes: a recording does not contain the settings of machines."
+        )
     saved = None if against is None else read_reference(source.plan, against)
     with leaving_politely(), source.session() as session:
         with waiting_line() as progress:

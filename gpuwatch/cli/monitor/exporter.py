@@ -149,8 +149,8 @@ def serve(session: Session, server: MetricsServer, scraper: Scraper, delivery: D
         if scraper.dropped > 0 and not dropped:
             dropped = scraper.dropped
             click.echo(
-                f"gpuwatch: {dropped} samples are over the bounds of the exporter and left out; "
-                "gpuwatch_exporter_dropped_series counts them, --max-series sets the largest bound",
+                f"gpuwatch: {dropped} samples exceed the exporter's limits and are left out; "
+                "gpuwatch_exporter_dropped_series counts them, --max-series sets the largest limit",
                 err=True,
             )
         server.wait(POLL_S)

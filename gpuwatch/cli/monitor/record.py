@@ -69,7 +69,12 @@ def size_bytes(text: str) -> int:
     "--for", "for_s", metavar="TIME", type=duration_s, help="Stop after this time, such as 90s or 12h."
 )
 @click.option("--keep", "keep_s", metavar="TIME", type=duration_s, help="Delete older data, such as 7d.")
-@click.option("--max-size", metavar="SIZE", type=size_bytes, help="Delete the oldest data beyond it, as 20G.")
+@click.option(
+    "--max-size",
+    metavar="SIZE",
+    type=size_bytes,
+    help="Delete the oldest data beyond this size, such as 20G.",
+)
 @click.option(
     "--heartbeat", metavar="FILE", type=click.Path(path_type=Path),
     help="Write the time into this file after every commit, for an external check.",
@@ -77,7 +82,11 @@ def size_bytes(text: str) -> int:
 @click.option(
     "--status", is_flag=True, help="Print whether a recording into SOURCE is running; exit 1 if not."
 )
-@click.option("--redact", is_flag=True, help="Copy the recording SOURCE into -o FILE with other names in it.")
+@click.option(
+    "--redact",
+    is_flag=True,
+    help="Copy the recording SOURCE to -o FILE with hosts, users, paths and addresses renamed.",
+)
 @click.option(
     "--parquet", metavar="DIR", type=click.Path(path_type=Path),
     help="Write the recording SOURCE as Parquet tables, for DuckDB and pandas.",

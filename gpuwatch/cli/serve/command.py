@@ -37,7 +37,7 @@ NEEDED = ("aiohttp", "textual_serve")
 @source_options
 @click.option(
     "--listen", metavar="HOST:PORT", default=DEFAULT_LISTEN, show_default=True,
-    help="Where to serve the page; port 0 takes a free one, :PORT every interface.",
+    help="Where to serve the page; port 0 chooses a free one, :PORT listens on every interface.",
 )  # fmt: skip
 @click.option(
     "--allow-changes", is_flag=True,

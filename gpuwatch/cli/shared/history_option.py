@@ -33,7 +33,9 @@ def with_history(options: LinkOptions, url: str | None, *, recorded: bool) -> Li
     from gpuwatch.hosts.receivers import ReceiverError, http_url
 
     if recorded or options.prometheus is not None:
-        raise click.UsageError("--history-from needs live nodes: a recording and --prometheus have a past.")
+        raise click.UsageError(
+            "--history-from needs live nodes: a recording and --prometheus have their own history."
+        )
     try:
         return replace(options, history=PrometheusTarget(http_url(url)))
     except ReceiverError as error:

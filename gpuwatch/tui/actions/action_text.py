@@ -13,7 +13,7 @@ def described(action: Action) -> str:
     hits = [clean(each) for each in action.hits[:MAX_HITS]]
     if len(action.hits) > MAX_HITS:
         hits.append(f"and {len(action.hits) - MAX_HITS} more")
-    lines = [clean(action.command), f"runs {clean(action.where)}", "", "What it hits:"]
+    lines = [clean(action.command), f"runs {clean(action.where)}", "", "What it affects:"]
     lines += [f"  {each}" for each in hits]
     lines += ["", f"To undo: {clean(action.undo)}"] if action.undo else ["", "It cannot be undone."]
     return "\n".join(lines)

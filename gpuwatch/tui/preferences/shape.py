@@ -38,15 +38,13 @@ SORTS = {"nodes": node_columns.SORTS, "ranks": ("worst", *rank_columns.SORTS)}
 """Table -> the columns that can sort it."""
 RENAMED = {"told": "step_age"}
 """Old column names, which settings files may contain -> the new names."""
-_KEY_TEXT = Text(
-    "a key such as f5, x or ctrl+x, or several with commas between them", r"[^\s,]+(?:,[^\s,]+)*"
-)
+_KEY_TEXT = Text("a key such as f5, x or ctrl+x, or several separated by commas", r"[^\s,]+(?:,[^\s,]+)*")
 
 
 def _sort(names: Iterable[str]) -> Keyword:
     renamed = {way + old: way + new for old, new in RENAMED.items() for way in ("", "-")}
     shape = Keyword([way + name for name in names for way in ("", "-")], renamed)
-    shape.what = "the name of a column, with - before it the other way round"
+    shape.what = "the name of a column; a - before it reverses the order"
     return shape
 
 
@@ -65,7 +63,7 @@ class Bindings(Record):
             taken = _taken(name, text, entry.values)
             if taken is not None:
                 key, other = taken
-                problems.add(entry.places[name], f"{shown(key)} is the key of '{other}' already")
+                problems.add(entry.places[name], f"{shown(key)} is already the key of '{other}'")
         return entry
 
 
@@ -93,11 +91,11 @@ FILE = Record(
     "the settings file",
     (
         Key("theme", Keyword(sorted({*(own.name for own in THEMES), *BUILTIN_THEMES})), "Colours."),
-        Key("metric", Keyword(HEAT_METRICS), "What the heat map shows first."),
+        Key("metric", Keyword(HEAT_METRICS), "The metric that the heat map shows first."),
         Key(
             "sort",
             Record("sort", [Key(table, _sort(names), f"Of the {table}.") for table, names in SORTS.items()]),
-            "The column that orders a table; with - before it the other way round.",
+            "The column that sorts a table; a - before it reverses the order.",
         ),
         Key(
             "columns",
@@ -108,14 +106,14 @@ FILE = Record(
                     for table, names in COLUMNS.items()
                 ],
             ),
-            "Columns of a table, from left to right; where room is short some are left out.",
+            "Columns of a table, from left to right; a narrow screen shows fewer.",
         ),
-        Key("refresh", Number(MIN_HZ, MAX_HZ, "repaints per second"), "Repaints per second at most."),
+        Key("refresh", Number(MIN_HZ, MAX_HZ, "repaints per second"), "Maximum repaints per second."),
         Key("bell", Switch(), "Ring the terminal's bell on each new incident."),
         Key("notify", Switch(), "Send a desktop notification (OSC 9 and 777) on each new incident."),
         Key("title", Switch(), "Write the newest incident into the terminal's title."),
         Key("actions", Switch(), "Whether A may run commands that change something, once confirmed."),
-        Key("alerts", RECEIVERS, "Where incidents are delivered to."),
+        Key("alerts", RECEIVERS, "The receivers of incidents."),
         Key(
             "keys", _bindings(), "Other keys: the id of a binding (the help screen lists them), and its keys."
         ),
@@ -128,6 +126,6 @@ def json_schema() -> Schema:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "gpuwatch settings",
-        "description": "What a person prefers of gpuwatch's screens.",
+        "description": "Settings of gpuwatch's screens.",
         **FILE.schema(),
     }

@@ -74,7 +74,7 @@ EVERYWHERE = [
     row("app.waiting", "D", "waiting", "Hang", hint=True,
         tooltip="hang analysis: collect the stacks and dumps of all ranks and the counters of NCCL RAS now"),
     row("app.profile", "ctrl+t", "profile", "Profile", display="^t",
-        tooltip="profile the rank under the cursor for ten seconds, beside the median rank; cost first"),
+        tooltip="profile the rank under the cursor and the median rank for ten seconds; first its cost"),
     row("app.find", "slash", "filter", "Find", hint=True,
         tooltip="find: lines in the logs of all nodes; elsewhere nodes and GPUs (temp>85 & host~=dgx)"),
     row("app.freeze", "p", "freeze", "Freeze", hint=True,
@@ -102,7 +102,7 @@ EVERYWHERE = [
     row("app.actions", "A", "act", "Actions",
         tooltip="what can be done here: drain, cordon, requeue, cancel, end a rank; runs once confirmed"),
     row("app.columns", "C", "columns", "Columns",
-        tooltip="choose the columns of the table on this screen; they are kept"),
+        tooltip="choose the columns of the table on this screen; the choice is saved"),
     row("app.faster", "plus", "faster", "Faster", "repaint more often, up to 8 times a second"),
     row("app.slower", "underscore", "slower", "Slower", "repaint less often, down to once a second"),
     row("app.retry", "ctrl+r", "retry", "Reconnect",
@@ -111,8 +111,8 @@ EVERYWHERE = [
 ]
 
 REPLAY = [
-    row("replay.back", "comma", "step(-1)", "Step back", "one interval back"),
-    row("replay.on", "full_stop", "step(1)", "Step", "one interval on", hint=True),
+    row("replay.back", "comma", "step(-1)", "Step back", "go one interval back"),
+    row("replay.on", "full_stop", "step(1)", "Step", "go one interval forward", hint=True),
     row("replay.slower", "less_than_sign", "speed(-1)", "Slower", "play slower, down to a quarter"),
     row("replay.faster", "greater_than_sign", "speed(1)", "Faster", "play faster, up to 64 times", hint=True),
     row("replay.incident.before", "left_curly_bracket", "jump_to_incident(-1)", "Previous incident",
@@ -156,8 +156,8 @@ FLEET = [
 NODE = [
     row("node.before", "left_square_bracket", "next_item(-1)", "Previous node", "the previous node"),
     row("node.after", "right_square_bracket", "next_item(1)", "Next node", "the next node", hint=True),
-    row("node.pane", "v", "pane(1)", "Pane", "the next pane below", hint=True),
-    row("node.pane.before", "V", "pane(-1)", "Previous pane", "the previous pane"),
+    row("node.pane", "v", "pane(1)", "Pane", "the next of the lower panes", hint=True),
+    row("node.pane.before", "V", "pane(-1)", "Previous pane", "the previous of the lower panes"),
 ]
 
 GPU = [
@@ -184,7 +184,7 @@ LOGS = [
     row("logs.time", "t", "go_to_time", "Time", hint=True,
         tooltip="go to a time in all panes: 12:03:11, -30s, +5m, 2026-03-01 12:03:11"),
     row("logs.minute.before", "7", "minutes(-1)", "Back a minute", "move all panes back one minute"),
-    row("logs.minute", "8", "minutes(1)", "On a minute", "move all panes forward one minute"),
+    row("logs.minute", "8", "minutes(1)", "Forward a minute", "move all panes forward one minute"),
     row("logs.filter", "f", "filter_lines", "Filter", hint=True,
         tooltip="show only lines that match a pattern; a leading ! excludes them"),
     row("logs.before", "left_square_bracket", "next_item(-1)", "Previous logs", "the previous page of logs"),
@@ -225,7 +225,7 @@ PROFILE = [
 
 LINK = [
     row("links.again", "enter", "choose", "Again", display="enter", hint=True,
-        tooltip="on a link: measure it again on its own"),
+        tooltip="on a link: measure this link again, alone"),
 ]
 
 LINKS = [

@@ -100,12 +100,12 @@ class BookmarkFile:
                 text = msgspec.json.format(msgspec.json.encode(kept[-MAX_BOOKMARKS:]), indent=2)
                 write_whole(self.path, text + b"\n")
         except OSError as error:
-            self.trouble = f"bookmarks cannot be kept in {self.path}: {error.strerror}"
+            self.trouble = f"bookmarks cannot be saved in {self.path}: {error.strerror}"
 
     def _set_aside(self, error: DamagedBookmarksError) -> None:
         try:
             aside = set_aside(self.path)
         except OSError:
-            self.trouble = f"{self.path} holds no bookmarks ({error}); correct it or move it away"
+            self.trouble = f"{self.path} is not a bookmark file ({error}); correct it or move it away"
         else:
-            self._damage = f"{self.path} held no bookmarks ({error}); it is now {aside.name}"
+            self._damage = f"{self.path} was not a bookmark file ({error}); it was renamed to {aside.name}"

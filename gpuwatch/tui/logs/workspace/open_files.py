@@ -164,7 +164,7 @@ class OpenLogs:
         """
         if self._filter_pattern is not None and self._filter_pattern.is_given_up:
             self.set_filter("")
-            self.filter_note = "the filter took too long on these lines and is off"
+            self.filter_note = "the filter took too long on these lines and was switched off"
         frozen = self._scene.frozen
         for buffer in self._to_open[:OPENED_AT_ONCE]:
             self._begin(buffer)
@@ -241,7 +241,7 @@ class OpenLogs:
         self._filter_pattern = pattern = None if is_empty else TypedPattern(text.removeprefix("!"))
         self.filter_text = "" if is_empty else text
         if pattern is not None and pattern.window < COMMON_LINE_CHARS:
-            self.filter_note = f"the filter sees the first {pattern.window:,} characters of a line"
+            self.filter_note = f"the filter searches only the first {pattern.window:,} characters of a line"
         for view in self.all_views():
             self._filter(view)
             view.forget()
