@@ -67,7 +67,7 @@ def show(source: Source, *, alertmanagers: tuple[str, ...] = (), **look: Any) ->
 def begin_evidence(
     session: Session, incident: Incident | None, job: str | None, hang: HangReport | None
 ) -> EvidenceRun:
-    """Start the bundle of `incident`, or of `job` if that is None, with the newest answers of its ranks.
+    """Start and return the bundle of `incident`, or of `job` if that is None, with the ranks' newest answers.
 
     `hang` are those answers; None: the last hang report of the job that the session has.
     """

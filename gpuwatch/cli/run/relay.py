@@ -139,7 +139,7 @@ class Relay:
         return False
 
     def _suspension(self, master: int, data: bytes) -> tuple[bytes, bool, bytes]:
-        """Split the keys at the suspend character (Ctrl-Z): (before, True, after).
+        """Return the keys split at the suspend character (Ctrl-Z): (before, True, after).
 
         (data, False, b"") if there is none, or the pty does not interpret it.
         """

@@ -35,7 +35,7 @@ class TerminalTitle:
         self._shown = self.wanted
 
     def restore(self) -> None:
-        """Restore the title from before the first `show`."""
+        """Restore the title from before the first `show`; does nothing if it was never set."""
         if self._is_saved:
             self._write("\x1b[23;2t")
 

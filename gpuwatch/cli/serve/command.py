@@ -146,7 +146,7 @@ class Viewers:
         self._setup, self._relay = setup, relay
 
     async def __call__(self, size: tuple[int, int]) -> ViewerProcess:
-        """Start the process of one viewer whose terminal has this size (columns, rows)."""
+        """Start and return the process of one viewer whose terminal has this size (columns, rows)."""
         from gpuwatch.report.browser.viewer_process import ViewerProcess
 
         setup, command = dict(self._setup), [sys.executable, "-m", "gpuwatch.cli.serve.viewer"]

@@ -81,9 +81,10 @@ def gpu_counts(totals: Totals, look: StyleSet) -> list[Segment]:
 
 
 def worst(totals: Totals, stragglers: Sequence[Alert], look: StyleSet, width: int) -> list[Segment]:
-    """The worst condition in words, and the number of others.
+    """Return the segments with the worst condition or straggler, and how many others there are.
 
-    A rank that slows its job comes before the warnings of its GPU, which only say why.
+    A rank that slows its job comes before the warnings of its GPU, which only say why. Empty if there is
+    none, or below 12 columns.
     """
     known = [(each.severity, f"{node}: {each.sentence}") for node, each in totals.worst]
     slow = [(each.severity, sentence_of(each)) for each in stragglers]

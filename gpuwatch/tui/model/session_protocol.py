@@ -127,7 +127,10 @@ class ProfileSource(Protocol):
     """The part of a session that profiles ranks."""
 
     def profile(self, places: Sequence[PlacedRank], seats: RankPlacement, /) -> Profiling:
-        """Estimate the cost of sampling these ranks; nothing is sampled before `Profiling.start`."""
+        """Return a query that estimates the cost of sampling these ranks.
+
+        Nothing is sampled before `Profiling.start`.
+        """
         ...
 
 
@@ -172,7 +175,10 @@ class SessionProtocol(LineRequests, Searcher, ProfileSource, Protocol):
         ...
 
     def probe(self, request: ProbeRequest, /) -> Probing:
-        """Check the nodes and make a plan for a probe; nothing is measured before it is confirmed."""
+        """Return a new probe, which checks the nodes and makes a plan.
+
+        Nothing is measured before it is confirmed.
+        """
         ...
 
     def retry(self, node: str | None = None) -> None:
@@ -184,7 +190,11 @@ class SessionProtocol(LineRequests, Searcher, ProfileSource, Protocol):
         ...
 
     def act(self, action: Action, target: ActionTarget, /) -> Acting:
-        """Run an action that the user confirmed; raises an exception with one sentence if it must not run."""
+        """Start an action that the user confirmed, and return its run.
+
+        Raises:
+            RefusedActionError: It is not possible, or no longer.
+        """
         ...
 
     def acknowledge(self, ident: str, /) -> None:

@@ -31,12 +31,15 @@ CARD_WIDTH = 64
 
 
 def lines_of(shape: Shape, columns: int) -> int:
-    """Return the lines of a GPU."""
+    """Return how many lines a GPU takes in this shape, with this number of columns on a card."""
     return {"line": 1, "pair": 2, "card": AROUND_CARD + columns}[shape]
 
 
 def shape_for(gpus: int, columns: int, width: int, height: int) -> tuple[Shape, int]:
-    """Return the largest shape with which all GPUs fit, and how many stand side by side."""
+    """Return the largest shape with which all GPUs fit, and how many GPUs are side by side.
+
+    `columns` is the number of values of a GPU, `width` and `height` are the available screen cells.
+    """
     for across in range(1, max(1, min(gpus, width // CARD_WIDTH)) + 1):
         if width >= CARD_WIDTH and -(-gpus // across) * lines_of("card", columns) <= height:
             return "card", across
@@ -58,7 +61,7 @@ def _first_words(subject: Subject) -> tuple[str, Severity | None]:
 
 
 def line_heading(columns: Sequence[GpuValue], width: int, look: StyleSet) -> Row:
-    """Return the heading over GPUs of one or two lines."""
+    """Return the heading above GPUs that take one or two lines each."""
     words = "   GPU  rank "
     for each in fitting(columns, width, width - BEFORE):
         words += f"{each.heading:>{each.bar_cells(width) + each.width}}  "

@@ -47,7 +47,7 @@ class GpuPanels(RebuiltPage):
 
     @property
     def chosen_columns(self) -> list[GpuValue]:
-        """Return the columns that the settings select."""
+        """The values that the settings select for the table `gpus`."""
         return selected(self.cockpit.preferences.columns.get("gpus", ()))
 
     @property

@@ -1,4 +1,4 @@
-"""The values of a GPU on the node screen: lines of its card, or columns where a GPU has one or two lines."""
+"""The values of a GPU on the node screen: the lines of its card, or columns of one or two lines per GPU."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MEMORY_BAR_FROM = 92
 
 @dataclass(frozen=True)
 class GpuValue:
-    """One value: its text, and its metric for the bar and the history."""
+    """A value of a GPU, which is a line of its card or a column: how its text, bar and history are made."""
 
     name: str
     title: str
@@ -35,7 +35,7 @@ class GpuValue:
     """Shown only if the user selects it."""
 
     def bar_cells(self, width: int) -> int:
-        """Return the cells of its bar in a line of `width` cells."""
+        """Return the width in cells of the value's bar, 0 for none, in a line of `width` cells."""
         return 0 if self.name == "memory" and width < MEMORY_BAR_FROM else self.bar
 
 
@@ -102,13 +102,13 @@ COLUMNS = (
 
 
 def selected(names: Sequence[str]) -> list[GpuValue]:
-    """Return the named columns in this order; without names those that are not optional."""
+    """Return the values with these names, in this order; without names all that are not optional."""
     by_name = {each.name: each for each in COLUMNS}
     return [by_name[name] for name in names] or [each for each in COLUMNS if not each.optional]
 
 
 def fitting(columns: Sequence[GpuValue], width: int, room: int) -> list[GpuValue]:
-    """Return the first columns that fit into `room` cells of a line of `width` cells."""
+    """Return the leading columns that fit into `room` cells; `width` is that of the whole line."""
     kept: list[GpuValue] = []
     for column in columns:
         room -= column.bar_cells(width) + column.width + 2

@@ -51,7 +51,7 @@ class LiveScreen(ErrorBoundary, Screen[None]):
         return cast("Cockpit", self.app)
 
     def table_of_columns(self) -> Table | None:
-        """Return the table whose columns `C` selects now."""
+        """Return the table whose columns `C` selects now; None if the screen has none."""
         return self.column_table
 
     def arrange_parts(self) -> None:

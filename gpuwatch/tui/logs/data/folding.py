@@ -122,7 +122,10 @@ class Folder:
         return trace is not None and not trace.ended
 
     def _writer(self, rank: int | None) -> int | None:
-        """The rank whose traceback a line may continue: in one file, lines without a rank continue any."""
+        """Return the rank whose traceback a line may continue.
+
+        In one file, lines without a rank continue the traceback of any rank.
+        """
         return self._traced if rank is None and not self._across else rank
 
     def resume(self, line: Callable[[int], LogLine]) -> None:

@@ -172,7 +172,7 @@ class Merge:
         self.epoch += 1
 
     def _mark_starts(self) -> None:
-        """Note where files begin whose earlier lines are not loaded, among lines of others."""
+        """Update `seams`: the starts of files whose earlier lines are not loaded, among lines of others."""
         self.seams.clear()
         for buffer in self.buffers:
             if buffer.lines and not buffer.at_start and buffer.time(buffer.base) > self._since:

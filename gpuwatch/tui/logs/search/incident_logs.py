@@ -49,7 +49,10 @@ def incident_logs(incident: Incident, sources: Sequence[LogSource]) -> list[LogS
 
 
 def _evidence(incident: Incident) -> Iterator[LogLocation]:
-    """Yield the log lines of the cause, and of other root reports of its rank or node."""
+    """Yield the log lines of the cause and of root and first alerts, in the order of the incident's alerts.
+
+    Alerts of ranks other than the incident's are left out, except the cause.
+    """
     for alert in incident.alerts:
         own = alert.rank in (None, incident.rank) and alert.role in ("root", "first")
         if (own or alert == incident.cause) and (spot := location_of(alert)):
