@@ -135,7 +135,7 @@ class AlertBook:
 
     @property
     def silences(self) -> tuple[Silence, ...]:
-        """Active silences, as plain data for the session to store."""
+        """Return the active silences, as plain data for the session to store."""
         return self._marks.silences
 
     @property
@@ -149,12 +149,12 @@ class AlertBook:
 
     @property
     def behind(self) -> bool:
-        """Return True if `alerts` and `incidents` do not reflect all facts yet that arrived."""
+        """Return True if `alerts` and `incidents` do not yet reflect all facts that arrived."""
         taking = self._reported.behind or self._joiner.behind or self._ended.behind(self.version)
         return self._dirty or taking or self._judging is not None
 
     def update(self, fleet: Fleet, now: float, wall: float) -> bool:
-        """Take in what is new in the fleet and continue the judgement.
+        """Process what is new in the fleet and continue the judgement.
 
         Args:
             fleet: What is known now.
@@ -289,7 +289,7 @@ class AlertBook:
         self._mark_now()
 
     def _mark_now(self) -> None:
-        """Make the next update judge, so that a change by the operator shows at once."""
+        """Make the next update judge at once, so that a change by the operator shows."""
         self._dirty, self._judge_at = True, 0.0
 
     def _judged(self, fleet: Fleet, now: float, wall: float) -> bool:

@@ -67,7 +67,7 @@ class Outcomes:
         now: float,
         wall: float,
     ) -> bool:
-        """Take in the newest steps of the ranks that logged errors.
+        """Record the newest steps of the ranks that logged errors.
 
         Returns True if a judgement would differ: a rank went on, a job resumed, or an incident closes
         or reopens.
@@ -93,7 +93,7 @@ class Outcomes:
         return self._resumptions.of_job
 
     def begin(self, fleet: Fleet) -> None:
-        """Take from the fleet what the starting judgement needs."""
+        """Record what the starting judgement needs of the fleet: ranks' own log files, who logs steps."""
         self._own_files = own_files(fleet.nodes.values())
         self._writers = list(fleet.progress.writers.values())
 
@@ -117,10 +117,7 @@ class Outcomes:
         return with_outcomes(alerts, self._tracks, ReportingNodes(self._reported.places))
 
     def _with_lines(self, alerts: list[Alert], checkpoints: Iterable[Checkpoint]) -> list[Alert]:
-        """Return the alerts.
-
-        Errors that the program outlived, by the lines that nodes returned, are softened.
-        """
+        """Return the alerts; errors that lines returned by nodes show to be outlived are less severe."""
         found = self.lines.recoveries(alerts, self._own_files, self._tracks)
         candidates = [alert for alert in unsettled(alerts) if place_of(alert) is not None]
         self.lines.keep_only({place_of(alert) for alert in candidates})

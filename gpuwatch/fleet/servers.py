@@ -43,13 +43,13 @@ class FleetServers:
         self.version = 0
 
     def expect(self, names: Iterable[str]) -> None:
-        """List the servers whose `/metrics` are read, before they answer."""
+        """Add the servers whose `/metrics` will be read; those over MAX_SERVERS are ignored."""
         for name in names:
             self._server(name)
 
     @property
     def is_waiting(self) -> bool:
-        """True if a server has neither answered nor failed yet."""
+        """Return True if a server has neither answered nor failed yet."""
         return any(not server.readings and server.error is None for server in self.servers.values())
 
     def take(self, name: str, answer: ServerReading | str, at: float) -> None:

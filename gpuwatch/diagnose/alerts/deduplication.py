@@ -315,7 +315,7 @@ def _times(reported: Sequence[Alert]) -> int:
 
 
 def _last_offset(proof: Proof, reported: Sequence[Alert]) -> int | None:
-    """Return the highest offset (bytes) of the alerts in the proof's file; None: the proof is the last."""
+    """Return the highest offset (bytes) of the alerts in the proof's file; None: it is the proof's own."""
     offsets = [
         offset
         for alert in reported

@@ -96,7 +96,7 @@ def place_of(
 def _blamed(found: LocatedFinding, where: RankIndex) -> object:
     """Return the node at fault that a line names, directly or by a pod that was scheduled there.
 
-    None: none.
+    Else None.
     """
     finding = found.finding
     node = finding.fields.get("node") if NODE_NAMING.has(finding.rule, found.stated) else None
@@ -108,9 +108,7 @@ def _blamed(found: LocatedFinding, where: RankIndex) -> object:
 def _of_other_node(
     found: LocatedFinding, node: str | None, where: RankIndex, at: float, *, host: object, blamed: object
 ) -> tuple[str | None, RankPlace | None, RankSource | None] | None:
-    """Return the place of a line about another node or rank than its log's.
-
-    None: it may be about the log's rank.
+    """Return the place of a line about another node or rank than its log's; None: it may be about the log's.
 
     (None, None, None) if the line is about another place that is not known.
     """
@@ -138,9 +136,8 @@ def _in_prose(
 ) -> tuple[str | None, RankPlace | None, RankSource | None] | None:
     """Return the place of a line that names another node as faulty in prose.
 
-    None: it names none, it reports a timeout, or the log is live. A rank that waits for others writes
-    into its
-    own log. The rank of a log is at fault only where it may run on the named node.
+    None: it names none, it reports a timeout, or the log is live (a rank that waits for others writes
+    into its own log). The rank of a log is at fault only where it may run on the named node.
     """
     finding = found.finding
     if where.places.live or WAITED_FOR_OTHERS.has(finding.rule, found.stated):
@@ -173,7 +170,7 @@ def _stands_in_others_log(finding: Finding, node: str | None, where: RankIndex, 
 
 
 def _is_older(found: LocatedFinding, place: RankPlace, at: float) -> bool:
-    """Return True if a line of no known job was written before this rank first started."""
+    """Return True if a line without a known job was written before this rank first started."""
     times = [_dated(found.finding, at), found.written_until]
     last = min((time for time in times if time is not None), default=None)
     known = found.finding.job is None and place.since is not None and last is not None
@@ -315,10 +312,7 @@ def _of_pod(pod: object, where: RankIndex, job: str | None) -> RankPlace | None:
 def _by_pid(
     finding: Finding, node: str | None, where: RankIndex, job: str | None, *, kernel: bool
 ) -> RankPlace | None:
-    """Return the rank whose pid a rule captured; else the only rank whose pid the key line contains.
-
-    Else None.
-    """
+    """Return the rank whose pid a rule captured, else the only one whose pid the key line has, or None."""
 
     def owner(pid: object) -> RankPlace | None:
         """Return the rank of a pid.

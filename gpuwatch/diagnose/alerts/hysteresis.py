@@ -82,10 +82,7 @@ def clear_s(code: str, thresholds: Thresholds) -> float:
 
 
 def eased(thresholds: Thresholds) -> Thresholds:
-    """Return the limits that a value must meet again for its alert to end.
-
-    Stricter than those that raise it.
-    """
+    """Return the limits that a value must meet for an alert to end: stricter than those that raise it."""
     margin = thresholds.clear_margin
     return replace(
         thresholds,

@@ -80,7 +80,7 @@ class ReportedAlerts:
         return self._tasks.version != self._tasks_version or len(self._prefixed) != self._ended_versions[-1]
 
     def update(self, fleet: Fleet, now: float, wall: float) -> bool:
-        """Take in what is new in the fleet; return True if an alert may have changed.
+        """Process what is new in the fleet; return True if an alert may have changed.
 
         Args:
             fleet: All that is known now.
@@ -191,7 +191,10 @@ class ReportedAlerts:
         return bool(new)
 
     def _place_again(self, files: set[ReadFile], fleet: Fleet) -> bool:
-        """Place the findings of these files again, as their writers changed; return True if there are any."""
+        """Determine the places of all findings of these files again, since their writers changed.
+
+        Returns True if there are any findings.
+        """
         changed = False
         for source in list(self._sources.values()) if files else ():
             if isinstance(source, NodeFinding) and (source.node, source.finding.file) in files:

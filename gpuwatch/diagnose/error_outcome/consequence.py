@@ -54,9 +54,8 @@ def without_harm(
     """Return the alerts, with lower severity where they had no effect.
 
     A fault that passed becomes `info` if no failure may have followed from it. A line that announces a
-    fallback
-    (another transport, a retry) is at most a warning if the log continues, and so is a line of level WARNING
-    about other ranks.
+    fallback (another transport, a retry) is at most a warning if the log continues, and so is a line of
+    level WARNING about other ranks.
 
     Args:
         alerts: With what their ranks did afterwards.
@@ -74,7 +73,7 @@ def with_reported_outcome(
 ) -> list[Alert]:
     """Return the alerts of live logs.
 
-    If a line announces a fallback and its log continues, with lower severity.
+    One that announces a fallback gets a lower severity if its log continues.
 
     Args:
         alerts: With what their ranks did afterwards.

@@ -35,8 +35,7 @@ def with_later_attempts(alerts: Iterable[Alert], tracks: Sequence[StepTrack]) ->
     """Return the alerts; errors of an attempt become `info` if a later attempt finished.
 
     Attempts are ordered by their folders (`attempt_0`, `attempt_1`), because lines may carry no time;
-    batch jobs
-    of one name by the job number in the file name.
+    batch jobs of one name by the job number in the file name.
 
     Args:
         alerts: With the lines about the end of a job.

@@ -49,9 +49,7 @@ class Judge(Protocol):
 def with_later_lines(
     alerts: Sequence[Alert], read: Reader, files: Iterable[str], tracks: Sequence[StepTrack] = ()
 ) -> list[Alert]:
-    """Return the alerts.
-
-    Errors that the program outlived, by the lines below them, become `info` or warnings.
+    """Return the alerts; errors that the lines below them show to be outlived become `info` or warnings.
 
     Args:
         alerts: With what later steps showed.
@@ -170,17 +168,16 @@ def ran_to_its_end(alert: Alert, around: Around, rank: int | None) -> bool:
     """Return True if the work of a rank continued below an error and the log ends with a normal end.
 
     For a symptom (what survivors report about another rank) the work of any rank counts: the job went on
-    without
-    that rank or with it again. `rank` None: all lines.
+    without that rank or with it again. `rank` None: all lines.
     """
     who = None if alert.role == "echo" else rank
     return later_lines.works_on(around, who) and later_lines.finishes(around)
 
 
 def steps_end(alert: Alert, tracks: Iterable[StepTrack]) -> bool:
-    """Return True if training steps stand above an error in its file and none below it.
+    """Return True if PROOF_STEPS training steps or more are above an error in its file, and none is below it.
 
-    For some steps it is only known that they stand above the last one.
+    A step of unknown offset counts as above.
     """
     proof, offset = alert.proof[0], last_offset(alert)
     marks = [

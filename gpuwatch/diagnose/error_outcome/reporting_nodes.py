@@ -53,10 +53,9 @@ class ReportingNodes:
     def weight(self, alert: Alert, node: str | None, rank: int | None) -> Weight:
         """Return how far steps of `rank` on `node` may lower an alert; `rank` None: the end of the job.
 
-        A rank that another node lists after its own node stopped listing it may have restarted there, or the
-        other node's claim may be false: a warning remains. If the alert's job is unknown, a process
-        of any job
-        counts; if no process is known, nothing does.
+        A rank that another node lists after its own node stopped listing it may have restarted there,
+        or the other node's claim may be false: a warning remains. If the alert's job is unknown, a
+        process of any job counts; if no process is known, nothing does.
         """
         if node is None:
             return "full"

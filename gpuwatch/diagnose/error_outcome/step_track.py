@@ -42,7 +42,10 @@ class StepTrack:
 
 
 def reached(step: int, total: int | None) -> bool:
-    """Return True if `step` is the last one of `total` (counted from 0 or from 1) or beyond; None: False."""
+    """Return True if `step` is the last one of `total` (counted from 0 or from 1) or beyond.
+
+    False if `total` is None or 0.
+    """
     return total is not None and total > 0 and step >= total - 1
 
 

@@ -60,7 +60,7 @@ def all_explanations(rules: Mapping[str, Rule]) -> list[Explanation]:
 
 
 def of_topic(topic: Topic, rules: Mapping[str, Rule]) -> Explanation:
-    """Explain a topic of the playbook: symptoms, reason, solutions, evidence, titles of its rules."""
+    """Return the explanation of a topic: symptoms, reason, solutions, evidence, titles of its rules."""
     steps = []
     for number, each in enumerate(topic.solutions, 1):
         steps.append(ExplanationLine(f"{number}. {each.do}", "step"))
@@ -83,7 +83,7 @@ def of_topic(topic: Topic, rules: Mapping[str, Rule]) -> Explanation:
 
 
 def of_rule(rule: Rule) -> Explanation:
-    """Explain a rule of the packs: meaning, next steps, and the topics that it belongs to."""
+    """Return the explanation of a rule: meaning, next steps, and the topics that it belongs to."""
     steps = [ExplanationLine(f"{number}. {step.strip()}", "step") for number, step in enumerate(rule.do, 1)]
     parts = (
         ("Why", _lines([rule.explain.strip()])),

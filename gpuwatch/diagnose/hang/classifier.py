@@ -66,10 +66,9 @@ def verdict(
     """Return the verdict on a silent job from the signs of its ranks; None: it shows no hang.
 
     A hang: on most GPUs at least two of three signs (busy, little power, no tensor work) hold, all GPUs
-    are idle,
-    or some ranks are stopped or have ended. A job without GPUs hangs if most of its ranks do not compute.
-    A job
-    that is stopped (SIGSTOP) as a whole, or of which most ranks have ended, does not hang.
+    are idle, or some ranks are stopped or have ended. A job without GPUs hangs if most of its ranks do
+    not compute. A job that is stopped (SIGSTOP) as a whole, or of which most ranks have ended, does not
+    hang.
 
     Args:
         job: Its id.

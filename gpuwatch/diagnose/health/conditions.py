@@ -62,6 +62,6 @@ def _xid(node: Node, uuid: str | None, index: int | None, now: float) -> Iterabl
 
 
 def _event_age(node: Node, event: Event, now: float) -> float | None:
-    """Age of an event in seconds, by the node's clock; None: unknown."""
+    """Return the age of an event in seconds, by the node's clock; None: unknown."""
     own_time = node.own_time(now)
     return None if own_time is None else max(0.0, own_time - event.t)

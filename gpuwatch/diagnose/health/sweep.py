@@ -102,9 +102,9 @@ class HealthSweep:
         yield from idle_conditions(node, now)
 
     def _grown(self, node: Node, uuid: str) -> list[Condition]:
-        """Return the conditions from a GPU's counters since the reading before.
+        """Return the conditions from the growth of a GPU's counters between its last two readings.
 
-        They hold until the next one.
+        Empty before the second reading.
         """
         gpu = node.gpus[uuid]
         slow = gpu.slow

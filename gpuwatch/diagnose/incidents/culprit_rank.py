@@ -75,7 +75,10 @@ def rank_of_cause(
 
 
 def _lost(cause: Alert, alerts: Sequence[Alert], where: RankIndex, job: str | None) -> tuple[int, str] | None:
-    """Return the rank that the others report as lost, or the only one of the job that lost no peer."""
+    """Return the rank that others report as lost, else the only one of the job that lost no peer; and why.
+
+    None: neither is clear.
+    """
     later = [alert for alert in alerts if alert in VICTIMS and alert.first >= cause.first - SAME_MOMENT_S]
     named = {rank for rank in absent_in(later) if where.may_be_rank(rank, job)}
     rank = next(iter(named), None)
@@ -170,12 +173,12 @@ def node_of_end(cause: Alert, alerts: Sequence[Alert]) -> str | None:
 def first_to_suffer(
     cause: Alert, alerts: Sequence[Alert], where: RankIndex, job: str | None
 ) -> tuple[int, str] | None:
-    """Return the rank that a cause without a rank hit first, and the reason, from the ranks' own errors.
+    """Return the rank that a cause without a rank hit first, by the ranks' own errors, and the reason.
 
-    Else None.
+    Or None.
 
-    Storage fails for all ranks of a node; the first to read reports first. For other causes, only a rank that
-    alone shows the effect counts.
+    Storage fails for all ranks of a node; the first to read reports first. For other causes, only a rank
+    that alone shows the effect counts.
     """
     storage = cause.code.startswith("storage.")
     if cause.kernel and not storage:

@@ -172,9 +172,9 @@ def _stated(who: str, text: str, node: str | None) -> str:
 
 
 def _tasks(reported: HeadlineFacts, cause: Alert) -> str:
-    """Return `task 2 on cn18` or `tasks 4-7 on cn18`, if the Slurm tasks are not known to be ranks.
+    """Return `task 2 on cn18` or `tasks 4-7 on cn18`.
 
-    Else "".
+    "" if the Slurm tasks are unknown or known to be ranks.
     """
     tasks = str(cause.fields.get("tasks", ""))
     if not tasks or reported.rank is not None or reported.node is None or reported.node != cause.node:
@@ -191,7 +191,7 @@ def _with_exception(reported: HeadlineFacts, cause: Alert) -> str:
 
 
 def _there(reported: HeadlineFacts, cause: Alert, where: RankIndex) -> set[int]:
-    """Return the ranks with the cause's alert within moments if all are on its node, one of several.
+    """Return the ranks with the cause's alert within NODE_S, if all are on its node, one of several.
 
     Else none.
     """

@@ -213,8 +213,7 @@ def _resumed(
     """Return the closing if the job resumed training after every failure of the incident; else None.
 
     Later failures are another incident. Within a second of a start, times do not decide; `_is_of_before`
-    looks
-    closer while the job runs.
+    looks closer while the job runs.
     """
     failed = [alert for alert in incident.alerts if alert.severity in GRAVE and not alert.kernel]
     if not failed:

@@ -37,8 +37,7 @@ def failed_closing_alerts(files: Iterable[LogScan], end: JobEnd, alerts: Iterabl
     """Return a warning for each log that ends with words of failure, or that stops below its steps.
 
     Empty if a line reports a failure already, the job finished or is still being written, or a signal
-    ended it.
-    Logs that another alert is about, and those that state an intended end, are left out.
+    ended it. Logs that another alert is about, and those that state an intended end, are left out.
 
     Args:
         files: The logs of the job; kernel logs are left out (their programs are not the job).
@@ -58,11 +57,9 @@ def failed_closing_alerts(files: Iterable[LogScan], end: JobEnd, alerts: Iterabl
 
 
 def last_words_of(file: LogScan) -> str | None:
-    """Return the first line of trouble below the last step, if none there states a good or intended end.
+    """Return the first line of trouble below the last step; None if none, or if a line states a good end.
 
-    Else None.
-
-    A line that has the form of one above the last step belongs to the work.
+    An intended end counts as good. A line that has the form of one above the last step belongs to the work.
     """
     below = below_last_step(file)
     if below is None or any(states_good_end(line) or is_intended(line) for line in below):

@@ -131,7 +131,7 @@ def job_end(
     settled: bool,
     whole: bool = False,
 ) -> JobEnd:
-    """Determine how a job ended.
+    """Return how a job ended, by its steps and the last lines of its logs.
 
     Args:
         tracks: The steps of its ranks.

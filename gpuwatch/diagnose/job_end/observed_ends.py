@@ -23,9 +23,10 @@ KILL_S = 5.0, 120.0
 
 
 def with_observed_ends(alerts: Sequence[Alert]) -> list[Alert]:
-    """Return the alerts; observed ends after a finished training, a hang or a stop become `info`.
+    """Return the alerts; observed ends that a finished training, a stop or a hang explains become `info`.
 
-    Only what a kill by the launcher, or of a hung job, explains; such ends are symptoms (role `echo`).
+    After a finished training they are hints. Kills after a stop, and kills and aborts after a hang, are
+    symptoms (role `echo`).
     """
     if not any(map(is_observed, alerts)):
         return list(alerts)

@@ -74,8 +74,7 @@ def busy_behind(tracks: Iterable[StepTrack], closings: Mapping[str, LogEnd]) -> 
     """Return the only rank that ended one logged step before all others, after a line that only it logged.
 
     Empty if there is none. The others, at least `PEERS`, all end with the line of the same step. One step
-    less
-    alone may be a difference in logging; the other line shows what delayed the rank.
+    less alone may be a difference in logging; the other line shows what delayed the rank.
     """
     own = [track for track in tracks if track.rank is not None and track.alone]
     if len({track.rank for track in own}) != len(own) or len(own) <= PEERS:
@@ -119,8 +118,7 @@ def far_behind(tracks: Iterable[StepTrack]) -> tuple[int, ...]:
     """Return the few ranks whose logs end far before those of all others, which end close together.
 
     Empty if there are none. Far is more than `APART_STEPS` logged steps, and `SPREADS` times the spread
-    of the
-    others.
+    of the others.
     """
     furthest: dict[int, StepTrack] = {}
     for track in tracks:

@@ -19,7 +19,7 @@ def unfinished_alerts(
 ) -> list[Alert]:
     """Return the alert for the hang of one rank (0 or 1).
 
-    None if the job finished or continues, or a line reports a failure.
+    Empty if the job finished or continues, or a line reports a failure.
     """
     reported = any(
         (alert.severity in ("error", "critical") and alert.role != "hint") or alert in SCHEDULER

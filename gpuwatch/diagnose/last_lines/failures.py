@@ -62,7 +62,7 @@ def states_failure(line: str, *, quiet: bool = False) -> bool:
 
 
 def is_foreign(line: str) -> bool:
-    """Return True for data, and for lines of the system's programs, which have rules."""
+    """Return True if a line is too long for a message, or is the kernel's or a system program's."""
     return (
         len(line) > MAX_LINE_CHARS or head_program(line) is not None or KERNEL_RECORD.match(line) is not None
     )

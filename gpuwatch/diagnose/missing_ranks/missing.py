@@ -136,9 +136,9 @@ def _due(node: Node, job: str, here: Collection[Process], world: int) -> set[int
 
 
 def _block(process: Process, world: int) -> tuple[int, int] | None:
-    """Return the node's first rank and the end (exclusive) of its range, if its ranks are consecutive.
+    """Return the node's first rank and the end (exclusive) of its range.
 
-    Else None.
+    None if its ranks are not consecutive.
     """
     rank, local = process.rank, process.local_rank
     if rank is None or local is None or process.variables.get("RANK") not in (None, str(rank)):

@@ -22,7 +22,7 @@ class RulePacks(Protocol):
 
     @property
     def by_id(self) -> Mapping[str, Rule]:
-        """Rule id -> rule."""
+        """Return rule id -> rule."""
 
 
 REBOOTED = "node_rebooted"

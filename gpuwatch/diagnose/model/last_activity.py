@@ -29,7 +29,7 @@ class Activity(msgspec.Struct, frozen=True):
 def last_activity(
     suspects: Sequence[int], timeouts: Iterable[Alert], last_lines: Mapping[int, Activity]
 ) -> Activity | None:
-    """Return the last activity of the suspects: their own last line, else a line above the first timeout.
+    """Return the last activity of the suspects: their own last line, else one above the first timeout.
 
     Or None.
 

@@ -130,9 +130,8 @@ def of_lines(lines: Iterable[tuple[str, bool, float, bool]]) -> Checkpoint | Non
     """Return the last checkpoint of a job that ended; None: no line reports one.
 
     Args:
-        lines: The line; True if it states that the checkpoint was finished, False: begun; when (unix
-        seconds);
-            True if that is the line's own time.
+        lines: (line, whether it reports the checkpoint as finished (else as begun), when (unix seconds),
+            whether that is the line's own time).
     """
     reported = []
     for text, done, at, timed in lines:

@@ -174,7 +174,7 @@ class RankIndex:
         }
 
     def may_have(self, job: str | None, rank: int | None) -> bool:
-        """Return True if a job can have a rank of this number; None, or an unknown size: True."""
+        """Return True if a job can have a rank of this number; also if number or job size is unknown."""
         return rank is None or rank < self.sizes.get(job, rank + 1)
 
     def gpu(self, node: str | None, uuid: str | None, bus: str | None) -> int | None:
@@ -203,9 +203,9 @@ class RankIndex:
         return None
 
     def node_named(self, host: object) -> str | None:
-        """Return the node that a log names: a known one, in logs of an ended job any valid host name.
+        """Return the node that a log names, or None.
 
-        Or None.
+        In logs of an ended job any valid host name is a node.
         """
         known = self.named(host)
         return known if known is not None or self.places.live else shell_command.value("node", host)
@@ -242,7 +242,7 @@ def _first_ranks(count: int) -> frozenset[int]:
 
 
 def lived(place: RankPlace, at: float | None) -> bool:
-    """Return True if a rank ran at a time (unix seconds), or had ended shortly before; None: True."""
+    """Return True if a rank ran at a time (unix seconds), or had just ended; also if the time is None."""
     if at is None:
         return True
     if place.since is not None:

@@ -148,9 +148,9 @@ def attempts_end(alerts: Iterable[Alert]) -> list[float]:
 
 
 def attempt_of_path(file: str) -> int | None:
-    """Return the number in `attempt_1/` or `try2/`, the folder that a launcher makes for each attempt.
+    """Return the number in `attempt_1/` or `try2/`, a launcher's folder of an attempt.
 
-    Or None.
+    None: no such folder.
     """
     found = _ATTEMPT.search(file)
     return None if found is None else int(found[1])

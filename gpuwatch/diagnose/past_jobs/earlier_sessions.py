@@ -94,7 +94,7 @@ def _is_over(job: EarlierJob, fleet: Fleet, wall: float) -> bool:
 def _unread(job: EarlierJob, fleet: Fleet, ended: Iterable[EndedJob]) -> Iterator[Alert]:
     """Yield the job's alerts that this session cannot read from a log, under the ended job's current name.
 
-    None if this session sees that the job finished.
+    Yield none if this session sees that the job finished.
     """
     files = {proof.file for alert in job.alerts for proof in alert.proof if proof.file is not None}
     logs = files | set(job.logs)

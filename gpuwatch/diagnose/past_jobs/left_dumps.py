@@ -1,4 +1,4 @@
-"""Takes the rank that a job waited for from the flight-recorder dumps beside the logs. Pure.
+"""Finds the rank that a job waited for in the flight-recorder dumps beside its logs. Pure.
 
 Example: the logs of three ranks report a time-out of ALLREDUCE, and none states a cause. The dumps show that
 rank 0 called broadcast where three ranks called all_reduce: the incident names rank 0, with the dumps as its
@@ -30,10 +30,7 @@ BEFORE_S = 5.0
 
 
 def with_dumps(incidents: Sequence[Incident], dumps: Sequence[RankDump], where: RankIndex) -> list[Incident]:
-    """Return the incidents.
-
-    The one that the dumps explain gets their verdict, and their culprit if it has none.
-    """
+    """Return the incidents; to one of them the dumps' verdict is added, and their culprit if it had none."""
     if not dumps:
         return list(incidents)
     verdict = judge_flight(dumps)
@@ -42,9 +39,9 @@ def with_dumps(incidents: Sequence[Incident], dumps: Sequence[RankDump], where: 
 
 
 def _about(incidents: Sequence[Incident], verdict: FlightVerdict) -> Incident | None:
-    """Return the incident that the dumps may show: the last one without a stated cause, else the last.
+    """Return the last incident without a stated cause (a timeout is none), else the last one.
 
-    Or None.
+    None: the dumps show no fault, or one that began after all incidents.
     """
     if not verdict.testimony.wrong:
         return None

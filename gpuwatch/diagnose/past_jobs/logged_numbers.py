@@ -60,11 +60,10 @@ def progress_alerts(files: Iterable[LogScan]) -> list[Alert]:
 
 
 def with_lasting(alerts: Iterable[Alert], files: Iterable[LogScan]) -> list[Alert]:
-    """Return the alerts.
+    """Return the alerts; gradients that are NaN up to the end of a log become an error and possible cause.
 
-    Gradients that are NaN on every line to the end of a log become an error and possible cause.
-
-    Lines without a step (`{'loss': 0.0, 'grad_norm': nan}` beside a bar) form no series that could be judged.
+    At least LASTING_STEPS lines must show it. Lines without a step (`{'loss': 0.0, 'grad_norm': nan}`
+    beside a bar) form no series that could be judged.
     """
     ends = {file.name: file.size for file in files if file.packing is None}
     return [

@@ -223,9 +223,9 @@ def balanced(case: PreflightData) -> Check:
 def widest(
     case: PreflightData, value: Callable[[PreflightRank], float]
 ) -> tuple[float, PreflightRank, PreflightRank] | None:
-    """Return (max - min) / mean in percent for the job where it is largest, with its highest and lowest rank.
+    """Return (max - min) / mean in percent, and the highest and lowest rank, of the job where it is largest.
 
-    Or None.
+    None: no job has a spread.
     """
     spreads = [
         found for ranks in by_job(case.ranks).values() if (found := spread_of(ranks, value)) is not None

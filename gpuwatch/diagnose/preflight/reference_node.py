@@ -89,9 +89,8 @@ def _of_machine(system: Mapping[str, str]) -> dict[str, str]:
 def compared(profiles: Mapping[str, Profile], reference: Profile, name: str) -> list[Check]:
     """Return a FAIL for each setting in which a node differs from the reference.
 
-    Then checks for all the rest.
-
-    These are a PASS with the number of equal settings, and a SKIP for settings that are not known everywhere.
+    If any setting could be compared, a PASS with the number of equal ones follows, else one FAIL. A SKIP
+    lists settings that are not known everywhere. Empty without profiles.
 
     Args:
         profiles: Node -> its settings; the reference node may be among them.

@@ -29,7 +29,7 @@ class ProfileOptions:
 def cost_pct(options: ProfileOptions, frames: int | None) -> float:
     """Return the estimated percent of a CPU core that py-spy takes.
 
-    `frames`: of the process; None: unknown.
+    `frames`: Python frames on the stacks of the process; None: unknown.
     """
     sample_us = SAMPLE_US + FRAME_US * (USUAL_FRAMES if frames is None else frames)
     return min(100.0, options.rate * sample_us / 1e4)

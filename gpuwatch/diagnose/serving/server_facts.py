@@ -89,9 +89,10 @@ def since_start(readings: Sequence[ServerReading]) -> Sequence[ServerReading]:
 
 
 def quantile(before: Buckets, now: Buckets, share: float) -> float | None:
-    """Return a quantile of the requests between two histogram readings, as Prometheus's histogram_quantile.
+    """Return the `share` quantile (0 to 1) of the requests between two histogram readings.
 
-    In the highest bucket, which has no upper bound, it is the lower bound. None: there were no requests.
+    Computed as by Prometheus; in the highest bucket, which has no upper bound, it is the lower bound.
+    None: there were no requests, or the last bucket has an upper bound.
     """
     earlier = dict(before)
     counts = [(bound, count - earlier.get(bound, 0.0)) for bound, count in now]

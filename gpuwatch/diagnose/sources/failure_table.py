@@ -55,10 +55,11 @@ def table_place(
 def _is_elsewhere(
     finding: Finding, file_node: str | None, place: RankPlace, node: str | None, where: RankIndex
 ) -> bool:
-    """True for a launcher's line of no known job about a process of its own host, where the rank never ran.
+    """Return True if a launcher lists a process of its own host, and the rank of that number never ran there.
 
-    Torchrun lists the ranks that it started itself. Where a job has no ranks on that node, its rank of that
-    number on another node is not the one in the table.
+    Only for live nodes' private files, and lines of no known job. Torchrun lists the ranks that it
+    started itself. Where a job has no ranks on that node, its rank of that number on another node is not
+    the one in the table.
     """
     apart = node is not None and place.node not in ("", node) and not where.on(node, place.job)
     private = where.reach(file_node, finding.file) != "fleet"

@@ -29,7 +29,10 @@ class LogWriters:
         self._grown: dict[ReadFile, float] = {}
 
     def take(self, fleet: Fleet) -> set[ReadFile]:
-        """Examine the listed files; return those whose known writer changed."""
+        """Record who writes the listed files.
+
+        Return those whose known writer changed, and new shared files.
+        """
         if fleet.logs_version == self._version:
             return set()
         self._version = fleet.logs_version
@@ -77,10 +80,7 @@ class LogWriters:
         return (node, path) in self._naming or self._shared.get((node, path), node) != node
 
     def writer(self, node: str, path: str, where: RankIndex) -> str | None:
-        """Return the node that writes such a file: the only known writer, else the node in its path.
-
-        Or None.
-        """
+        """Return the node that writes a file: the only known writer, else the node in its path, or None."""
         known = None if (node, path) in self._naming else self._shared.get((node, path))
         hosts = (
             where.named(host) for part in path.split("/")[: -PATH_PARTS - 1 : -1] for host in hosts_in(part)

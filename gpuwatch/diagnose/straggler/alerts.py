@@ -107,7 +107,7 @@ def alert_of(suspect: Suspect, lead: Outlier, lasted_s: float, hotter_c: float, 
 
 
 def sentence(alert: Alert) -> str:
-    """`rank 42 (gpu-006 GPU 2) slows all 128 ranks by 41 %: thermal throttling, ...`."""
+    """Return `rank 42 (gpu-006 GPU 2) slows all 128 ranks by 41 %: thermal throttling, ...`."""
     joint = " " if alert.text.startswith(SLOWS) else ": "
     return place(alert.rank, alert.node, alert.gpu) + joint + alert.text
 

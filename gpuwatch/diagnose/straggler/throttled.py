@@ -49,12 +49,12 @@ class SlowedJob:
 
     @property
     def by_pct(self) -> float:
-        """How much longer a step takes, in percent of the usual time."""
+        """Return how much longer a step takes, in percent of the usual time."""
         return 100.0 * (self.step_s / self.usual_s - 1.0)
 
 
 def slowed_jobs(fleet: Fleet) -> dict[str, SlowedJob]:
-    """Job -> its slowdown, of each job whose newest steps take `SLOWER_FACTOR` times the usual time or more.
+    """Return job -> its slowdown, for jobs whose newest steps take SLOWER_FACTOR times as long as usual.
 
     Of several ranks that log steps, the one with the most steps is read.
     """

@@ -49,9 +49,9 @@ class FirstNan:
 
 
 def first_nans(writers: Iterable[RankProgress]) -> dict[str | None, FirstNan]:
-    """Return job -> its earliest NaN or Inf loss, by step, since clocks and logs lag.
+    """Return job -> its earliest NaN or Inf loss, by step since clocks differ.
 
-    Jobs without are left out.
+    Jobs without one are left out.
     """
     jobs: dict[str | None, list[Onset]] = {}
     for writer in writers:

@@ -183,7 +183,7 @@ class ContradictedRanks:
     def _is_outweighed(self, node: str, job: str, size: int | None) -> bool:
         """Return True if more nodes contradict this claim than any rival's.
 
-        At a tie, if one rival outweighs it.
+        If as many do, one rival must outweigh it.
 
         The disputed ranks are then added to the claim's `lost`.
         """
@@ -250,5 +250,5 @@ def outweighs(undisputed: int, others: int, disputed: int) -> bool:
 
 
 def _compared(claim: Claim, size: int | None) -> Iterator[int]:
-    """Return the ranks below the world size that are compared, at most `KEPT_RANKS` of them."""
+    """Yield the ranks below the world size that are compared, at most `KEPT_RANKS` of them."""
     return islice((rank for rank in claim.ranks if size is None or rank < size), KEPT_RANKS)

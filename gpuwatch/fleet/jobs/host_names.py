@@ -44,7 +44,11 @@ class HostNames:
         node.taken_host = self._taken(node, host)
 
     def _judge(self, host: str) -> None:
-        """Decide which node owns a name, for all nodes that report it."""
+        """Set `own_host` of the nodes that report a name, or clear it.
+
+        Only the name's owner has it (the node planned with it, else the first of the plan), and nodes
+        on its machine.
+        """
         reporting = [self._nodes[name] for name in self._reporting.get(host, ())]
         nodes = [node for node in reporting if node.hello is not None and node.hello.host == host]
         if not nodes:

@@ -171,7 +171,7 @@ class SharedFindings:
     def _distance(self, key: FindingKey, group: _EventReports) -> int:
         """Return 0: the node writes the file and runs the rank; 1: it writes the file; 2: neither.
 
-        The lowest report is shown.
+        The report with the lowest number is shown.
         """
         if not group.reports[key].writes:
             return 2

@@ -170,7 +170,11 @@ class Node:
         return None if self.received_at is None else max(0.0, now - self.received_at)
 
     def state(self, now: float) -> NodeState:
-        """Return the state by the link and the age of the last frame."""
+        """Return the state at `now` (our monotonic clock), by the link and the age of the last frame.
+
+        `connecting` before the first frame, `lost` until a reconnect succeeds, `stale` if the last
+        frame is older than STALE_TICKS intervals, else `live`.
+        """
         if self.link.phase == "lost":
             return "lost"
         if self.link.phase == "connecting":

@@ -20,7 +20,7 @@ def memory_pct(fast: GpuFast) -> float | None:
 def slowdown_pct(fast: GpuFast) -> float | None:
     """Return the percent of the last interval in thermal or power-brake slowdown; None: unknown.
 
-    The largest one, as they overlap.
+    Of the kinds, which overlap, the one with the largest share counts.
     """
     if fast.throttle_pct is None:
         return None

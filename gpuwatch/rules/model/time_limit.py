@@ -38,7 +38,7 @@ class TimeLimit:
 
     @contextmanager
     def of(self, seconds: float) -> Iterator[None]:
-        """Limit the block to this CPU time; signals interrupt a search of `re`.
+        """Limit the `with` block to this CPU time; without effect outside the main thread.
 
         Raises:
             EndlessError: It took longer.

@@ -83,12 +83,12 @@ class ProcessGroup:
 
     @property
     def absent(self) -> tuple[int, ...]:
-        """Members without a dump that was read."""
+        """Return the members without a dump that was read and used, sorted."""
         return tuple(sorted(set(self.members) - set(self.histories) - self.blind))
 
     @property
     def without(self) -> tuple[int, ...]:
-        """Members that left no dump."""
+        """Return the members that left no dump, sorted."""
         return tuple(rank for rank in self.absent if rank not in self.unread)
 
     def at(self, seq: int) -> dict[int, Op]:

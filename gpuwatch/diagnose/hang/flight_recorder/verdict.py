@@ -99,7 +99,10 @@ def _order(problem: Problem) -> tuple[int, float]:
 
 
 def _circle(problems: list[Problem]) -> list[Problem]:
-    """Return the cycle of groups that wait for each other (a deadlock)."""
+    """Return the cycle of groups that wait for each other (a deadlock).
+
+    One group alone: there is no cycle.
+    """
     way = [problems[0]]
     while True:
         culprit = way[-1].culprits[0]

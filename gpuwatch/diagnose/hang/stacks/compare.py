@@ -144,7 +144,7 @@ def _still(spots: Sequence[StackGroup]) -> bool:
 
 
 def _other_group(rest: Sequence[StackGroup], odd: Sequence[StackGroup]) -> tuple[str, ...]:
-    """Return a check that tells outliers from victims, if the outliers wait in the same call as the rest."""
+    """Return a check that separates culprits from victims if both wait in the same call; else ()."""
     if not _may_be_victims(rest, odd):
         return ()
     return (

@@ -293,7 +293,7 @@ class _Subjects:
             self.add(alert)
 
     def add(self, alert: Alert) -> None:
-        """Take in one more alert of the group; warnings and information are ignored."""
+        """Add an alert of the group; warnings and information are ignored."""
         if alert.severity not in ("error", "critical"):
             return
         self._ranks.add(alert.rank)

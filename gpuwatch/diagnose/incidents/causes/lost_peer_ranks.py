@@ -60,13 +60,10 @@ def with_lost_peers_placed(
 
 
 def signalled_first(believed: Sequence[Alert], alerts: Sequence[Alert]) -> list[Alert]:
-    """Return the believed alerts.
-
-    The end of a rank by SIGTERM is marked as a possible cause if nothing else can be.
+    """Return the believed alerts; a rank's end by SIGTERM becomes a possible cause if nothing else can be.
 
     That is the case if exactly one rank ended so, no launcher or scheduler reports that it sent the
-    signal, and
-    all others only lost their connections, later.
+    signal, and all others only lost their connections, later.
     """
     lost = {alert.rank for alert in believed if alert in PEER_CONNECTION_ERRORS} - {None}
     ends = [alert for alert in believed if alert.code in SIGNALLED_ENDS and alert.rank is not None]

@@ -40,7 +40,7 @@ class Resumptions:
     def take(
         self, fleet: Fleet, began: Mapping[str, float], alerts: Iterable[Alert], now: float, wall: float
     ) -> bool:
-        """Take in new attempts, and those that train now; return True if `of_job` changed.
+        """Record new attempts, and the jobs that train now; return True if `of_job` changed.
 
         Args:
             fleet: All that is known now.

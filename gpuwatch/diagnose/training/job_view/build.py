@@ -37,10 +37,7 @@ def received_from(fleet: Fleet, seats: RankPlacement) -> Received:
 
 
 def jobs_of(seats: RankPlacement, received: Received) -> list[Job]:
-    """Return all jobs: running ones first, those with steps and the largest in front.
-
-    Then ended ones, newest first.
-    """
+    """Return all jobs: running ones (those with steps first, then by size), then ended ones, newest first."""
     stepped = {
         job: max((v.stepped_at for v, _ in writers if v.stepped_at is not None), default=None)
         for job, writers in received.items()

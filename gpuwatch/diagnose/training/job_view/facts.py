@@ -121,7 +121,7 @@ class Spread:
 def spread(values: Sequence[float], limit: float | None) -> Spread | None:
     """Return mean, deviation and extremes; None for fewer than two values.
 
-    `limit`: imbalance that flags it.
+    `limit`: imbalance, (max - min) / mean, above which it is flagged; None: never.
     """
     count = len(values)
     if count < 2:
@@ -215,5 +215,5 @@ class JobFacts:
         return None if self.speaker is None else self.speaker.stepped_at
 
     def late(self, at: float | None, now: float) -> bool:
-        """Return True if a value of that time is stale; None: True."""
+        """Return True if a value of that time is stale; also if it has none."""
         return at is None or now - at > self.late_s
