@@ -26,7 +26,10 @@ def node_hits(node: Node) -> tuple[str, ...]:
 
 
 def job_hits(fleet: Fleet, job: str | None) -> tuple[str, ...]:
-    """Return lines of text: counts of a job's ranks, GPUs and nodes, the node names, the users."""
+    """Return lines of text: counts of a job's ranks, GPUs and nodes, node names, users.
+
+    Or that it has no rank.
+    """
     members = [
         (node, process)
         for node in fleet.nodes.values()

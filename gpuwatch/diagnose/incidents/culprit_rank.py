@@ -154,10 +154,7 @@ def pids_in(line: str) -> set[int]:
 
 
 def node_of_end(cause: Alert, alerts: Sequence[Alert]) -> str | None:
-    """Return the only node on which a process ended by itself, from launcher's lines in the cause's file.
-
-    None: none or several.
-    """
+    """Return the only node on which a process ended by itself, by lines of the cause's file; or None."""
     file = cause.proof[0].file if cause.proof else None
     nodes = {
         alert.node

@@ -59,7 +59,7 @@ def offset_text(seconds: float) -> str:
 
 
 def who(moment: Moment) -> str:
-    """Return `rank 85`, `127 ranks: 0-84, 86-127`, the node, or ""."""
+    """Return `rank 85 on gpu-003`, `127 ranks: 0-84, 86-127`, the node, or ""."""
     if len(moment.ranks) == 1:
         text = f"rank {moment.ranks[0]}"
         return f"{text} on {moment.node}" if moment.node else text

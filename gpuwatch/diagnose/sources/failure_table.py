@@ -55,11 +55,10 @@ def table_place(
 def _is_elsewhere(
     finding: Finding, file_node: str | None, place: RankPlace, node: str | None, where: RankIndex
 ) -> bool:
-    """Return True if a launcher lists a process of its own host, and the rank of that number never ran there.
+    """Return True if an entry is of its launcher's own host, but the job found for it ran no rank there.
 
     Only for live nodes' private files, and lines of no known job. Torchrun lists the ranks that it
-    started itself. Where a job has no ranks on that node, its rank of that number on another node is not
-    the one in the table.
+    started itself: the rank of that number on another node is then not the one in the table.
     """
     apart = node is not None and place.node not in ("", node) and not where.on(node, place.job)
     private = where.reach(file_node, finding.file) != "fleet"

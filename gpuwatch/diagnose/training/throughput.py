@@ -83,10 +83,7 @@ def collapsed_rate(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
 
 
 def _fallen(known: Sequence[tuple[int, float]]) -> Iterator[tuple[int, float, float]]:
-    """Yield the step from which all times are at least twice the usual, if there is one.
-
-    With it the median time since then, and before.
-    """
+    """Yield (step, median seconds from it on, median before) if the times at least double there for good."""
     count = len(known) // RECENT_STEPS
     levels = [
         median(took for _, took in known[n * RECENT_STEPS : (n + 1) * RECENT_STEPS]) for n in range(count)

@@ -56,7 +56,7 @@ class Rings:
         self._write(second, row)
 
     def add_before(self, at: float, row: Sequence[float]) -> None:
-        """Add a two-minute row before all stored seconds, if nothing is known there."""
+        """Store a row as the two-minute bucket of `at`, if that is older than the newest one and empty."""
         bucket, newest = int(at // BUCKET_S), self._second // BUCKET_S
         if not self._fine or not newest - BUCKETS < bucket < newest:
             return
