@@ -140,7 +140,7 @@ class Allocation:
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that a session needs to start."""
+    """Everything that a session needs to start: nodes, log paths, rules, limits, the trained model."""
 
     nodes: tuple[NodeSpec, ...]
     interval_s: float = 1.0
@@ -155,10 +155,7 @@ class Plan:
     rules: tuple[str, ...] = ()
     """The user's own rule packs, as local paths, in addition to the built-in ones."""
     state: str | None = None
-    """The file with the acknowledgements, silences and notes of all users who watch this cluster; None.
-
-    The user's own.
-    """
+    """The file with all users' acknowledgements, silences and notes; None: one of the user's own."""
     thresholds: Thresholds = field(default_factory=Thresholds)
     hang_query: Literal["auto", "manual"] = "auto"
     """auto: the ranks of a hanging job are queried automatically, once per hang; manual: only on a key."""

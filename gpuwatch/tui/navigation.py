@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Navigation(App[None]):
-    """An app with its screens and the ways between them."""
+    """An app with methods that open its screens and dialogs."""
 
     view_state: ViewState
     preferences: Preferences

@@ -31,7 +31,7 @@ WHAT = {
 
 
 class ConfirmScreen(ErrorBoundary, ModalScreen[None]):
-    """Runs the action once, after the user has typed exactly its name, and shows the result."""
+    """A dialog that runs an action once, after the user has typed exactly its name, and shows the result."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*keys.with_actions({"app.back": "close"})]
 

@@ -57,7 +57,7 @@ def _searched(title: str, binding: Binding) -> str:
 
 
 class HelpPage(RebuiltPage):
-    """Every key, those of the current screen first, and a legend of the signs."""
+    """The page with every key, those of the current screen first, and a legend of the signs."""
 
     def __init__(self, kind: str, keymap: Mapping[str, str]) -> None:
         super().__init__(id="help")

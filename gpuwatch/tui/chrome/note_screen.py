@@ -19,7 +19,7 @@ MAX_CHARS = 2000
 
 
 class NoteScreen(ErrorBoundary, ModalScreen[None]):
-    """A one-line text field; an empty text adds no note."""
+    """A dialog with a one-line text field; an empty text adds no note."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*keys.with_actions({"app.back": "close"})]
 

@@ -17,7 +17,10 @@ from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
 
 
 class TimeScreen(ErrorBoundary, ModalScreen["float | None"]):
-    """The dialog; its result is the time in unix seconds, or None if it was closed."""
+    """The dialog that asks for a time in a recording.
+
+    Its result is the time in unix seconds, or None if it was closed.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [*keys.with_actions({"app.back": "close"})]
 

@@ -30,7 +30,7 @@ MEANINGS = {
 
 
 class HeatMap(SelectableLines):
-    """The map with its title line; the cursor moves over GPUs."""
+    """The widget with one cell per GPU, node by node, under a title line; the cursor moves over GPUs."""
 
     DEFAULT_CSS: ClassVar[str] = "HeatMap { height: 8; }"
     pinned = 1

@@ -19,7 +19,7 @@ from gpuwatch.tui.toolkit.styles import clean, fit
 
 
 class NodeTable(SortableTable):
-    """One line per node under a pinned heading. The cursor stays on its node when the order changes."""
+    """The table with a line per node. The cursor stays on its node when the order changes."""
 
     DEFAULT_CSS: ClassVar[str] = "NodeTable { height: 1fr; min-height: 3; }"
     pinned = 1

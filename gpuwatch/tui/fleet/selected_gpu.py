@@ -72,7 +72,7 @@ def line_for(chosen: tuple[NodeView, Gpu | None], now: float, width: int, look: 
 
 
 class CellLine(RebuiltPage, can_focus=False):
-    """The widget of that line; it follows the cursor of a heat map."""
+    """The line with the values of the GPU under the cursor of a heat map."""
 
     DEFAULT_CSS: ClassVar[str] = "CellLine { height: 1; background: $surface; overflow-y: hidden; }"
 

@@ -23,7 +23,7 @@ CURVE_LINES, MIN_PROBLEMS = 9, 12
 
 
 class SidePanes(Vertical):
-    """The problem list, and above it the newest job if there is room."""
+    """The part of the fleet screen with the problem list, and above it the newest job if there is room."""
 
     def __init__(self, view_state: ViewState) -> None:
         super().__init__(id="fleet-side")

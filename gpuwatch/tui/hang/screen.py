@@ -15,7 +15,7 @@ from gpuwatch.tui.toolkit.selectable_lines import SelectableLines
 
 
 class WaitingScreen(PageScreen):
-    """Shows one query and its answers as they arrive; leaving the screen does not stop the query."""
+    """The screen of one hang query and its answers as they arrive; leaving it does not stop the query."""
 
     kind = "waiting"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.WAITING]

@@ -98,7 +98,10 @@ def _row(cells: Cells, width: int, look: StyleSet) -> Row:
 
 
 class AlertList(ItemPage):
-    """The widget with the alerts; lines of several alerts can be unfolded."""
+    """The widget with all alerts of the session, one per line.
+
+    A line that folds several alerts of one kind can be unfolded.
+    """
 
     DEFAULT_CSS = "AlertList { height: 8; }"
     pinned = 2

@@ -37,7 +37,7 @@ def command_in(text: str) -> str:
 
 
 class IncidentHead(ItemPage):
-    """The incident's headline, always visible, with its confidence."""
+    """The pane with the headline and the confidence of the shown incident, which never scrolls away."""
 
     DEFAULT_CSS = "IncidentHead { height: 4; background: $surface; overflow-y: hidden; }"
 
@@ -88,7 +88,7 @@ class IncidentHead(ItemPage):
 
 
 class IncidentDetail(ItemPage):
-    """The page about the selected incident."""
+    """The page with the selected incident in full: what happened where, what to do, evidence."""
 
     DEFAULT_CSS = "IncidentDetail { width: 1fr; height: 1fr; }"
 

@@ -125,7 +125,7 @@ def rank_rows(incident: Incident, fleet: Fleet, width: int, look: StyleSet) -> I
 
 
 class IncidentMoments(ItemPage):
-    """The timeline beside the detail, if there is room."""
+    """The pane with the timeline of the shown incident, beside its detail if there is room."""
 
     DEFAULT_CSS = "IncidentMoments { width: 1fr; height: 1fr; margin: 0 0 0 2; }"
 

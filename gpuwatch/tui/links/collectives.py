@@ -28,7 +28,10 @@ CHECKS: tuple[tuple[str, str, float, Callable[[GpuResult], float | None]], ...] 
 
 
 class LinkTable(LinkPage):
-    """The widget: a row per operation, a column per size, in each cell busbw (GB/s) above median time."""
+    """The table of a probe's collectives: a row per operation, a column per size; then the per-GPU tests.
+
+    A cell has busbw (GB/s) above the median time.
+    """
 
     DEFAULT_CSS: ClassVar[str] = "LinkTable { height: 8; }"
 

@@ -28,7 +28,7 @@ MAX_LINES = 5
 
 
 class LinkHead(LinkPage):
-    """The widget of the head: a few lines without selectable items."""
+    """The lines at the top of the links screen: which probe, its progress and verdict; nothing to select."""
 
     DEFAULT_CSS: ClassVar[str] = "LinkHead { height: 2; background: $surface; overflow-y: hidden; }"
     can_focus = False

@@ -27,7 +27,7 @@ BARE_COLUMNS = 60
 
 
 class LinkCell(RebuiltPage, can_focus=False):
-    """The widget of the panel; it follows the cursor of a matrix."""
+    """The panel with both directions of the link under the cursor of a matrix, and facts of its nodes."""
 
     DEFAULT_CSS: ClassVar[str] = "LinkCell { height: 6; background: $surface; overflow-y: hidden; }"
 

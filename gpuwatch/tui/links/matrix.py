@@ -68,7 +68,10 @@ def shape_of(size: int, labels: list[str], shorts: list[str], width: int, height
 
 
 class LinkMatrix(SelectableLines):
-    """The widget: pinned title and column names above the rows; the cursor moves over links."""
+    """The widget with one cell per link, from row to column; the cursor moves over links.
+
+    The title and the column names stay visible while the rows scroll.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [*keys.LINK]
     DEFAULT_CSS: ClassVar[str] = "LinkMatrix { height: 8; }"

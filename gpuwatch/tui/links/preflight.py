@@ -22,7 +22,10 @@ LABEL = 14
 
 
 class LinkGround(LinkPage):
-    """The widget of the page; its first item starts the probe."""
+    """The page before a measurement: the nodes, the plan, what prevents the probe.
+
+    Its first item starts the probe, or queries the nodes again.
+    """
 
     DEFAULT_CSS: ClassVar[str] = "LinkGround { height: 1fr; }"
 

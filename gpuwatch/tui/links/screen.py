@@ -33,7 +33,7 @@ BEFORE: frozenset[Phase] = frozenset({"connecting", "asking", "refused"})
 
 
 class LinksScreen(LiveScreen):
-    """A probe from its plan to its verdict; leaving the screen does not stop it."""
+    """The screen of a probe, from its plan to its verdict; leaving it does not stop the probe."""
 
     kind = "links"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.LINKS]

@@ -20,7 +20,10 @@ MAX_COUNTERS = 12
 
 
 class LinkEvidence(LinkPage):
-    """The widget: culprits first; choosing one moves the matrix's cursor to its worst link."""
+    """The page with the evidence of a probe's verdict, culprits first.
+
+    Choosing a culprit moves the matrix's cursor to its worst link.
+    """
 
     DEFAULT_CSS: ClassVar[str] = "LinkEvidence { height: 1fr; }"
 

@@ -22,7 +22,7 @@ from gpuwatch.tui.toolkit.styles import clean
 
 
 class LogsScreen(LogsLayout):
-    """The logs screen, with what its keys do."""
+    """The logs screen: `LogsLayout` with the actions of its keys."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *keys.LOGS,

@@ -18,7 +18,7 @@ TOO_MANY = "more log files than gpuwatch follows on one node; narrow `logs` in t
 
 @dataclass(frozen=True)
 class Watching:
-    """Counts of what is read, and names of what is not."""
+    """What is read of the logs: numbers of files and nodes, and the names of those that are not read."""
 
     files: int
     """Number of followed log files, without kernel logs."""

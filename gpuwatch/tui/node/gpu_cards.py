@@ -27,7 +27,7 @@ from gpuwatch.tui.toolkit.text import link_words
 
 
 class GpuPanels(RebuiltPage):
-    """One line, two lines or a card per GPU; the cursor moves over GPUs."""
+    """The widget with one line, two lines or a card per GPU of a node; the cursor moves over GPUs."""
 
     DEFAULT_CSS: ClassVar[str] = "GpuPanels { height: 9; }"
 

@@ -82,7 +82,7 @@ class GpuTitle(GpuPage, can_focus=False):
 
 
 class GpuValues(GpuPage):
-    """The part with all values, alerts and events."""
+    """The part of `GpuScreen` with all values, alerts and events of the GPU."""
 
     DEFAULT_CSS: ClassVar[str] = "GpuValues { width: 2fr; min-width: 40; height: 1fr; }"
 
@@ -105,7 +105,7 @@ class GpuValues(GpuPage):
 
 
 class GpuPlots(GpuPage):
-    """The part with the plots of all histories."""
+    """The part of `GpuScreen` with the plots of all histories."""
 
     DEFAULT_CSS: ClassVar[str] = "GpuPlots { width: 3fr; height: 1fr; }"
 

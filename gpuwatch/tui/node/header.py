@@ -99,7 +99,7 @@ def header_of_logs(view: NodeView, severity: Severity, width: int, look: StyleSe
 
 
 class NodeHeader(RebuiltPage, can_focus=False):
-    """The widget of the line."""
+    """The line above a node's panes: its name, state, GPUs, software and clock, and the agent's cost."""
 
     DEFAULT_CSS: ClassVar[str] = "NodeHeader { height: 1; background: $surface; overflow-y: hidden; }"
 

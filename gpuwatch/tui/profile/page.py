@@ -31,7 +31,7 @@ BESIDE_COLUMNS = 110
 
 
 class ProfilePage(ItemPage):
-    """Shows the estimated cost first, and the profiles when the samples have arrived."""
+    """The page with the estimated cost of a profile, and with the profiles when the samples have arrived."""
 
     DEFAULT_CSS = "ProfilePage { height: 1fr; }"
 

@@ -15,7 +15,7 @@ from gpuwatch.tui.toolkit.selectable_lines import SelectableLines
 
 
 class ProfileScreen(PageScreen):
-    """Shows one profile. If it is left, sampling goes on, but its result is not shown."""
+    """The screen of one profile. If it is left, sampling continues, but the result is not shown."""
 
     kind = "profile"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.PROFILE]

@@ -31,7 +31,7 @@ class Delivering(Protocol):
 
 
 class Cockpit(Protocol):
-    """The app: what widgets show, and the ways to other screens."""
+    """The interface of the app for widgets: what they show, and methods that open other screens."""
 
     view_state: ViewState
     look: StyleSet

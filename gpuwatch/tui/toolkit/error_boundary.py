@@ -22,7 +22,7 @@ STARTING = (events.Compose, events.Mount)
 
 
 class ErrorBoundary(MessagePump):
-    """Counts the exceptions of its message handlers instead of passing them on."""
+    """A screen or widget that counts the exceptions of its message handlers instead of passing them on."""
 
     @property
     def part(self) -> str:

@@ -66,7 +66,10 @@ def bucketed(values: Sequence[float | None], count: int) -> list[float | None]:
 
 
 class TrainingCurves(RebuiltPage, can_focus=False):
-    """The widget with the curves of the job's main log; `lines` is its height."""
+    """The widget with the curves of a job's loss, gradient norm, throughput and step time.
+
+    `lines` is its height.
+    """
 
     DEFAULT_CSS: ClassVar[str] = "TrainingCurves { height: 4; overflow-y: hidden; }"
     can_focus = False

@@ -40,7 +40,7 @@ WIDE_COLUMNS = 70
 
 
 class RankTable(SortableTable):
-    """One line per rank. The cursor stays on its rank when the order changes."""
+    """The table with a line per rank. The cursor stays on its rank when the order changes."""
 
     table = "ranks"
     unsorted = WORST

@@ -31,7 +31,7 @@ class Feed(Protocol):
 
     @property
     def live(self) -> bool:
-        """True if it grows at its end."""
+        """True if the end is loaded and new lines are added."""
         ...
 
     @property

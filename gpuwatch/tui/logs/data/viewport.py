@@ -37,7 +37,7 @@ def pieces(text: str, width: int) -> list[str]:
 
 
 class View:
-    """The viewport of a pane; without a screen, so that it can be tested alone."""
+    """What a log pane shows of a feed: rows, cursor, scrolling and jumps. It needs no screen, for tests."""
 
     def __init__(self, feed: Buffer | Merge) -> None:
         self.feed = feed

@@ -12,7 +12,7 @@ from gpuwatch.tui.model.view_state import ViewState
 
 
 class LogHunt:
-    """One search and one pending jump at a time.
+    """The search of the logs screen, and the pending jump to an error: at most one of each.
 
     `version` increases when other patterns are to be highlighted.
     """

@@ -26,7 +26,7 @@ def grid_for(wanted: int, width: int, height: int) -> tuple[int, int]:
 
 
 class LogGrid(Grid):
-    """The widget with all possible panes; unused ones are hidden, and one may be shown alone."""
+    """The widget with all possible log panes; unused ones are hidden, and one may be shown alone."""
 
     def __init__(self, workspace: LogWorkspace) -> None:
         self.panes = [LogPane(workspace, id=f"log-{n}") for n in range(MAX_PANES)]

@@ -46,7 +46,10 @@ MIN_MESSAGE_WIDTH = 32
 
 
 class LogPane(LineView, can_focus=True):
-    """The widget that paints a view; the screen assigns another view when the selection changes."""
+    """The widget that paints the view of one log.
+
+    The screen assigns another view when the selection changes.
+    """
 
     DEFAULT_CSS: ClassVar[str] = "LogPane { width: 1fr; height: 1fr; overflow: hidden; }"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.MOVES]

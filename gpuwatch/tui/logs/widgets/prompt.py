@@ -21,7 +21,7 @@ PROMPTS: dict[Purpose, tuple[str, str]] = {
 
 
 class LogPrompt(ErrorBoundary, Horizontal):
-    """The widget: a label, the text, and beside it the result or an error."""
+    """The text field of the logs screen: a label, the text, and beside it the result or an error."""
 
     DEFAULT_CSS: ClassVar[str] = "LogPrompt { height: 1; background: $surface; }"
 

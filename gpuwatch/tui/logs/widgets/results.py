@@ -23,7 +23,7 @@ PLACE = 22
 
 
 class LogResults(SelectableLines):
-    """The widget of the list: bookmarks if `of_bookmarks`, else the hits of the search."""
+    """The list under the log panes: bookmarks if `of_bookmarks`, else the hits of the search."""
 
     DEFAULT_CSS: ClassVar[str] = "LogResults { height: 33%; min-height: 4; }"
     pinned = 1

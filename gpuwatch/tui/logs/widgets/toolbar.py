@@ -18,7 +18,7 @@ MODES = {"panes": "separate panes", "merged": "merged", "everyone": "all ranks m
 
 
 class LogBar(RebuiltPage, can_focus=False):
-    """The widget of the line."""
+    """The line above the log panes: selection, mode, filters, and the result of the last input."""
 
     DEFAULT_CSS: ClassVar[str] = "LogBar { height: 1; background: $surface; overflow-y: hidden; }"
 
