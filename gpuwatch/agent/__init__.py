@@ -1,1 +1,1 @@
-"""RUNS ON THE NODE: standard library and pynvml, Python 3.6 and later; imports nothing else of gpuwatch."""
+"""RUNS ON THE NODE: needs Python 3.6 or later and pynvml only; imports nothing else of gpuwatch."""

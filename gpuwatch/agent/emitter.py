@@ -1,6 +1,6 @@
-"""The emitter: the main thread. It never calls NVML and never blocks except on the clock.
+"""The emitter: the main thread. It never calls NVML and never blocks except to wait for the next tick.
 
-Once per tick it releases the readers, gives the free ones a moment, and sends the available values; for a
+Once per tick it releases the readers, waits a moment for them, and sends the values that arrived; for a
 hung GPU it sends the call and its duration. Between ticks it answers requests.
 """
 
@@ -33,7 +33,7 @@ _FAREWELL_S = 0.3
 
 
 class Emitter(object):
-    """Sends frames until the cockpit is gone, a signal arrives, or no request came for too long."""
+    """Sends frames until the cockpit is gone, a signal arrives, or no request has come for too long."""
 
     def __init__(self, settings: "Settings", requests: "Requests", outlet: "OutputStream") -> None:
         self._requests = requests
@@ -69,7 +69,7 @@ class Emitter(object):
             pass  # full: it is awake already
 
     def leave(self, reason: str) -> None:
-        """End soon with this reason; callable from signal handlers and any thread."""
+        """End the loop soon, for this reason; callable from signal handlers and any thread."""
         self._leaving = self._leaving or reason
         self.wake()
 
@@ -105,7 +105,7 @@ class Emitter(object):
             self._listen(left)
 
     def _new_interval(self) -> bool:
-        """True if the interval was changed meanwhile: the next tick then comes at once."""
+        """Return True if the interval has changed since the last call: the next tick then comes at once."""
         changed, self._changed = self._changed, False
         return changed
 
@@ -147,7 +147,10 @@ class Emitter(object):
             self._send([])
 
     def _reply(self, request: "Any") -> "dict[str, Any] | None":
-        """Answer a request; None if the log reader or a background request answers later."""
+        """Handle a request.
+
+        Return its reply, None if the log reader or a background request replies later.
+        """
         reply = {"kind": "reply", "id": 0}
         if isinstance(request, ValueError):
             reply["error"] = str(request)
@@ -182,7 +185,7 @@ class Emitter(object):
         self._queue.append(frame)
 
     def _send(self, frames: "list[dict[str, Any]]") -> None:
-        """Send the queue, then these frames, which are dropped while the pipe is full."""
+        """Send the queue, the log reader's frames and these; while the pipe is full, these are dropped."""
         if self._outlet.full:
             self._outlet.flush()
         if self._outlet.full:
@@ -221,7 +224,7 @@ class Emitter(object):
         self._send(frames)
 
     def _send_hello(self) -> None:
-        """Send the hello at the start, and whenever its content changed."""
+        """Queue the hello if it is the first, or its content has changed."""
         hello = self._composer.hello()
         hello.update(agent=self._version, pid=os.getpid(), interval_s=self._ticker.interval_s)
         if hello != self._hello:

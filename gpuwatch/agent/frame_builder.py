@@ -21,7 +21,7 @@ _NOT_LISTED = "known to the kernel module, not listed by NVML"
 
 
 class Composer(object):
-    """Turns results into samples, ranks and a hello; events go into `events`."""
+    """Builds samples, process lists and the hello from results; appends events to `events`."""
 
     def __init__(
         self,
@@ -40,12 +40,12 @@ class Composer(object):
         self._xids = XidJoin()
 
     def hello(self) -> "dict[str, Any]":
-        """The keys of `wire.Hello` that the node determines."""
+        """Return the keys of `wire.Hello` that the node determines."""
         hello = describe(self._driver, self._node, self._driver.static_info())
         return dict(hello, notices=hello["notices"] + self._logs.notices)
 
     def tick(self, now: float, dropped: int) -> "list[dict[str, Any]]":
-        """The sample of this tick and, if there is one, the process list; `now` in unix seconds."""
+        """Return the sample of this tick and, if there is one, the process list; `now` in unix seconds."""
         frames: list[dict[str, Any]] = []
         gpus, static_info = self._driver.gpus, self._driver.static_info()
         host = self._take_node(frames, static_info, now)
@@ -69,7 +69,10 @@ class Composer(object):
     def _take_node(
         self, frames: "list[dict[str, Any]]", static_info: "dict[int, dict[str, Any]]", now: float
     ) -> "dict[str, Any] | None":
-        """Add the ranks frame to `frames` and kernel events to `events`; return the host sample."""
+        """Add process lists to `frames`, kernel events to `events`; return the host's sample.
+
+        None: no new one.
+        """
         host: dict[str, Any] | None = None
         records: list[dict[str, Any]] = []
         while self._node.found:
@@ -113,7 +116,10 @@ class Composer(object):
 
 
 def latest(before: "dict[str, Any] | None", host: "dict[str, Any]") -> "dict[str, Any]":
-    """The newer of two host samples in one tick, with the disks of the older (read every 30 s)."""
+    """Return the newer of two host samples in one tick, with the older one's disks if it has none.
+
+    Disks are read every 30 s.
+    """
     if before is not None and "disks" in before:
         host.setdefault("disks", before["disks"])
     return host

@@ -29,7 +29,7 @@ class GpuWatch(object):
         self._missing: dict[str, dict[str, str]] = {}
 
     def sample(self, gpu: "GpuReader", known: "dict[str, Any]") -> "dict[str, Any]":
-        """A dict with the keys of `wire.GpuSample`.
+        """Return a dict with the keys of `wire.GpuSample`.
 
         `known`: the GPU's keys of `wire.GpuInfo`, whether it has answered or not.
         """
@@ -76,7 +76,7 @@ class GpuWatch(object):
     def _hanging(
         self, gpu: "GpuReader", known: "dict[str, Any]", call: "tuple[str, float] | None", now: float
     ) -> "tuple[str, float] | None":
-        """`call` (its name, seconds in it) if the GPU hangs in it, else None."""
+        """Return `call` (name, seconds in it) if the GPU hangs in it, else None; report the begin and end."""
         if call is None or not self._too_long(gpu, call[1], now):
             if self.stuck.pop(gpu.index, None) is not None:
                 self._report(known, "gpu_unstuck", "info", "GPU {} answers again".format(gpu.index))
@@ -93,7 +93,7 @@ class GpuWatch(object):
         return call
 
     def _too_long(self, gpu: "GpuReader", seconds: float, now: float) -> bool:
-        """True if a call of this duration is stuck.
+        """Return True if a call of this duration is stuck.
 
         Before a GPU's first answer the driver may be starting.
         """
@@ -112,5 +112,5 @@ class GpuWatch(object):
 
 
 def _rounded(values: "dict[str, Any]") -> "dict[str, Any]":
-    """Floats rounded to three decimals, which is precise enough and shorter to send."""
+    """Return the values, floats rounded to three decimals: precise enough and shorter to send."""
     return {name: round(value, 3) if isinstance(value, float) else value for name, value in values.items()}

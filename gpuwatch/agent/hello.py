@@ -1,4 +1,4 @@
-"""The hello frame: what this node and its GPUs are, and problems of the whole node."""
+"""Builds the hello frame: what this node and its GPUs are, and problems of the whole node."""
 
 from .base import notices
 from .gpu import topology
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 def describe(
     driver: "Driver", node: "NodeReader", static_info: "dict[int, dict[str, Any]]"
 ) -> "dict[str, Any]":
-    """The keys of `wire.Hello` that the node determines.
+    """Return the keys of `wire.Hello` that the node determines.
 
-    `static_info`: data from the driver's files about GPUs that never answered NVML.
+    `static_info`: data from the driver's files about GPUs that have never answered NVML.
     """
     gpus = driver.gpus
     indices = {gpu.index for gpu in gpus}

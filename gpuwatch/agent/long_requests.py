@@ -1,4 +1,4 @@
-"""Slow requests of the cockpit, run in threads next to the emitter, one of a kind at a time."""
+"""Runs slow requests of the cockpit in threads beside the emitter, one of a kind at a time."""
 
 import threading
 from collections import deque
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class BackgroundRequests(object):
-    """Runs a request in a thread of its own; the emitter takes the replies when they are ready.
+    """Runs each request in a thread of its own; the emitter takes the replies when they are ready.
 
     `handlers`: command -> function that makes the reply's data. A request that does not return (a dead mount,
     a process in the kernel) blocks only its kind.
@@ -42,7 +42,7 @@ class BackgroundRequests(object):
     def begin(self, command: str, request: "dict[str, Any]", number: int) -> "str | None":
         """Start a request; return why it cannot be started now, or None."""
         if command in self._busy:
-            return "the same was asked before and is still being done"
+            return "the same request is still running"
         self._busy.add(command)
         thread = threading.Thread(
             target=self._run, args=(command, request, number), name="request " + command
@@ -52,7 +52,7 @@ class BackgroundRequests(object):
         return None
 
     def take(self) -> "list[dict[str, Any]]":
-        """Return the replies since the last call."""
+        """Return and remove the replies since the last call."""
         found = []
         while self._replies:
             found.append(self._replies.popleft())
@@ -70,5 +70,5 @@ class BackgroundRequests(object):
 
 
 def _called(module: str, name: str, *values: "Any") -> "Any":
-    """Call a function whose module is loaded now; most agents never need it."""
+    """Import the module, call the function and return its result; most agents never need it."""
     return getattr(import_module("." + module, __package__), name)(*values)

@@ -17,14 +17,14 @@ NICE = 10
 
 
 def run(config: "dict[str, Any]", stdin: "BinaryIO", stdout: "BinaryIO") -> int:
-    """Serve frames on `stdout` and requests on `stdin` until one of them ends; return the exit status.
+    """Write frames to `stdout` and answer requests from `stdin` until one ends; return the exit status.
 
     The caller must exit by `os._exit`: a thread that hangs in the driver would block a normal exit.
 
     Args:
-        config: nonce (str), and what `Settings` takes.
-        stdin: The rest of the stream that the agent came on.
-        stdout: Where the start marker and the zlib stream go.
+        config: nonce (str), and the keys of `Settings`.
+        stdin: The rest of the stream that the agent was sent on.
+        stdout: Where the start marker and the zlib stream are written.
     """
     try:
         os.nice(NICE)

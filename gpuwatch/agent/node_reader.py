@@ -1,4 +1,4 @@
-"""Reads the node in one thread: host, processes and kernel log. A faulty mount may block any of them."""
+"""Reads the node in one thread: host, processes and kernel log. A dead mount may block any of them."""
 
 import time
 
@@ -24,7 +24,7 @@ ADDRESSES_EVERY_S = 30.0
 
 
 class NodeReader(Reader):
-    """Leaves (kind, value) pairs in `found`.
+    """Appends (kind, value) pairs to `found`.
 
     host; ranks: (processes, truncated, partial, the launchers' log files); kernel: the events of the kernel
     log; records: all of it, as (unix seconds, text).

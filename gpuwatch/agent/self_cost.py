@@ -1,4 +1,4 @@
-"""The agent's own resource use."""
+"""Measures the agent's own resource use."""
 
 import os
 import threading
@@ -21,7 +21,7 @@ class Cost(object):
     def read(
         self, now: float, calls: int, gpus: int, dropped: int, reader: "tuple[float, int]" = (0.0, 0)
     ) -> "dict[str, Any]":
-        """A dict with the keys of `wire.AgentCost`; `calls` since the start over all `gpus`.
+        """Return a dict with the keys of `wire.AgentCost`; `calls` since the start over all `gpus`.
 
         `reader`: CPU seconds and private resident bytes of the log reader; both run the same interpreter,
         whose shared pages are counted once. The use of ended readers is in the agent's own times, as of

@@ -24,7 +24,7 @@ class Background(object):
         self._running = False
 
     def start(self) -> bool:
-        """Start a call; False while the previous one has not returned."""
+        """Start a call and return True; False while the previous one has not returned."""
         if self._running:
             return False
         self._running = True
@@ -35,11 +35,14 @@ class Background(object):
         return True
 
     def wait(self, deadline: float) -> bool:
-        """Wait for the result until `deadline` (monotonic); False if it has not arrived."""
+        """Wait for the result until `deadline` (monotonic); return False if it has not arrived."""
         return self._answered.wait(max(0.0, deadline - time.monotonic()))
 
     def answer(self) -> object:
-        """The result of the last finished call; None while one runs, or if it raised OSError."""
+        """The result of the last finished call.
+
+        None before the first, while one runs, or if it raised OSError.
+        """
         return self._answer if self._answered.is_set() else None
 
     def _run(self) -> None:
@@ -53,7 +56,7 @@ class Background(object):
 
 
 class Round(object):
-    """A thread that makes a list of calls, and its position in the list."""
+    """A thread that makes a list of calls one after the other, and its position in the list."""
 
     def __init__(self, calls: "dict[int, Callable[[], object]]") -> None:
         self.answers: dict[int, object] = {}
@@ -99,9 +102,11 @@ class TimedCalls(object):
         return sorted(self._stuck)
 
     def ask(self, calls: "dict[int, Callable[[], object]]") -> "dict[int, object]":
-        """Return key -> result of the calls that returned in time; call again for the others.
+        """Return key -> result of the calls that returned in time.
 
-        OSError gives None.
+        The others are left out: ask for them again.
+
+        The result of a call that raised OSError is None.
         """
         stuck = self.stuck
         calls = {key: call for key, call in calls.items() if key not in stuck}

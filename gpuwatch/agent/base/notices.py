@@ -1,6 +1,6 @@
-"""Notices: sentences about the whole node with a problem and its remedy.
+"""Builds notices: sentences about the whole node with a problem and its remedy.
 
-Dicts with the keys of `wire.Notice`.
+They are dicts with the keys of `wire.Notice`.
 """
 
 import errno
@@ -19,14 +19,17 @@ FIRST_PERSON = 1000
 
 
 def no_gpu() -> "dict[str, Any]":
-    """Notice for a machine without an NVIDIA GPU, or whose driver lists none."""
+    """Return the notice for a machine without an NVIDIA GPU, or whose driver lists none."""
     if sys.platform == "darwin":
         return _notice("mps", "info", "An Apple machine: its GPU has no NVML, so only the host is shown.")
     return _notice("no_gpu", "info", "No NVIDIA GPU here: only the host is shown.")
 
 
 def of_init(code: int, on_bus: "int | None") -> "dict[str, Any]":
-    """Notice on why nvmlInit failed. `on_bus`: NVIDIA display devices on the PCI bus; None: unknown."""
+    """Return the notice on why nvmlInit failed. `on_bus`: NVIDIA display devices on the PCI bus.
+
+    None: unknown.
+    """
     if code == nvml_codes.MISMATCH:
         return _notice(
             "driver_mismatch",
@@ -65,7 +68,9 @@ def of_init(code: int, on_bus: "int | None") -> "dict[str, Any]":
 
 
 def starting(call: str, late: bool = False) -> "dict[str, Any]":
-    """Notice that init has not returned yet; without a time, so that it does not change every tick.
+    """Return the notice that init has not returned yet.
+
+    Without a time, so that it does not change every tick.
 
     `late`: it takes longer than a driver needs that no process holds open.
     """
@@ -80,9 +85,9 @@ def starting(call: str, late: bool = False) -> "dict[str, Any]":
 def fewer_than_on_bus(
     found: int, on_bus: "int | None", hidden: "bool | None" = None
 ) -> "dict[str, Any] | None":
-    """Notice that NVML lists fewer GPUs than the PCI bus has.
+    """Return the notice that NVML lists fewer GPUs than the PCI bus has; None if it does not, or lists none.
 
-    In a container (`hidden`) this may be intended.
+    In a container this may be intended. `hidden`: whether this is one; None: find out.
     """
     if on_bus is None or not found or found >= on_bus:
         return None
@@ -98,7 +103,10 @@ def fewer_than_on_bus(
 
 
 def processes_hidden(proc: str = "/proc", user: "int | None" = None) -> "dict[str, Any] | None":
-    """Notice on which processes or environments (and thus ranks) the kernel hides from this user."""
+    """Return the notice on which processes or environments (and thus ranks) this user cannot see.
+
+    None: all visible.
+    """
     own = os.geteuid() if user is None else user
     if procfs.read_bytes(proc + "/self/stat") is not None and procfs.read_bytes(proc + "/1/stat") is None:
         why = "/proc is mounted with hidepid"
@@ -115,7 +123,7 @@ def processes_hidden(proc: str = "/proc", user: "int | None" = None) -> "dict[st
 
 
 def _has_closed_environment(proc: str, own: int) -> bool:
-    """True if a person other than `own` (uid from 1000) runs a process with an unreadable environment."""
+    """Return True if a person other than `own` (uid from 1000) has a process with unreadable environment."""
     for pid in procfs.names(proc):
         if not pid.isdigit():
             continue
@@ -134,7 +142,7 @@ def _driver_in_kernel() -> bool:
 
 
 def in_container() -> bool:
-    """True in Docker or Podman, where only some of the GPUs may be visible."""
+    """Return True in Docker or Podman, where only some of the GPUs may be visible."""
     return os.path.exists("/.dockerenv") or os.path.exists("/run/.containerenv")
 
 

@@ -54,5 +54,5 @@ class GpuLost(Exception):  # noqa: N818 - it is a state that is reported, not a 
 
 
 def words(code: int) -> str:
-    """A short text for a code that stops a GPU or a node."""
+    """Return a short text for a code that stops a GPU or a node."""
     return WORDS.get(code, "NVML error {}".format(code))

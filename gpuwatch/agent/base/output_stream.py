@@ -12,7 +12,7 @@ _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, ensure_ascii=
 
 
 class OutputStream(object):
-    """Writes what the pipe accepts and keeps the rest; while there is a rest, nothing new is accepted.
+    """Writes what the pipe accepts and stores the rest; while there is a rest, nothing new may be written.
 
     A zlib stream cannot lose data in the middle: frames must be dropped before compression.
     """
@@ -25,7 +25,7 @@ class OutputStream(object):
         self._pending = b"\nGPUWATCH1 " + nonce.encode("ascii") + b"\n"
 
     def fileno(self) -> int:
-        """The descriptor, for select."""
+        """Return the descriptor, for select."""
         return self._descriptor
 
     @property
@@ -64,7 +64,7 @@ class OutputStream(object):
 
 
 def _valid(text: str) -> bytes:
-    """Valid UTF-8: unpaired surrogates (from names that are not UTF-8) are replaced."""
+    """Return the text as valid UTF-8; unpaired surrogates (from names that are not UTF-8) are replaced."""
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError:

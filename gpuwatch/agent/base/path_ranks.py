@@ -21,7 +21,7 @@ _LOCAL = (
 
 
 def ranks_of_path(path: str) -> "tuple[int | None, int | None]":
-    """(rank, local rank) from the path, innermost component first; None where it has none."""
+    """Return (rank, local rank) from the path, innermost component first; None for each that it lacks."""
     return _last(_GLOBAL, path), _last(_LOCAL, path)
 
 

@@ -15,7 +15,7 @@ UNSEEN = re.compile(
 
 
 def read_bytes(path: str, limit: int = 65536) -> "bytes | None":
-    """Up to `limit` bytes of a file; uses descriptors, because `open()` costs five times as much."""
+    """Return up to `limit` bytes of a file, or None; uses descriptors: `open()` costs five times as much."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY)
     except (OSError, ValueError):
@@ -36,13 +36,13 @@ def read_bytes(path: str, limit: int = 65536) -> "bytes | None":
 
 
 def read_text(path: str, limit: int = 65536) -> "str | None":
-    """Up to `limit` bytes of a file as text, stripped."""
+    """Return up to `limit` bytes of a file as text, stripped; None if unreadable."""
     data = read_bytes(path, limit)
     return None if data is None else data.decode("utf-8", "replace").strip()
 
 
 def read_int(path: str) -> "int | None":
-    """The decimal number in a file, or None."""
+    """Return the decimal number in a file; None if it has none or is unreadable."""
     data = read_bytes(path, 64)
     try:
         return None if data is None else int(data)
@@ -51,7 +51,7 @@ def read_int(path: str) -> "int | None":
 
 
 def read_link(path: str) -> "str | None":
-    """The target of a symbolic link, or None."""
+    """Return the target of a symbolic link, or None."""
     try:
         return os.readlink(path)
     except OSError:
@@ -59,7 +59,7 @@ def read_link(path: str) -> "str | None":
 
 
 def names(path: str) -> "list[str]":
-    """The sorted names in a folder; empty if unreadable."""
+    """Return the sorted names in a folder; empty if unreadable."""
     try:
         return sorted(os.listdir(path))
     except OSError:
@@ -67,6 +67,6 @@ def names(path: str) -> "list[str]":
 
 
 def clean(text: str, limit: int) -> str:
-    """`text` on one line without control, bidi or invalid characters, at most `limit` characters."""
+    """Return `text` on one line without control, bidi or invalid characters, cut to `limit` characters."""
     text = UNPRINTABLE.sub(" ", text[: 4 * limit]).strip()
     return text if len(text) <= limit else text[: limit - 1] + "\u2026"

@@ -54,7 +54,7 @@ _WANTED = {name.encode("ascii"): name for name in VARIABLES}
 
 
 def variables(environ: bytes) -> "dict[str, str]":
-    """The whitelisted variables of a NUL-separated environment."""
+    """Return the whitelisted variables of a NUL-separated environment, masked."""
     found: dict[str, str] = {}
     for entry in environ.split(b"\0"):
         name, equals, value = entry.partition(b"=")
@@ -64,7 +64,10 @@ def variables(environ: bytes) -> "dict[str, str]":
 
 
 def identity(found: "dict[str, str]") -> "dict[str, object]":
-    """`rank`, `local_rank`, `world_size`, `master` and `job` as in `wire.Process`, where known."""
+    """Return those of `rank`, `local_rank`, `world_size`, `master`, `job` that are known.
+
+    See `wire.Process`.
+    """
     rank, local_rank, world_size = _place(found)
     facts = {
         "rank": rank,
@@ -77,7 +80,7 @@ def identity(found: "dict[str, str]") -> "dict[str, object]":
 
 
 def is_rank(value: object) -> bool:
-    """True if a value from a line can be a rank number."""
+    """Return True if a value from a line can be a rank number."""
     return isinstance(value, int) and 0 <= value < MAX_RANKS
 
 
@@ -107,7 +110,7 @@ def _master(found: "dict[str, str]") -> "str | None":
 
 
 def _job(found: "dict[str, str]") -> "str | None":
-    """The job name; torchrun's "none" for a missing id is ignored."""
+    """Return the job's id, or None; torchrun's "none" for a missing id is ignored."""
     run = found.get("TORCHELASTIC_RUN_ID")
     named = found.get("SLURM_JOB_ID") or (run if run != "none" else None)
     return named or found.get("PMIX_NAMESPACE") or None

@@ -26,11 +26,11 @@ class Requests(object):
         self.ended = False
 
     def fileno(self) -> int:
-        """The descriptor, for select."""
+        """Return the descriptor, for select."""
         return self._descriptor
 
     def read(self) -> "list[Any]":
-        """The received requests: decoded JSON, or ValueError for an invalid line."""
+        """Return the requests received since the last call: decoded JSON, ValueError for an invalid line."""
         try:
             data = os.read(self._descriptor, _CHUNK)
             self.ended = not data

@@ -1,4 +1,4 @@
-"""Secrets recognisable by form: tokens of known issuers, lines of private keys, random text."""
+"""Masks secrets recognisable by form: tokens of known issuers, lines of private keys, random text."""
 
 import re
 
@@ -50,7 +50,7 @@ _CLASSES = re.compile(r"[a-z]{1,4096}|[A-Z]{1,4096}|[0-9]{1,4096}|[^a-zA-Z0-9]{1
 
 
 def without_known_forms(text: str) -> str:
-    """The text with tokens of known issuers masked."""
+    """Return the text with tokens of known issuers masked."""
     for mark, form in _MARKED_FORMS:
         if mark in text:
             text = form.sub(MASK, text)
@@ -58,7 +58,7 @@ def without_known_forms(text: str) -> str:
 
 
 def without_key_line(text: str) -> str:
-    """The text with a base64 line masked, as in the body of a private key."""
+    """Return the text with a base64 line masked, as in the body of a private key."""
     end = text.rstrip()[-_KEY_LINE_WIDTH:]
     if len(end) < _KEY_LINE_WIDTH or " " in end:
         return text
@@ -66,7 +66,7 @@ def without_key_line(text: str) -> str:
 
 
 def without_random(text: str) -> str:
-    """The text with random words masked: tokens of unknown issuers. Mangled C++ names are kept."""
+    """Return the text with random words (tokens of unknown issuers) masked. Mangled C++ names are not."""
     return _LONG_WORD.sub(_long_word, text)
 
 
@@ -86,7 +86,7 @@ def _key_line(found: "Match[str]") -> str:
 
 
 def is_random(value: str, least: int) -> bool:
-    """True if a text of at least `least` characters mixes lower case, capitals and digits like random base64.
+    """Return True if a text of at least `least` characters mixes lower case, capitals, digits like base64.
 
     In random base64 two of three neighbours differ in kind; in words, names and numbers at most one of four.
     Hexadecimal hashes do not match, since they have no capitals.

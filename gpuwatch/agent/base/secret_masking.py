@@ -116,7 +116,7 @@ _MIN_OPAQUE, _MIN_DIGITS = 16, 3
 
 
 def masked(text: str) -> str:
-    """The text with every secret replaced by `MASK`."""
+    """Return the text with every recognised secret replaced by `MASK`."""
     try:
         text.encode("ascii")
     except UnicodeError:
@@ -147,7 +147,7 @@ def masked(text: str) -> str:
 
 
 def _character(found: "Match[str]") -> str:
-    """Decode a JSON escape (as Go writes `&`); quotes and backslashes stay escaped."""
+    """Return the character of a JSON escape (as Go writes `&`); quotes and backslashes stay escaped."""
     character = chr(int(found.group(1), 16))
     return "\\" + character if character in '"\\' else character
 
@@ -161,7 +161,7 @@ def _header(found: "Match[str]") -> str:
 
 
 def _user(found: "Match[str]") -> str:
-    """Mask the password of `-u name:password`; not the group of `-u 1000:1000`."""
+    """Return the match, masked for `-u name:password`, not for a group as in `-u 1000:1000`."""
     return found.group(0) if found.group(2).isdigit() else found.group(1) + MASK
 
 
@@ -187,7 +187,7 @@ def _option(found: "Match[str]") -> str:
 
 
 def _masked_named(found: "Match[str]") -> str:
-    """Mask the value after a name; after a space it is a value only in an option."""
+    """Return the match with its value masked; after a space it is a value only in an option."""
     whole, between = found.group(0), found.group("between")
     value = _value(found)
     spaced = not between.strip("\\ \t\"',is")
@@ -211,7 +211,7 @@ def _masked_named(found: "Match[str]") -> str:
 
 
 def _is_opaque(value: str, is_password: bool) -> bool:
-    """True if a value that a sentence calls the secret is not just a word of that sentence."""
+    """Return True if a value that a sentence calls the secret is not just a word of that sentence."""
     digits = sum(each in "0123456789" for each in value)
     letters = sum(each.isalpha() for each in value)
     if is_password:
@@ -220,7 +220,7 @@ def _is_opaque(value: str, is_password: bool) -> bool:
 
 
 def _masked_weak_name(found: "Match[str]") -> str:
-    """Mask the value after `DB_PASS=` or `WANDB_KEY=`; not of `forward_pass=`, `sort_key=` or `--pass 3`."""
+    """Return the match, masked for `DB_PASS=` or `WANDB_KEY=`, not for `forward_pass=` or `--pass 3`."""
     name, value = found.group("name").lower(), _value(found)
     assigned = any(sign in found.group("between") for sign in "=:%>") or _in_option(found)
     plain = value.lower() in _NO_SECRETS or value.lower() in _METHODS or _is_reference(value)
@@ -246,7 +246,7 @@ def _masked_weak_name(found: "Match[str]") -> str:
 
 
 def _is_code(found: "Match[str]", value: str) -> bool:
-    """True if an expression follows the name: `os.environ["X"]`, `Optional[str]`, `getenv("X")`."""
+    """Return True if an expression follows the name: `os.environ["X"]`, `Optional[str]`, `getenv("X")`."""
     if not found.group("call"):
         return _EXPRESSION.match(value + found.string[found.end() : found.end() + 1]) is not None
     mixed = any(each in "0123456789" for each in value) and not value.isupper()
@@ -254,25 +254,25 @@ def _is_code(found: "Match[str]", value: str) -> bool:
 
 
 def _is_key(value: str) -> bool:
-    """True for random text, including hexadecimal digits."""
+    """Return True for random text, including hexadecimal digits."""
     return is_random(value, _MIN_RANDOM) or _HEX.match(value) is not None
 
 
 def _is_listed(found: "Match[str]", value: str) -> bool:
-    """True if a value that follows its name in a list or after a blank is random text."""
+    """Return True if a value that follows its name in a list or after a blank is random text."""
     opaque = "," in found.group("between") and value.isalnum() and len(value) >= _MIN_RANDOM
     return _is_key(value) or (opaque and _is_opaque(value, True))
 
 
 def _is_bare_password(found: "Match[str]", before: str) -> bool:
-    """True for `pwd=` and `pw=` alone: not a path (the shell's PWD), and after a colon only with a digit."""
+    """Return True for `pwd=` or `pw=` alone: no path (the shell's PWD), after a colon only with a digit."""
     value, is_assigned = _value(found), "=" in found.group("between")
     mixed = any(each in value for each in "0123456789") and not value.isdigit()
     return before == "" and value[:1] not in ("~", ".") and "/" not in value and (is_assigned or mixed)
 
 
 def _word_before(found: "Match[str]") -> str:
-    """`db` of `X_DB_PASS` or `--x-db-pass`; empty if the name is one word."""
+    """Return `db` for `X_DB_PASS` or `--x-db-pass`; empty if the name is one word."""
     start = found.start()
     if found.string[start - 1 : start] not in ("-", "_"):
         return ""
@@ -298,7 +298,7 @@ def _is_reference(value: str) -> bool:
 
 
 def _is_measure(value: str) -> bool:
-    """True for a number with or without unit: `12.3ms`, `3/5`, `1e-3`."""
+    """Return True for a number with or without unit: `12.3ms`, `3/5`, `1e-3`."""
     return _MEASURE.match(value) is not None
 
 
@@ -307,13 +307,13 @@ def _is_number(value: str) -> bool:
 
 
 def _is_text_token(found: "Match[str]", value: str) -> bool:
-    """True if a "token" is a language model's piece of text, not a credential."""
+    """Return True if a "token" is a language model's piece of text, not a credential."""
     words = " " in value and not _in_option(found)
     text = len(value) < _LONG_TOKEN or words or "/" in value or value.startswith(("-", "."))
     return text or _TEXT_TOKEN.search(found.string[max(0, found.start() - 12) : found.start()]) is not None
 
 
 def _in_option(found: "Match[str]") -> bool:
-    """True if the name is an option's: `--hf-token` or `-password`."""
+    """Return True if the name is an option's: `--hf-token` or `-password`."""
     before = found.string[max(0, found.start() - 48) : found.start()].replace("\t", " ")
     return before[before.rfind(" ") + 1 :].lstrip("\\\"'([=")[:1] == "-"

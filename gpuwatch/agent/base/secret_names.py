@@ -1,4 +1,4 @@
-"""Names of secrets, and their values in XML and in `name`/`value` pairs."""
+"""Recognises names of secrets, and masks their values in arguments, XML and `name`/`value` pairs."""
 
 import re
 
@@ -90,7 +90,7 @@ _NUMBER = "0123456789.%/+-"
 
 
 def is_secret_name(name: str) -> bool:
-    """True if a name ends in a word for a secret: `DB_PASSWORD`, `apiKey`, `spring.datasource.password`."""
+    """Return True if a name ends in a word for a secret: `DB_PASSWORD`, `apiKey`, `datasource.password`."""
     words = [word.lower() for word in _WORDS.findall(name)]
     if not words:
         return False
@@ -107,7 +107,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def masked_arguments(arguments: "list[str]") -> "list[str]":
-    """The arguments of a program, with the values of options with such names masked.
+    """Return a program's arguments, with the values of options and variables named like a secret masked.
 
     Values in quotes or of several words are left to `masked`.
     """
@@ -129,7 +129,10 @@ def _is_whole(value: str) -> bool:
 
 
 def without_paired(text: str, lower: str) -> str:
-    """The text with values of such names in XML and in pairs masked. `lower`: the text in lower case."""
+    """Return the text with values of secret names in XML and in pairs masked.
+
+    `lower`: the text in lower case.
+    """
     if "value" in lower:
         text = _PAIR_BACKWARDS.sub(_backwards, _PAIR.sub(_paired, text))
     if "</" in text or "]]>" in text:
@@ -138,7 +141,7 @@ def without_paired(text: str, lower: str) -> str:
 
 
 def value_below(above: "tuple[str, ...]", line: str) -> "str | None":
-    """The secret in a line below its name, as in Kubernetes manifests; None: there is none.
+    """Return the secret in a line below its name, as in Kubernetes manifests; None: there is none.
 
     `above`: the lines above, nearest first; the nearest one with a name counts.
     """
@@ -162,7 +165,7 @@ def _backwards(found: "Match[str]") -> str:
 
 
 def _masked(found: "Match[str]", name: int, values: "range") -> str:
-    """The match with its value masked if the name is a secret's. `name`, `values`: group numbers."""
+    """Return the match, its value masked if the name is a secret's. `name`, `values`: group numbers."""
     value = next(each for each in values if found.group(each))
     whole = found.group(0)
     if not _is_secret(found.group(name), found.group(value)):

@@ -93,7 +93,7 @@ _VALUE_LINE = re.compile(r"[\"']?([^\s\"':=]{4,4096})[\"']?,?[ \t]{0,8}$")
 
 
 def without_phrases(text: str, lower: str) -> str:
-    """The text with the secrets of such phrases masked. `lower`: the text in lower case."""
+    """Return the text with secrets in phrases of commands masked. `lower`: the text in lower case."""
     if "wandb" in lower:
         text = _WANDB.sub(_mixed, text)
     if "-pass" in lower:
@@ -130,7 +130,7 @@ class SecretLines(object):
         """Within a private key: number of prefix words, as on the key's first line."""
 
     def masked(self, line: str) -> str:
-        """The next line, masked; only a line of one word can be a value."""
+        """Return the next line, masked; below a name only a line of one word can be a value."""
         lines, self._above = self._above, (line, *self._above[:2])
         above = lines[0]
         paired = value_below(lines, line) if "alue" in line or "<string>" in line else None
@@ -158,13 +158,13 @@ class SecretLines(object):
 
 
 def masked_lines(lines: "list[str]") -> "list[str]":
-    """Consecutive lines, masked as by `SecretLines`."""
+    """Return consecutive lines, masked as by `SecretLines`."""
     secrets = SecretLines()
     return [secrets.masked(line) for line in lines]
 
 
 def _letter(found: "Match[str]") -> str:
-    """Mask the password after a one-letter option if the command before it is a login program.
+    """Return the match, the password after a one-letter option masked if its command is a login program.
 
     The command is searched only for such an option, so that repeated program names cost nothing.
     """
@@ -179,7 +179,7 @@ def _letter(found: "Match[str]") -> str:
 
 
 def _mixed(found: "Match[str]") -> str:
-    """Mask a value of letters and digits, which is no word of a sentence."""
+    """Return the match; its value is masked if it has a digit, so is no word of a sentence."""
     value = found.group(2)
     return found.group(1) + MASK if _has_digit(value) and _is_secret(value) else found.group(0)
 
@@ -201,7 +201,7 @@ def _nested(found: "Match[str]") -> str:
 
 
 def _item(value: str, is_token: bool) -> str:
-    """Mask an item; a language model's text token, which has no digits, is kept."""
+    """Return `MASK` for an item; a language model's text token, which has no digits, is returned as it is."""
     plain = is_token and (len(value) < 8 or not _has_digit(value))
     return value if plain or not _is_secret(value) else MASK
 

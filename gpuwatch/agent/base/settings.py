@@ -53,11 +53,11 @@ class Settings(object):
 
 
 def _names(node: object) -> "list[str]":
-    """Values of `{host}`: the name in the cockpit's plan, and the node's own names."""
+    """Return the values of `{host}`: the name in the cockpit's plan, and the node's own names."""
     here = socket.gethostname()
     return sorted({name for name in (str(node or ""), here, here.partition(".")[0]) if name})
 
 
 def within(seconds: float) -> float:
-    """A requested interval, clamped to the allowed range."""
+    """Return a requested interval, clamped to the allowed range."""
     return min(MAX_INTERVAL_S, max(MIN_INTERVAL_S, seconds))

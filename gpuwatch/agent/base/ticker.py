@@ -1,4 +1,4 @@
-"""The common tick: starts all readers together, and signals when the free ones are done."""
+"""The common tick: starts all readers together, and signals when the released ones are done."""
 
 import threading
 import traceback
@@ -25,14 +25,14 @@ class Ticker(object):
         self._busy = 0
 
     def tick(self) -> None:
-        """Release every waiting reader."""
+        """Release every waiting reader; one that is still working misses this tick."""
         with self._condition:
             self._tick += 1
             self._busy, self._waiting = self._waiting, 0
             self._condition.notify_all()
 
     def done(self) -> bool:
-        """True if every thread released by the last tick has finished."""
+        """Return True if every thread released by the last tick has finished."""
         return self._busy == 0
 
     def next(self, tick: int) -> int:
@@ -52,7 +52,7 @@ class Ticker(object):
 
 
 class Reader(object):
-    """A thread that reads something once per tick and leaves the results in `found`."""
+    """A thread that reads something once per tick and appends the results to `found`."""
 
     def __init__(self, name: str, ticker: "Ticker", events: "deque[dict[str, Any]]") -> None:
         self.name = name
@@ -71,7 +71,7 @@ class Reader(object):
         thread.start()
 
     def read(self, tick: int) -> None:
-        """Read once. Tick 0 is the first time, before any tick."""
+        """Read once, and append to `found`. Tick 0 is the first time, before any tick."""
         raise NotImplementedError
 
     def _run(self) -> None:

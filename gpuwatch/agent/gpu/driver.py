@@ -1,4 +1,4 @@
-"""The node's NVIDIA driver: initialises NVML in a separate thread, then follows its events (Xids and others).
+"""The node's NVIDIA driver: initialises NVML in a thread of its own, then polls its events (Xids and others).
 
 Every `retry_s` the thread also checks whether the driver lists more or fewer GPUs.
 """
@@ -78,16 +78,16 @@ class Driver(object):
         thread.start()
 
     def settled(self) -> bool:
-        """True if init has returned and every GPU is identified or lost."""
+        """Return True if init has returned and every GPU is identified or lost."""
         return self.opened and all(gpu.info is not None or gpu.lost is not None for gpu in self.gpus)
 
     @property
     def late(self) -> bool:
-        """True if init takes longer than a driver needs that no process holds open."""
+        """Return True if init takes longer than a driver needs that no process holds open."""
         return not self.opened and time.monotonic() - self._began >= self.settings.cold_s
 
     def static_info(self) -> "dict[int, dict[str, Any]]":
-        """Index -> data from the driver's files about GPUs that never answered NVML."""
+        """Return index -> data from the driver's files about GPUs that have never answered NVML."""
         found = self._files.answer()
         if not isinstance(found, list):
             return {}
@@ -95,11 +95,11 @@ class Driver(object):
         return proc_driver.unmet(found, met, self.listed)
 
     def describe(self, gpu: "GpuReader", static_info: "dict[int, dict[str, Any]]") -> "dict[str, Any]":
-        """The keys of `wire.GpuInfo`: from NVML, else from the driver's files, else the index alone."""
+        """Return the keys of `wire.GpuInfo`: from NVML, else the driver's files, else the index alone."""
         return gpu.info or static_info.get(gpu.index) or inventory.unidentified(self._host, gpu.index)
 
     def register(self, gpu: "GpuReader") -> bool:
-        """True if this GPU is in the list, or was added because it is no duplicate."""
+        """Return True if this GPU is in the list, or was added; False if another reader has the same GPU."""
         with self._joining:
             if gpu in self.gpus:
                 return True
@@ -109,7 +109,7 @@ class Driver(object):
             return True
 
     def peers_of(self, gpu: "GpuReader") -> "dict[str, tuple[Any, str]]":
-        """UUID -> (handle, bus id) of the other responding GPUs."""
+        """Return UUID -> (handle, bus id) of the other responding GPUs."""
         return {
             other.info["uuid"]: (other.handle, other.info.get("bus_id", ""))
             for other in self.gpus
@@ -130,7 +130,7 @@ class Driver(object):
         self.notice = None
 
     def failed(self, code: int) -> None:
-        """A call on a GPU reported a problem of the node's driver."""
+        """Set the notice of the node: a call on a GPU returned this code about the whole driver."""
         self.notice = notices.of_init(code, self.on_bus)
 
     def _run(self) -> None:
@@ -160,7 +160,7 @@ class Driver(object):
         return code == nvml_codes.OK
 
     def _trouble(self, code: int) -> None:
-        """Record a driver problem.
+        """Set the notice on a driver problem.
 
         If the library on disk was replaced, end the agent: this process keeps the old one.
         """
@@ -172,7 +172,7 @@ class Driver(object):
         return [GpuReader(index, self, self._ticker, self._events) for index in range(self.listed)]
 
     def _look_again(self) -> None:
-        """Handle added or removed GPUs: known ones re-identify themselves, new ones get a reader."""
+        """Handle added or removed GPUs: known ones identify themselves again, new ones get a reader."""
         code, count = self.nvml.call(self.slot, "nvmlDeviceGetCount")
         if code in nvml_codes.NODE:
             self._trouble(self.nvml.call(self.slot, "nvmlInitWithFlags", 0)[0] or code)
@@ -199,7 +199,7 @@ class Driver(object):
         self.event_set = self.nvml.call(self.slot, "nvmlEventSetCreate")[1]
 
     def _follow_events(self, until: float) -> None:
-        """Poll for events; without driver events the kernel log remains.
+        """Poll for events until `until` (monotonic); without driver events the kernel log remains.
 
         A wait of 0 ms, because NVML holds the lock of the event set while it waits: a GPU that registers
         meanwhile spins until the wait ends (measured on an H200, driver 580).
@@ -239,7 +239,7 @@ class Driver(object):
 
 
 def xid_event(code: int, uuid: "str | None") -> "dict[str, Any]":
-    """An Xid event with its meaning, as reported by NVML."""
+    """Return the event of an Xid that NVML reported, with its meaning."""
     _, severity, title, remedy = meaning(code)
     event = {"event": "xid", "code": code, "title": title, "severity": severity, "remedy": remedy,
              "source": "nvml", "t": time.time()}  # fmt: skip
@@ -249,12 +249,12 @@ def xid_event(code: int, uuid: "str | None") -> "dict[str, Any]":
 
 
 def _address(handle: "Any") -> int:
-    """The address of a handle; NVML's handles are pointers that are stable while the library is loaded."""
+    """Return the address of a handle; NVML's handles are pointers, stable while the library is loaded."""
     return ctypes.cast(handle, ctypes.c_void_p).value or 0
 
 
 def _same(gpu: "GpuReader", other: "GpuReader") -> bool:
-    """True if two readers have the same GPU: by UUID, or by index while a UUID is unknown."""
+    """Return True if two readers have the same GPU: by UUID, or by index while a UUID is unknown."""
     if gpu.info is None or other.info is None:
         return gpu.index == other.index
     return bool(gpu.info["uuid"] == other.info["uuid"])

@@ -1,4 +1,4 @@
-"""nvmlDeviceGetFieldValues: many values in one call, each with its own return code and time stamp.
+"""Reads nvmlDeviceGetFieldValues: many values in one call, each with its own return code and time stamp.
 
 Field ids are those of nvml.h. Some facts have several sources (an older and a newer field, a total or
 per-link values); if this GPU or driver lacks a source, the next one is used.
@@ -48,7 +48,7 @@ _MAX_REFUSALS = 2
 
 
 def decoded(kind: int, raw: int) -> "float | int | None":
-    """The value of an nvmlValue_t by its type; None for "blank" sentinels."""
+    """Return the value of an nvmlValue_t by its type; None for NaN, Inf and "blank" sentinels."""
     packed = raw.to_bytes(8, _BYTE_ORDER)
     value = _UNPACK.get(kind, _UNPACK[3]).unpack_from(packed)[0]
     blank = _BLANK.get(kind)
@@ -82,11 +82,11 @@ class FactSource(object):
         self._refused = 0
 
     def entries(self) -> "list[tuple[int, int]]":
-        """The fields to query now; empty if no source is left."""
+        """Return the fields to query now; empty if no source is left."""
         return self.ways[0][1] if self.ways else []
 
     def give_up(self, code: int) -> bool:
-        """True if this return code ends the current source for good; the next one is then used."""
+        """Return True if this return code ends the current source for good; the next one is then used."""
         self._refused = self._refused + 1 if code == nvml_codes.INVALID_ARGUMENT else 0
         if code not in nvml_codes.NEVER and self._refused < _MAX_REFUSALS:
             return False
@@ -112,7 +112,7 @@ class FieldBatch(object):
             _KEY.pack_into(self._buffer, i * _VALUE.size, *key)
 
     def read(self, asker: "NvmlCaller", handle: "Any", label: str) -> "dict[str, tuple[float, int]]":
-        """Fact -> (value, time stamp in us); facts without a current value are left out.
+        """Return fact -> (value, time stamp in us); facts without a current value are left out.
 
         Raises:
             GpuLost: as `NvmlCaller.ask`.

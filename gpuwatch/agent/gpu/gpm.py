@@ -1,4 +1,4 @@
-"""GPM: activity of SMs, tensor cores, memory and links between two samples (Hopper and later)."""
+"""Reads GPM: activity of SMs, tensor cores, memory and links between two samples (Hopper and later)."""
 
 from ..base import nvml_codes
 from .rates import short
@@ -50,12 +50,12 @@ class Gpm(object):
 
     @staticmethod
     def supported(asker: "NvmlCaller", handle: "Any") -> bool:
-        """True if this GPU supports GPM and permits it."""
+        """Return True if this GPU supports GPM and permits it."""
         support = asker.ask(LABEL, "nvmlGpmQueryDeviceSupport", handle)
         return bool(support is not None and support.isSupportedDevice)
 
     def read(self) -> "dict[str, float]":
-        """Wire field -> mean since the previous reading.
+        """Return wire field -> mean since the previous reading; empty at the first one or if a call fails.
 
         Raises:
             GpuLost: as `NvmlCaller.ask`.

@@ -26,22 +26,22 @@ if TYPE_CHECKING:
         round: int
 
         def register(self, gpu: "GpuReader") -> bool:
-            """True if the GPU is in the list."""
+            """Return True if the GPU is in the list."""
 
         def static_info(self) -> "dict[int, dict[str, Any]]":
-            """Index -> data from the driver's files."""
+            """Return index -> data from the driver's files."""
 
         def peers_of(self, gpu: "GpuReader") -> "dict[str, tuple[Any, str]]":
-            """Handles and bus ids of the other GPUs."""
+            """Return UUID -> (handle, bus id) of the other GPUs."""
 
         def watch(self, gpu: "GpuReader") -> None:
             """Register the GPU for events."""
 
         def recovered(self) -> None:
-            """The driver responds again."""
+            """Handle that a GPU responds again."""
 
         def failed(self, code: int) -> None:
-            """A call failed with a driver code."""
+            """Handle that a call on a GPU failed with a code about the whole driver."""
 
 
 EVERYTHING_FROM_S = 2.0
@@ -51,7 +51,7 @@ _PHASE_SHARE = 0.618
 
 
 class GpuReader(Reader):
-    """Leaves ("fast" | "medium" | "slow" | "processes", value) pairs in `found`."""
+    """Reads one GPU; appends ("fast" | "medium" | "slow" | "processes", value) pairs to `found`."""
 
     def __init__(
         self, index: int, driver: "GpuDriver", ticker: "Ticker", events: "deque[dict[str, Any]]"
@@ -105,9 +105,12 @@ class GpuReader(Reader):
         self._mark_recovered()
 
     def _reattach(self, before: "dict[str, Any]") -> None:
-        """Re-identify after a reset or a change of the list or MIG mode.
+        """Identify the GPU again, after a reset or a change of the GPU list or MIG mode.
 
         Handle, index and abilities may differ.
+
+        Raises:
+            GpuLost: it is not there.
         """
         self._round = self._driver.round
         handle = self.asker.ask("gpu", "nvmlDeviceGetHandleByUUID", before["uuid"].encode())
@@ -149,7 +152,10 @@ class GpuReader(Reader):
             self._notice_mig()
 
     def _take(self, tier: str, read: "Callable[[], dict[Any, Any]]") -> "dict[Any, Any] | None":
-        """Read into `found`; None if the driver hung meanwhile, because part of it would be outdated."""
+        """Read, append to `found`, return the value.
+
+        None if the driver hung: part of it would be outdated.
+        """
         began = time.monotonic()
         value = read()
         if time.monotonic() - began >= self._settings.stuck_s:
@@ -159,7 +165,7 @@ class GpuReader(Reader):
         return value
 
     def _is_due(self, tier: str, period: float, now: float) -> bool:
-        """True the first time, then once per period, at an offset that depends on the GPU."""
+        """Return True the first time, then once per period, at an offset that depends on the GPU."""
         due = self._due[tier]
         if now < due - 0.01:
             return False
@@ -172,13 +178,13 @@ class GpuReader(Reader):
         return True
 
     def _notice_mig(self) -> None:
-        """Handle a change of MIG mode: limits, abilities and instances differ."""
+        """Identify the GPU again if its MIG mode changed: limits, abilities and instances differ."""
         info, now = self.info, mig.enabled(self.asker, self.handle)
         if info is not None and now is not None and now != info.get("mig_enabled"):
             self._reattach(info)
 
     def _compare(self, slow: "dict[str, Any]") -> None:
-        """Report what got worse since the previous reading; at the first one, a pending recovery action."""
+        """Report events: more uncorrectable memory errors than before, a new pending recovery action."""
         errors, before = slow.get("ecc_uncorrected"), self._health.get("ecc_uncorrected")
         if errors is not None and before is not None and errors > before:
             title = "GPU {}: {} more uncorrectable memory errors".format(self.index, errors - before)
@@ -190,7 +196,7 @@ class GpuReader(Reader):
         self._health = slow
 
     def _place(self) -> None:
-        """Read the paths to the other GPUs, once all responding ones are known."""
+        """Read the paths to the other GPUs, once, and again when another one responds."""
         peers = self._driver.peers_of(self)
         if self.topology is None or set(peers) - set(self.topology):
             links = (self.info or {}).get("nvlink_count") or 0

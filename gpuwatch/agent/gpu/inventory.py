@@ -1,4 +1,4 @@
-"""Static properties of a GPU, read once when it is identified."""
+"""Reads the static properties of a GPU, once when it is identified."""
 
 import os
 
@@ -28,12 +28,12 @@ _MEMORY = "memory_total_bytes"
 
 
 def unidentified(host: str, index: int) -> "dict[str, Any]":
-    """The keys of an unidentified GPU, with a placeholder for the UUID."""
+    """Return the keys of `wire.GpuInfo` for an unidentified GPU, with a placeholder for the UUID."""
     return {"uuid": "unidentified-{}-{}".format(host, index), "index": index, "name": "", "identified": False}
 
 
 def describe(asker: "NvmlCaller", handle: "Any", index: int) -> "dict[str, Any]":
-    """A dict with the keys of `wire.GpuInfo`.
+    """Return a dict with the keys of `wire.GpuInfo`.
 
     Raises:
         GpuLost: as `NvmlCaller.ask`, or when the GPU does not state its UUID.
@@ -86,7 +86,7 @@ def describe(asker: "NvmlCaller", handle: "Any", index: int) -> "dict[str, Any]"
 
 
 def _has_no_memory(asker: "NvmlCaller", memory: "int | None") -> bool:
-    """True if the GPU has no memory of its own (GB10, some Grace parts): the query fails or returns 0."""
+    """Return True if the GPU has no own memory (GB10, some Grace parts): the query fails or returns 0."""
     return memory == 0 or asker.missing.get(_MEMORY) == "not_supported"
 
 
@@ -95,7 +95,7 @@ def _watts(milliwatts: "int | None") -> "float | None":
 
 
 def _nvlink_count(asker: "NvmlCaller", handle: "Any") -> "int | None":
-    """The number of NVLinks (field 91); it grew from 6 to 36 over the years."""
+    """Return the number of NVLinks (field 91), or None; it grew from 6 to 36 over the years."""
     batch = FieldBatch([FactSource("nvlink_count", (1, [(field_values.NVLINK_COUNT, 0)]))])
     found = batch.read(asker, handle, "nvlink_count")
     return int(found["nvlink_count"][0]) if "nvlink_count" in found else None
@@ -106,7 +106,7 @@ def _affinity_words() -> int:
 
 
 def _affinity(words: "Any") -> "str | None":
-    """CPU bit masks (64 each) in the kernel's list format: `0-31,64-95`."""
+    """Return CPU bit masks (64 each) in the kernel's list format: `0-31,64-95`; None: no CPU."""
     if words is None:
         return None
     cpus = [i * 64 + bit for i, word in enumerate(words) for bit in range(64) if word >> bit & 1]

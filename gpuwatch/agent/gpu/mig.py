@@ -1,4 +1,4 @@
-"""The MIG instances of a GPU."""
+"""Reads the MIG instances of a GPU."""
 
 from .nvml import number, text
 
@@ -10,13 +10,13 @@ if TYPE_CHECKING:
 
 
 def enabled(asker: "NvmlCaller", handle: "Any") -> "bool | None":
-    """True if MIG mode is on; None if the GPU has no MIG."""
+    """Return True if MIG mode is on; None if the GPU has no MIG."""
     mode = asker.ask("mig_enabled", "nvmlDeviceGetMigMode", handle)
     return None if mode is None else bool(mode[0])
 
 
 def instances(asker: "NvmlCaller", handle: "Any") -> "list[dict[str, Any]]":
-    """One dict per instance with the keys of `wire.MigInstance`.
+    """Return one dict per instance with the keys of `wire.MigInstance`.
 
     Raises:
         GpuLost: as `NvmlCaller.ask`.

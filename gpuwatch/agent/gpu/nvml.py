@@ -1,4 +1,4 @@
-"""NVML through the bundled pynvml: one load, one init, and calls observable from outside."""
+"""Calls NVML through the bundled pynvml: one load, one init, and calls observable from outside."""
 
 import ctypes
 import time
@@ -14,7 +14,7 @@ _ALL_ONES = (0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF)
 
 
 class CallSlot(object):
-    """The NVML call that a thread is in, readable by all. Written only by that thread."""
+    """The NVML call that a thread is in; every thread may read it, only that thread writes it."""
 
     def __init__(self) -> None:
         self.now: tuple[str, float] | None = None
@@ -22,7 +22,7 @@ class CallSlot(object):
         self.calls = 0
 
     def in_call_for(self, monotonic: float) -> "tuple[str, float] | None":
-        """(function, seconds in it), or None between calls."""
+        """Return (function, seconds in it); None between calls."""
         now = self.now
         return None if now is None else (now[0], max(0.0, monotonic - now[1]))
 
@@ -45,7 +45,7 @@ class Nvml(object):
         return code
 
     def call(self, slot: "CallSlot", name: str, *args: "Any") -> "tuple[int, Any]":
-        """(0, result of the binding), or (return code, None)."""
+        """Return (0, the binding's result), or (return code, None)."""
         function = getattr(self.binding, name, None)
         if function is None:
             return nvml_codes.FUNCTION_NOT_FOUND, None
@@ -61,7 +61,7 @@ class Nvml(object):
             slot.now = None
 
     def direct(self, slot: "CallSlot", name: str, *args: "Any") -> int:
-        """The return code of a library function called without the binding.
+        """Call a library function without the binding; return its return code.
 
         For the few calls for which the binding makes two calls (size, then data) or rebuilds every structure,
         where the call budget is tight.
@@ -78,7 +78,7 @@ class Nvml(object):
 
 
 def _give_memory_back() -> None:
-    """Return 15 MB, used to compile the binding, to the system; glibc keeps them otherwise."""
+    """Return 15 MB, used to compile the binding, to the system; glibc would not free them otherwise."""
     try:
         ctypes.CDLL(None).malloc_trim(0)
     except (OSError, AttributeError):
@@ -100,7 +100,9 @@ class NvmlCaller(object):
         self._never: set[tuple[str, str]] = set()
 
     def ask(self, fields: str, name: str, *args: "Any") -> "Any":
-        """Call the binding; None if there is no value. `fields`: its wire fields, separated by spaces.
+        """Call the binding; return its result, None if there is no value.
+
+        `fields`: the wire fields that the call fills, separated by spaces.
 
         Raises:
             GpuLost: the GPU or the driver is gone.
@@ -114,7 +116,11 @@ class NvmlCaller(object):
         return answer
 
     def ask_directly(self, fields: str, name: str, *args: "Any") -> int:
-        """As `ask`, without the binding; returns the return code, already interpreted."""
+        """Call the library without the binding; return the return code, which `judge` has handled.
+
+        Raises:
+            GpuLost: the GPU or the driver is gone.
+        """
         if (fields, name) in self._never:
             return nvml_codes.NOT_SUPPORTED
         code = self.nvml.direct(self.slot, name, *args)
@@ -125,7 +131,7 @@ class NvmlCaller(object):
         return code
 
     def judge(self, fields: str, code: int, name: str) -> None:
-        """Record the meaning of a return code for these fields.
+        """Record in `missing` why these fields have no value, or that they have one, by a return code.
 
         Raises:
             GpuLost: the GPU or the driver is gone.
@@ -144,17 +150,20 @@ class NvmlCaller(object):
             self._report(fields, "error {}".format(code))
 
     def start_over(self) -> None:
-        """Retry everything: the GPU may now support what it did not before."""
+        """Try again what this GPU has refused: it may now support it."""
         self._never.clear()
         self.missing = {}
 
     def forget(self, fields: "Iterable[str]") -> None:
-        """Mark these fields as available from another source."""
+        """Remove these fields from `missing`: another source supplies them."""
         if any(field in self.missing for field in fields):
             self._report(" ".join(fields), None)
 
     def _report(self, fields: str, why: "str | None") -> None:
-        """Replace the whole dict, because the emitter may be reading the old one."""
+        """Set why these fields have no value, or (None) that they have one, in a new dict.
+
+        The emitter may be reading the old one.
+        """
         changed = dict(self.missing)
         for field in fields.split():
             if why is None:
@@ -166,14 +175,14 @@ class NvmlCaller(object):
 
 
 def text(value: "Any") -> "str | None":
-    """A string of the binding (bytes or str); None if empty."""
+    """Return a string of the binding (bytes or str) as str; None if empty."""
     if isinstance(value, bytes):
         value = value.decode("utf-8", "replace")
     return str(value) if value else None
 
 
 def number(value: "Any") -> "int | None":
-    """A count, or None for "blank" sentinels (near 2^63, or all ones)."""
+    """Return a count; None for "blank" sentinels (near 2^63, or all ones) and negative numbers."""
     if value is None or value < 0 or value >= _INT64_BLANK or value in _ALL_ONES:
         return None
     return int(value)

@@ -15,7 +15,7 @@ _UUID = re.compile(r"GPU-[0-9a-z]{8}(-[0-9a-z]{4}){3}-[0-9a-z]{12}$")
 
 
 def read(proc: str = "/proc") -> "list[dict[str, Any]]":
-    """One dict per GPU with `uuid`, `name` and `bus_id` where known, in bus order.
+    """Return one dict per GPU with `uuid`, `name` and `bus_id` where known, in bus order.
 
     The UUID of a GPU that the driver could not start consists of question marks. May block.
     """
@@ -39,7 +39,7 @@ def _facts(text: str) -> "dict[str, Any]":
 def unmet(
     found: "list[dict[str, Any]]", met: "dict[int, str]", listed: int, hidden: "bool | None" = None
 ) -> "dict[int, dict[str, Any]]":
-    """Index -> GPU of `found` that NVML does not list, with the keys of `wire.GpuInfo`.
+    """Return index -> GPU of `found` that has not answered NVML, with the keys of `wire.GpuInfo`.
 
     NVML counts in bus order, so if both list as many GPUs, positions match; if a UUID from NVML (`met`, by
     index) contradicts that, the result is empty. GPUs that NVML does not list come after the others, except
@@ -66,6 +66,6 @@ def unmet(
 
 
 def replaced(library: str) -> bool:
-    """True if the file of a loaded library was replaced on disk."""
+    """Return True if the file of a loaded library was replaced on disk."""
     text = read_text("/proc/self/maps", 1 << 22) or ""
     return any(library in line and line.endswith("(deleted)") for line in text.splitlines())

@@ -1,4 +1,4 @@
-"""Rates of counters, rounded to significant digits, since they are sent every second."""
+"""Computes rates of counters, rounded to significant digits, since they are sent every second."""
 
 _COUNTER_RANGE = 1 << 64
 _COUNTER_MARGIN = 1 << 48
@@ -6,7 +6,7 @@ _COUNTER_MARGIN = 1 << 48
 
 
 def short(value: float) -> float:
-    """A measured value with four significant digits (error at most 0.05 %)."""
+    """Return a measured value with four significant digits (error at most 0.05 %)."""
     return float("%.4g" % value)
 
 
@@ -18,11 +18,9 @@ class Rate(object):
         self._at_us = 0
 
     def advance(self, value: "float | None", at_us: int) -> "float | None":
-        """The mean rate since the previous reading.
+        """Return the mean rate since the previous reading; None at first, after a reset, or without new time.
 
-        None at first, after a reset, or if time has not advanced.
-
-        A 64-bit counter that wraps continues; any other decrease is a reset.
+        A 64-bit counter that wraps continues; any other decrease is a reset. `at_us`: microseconds.
         """
         before, before_us = self._value, self._at_us
         self._value, self._at_us = value, at_us

@@ -1,4 +1,4 @@
-"""What is read of one GPU every second, every 5 s and every 30 s.
+"""Defines what is read of one GPU every second, every 5 s and every 30 s.
 
 At most 8 NVML calls per GPU and second on average. The 1 s tier makes four calls at every tick and two more
 that alternate: temperature and clock-event reasons at one tick, GPM (2 calls) at the next; so these values
@@ -65,13 +65,13 @@ class FastTier(object):
         self._activity_next = False
 
     def forget(self) -> None:
-        """Reset after a driver hang, so that no rate, mean or kept value spans it."""
+        """Reset after a driver hang, so that no rate, mean or stored value spans it."""
         self._rates, self._heat, self._activity = {}, {}, {}
         if self._gpm is not None:
             self._gpm.forget()
 
     def read(self, everything: bool) -> "dict[str, Any]":
-        """The keys of `wire.GpuFast`; `everything`: also those that alternate between ticks.
+        """Return the keys of `wire.GpuFast`; `everything`: read also those that alternate between ticks.
 
         Raises:
             GpuLost: as `NvmlCaller.ask`.
@@ -149,7 +149,7 @@ class FastTier(object):
         return number(self._asker.ask("temperature_c", "nvmlDeviceGetTemperature", self._handle, 0))
 
     def _throttle(self) -> "list[str] | None":
-        """Read the throttle reasons; the call was renamed in driver 535."""
+        """Return the throttle reasons, None: unknown; the call was renamed in driver 535."""
         bits = self._asker.ask("throttle", "nvmlDeviceGetCurrentClocksEventReasons", self._handle)
         if bits is None:
             bits = self._asker.ask("throttle", "nvmlDeviceGetCurrentClocksThrottleReasons", self._handle)
@@ -157,7 +157,10 @@ class FastTier(object):
 
 
 def _fast_fields(links: int) -> "list[FactSource]":
-    """NVLink traffic: the total over all links, else per link, in KiB; since Blackwell per link in bytes."""
+    """Return the facts of the 1 s tier and their sources.
+
+    NVLink traffic: the total over all links, else per link, in KiB; since Blackwell per link in bytes.
+    """
     every = range(links)
     wanted = [
         FactSource("memory_temperature_c", (1, [(field_values.MEMORY_TEMPERATURE, 0)])),
@@ -191,7 +194,7 @@ def _fast_fields(links: int) -> "list[FactSource]":
 
 
 def medium(asker: "NvmlCaller", handle: "Any") -> "dict[str, Any]":
-    """The 5 s tier: a dict with the keys of `wire.GpuMedium`.
+    """Return the 5 s tier: a dict with the keys of `wire.GpuMedium`.
 
     Raises:
         GpuLost: as `NvmlCaller.ask`.
@@ -230,7 +233,7 @@ class SlowTier(object):
         self._batch = FieldBatch(_slow_fields(self._links))
 
     def read(self) -> "dict[str, Any]":
-        """A dict with the keys of `wire.GpuSlow`.
+        """Return a dict with the keys of `wire.GpuSlow`.
 
         Raises:
             GpuLost: as `NvmlCaller.ask`.
@@ -254,7 +257,10 @@ class SlowTier(object):
 
 
 def _slow_fields(links: int) -> "list[FactSource]":
-    """NVLink errors: totals where the GPU has them (before Hopper), else the sum over its links."""
+    """Return the facts of the 30 s tier and their sources.
+
+    NVLink errors: totals where the GPU has them (before Hopper), else the sum over its links.
+    """
     single = (
         ("ecc_corrected", 3),
         ("ecc_uncorrected", 4),

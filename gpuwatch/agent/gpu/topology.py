@@ -1,4 +1,4 @@
-"""Topology of a node's GPUs, in the codes of `nvidia-smi topo -m`."""
+"""Reads the topology of a node's GPUs, in the codes of `nvidia-smi topo -m`."""
 
 from .nvml import text
 
@@ -19,7 +19,7 @@ _GPU, _SWITCH = 0, 2
 def row(
     asker: "NvmlCaller", handle: "Any", links: int, peers: "dict[str, tuple[Any, str]]"
 ) -> "dict[str, str]":
-    """UUID -> code for every peer, given as UUID -> (handle, bus id).
+    """Return UUID -> code for every peer, given as UUID -> (handle, bus id).
 
     Raises:
         GpuLost: as `NvmlCaller.ask`.
@@ -37,7 +37,7 @@ def row(
 
 
 def _links(asker: "NvmlCaller", handle: "Any", links: int) -> "tuple[int, dict[str, int]]":
-    """Number of active links to a switch, and to each bus id."""
+    """Return the number of active links to a switch, and bus id -> number of active links to it."""
     to_switch = 0
     to_peer: dict[str, int] = {}
     for link in range(links):
@@ -55,7 +55,7 @@ def _links(asker: "NvmlCaller", handle: "Any", links: int) -> "tuple[int, dict[s
 
 
 def matrix(rows: "dict[str, dict[str, str]]") -> "dict[str, Any] | None":
-    """The keys of `wire.Topology` from UUID -> row; None for fewer than two GPUs.
+    """Return the keys of `wire.Topology` from UUID -> row; None for fewer than two GPUs.
 
     The row of a GPU that did not answer is derived from those of the others.
     """

@@ -1,4 +1,4 @@
-"""Python stacks from the debug sockets of ranks, if their job has them.
+"""Reads Python stacks from the debug sockets of ranks, if their job has them.
 
 A job that sets TORCH_WORKER_SERVER_SOCKET and enters torch's `worker_main()` answers HTTP on that unix socket
 (torch.distributed.elastic.control_plane); `dump_traceback` is faulthandler's text of all threads. It needs
@@ -35,7 +35,7 @@ FRAME = re.compile(r'  File "(.*)", line (\d{1,9}) in (.+)$')
 def own_stacks(
     proc: str, pids: "list[int]", seconds: float
 ) -> "dict[int, tuple[list[dict[str, Any]], str | None]]":
-    """Pid -> (threads as `wire.PythonThread` or none, reason), of processes with such a socket.
+    """Return pid -> (threads as `wire.PythonThread`, None), or ([], why), of processes with such a socket.
 
     All are queried at the same time.
     """
@@ -60,7 +60,7 @@ def _opening(proc: str, pid: int) -> "Callable[[], object]":
 
 
 def _open(folder: str, pid: int) -> "socket.socket | str | None":
-    """A connection with the request sent, or why there is none; None: the process names no socket."""
+    """Return a connection with the request sent, or why there is none; None: the process names no socket."""
     environ = read_bytes(os.path.join(folder, "environ"), 1 << 20) or b""
     path = os.fsdecode(values_of(environ).get(VARIABLE, b""))
     if not path:
@@ -84,7 +84,7 @@ def _open(folder: str, pid: int) -> "socket.socket | str | None":
 def _connect(connection: "socket.socket", path: str) -> None:
     """Connect through the folder's descriptor.
 
-    Socket paths are limited to 107 bytes, and containers make them longer.
+    Socket paths are limited to 107 bytes, and those of containers are longer.
     """
     folder = os.open(os.path.dirname(path), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -136,7 +136,7 @@ def _read(answer: bytes) -> "tuple[list[dict[str, Any]], str | None]":
 
 
 def _threads(text: str) -> "list[dict[str, Any]]":
-    """Parse faulthandler's text, which lists the newest thread first and at most 100."""
+    """Return the threads of faulthandler's text, which lists the newest first and at most 100."""
     threads: list[dict[str, Any]] = []
     for line in text.splitlines():
         head, frame = THREAD.match(line), FRAME.match(line)

@@ -1,4 +1,4 @@
-"""Flight-recorder dumps of a job: lists them, and reads them piece by piece.
+"""Lists the flight-recorder dumps of a job, and reads them piece by piece.
 
 torch writes PREFIX RANK, where TORCH_FR_DUMP_TEMP_FILE (older: TORCH_NCCL_DEBUG_INFO_TEMP_FILE) names the
 prefix (torch's DebugInfoWriter). Only files with such names, owned by the user whose process names the
@@ -42,7 +42,7 @@ LISTING_S = 8.0
 
 
 def dump_files(request: "dict[str, Any]", proc: str = "/proc") -> "dict[str, Any]":
-    """As `wire.DumpPlaces`: dump locations of the given processes, and the dumps since the job began."""
+    """Return `wire.DumpPlaces`: dump locations of the given processes, and the dumps since the job began."""
     pids = [pid for pid in request.get("pids", ()) if isinstance(pid, int) and pid > 0][:MAX_PROCESSES]
     reported = TimedCalls(PATIENCE_S).ask({pid: _places_of(proc, pid) for pid in pids})
     unread = [pid for pid in pids if not isinstance(reported.get(pid), dict)]
@@ -72,11 +72,11 @@ def dump_files(request: "dict[str, Any]", proc: str = "/proc") -> "dict[str, Any
 
 
 def dump_piece(request: "dict[str, Any]", proc: str = "/proc") -> "dict[str, Any]":
-    """As `wire.DumpPiece`: bytes of one dump from an offset on, as a separate gzip member.
+    """Return `wire.DumpPiece`: bytes of one dump from an offset on, as a separate gzip member.
 
     Raises:
         OSError: it cannot be read (any more).
-        ValueError: what is asked for is no dump of this process's user.
+        ValueError: the request does not name a dump of this process's user.
     """
     pid, prefix, name = request.get("pid"), request.get("prefix"), request.get("name")
     offset = request.get("offset", 0)
@@ -125,7 +125,11 @@ def _places_of(proc: str, pid: int) -> "Callable[[], object]":
 
 
 def _prefixes(folder: str) -> "list[tuple[str, bool]]":
-    """Dump prefix of a process in its own view, and whether the job sets it; else torch's defaults."""
+    """Return (dump prefix in a process's own view, True) if the job sets one; else torch's with False.
+
+    Raises:
+        OSError: the process has ended, or its environment cannot be read.
+    """
     environ = read_bytes(os.path.join(folder, "environ"), 1 << 20)
     if environ is None:
         raise OSError("the process has ended, or its environment cannot be read")
@@ -154,7 +158,7 @@ def _listed(
 
 
 def _files(proc: str, prefix: str, pids: "list[int]", boot: "float | None") -> "dict[str, Any]":
-    """The dumps at one location since the first of these processes began, and the number of older ones."""
+    """Return the dumps at one location since the first of these processes began, and how many are older."""
     folder = os.path.join(proc, str(pids[0]))
     named = dict(_prefixes(folder)).get(prefix, False)
     parent, stem = os.path.split(seen_by(folder, prefix))
@@ -191,7 +195,7 @@ def _files(proc: str, prefix: str, pids: "list[int]", boot: "float | None") -> "
 
 
 def _began(proc: str, pids: "list[int]", boot: "float | None") -> "float | None":
-    """Start of the first of these processes, unix seconds."""
+    """Return the start of the first of these processes in unix seconds; None: unknown."""
     stats = [read_stat(proc, pid) for pid in pids]
     ticks = [found.start_ticks for found in stats if found is not None]
     if boot is None or not ticks:
@@ -200,7 +204,7 @@ def _began(proc: str, pids: "list[int]", boot: "float | None") -> "float | None"
 
 
 def _packed(descriptor: int) -> "tuple[bytes, int]":
-    """Compress the following bytes until the piece is full; return it and the number of file bytes."""
+    """Return a gzip member of the next bytes, up to a piece's size, and the number of file bytes in it."""
     stream = zlib.compressobj(6, zlib.DEFLATED, 31)
     pieces = []
     size = done = 0

@@ -23,7 +23,7 @@ PREFIXES = (b"TORCH_FR_DUMP_TEMP_FILE", b"TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
 
 
 def trigger(request: "dict[str, Any]", proc: str = "/proc") -> "dict[str, Any]":
-    """As `wire.Dumps`."""
+    """Return `wire.DumpResults`: what happened at each process's pipe."""
     pids = [pid for pid in request.get("pids", ()) if isinstance(pid, int) and pid > 0][:MAX_PROCESSES]
     answers = TimedCalls(patience_s=3.0).ask({pid: _of(proc, pid) for pid in pids})
     silent = {"error": "its files do not answer"}
@@ -57,7 +57,10 @@ def _one(folder: str) -> "dict[str, Any]":
 
 
 def _write(folder: str, path: str) -> "str | None":
-    """Write one byte to the process's pipe and to no other file; return why that failed."""
+    """Write one byte to the process's pipe and to no other file.
+
+    Return why that failed, None if it did not.
+    """
     path = seen_by(folder, path)
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -68,7 +71,7 @@ def _write(folder: str, path: str) -> "str | None":
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISFIFO(found.st_mode) or found.st_uid != os.stat(folder).st_uid:
-            return "what lies there is no pipe of this process"
+            return "that file is no pipe of this process"
         os.write(descriptor, b"1")
     except OSError as error:
         return (error.strerror or str(error)).lower()

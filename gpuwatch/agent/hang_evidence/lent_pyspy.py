@@ -1,4 +1,4 @@
-"""Holds a py-spy uploaded by the cockpit in this process's memory; nothing is written on the node."""
+"""Stores a py-spy uploaded by the cockpit in this process's memory; nothing is written on the node."""
 
 import base64
 import ctypes
@@ -16,7 +16,7 @@ CLOSED_ON_EXEC = 1
 
 
 class UploadedProgram(object):
-    """Receives a program piece by piece; `path` is where it can be run once complete."""
+    """Receives a program piece by piece; `path`: where it can be run, once complete; None before."""
 
     def __init__(self) -> None:
         self.path: str | None = None
@@ -24,11 +24,11 @@ class UploadedProgram(object):
         self._packed = bytearray()
 
     def take(self, request: "dict[str, Any]") -> "dict[str, Any]":
-        """As `wire.Lent`: the next piece of the zlib stream; the first piece restarts it.
+        """Add the next piece of the zlib stream (the first one restarts it); return `wire.UploadResult`.
 
         Raises:
-            ValueError: it does not follow the one before, or the whole is not what it is stated to be.
-            OSError: this node holds no programs in memory.
+            ValueError: it does not follow the one before, or the whole does not match its digest.
+            OSError: this node cannot store programs in memory.
         """
         piece = base64.b64decode(str(request.get("piece", "")).encode("ascii"), validate=True)
         digest, offset, size = str(request.get("digest")), request.get("offset"), request.get("size")
@@ -67,10 +67,14 @@ def _held(program: bytes) -> str:
 
 
 def memory_file(name: bytes) -> int:
-    """An anonymous file that ends with this process; Python has the call since 3.8."""
+    """Return the descriptor of an anonymous file that ends with this process; Python has the call since 3.8.
+
+    Raises:
+        OSError: this system has none.
+    """
     create = getattr(ctypes.CDLL(None, use_errno=True), "memfd_create", None)
     if create is None:
-        raise OSError(0, "its C library holds no programs in memory (memfd_create)")
+        raise OSError(0, "its C library cannot store programs in memory (memfd_create)")
     descriptor = int(create(name, CLOSED_ON_EXEC))
     if descriptor < 0:
         number = ctypes.get_errno()

@@ -36,7 +36,7 @@ COUNTS = re.compile(rb"Samples: (\d{1,12}) Errors: (\d{1,12})")
 
 
 def profile(request: "dict[str, Any]", proc: str, lent: "str | None") -> "dict[str, Any]":
-    """As `wire.Profiles`, for the requested pids; `lent` is the uploaded py-spy."""
+    """Return `wire.Profiles` for the requested pids; `lent`: path of the uploaded py-spy, None: none."""
     pids = [pid for pid in request.get("pids", ()) if isinstance(pid, int) and pid > 0][:MAX_PROCESSES]
     programs = find_py_spy(proc, pids, str(request.get("py_spy") or ""), lent)
     rows = [{"pid": pid, "why": ABSENT} for pid in pids if pid not in programs]
@@ -74,7 +74,7 @@ class _PySpyRun(object):
             self._row["why"] = "py-spy cannot be run: {}".format(error.strerror)
 
     def over(self) -> bool:
-        """True if it has ended; it is killed if it takes too long."""
+        """Return True if it has ended; it is killed if it takes too long."""
         if self._child is None or self._child.returncode is not None:
             return True
         if time.monotonic() > self._deadline:
@@ -88,7 +88,7 @@ class _PySpyRun(object):
         return bool(pid)
 
     def row(self, most: int) -> "dict[str, Any]":
-        """As `wire.ProcessProfile`; `most` bytes of packed stacks."""
+        """Return `wire.ProcessProfile`, with at most `most` bytes of packed stacks."""
         if self._child is None:
             return self._row
         words, text = (os.pread(each, MAX_TEXT, 0) for each in (self._words, self._stacks))
@@ -106,7 +106,7 @@ class _PySpyRun(object):
 
 
 def _packed(text: bytes, most: int) -> "tuple[str, int]":
-    """py-spy's stacks (zlib, base64), and the number of samples of rare stacks left out."""
+    """Return py-spy's stacks (zlib, base64), and the number of samples in the rare stacks left out."""
     lines = sorted(text.splitlines(), key=_count, reverse=True)
     kept = len(lines)
     while True:

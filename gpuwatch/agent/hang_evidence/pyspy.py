@@ -1,4 +1,4 @@
-"""One run of py-spy: the Python threads of a process, without stopping it."""
+"""Runs py-spy once: the Python threads of a process, without stopping it."""
 
 import json
 import os
@@ -18,7 +18,7 @@ MAX_OUTPUT = 8 << 20
 
 
 def python_stacks(program: str, pid: int, seconds: float) -> "tuple[list[dict[str, Any]], str | None]":
-    """As `wire.PythonThread`, main thread first; or none, with the reason."""
+    """Return (threads as `wire.PythonThread`, main thread first, None), or ([], why there are none)."""
     me = os.getpid()
     try:
         child = subprocess.Popen(

@@ -32,7 +32,7 @@ LEG_S = 5
 
 
 def ras(request: "dict[str, Any]", proc: str = "/proc") -> "dict[str, Any]":
-    """As `wire.RasAnswers`: every address used by the pids is queried once."""
+    """Return `wire.RasAnswers`: every address used by the pids is queried once."""
     pids = [pid for pid in request.get("pids", ()) if isinstance(pid, int) and pid > 0][:MAX_PIDS]
     longest = min(MAX_QUERY_S, max(1.0, float(request.get("timeout_s", 10.0))))
     deadline = time.monotonic() + longest
@@ -43,7 +43,7 @@ def ras(request: "dict[str, Any]", proc: str = "/proc") -> "dict[str, Any]":
 
 
 def addresses(proc: str, pids: "list[int]") -> "dict[str, list[int]]":
-    """RAS address -> processes that use it; those that disabled RAS are left out."""
+    """Return RAS address -> pids that use it, without those that disabled RAS or are unreadable."""
     found: dict[str, list[int]] = {}
     for pid in pids:
         environ = read_bytes(os.path.join(proc, str(pid), "environ"), 1 << 20)
@@ -58,13 +58,13 @@ def addresses(proc: str, pids: "list[int]") -> "dict[str, list[int]]":
 
 
 def owners(proc: str, pids: "list[int]") -> "set[int]":
-    """The users of processes: NCCL listens in the processes of the ranks."""
+    """Return the users (uid) of processes: NCCL listens in the processes of the ranks."""
     states = (read_bytes(os.path.join(proc, str(pid), "status")) or b"" for pid in pids)
     return {int(found.group(1)) for found in map(OWNER.search, states) if found is not None}
 
 
 def listener(host: str, port: int, proc: str = "/proc") -> "int | None":
-    """The user who listens on a port of this node, by address before wildcard; None: nobody is known to."""
+    """Return the uid that listens on a port of this node, by address before wildcard; None: no known one."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     raw = socket.inet_pton(family, host)
     known = "".join(raw[at : at + 4][::-1].hex() for at in range(0, len(raw), 4)).upper()
@@ -79,9 +79,9 @@ def listener(host: str, port: int, proc: str = "/proc") -> "int | None":
 
 
 def ask(address: str, deadline: float, users: "set[int] | None" = None) -> "dict[str, Any]":
-    """One answer, as `wire.RasAnswer` without the pids.
+    """Query one address; return `wire.RasAnswer` without the pids; a failure is its `error`.
 
-    `users`: who may answer; None: anybody.
+    `deadline`: monotonic seconds. `users`: who may answer; None: anybody.
     """
     began = time.monotonic()
     reported: dict[str, Any] = {"address": address}
@@ -134,7 +134,11 @@ class RasConnection(object):
         self._rest = b""
 
     def command(self, text: str) -> str:
-        """Send a line and read one."""
+        """Send a line and return the answer's line.
+
+        Raises:
+            OSError: the connection failed, or the deadline is over.
+        """
         self._connection.sendall(text.encode("ascii") + b"\n")
         while b"\n" not in self._rest and len(self._rest) < 65536:
             if not self._more():
@@ -143,7 +147,11 @@ class RasConnection(object):
         return line.decode("utf-8", "replace").strip()
 
     def rest(self, text: str) -> bytes:
-        """Send the last line and read until the peer closes."""
+        """Send the last line, and return everything until the peer closes.
+
+        Raises:
+            ValueError: the answer is too large.
+        """
         self._connection.sendall(text.encode("ascii") + b"\n")
         pieces = [self._rest]
         size = len(self._rest)

@@ -1,4 +1,4 @@
-"""Reads what the ranks on this node do now: Python stacks, or the kernel's view.
+"""Reads what the ranks on this node are doing: Python stacks, or the kernel's view.
 
 py-spy is used where it is installed, without stopping the process; nothing is installed. A program is run
 only if no user but root and this one can have written it, because ranks belong to other users. Where it
@@ -47,7 +47,7 @@ Beyond that only innermost frames of main threads are sent (replies are limited 
 
 
 def stacks(request: "dict[str, Any]", proc: str = "/proc", lent: "str | None" = None) -> "dict[str, Any]":
-    """As `wire.Stacks`, for the requested pids; `lent` is the uploaded py-spy."""
+    """Return `wire.Stacks` for the requested pids; `lent`: path of the uploaded py-spy, None: none."""
     pids = [pid for pid in request.get("pids", ()) if isinstance(pid, int) and pid > 0][:MAX_PROCESSES]
     tool = request.get("py_spy", "")
     all_s = min(ALL_S, request.get("seconds") or ALL_S)
@@ -60,7 +60,7 @@ def stacks(request: "dict[str, Any]", proc: str = "/proc", lent: "str | None" = 
         if pid not in programs:
             python[pid] = ([], None if tool is None else ABSENT)
         elif left <= 0:
-            python[pid] = ([], "no time was left for it")
+            python[pid] = ([], "no time was left for py-spy")
         else:
             python[pid] = _seen(programs[pid], pid, began + all_s)
     if request.get("sockets", True):
@@ -81,7 +81,7 @@ def _own_reports(
     proc: str, python: "dict[int, tuple[list[dict[str, Any]], str | None]]"
 ) -> "dict[int, tuple[list[dict[str, Any]], str | None]]":
     # noqa: E501 - a type comment is one line
-    """The debug sockets' stacks of ranks for which py-spy failed but could be used."""
+    """Return the debug sockets' stacks of ranks for which py-spy was wanted and failed."""
     lacking = {pid: why for pid, (threads, why) in python.items() if why is not None}
     reported = own_stacks(proc, sorted(lacking), OWN_S)
     return {
@@ -128,7 +128,7 @@ def _process(
 
 
 def _seen(program: str, pid: int, until: float) -> "tuple[list[dict[str, Any]], str | None]":
-    """py-spy's result; retried if it caught no frame of the main thread."""
+    """Return py-spy's result; it is run again if it caught no frame of the main thread."""
     found: list[dict[str, Any]] = []
     why: str | None = None
     for _ in range(MAX_SAMPLES):
@@ -142,7 +142,7 @@ def _seen(program: str, pid: int, until: float) -> "tuple[list[dict[str, Any]], 
 
 
 def children(proc: str, pid: int) -> "list[dict[str, Any]]":
-    """The child processes as `wire.KernelThread`; stopped or stuck ones first."""
+    """Return the child processes as `wire.KernelThread`; stopped or stuck ones first."""
     folder = os.path.join(proc, str(pid), "task")
     started: list[str] = []
     for name in filter(str.isdigit, names(folder)):
@@ -159,7 +159,7 @@ def children(proc: str, pid: int) -> "list[dict[str, Any]]":
 
 
 def threads(proc: str, pid: int, only: "tuple[str, ...] | None" = None) -> "dict[int, dict[str, Any]]":
-    """Thread id -> name, state and CPU seconds so far; empty if the process is gone.
+    """Return thread id -> `tid`, `name`, `state` and `cpu_s` so far; empty if the process is gone.
 
     `only`: restrict to these threads.
     """
@@ -192,7 +192,7 @@ def _cpu_s(folder: str, fields: "list[bytes]") -> "float | None":
 
 
 def _waits(folder: str, row: "dict[str, Any]") -> None:
-    """Where in the kernel a thread waits; both files may be unreadable."""
+    """Add to the row where in the kernel a thread waits; both files may be unreadable."""
     wchan = read_text(os.path.join(folder, "wchan"), 128)
     if wchan and wchan != "0":
         row["wchan"] = clean(wchan, 64)
@@ -204,7 +204,7 @@ def _waits(folder: str, row: "dict[str, Any]") -> None:
 
 
 def _shorten(rows: "list[dict[str, Any]]") -> None:
-    """Shorten the reply to the size that the cockpit accepts."""
+    """Shorten the rows' Python stacks to the size that the cockpit accepts."""
     frames = [frame for row in rows for each in row["python"] for frame in each["frames"]]
     if sum(map(_bytes, frames)) <= MAX_FRAMES_BYTES:
         return
@@ -222,7 +222,7 @@ def _shorten(rows: "list[dict[str, Any]]") -> None:
 
 
 def _bytes(frame: "dict[str, Any]") -> int:
-    """Upper bound of a frame's size as JSON: a character may become four bytes."""
+    """Return an upper bound of a frame's size as JSON: a character may become four bytes."""
     return 4 * (len(frame["function"]) + len(frame["file"])) + 50
 
 
@@ -230,7 +230,10 @@ def _bytes(frame: "dict[str, Any]") -> int:
 
 
 def find_py_spy(proc: str, pids: "list[int]", named: str, lent: "str | None") -> "dict[int, str]":
-    """Pid -> py-spy to use: the named one, one on PATH, one next to its interpreter, the uploaded one."""
+    """Return pid -> path of a py-spy: `named`, one on PATH, one beside its interpreter, the uploaded one.
+
+    A process without one is left out.
+    """
     without = {} if lent is None else dict.fromkeys(pids, lent)
     if named:
         return dict.fromkeys(pids, named) if trusted(named) else without
@@ -247,7 +250,7 @@ def _beside(proc: str, pid: int) -> "Callable[[], object]":
 
 
 def _own(folder: str) -> "str | None":
-    """py-spy in the environment of a process, if it has the same view of files."""
+    """Return the py-spy in a process's environment; None: none, or the process is in a container."""
     if not os.path.samestat(os.stat(os.path.join(folder, "root")), os.stat("/")):
         return None  # a container: its programs need not run out here
     folders = []
@@ -269,7 +272,7 @@ def _own(folder: str) -> "str | None":
 
 
 def trusted(path: str) -> bool:
-    """True if no other user can have changed the program."""
+    """Return True if it can be run, and no user but root and this one can have changed it."""
     path = os.path.realpath(path)
     if not os.access(path, os.X_OK) or not os.path.isfile(path):
         return False

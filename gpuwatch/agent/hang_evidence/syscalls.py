@@ -1,4 +1,4 @@
-"""Numbers of the system calls in which ranks wait, on the two architectures with GPUs."""
+"""The numbers of the system calls in which ranks wait, on the two architectures with GPUs."""
 
 import os
 

@@ -1,1 +1,1 @@
-"""The host: CPU, memory, disks, network ports, InfiniBand, addresses, kernel and distribution."""
+"""Reads the host: CPU, memory, disks, network ports, InfiniBand, addresses, kernel and distribution."""

@@ -1,4 +1,4 @@
-"""The IP addresses of this node, by which other nodes' logs may name it."""
+"""Reads the IP addresses of this node, by which other nodes' logs may name it."""
 
 import array
 import os
@@ -22,7 +22,7 @@ _GLOBAL, _SITE = 0x00, 0x40
 
 
 def own_addresses(proc: str = "/proc") -> "list[str]":
-    """IPv4 and IPv6 addresses, sorted, without loopback, link-local ones and container bridges.
+    """Return IPv4 and IPv6 addresses, sorted, without loopback, link-local and container bridges' ones.
 
     Those are the same on many nodes. Empty if the system does not list them.
     """
@@ -37,7 +37,7 @@ def _counts(name: str) -> bool:
 
 
 def _ipv4() -> "list[tuple[str, str]]":
-    """(interface, address) pairs, including secondary addresses; see netdevice(7)."""
+    """Return (interface, address) pairs, including secondary addresses; see netdevice(7)."""
     if fcntl is None or not os.path.isdir("/proc/net"):
         return []
     room = array.array("B", bytes(_IFREQ * 256))
@@ -56,7 +56,7 @@ def _ipv4() -> "list[tuple[str, str]]":
 
 
 def ipv6(text: str) -> "list[tuple[str, str]]":
-    """(interface, address) pairs of the global and site-local addresses in the text of /proc/net/if_inet6."""
+    """Return (interface, address) of global and site-local addresses in the text of /proc/net/if_inet6."""
     found = []
     for line in text.splitlines():
         fields = line.split()

@@ -1,4 +1,4 @@
-"""Usage of the mounted file systems."""
+"""Reads the usage of the mounted file systems."""
 
 import os
 import re
@@ -33,7 +33,7 @@ class DiskReader(object):
         self._asked: dict[str, Background] = {}
 
     def read(self) -> "list[dict[str, object]] | None":
-        """One dict per file system with the keys of `wire.Disk`; None if the mounts are unreadable."""
+        """Return one dict per file system with the keys of `wire.Disk`; None if the mounts are unreadable."""
         table = read_bytes(self._mounts, 1 << 20)
         if table is None:
             return None
@@ -63,14 +63,21 @@ class DiskReader(object):
 
 
 def usage(path: str) -> "tuple[int, int]":
-    """Used bytes, and used plus available to ordinary users, so that 100 % matches `df`."""
+    """Return used bytes, and used plus available to ordinary users, so that 100 % matches `df`.
+
+    Raises:
+        OSError: the file system cannot be queried.
+    """
     facts = os.statvfs(path)
     used = (facts.f_blocks - facts.f_bfree) * facts.f_frsize
     return used, used + facts.f_bavail * facts.f_frsize
 
 
 def full_in_memory(mounts: str) -> "list[dict[str, object]]":
-    """As `DiskReader.read`, of the file systems in memory that are nearly full; asking them never blocks."""
+    """Return dicts as `DiskReader.read` for nearly full file systems in memory.
+
+    Querying them never blocks.
+    """
     fields = [line.split(" ") for line in mounts.split("\n")]
     paths = {_unescape(each[1]) for each in fields if len(each) > 2 and each[2] == "tmpfs"}
     full: list[dict[str, object]] = []
@@ -86,7 +93,7 @@ def full_in_memory(mounts: str) -> "list[dict[str, object]]":
 
 
 def worth_showing(mounts: str) -> "dict[str, str]":
-    """Mount point -> file system type, for mounts with a device or share, each device once.
+    """Return mount point -> file system type, for mounts with a device or share, each device once.
 
     Of several mounts of one device (bind mounts, subvolumes) the one nearest to the root is used.
     """
@@ -112,5 +119,5 @@ def _counts(device: str, path: str, kind: str) -> bool:
 
 
 def _unescape(text: str) -> str:
-    r"""`/my\040disk` -> `/my disk`."""
+    r"""Return `/my disk` for `/my\040disk`."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), text)

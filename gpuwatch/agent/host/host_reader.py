@@ -21,7 +21,7 @@ IB_PATIENCE_S = 0.2
 
 
 class HostReader(object):
-    """Reads the host part of a sample; keeps the previous counters."""
+    """Reads the host part of a sample; remembers the previous counters, for rates."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class HostReader(object):
         self._disks_due = monotonic()
 
     def read(self) -> "dict[str, object]":
-        """A dict with the keys of `wire.HostSample`; unknown values are left out."""
+        """Return a dict with the keys of `wire.HostSample`; unknown values are left out."""
         sample: dict[str, object] = {"t": self._clock()}
         sample.update(load())
         if self._elsewhere is not None:
@@ -72,7 +72,7 @@ class HostReader(object):
 
 
 def processor_shares(before: "list[int]", after: "list[int]") -> "dict[str, object]":
-    """Busy and iowait percent of all processors between two `cpu` lines of /proc/stat.
+    """Return busy and iowait percent of all processors between two `cpu` lines of /proc/stat, or {}.
 
     The columns are user, nice, system, idle, iowait, irq, softirq, steal; guest time is part of user.
     """
@@ -85,7 +85,7 @@ def processor_shares(before: "list[int]", after: "list[int]") -> "dict[str, obje
 
 
 def load() -> "dict[str, object]":
-    """The load averages of 1, 5 and 15 minutes."""
+    """Return the load averages of 1, 5 and 15 minutes; empty if unknown."""
     try:
         one, five, fifteen = os.getloadavg()
     except OSError:
@@ -94,7 +94,10 @@ def load() -> "dict[str, object]":
 
 
 def memory(meminfo: bytes) -> "dict[str, object]":
-    """Memory in use: MemTotal - MemAvailable; what is available without swapping does not count."""
+    """Return total and used bytes of memory and swap, where known.
+
+    Used memory is MemTotal - MemAvailable: what is available without swapping does not count.
+    """
     fields = {key: int(value) * 1024 for key, value in re.findall(rb"(?m)^(\w+):\s+(\d+) kB$", meminfo)}
     facts: dict[str, object] = {}
     if b"MemTotal" in fields:

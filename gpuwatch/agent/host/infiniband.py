@@ -1,4 +1,4 @@
-"""InfiniBand and RoCE ports from /sys/class/infiniband."""
+"""Reads InfiniBand and RoCE ports from /sys/class/infiniband."""
 
 import os
 import re
@@ -46,7 +46,7 @@ class PortReader(object):
         self._errors: dict[str, tuple[float, dict[str, int]]] = {}
 
     def read(self) -> "list[dict[str, object]] | None":
-        """One dict per port with the keys of `wire.IbPort`; None without such a card."""
+        """Return one dict per port with the keys of `wire.IbPort`; None without such a card."""
         found = [
             (device, int(number))
             for device in names(self._root)
@@ -86,7 +86,7 @@ class PortReader(object):
 
 
 def _words_as_bytes(path: str) -> "int | None":
-    """`port_xmit_data` and `port_rcv_data` in bytes.
+    """Return `port_xmit_data` or `port_rcv_data` in bytes; None: unreadable or saturated.
 
     They count words of four bytes (sysfs-class-infiniband).
     """
@@ -95,11 +95,11 @@ def _words_as_bytes(path: str) -> "int | None":
 
 
 def _after_number(text: "str | None") -> "str | None":
-    """`4: ACTIVE` -> `ACTIVE`."""
+    """Return `ACTIVE` for `4: ACTIVE`."""
     return text.partition(":")[2].strip() or text if text else None
 
 
 def _gigabits(text: "str | None") -> "float | None":
-    """`400 Gb/sec (4X NDR)` -> 400.0."""
+    """Return 400.0 for `400 Gb/sec (4X NDR)`; None for other text."""
     match = re.match(r"([\d.]+)\s*Gb/sec", text or "")
     return float(match.group(1)) if match else None

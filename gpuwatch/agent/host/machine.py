@@ -1,4 +1,4 @@
-"""Static properties of this machine."""
+"""Reads the static properties of this machine."""
 
 import os
 import platform
@@ -27,7 +27,7 @@ _NOT_THE_DRIVERS = ("vfio-pci", "pci-stub", "xen-pciback")
 
 
 def describe(proc: str = "/proc", etc: str = "/etc") -> "dict[str, object]":
-    """The host part of the hello frame; unknown values are left out."""
+    """Return the host part of the hello frame; unknown values are left out."""
     facts: dict[str, object] = {
         "host": clean(socket.gethostname(), 255),
         "python": platform.python_version(),
@@ -43,7 +43,7 @@ def describe(proc: str = "/proc", etc: str = "/etc") -> "dict[str, object]":
 
 
 def nvidia_devices_on_bus(sys: str = "/sys") -> "int | None":
-    """Number of NVIDIA display controllers (PCI class 0x0300 or 0x0302) that this host's driver should have.
+    """Return the number of NVIDIA display controllers (PCI class 0x0300, 0x0302) the driver should have.
 
     Virtual functions and devices passed to virtual machines do not count. None if there is no PCI bus.
     """

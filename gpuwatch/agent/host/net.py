@@ -1,4 +1,4 @@
-"""Network interfaces from /sys/class/net."""
+"""Reads network interfaces from /sys/class/net."""
 
 import os
 import re
@@ -20,7 +20,7 @@ _PLUMBING = re.compile(
 
 
 def is_plumbing(name: str) -> bool:
-    """True for an interface that only connects containers or tunnels."""
+    """Return True for an interface that only connects containers or tunnels."""
     return _PLUMBING.match(name) is not None
 
 
@@ -34,7 +34,7 @@ class NicReader(object):
         self._speeds: dict[str, tuple[float, str | None, float | None]] = {}
 
     def read(self) -> "list[dict[str, object]] | None":
-        """One dict per interface with the keys of `wire.Nic`; None if the kernel lists none."""
+        """Return one dict per interface with the keys of `wire.Nic`; None if the kernel lists none."""
         found = [name for name in names(self._root) if os.path.isdir(os.path.join(self._root, name))]
         if not found:
             return None
@@ -44,7 +44,10 @@ class NicReader(object):
         return [self._nic(name) for name in chosen]
 
     def _worth_showing(self, found: "list[str]") -> "list[str]":
-        """Physical cards; if there are none (in a container) virtual functions, then other virtual ones."""
+        """Return physical cards.
+
+        If there are none (in a container) virtual functions, else other virtual ones.
+        """
         best: dict[int, list[str]] = {}
         for name in found:
             best.setdefault(self._virtuality(name), []).append(name)
@@ -79,7 +82,10 @@ class NicReader(object):
         return {key: value for key, value in facts.items() if value is not None}
 
     def _speed(self, name: str, state: "str | None", now: float) -> "float | None":
-        """Speed in bit/s, read again after SPEED_EVERY_S; None: unknown (link down, virtual interface)."""
+        """Return the speed in bit/s, read again after SPEED_EVERY_S.
+
+        None: unknown (link down, virtual interface).
+        """
         known = self._speeds.get(name)
         if known is None or known[1] != state or now - known[0] >= SPEED_EVERY_S:
             megabits = read_int(os.path.join(self._root, name, "speed"))
@@ -89,7 +95,7 @@ class NicReader(object):
 
 
 def rate(before: "int | None", after: "int | None", seconds: float) -> "float | None":
-    """Rate per second between two counter values, with four significant digits.
+    """Return the rate per second between two counter values, with four significant digits.
 
     None if the counter was reset or is unknown.
     """

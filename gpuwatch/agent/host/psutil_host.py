@@ -1,4 +1,4 @@
-"""A machine without /proc (macOS): uses psutil if installed, else reports few values."""
+"""Reads a machine without /proc (macOS): with psutil if installed, else only a few values."""
 
 import importlib
 import os
@@ -23,7 +23,7 @@ class OtherSystem(object):
         self._counters: dict[str, tuple[float, int, int]] = {}
 
     def read(self) -> "dict[str, object]":
-        """Processor, memory, swap, interfaces and the root file system."""
+        """Return processor, memory, swap, interfaces and the root file system; without psutil less."""
         sample: dict[str, object] = {}
         used, total = usage("/")
         sample["disks"] = [{"mount": "/", "used_bytes": used, "total_bytes": total}]

@@ -1,4 +1,4 @@
-"""Machine settings that nodes should share: firmware, kernel, network and driver options."""
+"""Reads machine settings that nodes should share: firmware, kernel, network and driver options."""
 
 import os
 import re
@@ -41,7 +41,7 @@ _CHOSEN = re.compile(r"\[(\w+)\]")
 
 
 def system_settings(proc: str = "/proc", sys: str = "/sys") -> "dict[str, str]":
-    """Name -> value; unreadable ones are left out.
+    """Return name -> value; unreadable ones are left out.
 
     Only known options of the kernel's command line are included, since others may contain secrets.
     """

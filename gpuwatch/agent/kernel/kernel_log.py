@@ -1,4 +1,4 @@
-"""Events from Xids in the kernel log."""
+"""Reads events from Xids in the kernel log."""
 
 import time
 
@@ -52,16 +52,19 @@ class KernelLog(object):
 
     @property
     def source(self) -> "str | None":
-        """/dev/kmsg, journalctl, or None."""
+        """`/dev/kmsg` or `journalctl`; None: the log cannot be read."""
         return None if self._reader is None else self._reader.name
 
     @property
     def notice(self) -> "dict[str, object] | None":
-        """A dict with the keys of `wire.Notice` while the log cannot be read."""
+        """A dict with the keys of `wire.Notice` while the log cannot be read, else None."""
         return dict(UNREADABLE) if self._reader is None else None
 
     def poll(self) -> "list[dict[str, object]]":
-        """The events since the last poll, oldest first; the first time those of the last 24 hours."""
+        """Return the events since the last poll, oldest first; the first time those of the last 24 hours.
+
+        `records` then has all lines since.
+        """
         self.records = []
         if self._reader is None and self._retry_at is not None and self._clock() >= self._retry_at:
             self._reader = self._open()
@@ -97,7 +100,7 @@ class KernelLog(object):
 
 
 def gather(records: "Iterable[tuple[float, str]]") -> "list[dict[str, object]]":
-    """The events in (unix seconds, text) records; equal ones close together are one with a `count`.
+    """Return the events in (unix seconds, text) records; equal ones close together are one with a `count`.
 
     A line about a lost GPU next to its own Xid 79 is dropped. Of very many events the newest `MAX_EVENTS` are
     returned, after an event that counts the others.

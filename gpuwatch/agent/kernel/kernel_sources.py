@@ -41,7 +41,11 @@ class Kmsg(object):
         self._caught_up_at: float | None = None
 
     def read(self) -> "list[tuple[float, str]]":
-        """The new records as (unix seconds, text)."""
+        """Return the new records as (unix seconds, text).
+
+        Raises:
+            OSError: the device cannot be read.
+        """
         records: list[tuple[float, str]] = []
         boot, now = self._clock() - self._monotonic(), self._clock()
         for _ in range(MAX_RECORDS):
@@ -68,7 +72,7 @@ class Kmsg(object):
 
 
 def parse_kmsg(data: bytes) -> "tuple[float, str] | None":
-    """Seconds since boot and text of a record `priority,sequence,microseconds,flags;text`.
+    """Return seconds since boot and text of `priority,sequence,microseconds,flags;text`; None: other bytes.
 
     The format is the kernel's Documentation/ABI/testing/dev-kmsg.
     """
@@ -81,7 +85,7 @@ def parse_kmsg(data: bytes) -> "tuple[float, str] | None":
 
 
 def open_kmsg(path: str = "/dev/kmsg") -> "int | None":
-    """A descriptor at the oldest record; None if this user may not read it."""
+    """Return a descriptor at the oldest record; None if this user may not read it."""
     try:
         return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -107,7 +111,11 @@ class Journal(object):
         os.set_blocking(self._pipe, False)
 
     def read(self) -> "list[tuple[float, str]]":
-        """The new records as (unix seconds, text)."""
+        """Return the new records as (unix seconds, text).
+
+        Raises:
+            OSError: journalctl has ended.
+        """
         data, ended = self._partial, False
         while len(data) < (4 << 20):
             try:
@@ -132,7 +140,7 @@ class Journal(object):
 
 
 def parse_journal(text: str) -> "list[tuple[float, str]]":
-    """The records of `-o short-unix`: `1700000000.123456 host kernel: text`, further lines indented."""
+    """Return the records of `-o short-unix` as (unix seconds, text); indented lines continue a record."""
     records: list[tuple[float, str]] = []
     for line in text.splitlines():
         match = re.match(r"(\d{9,11}\.\d+) \S+ [^:]*: (.*)", line)
@@ -145,7 +153,7 @@ def parse_journal(text: str) -> "list[tuple[float, str]]":
 
 
 def journal_command() -> "list[str] | None":
-    """The command that follows the kernel's messages; None if this user may not read them.
+    """Return the command that follows the kernel's messages; None if this user may not read them.
 
     Without permission `journalctl` waits forever, so the files are checked first.
     """
@@ -157,7 +165,7 @@ def journal_command() -> "list[str] | None":
 
 
 def _die_with_parent() -> "Callable[[], None] | None":
-    """Called in the child: the kernel ends it when the thread that started it is gone."""
+    """Return what the child calls so that the kernel ends it with the thread that started it, or None."""
     try:
         prctl = ctypes.CDLL(None).prctl
     except (AttributeError, OSError):

@@ -31,9 +31,9 @@ class XidJoin(object):
         kernel_readable: bool,
         now: float,
     ) -> "list[dict[str, Any]]":
-        """The events to report now (dicts with `code`, `t` and perhaps `gpu`).
+        """Return the events to report now, given new ones (dicts with `code`, `t` and perhaps `gpu`).
 
-        `now` is a monotonic clock.
+        NVML's are held back for a while: the kernel's line replaces them. `now`: monotonic seconds.
         """
         for event in from_nvml:
             twin = _twin(event, self._reported)
@@ -55,7 +55,7 @@ class XidJoin(object):
 
 
 def placed(record: "dict[str, Any]", by_bus: "dict[str, str]") -> "dict[str, Any]":
-    """A kernel-log record as an event, with the GPU's UUID instead of `bus_id`.
+    """Return a kernel-log record as an event, with the GPU's UUID, where known, instead of `bus_id`.
 
     Whole addresses are compared: on some machines (Grace) GPUs differ only in the PCI domain.
     """
@@ -67,7 +67,7 @@ def placed(record: "dict[str, Any]", by_bus: "dict[str, str]") -> "dict[str, Any
 
 
 def _twin(event: "dict[str, Any]", others: "Iterable[dict[str, Any]]") -> "dict[str, Any] | None":
-    """The other source's report of the same event, or None."""
+    """Return the other source's report of the same event, or None."""
     for other in others:
         same_gpu = other.get("gpu") is None or event.get("gpu") in (None, other.get("gpu"))
         if other["code"] == event["code"] and same_gpu and abs(other["t"] - event["t"]) <= SAME_S:

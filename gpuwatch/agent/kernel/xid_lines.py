@@ -20,7 +20,7 @@ _SWITCH_REMEDY = (
 
 
 def event(text: str) -> "dict[str, object] | None":
-    """The fields of `wire.Event` and `bus_id` from a kernel line; None for any other line.
+    """Return the fields of `wire.Event` and `bus_id` from a kernel line; None for any other line.
 
     `bus_id` is formatted as by NVML (`00000000:41:00.0`). A GPU that fell off the bus without an Xid gives an
     event with code None.
@@ -42,7 +42,7 @@ def event(text: str) -> "dict[str, object] | None":
 
 
 def bus_id(text: str) -> "str | None":
-    """The first PCI address in `text` in NVML's format: eight digits of domain, upper case, with function."""
+    """Return the first PCI address in `text` in NVML's format (`00000000:41:00.0`, upper case), or None."""
     match = _BUS.search(text)
     if match is None:
         return None

@@ -39,7 +39,7 @@ class BacklogScan(object):
         self._outbox = outbox
 
     def step(self) -> bool:
-        """Scan a little of a backlog, those that took least time first; True if there is more."""
+        """Scan a little of backlogs, those that took least time first; return True if one is left."""
         now = time.monotonic()
         until = now + BACKLOG_TURN_S
         entries = [e for e in self._catalog.entries.values() if e.backlog is not None and e.hold_until <= now]
@@ -68,7 +68,7 @@ class BacklogScan(object):
             self._end(entry, backlog, scanner)
 
     def _end(self, entry: "FileEntry", backlog: "Backlog", scanner: "Scanner") -> None:
-        """Finish a part of the backlog; continue with the older one, with a new scanner."""
+        """Finish a part of the backlog; begin the older one, if any, with a new scanner."""
         self._scan.enter(entry, scanner, backlog)
         self._scan.safely(entry, scanner.progress, send=self._reporter.progress)
         self._scan.safely(entry, scanner.past, time.time(), send=self._reporter.progress)
@@ -92,5 +92,5 @@ class BacklogScan(object):
 
 
 def _spent(entry: "FileEntry") -> "tuple[bool, float]":
-    """Sort key: the newest parts of all files come before older ones."""
+    """Return a sort key: the newest parts of all files before older ones, then by time spent."""
     return entry.backlog is not None and entry.backlog.second, entry.step.spent_s

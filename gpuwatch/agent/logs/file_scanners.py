@@ -1,4 +1,4 @@
-"""Chooses the scanner of a followed file: for log lines, or for the rows of a table."""
+"""Creates the scanner of a followed file: for log lines, or for the rows of a table."""
 
 from .matching.matcher import LineMatcher
 from .matching.prefilter import Sieve
@@ -23,7 +23,7 @@ class FileScanners(object):
         self._numbers = numbers
 
     def of(self, entry: "FileEntry", steps: bool = True) -> "Scanner":
-        """A new scanner for a file; without `steps` it reads no progress."""
+        """Return a new scanner for a file; without `steps` it reads no progress."""
         if not is_table_name(entry.name):
             return Scanner(self._ruleset, entry.name, self._numbers, entry.speaker, self.sieve, steps=steps)
         table = TableFile(self._ruleset, lambda: _header_of(entry))
@@ -36,5 +36,5 @@ class FileScanners(object):
 
 
 def _header_of(entry: "FileEntry") -> bytes:
-    """The beginning of a followed file."""
+    """Return the beginning of a followed file; empty if it is not open."""
     return b"" if entry.follower is None else entry.follower.at(0, HEADER_BYTES)

@@ -1,4 +1,4 @@
-"""Reads what is new in the followed files, in turns."""
+"""Reads what was added to the followed files, in turns."""
 
 import time
 
@@ -53,7 +53,7 @@ class FileTurns(object):
         ] + hungry
 
     def step(self) -> bool:
-        """Run turns; True if files still wait."""
+        """Run turns; return True if files still wait."""
         until = time.monotonic() + TURN_S
         again: list[FileEntry] = []
         while self._waiting and time.monotonic() < until and not self._outbox.paused:
@@ -64,7 +64,7 @@ class FileTurns(object):
         return bool(self._waiting)
 
     def look_at_quiet(self, now: float) -> None:
-        """Report what has waited long enough for more lines."""
+        """Report findings and lines that have waited long enough for a continuation; `now`: monotonic."""
         for entry in self._catalog.entries.values():
             if now - entry.active_at < _ACTIVE_S or now >= entry.quiet_due:
                 entry.quiet_due = now + _ACTIVE_S / 4
@@ -76,7 +76,7 @@ class FileTurns(object):
                 tail.quiet(now, time.time())
 
     def _read(self, entry: "FileEntry") -> bool:
-        """Run one file's turn; True if it used its whole share and probably has more."""
+        """Run one file's turn; return True if it used its whole share and probably has more."""
         follower = entry.follower
         if follower is None:
             return False
@@ -115,7 +115,7 @@ class FileTurns(object):
         return entry.held is not None or len(piece.data) >= most
 
     def _scan_held(self, entry: "FileEntry") -> None:
-        """Scan one step of the backlog that delays a live piece, or that piece."""
+        """Scan one step of the backlog that delays a live piece, or, if that is done, the piece."""
         if entry.backlog is not None and entry.ahead is None:
             self._backlog.read(entry)
         elif entry.held is not None:

@@ -1,4 +1,4 @@
-"""Scans files step by step; announces each step to the agent, and survives faults."""
+"""Scans files step by step; announces each step to the agent, and continues after faults."""
 
 from .files.packing_magic import packed_inside
 from .watchdog.stretches import CAREFUL, SKIPPED
@@ -46,7 +46,7 @@ class GuardedScan(object):
     ) -> None:
         """Scan a piece (bytes, offset, arrival, backlog) without ranges on which earlier readers hung.
 
-        `scanned` gets the number of bytes done, before their findings are sent.
+        `scanned` is called with the number of bytes done, before their findings are sent.
         """
         data, offset, arrived, backlog = piece
         packed = packed_inside(data)
@@ -72,9 +72,9 @@ class GuardedScan(object):
     def safely(
         self, entry: "FileEntry", scan: "Callable[..., list[dict[str, Any]]]", *arguments: "Any", **how: "Any"
     ) -> None:
-        """Report a scan's results, as findings or by `send`.
+        """Call a scan and report its results, as findings or by `send`.
 
-        A fault is reported once and ends nothing.
+        An exception other than OSError is reported, and the file counts as not fully searched.
         """
         try:
             found = scan(*arguments)
@@ -89,11 +89,11 @@ class GuardedScan(object):
             self._reporter.place(entry)
 
     def _report_findings(self, found: "list[dict[str, Any]]") -> None:
-        """Send findings, with checkpoint files looked up; too recent ones are checked again later."""
+        """Send findings with the facts about checkpoint files; those of growing files are completed later."""
         self._reporter.send([self._checkpoints.with_files(finding) for finding in found])
 
     def enter(self, entry: "FileEntry", scanner: "Scanner", backlog: "Backlog | None" = None) -> None:
-        """Announce the scan of a file's range, or of its whole backlog."""
+        """Announce the scan of a file's pending range, or of its whole backlog."""
         if backlog is not None:
             self._marker.scan(entry.path, backlog.inode, *backlog.whole)
         elif entry.follower is not None and scanner.pending is not None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def load(sent: "Any", suspended: "dict[str, dict[str, str]]") -> "tuple[RuleSet, list[dict[str, Any]]]":
-    """The rule set, and notices about rules that this Python cannot compile.
+    """Return the rule set, and notices about rules that this Python cannot compile.
 
     `sent` is a list of compiled rules, or base64 of zlib of its JSON; `suspended` maps files to rules and
     reasons.
@@ -36,14 +36,18 @@ def load(sent: "Any", suspended: "dict[str, dict[str, str]]") -> "tuple[RuleSet,
 
 
 def _ready(compiled: "list[dict[str, Any]]") -> "RuleSet":
-    """The set with its patterns compiled: the worker reports at its start which ones it cannot use."""
+    """Return the set with its patterns compiled: the worker reports at its start which ones it cannot use.
+
+    Raises:
+        re.error: a pattern cannot be compiled; also RecursionError or OverflowError.
+    """
     ruleset = RuleSet(compiled)
     ruleset.compile()
     return ruleset
 
 
 def _fault(rule: "dict[str, Any]") -> str:
-    """Why this Python cannot compile a rule; empty: it can."""
+    """Return why this Python cannot compile a rule; empty: it can."""
     try:
         _ready([rule])
     except (re.error, RecursionError, OverflowError) as error:

@@ -1,7 +1,4 @@
-"""Sends the log reader's reports to the agent.
-
-Findings, progress, the file list, and problems.
-"""
+"""Sends the log reader's reports to the agent: findings, progress, the file list, and problems."""
 
 import json
 import time
@@ -33,13 +30,13 @@ BEHIND_BYTES = 16 << 20
 
 
 class Numbers(object):
-    """Assigns finding ids; `next` is the next one."""
+    """Assigns finding ids; `next` is the next id."""
 
     def __init__(self, first: int) -> None:
         self.next = first
 
     def __call__(self) -> int:
-        """The next id."""
+        """Return the next id."""
         number = self.next
         self.next += 1
         return number
@@ -74,11 +71,11 @@ class Reporter(object):
         self._reported_places: dict[str, list[int]] = {}
 
     def list_soon(self) -> None:
-        """Send the file list soon: it is awaited."""
+        """Make the file list due: it is awaited."""
         self._list_due = 0.0
 
     def beat_soon(self) -> None:
-        """Send a heartbeat soon: something was searched that must not be searched again."""
+        """Make a heartbeat due: something was searched that must not be searched again."""
         self._beat_due = 0.0
 
     def send(self, findings: "list[dict[str, Any]]") -> None:
@@ -110,7 +107,7 @@ class Reporter(object):
             self._outbox.put("P", {entry.path: place})
 
     def trouble(self, title: str, detail: str) -> None:
-        """Report a problem; the same title is reported once."""
+        """Send a problem as an event; the same title is sent once."""
         if title in self._troubles:
             return
         self._troubles.add(title)
@@ -177,7 +174,7 @@ class Reporter(object):
 
 
 def fitting(rows: "list[dict[str, Any]]", most: int) -> "list[dict[str, Any]]":
-    """The rows that fit into `most` bytes of JSON, small ones first, in the given order."""
+    """Return the rows that fit into `most` bytes of JSON, small ones first, in the given order."""
     sizes = [len(json.dumps(row)) + 1 for row in rows]
     kept, total = set(), 0
     for at in sorted(range(len(rows)), key=sizes.__getitem__):
@@ -192,7 +189,7 @@ _COUNTS = frozenset(("size", "lines", "grown_at", "backlog_pct", "searched_to", 
 
 
 def _lasting(row: "dict[str, Any]") -> "list[tuple[str, Any]]":
-    """The keys of a row that do not change with every line."""
+    """Return the items of a row that do not change with every line, and whether all of it is searched."""
     searched = row.get("searched_to", -1) >= (row.get("size") or 0)
     return sorted(
         [(key, value) for key, value in row.items() if key not in _COUNTS] + [("searched", searched)]

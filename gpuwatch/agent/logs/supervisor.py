@@ -37,7 +37,7 @@ _ANSWERED_BY_LINES = ("tail", "read", "search")
 
 
 class LogReader(object):
-    """Give it requests, processes and kernel records; take frames from it. No method blocks."""
+    """Receives requests, processes and kernel records, and returns frames. No method blocks."""
 
     def __init__(self, wake: "Callable[[], None]", config: "dict[str, Any]") -> None:
         self._wake = wake
@@ -88,7 +88,7 @@ class LogReader(object):
         return bool(self._frames)
 
     def take(self) -> "list[str]":
-        """The frames received: JSON objects without `v` and `seq`."""
+        """Return and remove the frames received: JSON objects without `v` and `seq`."""
         with self._lock:
             frames, self._frames = list(self._frames), collections.deque()
             was_full, self._frames_bytes = self._frames_bytes >= FULL_BYTES, 0
@@ -97,7 +97,7 @@ class LogReader(object):
         return frames
 
     def ask(self, request: "dict[str, Any]") -> None:
-        """Forward a request of the cockpit; its answers are among the frames."""
+        """Send a request of the cockpit to the reader; its answers are among the frames."""
         if request["do"] in ("leave", "folders"):
             self._stand(request["do"], dict(request, id=None))
         with self._lock:
@@ -107,11 +107,11 @@ class LogReader(object):
         self._nudge()
 
     def processes(self, rows: "list[dict[str, Any]]", launchers: "dict[int, dict[str, Any]]") -> None:
-        """Set the relevant processes (keys as in `wire.Process`), and their launchers' files."""
+        """Send the relevant processes (keys as in `wire.Process`) and their launchers' files."""
         self._stand("processes", messages.of_processes(rows, launchers))
 
     def kernel(self, records: "list[tuple[float, str]]", source: "str | None") -> None:
-        """Add records of the kernel log; `source`: where they come from (None: unreadable)."""
+        """Send records of the kernel log to the reader; `source`: where they are from (None: unreadable)."""
         if source != self._source:
             self._source = source
             self._stand("source", {"do": "source", "source": source})
@@ -127,7 +127,7 @@ class LogReader(object):
             self._nudge()
 
     def cost(self) -> "tuple[float, int]":
-        """CPU seconds of the running reader, and its private resident bytes."""
+        """Return CPU seconds of the running reader, and its private resident bytes; zeros without one."""
         child = self._child
         return (0.0, 0) if child is None else (cpu_s(child.process.pid)[0], own_bytes(child.process.pid))
 
@@ -151,7 +151,7 @@ class LogReader(object):
         self._note({"failed": messages.given_up(MAX_HANGING)})
 
     def _converse(self, child: "Child") -> str:
-        """Serve the reader until it has `ended` or hangs; return why, as `Child.hangs`."""
+        """Serve the reader until it has ended or hangs; return `ended`, or why, as `Child.hangs`."""
         while True:
             self._hand_over(child)
             full = self._frames_bytes >= FULL_BYTES
@@ -220,7 +220,7 @@ class LogReader(object):
     def _reap(self, child: "Child", why: str) -> bool:
         """Kill and reap the reader, record what it hung on, and answer its open requests.
 
-        False if it hung on lines that the next one leaves out.
+        Return False if it hung on lines that the next reader leaves out.
         """
         gone = child.kill()
         activity = child.last_activity()
@@ -264,7 +264,7 @@ class LogReader(object):
         return why != "work" or activity.what != "scan"
 
     def _release(self) -> None:
-        """Allow a file again whose read has returned after all."""
+        """Allow a file again once the read on which a reader hung has returned."""
         for process, path in list(self._hanging):
             if process.poll() is not None:
                 self._hanging.remove((process, path))

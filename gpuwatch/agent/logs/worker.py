@@ -164,7 +164,7 @@ class Worker(object):
     # ----------------------------------------------------------------- what the files hold
 
     def _follow(self) -> bool:
-        """Read new data of files; True if there is more."""
+        """Read new data of files; return True if there is more."""
         now = time.monotonic()
         if now >= self._poll_due:
             self._poll_due = now + self._poll_s
@@ -177,7 +177,7 @@ class Worker(object):
     def _report_progress(self) -> None:
         """Send the newest lines' values of all files.
 
-        Delayed (and updated) while much is waiting to be sent.
+        Delayed (and updated) while too much waits to be sent.
         """
         now = time.monotonic()
         if now < self._tick_due or self._outbox.full:

@@ -1,1 +1,1 @@
-"""Processes, the ranks that they are, their launchers and settings."""
+"""Reads processes, which ranks they are, their launchers and settings."""

@@ -94,7 +94,7 @@ def _event(pid: int, rank: object, status: int, at: float) -> "dict[str, object]
 
 
 def _open(pid: int) -> int:
-    """A descriptor that becomes readable when a process ends; -1: none."""
+    """Return a descriptor that becomes readable when a process ends; -1: none."""
     try:
         if hasattr(os, "pidfd_open"):
             return os.pidfd_open(pid)
@@ -104,7 +104,7 @@ def _open(pid: int) -> int:
 
 
 def _status(proc: str, pid: int, descriptor: int) -> "int | None":
-    """Exit code, or minus a signal, of a process that just ended; None: it is 0, or not visible."""
+    """Return exit code, or minus a signal, of a process that just ended; None: it is 0, or not visible."""
     found = read_stat(proc, pid)
     if found is not None and found.state == ENDED:
         return found.exit_status

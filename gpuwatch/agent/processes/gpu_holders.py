@@ -1,4 +1,4 @@
-"""Remembers which process holds which GPU, also while a GPU does not respond."""
+"""Remembers which process uses which GPU, also while a GPU does not respond."""
 
 from .process_table import read_stat
 
@@ -8,7 +8,10 @@ if TYPE_CHECKING:
 
 
 class Holders(object):
-    """Written by the emitter, read by the node's thread: a silent GPU stays joined to its rank."""
+    """The processes of each GPU, set by the emitter, read by the node's thread.
+
+    A silent GPU's last ones stay.
+    """
 
     def __init__(self, proc: str = "/proc") -> None:
         self._proc = proc
@@ -19,12 +22,15 @@ class Holders(object):
 
     @property
     def partial(self) -> "str | None":
-        """Why holders may be missing: the GPUs that have not listed their processes yet."""
+        """Why processes may be missing: GPUs that have not listed theirs yet; None: all have."""
         gpus = ", ".join(map(str, sorted(self._awaited)))
         return "GPU {} has not listed its processes yet".format(gpus) if gpus else None
 
     def expect(self, index: int, uuid: str, may_answer: bool) -> None:
-        """Wait for the first process list of a GPU; `may_answer` is False for one that is stuck or lost."""
+        """Set whether a GPU's first process list is awaited.
+
+        `may_answer` is False for one that is stuck or lost.
+        """
         wait = may_answer and uuid not in self._reported
         self._awaited = self._awaited.union((index,)) if wait else self._awaited.difference((index,))
 
@@ -41,7 +47,7 @@ class Holders(object):
             self._reported = dict(self._reported, **{uuid: (index, dict.fromkeys(before))})
 
     def by_pid(self) -> "dict[int, list[dict[str, Any]]]":
-        """Pid -> holds with the keys of `wire.ProcessGpu`; remembered ones while the process lives.
+        """Return pid -> dicts with the keys of `wire.ProcessGpu`; remembered ones while the process lives.
 
         In GPU order, whichever answered first: a rank's first GPU is reported as its own.
         """

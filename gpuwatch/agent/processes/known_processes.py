@@ -30,7 +30,7 @@ MAX_ENVIRON = 1 << 20
 
 
 class KnownProcess(object):
-    """The remembered facts of one process."""
+    """The remembered facts about one process."""
 
     __slots__ = (
         "checked",
@@ -77,18 +77,18 @@ class KnownProcesses(object):
 
     @property
     def stuck(self) -> "list[int]":
-        """Processes for which /proc does not respond."""
+        """Pids for which reading /proc does not return."""
         return self._calls.stuck
 
     def scan(self, now: float) -> None:
-        """Drop ended processes, read new ones, and reread a part of the others."""
+        """Remove ended processes, read new ones, and read a part of the others again."""
         present = set(pids(self._proc))
         for pid in set(self.by_pid).difference(present):
             del self.by_pid[pid]
         self._meet([pid for pid in present if self._is_due(pid, now)], now)
 
     def meet_strangers(self, found: "dict[int, Stat | None]", now: float) -> None:
-        """Read the environment of processes that are new or reuse a pid."""
+        """Read the environment of processes in `found` that are new or reuse a pid."""
         self._meet([pid for pid, line in found.items() if self._is_stranger(pid, line)], now)
 
     def _is_stranger(self, pid: int, found: "Stat | None") -> bool:
@@ -135,14 +135,14 @@ class KnownProcesses(object):
                 self.by_pid[pid].details_at, self.by_pid[pid].details_due = now, now + DETAILS_EVERY_S
 
     def doubt_details(self, on_gpu: "Iterable[int]") -> None:
-        """Mark for rereading those that the driver lists but that had no GPU open."""
+        """Make the details due of those that the driver lists but that had no GPU open."""
         for pid in on_gpu:
             one = self.by_pid.get(pid)
             if one is not None and one.details is not None and one.details.holds_gpu is False:
                 one.details_due = min(one.details_due, one.details_at + LOOK_AGAIN_S)
 
     def details(self, wanted: "Iterable[int]") -> "list[Details]":
-        """Pid -> details of these processes, where known."""
+        """Return the details of these processes, without unknown ones."""
         found = (self.by_pid[pid].details for pid in wanted if pid in self.by_pid)
         return [one for one in found if one is not None]
 
@@ -154,7 +154,7 @@ class KnownProcesses(object):
         return None if self._boot is None else self._boot + found.start_ticks / self.ticks_per_s
 
     def ancestors(self, pid: int) -> "Iterator[int]":
-        """The ancestors of a process, nearest first."""
+        """Yield the pids of the ancestors of a process, nearest first."""
         for _ in range(MAX_DEPTH):
             one = self.by_pid.get(pid)
             if one is None or one.parent <= 0:
@@ -163,7 +163,7 @@ class KnownProcesses(object):
             yield pid
 
     def launcher(self, pid: int) -> "int | None":
-        """The nearest ancestor of a rank with another rank's variables, or None."""
+        """Return the nearest ancestor of a rank with another rank's variables, or None."""
         if pid not in self.by_pid:
             return None
         place = place_of(identity(self.inherited(pid)))
@@ -173,7 +173,7 @@ class KnownProcesses(object):
         return None
 
     def inherited(self, pid: int) -> "dict[str, str]":
-        """The variables of a process, completed from its ancestors; the nearest wins."""
+        """Return the variables of a process, completed from its ancestors; the nearest takes precedence."""
         merged = dict(self.by_pid[pid].variables or {})
         for above in self.ancestors(pid):
             one = self.by_pid.get(above)
@@ -182,14 +182,14 @@ class KnownProcesses(object):
         return merged
 
     def has_library(self, pid: int) -> bool:
-        """As `spawned_ranks.has_library`; repeated for a process that may still be loading."""
+        """Return `spawned_ranks.has_library`; tested again for a process that may still be loading."""
         one = self.by_pid[pid]
         if one.trains is None or (not one.trains and self._is_young(one)):
             one.trains = has_library(self._proc, pid)
         return one.trains
 
     def is_distributed(self, pid: int) -> bool:
-        """As `spawned_ranks.is_distributed`; once True, it stays True."""
+        """Return `spawned_ranks.is_distributed`; once True, it stays True."""
         one = self.by_pid[pid]
         if not one.distributed:
             one.distributed = is_distributed(self._proc, pid)

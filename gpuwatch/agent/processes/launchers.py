@@ -1,4 +1,4 @@
-"""Finds whose files hold the output of ranks that do not write files themselves.
+"""Finds the files that have the output of ranks that do not write files themselves.
 
 A launcher (torchrun, mpirun, srun, a Python parent) writes how its ranks ended, and all their output if it
 reads it through pipes. So does the last program of a shell pipeline: `torchrun ... | tee run.log`.
@@ -24,12 +24,12 @@ MAX_STAGES = 3
 
 
 def is_launcher(name: str) -> bool:
-    """True if a process that started ranks logs about them: a known launcher, or a Python program."""
+    """Return True if a process that started ranks logs about them: a known launcher, or a Python program."""
     return name in LAUNCHERS or name.startswith(("python", "pt_"))
 
 
 def outlets(readers: "Iterable[Details]") -> "dict[str, list[str]]":
-    """Pipe -> files in which its data ends up, through programs that read pipes."""
+    """Return pipe -> files to which its data is written at the end, through programs that read pipes."""
     reading = [one for one in readers if 0 in one.pipes]
     found: dict[str, list[str]] = {}
     for _ in range(MAX_STAGES):
@@ -41,6 +41,6 @@ def outlets(readers: "Iterable[Details]") -> "dict[str, list[str]]":
 
 
 def written(details: "Details", ends: "dict[str, list[str]]") -> "list[str]":
-    """The files that a process writes, directly or through pipes; `ends`: from `outlets`."""
+    """Return the files that a process writes, directly or through pipes; `ends`: from `outlets`."""
     through = [path for number in (1, 2) for path in ends.get(details.pipes.get(number, ""), ())]
     return details.logs + [path for path in sorted(set(through)) if path not in details.logs]

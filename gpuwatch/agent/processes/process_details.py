@@ -1,4 +1,4 @@
-"""Details of one process: command, user, container, log files.
+"""Reads details of one process: command, user, container, log files.
 
 Reading these can block: cmdline and environ take the process's memory lock, the user's name may need a
 directory service, a log may be on a dead share. They are therefore called through `background.TimedCalls`.
@@ -54,7 +54,7 @@ class Details(object):
         all_files: bool = False,
         paths: "dict[tuple[int, int], str] | None" = None,
     ) -> None:
-        """`all_files`: every regular file that it writes counts as a log, whatever its name.
+        """Read them; `all_files`: every regular file that it writes counts as a log, whatever its name.
 
         `users` and `paths` (as for `log_files`) are shared by the details of all processes.
         """
@@ -73,13 +73,13 @@ class Details(object):
 
 
 def command_line(cmdline: bytes) -> "str | None":
-    """The arguments on one line, secrets masked, cut at `MAX_COMMAND` characters."""
+    """Return the arguments on one line, secrets masked, cut at `MAX_COMMAND` characters; None if empty."""
     arguments = cmdline.rstrip(b"\0").decode("utf-8", "replace").split("\0")
     return clean(masked(" ".join(map(_quoted, masked_arguments(arguments)))), MAX_COMMAND) or None
 
 
 def _quoted(argument: str) -> str:
-    """Quote an argument with blanks; as a secret, it is then masked whole."""
+    """Return an argument, quoted if it has blanks; as a secret, it is then masked whole."""
     name, equals, value = argument.partition("=") if _ASSIGNED.match(argument) else ("", "", argument)
     if not any(each.isspace() for each in value):
         return argument
@@ -88,13 +88,13 @@ def _quoted(argument: str) -> str:
 
 
 def inner_pid(status: str) -> "int | None":
-    """The last pid of the line NSpid of /proc/PID/status, if there are several."""
+    """Return the last pid of the line NSpid of /proc/PID/status, if there are several, else None."""
     match = re.search(r"^NSpid:\s+\d+(?:\s+\d+)*\s+(\d+)$", status, re.MULTILINE)
     return int(match.group(1)) if match else None
 
 
 def container(cgroup: str) -> "str | None":
-    """`runtime:short id` from /proc/PID/cgroup; None outside of a container."""
+    """Return `runtime:short id` from /proc/PID/cgroup; None outside of a container."""
     for pattern, runtime in _CONTAINERS:
         match = pattern.search(cgroup)
         if match:
@@ -103,7 +103,7 @@ def container(cgroup: str) -> "str | None":
 
 
 def slurm_step(cgroup: str) -> "tuple[str | None, str | None]":
-    """Job and step from Slurm's cgroup (both hierarchies), or None."""
+    """Return job and step from Slurm's cgroup (both hierarchies), or (None, None)."""
     match = _SLURM.search(cgroup)
     return (match.group(1), match.group(2)) if match else (None, None)
 
@@ -114,7 +114,7 @@ def log_files(
     all_files: bool = False,
     paths: "dict[tuple[int, int], str] | None" = None,
 ) -> "list[str]":
-    """Regular files that the process writes: at descriptors 1 and 2, and logs by name.
+    """Return the regular files that the process writes: at descriptors 1 and 2, and logs by name.
 
     The path of a process in a container is not valid here, so it is given through /proc/PID/root: by the
     first PID alone for all processes that write the file. `paths`: (device, inode) -> that path.
@@ -137,7 +137,7 @@ def log_files(
 
 
 def _descriptors(folder: str) -> "dict[int, str]":
-    """Descriptor -> path, of the first ones with a path; other users' are unreadable."""
+    """Return descriptor -> path, of the first ones with a path; other users' are unreadable."""
     numbers = sorted(int(name) for name in names(os.path.join(folder, "fd")) if name.isdigit())
     targets: dict[int, str] = {}
     for number in numbers[:MAX_DESCRIPTORS]:
@@ -153,7 +153,7 @@ def _pipes(folder: str) -> "dict[int, str]":
 
 
 def _written(folder: str, descriptor: int, standard: bool) -> bool:
-    """True if opened for writing only; 1 and 2 may be open for both."""
+    """Return True if opened for writing only; 1 and 2 may be open for both."""
     text = read_text(os.path.join(folder, "fdinfo", str(descriptor)), 4096) or ""
     match = re.search(r"^flags:\s*([0-7]+)", text, re.MULTILINE)
     access = int(match.group(1), 8) & os.O_ACCMODE if match else os.O_RDONLY
@@ -163,7 +163,7 @@ def _written(folder: str, descriptor: int, standard: bool) -> bool:
 def _path_here(
     folder: str, descriptor: int, target: str, paths: "dict[tuple[int, int], str]"
 ) -> "str | None":
-    """The path by which this machine finds the open file, if it is regular.
+    """Return the path by which this machine finds the open file; None if it is not regular or not found.
 
     A deleted file is reachable only through its writer's descriptor.
     """
@@ -187,7 +187,7 @@ def _path_here(
 
 
 def _is_same(path: str, other: str) -> bool:
-    """True if two paths are the same file; a deleted file at two descriptors has two paths."""
+    """Return True if two paths are the same file; a deleted file at two descriptors has two paths."""
     try:
         return path.endswith(("/fd/1", "/fd/2")) and _same_file(path, os.stat(other))
     except OSError:
@@ -202,7 +202,7 @@ def _same_file(path: str, opened: "os.stat_result") -> bool:
 
 
 def _user(status: str, users: "dict[int, str]") -> "str | None":
-    """The effective user's name, or number without one. Names are cached in `users`."""
+    """Return the effective user's name, or number without one; None: unknown. Cached in `users`."""
     match = re.search(r"^Uid:\s+\d+\s+(\d+)", status, re.MULTILINE)
     if match is None:
         return None

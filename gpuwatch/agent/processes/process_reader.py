@@ -1,4 +1,4 @@
-"""Reads the relevant processes: those that hold a GPU, and those that are ranks."""
+"""Reads the relevant processes: those that use a GPU, and those that are ranks."""
 
 import os
 import time
@@ -57,16 +57,16 @@ class ProcessReader(object):
 
     @property
     def partial(self) -> "str | None":
-        """Why facts are missing, if reading about a process does not return."""
+        """Why facts are missing, if reading about a process does not return; else None."""
         stuck = self._processes.stuck
         return "reading /proc/{} does not come back".format(stuck[0]) if stuck else None
 
     def read(
         self, gpu_processes: "dict[int, list[dict[str, object]]]"
     ) -> "tuple[list[dict[str, object]], int]":
-        """Dicts with the keys of `wire.Process`, those on a GPU first, and the number of omitted ones.
+        """Return dicts with the keys of `wire.Process`, those on a GPU first, and the number of omitted ones.
 
-        `gpu_processes` maps a pid to its holds (keys of `wire.ProcessGpu`). A pid that is invisible here
+        `gpu_processes` maps a pid to dicts with the keys of `wire.ProcessGpu`. A pid that is invisible here
         (another pid namespace) is listed with the name `?`.
         """
         now = self._monotonic()
@@ -114,9 +114,9 @@ class ProcessReader(object):
     def _numbered(
         self, on_gpu: "set[int]", candidates: "set[int]", now: float
     ) -> "dict[int, dict[str, object]]":
-        """The ranks that their program numbers itself, as from `spawned_ranks.ranks`.
+        """Return the ranks that their program numbers itself, as from `spawned_ranks.ranks`.
 
-        `on_gpu`: pids that hold a GPU, `candidates`: those with a rank in their environment.
+        `on_gpu`: pids that use a GPU, `candidates`: those with a rank in their environment.
         """
         free = [
             pid
@@ -135,7 +135,7 @@ class ProcessReader(object):
         )
 
     def _sibling(self, pid: int) -> "Sibling | None":
-        """The process as a `Sibling`; None: unknown."""
+        """Return the process as a `Sibling`; None: its details are unknown, or it ended well."""
         one, found = self._known[pid], read_stat(self._proc, pid)
         if found is not None and found.state == ENDED:
             if found.exit_status is None and pid not in self._groups:
@@ -149,7 +149,7 @@ class ProcessReader(object):
     def _outputs(
         self, wanted: "Iterable[int]", above: "dict[int, int | None]"
     ) -> "Iterator[tuple[int, dict[str, object]]]":
-        """The output files of launchers.
+        """Yield (pid, job facts and `paths`) of the launchers that write files.
 
         A process that started ranks which write into pipes is one, whatever its name.
 
@@ -206,11 +206,11 @@ class ProcessReader(object):
         return {key: value for key, value in row.items() if value not in (None, [], {})}
 
     def _is_a_namesake(self, details: "Details | None", gpus: "list[dict[str, object]] | None") -> bool:
-        """True if, in a container, the driver's pid is another process here, one without an open GPU."""
+        """Return True if, in a container, the driver's pid is another process here, without an open GPU."""
         return bool(gpus) and not self._own_pids and details is not None and details.holds_gpu is False
 
     def _cpu(self, one: "KnownProcess", found: "Stat", now: float) -> "float | None":
-        """Percent of one core since the previous reading."""
+        """Return the percent of one core since the previous reading; None at the first."""
         before, one.cpu = one.cpu, (now, found.cpu_ticks)
         if before is None or now <= before[0] or found.cpu_ticks < before[1]:
             return None

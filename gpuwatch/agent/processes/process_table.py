@@ -1,4 +1,4 @@
-"""The cheap facts of every process on this node, and its place in the tree."""
+"""Reads the cheap facts of every process on this node, and its place in the tree."""
 
 import os
 
@@ -48,7 +48,7 @@ class Stat(object):
 
 
 def read_stat(proc: str, pid: int) -> "Stat | None":
-    """The line of a process; None if it does not exist (or not in this pid namespace)."""
+    """Return the line of a process; None if it does not exist (or not in this pid namespace)."""
     line = read_bytes(os.path.join(proc, str(pid), "stat"), 2048)
     try:
         return Stat(line) if line else None
@@ -57,12 +57,12 @@ def read_stat(proc: str, pid: int) -> "Stat | None":
 
 
 def pids(proc: str) -> "list[int]":
-    """All visible processes."""
+    """Return all visible processes."""
     return [int(name) for name in names(proc) if name.isdigit()]
 
 
 def boot_time(proc: str) -> "float | None":
-    """Boot time in unix seconds, from /proc/stat."""
+    """Return the boot time in unix seconds, from /proc/stat, or None."""
     for line in (read_bytes(os.path.join(proc, "stat"), 1 << 20) or b"").splitlines():
         if line.startswith(b"btime "):
             return float(line.split()[1])
@@ -70,12 +70,16 @@ def boot_time(proc: str) -> "float | None":
 
 
 def seen_by(folder: str, path: str) -> str:
-    """A path of the process as seen from here: it may be in a container, and in another folder."""
+    """Return a path of the process as seen from here: it may be in a container, and in another folder.
+
+    Raises:
+        OSError: a relative path, and the process's folder cannot be read.
+    """
     if not os.path.isabs(path):
         path = os.path.join(os.readlink(os.path.join(folder, "cwd")), path)
     return os.path.join(folder, "root") + "/" + path.lstrip("/")
 
 
 def values_of(environ: bytes) -> "dict[bytes, bytes]":
-    """/proc/PID/environ as a dict of names and values."""
+    """Return /proc/PID/environ as a dict of names and values."""
     return dict(entry.partition(b"=")[::2] for entry in environ.split(b"\0") if b"=" in entry)

@@ -56,7 +56,7 @@ _NOT_RANKS = frozenset(
 
 
 def carries_rank(name: str, variables: "dict[str, str]") -> bool:
-    """True if a process's own environment makes it a rank, by its name and whitelisted variables.
+    """Return True if a process's own environment makes it a rank, by its name and whitelisted variables.
 
     RANK alone is too common a word to count without WORLD_SIZE. SLURM_PROCID is inherited by everything in an
     interactive job, so with nothing else only a Python process counts.
@@ -75,7 +75,7 @@ def owners(
     holders: "dict[int, dict[str, object]]",
     ancestors: "Callable[[int], Iterable[int]]",
 ) -> "list[int]":
-    """The candidates that are ranks themselves.
+    """Return the candidates that are ranks themselves.
 
     `candidates` (no GPU) and `holders` (on a GPU) map a pid to its identity. A child with an ancestor's
     identity is a helper (a data loader); a candidate above another rank is a launcher.
@@ -96,5 +96,5 @@ def owners(
 
 
 def place_of(facts: "dict[str, object]") -> "tuple[object, ...]":
-    """The part of an identity that distinguishes a rank from the processes around it."""
+    """Return the part of an identity that distinguishes a rank from the processes around it."""
     return tuple(facts.get(key) for key in ("rank", "local_rank", "world_size"))

@@ -42,7 +42,7 @@ class Sibling(object):
 
 
 def numbers(members: "Sequence[Sibling]") -> "tuple[dict[int, int], str]":
-    """Pid -> rank, and its source: path, command or order.
+    """Return pid -> rank, and its source: path, command or order.
 
     A member that has ended writes nothing: its rank is its place in the order of starts, if that matches the
     ranks of all others; otherwise it is left out.
@@ -58,7 +58,7 @@ def numbers(members: "Sequence[Sibling]") -> "tuple[dict[int, int], str]":
 
 
 def numbered_logs(members: "Sequence[Sibling]") -> "dict[int, int]":
-    """Pid -> the one number in which the paths of their own logs differ; empty if they do not.
+    """Return pid -> the one number in which the paths of their own logs differ; empty if they do not.
 
     Numbers from 1 on (`worker_1`) are no ranks, unless rank 0 has ended; nor are widely spaced ones (pids).
     """
@@ -75,20 +75,20 @@ def numbered_logs(members: "Sequence[Sibling]") -> "dict[int, int]":
 
 
 def _places(members: "Sequence[Sibling]") -> "dict[int, int]":
-    """Pid -> place in the order of starts."""
+    """Return pid -> place in the order of starts."""
     ordered = sorted(members, key=lambda one: (one.start, one.pid))
     return {one.pid: place for place, one in enumerate(ordered)}
 
 
 def _from_zero(reported: "dict[int, int]") -> bool:
-    """True if numbers may be ranks: close together, and not simply starting at 1."""
+    """Return True if numbers may be ranks: close together, and not simply starting at 1."""
     values = sorted(reported.values())
     dense = values[-1] < 2 * len(values) + 2
     return dense and values != list(range(1, len(values) + 1))
 
 
 def _forms(logs: "Sequence[str]") -> "Iterator[tuple[tuple[str, str], int]]":
-    """(text before and after a number of a path) and the number, last number of a path first."""
+    """Yield (text before, text after a number of a path) and the number, last number of a path first."""
     for path in logs:
         folder = path.rfind("/", 0, max(0, path.rfind("/"))) + 1
         for found in list(_DIGITS.finditer(path, folder))[: -MAX_NUMBERS - 1 : -1]:
@@ -96,7 +96,7 @@ def _forms(logs: "Sequence[str]") -> "Iterator[tuple[tuple[str, str], int]]":
 
 
 def _stated(living: "Sequence[Sibling]") -> "tuple[dict[int, int], str] | None":
-    """Pid -> rank if every living member states a distinct one, and the source."""
+    """Return pid -> rank and the source, if every living member states a distinct rank; else None."""
     for source, read in (("path", _of_path), ("command", _of_command)):
         reported = {one.pid: read(one) for one in living}
         known = {pid: rank for pid, rank in reported.items() if rank is not None and rank < MAX_RANKS}

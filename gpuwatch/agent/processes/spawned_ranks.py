@@ -1,4 +1,4 @@
-"""Ranks numbered by their own program: mp.spawn, and others that set RANK after the start.
+"""Finds ranks numbered by their own program: mp.spawn, and others that set RANK after the start.
 
 Their environment names no rank. Processes that one parent started form a group if they take part in
 torch.distributed (by their threads' names, or spawned and on a GPU), or have loaded a training library and
@@ -30,14 +30,14 @@ MAX_MAPS = 8 << 20
 
 
 class SpawnGroups(object):
-    """Keeps the ranks assigned to a group while members end."""
+    """Remembers the ranks assigned to a group while members end."""
 
     def __init__(self) -> None:
         self._known: dict[int, dict[int, dict[str, object]]] = {}
         """Parent -> pid -> its assignment."""
 
     def __contains__(self, pid: object) -> bool:
-        """True if a process was assigned a rank."""
+        """Return True if a process was assigned a rank."""
         return any(pid in group for group in self._known.values())
 
     def ranks(
@@ -48,9 +48,9 @@ class SpawnGroups(object):
         trains: "Callable[[int], bool]",
     ) -> "dict[int, dict[str, object]]":
         # noqa: E501 - a type comment is one line
-        """Pid -> `rank`, `local_rank`, `world_size`, `launcher` and `rank_source` as in `wire.Process`.
+        """Return pid -> `rank`, `local_rank`, `world_size`, `launcher`, `rank_source` as in `wire.Process`.
 
-        `on_gpu`: pids that hold a GPU. `distributed`, `trains`: as `is_distributed` and `has_library`, called
+        `on_gpu`: pids that use a GPU. `distributed`, `trains`: as `is_distributed` and `has_library`, called
         for processes with siblings.
         """
         groups: dict[int, list[Sibling]] = {}
@@ -70,7 +70,7 @@ class SpawnGroups(object):
     def _kept(
         self, parent: int, group: "list[Sibling]", given: "dict[int, dict[str, object]]"
     ) -> "dict[int, dict[str, object]]":
-        """The current assignments of a group.
+        """Return the current assignments of a group.
 
         Ranks stay, unless evidence better than the order now gives others.
         """
@@ -88,12 +88,12 @@ class SpawnGroups(object):
 
 
 def may_be_program(name: str) -> bool:
-    """True if a process may be a rank by its name, or by a title with the rank."""
+    """Return True if a process may be a rank by its name, or by a title with the rank."""
     return name.startswith(PROGRAMS) or "rank" in name.lower()
 
 
 def is_distributed(proc: str, pid: int) -> bool:
-    """True if a process has threads that only torch.distributed or NCCL starts."""
+    """Return True if a process has threads that only torch.distributed or NCCL starts."""
     folder = os.path.join(proc, str(pid), "task")
     tasks = names(folder)[:MAX_THREADS]
     return any(
@@ -102,7 +102,7 @@ def is_distributed(proc: str, pid: int) -> bool:
 
 
 def has_library(proc: str, pid: int) -> bool:
-    """True if a process has loaded a training library."""
+    """Return True if a process has loaded a training library."""
     maps = read_bytes(os.path.join(proc, str(pid), "maps"), MAX_MAPS) or b""
     return any(name in maps for name in LIBRARIES)
 
@@ -113,7 +113,7 @@ def _members(
     distributed: "Callable[[int], bool]",
     trains: "Callable[[int], bool]",
 ) -> "list[Sibling]":
-    """The ranks among the processes of one parent, including ended ones."""
+    """Return the ranks among the processes of one parent, including ended ones."""
     living, ended = [one for one in group if not one.ended], [one for one in group if one.ended]
     members = [
         one for one in living if (SPAWNED in one.command and one.pid in on_gpu) or distributed(one.pid)

@@ -158,7 +158,7 @@ class LineServer:
         if request.offset is None and request.time is not None:
             found = pages.offset_of_time(read_at, size, request.time, until)
             if found is None:
-                self._end(request.id, request.file, f"no line of {request.file} carries a time")
+                self._end(request.id, request.file, f"no line of {request.file} has a time")
                 return
             offset = found
         rows = pages.around(read_at, size, offset, request.before, request.after, request.bare, until)

@@ -31,7 +31,7 @@ class StoredCheckpoint(object):
         """Read the folder or file.
 
         Raises:
-            OSError: there is nothing, or it may not be seen.
+            OSError: it has no file of a checkpoint, or may not be read.
         """
         self.files: dict[str, int] = {}
         self.written_at = 0.0
@@ -64,7 +64,7 @@ class StoredCheckpoint(object):
 
 
 def facts(path: str, now: "float | None" = None) -> "dict[str, Any]":
-    """Facts about a path; empty: nothing is there.
+    """Return facts about a path; empty: nothing is there.
 
     `files`, `bytes`, `written_at`, and `complete` (0 or 1) if known; for an incomplete one also `good` and
     `good_at`: the newest older checkpoint next to it that may be complete.
@@ -92,7 +92,10 @@ def facts(path: str, now: "float | None" = None) -> "dict[str, Any]":
 
 
 def _is_complete(path: str, found: "StoredCheckpoint", older: "list[StoredCheckpoint]") -> "bool | None":
-    """By the marks of its format, else by comparison with `older` ones, newest first; None: undecided."""
+    """Return whether it is, by its format's marks, else compared with `older`, newest first.
+
+    None: undecided.
+    """
     names = [name.rpartition("/")[2] for name in found.files]
     if any(_TEMPORARY.search(name) for name in names + [os.path.basename(path)]):
         return False
@@ -116,7 +119,7 @@ def _is_complete(path: str, found: "StoredCheckpoint", older: "list[StoredCheckp
 
 
 def _has_gap(names: "Iterable[str]") -> bool:
-    """True if a rank below the highest one lacks a file that the others have."""
+    """Return True if a rank below the highest one lacks a file that the others have."""
     forms: dict[tuple[str, str], set[int]] = {}
     for name in names:
         for rank in _RANK.finditer(name):
@@ -129,12 +132,12 @@ def _has_gap(names: "Iterable[str]") -> bool:
 
 
 def _lacks(found: "StoredCheckpoint", earlier: "StoredCheckpoint") -> bool:
-    """True if files and bytes are missing relative to an earlier one; fewer ranks write as many bytes."""
+    """Return True if an earlier one has more files and bytes; fewer ranks write as many bytes."""
     return len(found.files) < len(earlier.files) and found.size < SAME_SIZE * earlier.size
 
 
 def _older(path: str, written_at: float) -> "list[tuple[str, StoredCheckpoint]]":
-    """Older checkpoints next to it, with names equal except for digits, newest first."""
+    """Return older checkpoints beside it, as (path, files), names equal except for digits, newest first."""
     folder, name = os.path.split(path)
     form = _DIGITS.sub("#", name)
     found: list[tuple[float, str]] = []

@@ -19,7 +19,7 @@ _OF_STEP = re.compile(
 
 
 def checkpoint_of(line: str) -> "tuple[int | None, str | None]":
-    """(step, path); the path is that of the step's folder, or of the file."""
+    """Return (step, path) from a line, each None if not in it; path of the step's folder or of the file."""
     text = line[:2000]
     path = _path(text)
     for pattern in _STEP:
@@ -43,5 +43,5 @@ def _path(text: str) -> "str | None":
 
 
 def _is_path(text: str) -> bool:
-    """True if the text is a path, not a date, a fraction such as 3/16 or a URL."""
+    """Return True if the text is a path, not a date, a fraction such as 3/16 or a URL."""
     return not text.startswith("//") and re.search(r"[A-Za-z]{2}", text) is not None

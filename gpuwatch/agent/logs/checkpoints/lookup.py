@@ -20,7 +20,7 @@ _STEP_FOLDERS = ("iter_{:07d}", "global_step{}", "checkpoint-{}", "step_{}", "st
 
 
 class CheckpointFiles(object):
-    """Pass all findings through it; call `again` at intervals."""
+    """Adds the facts to findings: pass every finding to `with_files`, and call `again` at intervals."""
 
     def __init__(self, catalog: "Catalog", enter: "Callable[[str], object]") -> None:
         """`enter` is called with a path before the file system is accessed."""
@@ -30,7 +30,7 @@ class CheckpointFiles(object):
         """(log, rank) -> when to check again (monotonic), and the finding."""
 
     def with_files(self, finding: "dict[str, Any]") -> "dict[str, Any]":
-        """The finding, with `files`, `bytes`, `written_at` and `complete` added for checkpoints."""
+        """Return the finding, with `files`, `bytes`, `written_at`, `complete` added for saved checkpoints."""
         if finding["rule"] != SAVED:
             return finding
         found = self._look(finding)
@@ -44,7 +44,7 @@ class CheckpointFiles(object):
         return dict(finding, fields=dict(finding["fields"], **found))
 
     def again(self, now: float) -> "list[dict[str, Any]]":
-        """Findings whose checkpoints have settled meanwhile."""
+        """Return, with new facts, the findings whose files were still growing and may be complete now."""
         due = [key for key, (at, _) in self._waiting.items() if at <= now]
         found = []
         for key in due:
@@ -64,7 +64,7 @@ class CheckpointFiles(object):
 
 
 def _of_step(place: str, step: "int | None") -> str:
-    """The folder of the step, where the line names its parent (Megatron's, Orbax's)."""
+    """Return the folder of the step if the line names its parent (Megatron, Orbax), else `place`."""
     for form in _STEP_FOLDERS if step is not None and os.path.isdir(place) else ():
         below = os.path.join(place, form.format(step))
         if os.path.isdir(below):

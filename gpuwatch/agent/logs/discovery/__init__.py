@@ -1,1 +1,1 @@
-"""The bounded search for logs of ended jobs."""
+"""Searches for logs of ended jobs, within limits."""

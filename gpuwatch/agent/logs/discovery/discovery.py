@@ -37,7 +37,7 @@ MAX_TAILS = 128
 
 
 class Discovery(object):
-    """Call `step` when nothing else waits; does nothing unless `discover` is set in the config."""
+    """Call `step` when no other work is due; it does nothing unless `discover` is set in the config."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Discovery(object):
 
     @property
     def settled(self) -> bool:
-        """True if the search has run once, or never will."""
+        """True if the search has run once and shared folders were assigned, or it never will."""
         if not self._on:
             return True
         waits = self._shared and self._ours is None
@@ -91,7 +91,7 @@ class Discovery(object):
         self._ours = ours
 
     def facts(self) -> "dict[str, Any]":
-        """Non-default keys of `wire.Logs`."""
+        """Return the keys of `wire.Logs` that differ from the default: `shared`, `search_cut`."""
         shared = [
             {"path": path, "identity": self._shared[path][0], "fingerprint": self._shared[path][1]}
             for path in sorted(self._shared)
@@ -100,7 +100,7 @@ class Discovery(object):
         return {key: value for key, value in facts.items() if value}
 
     def step(self) -> bool:
-        """Continue for a moment; True if there is more to do now."""
+        """Search for a moment; return True if there is more to do now."""
         began = time.monotonic()
         if not self._on or (self._work is None and began < self._due):
             return False
@@ -142,7 +142,7 @@ class Discovery(object):
                 yield
 
     def _folders(self) -> "list[str]":
-        """Folders to search now; of network file systems only assigned ones."""
+        """Return the folders to search now; of network file systems only assigned ones. Sets `_shared`."""
         folders = []
         for folder in start_folders(self._proc, self._earlier, self._enter, self._is_blocked):
             try:

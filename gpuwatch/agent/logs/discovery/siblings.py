@@ -19,7 +19,7 @@ _DIGITS = re.compile(r"\d+")
 
 
 class Form(object):
-    """Names that differ only in a number: since when they are written, and whether the number is the rank."""
+    """Names that differ only in a number: the earliest start, and whether the number is the rank."""
 
     __slots__ = ("files", "is_rank", "start")
 
@@ -35,13 +35,13 @@ def sibling_logs(
     blocked: "Callable[[str], bool]",
 ) -> "Iterator[tuple[str, int | None]]":
     # noqa: E501 - a type comment is one line
-    """Files written since the job began, with their rank if the siblings' names show it.
+    """Yield the files beside them that were written since the job began, with their rank if names show it.
 
     Args:
         written: Path, unix time at which its writer started, and the writer's rank, of the files that
             processes write.
-        enter: Is called with each folder before the file system is asked about it.
-        blocked: Reports what must not be touched.
+        enter: Is called with each folder before the file system is accessed.
+        blocked: Returns True for what must not be accessed.
     """
     folders = _forms(written)
     left = MAX_ENTRIES
@@ -67,7 +67,7 @@ def sibling_logs(
 def _forms(
     written: "Iterable[tuple[str, float, int | None]]",
 ) -> "dict[str, dict[tuple[str, str, str], Form]]":
-    """Folder -> (name before and after a number, and the rest) -> the form of its files.
+    """Return folder -> (name before and after a number, and the rest) -> the form of its files.
 
     In `/r/attempt_0/3/stdout.log` the rank's folder has the number, in `/r/rank3.log` the file.
     """
@@ -88,7 +88,7 @@ def _forms(
 
 
 def _since(path: str, start: float) -> bool:
-    """True if a regular file there was written after a time."""
+    """Return True if there is a regular file that was written after a time (unix seconds)."""
     try:
         status = os.lstat(path)
     except OSError:

@@ -1,4 +1,4 @@
-"""Likely start folders of ended jobs: working folders of shells, home folders, torchrun's folders."""
+"""Lists likely folders of ended jobs: working folders of shells, home folders, torchrun's folders."""
 
 import os
 import stat
@@ -36,15 +36,15 @@ _TORCHELASTIC = "torchelastic_"
 def start_folders(
     proc: str, earlier: "Iterable[str]", enter: "Callable[[str], object]", blocked: "Callable[[str], bool]"
 ) -> "Iterator[str]":
-    """Real paths of folders to search, most likely first.
+    """Yield the real paths of folders to search, most likely first.
 
     /proc/PID/cwd is readable for the agent's own user's processes only, for root of all.
 
     Args:
         proc: Where /proc is.
         earlier: The folders of logs that were followed in earlier sessions.
-        enter: Is called with each folder before the file system is asked about it.
-        blocked: Reports the folders that must not be touched.
+        enter: Is called with each folder before the file system is accessed.
+        blocked: Returns True for folders that must not be accessed.
     """
     seen: set[str] = set()
     for folder in _torchelastic() + list(earlier) + _of_shells(proc) + [_own(), _home()]:
@@ -58,12 +58,12 @@ def start_folders(
 
 
 def is_system(folder: str) -> bool:
-    """True if a folder contains system files, or files of all users."""
+    """Return True if a folder contains system files, or files of all users."""
     return folder in _TOO_WIDE or any(folder == one or folder.startswith(one + "/") for one in _SYSTEM)
 
 
 def written_by_others(proc: str, paths: "frozenset[str]") -> "set[str]":
-    """Those paths that a process has open for writing, as far as descriptors are readable."""
+    """Return those paths that a process has open for writing, as far as descriptors are readable."""
     found: set[str] = set()
     for pid in names(proc):
         folder = os.path.join(proc, pid, "fd")
@@ -82,7 +82,7 @@ def _writes(fdinfo: str) -> bool:
 
 
 def _torchelastic() -> "list[str]":
-    """The default log folders of torchrun, newest first."""
+    """Return the default log folders of torchrun, newest first."""
     base = tempfile.gettempdir()
     found = []
     for name in names(base):
@@ -108,13 +108,13 @@ def _of_shells(proc: str) -> "list[str]":
 
 
 def _name(proc: str, pid: str) -> str:
-    """The first word of a process name (`tmux` of `tmux: server`)."""
+    """Return the first word of a process name: `tmux` for `tmux: server`."""
     comm = read_bytes(os.path.join(proc, pid, "comm"), 64) or b""
     return comm.decode("utf-8", "replace").partition(":")[0].strip()
 
 
 def _own() -> str:
-    """The agent's working folder: by ssh its user's home."""
+    """Return the agent's working folder (with ssh its user's home); empty if it is gone."""
     try:
         return os.getcwd()
     except OSError:

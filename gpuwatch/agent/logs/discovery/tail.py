@@ -1,4 +1,4 @@
-"""Decides by its last lines whether a file is a training log, and when it was last written."""
+"""Decides by a file's last lines whether it is a training log, and when it was last written."""
 
 import itertools
 import os
@@ -36,7 +36,7 @@ class LogTail(object):
     """The end of a file. `lines`: the last ones, for display; `at`: the newest time in a line."""
 
     def __init__(self, path: str) -> None:
-        """Read it.
+        """Read the end of a file.
 
         Raises:
             OSError: it may not be read, is no regular file, or a link.
@@ -54,12 +54,12 @@ class LogTail(object):
         self.at = _newest_time(texts[-_STAMPED_LINES:], self.modified)
 
     def rank(self) -> "int | None":
-        """The rank, if torch's prefixes name exactly one."""
+        """Return the rank if torch's prefixes name exactly one, else None."""
         ranks = set(_TORCHS_RANK.findall(self.data))
         return int(ranks.pop()) if len(ranks) == 1 else None
 
     def is_training(self, ruleset: "RuleSet", sieve: "Sieve") -> bool:
-        """True if it contains steps, or an exception of a training program."""
+        """Return True if it contains steps, or an exception of a training program."""
         scanner = Scanner(ruleset, "", itertools.count(1).__next__, None, sieve)
         found = scanner.feed(self.data + b"\n", self.begin, self.modified, backlog=True)
         frames = scanner.progress()

@@ -56,9 +56,9 @@ class Walk(object):
         enter: "Callable[[str], object]",
         blocked: "Callable[[str], bool]",
     ) -> None:
-        """`now`: unix seconds; `enter` is called with each folder; `blocked`.
+        """Prepare a walk below `folders`; `now`: unix seconds.
 
-        Paths that must not be accessed.
+        `enter` is called with each folder before it is read; `blocked` returns True for paths not to access.
         """
         self.found: list[LogCandidate] = []
         self.entries = 0
@@ -72,7 +72,7 @@ class Walk(object):
         self._seen: set[tuple[int, int]] = set()
 
     def steps(self) -> "Iterator[None]":
-        """Process one folder per step."""
+        """Read one folder per step; `found` collects the log files."""
         while self._level:
             below: list[tuple[float, str, int, int]] = []
             for folder, device, depth in self._level:
@@ -122,13 +122,13 @@ class Walk(object):
             self.found.append(LogCandidate(entry.path, status))
 
     def _is_wanted(self, status: "os.stat_result") -> bool:
-        """True if written recently, by a user whose processes this agent can see."""
+        """Return True if written recently, by a user whose processes this agent can see."""
         ours = self._user in (0, status.st_uid)
         return ours and self._now - WINDOW_S <= status.st_mtime <= self._now + AHEAD_S
 
 
 def _may_be_log(name: str) -> bool:
-    """True for a log's name: by its suffix, or by a word if it has no other suffix."""
+    """Return True for a log's name: by its suffix, or by a word in it if it has no other suffix."""
     if _LOG_NAME.search(name):
         return True
     ending = _ENDING.search(name)

@@ -1,4 +1,4 @@
-"""A file's content from before the agent came, scanned in pieces when nothing live waits."""
+"""Reads a file's content from before the agent started, in pieces, when nothing live waits."""
 
 import os
 
@@ -19,6 +19,9 @@ class Backlog(object):
         """Scan from `begin` (a line's first byte), else `BACKLOG_BYTES` back, to `end`.
 
         `older`: start of the part to scan after this one; earlier parts follow.
+
+        Raises:
+            OSError: the file cannot be read.
         """
         self._descriptor = open_regular(path)
         found = os.fstat(self._descriptor)
@@ -38,7 +41,7 @@ class Backlog(object):
         """True while the older part is being scanned."""
 
     def _line_from(self, offset: int) -> int:
-        """Offset of the first line after the one that contains `offset`."""
+        """Return the offset of the first line after the one that contains `offset`; 0 for 0."""
         if not offset:
             return 0
         return offset + os.pread(self._descriptor, _LINE_BYTES, offset).find(b"\n") + 1
@@ -52,25 +55,25 @@ class Backlog(object):
 
     @property
     def span(self) -> "list[int]":
-        """The next byte to scan, and the end."""
+        """[next byte to scan, end]."""
         return [self._at, self._end]
 
     @property
     def left(self) -> int:
-        """Bytes left to scan."""
+        """Bytes left to scan in this part."""
         return max(0, self._end - self._at)
 
     def pct(self) -> float:
-        """Progress in percent."""
+        """Return the progress in this part in percent."""
         return round(100.0 * (self._at - self._begin) / max(1, self._end - self._begin), 1)
 
     @property
     def whole(self) -> "tuple[int, int]":
-        """Begin and end."""
+        """(first byte, end) of this part."""
         return self._begin, self._end
 
     def read(self, budget: int) -> "tuple[bytes, int]":
-        """The next piece, of at most `budget` bytes, and its offset.
+        """Return the next piece, of at most `budget` bytes, and its offset.
 
         Of a hole only the first byte is returned, as a line end, which ends an unfinished line before it. A
         file that was truncated counts as finished.
@@ -93,7 +96,7 @@ class Backlog(object):
         self._at += count
 
     def go_older(self) -> None:
-        """Continue with the older part."""
+        """Start with the older part, if any."""
         if self.older is not None:
             self._begin, self._end, self._at = self.older, self._begin, self.older
             older = self._line_from(newest_data(self._descriptor, self._begin, OLDER_BYTES))
@@ -101,7 +104,7 @@ class Backlog(object):
             self.second, self._in_hole = True, False
 
     def give_up(self) -> None:
-        """Skip the rest."""
+        """Skip the rest of this part."""
         self._end = self._at
 
     def close(self) -> None:

@@ -60,7 +60,7 @@ class Catalog(object):
     # ----------------------------------------------------------------- what there is
 
     def named(self, name: str) -> "FileEntry | None":
-        """The file with this display name."""
+        """Return the file with this display name, or None."""
         found = self.entries.get(name)
         if found is not None and found.name == name:
             return found
@@ -69,9 +69,10 @@ class Catalog(object):
     def add(
         self, path: str, source: str, rank: "int | None" = None, fresh: bool = False, job: "str | None" = None
     ) -> None:
-        """Add a found file. `fresh`: it did not exist at the last look, so all of its content is new.
+        """Add a found file, unless it is listed, refused, or there are too many.
 
-        `rank`, `job`: its owner, from the way it was found.
+        `fresh`: it did not exist at the last look, so all of its content is new. `rank`, `job`: its writer's,
+        from the way it was found.
         """
         known = self.entries.get(path)
         if known is not None:
@@ -99,7 +100,7 @@ class Catalog(object):
         launchers: "Iterable[dict[str, Any]]",
         local_ranks: "dict[int, int]",
     ) -> None:
-        """Set the processes that write log files, and the map of local to global ranks.
+        """Set the processes that write log files, and the map of local to global ranks; add their files.
 
         `rows`: pid, paths, rank, local_rank and job of each. Launchers (pid, paths, job) write what ranks
         print into their pipes, and how ranks ended.
@@ -119,7 +120,7 @@ class Catalog(object):
             self._introduce(entry)
 
     def starts(self) -> "list[tuple[str, float, int | None]]":
-        """Files that ranks write, with the first rank's start and, if there is only one, its number."""
+        """Return (path, its first rank's start in unix seconds, rank if only one) of ranks' files."""
         found = []
         for path, rows in self._writers.items():
             mine = [row for row in rows if row.get("rank") is not None and row.get("start")]
@@ -131,7 +132,7 @@ class Catalog(object):
         return found
 
     def _one_path(self, path: str, here: "dict[tuple[int, int], str]") -> str:
-        """The one path under which a file is followed that processes in containers see at several.
+        """Return the path under which a file is followed that processes in containers see at several paths.
 
         `here`: (device, inode) -> the path met first.
         """
@@ -153,7 +154,7 @@ class Catalog(object):
         entry.written_by(self._writers.get(path, []), self._launchers.get(path, []), self._local_ranks)
 
     def leave(self, paths: "Iterable[str]") -> None:
-        """Leave these files to another node's agent; all others are followed here."""
+        """Stop following these files, which another node's agent follows; follow all others here."""
         self._elsewhere = set(paths)
         for entry in self.entries.values():
             entry.hold_until = 0.0
@@ -172,13 +173,16 @@ class Catalog(object):
                 self._begin(entry, False)
 
     def failed(self, entry: "FileEntry", error: OSError) -> None:
-        """Handle a file that cannot be read any more."""
+        """Mark a file as unreadable and stop following it; `retry` tries it again later."""
         self._put_down(entry)
         entry.state, entry.reason = "unreadable", error.strerror or str(error)
         entry.retry_at = self._clock() + RETRY_S
 
     def note_finished(self, follower: "Follower") -> None:
-        """Remember a file that was read to its end and rotated away; a glob may find its new name."""
+        """Remember the files that were read to their end and rotated away.
+
+        A glob may find their new names.
+        """
         for device, inode, offset in follower.finished:
             self._finished[device, inode] = offset
         del follower.finished[:]
@@ -188,7 +192,7 @@ class Catalog(object):
     # ----------------------------------------------------------------- to begin and to end
 
     def _wanted(self, path: str, source: str) -> bool:
-        """True for a regular file that is not followed under another name."""
+        """Return True for a regular file that is not followed under another name."""
         try:
             found = os.stat(path)
         except OSError as error:
@@ -201,7 +205,7 @@ class Catalog(object):
         return not self._followed(here)
 
     def _followed(self, here: "tuple[int, int]", besides: "FileEntry | None" = None) -> bool:
-        """True if the file (device, inode) is followed."""
+        """Return True if the file (device, inode) is followed, `besides` not counted."""
         return any(
             entry.follower is not None
             and entry is not besides
@@ -210,7 +214,7 @@ class Catalog(object):
         )
 
     def _make_room(self) -> bool:
-        """Drop the file that is gone for longest and not shown; True if there was one."""
+        """Drop the file that is gone for longest and not shown; return True if there was one."""
         gone = [
             entry
             for entry in self.entries.values()
@@ -225,7 +229,7 @@ class Catalog(object):
         return True
 
     def drop(self, entry: "FileEntry") -> None:
-        """Forget a file."""
+        """Stop following a file and remove it from the list, with its position."""
         self._put_down(entry)
         self.places.pop(entry.path, None)
         self.entries.pop(entry.path, None)
@@ -254,7 +258,7 @@ class Catalog(object):
             entry.grown_at = min(time.time(), follower.entered_at)
 
     def _from_where(self, entry: "FileEntry", follower: "Follower", fresh: bool) -> None:
-        """Choose the start: the previous reader's position, else byte 0 of a new file, else a backlog."""
+        """Open at the previous reader's position, else at byte 0 of a new file, else with a backlog."""
         place = self.places.pop(entry.path, None)
         done = self._finished.get((follower.device, follower.inode))
         if place is not None and place[:2] == [follower.device, follower.inode]:
@@ -306,7 +310,7 @@ def _refuse_packed(follower: "Follower") -> None:
 
 
 def _last_line(follower: "Follower") -> int:
-    """Offset after the last complete line."""
+    """Return the offset after the last complete line."""
     reach = 64 * 1024
     begin = max(0, follower.size - reach)
     data = follower.at(begin, follower.size - begin)
@@ -314,5 +318,5 @@ def _last_line(follower: "Follower") -> int:
 
 
 def _devices(*folders: str) -> "frozenset[int]":
-    """File systems whose files must not be read: a reader of /proc/kmsg takes its records from others."""
+    """Return devices whose files must not be read: a reader of /proc/kmsg takes its records from others."""
     return frozenset(os.stat(folder).st_dev for folder in folders if os.path.isdir(folder))

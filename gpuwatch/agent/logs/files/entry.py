@@ -1,4 +1,4 @@
-"""One log file of the list: its place, its writers, and the reading position."""
+"""One log file of the list: its path, its writers, and the reading position."""
 
 import time
 from collections import deque
@@ -47,7 +47,7 @@ class StepSize(object):
         self._began = self._clock()
 
     def end(self, done: int, findings: int) -> None:
-        """End a turn in which `done` bytes were searched."""
+        """End a turn in which `done` bytes were searched, and adapt `bytes`."""
         took = self._clock() - self._began
         self.spent_s += took
         share = max(took / AIM_S, findings / AIM_FINDINGS)
@@ -140,7 +140,7 @@ class FileEntry(object):
         self._spoken = spoken
 
     def speaker(self) -> "dict[str, Any]":
-        """The rank that writes the file, apart from its lines: the writer, else the path."""
+        """Return `rank`, `rank_from`, `local_rank`, `job` of the writer, where known, else by the path."""
         found = dict(self._spoken)
         if self.found_job is not None and not self._ranks:
             found.setdefault("job", self.found_job)
@@ -156,11 +156,11 @@ class FileEntry(object):
         return found
 
     def scanners(self) -> "list[Scanner]":
-        """The backlog's (or only) scanner, then the one for live lines."""
+        """Return the backlog's (or only) scanner, then the one for live lines; without absent ones."""
         return [each for each in (self.scanner, self.ahead) if each is not None]
 
     def place(self) -> "list[int]":
-        """Reading position: device, inode, next byte; then of the backlog.
+        """Return the reading position: device, inode, next byte; then the backlog's, if any; [] if not open.
 
         For the backlog: its next byte, its end, and the start of the older part, if any.
         """
@@ -175,18 +175,18 @@ class FileEntry(object):
         return here if self.backlog.older is None else here + [self.backlog.older]
 
     def scanned(self, count: int) -> None:
-        """Record that the scanner got `count` more bytes."""
+        """Record that the scanner received `count` more bytes."""
         self.unscanned -= count
 
     def searched_to(self) -> "int | None":
-        """Offset up to which everything is searched; None while unknown."""
+        """Return the offset up to which everything is searched; None while unknown."""
         if self.follower is None or self.backlog is not None or self.skipped or not self.visited:
             return None
         offset = self.follower.offset - self.unscanned
         return offset if self.scanner is None else self.scanner.searched_to(offset)
 
     def row(self) -> "dict[str, Any]":
-        """A dict with the keys of `wire.LogFile`."""
+        """Return a dict with the keys of `wire.LogFile`."""
         spoken = self.speaker()
         backlog = self.backlog
         follower = self.follower
@@ -221,6 +221,6 @@ class FileEntry(object):
 
 
 def shown(path: str) -> str:
-    """A path as displayable text: invalid and invisible characters are escaped."""
+    """Return a path as displayable text: invalid and invisible characters are escaped."""
     text = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     return UNPRINTABLE.sub(lambda found: found.group().encode("unicode_escape").decode("ascii"), text)

@@ -1,4 +1,4 @@
-"""Searches for log files step by step: globs repeatedly, and Slurm's output files."""
+"""Searches for log files step by step: walks globs repeatedly, and asks Slurm for its output files."""
 
 import os
 import re
@@ -35,7 +35,7 @@ _KINDS: "tuple[tuple[Callable[[int], bool], str | None], ...]" = (
 
 
 def no_log(path: str) -> "str | None":
-    """Why a path is no log file; None: it may be one."""
+    """Return why a path is no log file; None: it may be one."""
     try:
         mode = os.stat(path).st_mode
     except OSError as error:
@@ -44,7 +44,7 @@ def no_log(path: str) -> "str | None":
 
 
 class Finder(object):
-    """Adds what it finds to the catalog."""
+    """Adds the log files that it finds to the catalog."""
 
     def __init__(self, config: "dict[str, Any]", catalog: "Catalog", marker: "ActivityMarker") -> None:
         hosts = config.get("hosts", [])
@@ -75,14 +75,14 @@ class Finder(object):
         return {pattern: why for pattern, why in self._misses.items() if why is not None}
 
     def jobs(self, names: "list[str]") -> None:
-        """Set the jobs of processes here; Slurm's output files of those that it knows are looked up once."""
+        """Set the jobs of processes on this node; of each, Slurm is asked once for its output files."""
         for name in names:
             if name not in self._asked and _JOB.fullmatch(name):
                 self._asked.add(name)
                 self._waiting.append(name)
 
     def step(self) -> bool:
-        """Continue for a moment; True if there is more to do now."""
+        """Search for a moment; return True if there is more to do now."""
         self._ask_slurm()
         now = time.monotonic()
         if self._walk is None:

@@ -51,7 +51,7 @@ class Follower(object):
         clock: "Callable[[], float]",
         taken: "Callable[[tuple[int, int]], bool] | None" = None,
     ) -> None:
-        """`taken`: tells whether another follower has the file (device, inode)."""
+        """Prepare to follow; `taken(device, inode)` returns True if another follower has that file."""
         self.path = path
         self.merged = False
         """True if the path now names a file that another follower has; the old one was read to its end."""
@@ -77,7 +77,7 @@ class Follower(object):
         """The copy made at the last truncation."""
 
     def open(self, offset: "int | None" = None) -> None:
-        """Open the file at this offset or at its end.
+        """Open the file at this offset, or at its end if None.
 
         Raises:
             OSError: it is not there, may not be read, or is no regular file.
@@ -98,7 +98,7 @@ class Follower(object):
         return self._descriptor < 0
 
     def fingerprint(self) -> "str | None":
-        """A key by which nodes find that they see the same file; None: not open, empty or unreadable.
+        """Return a key by which nodes find that they see the same file; None: not open, empty or unreadable.
 
         Inode, size, modification time (ns), and checksums of both ends. For a file on a shared file system,
         which may grow between two nodes' looks: inode and checksum of the first bytes, or while empty the
@@ -110,11 +110,11 @@ class Follower(object):
 
     @property
     def behind(self) -> int:
-        """Bytes not read yet, as of the last look."""
+        """Number of bytes not read yet, as of the last look."""
         return max(0, self.size - self.offset)
 
     def read(self, budget: int) -> "Piece | None":
-        """New data, at most `budget` bytes; None if there is none.
+        """Return new data, at most `budget` bytes; None if there is none.
 
         Raises:
             OSError: the file cannot be read any more.
@@ -140,7 +140,7 @@ class Follower(object):
         return self._more(budget)
 
     def at(self, offset: int, count: int) -> bytes:
-        """Bytes of the current file at an offset; empty if there are none."""
+        """Return bytes of the current file at an offset; empty if there are none."""
         if self._descriptor < 0:
             return b""
         return os.pread(self._descriptor, count, offset)
@@ -163,7 +163,7 @@ class Follower(object):
         return piece
 
     def _rewritten(self, budget: int) -> "Piece | None":
-        """Handle a truncation; after copytruncate, the copy has the unread data."""
+        """Handle a truncation: continue in the copy that copytruncate made, if any, then from byte 0."""
         self._reported(TRUNCATED)
         copy = copied_to(self.path, self.inode, self.offset, self._mark)
         again = self._copied_again()
@@ -176,7 +176,7 @@ class Follower(object):
         return self._advance(budget, left=False)
 
     def _copied_again(self) -> "tuple[str, int, int, int] | None":
-        """Read from a new copy what was written and truncated between two looks."""
+        """Return the signature of a new copy, made and truncated between two looks; None: there is none."""
         if self._copy is None or self.offset:
             return None
         now = signature(self._copy[0])
@@ -189,7 +189,7 @@ class Follower(object):
     # ----------------------------------------------------------------- from one file to the next
 
     def _replaced(self, found: "os.stat_result", budget: int) -> "Piece | None":
-        """Handle a new file at the path; its writer has left the old one once it writes there."""
+        """Handle a new file at the path: read the old one to its end, until the writer uses the new one."""
         if not stat.S_ISREG(found.st_mode):
             piece = self._more(budget)
             if piece is None:
@@ -209,7 +209,7 @@ class Follower(object):
         return self._more(budget) or self._advance(budget)
 
     def _advance(self, budget: int, left: bool = True) -> "Piece | None":
-        """Move to the next file; None if it is empty."""
+        """Continue with the next file that has data, and return its first piece; None if none has."""
         while self._next:
             path, inode, offset = self._next.pop(0)
             if left:

@@ -1,4 +1,4 @@
-"""Walks globs of log files folder by folder, in many short steps."""
+"""Walks globs of log files, folder by folder, in many short steps."""
 
 import os
 import re
@@ -46,7 +46,7 @@ class Glob(object):
 
 
 def with_hosts(patterns: "Sequence[str]", hosts: "Sequence[str]") -> "list[str]":
-    """The patterns with `{host}` replaced by each of this node's names."""
+    """Return the patterns with `{host}` replaced by each of this node's names."""
     found: list[str] = []
     for pattern in patterns:
         for host in hosts if "{host}" in pattern else [""]:
@@ -146,7 +146,7 @@ class _Walk(object):
 
 
 def _entries(folder: str, enter: "Callable[[str], object]") -> "list[tuple[str, bool]]":
-    """(name, True for a real folder), sorted; empty if unreadable."""
+    """Return (name, True for a real folder) of each entry, sorted; empty if unreadable."""
     enter(folder or "/")
     try:
         return sorted((entry.name, _is_folder(entry)) for entry in os.scandir(folder or "/"))

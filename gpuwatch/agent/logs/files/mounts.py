@@ -33,7 +33,7 @@ class Mounts(object):
         self._local = set()
 
     def is_network(self, device: int) -> bool:
-        """True if a file with this `st_dev` is on a network file system."""
+        """Return True if a file with this `st_dev` is on a network file system."""
         if device not in self._by_device and device not in self._local:
             self.read()
             if device not in self._by_device:
@@ -41,7 +41,10 @@ class Mounts(object):
         return device in self._by_device
 
     def identity(self, device: int, inode: int) -> "str | None":
-        """An identity that is equal on every node that mounts the file system; None for a local one."""
+        """Return an identity that is equal on every node that mounts the file system.
+
+        None for a local one.
+        """
         if not self.is_network(device):
             return None
         kind, source = self._by_device[device]
@@ -49,7 +52,7 @@ class Mounts(object):
 
 
 def network_mounts(text: str) -> "dict[int, tuple[str, str]]":
-    """Device number -> (kind, source) of network file systems; format of proc(5)."""
+    """Return device number -> (kind, source) of network file systems; `text`: mountinfo, see proc(5)."""
     found: dict[int, tuple[str, str]] = {}
     for line in text.splitlines():
         head, separator, tail = line.partition(" - ")

@@ -22,10 +22,10 @@ _INSIDE = (
 
 
 def packing_by_magic(head: bytes) -> "str | None":
-    """The compression of a file that begins with these bytes (8 or more if it has them), or None."""
+    """Return the compression of a file that begins with these bytes (8 or more if it has them), or None."""
     return next((name for start, name in _STARTS if start.match(head)), None)
 
 
 def packed_inside(text: bytes) -> "str | None":
-    """The compression of data within text, such as an appended rotated file; None: none."""
+    """Return the compression of data within text, such as an appended rotated file; None: none."""
     return next((name for magic, name in _INSIDE if magic in text), None)

@@ -1,4 +1,4 @@
-"""Pages of a file: lines around an offset, a time or its end, found without reading all of it."""
+"""Reads pages of a file: lines around an offset, a time or its end, without reading all of it."""
 
 from ..lines.rows import row
 from ..lines.splitter import MAX_LINE, Splitter
@@ -30,7 +30,7 @@ def around(
     bare: bool = False,
     until: "float | None" = None,
 ) -> "list[list[Any]]":
-    """Rows of the lines around the one that contains byte `offset`, which is the first of `after`.
+    """Return rows of the lines around the one that contains byte `offset`, which is the first of `after`.
 
     `bare`: those of `after` without time, rank and level, which saves most of the CPU time; `until`: as for
     `row`.
@@ -42,7 +42,7 @@ def around(
 
 
 def line_start(read_at: "ReadAt", offset: int) -> int:
-    """Start of the line that contains byte `offset`."""
+    """Return the start of the line that contains byte `offset`."""
     reach = _NEAR_BYTES
     while True:
         begin = max(0, offset - reach)
@@ -56,7 +56,7 @@ def line_start(read_at: "ReadAt", offset: int) -> int:
 
 
 def tail_start(read_at: "ReadAt", size: int, count: int) -> int:
-    """Start offset for at least the last `count` lines, within `MAX_BYTES`."""
+    """Return the start offset of at least the last `count` lines, within `MAX_BYTES`."""
     reach = _BLOCK_BYTES
     while True:
         begin = max(0, size - reach)
@@ -69,7 +69,7 @@ def tail_start(read_at: "ReadAt", size: int, count: int) -> int:
 
 
 def above(read_at: "ReadAt", start: int, count: int, until: "float | None" = None) -> "list[list[Any]]":
-    """The last `count` lines that end at `start`, within `MAX_TEXT` and `MAX_BYTES`."""
+    """Return rows of the last `count` lines that end at `start`, within `MAX_TEXT` and `MAX_BYTES`."""
     reach, wanted = _BLOCK_BYTES, count
     while count > 0 and start > 0:
         begin = max(0, start - reach)
@@ -87,7 +87,7 @@ def above(read_at: "ReadAt", start: int, count: int, until: "float | None" = Non
 
 
 def _last_lines(data: bytes, first: int, count: int) -> "tuple[int, bool | None]":
-    """Start of the last `count` lines, and whether all are present; None: `MAX_TEXT` cuts some."""
+    """Return the start of the last `count` lines, and whether all are present; None: `MAX_TEXT` cuts some."""
     at, text = len(data), 0
     while count > 0 and at > first:
         begin = data.rfind(b"\n", first, at - 1) + 1 or first
@@ -102,7 +102,7 @@ def _last_lines(data: bytes, first: int, count: int) -> "tuple[int, bool | None]
 def below(
     read_at: "ReadAt", size: int, start: int, count: int, bare: bool = False, until: "float | None" = None
 ) -> "list[list[Any]]":
-    """The first `count` lines from `start` on, within `MAX_TEXT` and `MAX_BYTES`.
+    """Return rows of the first `count` lines from `start` on, within `MAX_TEXT` and `MAX_BYTES`.
 
     An unfinished last line is included.
     """
@@ -124,7 +124,7 @@ def below(
 
 
 def offset_of_time(read_at: "ReadAt", size: int, wanted: float, until: "float | None" = None) -> "int | None":
-    """Start of the first line whose own time is `wanted` or later; None if no line has a time.
+    """Return the start of the first line whose own time is `wanted` or later; None if no line has a time.
 
     A bisection that assumes rising times. Lines without a time belong to the one before.
     """
@@ -152,7 +152,7 @@ def offset_of_time(read_at: "ReadAt", size: int, wanted: float, until: "float | 
 def _first_time(
     read_at: "ReadAt", size: int, start: int, until: "float | None"
 ) -> "tuple[int, float, int] | None":
-    """(offset, own time, end) of the first timed line in the block at `start`."""
+    """Return (offset, own time, end) of the first timed line in the block at `start`; None: it has none."""
     data = read_at(start, min(_BLOCK_BYTES, size - start))
     for one in _split(data, start):
         reported = row(*one, arrived=None, until=until)[_OWN_TIME]

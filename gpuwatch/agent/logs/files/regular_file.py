@@ -23,7 +23,7 @@ FOREIGN_LINK = "a link of another user, to a file that not everybody may read"
 
 
 def open_regular(path: str, no_link: bool = False) -> int:
-    """A descriptor to read a regular file; nothing else is ever opened.
+    """Return a descriptor to read a regular file; nothing else is ever opened.
 
     Args:
         path: Its name.
@@ -54,7 +54,11 @@ def open_regular(path: str, no_link: bool = False) -> int:
 
 
 def _check(place: int, path: str) -> None:
-    """Refuse non-regular files, and link targets that the link's owner may not read."""
+    """Refuse non-regular files, and link targets that the link's owner may not read.
+
+    Raises:
+        OSError: it is refused.
+    """
     found = os.fstat(place)
     if not stat.S_ISREG(found.st_mode):
         raise OSError(0, NOT_REGULAR, path)
@@ -73,7 +77,7 @@ def _check(place: int, path: str) -> None:
 
 
 def _links(path: str) -> "Tuple[Set[int], bool]":
-    """The owners of the links on the path, and whether all users may pass through its folders.
+    """Return the owners of the links on the path, and whether all users may pass through its folders.
 
     Links in /proc are the kernel's and thus trusted.
     """

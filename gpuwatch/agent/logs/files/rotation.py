@@ -12,7 +12,7 @@ MAX_SIBLINGS = 16
 
 
 def copied_to(path: str, inode: int, offset: int, mark: bytes) -> "tuple[str, int, int] | None":
-    """(path, inode, offset) at which to continue in the copy made before a truncation.
+    """Return (path, inode, offset) at which to continue in the copy made before a truncation, or None.
 
     The copy is recognised by the bytes before the position, `mark`.
     """
@@ -25,7 +25,7 @@ def copied_to(path: str, inode: int, offset: int, mark: bytes) -> "tuple[str, in
 
 
 def signature(path: str) -> "tuple[str, int, int, int] | None":
-    """Distinguishes successive copies under one name; None if there is none."""
+    """Return (path, inode, size, mtime), which differs for successive copies of one name; None: no file."""
     try:
         found = os.stat(path)
     except OSError:
@@ -36,7 +36,7 @@ def signature(path: str) -> "tuple[str, int, int, int] | None":
 def rotated_meanwhile(
     path: str, ours: "os.stat_result", newest: "os.stat_result"
 ) -> "list[tuple[str, int, int]]":
-    """(path, inode, 0) of files that came after the current one and were rotated away before the newest.
+    """Return (path, inode, 0) of files that came after the current one and were rotated before the newest.
 
     Only if the current file has become one of their siblings: other names may be another program's logs.
     """
@@ -52,7 +52,7 @@ def rotated_meanwhile(
 
 
 def _aged(path: str) -> "list[tuple[os.stat_result, str]]":
-    """The rotated siblings of a file, longest unchanged first."""
+    """Return the rotated siblings of a file with their status, longest unchanged first."""
     folder, base = os.path.split(path)
     found: list[tuple[os.stat_result, str]] = []
     try:

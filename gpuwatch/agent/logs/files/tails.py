@@ -1,4 +1,4 @@
-"""A file's lines as they arrive, for a screen that shows them."""
+"""Sends a file's lines as they arrive, for a screen that shows them."""
 
 from ..ipc.outbox import BRIM_BYTES, lines_frames
 from ..lines.rows import row
@@ -41,7 +41,7 @@ class FollowedTail(object):
         self.send(last, size=size, seam=seam)
 
     def feed(self, data: bytes, offset: int, arrived: float, now: float) -> None:
-        """Process consecutive bytes; `now` is monotonic."""
+        """Send the complete lines of consecutive bytes; `arrived`: unix seconds, `now`: monotonic."""
         rows = self._splitter.feed(data, offset)
         self._fed_at = now
         if rows:
@@ -49,13 +49,13 @@ class FollowedTail(object):
             self._reported = None
 
     def seam(self, what: str) -> None:
-        """Record that the file was truncated or replaced: the next lines are of another file."""
+        """Send that the file was truncated or replaced: the next lines are of another file."""
         self._splitter.forget()
         self._reported = self._bar = None
         self.send([], seam=what)
 
     def quiet(self, now: float, arrived: float) -> None:
-        """Send the unfinished line once it has stood long enough."""
+        """Send the unfinished line once it has not grown for `QUIET_S`."""
         tail = self._splitter.tail()
         if tail is None or now - self._fed_at < QUIET_S or tail == self._reported:
             return
@@ -63,12 +63,12 @@ class FollowedTail(object):
         self._note_reported(tail)
 
     def end(self, error: "str | None" = None) -> None:
-        """Send the last frame."""
+        """Send the last frame; `error`: why the tail ends."""
         for frame in lines_frames(self.number, self._file, [], done=True, error=error):
             self._outbox.put("L", frame)
 
     def _placed(self, one: "tuple[int, int, str]") -> int:
-        """The offset to send: all states of a bar have that of its first."""
+        """Return the offset to send: all states of a progress bar have that of its first."""
         if not is_bar(one[2]):
             self._bar = None
             return one[0]
@@ -82,7 +82,7 @@ class FollowedTail(object):
             self._bar = tail[0]
 
     def send(self, rows: "list[list[Any]]", **rest: "Any") -> None:
-        """Send rows; while the pipe is full they are only counted."""
+        """Send rows; while the pipe is full they are only counted, and the number is sent later."""
         if self._outbox.waiting > BRIM_BYTES:
             self._dropped += len(rows)
             return

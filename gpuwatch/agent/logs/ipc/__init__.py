@@ -1,1 +1,1 @@
-"""The connection between agent and log reader: process, pipes, messages, activity marker."""
+"""Connects agent and log reader: process, pipes, messages, activity marker."""

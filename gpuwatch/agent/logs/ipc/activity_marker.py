@@ -1,4 +1,4 @@
-"""The log reader's activity: written before steps that may hang, read by the agent if it does.
+"""Marks the log reader's activity: written before steps that may hang, read by the agent if one does.
 
 It is a pipe whose both ends the reader holds. Nothing reads it in normal operation, so that a marker costs
 one system call and wakes no process; when it is full, the reader empties it.
@@ -69,7 +69,7 @@ def _path(path: str) -> bytes:
 
 
 def last_activity(read_end: int) -> "Activity":
-    """The last announced activity of a stopped reader; `NOTHING` if unknown."""
+    """Return the last announced activity of a stopped reader; `NOTHING` if unknown."""
     os.set_blocking(read_end, False)
     data = b""
     try:

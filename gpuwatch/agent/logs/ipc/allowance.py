@@ -1,4 +1,4 @@
-"""Rate limit of the log reader's findings: those over the limit wait in their file, and nothing is lost.
+"""Limits the rate of the log reader's findings: those over the limit wait in their file; none is lost.
 
 The cockpit drops frames beyond 200 a second and closes the link beyond 512 kB of findings a second
 (`link/stream/frame_stream.py`), so one log of a job's user could suppress the findings of all others, or cost
@@ -30,7 +30,7 @@ class FindingAllowance(object):
 
     @property
     def used_up(self) -> bool:
-        """True if files must wait."""
+        """Return True if files must wait."""
         now = self._clock()
         passed = max(0.0, now - self._at)
         self._at = now

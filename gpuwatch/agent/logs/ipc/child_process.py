@@ -1,4 +1,4 @@
-"""A running log reader as seen by the agent: its process, its pipes, and its liveness."""
+"""A running log reader as seen by the agent: its process, its pipes, and whether it hangs."""
 
 import json
 import os
@@ -38,7 +38,7 @@ class Child(object):
 
         Raises:
             OSError: the interpreter does not start.
-            RuntimeError: we were not shipped, so there is nothing to ship on.
+            RuntimeError: the agent was not sent as a bundle, so it has no program to send on.
         """
         marker = os.pipe()
         self._marker = marker[0]
@@ -68,7 +68,7 @@ class Child(object):
         self._worked = 0.0
 
     def write(self) -> bool:
-        """Write what its pipe accepts; False if it no longer reads."""
+        """Write what its pipe accepts; return False if it no longer reads."""
         try:
             written = os.write(self.input, self.unsent[:_PIECE_BYTES])
         except BlockingIOError:
@@ -79,7 +79,7 @@ class Child(object):
         return True
 
     def read(self) -> "list[str] | None":
-        """The complete lines received; None at the end of file."""
+        """Return the complete lines received; None at the end of file."""
         try:
             data = os.read(self.output, _PIECE_BYTES)
         except BlockingIOError:
@@ -97,10 +97,7 @@ class Child(object):
         self._received, self._worked = time.monotonic(), cpu_s(self.process.pid)[0]
 
     def hangs(self) -> "str | None":
-        """Why it must be ended: endless `work`, `wait` for something that does not come, or `stopped`; None.
-
-        Fine.
-        """
+        """Return why it must be killed: `work` (endless), `wait` (too long), `stopped`; None: it works."""
         silent = time.monotonic() - self._received
         if silent < min(STALL_CPU_S, STALL_DISK_S):
             return None
@@ -112,11 +109,11 @@ class Child(object):
         return None
 
     def last_activity(self) -> "Activity":
-        """The last activity that it announced."""
+        """Return the last activity that it announced."""
         return last_activity(self._marker)
 
     def kill(self) -> bool:
-        """End it; False while the kernel does not release it."""
+        """Kill it; return False while the kernel does not release it."""
         try:
             self.process.kill()
             self.process.wait(0.5)

@@ -1,4 +1,4 @@
-"""Notices about the log reader, and messages to it about processes."""
+"""Builds notices about the log reader, and messages to it about processes."""
 
 import json
 
@@ -13,7 +13,7 @@ ENDLESS = "scanning it does not come to an end"
 
 
 def of_processes(rows: "list[dict[str, Any]]", launchers: "dict[int, dict[str, Any]]") -> "dict[str, Any]":
-    """The message with the files that processes write, the local -> global rank map, and the jobs.
+    """Return the message with the files that processes write, the local -> global rank map, and the jobs.
 
     `launchers`: pid -> the `paths` that they write and, if known, their `job`.
     """
@@ -34,7 +34,7 @@ def of_processes(rows: "list[dict[str, Any]]", launchers: "dict[int, dict[str, A
 
 
 def _local_ranks(rows: "list[dict[str, Any]]") -> "dict[int, int]":
-    """Local -> global rank if a single job runs here.
+    """Return local -> global rank; empty unless a single job runs here.
 
     From the ranks' own numbers, else by torchrun's arithmetic.
     """
@@ -58,14 +58,14 @@ def _local_ranks(rows: "list[dict[str, Any]]") -> "dict[int, int]":
 
 
 def unsearched(frame: str) -> str:
-    """The file list of an ended reader without its search progress, which the next reader will report."""
+    """Return an ended reader's file list without its search progress, which the next reader will report."""
     listed = json.loads(frame)
     listed["files"] = [{key: row[key] for key in row if key != "searched_to"} for row in listed["files"]]
     return json.dumps(dict(listed, complete=False))
 
 
 def no_reader(why: str) -> "dict[str, Any]":
-    """Notice: the reader does not start."""
+    """Return the notice that the reader does not start."""
     return {
         "code": "log_reader_failed",
         "severity": "warning",
@@ -75,7 +75,7 @@ def no_reader(why: str) -> "dict[str, Any]":
 
 
 def given_up(count: int) -> "dict[str, Any]":
-    """Notice: too many readers are blocked in the kernel."""
+    """Return the notice that too many readers are blocked in the kernel."""
     return {
         "code": "log_reader_failed",
         "severity": "critical",
@@ -87,7 +87,7 @@ def given_up(count: int) -> "dict[str, Any]":
 
 
 def stuck(path: str, why: str) -> "dict[str, Any]":
-    """Notice: a file is skipped."""
+    """Return the notice that a file is skipped."""
     return {
         "code": "log_file_stuck",
         "severity": "warning",
@@ -98,17 +98,17 @@ def stuck(path: str, why: str) -> "dict[str, Any]":
 
 
 def slow(rule: str, why: str) -> "dict[str, Any]":
-    """Notice: a rule that the matcher suspended, with its reason."""
+    """Return the notice that the matcher suspended a rule, with its reason."""
     return {
         "code": "rule_suspended",
         "severity": "warning",
-        "text": "The rule {} is not looked for in that file any more: {}.".format(rule, why),
+        "text": "Rule {} is no longer applied to that file: {}.".format(rule, why),
         "remedy": "Make its pattern simpler (no nested repetition); it is still tried in other files.",
     }
 
 
 def stretches_skipped(path: str, stretches: "list[list[int]]") -> "dict[str, Any]":
-    """Notice: parts of a file that are not searched."""
+    """Return the notice on parts of a file that are not searched."""
     _, begin, end = stretches[-1]
     return {
         "code": "log_part_skipped",
@@ -126,7 +126,7 @@ def stretches_skipped(path: str, stretches: "list[list[int]]") -> "dict[str, Any
 
 
 def behind(path: str, count: int) -> "dict[str, Any]":
-    """Notice: a file grows faster than it can be read."""
+    """Return the notice that a file grows faster than it can be read; `count`: bytes not read yet."""
     return {
         "code": "logs_behind",
         "severity": "warning",
@@ -135,7 +135,7 @@ def behind(path: str, count: int) -> "dict[str, Any]":
 
 
 def crowded(path: str, most: int) -> "dict[str, Any]":
-    """Notice: more different findings in a file than are kept separately."""
+    """Return the notice that a file has more different findings than are stored separately."""
     return {
         "code": "findings_crowded",
         "severity": "warning",
@@ -145,8 +145,8 @@ def crowded(path: str, most: int) -> "dict[str, Any]":
 
 
 def ended(why: str, status: "int | None") -> "dict[str, Any]":
-    """Notice: the reader exited with this status, hung (`work`, `wait`), or was `stopped` by a signal."""
-    what = "was stopped by a signal" if why == "stopped" else "did not come to an end with a request"
+    """Return the notice that the reader exited with this status, hung (`work`, `wait`) or was `stopped`."""
+    what = "was stopped by a signal" if why == "stopped" else "did not finish a request"
     return {
         "code": "log_reader_ended",
         "severity": "warning",

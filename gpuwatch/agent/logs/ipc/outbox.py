@@ -1,4 +1,4 @@
-"""The log reader's output: one line per message, non-blocking and bounded.
+"""Sends the log reader's output: one line per message, non-blocking and bounded.
 
 A message is a letter and JSON. Whole frames, passed on unchanged: F a finding, R progress, L lines, G the
 file list, E an event, A a reply. For the agent: P places in files, B a heartbeat, N notices.
@@ -36,12 +36,12 @@ class Outbox(object):
         os.set_blocking(descriptor, False)
 
     def fileno(self) -> int:
-        """The descriptor, for select."""
+        """Return the descriptor, for select."""
         return self._descriptor
 
     @property
     def waiting(self) -> int:
-        """Bytes that the pipe has not accepted."""
+        """Number of bytes that the pipe has not accepted."""
         return self._bytes
 
     @property
@@ -86,7 +86,7 @@ class Outbox(object):
 
 
 def lines_frames(number: int, file: str, rows: "list[list[Any]]", **rest: "Any") -> "list[dict[str, Any]]":
-    """`wire.Lines` frames with the rows, split by size; at least one.
+    """Return `wire.Lines` frames with the rows, split by size; at least one.
 
     `rest`: further keys; a seam goes with the first frame, everything else with the last.
     """

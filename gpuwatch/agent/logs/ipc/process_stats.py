@@ -1,4 +1,4 @@
-"""CPU time and memory of a process, from /proc."""
+"""Reads CPU time and memory of a process from /proc."""
 
 import os
 
@@ -9,7 +9,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def cpu_s(pid: int) -> "tuple[float, str | None]":
-    """CPU seconds of a process and its ended children, and its state; (0, None) if unknown."""
+    """Return the CPU seconds of a process and its ended children, and its state; (0, None) if unknown."""
     line = read_bytes("/proc/{}/stat".format(pid), 2048)
     try:
         fields = (line or b"").rpartition(b")")[2].split()
@@ -19,7 +19,10 @@ def cpu_s(pid: int) -> "tuple[float, str | None]":
 
 
 def own_bytes(pid: int) -> int:
-    """Resident memory of a process without file-backed pages, which similar processes share; 0: unknown."""
+    """Return the resident bytes of a process without file-backed pages, which similar ones share.
+
+    0: unknown.
+    """
     fields = (read_bytes("/proc/{}/statm".format(pid), 256) or b"").split()
     try:
         return (int(fields[1]) - int(fields[2])) * _PAGE

@@ -1,1 +1,1 @@
-"""From bytes to lines: splitting, prefixes, timestamps, levels, ranks."""
+"""Turns bytes into lines: splitting, prefixes, timestamps, levels, ranks."""

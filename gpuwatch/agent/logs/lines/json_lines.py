@@ -60,7 +60,7 @@ _ONE_CHARACTER_ESCAPES = {b"\\" + bytes([c]): b" " + bytes([c]) for c in b'"/\\'
 
 
 def object_at(text: str) -> int:
-    """Start of the JSON object that fills the rest of a line; -1: none."""
+    """Return the start of the JSON object that fills the rest of a line; -1: none."""
     if text.rstrip()[-1:] != "}":
         return -1
     found = _BEGIN.search(text, 0, MAX_PREFIX_CHARS)
@@ -68,14 +68,14 @@ def object_at(text: str) -> int:
 
 
 def is_object(text: str) -> bool:
-    """True if a line has the form of a JSON object, whose content is values, not lines of ranks."""
+    """Return True if a line has the form of a JSON object, whose content is values, not lines of ranks."""
     return text[:2] == '{"' and text.rstrip()[-1:] == "}"
 
 
 def texts_of(text: str, speaker: "Speaker") -> "list[str]":
-    """The message and exception of a JSON record, line by line; empty if it is no logger's record.
+    """Return message and exception of a JSON record, line by line; empty if it is no logger's record.
 
-    Ranks, host and program that the record names are added to `speaker`.
+    Ranks, host and program that the record names are set in `speaker`.
     """
     try:
         record = json.loads(text)
@@ -107,7 +107,7 @@ def texts_of(text: str, speaker: "Speaker") -> "list[str]":
 
 
 def _kubernetes_event(record: "dict[str, Any]") -> "str | None":
-    """A Kubernetes event as a line of `kubectl get events`; None: it is no event."""
+    """Return a Kubernetes event as a line of `kubectl get events`; None: it is no event."""
     about = record.get("involvedObject") or record.get("regarding")
     reason, message = record.get("reason"), record.get("message") or record.get("note")
     if not isinstance(about, dict) or not isinstance(reason, str):
@@ -117,14 +117,14 @@ def _kubernetes_event(record: "dict[str, Any]") -> "str | None":
 
 
 def _captured(record: "dict[str, Any]") -> "str | None":
-    """The output of a process in a record of a launcher or runtime, if a field names the stream."""
+    """Return a process's output in a record of a launcher or runtime; None: no field names the stream."""
     if not any(value in _STREAMS for value in record.values() if isinstance(value, str)):
         return None
     return _first([record], _OUTPUTS, str)  # type: ignore[no-any-return]
 
 
 def _foreign(record: "dict[str, Any]") -> "list[str]":
-    """The texts of a logger with field names in another language; empty if it is no logger's record.
+    """Return the texts of a logger with field names in another language; empty if it is no logger's record.
 
     Recognised by a time and a level (one word in capitals).
     """
@@ -137,7 +137,7 @@ def _foreign(record: "dict[str, Any]") -> "list[str]":
 
 
 def _outcome(parts: "list[dict[str, Any]]") -> str:
-    """The result of a process as `exit_code=137`, appended to the message.
+    """Return the result of a process as ` exit_code=137`, to append to the message; empty if it has none.
 
     Uninformative fields are left out.
     """
@@ -151,19 +151,19 @@ def _outcome(parts: "list[dict[str, Any]]") -> str:
 
 
 def has_escapes(data: bytes) -> bool:
-    """True if the data contains JSON lines with escapes, which `unescaped` resolves."""
+    """Return True if the data contains JSON lines with escapes, which `unescaped` resolves."""
     return b'{"' in data and (b"\\" in data or b'"MESSAGE"' in data)
 
 
 def unescaped(data: bytes) -> bytes:
-    """Lines with JSON escapes replaced by blanks and characters of the same length, for word searches."""
+    """Return the data with JSON escapes replaced by as many blanks and characters, for word searches."""
     if b'"MESSAGE"' in data:
         data = _BYTES.sub(_decoded, data)
     return _ESCAPE.sub(_plain, data)
 
 
 def escaped(text: bytes) -> "list[bytes]":
-    """The forms of a text in lines that went through `unescaped`, where they differ from the text."""
+    """Return the forms that a text has in lines that went through `unescaped`, without the text itself."""
     plain = text.decode("utf-8")
     forms = {unescaped(each.encode("ascii")) for each in (json.dumps(plain)[1:-1], _of_go(plain))}
     forms.add(unescaped(json.dumps(plain, ensure_ascii=False)[1:-1].encode("utf-8")))
@@ -177,14 +177,14 @@ def _decoded(found: "re.Match[bytes]") -> bytes:
 
 
 def _characters(codes: "list[Any]") -> "str | None":
-    """The text of a list of bytes."""
+    """Return the text of a list of bytes; None if it is not one."""
     if not all(isinstance(code, int) and 0 <= code < 256 for code in codes):
         return None
     return bytes(bytearray(codes)).decode("utf-8", "replace")
 
 
 def _of_go(text: str) -> str:
-    """A text in the escaping of Docker and Kubernetes (Go)."""
+    """Return a text in the escaping of Docker and Kubernetes (Go)."""
     quoted = json.dumps(text)[1:-1]
     for sign in "<>&":
         quoted = quoted.replace(sign, "\\u{:04x}".format(ord(sign)))
@@ -230,7 +230,7 @@ def _number(part: "dict[str, Any]", names: "tuple[str, ...]") -> "int | None":
 
 
 def _text(value: "Any") -> str:
-    """An exception as text, from a text, lines, or its type and message."""
+    """Return an exception as text, from a text, lines, or its type and message; empty for other values."""
     if isinstance(value, str):
         return value
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""The severity that a line states: a level in its head, or an error form of some language.
+"""Reads the severity that a line states: a level in its head, or an error form of some language.
 
 A level word counts where a logger puts it: before the message, after nothing but times, names and brackets.
 The same word inside a sentence, a name or a value (`errors=0`, `ErrorHandler`) is no level.
@@ -101,13 +101,13 @@ _LOCAL = re.compile(r"thread '(?!main')|fatal: |Exception in thread \"(?!main\")
 
 
 def level(text: str, raw: "str | None" = None) -> "str | None":
-    """critical, error or warning by the line's own words; None: none or a lower one."""
+    """Return critical, error or warning by the line's own words; None: none or a lower one."""
     found = own_level(text, raw)
     return None if found in MILD else found
 
 
 def own_level(text: str, raw: "str | None" = None) -> "str | None":
-    """critical, error, warning, info or debug; None: the line states none.
+    """Return critical, error, warning, info or debug; None: the line states none.
 
     `text` is the message after known prefixes, `raw` the whole line: its prefixes may show that a logger
     wrote it.
@@ -120,12 +120,12 @@ def own_level(text: str, raw: "str | None" = None) -> "str | None":
 
 
 def is_fatal(text: str, raw: str) -> bool:
-    """True if the line reports the end of its program; a panic of a single thread does not."""
+    """Return True if the line reports the end of its program; a panic of a single thread does not."""
     return own_level(text, raw) == "critical" and _LOCAL.match(text.lstrip()) is None
 
 
 def has_stamp(text: str) -> bool:
-    """True if a logger or collector put a time into the head of a line."""
+    """Return True if a logger or collector put a time into the head of a line."""
     return _STAMP.search(text, 0, LEVEL_CHARS) is not None
 
 
@@ -149,7 +149,7 @@ def _in_head(text: str) -> "str | None":
 
 
 def _is_head(before: str, behind: str) -> bool:
-    """True if the text around a level word is a logger's head, not a sentence, name or table."""
+    """Return True if the text around a level word is a logger's head, not a sentence, name or table."""
     stamped = _STAMP.search(before) is not None or _STAMP.search(behind, 0, 40) is not None
     if not before.strip():
         return _TITLE.match(behind) is None

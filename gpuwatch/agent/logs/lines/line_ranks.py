@@ -82,7 +82,7 @@ _WORD = re.compile(
 
 
 class LineRanks(object):
-    """The ranks in a line; None where it has none."""
+    """The ranks in a line; None for each that it does not name."""
 
     __slots__ = ("index", "local_rank", "phrase", "rank", "word", "world")
 
@@ -97,7 +97,7 @@ class LineRanks(object):
         self.world: int | None = None
 
     def take(self, word: str, number: int, world: "str | None" = None) -> None:
-        """Keep the first number of each scope."""
+        """Set the number for the word's scope, if it has none yet; set `world` if the number is below it."""
         scope = SCOPES[word]
         if scope == RANK and self.rank is None:
             self.rank = number
@@ -115,7 +115,10 @@ class LineRanks(object):
 
 
 def line_ranks(text: str) -> "LineRanks":
-    """Read one line; a phrase that names a failed rank takes precedence over the writer in the head."""
+    """Return the ranks in a line.
+
+    A phrase that names a failed rank takes precedence over the head's writer.
+    """
     text = text[:RANK_CHARS]
     head = LineRanks()
     bare = BARE.match(text.lstrip())
@@ -139,7 +142,7 @@ def line_ranks(text: str) -> "LineRanks":
 
 
 def record_ranks(text: str) -> "LineRanks":
-    """Read only the fields of a record: JSON, or several `key=value`."""
+    """Return the ranks in the fields of a record: JSON, or several `key=value`."""
     reading = LineRanks()
     text = text[:RANK_CHARS]
     pattern = JSON_PAIR if _OBJECT.search(text) is not None else PAIR
@@ -153,7 +156,7 @@ def _is_record(text: str) -> bool:
 
 
 def _read_head(text: str, reading: "LineRanks") -> int:
-    """Parse the head before the message; return where it ends."""
+    """Read the head before the message into `reading`; return the offset of its end."""
     at = 0
     for _ in range(MAX_TOKENS):
         named = RANK_NAMED.match(text, at)
@@ -186,7 +189,7 @@ def _read_head(text: str, reading: "LineRanks") -> int:
 
 
 def _read_subject(text: str, at: int, reading: "LineRanks") -> None:
-    """Take the rank at the start of a message, if it is the only one: `rank 0 sub-batch 3 loss 5.1`."""
+    """Read the rank at the start of a message, if it is the only one: `rank 0 sub-batch 3 loss 5.1`."""
     named = RANK_NAMED.match(text, at)
     if named is None or named.group("rank") is None or text[named.end() : named.end() + 1] != " ":
         return
@@ -195,7 +198,7 @@ def _read_subject(text: str, at: int, reading: "LineRanks") -> None:
 
 
 def _read_suffix(text: str, at: int, reading: "LineRanks") -> None:
-    """Take the rank at the end of a line, if it is the only one: `out of memory, rank 3`."""
+    """Read the rank at the end of a line, if it is the only one: `out of memory, rank 3`."""
     ranks = [found for found in islice(RANK_NAMED.finditer(text, at), MAX_MENTIONS) if found.group("rank")]
     if len(ranks) != 1:
         return
@@ -206,7 +209,7 @@ def _read_suffix(text: str, at: int, reading: "LineRanks") -> None:
 
 
 def _closes(named: "re.Match[str]", text: str) -> bool:
-    """True if a numbered word stands alone, as in a head, and does not start a sentence."""
+    """Return True if a numbered word stands alone, as in a head, and does not start a sentence."""
     if _CLOSED.match(text, named.end()) is not None:
         return True
     if named.start() == 0 and _STAMPED.match(text, named.end()) is not None:
@@ -220,7 +223,7 @@ def _take(named: "re.Match[str]", text: str, reading: "LineRanks") -> None:
 
 
 def _read_sentence(text: str, at: int, anonymous: bool) -> "LineRanks":
-    """The rank that a sentence states has failed; an empty reading for none or several.
+    """Return the rank that a sentence states has failed; an empty reading for none or several.
 
     `anonymous`: the head names no rank, so the place of an error (`on rank 3`) counts too.
     """
@@ -247,7 +250,7 @@ def _read_sentence(text: str, at: int, anonymous: bool) -> "LineRanks":
 
 
 def _read_mention(text: str, at: int, reading: "LineRanks") -> None:
-    """Take the only rank in an error that is no peer: `Check failed: 2 vs. 0, rank 5 device 5: no room`.
+    """Read the only rank in an error that is no peer: `Check failed: 2 vs. 0, rank 5 device 5: no room`.
 
     A known writer takes precedence.
     """
@@ -265,7 +268,7 @@ def _read_mention(text: str, at: int, reading: "LineRanks") -> None:
 
 
 def _failed(found: "re.Match[str]", text: str, anonymous: bool) -> bool:
-    """True if the sentence states that this rank has failed, or that something failed there."""
+    """Return True if the sentence states that this rank has failed, or that something failed there."""
     before = text[max(0, found.start() - _CHARS_BEFORE) : found.start()]
     if FROM.search(before) is not None:
         return True
@@ -279,7 +282,7 @@ def _failed(found: "re.Match[str]", text: str, anonymous: bool) -> bool:
 
 
 def _shuts(found: "re.Match[str]", text: str) -> bool:
-    """True if the bracket before a word closes soon after it: `[rank 3/8 on n1]`."""
+    """Return True if the bracket before a word closes soon after it: `[rank 3/8 on n1]`."""
     return re.match(r"[^\[\](){}<>]{0,60}[\])]", text[found.end() : found.end() + 62]) is not None
 
 
@@ -288,6 +291,6 @@ def _word(found: "re.Match[str]") -> str:
 
 
 def _counts_other(found: "re.Match[str]", text: str) -> bool:
-    """True if the number counts something other than processes: `tp rank 3`, `rank 4 tensor`."""
+    """Return True if the number counts something other than processes: `tp rank 3`, `rank 4 tensor`."""
     before = text[max(0, found.start() - _CHARS_BEFORE) : found.start()]
     return OTHER_COUNTS.search(before) is not None or NOT_OF_A_JOB.match(text, found.end()) is not None

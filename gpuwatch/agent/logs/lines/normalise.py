@@ -29,7 +29,7 @@ _ECHO = re.compile(
 def messages(
     line: bytes, local_ranks: bool = False, records: bool = True
 ) -> "tuple[list[tuple[str, Speaker]], bool]":
-    """The messages of a physical line with their writers, and whether `[rankN]:` proved to be local.
+    """Return (message, writer) pairs of a physical line, and whether `[rankN]:` proved to be a local rank.
 
     `records`: for a JSON record return its message, not the line itself.
     """
@@ -64,7 +64,10 @@ def _take(
 def _take_record(
     text: str, speaker: "Speaker", local_ranks: bool, found: "list[tuple[str, Speaker]]", nested: int
 ) -> "bool | None":
-    """As `_take` for a JSON record, whose message may have prefixes or be a record too; None: it is none."""
+    """Do as `_take` for a JSON record, whose message may have prefixes or be a record too.
+
+    None: it is none.
+    """
     begin = object_at(text)
     if begin < 0:
         return None
@@ -79,12 +82,12 @@ def _take_record(
 
 
 def is_wrapped(text: str) -> bool:
-    """True if the record continues on the next physical line."""
+    """Return True if the record continues on the next physical line."""
     return _WRAPPED.search(text) is not None
 
 
 def may_be_wrapped(line: bytes) -> bool:
-    """True if a physical line contains one of the words that all wrapped records have."""
+    """Return True if a physical line contains one of the words that all wrapped records have."""
     for word in _BREAKABLE:  # noqa: SIM110 - three times as fast as any()
         if word in line:
             return True
@@ -92,7 +95,7 @@ def may_be_wrapped(line: bytes) -> bool:
 
 
 def broken_end(data: bytes) -> int:
-    """Bytes at the end of complete lines that are an unfinished wrapped record."""
+    """Return how many bytes at the end of complete lines are an unfinished wrapped record."""
     tail = data[-_LOOK_BACK:]
     if not may_be_wrapped(tail):
         return 0
@@ -110,14 +113,17 @@ def broken_end(data: bytes) -> int:
 
 
 def joined(first: str, second: str) -> str:
-    """Join two halves of a wrapped record; without a space if both sides are letters or digits."""
+    """Return two halves of a wrapped record joined; without a space inside a broken word.
+
+    Both sides are letters or digits there, and the first half is a full line.
+    """
     first, second = first.rstrip("\r\n"), second.lstrip()
     inside = first[-1:].isalnum() and second[:1].isalnum() and len(first) >= 78
     return first + ("" if inside or first[-1:] in "(= " else " ") + second
 
 
 def is_source(message: str, above: str) -> bool:
-    """True if a line quotes source code in a traceback, and thus is no error itself.
+    """Return True if a line quotes source code in a traceback, and thus is no error itself.
 
     `above` is the previous line by the same writer. Frames of frozen, generated or deleted code quote no
     source: the line below such a frame is a quotation only if it is indented deeper than the frame.

@@ -1,4 +1,4 @@
-"""Prefix patterns by their first character; each is anchored and bounded.
+"""Defines prefix patterns by their first character; each is anchored and bounded.
 
 Named groups give the writer: `rank`, `caps` (a rank), `local` (a local rank), `task`, `pid`, `host`,
 `program`. After a time a log collector may write host and program.
@@ -40,7 +40,10 @@ _OF_HOST = _NO_HOST + r"(?P<host>(?=[\w.-]{0,80}\d)[A-Za-z][\w.-]{0,80}?)(?: ?[/
 
 
 def _tags(begin: str, end: str, bare: str) -> "tuple[str, ...]":
-    """Patterns of a tag between two delimiters; `bare`: `?` if a number without a word is a task too."""
+    """Return patterns of a tag between two delimiters.
+
+    `bare`: `?` if a number without a word is a task too.
+    """
     whose = [_RANK + _AT, _RANK + _HOST_AFTER_MARK, r"(?:" + _WORD + r")" + bare + _TASK + _AT]
     whose += [_WORD + _TASK + _HOST_AFTER_MARK, _OF_HOST + _RANK, _OF_HOST + _WORD + _TASK]
     return tuple(r"(?i:" + begin + each + end + r")" for each in whose)

@@ -48,7 +48,7 @@ class Speaker(object):
         self._seen = False
 
     def take(self, found: "re.Match[str]", local_ranks: bool) -> bool:
-        """Process one prefix; True if it proves that a single `[rankN]:` is a local rank in this file."""
+        """Read one prefix; return True if it proves that a single `[rankN]:` is a local rank in this file."""
         proof = False
         for kind, value in found.groupdict().items():
             if value is None:
@@ -82,7 +82,7 @@ class Speaker(object):
 
 
 def differ(one: "Speaker", other: "Speaker") -> bool:
-    """True if two lines cannot be of the same process, by their prefixes."""
+    """Return True if two lines cannot be of the same process, by their prefixes."""
     return any(
         getattr(one, name) is not None
         and getattr(other, name) is not None
@@ -92,9 +92,9 @@ def differ(one: "Speaker", other: "Speaker") -> bool:
 
 
 def peel(text: str, speaker: "Speaker", local_ranks: bool = False) -> "tuple[int, bool]":
-    """Process the prefixes of `text`.
+    """Read the prefixes of `text` into `speaker`.
 
-    Return where the message begins, and whether ranks proved to be local.
+    Return the offset where the message begins, and whether `[rankN]:` proved to be local.
     """
     at, proof, kernel = 0, False, False
     for _ in range(MAX_PREFIXES):
@@ -119,7 +119,7 @@ def peel(text: str, speaker: "Speaker", local_ranks: bool = False) -> "tuple[int
 
 
 def _prefix(text: str, at: int, kernel: bool) -> "tuple[str, re.Match[str] | None]":
-    """The pattern of the prefix at `at` and its match; after the kernel's own prefix no host follows."""
+    """Return kind and match of the prefix at `at`, ("", None): none; no host follows the kernel's prefix."""
     first = text[at : at + 1]
     first = "0" if first.isdigit() else "a" if first.isalpha() else first
     for kind, form in FORMS.get(first, ()):
@@ -155,7 +155,10 @@ def look_inside(text: str, speaker: "Speaker") -> None:
 
 
 def untagged(text: str, speaker: "Speaker") -> str:
-    """The line without mpirun's tags, which may be anywhere in it; their rank is taken."""
+    """Return the line without mpirun's tags, which may be anywhere in it.
+
+    `speaker` gets their rank and host.
+    """
     if "]<std" not in text:
         return text
     tag = _TAG.search(text)
@@ -166,13 +169,13 @@ def untagged(text: str, speaker: "Speaker") -> str:
 
 
 def _is_quotation(before: str) -> bool:
-    """True if a quotation is open at the end of `before`: what follows is a value such as a prompt."""
+    """Return True if a quotation is open at the end of `before`: what follows is a value such as a prompt."""
     opened = list(_QUOTED.finditer(before))
     return bool(opened) and opened[-1].group(1) not in before[opened[-1].end() :]
 
 
 def writers(text: str) -> "list[str]":
-    """Split a message at another rank's prefix: two ranks wrote on one line."""
+    """Return the message, split at another rank's prefix: two ranks wrote on one line."""
     if "]:" not in text:
         return [text]
     cuts = [0] + [found.end() for found in _INNER.finditer(text)] + [len(text)]

@@ -32,12 +32,12 @@ _HEAD = re.compile(r"(?!slurm)([A-Za-z][\w.-]{1,40})(?:\[\d{1,10}\])?: ")
 
 
 def is_system(program: str) -> bool:
-    """True if a program (in lower case) belongs to the system and runs no part of a job."""
+    """Return True if a program (in lower case) belongs to the system and runs no part of a job."""
     return program in _EXACT or program.startswith(_BEGINS) or program == KERNEL
 
 
 def head_program(message: str) -> "str | None":
-    """The system program at the start of a line without a time: `sshd[1761]: `.
+    """Return the system program at the start of a line without a time (`sshd[1761]: `), or None.
 
     A job's own output also begins lines like this (`slurmstepd: error: `), so it does not identify the file's
     writer.
@@ -48,9 +48,9 @@ def head_program(message: str) -> "str | None":
 
 
 def program_of(name: str) -> str:
-    """The bare name of a program as written in system logs.
+    """Return the bare name of a program as written in system logs, in lower case.
 
-    `/usr/sbin/sshd`, `postfix/smtp`, `crond(pam_unix)`.
+    `sshd` for `/usr/sbin/sshd`, `postfix` for `postfix/smtp`, `crond` for `crond(pam_unix)`.
     """
     bare = name.strip("()").partition("(")[0]
     parts = [part for part in bare.split("/") if part] or [name]
@@ -58,7 +58,10 @@ def program_of(name: str) -> str:
 
 
 def is_about(programs: "tuple[str, ...]", program: "str | None") -> bool:
-    """True if a rule with these `programs` applies to lines of `program`; None: no program is named."""
+    """Return True if a rule with these `programs` applies to lines of `program`.
+
+    None: no program is named.
+    """
     if program is None or ANY in programs or program in programs:
         return True
     return JOB in programs and not is_system(program)

@@ -1,4 +1,4 @@
-"""Lines in the form sent to the cockpit: `wire.LogLine` as a list."""
+"""Builds lines in the form sent to the cockpit: `wire.LogLine` as a list."""
 
 import time
 
@@ -19,10 +19,10 @@ def row(
     rule: "str | None" = None,
     until: "float | None" = None,
 ) -> "list[Any]":
-    """A row of a `Splitter` with its own time, the rank of its prefix and its level.
+    """Return `wire.LogLine` as a list: the line with its own time, the rank of its prefix and its level.
 
-    `arrived` is None for a line from before the agent came; a time without a year is then the last such one
-    before `until` (unix seconds; None: now).
+    `arrived` is None for a line from before the agent started; a time without a year is then the last such
+    one before `until` (unix seconds; None: now).
     """
     stated = messages(text.encode("utf-8", "replace"))[0][-1]
     when = (time.time() if until is None else until) if arrived is None else arrived

@@ -1,6 +1,6 @@
 """Splits log bytes into lines at line feeds and carriage returns, without escapes.
 
-A bar gives its last state.
+Of a progress bar the last state is a line.
 """
 
 import re
@@ -38,7 +38,7 @@ _BAR_END = re.compile(
 
 
 def scrubbed(data: bytes) -> bytes:
-    """The bytes without escape sequences and control characters; line ends stay."""
+    """Return the bytes without escape sequences and control characters; line ends stay."""
     if b"\x1b" in data:
         data = _ANSI.sub(b"", data)
     if b"\x00" in data or b"\x08" in data:
@@ -47,7 +47,7 @@ def scrubbed(data: bytes) -> bytes:
 
 
 def line_text(line: bytes) -> str:
-    """A line as text: without escapes, control characters and secrets, tabs as spaces, cut."""
+    """Return a line as text: without escapes, control characters and secrets, tabs as spaces, cut."""
     return _short_text(line) if len(line) <= MAX_CACHED_LINE else _text(line)
 
 
@@ -64,12 +64,12 @@ _short_text = lru_cache(maxsize=CACHED_LINES)(_text)
 
 
 def is_bar(text: str) -> bool:
-    """True if a line is a state of a progress bar."""
+    """Return True if a line is a state of a progress bar."""
     return _BAR.search(text) is not None
 
 
 def glued(line: bytes) -> int:
-    """Start of a record written directly after a progress bar on its line; 0: none."""
+    """Return the start of a record written directly after a progress bar on its line; 0: none."""
     if b"%|" not in line and b"it]" not in line and b"/s" not in line and b"/it" not in line:
         return 0
     if line[:2] == b'{"' and line.rstrip()[-1:] == b"}":
@@ -96,7 +96,7 @@ class Splitter(object):
         self._secrets = SecretLines()
 
     def feed(self, data: bytes, offset: int) -> "list[tuple[int, int, str]]":
-        """The rows completed by `data`, whose first byte is at `offset`."""
+        """Return the rows completed by `data`, whose first byte is at `offset`."""
         rows: list[tuple[int, int, str]] = []
         if not data:
             return rows
@@ -115,7 +115,7 @@ class Splitter(object):
         return rows
 
     def tail(self) -> "tuple[int, int, str] | None":
-        """The unfinished line, or a bar's newest state; it stays, and is returned again when it has grown."""
+        """Return the row of the unfinished line or a bar's newest state; None: neither. It is not removed."""
         if self._length:
             return self._start, self._start + self._length, copy(self._secrets).masked(line_text(self._kept))
         return self._bar

@@ -82,7 +82,7 @@ _DAY = 86400.0
 
 
 def time_of(text: str, arrived: float) -> "float | None":
-    """The line's own time in unix seconds, or None.
+    """Return the line's own time in unix seconds, or None.
 
     A missing year is the newest one that puts the time at most a day after `arrived`.
     """
@@ -114,7 +114,7 @@ def time_of(text: str, arrived: float) -> "float | None":
 
 
 def _month(text: str) -> int:
-    """The number in the text (unchecked), or the month of a name in another language; 0: neither."""
+    """Return the number in the text (unchecked), or the month of a name in another language; 0: neither."""
     text = text.rstrip("月월")
     if text.isdigit():
         return int(text)
@@ -123,7 +123,7 @@ def _month(text: str) -> int:
 
 
 def _epoch(digits: str) -> float:
-    """Unix seconds of a number in seconds, milliseconds, microseconds or nanoseconds."""
+    """Return unix seconds for a number in seconds, milliseconds, microseconds or nanoseconds."""
     whole, _, _ = digits.partition(".")
     return float(digits) / float(10 ** (len(whole) - 10))
 

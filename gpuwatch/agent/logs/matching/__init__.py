@@ -1,1 +1,1 @@
-"""Matches rules on lines: literal prefilter, patterns, findings and their context."""
+"""Matches rules with lines: literal prefilter, patterns, findings and their context."""

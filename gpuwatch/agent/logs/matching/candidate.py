@@ -15,7 +15,7 @@ MAX_BETWEEN = 8
 
 
 class CandidateLine(object):
-    """A physical line of a chunk as the rules see it."""
+    """A physical line of a chunk as the rules search it."""
 
     __slots__ = ("end", "parts", "proof", "stated", "start")
 
@@ -35,7 +35,7 @@ class CandidateLine(object):
             self._join(chunk, chunk.above(start, MAX_WRAPPED - 1), local_ranks)
 
     def raw(self, chunk: "Chunk") -> str:
-        """The physical line with its prefixes."""
+        """Return the physical line with its prefixes."""
         return chunk.text(self.start, self.end)
 
     def _join(self, chunk: "Chunk", above: "list[bytes]", local_ranks: bool) -> None:
@@ -55,7 +55,7 @@ class CandidateLine(object):
 
 
 def _is_quoted(stated: "tuple[str, Speaker]", record: "str | None", chunk: "Chunk", start: int) -> bool:
-    """True if a message quotes source code, which is indented below its frame by the same writer.
+    """Return True if a message quotes source code, which is indented below its frame by the same writer.
 
     `record`: the previous message on the same physical line, if any.
     """

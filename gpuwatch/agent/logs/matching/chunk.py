@@ -38,7 +38,7 @@ _RAISED = re.compile(
 
 @lru_cache(maxsize=CACHED_LINES)
 def _last_message(line: bytes) -> "tuple[str, Speaker]":
-    """The last message of a physical line and its writer; do not modify."""
+    """Return the last message of a physical line and its writer; do not modify them."""
     return messages(line)[0][-1]
 
 
@@ -58,7 +58,7 @@ class Chunk(object):
         self._cursor = (0, 0)
 
     def line_around(self, at: int) -> "tuple[int, int]":
-        """Start and end (without line end) of the line that contains byte `at`.
+        """Return start and end (without line end) of the line that contains byte `at`.
 
         For a line too long to search as one, the part near that byte.
         """
@@ -74,11 +74,11 @@ class Chunk(object):
         return start, other if other >= 0 else end
 
     def text(self, start: int, end: int) -> str:
-        """One line as text."""
+        """Return one line as text."""
         return line_text(self.clean[start : min(end, start + MAX_LINE)])
 
     def offset_of(self, start: int) -> int:
-        """File offset of the line at `start`; cheap if called in ascending order."""
+        """Return the file offset of the line at `start`; cheap if called in ascending order."""
         if len(self.clean) == len(self._raw):
             return self._base + start
         at, raw = self._cursor
@@ -92,7 +92,7 @@ class Chunk(object):
         return self._base + raw
 
     def above(self, start: int, most: int) -> "list[bytes]":
-        """Up to `most` non-blank lines before the one at `start`, in order."""
+        """Return up to `most` non-blank lines before the one at `start`, in order."""
         if most <= 0:
             return []
         size = 128 * most  # most lines are shorter
@@ -119,7 +119,7 @@ class Chunk(object):
             yield line
 
     def below(self, end: int, most: int) -> "list[bytes]":
-        """Up to `most` non-blank lines after the one that ends at `end`."""
+        """Return up to `most` non-blank lines after the one that ends at `end`."""
         size = 2048
         while True:
             stretch = self.clean[end : end + size]
@@ -132,7 +132,10 @@ class Chunk(object):
             size *= 4
 
     def texts_below(self, end: int, most: int, by: "Speaker") -> "list[str]":
-        """The lines after the one that ends at `end`, without those of other ranks."""
+        """Return up to `most` lines after the one that ends at `end`, without those of other processes.
+
+        `by`: the writer.
+        """
         texts: list[str] = []
         for line in self.below(end, 2 * most) if end else self._from_start(2 * most):
             if len(texts) < most and not differ(messages(line)[0][0][1], by):
@@ -140,7 +143,7 @@ class Chunk(object):
         return texts
 
     def shown_around(self, start: int, end: int, message: str, by: "Speaker") -> "tuple[list[str], int]":
-        """The line with two lines above it or its whole traceback, and its index among them."""
+        """Return the line, masked, below its traceback or two lines, and its index among them."""
         above: list[str] = []
         if _RAISED.match(message):
             above = self._traceback(start, by)
@@ -149,11 +152,11 @@ class Chunk(object):
         return masked_lines([*above, self.text(start, end)]), len(above)
 
     def start_above(self, start: int) -> int:
-        """Start of the line before the one at `start`."""
+        """Return the start of the line before the one at `start`."""
         return self.line_around(max(0, start - 1))[0]
 
     def failure_table(self, start: int) -> "tuple[dict[str, Any], str]":
-        """Fields from the rows above in torch's failure table, and the text of its time."""
+        """Return fields from the rows above in torch's failure table, and its time's text (may be empty)."""
         fields: dict[str, Any] = {}
         when = ""
         for line in reversed(self.above(start, 7)):
@@ -171,7 +174,7 @@ class Chunk(object):
         return fields, when
 
     def next_time(self, end: int, arrived: float) -> "float | None":
-        """The first time in the lines below."""
+        """Return the first time (unix seconds) in the next 40 lines, or None."""
         for line in self.below(end, 40):
             at = _time_of(line, arrived)
             if at is not None:
@@ -179,7 +182,7 @@ class Chunk(object):
         return None
 
     def last_time(self, start: int, arrived: float) -> "float | None":
-        """The last time in the lines above."""
+        """Return the time (unix seconds) nearest above, in the last 40 lines, or None."""
         for line in reversed(self.above(start, 40)):
             at = _time_of(line, arrived)
             if at is not None:
@@ -187,12 +190,12 @@ class Chunk(object):
         return None
 
     def latest_time(self, start: int, arrived: float) -> "float | None":
-        """The latest time in the lines above."""
+        """Return the latest time (unix seconds) in the 40 lines above, or None."""
         times = [_time_of(line, arrived) for line in self.above(start, 40)]
         return max((at for at in times if at is not None), default=None)
 
     def end_of_text(self) -> bytes:
-        """The bytes that the next chunk needs as its past."""
+        """Return the bytes that the next chunk needs as its past."""
         return (
             (self._past + self.clean)[-PAST_BYTES:]
             if len(self.clean) < PAST_BYTES

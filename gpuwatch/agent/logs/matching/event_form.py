@@ -178,7 +178,7 @@ _STRONG = re.compile(
 
 
 def is_event(text: str, start: int, advice: bool = False) -> bool:
-    """True if the words from `start` on report an event; `advice`: also accept them within advice."""
+    """Return True if the words from `start` on report an event; `advice`: also accept them within advice."""
     if _RUNNER.search(text) or _NO_RUN.search(text) or _DISMISSED.search(text, start) or _SOURCE.match(text):
         return False
     before = text[max(0, start - MAX_BEFORE) : start]
@@ -195,7 +195,7 @@ def is_event(text: str, start: int, advice: bool = False) -> bool:
 
 
 def is_absent(text: str, end: int) -> bool:
-    """True if the words that end at `end` are a flag with a denying value: `slow step detected: False`."""
+    """Return True if the words that end at `end` are a flag with a denying value: `slow step: False`."""
     before = text[max(0, end - 60) : end]
     denied = _ABSENT.match(text, end) is not None
     counted_none = _COUNTED_NONE.match(text, end) is not None and _NUMBERED_THING.search(before) is None
@@ -203,17 +203,17 @@ def is_absent(text: str, end: int) -> bool:
 
 
 def is_continuing(text: str) -> bool:
-    """True if an error line itself says that the program retries, skips or continues without it."""
+    """Return True if an error line itself says that the program retries, skips or continues without it."""
     return _GOES_ON.search(text) is not None
 
 
 def has_given_up(text: str) -> bool:
-    """True if a line says that a process ended or gave up, and not that it goes on."""
+    """Return True if a line says that a process ended or gave up, and not that it continues."""
     return _GAVE_UP.search(text) is not None and not is_continuing(text)
 
 
 def _is_setting(before: str) -> bool:
-    """True if a value follows: an entry of a list of texts, or a field that is no message."""
+    """Return True if a value follows: an entry of a list of texts, or a field that is no message."""
     found = _LIST_OF_TEXTS.search(before)
     if found is not None and found.group("name").lower() not in _EVENT_KEYS:
         return True
@@ -225,7 +225,7 @@ def _is_setting(before: str) -> bool:
 
 @lru_cache(maxsize=2 * MAX_SAMPLE)
 def _as_above(line: bytes) -> "tuple[str, bool]":
-    """A line as text, and whether it is a record of its own.
+    """Return a line as text, and whether it is a record of its own.
 
     The last line of a traceback is none: samples quote such lines. Cached, since lines are above several
     findings.
@@ -235,7 +235,7 @@ def _as_above(line: bytes) -> "tuple[str, bool]":
 
 
 def is_quoted_above(chunk: "Chunk", start: int, text: str, raw: str) -> bool:
-    """True if lines above make the line at `start` an entry of a list of advice, or part of a sample."""
+    """Return True if lines above make the line at `start` an entry of a list of advice, or of a sample."""
     if has_stamp(raw) or text != raw or _STRONG.match(text) or own_level(text) == "critical":
         return False
     entry = _ENTRY.match(text) is not None

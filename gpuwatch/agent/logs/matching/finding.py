@@ -1,4 +1,4 @@
-"""A match as a finding: place, time, writer, surrounding lines."""
+"""Describes a match as a finding: place, time, writer, surrounding lines."""
 
 import re
 
@@ -36,7 +36,7 @@ def described(
     arrived: float,
     backlog: bool,
 ) -> "dict[str, Any]":
-    """The keys of `wire.Finding` that the match itself gives."""
+    """Return the keys of `wire.Finding` that the match itself gives."""
     raw = chunk.text(line.start, line.end)
     kernel = by.program == KERNEL or " kernel: " in raw[:LEVEL_CHARS]  # its level is that of a system log
     own = time_of(raw, arrived)
@@ -75,7 +75,7 @@ def described(
 
 
 def _bounded(chunk: "Chunk", line: "CandidateLine", arrived: float) -> "tuple[float | None, dict[str, Any]]":
-    """The latest possible time of an undated line from before the agent came, and the kind of bound.
+    """Return the latest possible time of an undated line of a backlog, or None, and the kind of bound.
 
     It is not later than the next time below it, and not earlier than the last one above it. Without a nearby
     time it is undated; the time of reading proves nothing.
@@ -89,16 +89,18 @@ def _bounded(chunk: "Chunk", line: "CandidateLine", arrived: float) -> "tuple[fl
 
 
 def severity_of(rule: "CompiledRule", fields: "dict[str, Any]", level: "str | None", gave_up: bool) -> str:
-    """The rule's severity; at most `info` if the line calls itself information and reports no end."""
+    """Return the rule's severity; at most `info` if the line calls itself information and reports no end."""
     return "info" if level in MILD and not rule.exact and not gave_up else rule.severity_of(fields)
 
 
 def whose(
     by: "Speaker", fields: "dict[str, Any]", known: "dict[str, Any]", reading: "LineRanks | None" = None
 ) -> "dict[str, Any]":
-    """Rank, process and host of a finding: from the line's text, its prefix, or the file's known writer.
+    """Return rank, process and host of a finding: by the line's text, its prefix, or the known writer.
 
-    Only facts about the writing process take precedence over the prefix. `reading`: of the line itself.
+    Only facts about the writing process take precedence over the prefix. `known`: the file's writer.
+    `reading`:
+    of the line itself.
     """
     found: dict[str, Any] = {}
     sure = known.get("rank") is not None and known.get("rank_from") == "process"

@@ -40,7 +40,7 @@ class LineMatcher(object):
     def fields(
         self, rule: "CompiledRule", text: str, hit: int, general: bool = False
     ) -> "dict[str, Any] | None":
-        """The fields of a match, near offset `hit` of a long line; None: no match.
+        """Return the fields of a match, near offset `hit` of a long line; None: no match.
 
         `general`: use the rule's general patterns.
         """
@@ -57,7 +57,7 @@ class LineMatcher(object):
         return None if is_absent(text, found.end()) else fields_of(found.groupdict())
 
     def raised(self, rule: "CompiledRule", text: str) -> "dict[str, Any] | None":
-        """The fields of an exception that ends a traceback; None: the rule does not match it."""
+        """Return the fields of an exception that ends a traceback; None: the rule does not match it."""
         if rule.raised is None or self._is_off(rule):
             return None
         text = text[:SEARCHED_CHARS]
@@ -69,9 +69,9 @@ class LineMatcher(object):
     def is_error(
         self, rule: "CompiledRule", text: str, chunk: "Chunk", line: "CandidateLine", raised: bool = False
     ) -> bool:
-        """True if a message is logged as an error, and is no advice, data or test output.
+        """Return True if a message is logged as an error, and is no advice, data or test output.
 
-        So does a logged sentence without a level that states that a process gave up or died.
+        A logged sentence without a level counts if it states that a process gave up or died.
 
         `raised`: it ends a traceback, and is an error at any level.
         """
@@ -92,7 +92,7 @@ class LineMatcher(object):
     def after(
         self, rule: "CompiledRule", chunk: "Chunk", start: int, fields: "dict[str, Any]", record: "Any" = ()
     ) -> bool:
-        """Check the rule's condition on the lines above `start`; its groups are added to the fields.
+        """Return True if the lines above `start` fulfil the rule's condition; add its groups to the fields.
 
         `record`: earlier messages on the same physical line.
         """
@@ -120,18 +120,18 @@ class LineMatcher(object):
         return False
 
     def recovery(self, rule: "CompiledRule", text: str) -> "dict[str, Any] | None":
-        """The fields of a line that ends what the rule found, or None."""
+        """Return the fields of a line that ends what the rule found, or None."""
         if rule.recovery is None or self._is_off(rule):
             return None
         found = self._first(rule, [rule.recovery], text[:SEARCHED_CHARS])
         return None if found is None else fields_of(found.groupdict())
 
     def ends_block(self, rule: "CompiledRule", text: str) -> bool:
-        """True if a line is the last one of the rule's block."""
+        """Return True if a line is the last one of the rule's block."""
         return rule.until is not None and self._first(rule, [rule.until], text[:SEARCHED_CHARS]) is not None
 
     def reading(self, dialects: "list[CompiledDialect]", text: str) -> "ProgressReading | None":
-        """The values of a line in the first dialect that matches."""
+        """Return the values of a line in the first dialect that matches, or None."""
         for dialect in dialects:
             if self._is_off(dialect):
                 continue
@@ -152,7 +152,10 @@ class LineMatcher(object):
     def _first(
         self, rule: "CompiledRule", patterns: "list[LazyPattern]", text: str
     ) -> "re.Match[str] | None":
-        """The first match of a rule's patterns; while the rule is announced, nothing else runs."""
+        """Return the first match of a rule's patterns, or None.
+
+        The activity marker names the rule meanwhile.
+        """
         if not patterns or rule.id in self._off:
             return None
         began = self._enter(rule)
@@ -182,7 +185,7 @@ class LineMatcher(object):
 
 
 def fields_of(groups: "dict[str, str | None]") -> "dict[str, Any]":
-    """Named groups as data, without unmatched ones; numbers are converted."""
+    """Return named groups as data, without unmatched ones; numbers are converted."""
     return {name: typed(value.strip()) for name, value in groups.items() if value is not None}
 
 

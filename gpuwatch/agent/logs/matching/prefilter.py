@@ -46,7 +46,7 @@ class Sieve(object):
     """Remembers the shapes of one or several logs."""
 
     def __init__(self, ruleset: "RuleSet", phrases: "list[Phrase] | None" = None) -> None:
-        """`phrases`: those to look for; by default all of the rule set."""
+        """Prepare the words; `phrases`: those to look for; by default all of the rule set."""
         self._exact: dict[bytes, list[Phrase]] = {}
         self._folded: dict[bytes, list[Phrase]] = {}
         self._inside: dict[bytes, list[Phrase]] = {}
@@ -68,9 +68,10 @@ class Sieve(object):
             self._place(phrase)
 
     def hits(self, data: bytes, newest: "Newest | None" = None) -> "list[tuple[int, Phrase]]":
-        """Offsets in `data` (complete lines, no escapes) where a rule's phrase occurs; one per line.
+        """Return (offset in `data`, phrase) where a rule's phrase occurs; one per line.
 
-        `newest` receives the last lines of the shapes that may report progress.
+        `data`: complete lines without escapes. `newest` gets the last lines of shapes that may report
+        progress.
         """
         if b"\r" in data:
             data = data.replace(b"\r", b"\n")
@@ -110,7 +111,10 @@ class Sieve(object):
             (self._folded_inside if phrase.fold else self._inside).setdefault(phrase.lead, []).append(phrase)
 
     def _look(self, shapes: "set[bytes]") -> "dict[bytes, list[Phrase]]":
-        """The shapes that may contain a phrase; all examined shapes are remembered."""
+        """Return the shapes that may contain a phrase, with the phrases.
+
+        All examined shapes are remembered.
+        """
         searched_shapes: dict[bytes, list[Phrase]] = {}
         fresh: list[bytes] = []
         for shape in shapes:
@@ -144,7 +148,7 @@ class Sieve(object):
         return searched_shapes
 
     def _few(self, literal: "set[bytes]", anywhere: "list[Phrase]") -> "list[bytes] | None":
-        """The texts of which a shape must contain one, if they are few enough to search directly."""
+        """Return the texts of which a shape must contain one; None: too many to search directly."""
         phrases = {phrase for word in literal for phrase in self._literal_words[word]}
         phrases.update(anywhere)
         if len(phrases) > FEW_TEXTS or any(phrase.fold for phrase in phrases):
@@ -183,7 +187,7 @@ class Sieve(object):
             self._plain_shapes.add(shape)
 
     def _learn(self, words: "set[bytes]") -> None:
-        """Determine the phrases to which each of these words may belong."""
+        """Determine for each of these words the phrases to which it may belong."""
         if len(self._plain_words) + len(self._literal_words) > MAX_WORDS:
             self._plain_words.clear()
         for word in words:
@@ -200,7 +204,7 @@ class Sieve(object):
                 self._plain_words.add(word)
 
     def _parts_in(self, folded: bytes) -> "set[bytes]":
-        """The word parts that a lower-case word may contain, by their beginnings."""
+        """Return the word parts that a lower-case word may contain, by their beginnings."""
         if not self._heads:
             for part in set(self._inside).union(self._folded_inside):
                 self._heads.setdefault(part[:HEAD_CHARS].lower(), []).append(part)

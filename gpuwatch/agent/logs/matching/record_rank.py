@@ -33,7 +33,7 @@ _LOGGED = re.compile(r"\b(?:ERROR|CRITICAL|FATAL|EXCEPTION|WARNING)\b|exception|
 
 
 def read_around(chunk: "Chunk", line: "CandidateLine", text: str, by: "Speaker") -> "LineRanks":
-    """Read a message of a line; one below a traceback belongs to the rank that began it."""
+    """Return the ranks of a message of a line; one below a traceback belongs to the rank that began it."""
     reading = _stated(text, by, chunk.clean[line.start : line.end])
     known = by.rank is not None or by.local_rank is not None or by.task is not None
     if known or not reading.empty:
@@ -51,7 +51,7 @@ def read_around(chunk: "Chunk", line: "CandidateLine", text: str, by: "Speaker")
 
 
 def _upwards(lines: "list[bytes]", inside: "list[tuple[str, Speaker]]") -> "Iterator[tuple[str, Speaker]]":
-    """The messages of the record itself and of the lines above, the nearest first.
+    """Yield the messages of the record itself and of the lines above, the nearest first.
 
     Regular lines of a rank that its prefix names are left out.
     """
@@ -61,14 +61,14 @@ def _upwards(lines: "list[bytes]", inside: "list[tuple[str, Speaker]]") -> "Iter
 
 
 def _depth(text: str) -> int:
-    """The indentation of a frame, also behind what a launcher or logger put before it."""
+    """Return the indentation of a frame, also behind what a launcher or logger put before it."""
     lead = _LEAD.match(text)
     text = text[lead.end() if lead else 0 :]
     return len(text) - len(text.lstrip())
 
 
 def read_message(text: str, by: "Speaker", raw: bytes) -> "LineRanks":
-    """Read a message, else the fields of its JSON record `raw`, else the name of its host."""
+    """Return the ranks in a message, else in the fields of its JSON record `raw`, else in its host's name."""
     reading = _stated(text, by, raw)
     return line_ranks("[" + by.host + "] ") if reading.empty and by.host is not None else reading
 
@@ -83,7 +83,7 @@ def _stated(text: str, by: "Speaker", raw: bytes) -> "LineRanks":
 
 
 def _of_record(lines: "list[bytes]", raw: bytes, by: "Speaker") -> "LineRanks | None":
-    """The writer of the error record that a line without a time continues."""
+    """Return the writer of the error record that a line without a time continues; None: unknown."""
     above = lines[-1] if lines else b""
     if _DATED.match(above) is None or _DATED.match(raw) is not None:
         return None
@@ -95,7 +95,10 @@ def _of_record(lines: "list[bytes]", raw: bytes, by: "Speaker") -> "LineRanks | 
 
 
 def _of_traceback(lines: "Iterator[tuple[str, Speaker]]", by: "Speaker", depth: int) -> "LineRanks | None":
-    """Who began the traceback that these lines end with: its first line, or the logger's line above that."""
+    """Return who began the traceback that these lines end with, by its first line or the logger's above.
+
+    Or None.
+    """
     begun = False
     for text, who in lines:
         if differ(who, by):
@@ -113,7 +116,7 @@ def _of_traceback(lines: "Iterator[tuple[str, Speaker]]", by: "Speaker", depth: 
 
 
 def _with_tag(text: str, by: "Speaker") -> "LineRanks":
-    """Read a line whose tag may name the process: `r17@gpu-2 | ERROR | it died`."""
+    """Return the ranks in a line whose tag may name the process: `r17@gpu-2 | ERROR | it died`."""
     reading = line_ranks(text)
     if reading.empty and by.rank is not None:
         reading.take("rank", by.rank)

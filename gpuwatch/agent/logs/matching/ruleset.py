@@ -1,4 +1,4 @@
-"""Rules as sent to a node: plain dicts of `gpuwatch.rules.compiling.compile`, prepared for searching.
+"""Prepares rules for searching; sent to a node are plain dicts of `gpuwatch.rules.compiling.compile`.
 
 A literal is a dict. Every line that its pattern matches contains its `text` (`fold`: in any case). `lead` is
 its most distinctive word without digits; with `whole` no letter may stand before or after that word,
@@ -33,7 +33,7 @@ FRACTION = re.compile(r"[+-]?\d{1,18}\.\d{1,18}$")
 
 
 class CompiledFlood(object):
-    """Nothing is reported before `count` matches came within `seconds`."""
+    """The condition of a flood: nothing is reported before `count` matches within `seconds`."""
 
     __slots__ = ("count", "seconds")
 
@@ -121,7 +121,7 @@ class CompiledRule(object):
         return self.role != "hint" and self.raised is None
 
     def patterns(self) -> "Iterator[LazyPattern]":
-        """All patterns that it may search."""
+        """Yield all patterns that it may search."""
         for each in self.match + self.unless + self.general + self.general_unless:
             yield each
         for one in (self.after, self.above, self.until, self.raised, self.recovery):
@@ -129,7 +129,7 @@ class CompiledRule(object):
                 yield one
 
     def severity_of(self, fields: "dict[str, Any]") -> str:
-        """The severity, as modified by a field."""
+        """Return the severity, as modified by a field."""
         for name, table in self.severity_by.items():
             if name in fields and str(fields[name]) in table:
                 return table[str(fields[name])]
@@ -164,7 +164,7 @@ class Phrase(object):
             self.needs = (self.needs or []) + [groups]
 
     def may_match(self, lowered: bytes) -> bool:
-        """True if a lower-case line contains the words that one of its patterns needs."""
+        """Return True if a lower-case line contains the words that one of its patterns needs."""
         if self.needs is None:
             return True
         for groups in self.needs:
@@ -180,11 +180,11 @@ class Phrase(object):
 
     @property
     def leads_to_findings(self) -> bool:
-        """True if a line with it may be a finding, or end one."""
+        """True if a line that contains it may be a finding, or end one."""
         return bool(self.rules or self.recoveries)
 
     def steady(self) -> bool:
-        """True if lines that differ only in digits are equal to it and its rules."""
+        """True if lines that differ only in digits are the same to it and its rules."""
         return (
             not self.recoveries and not _DIGIT.search(self.text) and all(rule.steady for rule in self.rules)
         )
@@ -243,11 +243,11 @@ class RuleSet(object):
                 pattern.compile()
 
     def off_in(self, file: str) -> "set[str]":
-        """The rules suspended in a file; the returned set is live."""
+        """Return the ids of the rules suspended in a file; the returned set is live."""
         return self._off.setdefault(file, set())
 
     def suspend(self, rule: str, why: str, file: "str | None" = None) -> None:
-        """Suspend a rule in this file; everywhere if none is named, or after `MAX_FILES`."""
+        """Suspend a rule in this file; in all files if none is named, or after `MAX_FILES` files."""
         self.suspended[rule] = why
         if file is not None:
             self.off_in(file).add(rule)
@@ -257,7 +257,7 @@ class RuleSet(object):
     def _phrases(
         self, found: "dict[tuple[str, bool, str], Phrase]", literal: "dict[str, Any]"
     ) -> "list[Phrase]":
-        """The phrases of a literal as is, and in its JSON-escaped form."""
+        """Return the phrases of a literal as it is, and in its JSON-escaped forms."""
         own = self._phrase(found, literal)
         return [own] + [self._phrase(found, dict(literal, text=text)) for text in _in_json(own.text)]
 
@@ -269,7 +269,7 @@ class RuleSet(object):
 
 
 def _words(by_id: "dict[str, CompiledDialect]", name: "str | None", depth: int) -> "dict[str, str]":
-    """The words of a dialect, with those of the one that it extends, recursively."""
+    """Return the words of a dialect, with those of the one that it extends, recursively."""
     dialect = by_id.get(name or "")
     if dialect is None or depth > MAX_LIKE:
         return {}
@@ -279,7 +279,7 @@ def _words(by_id: "dict[str, CompiledDialect]", name: "str | None", depth: int) 
 
 @lru_cache(maxsize=1 << 14)
 def _forms(words: "tuple[str, ...]") -> "list[bytes]":
-    """The forms of words in a lower-case line without digits, also in a JSON string."""
+    """Return the forms of words in a lower-case line without digits, also in a JSON string."""
     forms: list[bytes] = []
     for word in words:
         plain = word.encode("utf-8")
@@ -291,7 +291,7 @@ def _forms(words: "tuple[str, ...]") -> "list[bytes]":
 
 @lru_cache(maxsize=1 << 14)
 def _in_json(text: bytes) -> "list[str]":
-    """The forms of a literal in a JSON string, where they differ."""
+    """Return the forms of a literal in a JSON string that differ from it."""
     return [form.decode("utf-8") for form in escaped(text)] if _ESCAPED.search(text) else []
 
 

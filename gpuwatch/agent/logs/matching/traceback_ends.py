@@ -37,7 +37,7 @@ _ZEROS = bytes(48 if 48 <= c <= 57 else c for c in range(256))
 
 
 class Traceback(object):
-    """A traceback whose exception has not come yet."""
+    """A traceback whose exception has not been read yet."""
 
     __slots__ = ("by", "framed", "headless", "left", "prefix", "prefixed")
 
@@ -51,9 +51,9 @@ class Traceback(object):
         self.left = MAX_BELOW_FRAMES if headless else MAX_BELOW
 
     def take(self, line: bytes) -> "tuple[bool, str | None]":
-        """Process the next line.
+        """Read the next line.
 
-        Return whether the traceback ends with it, and the exception if it is one.
+        Return whether the traceback ends with it, and the exception's text if it is one, else None.
         """
         self.left -= 1
         size = len(self.prefix)
@@ -74,19 +74,19 @@ class Traceback(object):
         return self.left <= 0, None
 
     def _is_of_another(self, line: bytes, rest: bytes) -> bool:
-        """True if another process, or a logger between two writes of the traceback, wrote the line."""
+        """Return True if another process, or a logger between two writes of the traceback, wrote the line."""
         return differ(messages(line)[0][-1][1], self.by) or time_of(line_text(rest), 0.0) is not None
 
 
 class TracebackEnds(object):
-    """The tracebacks of one file; feed it all chunks in order."""
+    """The open tracebacks of one file; give it all chunks in order."""
 
     def __init__(self) -> None:
         self.open: list[Traceback] = []
         """Tracebacks open at the end of the last chunk."""
 
     def copy(self) -> "TracebackEnds":
-        """A copy, for examining a line before its end has come."""
+        """Return a copy, for examining a line before its end has been read."""
         other = TracebackEnds()
         for each in self.open:
             again = Traceback(each.prefix, each.by, each.headless)
@@ -95,7 +95,7 @@ class TracebackEnds(object):
         return other
 
     def find(self, chunk: "Chunk") -> "dict[int, str]":
-        """Yield the start of each line in the chunk that ends a traceback, and its text after the prefix."""
+        """Return start -> text after the prefix, for each line in the chunk that ends a traceback."""
         found: dict[int, str] = {}
         frames: set[int] = set()
         still = [each for each in self.open if not _walk(chunk, 0, each, found, frames)]
@@ -119,7 +119,7 @@ class TracebackEnds(object):
 
 
 def _headless(chunk: "Chunk", found: "dict[int, str]", frames: "set[int]") -> "list[Traceback]":
-    """Follow tracebacks without their head (`tail`, a rotation).
+    """Read tracebacks without their head (`tail`, a rotation); add their ends to `found`.
 
     Return those that continue in the next chunk.
     """
@@ -139,9 +139,9 @@ def _headless(chunk: "Chunk", found: "dict[int, str]", frames: "set[int]") -> "l
 
 
 def _walk(chunk: "Chunk", start: int, each: "Traceback", found: "dict[int, str]", frames: "set[int]") -> bool:
-    """Follow a traceback from the line at `start` on; True if it ends in this chunk.
+    """Read a traceback from the line at `start` on; return True if it ends in this chunk.
 
-    Starts of lines with frames are added to `frames`.
+    Its exception is added to `found`, the starts of lines with frames to `frames`.
     """
     clean = chunk.clean
     while start < len(clean):
@@ -160,7 +160,7 @@ def _walk(chunk: "Chunk", start: int, each: "Traceback", found: "dict[int, str]"
 
 
 def _in_record(line: bytes) -> "str | None":
-    """The exception of a traceback within one JSON record."""
+    """Return the exception of a traceback within one JSON record, or None."""
     head, framed = False, False
     for text, _ in messages(line)[0]:
         if HEAD.decode("ascii") in text:

@@ -1,4 +1,4 @@
-"""How one framework logs its progress: which lines, and the quantity of each word.
+"""Reads how one framework logs its progress: which lines, and the quantity of each word.
 
 A dialect is plain data of `gpuwatch.rules.compiling.compile`: `match` (a line is of this dialect if one of
 them matches; named groups are quantities), `unless`, `words` (word -> quantity), and the rest as in
@@ -83,7 +83,7 @@ class CompiledDialect(object):
         """True if its patterns treat all digits alike."""
 
     def read(self, text: str) -> "ProgressReading | None":
-        """The values of a line of this dialect; None: it does not match, or has none.
+        """Return the values of a line of this dialect; None: it does not match, or has none.
 
         Raises:
             re.error: this Python cannot compile a pattern.
@@ -149,7 +149,7 @@ class CompiledDialect(object):
 
 
 def _timer(name: str, value: str, phases: "dict[str, float]") -> None:
-    """Read the duration of a part of a step: by the unit of the value, else of the name, else in seconds."""
+    """Add the duration of a part of a step: by the unit of the value, else of the name, else in seconds."""
     timer = TIMER.search(name)
     one: Fields = {}
     if timer is None:

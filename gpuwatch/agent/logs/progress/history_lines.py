@@ -1,4 +1,4 @@
-"""Samples a log's lines from before the agent came: a number of lines of each shape, evenly spaced."""
+"""Samples a log's lines from before the agent started: some lines of each shape, evenly spaced."""
 
 import math
 import re
@@ -52,7 +52,7 @@ class _Kept(object):
         self.stride = 1
 
     def thin(self) -> int:
-        """Drop every second line; return how many."""
+        """Drop every second line; return how many were dropped."""
         before = len(self.lines)
         self.lines = self.lines[::2]
         self.stride *= 2
@@ -60,7 +60,7 @@ class _Kept(object):
 
 
 class Past(object):
-    """Receives the lines of a backlog in file order, and keeps a bounded number of them."""
+    """Receives the lines of a backlog in file order, and stores a bounded number of them."""
 
     def __init__(self) -> None:
         self._kept: dict[bytes, _Kept] = {}
@@ -103,7 +103,7 @@ class Past(object):
         self._number += len(lines)
 
     def place(self, offset_of: "Callable[[int], int]") -> None:
-        """Convert the offsets of the lines added last into file offsets."""
+        """Set the file offsets of the lines added last; `offset_of` converts the ones that they have."""
         for row in self._unplaced:
             row.offset = offset_of(row.offset)
         del self._unplaced[:]
@@ -123,7 +123,7 @@ class Past(object):
             self._onsets[writer, shape] = list(before.values()) + [(kept.last, kept.dialects)]
 
     def lines(self) -> "list[tuple[HistoryLine, list[CompiledDialect]]]":
-        """The kept lines in file order, with their dialects."""
+        """Return the stored lines in file order, with their dialects."""
         found = []
         for kept in self._kept.values():
             lines = kept.lines if kept.lines[-1:] == [kept.last] else kept.lines + [kept.last]
@@ -136,7 +136,7 @@ class Past(object):
 
 
 def evenly(points: "list[Any]") -> "list[Any]":
-    """At most `HISTORY_STEPS` points, with the first, the last, and both sides of a loss's turn to NaN."""
+    """Return at most `HISTORY_STEPS` points: the first, the last, and both sides of a loss's turn to NaN."""
     if len(points) <= HISTORY_STEPS:
         return points
     last = len(points) - 1
@@ -149,7 +149,7 @@ def evenly(points: "list[Any]") -> "list[Any]":
 
 
 def _turn(points: "list[Any]", apart: int) -> "int | None":
-    """Index of the start of the final run of non-finite losses; None: there is none.
+    """Return the index of the start of the final run of non-finite losses; None: there is none.
 
     Finite values less than `apart` steps before it are of ranks that lag slightly.
     """

@@ -49,7 +49,7 @@ _MAX_VALUE_CHARS = 120
 
 
 def pairs(text: str) -> "Iterator[tuple[str, str, str]]":
-    """(words, value with unit, rate): words are `canonical`; rate such as `tok/s`, else empty.
+    """Yield (words, value with unit, rate): words are `canonical`; rate such as `tok/s`, else empty.
 
     In `loss 2.5 tok/s 1200` the rate is the word of the second number.
     """
@@ -66,7 +66,7 @@ def pairs(text: str) -> "Iterator[tuple[str, str, str]]":
 
 
 def canonical(words: str) -> str:
-    """Lower case, with one underscore for blanks, underscores and hyphens."""
+    """Return words in lower case, with one underscore for blanks, underscores and hyphens."""
     return _SPACES.sub("_", words.strip(_AROUND).lower())
 
 

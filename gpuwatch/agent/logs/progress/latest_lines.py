@@ -1,4 +1,4 @@
-"""Keeps the newest lines that may report progress as bytes, so that a flood costs one parse per tick."""
+"""Stores the newest lines that may report progress as bytes, so that a flood costs one parse per tick."""
 
 import re
 from collections import OrderedDict
@@ -44,7 +44,7 @@ class Newest(object):
         paced: "dict[bytes, list[CompiledDialect]]",
         size: int,
     ) -> None:
-        """Take the last line of each shape in `paced`.
+        """Add the last line of each shape in `paced`.
 
         `shapes` are those of all `lines`, `size` their bytes.
         """
@@ -72,7 +72,7 @@ class Newest(object):
         paced: "dict[bytes, list[CompiledDialect]]",
         last: "dict[bytes, int]",
     ) -> "set[int]":
-        """Each writer's first line with a NaN, and its line before."""
+        """Return the indices of each writer's first line with a NaN, and of its line before."""
         odd = {shape for shape in last if shape in paced and NAN.search(shape)}
         found: set[int] = set()
         before: dict[bytes, int] = {}
@@ -88,7 +88,7 @@ class Newest(object):
         return found
 
     def place(self, offset_of: "Any", arrived: float, backlog: bool) -> None:
-        """Set the file offsets and arrival of the lines taken last."""
+        """Set file offset and arrival of the lines added last, and make them wait for `drain`."""
         if self.past is not None:
             self.past.place(offset_of)
         for at, line, shape, dialects, turn in self._found:
@@ -100,9 +100,9 @@ class Newest(object):
             self._waiting.popitem(last=False)
 
     def drain(self) -> "list[tuple[int, float, bool, bytes, bytes, list[CompiledDialect]]]":
-        """Return and clear the waiting lines in arrival order.
+        """Return and remove the waiting lines in arrival order.
 
-        Offset, arrival, backlog, line, shape, dialects.
+        Each is (offset, arrival, backlog, line, shape, dialects).
         """
         waiting = list(self._waiting.values())
         self._waiting.clear()
@@ -118,7 +118,7 @@ def _writer(line: bytes) -> bytes:
 
 
 def _others(lines: "list[bytes]", shapes: "list[bytes]", index: int, most: int) -> "list[int]":
-    """The last line of each writer with the shape of the line at `index`."""
+    """Return the index of the last line of each writer with the shape of the line at `index`."""
     shape = shapes[index]
     seen: dict[bytes, int] = {}
     for at in range(index, max(-1, index - most), -1):

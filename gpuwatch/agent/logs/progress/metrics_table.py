@@ -1,4 +1,4 @@
-"""Training metrics in a table (CSV, TSV): the header names the columns, each row is a step."""
+"""Reads training metrics in a table (CSV, TSV): the header names the columns, each row is a step."""
 
 import csv
 import re
@@ -29,7 +29,7 @@ _LOSS = re.compile(r"(?:^|[_/. ])loss(?:$|[_/. ])")
 
 
 class MetricsTable(object):
-    """The columns of one table. Reads a row as a dialect of `progress` reads a line."""
+    """The columns of one table; reads a row as a dialect of `progress` reads a line."""
 
     id = "progress.table"
     steady = False
@@ -44,7 +44,7 @@ class MetricsTable(object):
         """True: steps start again with every epoch."""
 
     def read(self, text: str) -> "ProgressReading | None":
-        """The values of a row; None if it has no step, or nothing else."""
+        """Return the values of a row; None if it has no step, or nothing else."""
         cells = self._cells(text)
         fields: Fields = {}
         for index, quantity in self._quantities.items():
@@ -55,7 +55,7 @@ class MetricsTable(object):
         return ProgressReading(self, fields, {})  # type: ignore[arg-type]
 
     def time_cell(self, text: str) -> str:
-        """A row's cell in the time column; empty if there is none."""
+        """Return a row's cell in the time column; empty if there is none."""
         cells = self._cells(text)
         index = self._time_column
         return cells[index] if index is not None and index < len(cells) else ""
@@ -65,7 +65,7 @@ class MetricsTable(object):
 
 
 def table_of(begin: bytes, words: "dict[str, str]") -> "MetricsTable | None":
-    """The metrics table that begins with these bytes; None: no table, or other data.
+    """Return the metrics table that begins with these bytes; None: no table, or other data.
 
     Its header names a step (or an epoch) and a metric. `words`: those of the dialect `COMMON`, each with its
     quantity.
@@ -104,7 +104,7 @@ def _cells(text: str, delimiter: str) -> "list[str]":
 
 
 def _quantities(names: "list[str]", words: "dict[str, str]") -> "dict[int, str]":
-    """Column index -> quantity, each once; batches and epochs are steps if there is no other."""
+    """Return column index -> quantity, each once; batches and epochs are steps if there is no other."""
     found: dict[int, str] = {}
     for index, name in enumerate(names):
         quantity = words.get(name)

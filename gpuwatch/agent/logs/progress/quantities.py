@@ -1,4 +1,4 @@
-"""Quantities of progress lines: meaning of a number, and its conversion to a field in gpuwatch's units.
+"""Defines the quantities of progress lines: meaning of a number, conversion to a field in gpuwatch's units.
 
 A quantity is what a dialect assigns to a word or a named group: `step_time_ms` is the field `step_time_s`, in
 milliseconds unless the line has a unit. Fields: step, total_steps, epoch, loss, lr, grad_norm, loss_scale,
@@ -99,7 +99,7 @@ _DAYS = re.compile(r"(\d+) days?, ")
 
 
 def put(fields: "Fields", quantity: str, text: str) -> bool:
-    """Parse `text` as a quantity into `fields` without overwriting; True if it could be parsed."""
+    """Add `text`, parsed as a quantity, to `fields` unless set; return True if it could be parsed."""
     name, kind, factor = QUANTITIES[quantity]
     if kind == "time":
         value: Value | None = _duration(text, factor)
@@ -138,7 +138,7 @@ def _value(fields: "Fields", text: str, kind: str, factor: float) -> "Value | No
 
 
 def _count(fields: "Fields", number: float, of: "str | None") -> "int | None":
-    """Parse a whole number; `of` is the total, unless the total steps are known from elsewhere."""
+    """Return a whole number, or None; `of`: its total, set in `fields` if no step is known yet."""
     if number < 0 or number != int(number):
         return None
     total = None if of is None else float(of.replace(",", ""))
@@ -153,14 +153,14 @@ def _odd(text: str) -> str:
 
 
 def _share(number: float, unit: str, factor: float) -> "float | None":
-    """A share as 0 to 1; -1 and -100 % mean unknown, and values over 1.5 are percent."""
+    """Return a share as 0 to 1, else None; -1 and -100 % mean unknown, and values over 1.5 are percent."""
     if unit == "%" or factor == QUANTITIES["mfu_pct"][2] or number > 1.5:
         number /= 100.0
     return number if 0 <= number <= 1.5 else None
 
 
 def _duration(text: str, factor: float) -> "float | None":
-    """Seconds of `1:02:03`, `2 days, 1:02:03`, `4m 28s`, `360 ms` or a plain number."""
+    """Return the seconds of `1:02:03`, `2 days, 1:02:03`, `4m 28s`, `360 ms` or a plain number, or None."""
     spelled = _SPELLED.match(text)
     if spelled is not None and len(_PART.findall(spelled.group("spelled").lower())) > 1:
         parts = _PART.findall(spelled.group("spelled").lower())

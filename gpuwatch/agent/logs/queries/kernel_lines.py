@@ -1,4 +1,4 @@
-"""The kernel log as a log file: its records pass the rules, and the newest are kept for display."""
+"""The kernel log as a log file: its records are searched by the rules, the newest stored for display."""
 
 from collections import deque
 
@@ -31,12 +31,10 @@ class KernelLines(object):
         skipped: "Iterable[list[int]]",
         enter: "Callable[[int], object]",
     ) -> None:
-        """`began`: older records were there before the agent; `count`.
+        """Begin after `count` records, which earlier readers processed.
 
-        Records that earlier readers processed.
-
-        `skipped`: ranges of records on which earlier readers hung; `enter` is called with a record's number
-        before it is searched.
+        `began`: unix seconds; older records were there before the agent. `skipped`: ranges of records on
+        which earlier readers hung; `enter` is called with a record's number before it is searched.
         """
         self.source: str | None = None
         self.tails: list[FollowedTail] = []
@@ -52,7 +50,7 @@ class KernelLines(object):
         self._kept: deque[tuple[int, float, str]] = deque(maxlen=KEPT_RECORDS)
 
     def take(self, records: "Iterable[tuple[float, str]]", now: float) -> "list[dict[str, Any]]":
-        """The findings in new records; `now` in unix seconds."""
+        """Search new records; return their findings. `now`: unix seconds."""
         found: list[dict[str, Any]] = []
         self._taken = True
         for t, text in records:
@@ -77,11 +75,11 @@ class KernelLines(object):
         return self._scanner.feed(line.encode("utf-8", "replace") + b"\n", self._count, t, backlog=old)
 
     def quiet(self, now: float) -> "list[dict[str, Any]]":
-        """As `Scanner.quiet`."""
+        """Return findings that have waited long enough for more lines; see `Scanner.quiet`."""
         return self._scanner.quiet(now)
 
     def page(self, offset: "int | None", at: "float | None", before: int, after: int) -> "list[list[Any]]":
-        """Rows around a record number, a time or the end, as far back as records are kept."""
+        """Return rows around a record number, a time or the end, as far back as records are stored."""
         first = self._kept[0][0] if self._kept else 0
         if at is not None:
             offset = next((number for number, t, _ in self._kept if t >= at), self._count)
@@ -96,11 +94,11 @@ class KernelLines(object):
         return self._count
 
     def matching(self, pattern: "re.Pattern[str]", limit: int) -> "list[list[Any]]":
-        """Rows of the kept records that match a pattern."""
+        """Return at most `limit` rows of the stored records that match a pattern."""
         return [self._row(one, None) for one in self._kept if pattern.search(one[2])][:limit]
 
     def row(self) -> "dict[str, Any] | None":
-        """A dict with the keys of `wire.LogFile`; None if the kernel log is unreadable."""
+        """Return a dict with the keys of `wire.LogFile`; None if the kernel log is unreadable."""
         if self.source is None:
             return None
         row: dict[str, Any] = {"path": NAME, "source": "kernel", "size": self._count, "lines": self._lines}

@@ -1,4 +1,4 @@
-"""Searches files for a user's pattern in a separate process, so that an endless one blocks nothing else.
+"""Searches files for a user's pattern in a separate process, so that an endless search blocks nothing else.
 
 The process is forked from the single-threaded log reader, so it starts at once; it is killed when cancelled,
 or when it sends nothing for `STALL_CPU_S` of work.
@@ -59,7 +59,7 @@ class SearchPlan(object):
 
 
 def literal_of(pattern: str, flags: int = 0) -> "tuple[bytes, bool]":
-    """Bytes that every matching line contains (may be empty), and whether case is ignored."""
+    """Return bytes that every matching line contains (may be empty), and whether case is ignored."""
     parsed = parser.parse(pattern, flags)
     state = getattr(parsed, "state", None) or parsed.pattern  # its name before Python 3.8
     fold = bool(state.flags & re.IGNORECASE)
@@ -77,7 +77,7 @@ def literal_of(pattern: str, flags: int = 0) -> "tuple[bytes, bool]":
 
 
 def search(plan: "SearchPlan", files: "list[str]", send: "Callable[[dict[str, Any]], object]") -> None:
-    """Search files and send `wire.Lines` frames, the last one marked done."""
+    """Search files and send `wire.Lines` frames, the last one marked `done`."""
     sizes = [(path, _size(path)) for path in files]
     reporter = SearchReporter(plan, float(sum(size for _, size in sizes)) or 1.0, send)
 
@@ -95,12 +95,14 @@ def search(plan: "SearchPlan", files: "list[str]", send: "Callable[[dict[str, An
 def search_in_turns(
     files: "Sequence[Any]", look: "Callable[[Any, int], int | None]", reporter: "SearchReporter"
 ) -> None:
-    """Search files so that none takes the matches of the others; what one leaves goes to those with more.
+    """Search files so that each may send an equal share of the matches left.
+
+    Its rest goes to those with more.
 
     Args:
-        files: The files.
+        files: The files, each of the type that `look` takes.
         look: Searches a file from a byte on; returns the byte at which its share ended, None at its end.
-        reporter: Counts what is still sent.
+        reporter: Counts the matches that may still be sent.
     """
     waiting = [(file, 0) for file in files]
     while waiting and reporter.rest:
@@ -142,7 +144,7 @@ class SearchReporter(object):
         self._sent = time.monotonic()
 
     def found(self, path: str, one: "tuple[int, int, str]") -> None:
-        """Report a matching line."""
+        """Add a matching line, and send the batch if it is full."""
         if self._rows and self._file != path:
             self._flush()
         self._file = path
@@ -152,13 +154,13 @@ class SearchReporter(object):
             self._flush()
 
     def went(self, count: int) -> None:
-        """Record that `count` more bytes were searched."""
+        """Record that `count` more bytes were searched, and send the progress when due."""
         self._done += count
         if time.monotonic() - self._sent >= PROGRESS_S:
             self._flush()
 
     def end(self) -> None:
-        """Send the rest."""
+        """Send the rest and the last frame."""
         self._flush(done=True, error=self.trouble)
 
     def _flush(self, **rest: "Any") -> None:
@@ -172,7 +174,13 @@ class SearchReporter(object):
 def _search_file(
     plan: "SearchPlan", path: str, size: int, reporter: "SearchReporter", at: int
 ) -> "int | None":
-    """Search a file from a byte on; blocks without the literal are skipped at memory speed."""
+    """Search a file from byte `at` on; return where its share of the matches ended, None at its end.
+
+    Blocks without the literal are skipped at memory speed.
+
+    Raises:
+        OSError: it cannot be read.
+    """
     descriptor = open_regular(path)
     try:
         return search_pieces(plan, path, _pieces(descriptor, size, at), reporter, at)
@@ -192,7 +200,10 @@ def _pieces(descriptor: int, size: int, at: int) -> "Iterator[tuple[bytes, int]]
 def search_pieces(
     plan: "SearchPlan", path: str, pieces: "Iterable[tuple[bytes, int]]", reporter: "SearchReporter", at: int
 ) -> "int | None":
-    """Search a file; `pieces`: its bytes in order, each with the number of file bytes read for it."""
+    """Search a file from byte `at` on; return where its share of the matches ended, None at its end.
+
+    `pieces`: its bytes in order, each with the number of file bytes read for it.
+    """
     rest = b""
     for data, count in pieces:
         block, begin = rest + data, at - len(rest)
@@ -246,7 +257,7 @@ class RunningSearch(object):
     def __init__(
         self, plan: "SearchPlan", files: "Sequence[Any]", search: "Callable[..., object]" = search
     ) -> None:
-        """`search` searches the files and sends the results."""
+        """Start the process; `search` searches the files and sends the results."""
         self.number = plan.number
         self.pid, self.descriptor = _fork(plan, files, search)
         self.ended = False
@@ -254,7 +265,11 @@ class RunningSearch(object):
         self._received = (time.monotonic(), cpu_s(self.pid)[0])
 
     def read(self) -> "list[str]":
-        """The frames received, as JSON text; `ended` is set after the last one."""
+        """Return the frames received, as JSON text; `ended` is set after the last one.
+
+        Raises:
+            BlockingIOError: nothing has arrived.
+        """
         data = os.read(self.descriptor, 1 << 18)
         if not data:
             self.ended = True
@@ -264,7 +279,7 @@ class RunningSearch(object):
         return [line.decode("ascii") for line in lines]
 
     def stalled(self) -> "str | None":
-        """Why it should be given up, or None."""
+        """Return why it should be given up, or None."""
         then, before = self._received
         cpu, state = cpu_s(self.pid)
         if cpu - before > STALL_CPU_S:
@@ -291,7 +306,7 @@ class RunningSearch(object):
 
 
 def _fork(plan: "SearchPlan", files: "Sequence[Any]", search: "Callable[..., object]") -> "tuple[int, int]":
-    """(pid, descriptor of its output)."""
+    """Start the search in a child; return (pid, descriptor of its output)."""
     read_end, write_end = os.pipe()
     parent = os.getpid()
     pid = os.fork()

@@ -62,11 +62,14 @@ class Server(object):
             self._refuse(number, "this request cannot be understood: {}".format(str(error)[:200]))
 
     def descriptors(self) -> "list[int]":
-        """Descriptors for select."""
+        """Return the searches' descriptors for select; empty while the output is full."""
         return [] if self._outbox.full else [search.descriptor for search in self._searches.values()]
 
     def step(self, settled: bool) -> None:
-        """Forward results of searches, and cancel those that hang; `settled`: all files are known."""
+        """Send the results of searches, end those that hang.
+
+        `settled`: all files are known, retry requests.
+        """
         if settled and not self._settled:
             self._settled = True
             later, self._later = self._later, []
@@ -89,12 +92,12 @@ class Server(object):
                 del self._searches[number]
 
     def seam(self, entry: "FileEntry", what: str) -> None:
-        """Notify the tails of a file of a truncation or replacement."""
+        """Send to the tails of a file that it was truncated or replaced."""
         for tail in entry.tails:
             tail.seam(what)
 
     def forget(self, entry: "FileEntry", why: str) -> None:
-        """End the tails of a file that is no longer followed under this name."""
+        """End the tails of a file that is no longer followed under this name; `why` is sent."""
         for tail in entry.tails:
             tail.end(error=why)
             del self._tails[tail.number]
@@ -175,7 +178,7 @@ class Server(object):
         except ValueError as error:
             raise RequestRefusedError(str(error)) from None
         if len(self._searches) >= MAX_SEARCHES:
-            raise RequestRefusedError("{} searches are already going on here".format(MAX_SEARCHES))
+            raise RequestRefusedError("{} searches are already running here".format(MAX_SEARCHES))
         wanted = request.get("files") or [
             entry.name for entry in self._catalog.entries.values() if entry.state == "following"
         ]
@@ -218,7 +221,7 @@ class Server(object):
 
 
 def _begin(follower: "Follower", offset: "int | None", count: int) -> "tuple[int, str | None]":
-    """Start offset of a tail, and what is missing before it."""
+    """Return the start offset of a tail, and what is missing before it, if anything."""
     if offset is None:
         return pages.tail_start(follower.at, follower.offset, count), None
     if offset > follower.offset:
@@ -230,10 +233,10 @@ def _begin(follower: "Follower", offset: "int | None", count: int) -> "tuple[int
 
 
 def _place_of_time(entry: "FileEntry", read_at: "Callable[[int, int], bytes]", size: int, at: float) -> int:
-    """The offset of a time by the lines' own times, else by arrival.
+    """Return the offset of a time (unix seconds) by the lines' own times, else by arrival.
 
     Raises:
-        RefusedError: neither is known.
+        RequestRefusedError: neither is known.
     """
     place = pages.offset_of_time(read_at, size, at)
     if place is not None:
@@ -244,5 +247,5 @@ def _place_of_time(entry: "FileEntry", read_at: "Callable[[int, int], bytes]", s
             return before
         before = offset
     if before is None:
-        raise RequestRefusedError("no line of {} carries a time".format(entry.name))
+        raise RequestRefusedError("no line of {} has a time".format(entry.name))
     return before if entry.arrivals[0][0] <= at else entry.arrivals[0][1]

@@ -1,1 +1,1 @@
-"""The scanner of one file: lines to findings and progress, with counting of repeats."""
+"""Scans one file: lines to findings and progress, with counting of repeats."""

@@ -1,4 +1,4 @@
-"""Findings of one file over time: counts repeats, merges floods, and closes findings on recovery."""
+"""Gathers the findings of one file: counts repeats, merges floods, and closes findings on recovery."""
 
 import re
 from collections import deque
@@ -68,7 +68,7 @@ class Gatherer(object):
     def add(self, rule: "CompiledRule", finding: "dict[str, Any]", message: str) -> "Open | None":
         """Add a match; return the finding that it starts.
 
-        None if it is only counted (or there are too few to report).
+        None if it is only counted: a repeat, no room, or too few of a flood yet.
         """
         key = signature(finding, message)
         at: float = finding["at"]
@@ -109,7 +109,10 @@ class Gatherer(object):
         return self._opened(rule.id, key, Open(finding, None))
 
     def _renewed(self, rule: str, key: "tuple[object, ...]", finding: "dict[str, Any]") -> "Open | None":
-        """The finding of a writer, updated to this match; None if there is no room for another."""
+        """Return the finding of a writer if this match starts it; a known one is replaced by the match.
+
+        None: it was known, or there is no room for another.
+        """
         known = self._open[rule].get(key)
         if known is None:
             if self._count >= MAX_OPEN:
@@ -127,7 +130,10 @@ class Gatherer(object):
     def _crowded(
         self, rule: str, key: "tuple[object, ...]", at: float
     ) -> "tuple[tuple[object, ...] | None, bool]":
-        """The finding with which a new one without room is counted, and whether the whole file is full."""
+        """Return the key with which a new finding without room is counted, and whether the file is full.
+
+        None: there is room.
+        """
         crowd = self._crowds.get((rule,) + key[:3])
         if crowd is not None and crowd.count >= MAX_OF_A_SPEAKER:
             return crowd.last, False
@@ -138,7 +144,7 @@ class Gatherer(object):
         return next(iter(self._open[rule]), None), True
 
     def _make_room(self, at: float) -> bool:
-        """Drop findings that are too old to grow."""
+        """Drop findings that are too old to grow; return True if there is room."""
         if at - self._made_room < ROOM_EVERY_S:
             return False
         self._made_room = at
@@ -169,7 +175,7 @@ class Gatherer(object):
             del self._crowds[(rule,) + key[:3]]
 
     def close(self, rule: "CompiledRule", fields: "dict[str, Any]", at: float) -> "list[dict[str, Any]]":
-        """Handle a recovery line; return what it ends."""
+        """Close the findings that a recovery line ends; return them."""
         closed = [] if self.earlier is None else self.earlier.close(rule, fields, at)
         for key, known in list(self._open.get(rule.id, {}).items()):
             old: dict[str, Any] = known.finding["fields"]
@@ -181,7 +187,7 @@ class Gatherer(object):
         return closed
 
     def grown(self, now: float, most: int = GROWN_AT_ONCE) -> "list[dict[str, Any]]":
-        """Up to `most` findings whose count grew since they were last reported.
+        """Return up to `most` findings whose count grew since they were last reported.
 
         Those reported a moment ago are excluded.
         """
@@ -200,14 +206,14 @@ class Gatherer(object):
 
 
 def report(known: "Open", now: float) -> "dict[str, Any]":
-    """The current finding, marked as reported."""
+    """Return the current finding, and mark it as reported."""
     known.reported, known.reported_count = now, known.finding["count"]
     known.waiting = None
     return dict(known.finding)
 
 
 def signature(finding: "dict[str, Any]", message: str) -> "tuple[object, ...]":
-    """A key that is equal for repeats of a finding: writer, fields, words without numbers."""
+    """Return a key that is equal for repeats of a finding: writer, fields, words without numbers."""
     fields: dict[str, Any] = finding["fields"]
     return (
         finding.get("rank", finding.get("index")),

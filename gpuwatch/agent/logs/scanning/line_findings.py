@@ -76,7 +76,7 @@ class LineFindings(object):
         out: "list[dict[str, Any]]",
         raised: "str | None" = None,
     ) -> None:
-        """Search the line of a span that contains these phrases, the first at `hit`.
+        """Search the line of a span that contains these phrases, the first at `hit`; add findings to `out`.
 
         `raised`: the exception, if a traceback ends with the line.
         """
@@ -102,13 +102,13 @@ class LineFindings(object):
     def _count(
         self, again: "tuple[CompiledRule, dict[str, Any], str]", arrived: float, out: "list[dict[str, Any]]"
     ) -> None:
-        """Count a further error line of a known shape."""
+        """Add a further error line of a known shape; add to `out` what becomes due."""
         known = self._gather.add(*again)
         if known is not None:
             out.append(report(known, arrived))
 
     def _shape(self, line: bytes, phrases: "list[Phrase]") -> "int | None":
-        """A key that is equal for lines that differ only in digits, where rules do not depend on those."""
+        """Return a key that is equal for lines that differ only in digits; None if rules depend on those."""
         for phrase in phrases:
             if phrase is self.raised:
                 return None
@@ -129,7 +129,7 @@ class LineFindings(object):
         out: "list[dict[str, Any]]",
         raised: "str | None" = None,
     ) -> None:
-        """Search a line; `raised`: the exception, if a traceback ends with it."""
+        """Search a line and add findings to `out`; `raised`: the exception, if a traceback ends with it."""
         if not line.stated:
             return
         rules: list[CompiledRule] = []
@@ -157,9 +157,9 @@ class LineFindings(object):
         arrived: float,
         out: "list[dict[str, Any]]",
     ) -> bool:
-        """True if a rule explains the line, by its general (`general`) or specific patterns.
+        """Return True if a rule explains the line, by its general (`general`) or specific patterns.
 
-        If so, it is reported.
+        Add its finding.
         """
         for index, (text, by) in enumerate(line.stated):
             fields = self._search.fields(rule, text, hit - line.start, general)
@@ -174,7 +174,10 @@ class LineFindings(object):
     def _exception(
         self, chunk: "Chunk", line: "CandidateLine", raised: str, arrived: float, out: "list[dict[str, Any]]"
     ) -> bool:
-        """True if a rule matches the exception that ends a traceback, whatever its name."""
+        """Return True if a rule matches the exception that ends a traceback, whatever its name.
+
+        Add its finding.
+        """
         by = line.stated[-1][1]
         for rule in self.raised.rules:
             fields = self._search.raised(rule, raised) if is_about(rule.programs, by.program) else None
@@ -193,7 +196,7 @@ class LineFindings(object):
         arrived: float,
         out: "list[dict[str, Any]]",
     ) -> None:
-        """Report the first message that is logged as an error, if no other rule explains the line."""
+        """Add the first message that is logged as an error; called if no other rule explains the line."""
         for rule in rules:
             for text, by in line.stated if raised is None else [(raised, line.stated[-1][1])]:
                 about = is_about(rule.programs, by.program)
@@ -226,7 +229,7 @@ class LineFindings(object):
         arrived: float,
         out: "list[dict[str, Any]]",
     ) -> "Any":
-        """Add a match; return its finding, or None if it was added before."""
+        """Add a match; return its finding, or None if it was added before or is only counted."""
         text, by = stated
         offset = chunk.offset_of(line.start)
         again = any((chunk.offset_of(each), rule.id) in self._reported for each in [line.start] + line.parts)

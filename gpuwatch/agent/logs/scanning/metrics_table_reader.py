@@ -26,7 +26,7 @@ class TableReader(ProgressReader):
     def readings(
         self, line: bytes, dialects: "list[Any]", local_ranks: bool
     ) -> "Iterator[tuple[Any, Any, str]]":
-        """As `ProgressReader.readings`."""
+        """Yield the values of a row, or of a line of another file; see `ProgressReader.readings`."""
         table = self._table_file.get()
         if table is None:
             for stated in ProgressReader.readings(self, line, dialects, local_ranks):
@@ -38,7 +38,7 @@ class TableReader(ProgressReader):
             yield reading, Speaker(), text
 
     def written_at(self, line: bytes, arrived: float) -> "float | None":
-        """As `ProgressReader.written_at`."""
+        """Return the row's or line's own time (unix seconds); None: it has none."""
         table = self._table_file.get()
         if table is None:
             return ProgressReader.written_at(self, line, arrived)

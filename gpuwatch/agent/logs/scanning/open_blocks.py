@@ -1,4 +1,4 @@
-"""Findings that wait for the lines below them."""
+"""Completes findings that wait for the lines below them."""
 
 from ...base.secret_phrases import masked_lines
 from ..lines.normalise import messages
@@ -34,23 +34,23 @@ class OpenBlocks(object):
         arrived: float,
         out: "list[dict[str, Any]]",
     ) -> None:
-        """Start a block with the lines below `end`."""
+        """Begin a block with the lines below `end`; add the finding to `out` if that completes it."""
         opened.waiting = [min(rule.block or MAX_BLOCK, MAX_BLOCK), by]
         self._waiting += self._filled([(opened, rule)], chunk, end, arrived, out)
 
     def fill(self, chunk: "Chunk", arrived: float, out: "list[dict[str, Any]]") -> None:
-        """Continue with the lines of the next chunk."""
+        """Continue with the lines of the next chunk; add completed findings to `out`."""
         if self._waiting:
             self._waiting = self._filled(self._waiting, chunk, 0, arrived, out)
 
     def report(self, now: float, out: "list[dict[str, Any]]") -> None:
-        """Report all blocks as they are."""
+        """Add all waiting findings to `out` as they are, and end their blocks."""
         for known, _ in self._waiting:
             out.append(report(known, now))
         self._waiting = []
 
     def searched_to(self, offset: int) -> int:
-        """The offset up to which everything is reported, if all before `offset` is searched."""
+        """Return the offset up to which everything is reported, if all before `offset` is searched."""
         for known, _ in self._waiting:
             offset = min(offset, known.finding["offset"])
         return offset

@@ -1,4 +1,4 @@
-"""Training progress of one log file: the values of its newest lines, one frame per writer and tick."""
+"""Reads training progress of one log file: its newest lines' values, one frame per writer and tick."""
 
 import re
 from math import isfinite
@@ -39,7 +39,7 @@ _RECORD = re.compile(r".{40,4000}[\])}]\s{0,4}(?=\d{1,3}(?:\.\d+)?%\s?\|)")
 
 
 class ProgressReader(object):
-    """Parses the lines kept by `newest`, and remembers what was not reported."""
+    """Parses the lines that `newest` stores, and remembers the values that were not reported yet."""
 
     def __init__(
         self,
@@ -64,13 +64,13 @@ class ProgressReader(object):
         self._past_reported = False
 
     def take_from(self, backlog: bool) -> None:
-        """Set whether the next input is of the backlog or live."""
+        """Set whether the next data is of the backlog (True) or live."""
         if backlog and self._past is None and not self._past_reported:
             self._past = Past()
         self.newest.past = self._past if backlog else None
 
     def frames(self, local_ranks: bool) -> "list[dict[str, Any]]":
-        """New values since the last call: dicts with the set keys of `wire.Progress`.
+        """Return the new values since the last call: dicts with the known keys of `wire.Progress`.
 
         `local_ranks`: a lone `[rankN]:` of this file is a local rank.
         """
@@ -91,7 +91,7 @@ class ProgressReader(object):
         return turned + [self._unreported.pop(key) for key in reported]
 
     def past(self, local_ranks: bool, arrived: float) -> "list[dict[str, Any]]":
-        """The sampled steps of the backlog, one frame per writer.
+        """Return the sampled steps of the backlog, one frame per writer.
 
         Call once, after the backlog was read.
         """
@@ -109,15 +109,15 @@ class ProgressReader(object):
         return [steps.frame(self._file, arrived) for steps in writers.values() if steps.points]
 
     def written_at(self, line: bytes, arrived: float) -> "float | None":
-        """The line's own time (unix seconds); None: it has none."""
+        """Return the line's own time (unix seconds); None: it has none."""
         return time_of(line_text(line[:TIME_CHARS]), arrived)
 
     def readings(
         self, line: bytes, dialects: "list[CompiledDialect]", local_ranks: bool
     ) -> "Iterator[tuple[ProgressReading, Speaker, str]]":
-        """The values of a line, and its message.
+        """Yield the values, writer and text of each message of a line.
 
-        Of several bar states on it, the newest with a step.
+        Of several states of a progress bar on it, only the newest with a step.
         """
         stepped: set[tuple[Any, ...]] = set()
         for text, by, is_bar in newest_first(self._messages(line, dialects, local_ranks)):
@@ -133,19 +133,19 @@ class ProgressReader(object):
     def _messages(
         self, line: bytes, dialects: "list[CompiledDialect]", local_ranks: bool
     ) -> "list[tuple[str, Speaker]]":
-        """The line itself; the message of a JSON record only if the record has no values."""
+        """Return the line itself, or if it has no values and is a JSON record, the record's message."""
         plain = messages(line, local_ranks, records=False)[0]
         if b"{" not in line or any(self._search.reading(dialects, text) for text, _ in plain):
             return plain
         return messages(line, local_ranks)[0]
 
     def _writer(self, fields: "dict[str, Any]", by: "Speaker", head: "Ranks") -> "Writer":
-        """The writer of a line: a key, and its keys of `wire.Progress`."""
+        """Return the writer of a line: a key, and its keys of `wire.Progress`."""
         who = self.whose(fields, by, head)
         return tuple(who.get(name) for name in ("rank", "local_rank", "pid", "host")) + (by.task,), who
 
     def whose(self, fields: "dict[str, Any]", by: "Speaker", head: "Ranks | None" = None) -> "dict[str, Any]":
-        """The keys of `wire.Finding` for the writer of a line.
+        """Return the keys of `wire.Finding` for the writer of a line.
 
         `head`: the ranks in its message.
         """
@@ -184,7 +184,7 @@ class ProgressReader(object):
         frame["backlog"] = backlog
 
     def _keep_turn(self, key: "tuple[Any, ...]", fields: "dict[str, Any]") -> None:
-        """Keep the frame of a writer at its loss's turn to NaN from being replaced."""
+        """Protect the frame of a writer at its loss's turn to NaN: later frames do not replace it."""
         if "loss" not in fields or "step" not in fields:
             return
         odd = not isfinite(float(fields["loss"]))
@@ -199,7 +199,10 @@ class ProgressReader(object):
 
 
 def newest_first(stated: "list[tuple[str, Speaker]]") -> "list[tuple[str, Speaker, bool]]":
-    """The messages of a line: first its bars from the last one on, split where no return separates them."""
+    """Return (message, writer, whether a bar) of a line: its bars from the last one on, then the others.
+
+    Bars are split where no carriage return separates them.
+    """
     bars: list[tuple[str, Speaker, bool]] = []
     others: list[tuple[str, Speaker, bool]] = []
     for text, by in stated:
@@ -252,7 +255,7 @@ class Steps(object):
                 point[index] = value
 
     def frame(self, file: str, arrived: float) -> "dict[str, Any]":
-        """A dict with the keys of `wire.Progress`."""
+        """Return a dict with the keys of `wire.Progress`."""
         at = self.points[-1][1]
         return dict(
             self._who, file=file, offset=0, at=arrived if at is None else at, timed=at is not None,

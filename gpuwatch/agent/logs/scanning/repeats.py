@@ -1,4 +1,4 @@
-"""Repeated error lines of one shape: after the first few they are counted, not searched."""
+"""Recognises repeated error lines of one shape: after the first few they are counted, not searched."""
 
 import re
 
@@ -25,7 +25,7 @@ _RANK = re.compile(
 
 
 class Repeats(object):
-    """For one file: the last finding of each shape, once enough were searched."""
+    """The last finding of each shape in one file, once enough lines of it were searched."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, bytes], list[Any]] = {}
@@ -46,7 +46,7 @@ class Repeats(object):
     def match(
         self, shape: "int | None", line: bytes, offset: int, arrived: float
     ) -> "tuple[CompiledRule, dict[str, Any], str] | None":
-        """Rule, finding and message of a further line of a known shape; None: search it."""
+        """Return rule, finding and message of a further line of a known shape; None: search the line."""
         known = None if shape is None or not self._known else self._known.get((shape, _rank(line)))
         if known is None or known[0] < (SEARCHED_FIRST if self._searched < MANY_ERRORS else 1):
             return None
@@ -58,7 +58,7 @@ class Repeats(object):
 
 
 class KnownLines(object):
-    """For one file: shapes of lines that give nothing new, since a training log repeats itself."""
+    """The shapes of lines in one file that give nothing new, since a training log repeats itself."""
 
     def __init__(self) -> None:
         self._shapes: dict[int, list[tuple[int, int]]] = {}
@@ -66,14 +66,14 @@ class KnownLines(object):
         self._texts: set[tuple[Any, ...]] = set()
 
     def holds(self, shape: int, line: bytes) -> bool:
-        """True if a line of this shape gives nothing new."""
+        """Return True if a line of this shape gives nothing new."""
         places = self._shapes.get(shape)
         if not places:
             return places is not None
         return _texts_at(shape, line, places) in self._texts
 
     def add(self, shape: int, line: bytes, texts: "list[str]") -> None:
-        """Record that a searched line gave nothing but these texts, each once."""
+        """Record that a searched line gave nothing except these texts, each once in the line."""
         raw = [text.encode("utf-8", "replace") for text in texts]
         if any(line.count(each) != 1 for each in raw):
             return

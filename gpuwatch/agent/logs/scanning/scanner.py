@@ -26,7 +26,7 @@ QUIET_S = 0.5
 
 
 class Scanner(object):
-    """Scans one file: feed it all bytes in order, call `quiet` each tick and `end` at the end."""
+    """Scans one file: `feed` it all bytes in order, call `quiet` each tick and `end` at the end."""
 
     def __init__(
         self,
@@ -58,9 +58,9 @@ class Scanner(object):
             self._progress = ProgressReader(file, self._search, self._sieve, speaker)
 
     def feed(self, data: bytes, offset: int, arrived: float, backlog: bool = False) -> "list[dict[str, Any]]":
-        """The findings completed by `data`, whose first byte is at file offset `offset`.
+        """Return the findings completed by `data`, whose first byte is at file offset `offset`.
 
-        They are dicts with the set keys of `wire.Finding`, without v, t, seq and kind.
+        They are dicts with the known keys of `wire.Finding`, without v, t, seq and kind.
         """
         self._fed, self._lines.backlog = arrived, backlog
         whole = self._tail + data
@@ -81,7 +81,7 @@ class Scanner(object):
         return out
 
     def quiet(self, now: float) -> "list[dict[str, Any]]":
-        """Process what waited in vain for more; call it each tick."""
+        """Return the findings that have waited long enough for more lines; call it each tick."""
         out: list[dict[str, Any]] = []
         self._fed = min(self._fed, now)  # the clock may have been set back
         if now - self._fed >= QUIET_S:
@@ -91,13 +91,13 @@ class Scanner(object):
         return out
 
     def seam(self) -> None:
-        """The file was truncated or replaced: drop unfinished state."""
+        """Drop unfinished state: the file was truncated or replaced."""
         self._tail, self._past, self._looked = b"", b"", 0
         self._tracebacks = TracebackEnds()
         self._lines.seam()
 
     def end(self) -> "list[dict[str, Any]]":
-        """No more data will come: report everything."""
+        """Return all remaining findings: no more data will follow."""
         out: list[dict[str, Any]] = []
         self._look_at_tail(self._fed, out)
         self._blocks.report(self._fed, out)
@@ -105,18 +105,18 @@ class Scanner(object):
         return out
 
     def progress(self) -> "list[dict[str, Any]]":
-        """Training values in the lines since the last call: keys of `wire.Progress`."""
+        """Return training values in the lines since the last call: keys of `wire.Progress`."""
         frames = [] if self._progress is None else self._progress.frames(self._lines.local_ranks)
         self._unread_steps = None
         return frames
 
     def past(self, now: float) -> "list[dict[str, Any]]":
-        """The steps of the backlog, once read: keys of `wire.Progress`."""
+        """Return the steps of the backlog, once it is read: keys of `wire.Progress`."""
         return [] if self._progress is None else self._progress.past(self._lines.local_ranks, now)
 
     @property
     def left_out(self) -> int:
-        """Matches over the limit of separate findings."""
+        """Number of matches over the limit of separate findings."""
         return self.gather.left_out
 
     @property
@@ -135,11 +135,11 @@ class Scanner(object):
         self._tracebacks = TracebackEnds()
 
     def unread_from(self, offset: int) -> int:
-        """The first unsearched byte, if the next one to be fed is at `offset`."""
+        """Return the first unsearched byte, if the next one to be fed is at `offset`."""
         return self._tail_at if len(self._tail) > self._looked else offset
 
     def searched_to(self, offset: int) -> int:
-        """The offset up to which everything is searched and reported, if the next byte is at `offset`."""
+        """Return up to which offset all is searched and reported, if the next byte is at `offset`."""
         return self._blocks.searched_to(self.unread_from(offset))
 
     @property
@@ -161,7 +161,10 @@ class Scanner(object):
     def _scan(
         self, raw: bytes, base: int, arrived: float, out: "list[dict[str, Any]]", until: "int | None" = None
     ) -> None:
-        """Search lines. Those from byte `until` on will come again, and wait for that."""
+        """Search lines and add findings to `out`.
+
+        Lines from byte `until` on will be given again, with more.
+        """
         chunk = Chunk(raw, base, self._past)
         self._blocks.fill(chunk, arrived, out)
         if self._progress is None:

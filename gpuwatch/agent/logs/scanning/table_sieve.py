@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 def is_table_name(name: str) -> bool:
-    """True if a file of this name may contain a table."""
+    """Return True if a file of this name may contain a table."""
     return name.lower().endswith(ENDINGS)
 
 
 class TableFile(object):
-    """The table of one file; its header is read at the first row."""
+    """The table of one file; its header is read at the first use."""
 
     def __init__(self, ruleset: "RuleSet", header: "Callable[[], bytes]") -> None:
         """`header` returns the first bytes of the file."""
@@ -27,7 +27,7 @@ class TableFile(object):
         self._table: MetricsTable | None = None
 
     def get(self) -> "MetricsTable | None":
-        """The table; None: the file contains other text."""
+        """Return the table; None: the file contains other text."""
         if not self._looked:
             begin = self._header()
             self._looked = b"\n" in begin or b"\r" in begin
@@ -36,14 +36,14 @@ class TableFile(object):
 
 
 class TableSieve(object):
-    """Replaces the `Sieve` for a table file: all rows may report progress."""
+    """Does the work of a `Sieve` for a table file: all rows may report progress."""
 
     def __init__(self, sieve: "Any", file: "TableFile") -> None:
         self._sieve = sieve
         self._file = file
 
     def hits(self, data: bytes, newest: "Any" = None) -> "list[tuple[int, Any]]":
-        """As `Sieve.hits`."""
+        """Return (offset in `data`, phrase) where a rule's phrase occurs; give all rows to `newest`."""
         table = self._file.get()
         if table is None:
             return self._sieve.hits(data, newest)  # type: ignore[no-any-return]
@@ -54,4 +54,4 @@ class TableSieve(object):
         return self._sieve.hits(data)  # type: ignore[no-any-return]
 
     def no_progress(self, shape: bytes) -> None:
-        """No-op: any shape may be that of a row."""
+        """Do nothing: any shape may be that of a row."""

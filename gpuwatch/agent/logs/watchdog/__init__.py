@@ -1,1 +1,1 @@
-"""Rules and file ranges on which a log reader hung, which the next one leaves out."""
+"""Records the rules and file ranges on which a log reader hung; the next reader leaves them out."""

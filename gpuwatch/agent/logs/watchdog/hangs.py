@@ -1,4 +1,4 @@
-"""What log readers hung on, and what the next one leaves out: a rule in a file, or a range of it.
+"""Records what log readers hung on, and what the next one leaves out: a rule in a file, or a range of it.
 
 A range is [inode, begin, end] of a file. The first hang in it suspends the current rule in this file only;
 the next reader scans the range line by line, and a line on which it hangs is skipped. No second rule is
@@ -18,7 +18,7 @@ MAX_SKIPPED = 16
 
 
 class Hangs(object):
-    """Kept by the agent from one reader to the next."""
+    """The recorded hangs; the agent passes them from one reader to the next."""
 
     def __init__(self) -> None:
         self.suspended: dict[str, dict[str, str]] = {}
@@ -33,7 +33,7 @@ class Hangs(object):
     def scanning(self, activity: "Activity") -> "dict[str, Any]":
         """Record that a reader hung while scanning.
 
-        Returns notices by key; a notice replaces the one with the same key.
+        Return notices by key; a notice replaces the one with the same key.
         """
         path, stretch = activity.path, list(activity.stretch)
         known = self.careful.get(path)
@@ -53,12 +53,12 @@ class Hangs(object):
     def touching(self, path: str, why: str) -> "dict[str, Any]":
         """Record that a reader hung on a file itself, or that too many ranges were skipped.
 
-        Returns as `scanning`.
+        Return notices by key, as `scanning`.
         """
         self.blocked[path] = why
         return {"file " + path: messages.stuck(path, why)}
 
 
 def overlap(one: "list[int]", other: "list[int]") -> bool:
-    """True if two ranges of a file overlap."""
+    """Return True if two ranges of a file overlap."""
     return one[0] == other[0] and one[1] < other[2] and other[1] < one[2]

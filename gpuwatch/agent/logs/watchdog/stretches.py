@@ -14,14 +14,14 @@ _LINE = re.compile(rb"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 
 
 class Stretches(object):
-    """`careful` and `skipped`: path -> ranges ([inode, begin, end])."""
+    """The ranges to leave out. `careful`: path -> range, `skipped`: path -> ranges ([inode, begin, end])."""
 
     def __init__(self, careful: "dict[str, list[int]]", skipped: "dict[str, list[list[int]]]") -> None:
         self._careful = careful
         self._skipped = skipped
 
     def cut(self, path: str, inode: int, data: bytes, offset: int) -> "Iterator[tuple[int, bytes, str]]":
-        """Portions of `data` (which begins at `offset`) in order, and how each is to be scanned.
+        """Yield (offset, bytes, how to scan them) of portions of `data`, whose first byte is at `offset`.
 
         A careful portion is one line, or the part of it in `data`.
         """
