@@ -52,14 +52,14 @@ class Navigation(App[None]):
 
     @cached_property
     def links(self) -> LinkView:
-        """The selected probe, which survives leaving its screen; made at the first use."""
+        """The view of the selected probe, which survives leaving the links screen; made at the first use."""
         from gpuwatch.tui.links.probe_view import LinkView
 
         return LinkView(self.view_state)
 
     @cached_property
     def training(self) -> TrainingView:
-        """The selected job, which survives leaving its screen; made at the first use."""
+        """The view of the selected job, which survives leaving the training screen; made at the first use."""
         from gpuwatch.tui.training.job_view import TrainingView
 
         return TrainingView(self.view_state)

@@ -214,7 +214,9 @@ def check_login(ssh_config: Path | None, *, ask_password: bool) -> None:
 
 
 def prometheus_source(url: str, selector: str, interval: float | None, *, past: bool) -> Source:
-    """Return the nodes that a Prometheus knows now; `past`: options were given that it cannot serve.
+    """Return the source with the nodes that a Prometheus knows now.
+
+    `past`: options were given that it cannot serve.
 
     Raises:
         click.UsageError: The URL is invalid, or `past` is True.

@@ -61,7 +61,7 @@ def node_counts(totals: Totals, look: StyleSet) -> list[Segment]:
 
 
 def gpu_counts(totals: Totals, look: StyleSet) -> list[Segment]:
-    """Return the segments with the number of GPUs that answer, of those expected.
+    """Return the segments with how many of the expected GPUs answer.
 
     Then the numbers of those that are stuck, have not answered yet or are lost, if any.
     """

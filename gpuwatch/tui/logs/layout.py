@@ -111,7 +111,7 @@ class LogsLayout(LiveScreen):
 
     @property
     def view(self) -> View | None:
-        """The view of that pane; None if it shows no log."""
+        """The view of `pane`; None if that pane shows no log."""
         return self.pane.view
 
     def node_name(self) -> str | None:

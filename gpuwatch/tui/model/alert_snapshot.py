@@ -111,7 +111,7 @@ class AlertSnapshot:
 
     @property
     def error_words(self) -> str:
-        """Text about them: `3 error lines not matched by any rule`."""
+        """Text about the `error_lines`: `3 error lines not matched by any rule`."""
         return f"{plural(self.error_lines, 'error line')} not matched by any rule"
 
     def incident(self, ident: str) -> Incident | None:
@@ -207,12 +207,12 @@ class Bundle:
 
     @property
     def key(self) -> tuple[str, str]:
-        """The code and state that they share."""
+        """The code and state that the alerts share."""
         return self.alerts[0].code, standing(self.alerts[0])
 
     @property
     def folded(self) -> bool:
-        """True if they are shown as one line."""
+        """True if the alerts are shown as one line."""
         return len(self.alerts) >= FOLDED_FROM
 
     @property
@@ -222,12 +222,12 @@ class Bundle:
 
     @property
     def ranks(self) -> list[int]:
-        """Their ranks, ascending."""
+        """The ranks of the alerts, ascending, each once."""
         return sorted({alert.rank for alert in self.alerts if alert.rank is not None})
 
     @property
     def nodes(self) -> list[str]:
-        """Their nodes, sorted by name."""
+        """The names of the alerts' nodes, sorted, each once."""
         return sorted({alert.node for alert in self.alerts if alert.node is not None})
 
 

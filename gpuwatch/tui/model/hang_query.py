@@ -56,12 +56,12 @@ class Question:
     """One hang query, when it began, and its result so far."""
 
     def __init__(self, asking: Asking, incident: str | None, at: float) -> None:
-        """Create it.
+        """Wrap a query that has just begun.
 
         Args:
             asking: The query.
             incident: The id of the incident that it is about, if any.
-            at: Unix seconds.
+            at: When it began (unix seconds).
         """
         self.asking = asking
         self.incident = incident

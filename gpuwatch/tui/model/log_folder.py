@@ -23,7 +23,7 @@ class LogFolder(Protocol):
 
     @property
     def read_share(self) -> float:
-        """Fraction of the files that is read and judged, 0 to 1."""
+        """The fraction (0 to 1) of the files that are already read and judged."""
         ...
 
     @property

@@ -107,7 +107,7 @@ class Profiling(Protocol):
 
     @property
     def progress(self) -> str:
-        """What it does now, as text."""
+        """What the profile query does now, as text."""
         ...
 
     def update(self) -> bool:

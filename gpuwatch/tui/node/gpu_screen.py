@@ -147,7 +147,7 @@ class GpuScreen(LiveScreen):
         return None if gpu is None else about_place(self.cockpit.view_state, self.place[0], index)
 
     def idle(self) -> frozenset[str]:
-        """Return the action that does nothing if the node has a single GPU."""
+        """Return the actions that do nothing now: the next GPU, if the node has only one."""
         node = self.cockpit.view_state.node(self.place[0])
         return frozenset() if node and len(node.gpus) > 1 else frozenset({"next_item"})
 

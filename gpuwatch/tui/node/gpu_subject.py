@@ -32,7 +32,7 @@ class Subject:
 
     @property
     def severity(self) -> Severity:
-        """The severity of its worst condition; "unknown" if it is ok but its node is not live."""
+        """The severity of the GPU's worst condition; "unknown" if that is ok but the node is not live."""
         own = self.view.gpu_severity.get(self.gpu.info.uuid, "ok")
         return "unknown" if self.view.state != "live" and own == "ok" else own
 

@@ -32,7 +32,7 @@ class SelectableLines(LineView, can_focus=True):
 
         @property
         def control(self) -> SelectableLines:
-            """The widget, for `@on` selectors."""
+            """The widget with the chosen item, for `@on` selectors."""
             return self.picker
 
     @dataclass

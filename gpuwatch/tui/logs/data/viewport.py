@@ -68,12 +68,12 @@ class View:
 
     @property
     def merged(self) -> bool:
-        """True if it shows several files."""
+        """True if the view shows several files."""
         return isinstance(self.feed, Merge)
 
     @property
     def buffers(self) -> list[Buffer]:
-        """The buffers of its files."""
+        """The buffers of the view's files."""
         return self.feed.buffers if isinstance(self.feed, Merge) else [self.feed]
 
     # ---- keeping up

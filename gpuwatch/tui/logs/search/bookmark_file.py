@@ -34,7 +34,7 @@ class KeptBookmark(msgspec.Struct, frozen=True):
 
     @property
     def source(self) -> LogSource:
-        """The file that contains the line, as a source."""
+        """The file that contains the bookmarked line, as a source."""
         return LogSource(self.node, self.file, self.rank)
 
     @property
@@ -44,7 +44,7 @@ class KeptBookmark(msgspec.Struct, frozen=True):
 
     @property
     def line(self) -> LogLine:
-        """The line with what is stored of it: offset, text, level."""
+        """The bookmarked line, as far as it is stored: offset, text, level."""
         return LogLine(self.offset, self.offset + len(self.text) + 1, self.text, level=self.level)
 
 

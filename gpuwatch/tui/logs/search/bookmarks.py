@@ -27,7 +27,7 @@ class Bookmark:
 
     @property
     def key(self) -> Key:
-        """What identifies its line: (node, file, byte)."""
+        """What identifies the bookmarked line: (node, file, byte)."""
         return self.source.node, self.source.file, self.line.offset
 
 
