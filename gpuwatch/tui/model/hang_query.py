@@ -36,7 +36,7 @@ class Asking(Protocol):
 
     @property
     def progress(self) -> str:
-        """What else is being done; "" for nothing."""
+        """The activity besides receiving answers (uploading py-spy, fetching dumps); "" for none."""
         ...
 
     def update(self) -> bool:

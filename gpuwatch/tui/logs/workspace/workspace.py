@@ -286,7 +286,7 @@ class LogWorkspace:
         return source
 
     def turn(self, step: int, room: int) -> None:
-        """Show the next (1) or previous (-1) page of the selected logs.
+        """Show the next (1) or previous (-1) page of the selected logs; if all are shown, only say so.
 
         Args:
             step: The direction, wrapping around.
