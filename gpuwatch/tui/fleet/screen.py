@@ -309,7 +309,10 @@ class FleetScreen(LiveScreen):
         return True
 
     def close_filter(self) -> bool:
-        """Remove the filter and hide its line; return False if the line was not shown."""
+        """Remove the filter, show healthy nodes again, and hide the filter's line.
+
+        Returns False if that line was not shown; then nothing is changed.
+        """
         if not self.filter_bar.display:
             return False
         self.shown.unhealthy = False
