@@ -12,7 +12,7 @@ Answer = TypeVar("Answer")
 
 @dataclass
 class Asked:
-    """A request to a node, until the answer or an error is received."""
+    """A request to a node, with its answer or error once that was received."""
 
     node: str
     id: int

@@ -20,7 +20,7 @@ WAITING = "requests_waiting"
 
 @dataclass
 class InferenceServer:
-    """One server and its readings, oldest first."""
+    """One inference server: its readings of the last 15 minutes, oldest first, and why it cannot be read."""
 
     name: str
     readings: deque[ServerReading] = field(default_factory=lambda: deque(maxlen=KEPT_READINGS))
@@ -36,7 +36,7 @@ class InferenceServer:
 
 
 class FleetServers:
-    """All servers by name; `version` increases with every report."""
+    """All inference servers by name; `version` increases with every report."""
 
     def __init__(self) -> None:
         self.servers: dict[str, InferenceServer] = {}

@@ -40,7 +40,7 @@ MAX_PACK_BYTES = 16 << 20
 
 @dataclass(frozen=True)
 class Packs:
-    """The loaded rules."""
+    """All loaded rules and dialects, by id, with the file of each."""
 
     rules: tuple[Rule, ...]
     by_id: dict[str, Rule]

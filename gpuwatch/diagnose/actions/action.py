@@ -49,7 +49,7 @@ class SignalledProcess:
 
 @dataclass(frozen=True)
 class Action:
-    """One command that can be run, and what it affects."""
+    """A command that the operator can run (argv, node), its effects, how to confirm it and how to undo it."""
 
     kind: ActionKind
     title: str
@@ -76,7 +76,7 @@ class Action:
 
 @dataclass(frozen=True)
 class ActionOutcome:
-    """The result of a command."""
+    """The outcome of a command: exit status, last lines of output, and what went wrong."""
 
     exit_status: int | None
     """None: unknown; `problem` gives the reason."""

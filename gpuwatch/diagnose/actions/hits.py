@@ -26,10 +26,7 @@ def node_hits(node: Node) -> tuple[str, ...]:
 
 
 def job_hits(fleet: Fleet, job: str | None) -> tuple[str, ...]:
-    """Return lines of text: counts of a job's ranks, GPUs and nodes, node names, users.
-
-    Or that it has no rank.
-    """
+    """Return lines of text: a job's ranks, GPUs, nodes and users, or that gpuwatch sees no rank of it."""
     members = [
         (node, process)
         for node in fleet.nodes.values()

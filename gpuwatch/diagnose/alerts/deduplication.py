@@ -164,7 +164,7 @@ class Deduplicator:
 
 
 class Occurrence:
-    """One event and all alerts that report it."""
+    """One event and all alerts that report it, which `alert` merges into one."""
 
     def __init__(self, alert: Alert, marks: Marks, attempt: tuple[int, int]) -> None:
         self.reported = [alert]

@@ -94,10 +94,7 @@ def place_of(
 
 
 def _blamed(found: LocatedFinding, where: RankIndex) -> object:
-    """Return the node at fault that a line names, directly or by a pod that was scheduled there.
-
-    Else None.
-    """
+    """Return the node at fault that a line names, itself or by a pod that was scheduled there; else None."""
     finding = found.finding
     node = finding.fields.get("node") if NODE_NAMING.has(finding.rule, found.stated) else None
     if node is None and finding.rule.startswith("k8s.") and "pod" in finding.fields:

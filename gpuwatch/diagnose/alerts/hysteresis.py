@@ -47,7 +47,7 @@ MULTI_INSTANCE = frozenset(("disk_full", "ib_down", "agent_cost"))
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """How long one condition at one place has held."""
+    """A condition at one place: since when it holds, and when it was last seen."""
 
     node: str
     condition: Condition

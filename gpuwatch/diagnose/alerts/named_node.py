@@ -70,7 +70,7 @@ _PORT = re.compile(r"(?i)[\"']?,? ?(?:port[ =:]|:\d)")
 
 
 class NamedNode(NamedTuple):
-    """The node at which a line places its fault."""
+    """The node at which a line places its fault, and whether that may be the node of the line's own rank."""
 
     name: str
     is_reporter: bool

@@ -23,7 +23,7 @@ MemoKey: TypeAlias = tuple[str, int | None, int, bool, bool]
 
 
 class Place(NamedTuple):
-    """The place of an error: its file and offset."""
+    """The place of an error: node, file, and the byte offsets of its first and its newest line."""
 
     node: str
     """Node whose agent reads the file."""

@@ -37,7 +37,7 @@ Reader: TypeAlias = Callable[[Alert], Around | None]
 
 
 class Judge(Protocol):
-    """Signature of `outlived`."""
+    """A function that judges an error by the lines of its file, as `outlived` does."""
 
     def __call__(
         self, alert: Alert, around: Around, least: int, *, own_file: bool, stopped: bool

@@ -46,7 +46,7 @@ READ_ANOTHER = "ckpt.corrupt"
 
 
 class Recovery(NamedTuple):
-    """How the rank, the file or the job went on after an error."""
+    """How the rank, file or job went on after an error: when, with which step, and whether it finished."""
 
     at: float | None
     """Unix seconds of the first later step, or of the end; None: undated."""

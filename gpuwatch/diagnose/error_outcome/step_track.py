@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Mark(NamedTuple):
-    """One logged step."""
+    """One logged step: its number, time, byte offset in the file, and whether its values are finite."""
 
     step: int
     at: float | None

@@ -28,7 +28,7 @@ class ExplanationLine:
 
 @dataclass(frozen=True)
 class ExplanationPart:
-    """A heading and its lines."""
+    """A section of an explanation: its heading and lines."""
 
     heading: str
     lines: tuple[ExplanationLine, ...]
@@ -36,7 +36,7 @@ class ExplanationPart:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Everything about one id: heading, parts, references."""
+    """The explanation of a topic, rule, condition or metric: id, title, sections and search words."""
 
     ident: str
     kind: Kind

@@ -25,7 +25,7 @@ PAUSING = re.compile(
 
 @dataclass(frozen=True)
 class HangAnswer:
-    """The answer of one silent job's ranks to one query."""
+    """The answer of one silent job's ranks to one hang query, and whether it settles who is waited for."""
 
     hang_check: HangCheck
     """As it is stored in the incident."""

@@ -35,7 +35,7 @@ STACKS = "Hang analysis, or gpuwatch stacks SOURCE: find the rank with a differe
 
 @dataclass(frozen=True)
 class SilentHang:
-    """The verdict that a job hangs."""
+    """The verdict that a silent job hangs: the suspected ranks, what they do, evidence and confidence."""
 
     job: str
     reading: Reading

@@ -98,7 +98,7 @@ def check_of(stated: SourceVerdict, at: float, do: tuple[tuple[str, str], ...] =
 
 @dataclass(frozen=True)
 class HangReport:
-    """The result of a hang query: what ranks, NCCL RAS and dumps show."""
+    """The result of a hang query: what stacks, NCCL RAS and dumps show, the combined verdict, next steps."""
 
     verdict: SourceVerdict | None
     """None: there are no ranks."""

@@ -48,7 +48,7 @@ HOLD_WITHOUT_PACE_S = 20.0
 
 @dataclass
 class JobState:
-    """State of one job."""
+    """What `HangWatch` knows of one job: when it last moved, earlier pauses, and the present silence."""
 
     moved: float
     """When any of its ranks last wrote (monotonic seconds)."""

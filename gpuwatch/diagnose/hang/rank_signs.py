@@ -30,7 +30,7 @@ def some_are_stopped(states: Iterable[str | None]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RankSigns:
-    """The signs of one rank now; None: unknown."""
+    """What is seen of one rank from outside (log, process state, GPU use and power); None: unknown."""
 
     rank: int
     node: str

@@ -35,7 +35,7 @@ MIN_GAPS = 4
 
 @dataclass(frozen=True)
 class SilentJob:
-    """A job that may hang, or that logs seldom."""
+    """A job whose ranks log nothing: for how long, the usual gap, and which ranks are stopped or blocked."""
 
     job: str | None
     """None: the ranks name no job."""

@@ -99,10 +99,7 @@ REMEDIES: dict[str, str] = {
 
 
 def remedy_for(condition: Condition, node: Node) -> str:
-    """Return the remedy of the Xid or the agent's notice behind a condition, else that of its code.
-
-    "" if none.
-    """
+    """Return the remedy of the Xid or notice behind a condition, else that of its code; "" if none."""
     if condition.code == "xid":
         for event in reversed(node.events):
             if event.event == "xid" and event.remedy and event.title in condition.text:

@@ -34,7 +34,7 @@ from gpuwatch.number_text import plural
 
 @dataclass(frozen=True)
 class CulpritChoice:
-    """The culprit of an incident, as far as the evidence names one."""
+    """The culprit of an incident: rank, node and GPU as far as known, with confidence and reason."""
 
     rank: int | None = None
     node: str | None = None

@@ -170,9 +170,7 @@ def node_of_end(cause: Alert, alerts: Sequence[Alert]) -> str | None:
 def first_to_suffer(
     cause: Alert, alerts: Sequence[Alert], where: RankIndex, job: str | None
 ) -> tuple[int, str] | None:
-    """Return the rank that a cause without a rank hit first, by the ranks' own errors, and the reason.
-
-    Or None.
+    """Return the rank that a cause without a rank hit first, by the ranks' own errors, and why; or None.
 
     Storage fails for all ranks of a node; the first to read reports first. For other causes, only a rank
     that alone shows the effect counts.

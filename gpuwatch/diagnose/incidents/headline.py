@@ -46,7 +46,7 @@ SUBJECTS = (A_RANK, "a node of the job ", "the job ")
 
 @dataclass(frozen=True)
 class HeadlineFacts:
-    """The facts of a headline."""
+    """What `sentence` needs: cause, hang, alerts, and the culprit's rank, node and GPU."""
 
     cause: Alert | None
     rank: int | None

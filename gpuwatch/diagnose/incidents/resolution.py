@@ -28,7 +28,7 @@ LAST_RANK_S = 5.0
 
 @dataclass(frozen=True)
 class LastStep:
-    """The newest step that a rank logged in one file."""
+    """The newest step that a rank logged in one file: where the line is, and when."""
 
     node: str
     file: str
@@ -53,7 +53,7 @@ class LastStep:
 
 @dataclass(frozen=True)
 class Attempt:
-    """The ranks of a job that live now."""
+    """The living attempt of a job: when it began, its number of steps since, and each rank's newest one."""
 
     began: float
     """Start of the first of them, unix seconds on our clock."""
@@ -86,7 +86,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Resolution:
-    """When and why an incident ended."""
+    """When an incident ended (unix seconds), and why."""
 
     at: float
     """Unix seconds; a later alert reopens the incident."""

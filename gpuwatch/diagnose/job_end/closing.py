@@ -55,7 +55,7 @@ STALL_S, STALL_STEPS = 60.0, 10
 
 
 class LogEnd(NamedTuple):
-    """How a log ends: its last lines and epochs."""
+    """How a log ends: the time of its end, its last lines, and the epochs that it names."""
 
     at: float
     """Time of the last line, else of the file's last change (unix seconds)."""

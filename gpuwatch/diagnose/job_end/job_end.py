@@ -59,7 +59,7 @@ OWN_RULE = re.compile(
 
 @dataclass(frozen=True)
 class JobEnd:
-    """The outcome of a job."""
+    """How a job ended: its state, the last step of each rank, the ranks behind, the signal that ended it."""
 
     state: State
     step: int | None = None

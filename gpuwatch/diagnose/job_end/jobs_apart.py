@@ -20,7 +20,7 @@ FIRST_STEPS = 2
 
 
 class NamedEnd(NamedTuple):
-    """How one of several jobs ended."""
+    """How one of several jobs ended, with the name of its folder and its steps."""
 
     name: str
     """Name of its folder."""
@@ -29,7 +29,7 @@ class NamedEnd(NamedTuple):
 
 
 def tracks_by_job(tracks: Sequence[StepTrack]) -> dict[str, list[StepTrack]]:
-    """Return folder -> its tracks if each of several folders has the same ranks from their first steps.
+    """Return folder -> its tracks if several folders each have the same ranks from their first steps.
 
     Else {}.
 

@@ -63,7 +63,7 @@ _SERVICE_STOPS = re.compile(
 
 
 class Leave(NamedTuple):
-    """How a job reacted to the request to end."""
+    """How a job reacted to the request to end: whether it saved, was meant to end, and ended well."""
 
     saved: bool
     """True if it saved its state then."""

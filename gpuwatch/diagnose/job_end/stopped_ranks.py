@@ -92,9 +92,9 @@ def busy_behind(tracks: Iterable[StepTrack], closings: Mapping[str, LogEnd]) -> 
 
 
 def absent_from_collective(tracks: Iterable[StepTrack], closings: Mapping[str, LogEnd]) -> tuple[int, ...]:
-    """Return the only rank whose log does not end with a wait, if those of all others (at least `PEERS`) do.
+    """Return the only rank whose log does not end with a wait, if at least `PEERS` others' all do.
 
-    Empty otherwise.
+    Else ().
     """
     own = [track for track in tracks if track.rank is not None and track.alone and track.file in closings]
     last = {track.rank: next(reversed(closings[track.file].lines), "") for track in own}
@@ -214,10 +214,7 @@ def _folder(track: StepTrack) -> PurePath:
 
 
 def _gap(track: StepTrack, until: int) -> int:
-    """Return the largest distance between the last RECENT_MARKS logged steps up to step `until`.
-
-    1 without two.
-    """
+    """Return the largest gap between the last RECENT_MARKS logged steps up to step `until`; 1 without two."""
     steps = [mark.step for mark in track.marks if mark.step <= until][-RECENT_MARKS:]
     return max((later - before for before, later in pairwise(steps)), default=1)
 

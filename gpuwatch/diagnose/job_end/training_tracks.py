@@ -23,7 +23,7 @@ MAX_BEHIND_SHARE = 0.125
 
 @dataclass(frozen=True)
 class RankEnd:
-    """The last step that a rank logged."""
+    """The last step that a rank logged, and when."""
 
     rank: int
     step: int

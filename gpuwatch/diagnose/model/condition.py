@@ -16,7 +16,7 @@ GRAVE: tuple[Severity, ...] = ("error", "critical")
 
 
 class Evidence(msgspec.Struct, frozen=True):
-    """The value behind a condition. `str()` gives one short line."""
+    """The measured value behind a condition, with its unit, limit and age. `str()` gives one short line."""
 
     what: str
     value: float | str | None = None
@@ -35,7 +35,7 @@ class Evidence(msgspec.Struct, frozen=True):
 
 
 class Condition(msgspec.Struct, frozen=True):
-    """A problem of a node or of one of its GPUs."""
+    """A problem of a node or of one of its GPUs: code, severity, text and the value behind it."""
 
     code: str
     """Stable, for scripts: gpu_lost, temperature, ib_down, ..."""

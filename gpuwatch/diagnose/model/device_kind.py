@@ -12,7 +12,7 @@ MAX_READ_CHARACTERS = 1000
 
 @dataclass(frozen=True)
 class DeviceKind:
-    """A kind of accelerator other than NVIDIA's."""
+    """A kind of accelerator other than NVIDIA's: its name, its tool, and the pattern of lines about it."""
 
     name: str
     """Its name in its own software."""

@@ -18,7 +18,7 @@ from gpuwatch.rules.model.rule import Rule
 
 
 class RulePacks(Protocol):
-    """The loaded rules, as the diagnosis needs them."""
+    """Interface of the loaded rules that the diagnosis needs: the rules by id."""
 
     @property
     def by_id(self) -> Mapping[str, Rule]:

@@ -36,7 +36,7 @@ class Moment(msgspec.Struct, frozen=True):
 
 
 class HangCheck(msgspec.Struct, frozen=True):
-    """The result of the hang query to all ranks."""
+    """The result of a hang query as an incident stores it: verdict, culprits, evidence and next steps."""
 
     at: float
     """When the ranks were queried, unix seconds on our clock."""
@@ -51,7 +51,7 @@ class HangCheck(msgspec.Struct, frozen=True):
 
 
 class EarlierIncident(msgspec.Struct, frozen=True):
-    """An earlier incident of the same kind."""
+    """An earlier incident of the same kind: the time of its cause, its headline and its job."""
 
     at: float
     """Time of its cause (unix seconds)."""
@@ -72,7 +72,7 @@ class Recurrence(msgspec.Struct, frozen=True):
 
 
 class IncidentNote(msgspec.Struct, frozen=True):
-    """An operator's note on an incident."""
+    """An operator's note on an incident: the text, who wrote it and when."""
 
     at: float
     """Unix seconds."""

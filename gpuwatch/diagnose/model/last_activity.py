@@ -16,7 +16,7 @@ _NO_ACTIVITY = re.compile(r"(?i)^\W*$|^frame #|timed? ?out|watchdog|NCCL (?:WARN
 
 
 class Activity(msgspec.Struct, frozen=True):
-    """The last known line of a rank."""
+    """The last line that a rank logged, as shown and as in its file."""
 
     text: str
     rank: int | None = None
@@ -29,9 +29,7 @@ class Activity(msgspec.Struct, frozen=True):
 def last_activity(
     suspects: Sequence[int], timeouts: Iterable[Alert], last_lines: Mapping[int, Activity]
 ) -> Activity | None:
-    """Return the last activity of the suspects: their own last line, else one above the first timeout.
-
-    Or None.
+    """Return the suspects' last activity: their own last line, else one above the first timeout; or None.
 
     Args:
         suspects: The ranks that did not take part; empty: not known.

@@ -14,7 +14,7 @@ from gpuwatch.number_text import duration
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
-    """The newest reported checkpoint of a job."""
+    """The newest reported checkpoint of a job: step, time, path, completeness, and the job's last step."""
 
     step: int | None
     at: float | None

@@ -13,7 +13,7 @@ EvidenceSource: TypeAlias = Literal["flight", "ras", "stacks"]
 
 @dataclass(frozen=True)
 class SourceVerdict:
-    """A verdict as one sentence, with its evidence."""
+    """One source's verdict on a hang: a sentence, the culprits, confidence, evidence, and open checks."""
 
     source: EvidenceSource
     wrong: bool

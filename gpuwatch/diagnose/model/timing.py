@@ -40,7 +40,7 @@ _ATTEMPT = re.compile(r"(?:^|/)(?:attempt|try|retry)[_-]?(\d{1,6})(?=/)")
 
 
 class Resumption(NamedTuple):
-    """An attempt of a job, and when it trained."""
+    """An attempt of a job: when it began, and when it had proved that it trains."""
 
     began: float
     """Start of its first rank (unix seconds); the end of the attempt before where no process was seen."""

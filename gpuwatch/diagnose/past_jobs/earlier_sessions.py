@@ -19,7 +19,7 @@ FINISHED = "finished"
 
 
 class EarlierJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A job that failed while a session watched it."""
+    """A job that failed while an earlier session watched it: nodes, users, alerts, logs, checkpoint."""
 
     job: str
     nodes: tuple[str, ...]

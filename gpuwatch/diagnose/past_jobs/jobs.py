@@ -30,7 +30,7 @@ ENDED_S = 6 * 3600.0
 
 @dataclass(frozen=True)
 class EndedJob:
-    """A job of which no process is left."""
+    """A job of which no process is left: its nodes, ranks, logs, last line, and how it ended."""
 
     name: str
     nodes: tuple[str, ...]

@@ -16,7 +16,7 @@ METRIC_FILE = "metrics.yaml"
 
 
 class Solution(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One remedy; `code` is to be copied."""
+    """One remedy of a topic, as a sentence; `code` is a command to copy, if there is one."""
 
     do: str
     code: str = ""
@@ -32,7 +32,7 @@ class EvidenceSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Topic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"source": "from"}):
-    """One entry of the playbook."""
+    """One problem in the playbook: symptoms, reason, solutions, sources of evidence, and its rules."""
 
     id: str
     title: str

@@ -23,7 +23,7 @@ NO_GPU = "no node with a GPU responds"
 
 @dataclass(frozen=True)
 class Check:
-    """The result of one check. For SKIP, `detail` names the missing data."""
+    """The result of one check: PASS, WARN, FAIL or SKIP, the reason, the failing nodes and the remedy."""
 
     id: str
     """Stable, for scripts: `gpu.ecc`, `versions.driver`."""

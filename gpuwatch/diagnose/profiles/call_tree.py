@@ -22,12 +22,12 @@ LIBRARY = ("/site-packages/", "/dist-packages/", "/lib/python", "<frozen", "<str
 
 
 class ProfileError(ValueError):
-    """A profile that cannot be read."""
+    """Raised for a profile that cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class CodeLine:
-    """A line of a function."""
+    """A place in the code: function, file and line."""
 
     function: str
     file: str
@@ -47,7 +47,7 @@ class CodeLine:
 
 @dataclass(slots=True)
 class StackCall:
-    """A frame below its caller, with its samples."""
+    """A call in a tree: its code, its samples (with and without callees), and the calls below it."""
 
     code: CodeLine
     samples: int = 0
@@ -65,7 +65,7 @@ class StackCall:
 
 @dataclass(slots=True)
 class ThreadTree:
-    """The call tree of one thread."""
+    """The call tree of one thread, with the samples of each call."""
 
     name: str
     root: StackCall

@@ -15,7 +15,7 @@ USUAL_FRAMES = 60
 
 @dataclass(frozen=True)
 class ProfileOptions:
-    """Options for sampling ranks."""
+    """Options for sampling ranks: how long, how often, whether ranks are stopped, and where py-spy is."""
 
     seconds: int = 10
     rate: int = 100

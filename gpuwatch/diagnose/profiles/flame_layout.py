@@ -18,7 +18,7 @@ SHARED = 0.97
 
 @dataclass(frozen=True, slots=True)
 class FlameBox:
-    """A call as a box of a row."""
+    """A call as a box in a row of a flame graph: its left edge and width as shares of the row."""
 
     start: float
     """Left edge, 0 to 1."""

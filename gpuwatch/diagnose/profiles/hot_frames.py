@@ -16,7 +16,7 @@ MIN_DIFFERENCE_PCT = 3.0
 
 @dataclass(frozen=True, slots=True)
 class HotFrame:
-    """A function, summed over all callers."""
+    """The time that a thread spent in one function, summed over all callers."""
 
     code: CodeLine
     """The function with its most frequent line."""

@@ -11,7 +11,7 @@ from gpuwatch.wire import ProcessProfile
 
 @dataclass(frozen=True)
 class RankPace:
-    """How fast a rank runs, from its node and its log. None: unknown."""
+    """How fast a rank runs: median step time, and its CPU use. None: unknown."""
 
     step_s: float | None = None
     """Median duration of a step in seconds."""

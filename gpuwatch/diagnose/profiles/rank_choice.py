@@ -11,7 +11,7 @@ MIN_PEERS = 2
 
 
 class RankChoiceError(Exception):
-    """The rank does not exist, or is ambiguous."""
+    """Raised if a rank does not exist, or is ambiguous."""
 
 
 def rank_place(seats: RankPlacement, rank: int, job: str | None = None) -> PlacedRank:

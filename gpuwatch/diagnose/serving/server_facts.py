@@ -17,7 +17,7 @@ QUANTILES = (0.5, 0.95, 0.99)
 
 @dataclass(frozen=True, slots=True)
 class Latencies:
-    """Quantiles in seconds. None: no requests, or not reported."""
+    """Latency quantiles (p50, p95, p99) in seconds. None: no requests, or not reported."""
 
     p50: float | None = None
     p95: float | None = None

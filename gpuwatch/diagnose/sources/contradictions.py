@@ -33,7 +33,7 @@ OwnErrors: TypeAlias = frozenset[tuple[str | None, int | None, str]]
 
 
 class Doubt(NamedTuple):
-    """Contradicting evidence for a line."""
+    """What contradicts a line, as text ("" if nothing does), and whether the line is refuted."""
 
     text: str
     """Empty: no doubt."""

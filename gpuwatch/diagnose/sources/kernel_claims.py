@@ -11,7 +11,7 @@ from gpuwatch.wire import KERNEL_LOG, Finding, Severity
 
 @dataclass(frozen=True)
 class KernelClaim:
-    """How far a kernel or driver line in another log is to be believed."""
+    """How far a kernel or driver line in another log is to be believed: doubt, severity, and if refuted."""
 
     doubt: str
     severity: Severity

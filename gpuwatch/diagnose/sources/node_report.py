@@ -12,7 +12,7 @@ from gpuwatch.fleet.nodes.node import Node
 
 @dataclass(frozen=True)
 class NodeReport:
-    """A node's report about itself."""
+    """What a node's own agent shows about it: its log files, its jobs, whether it is live, its boot time."""
 
     processes_at: float | None = None
     """When it last listed its processes, unix seconds on our clock."""

@@ -29,7 +29,7 @@ ODD: dict[Sign, tuple[str, str, Severity]] = {
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """A rank that stands out now, by one or more signs."""
+    """A rank that stands out now: the signs, its GPU's load, and the medians of its peers."""
 
     job: str
     rank: int

@@ -21,7 +21,7 @@ CPU_FACTOR = 2.0
 
 @dataclass(frozen=True, slots=True)
 class CpuWorker:
-    """A rank without a GPU."""
+    """A rank without a GPU, and the CPU use of its process."""
 
     rank: int
     node: str

@@ -19,7 +19,7 @@ Group: TypeAlias = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class GpuLoad:
-    """Load of one rank's GPU. None: unknown."""
+    """Load of one rank's GPU: means of utilization, clock, power, temperature and rates. None: unknown."""
 
     rank: int
     job: str
@@ -60,7 +60,7 @@ class GpuLoad:
 
 @dataclass(frozen=True, slots=True)
 class Usual:
-    """Medians of a group; None: unknown."""
+    """Medians of the loads of a group of GPUs; None: unknown."""
 
     busy_pct: float | None
     clock_mhz: float | None

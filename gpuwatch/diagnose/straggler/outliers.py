@@ -32,7 +32,7 @@ Ranks with other work, such as pipeline stages, come in groups that lie close to
 
 @dataclass(frozen=True, slots=True)
 class Outlier:
-    """A rank that stands out now, in one figure."""
+    """A rank that stands out now in one figure: its value, the group's median, and the cost for the job."""
 
     sign: Sign
     rank: int

@@ -22,7 +22,7 @@ RECENT_STEPS = 16
 
 @dataclass(frozen=True, slots=True)
 class SteppingPace:
-    """The pace of a job that steps now."""
+    """The pace of a job that steps now: seconds since its last step, and from when it counts as paused."""
 
     stepped_s: float
     """Seconds since its last logged step."""

@@ -40,7 +40,7 @@ TEXTS = {
 
 @dataclass(frozen=True, slots=True)
 class SlowedJob:
-    """A job whose newest steps take longer than its steps before."""
+    """A job whose newest steps take longer than usual: both step times in seconds."""
 
     step_s: float
     """Seconds of the shorter one of the newest steps."""

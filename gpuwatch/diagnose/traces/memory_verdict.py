@@ -18,7 +18,7 @@ GB = 1e9
 
 @dataclass(frozen=True)
 class MemoryFlag:
-    """A problem in the memory reports."""
+    """A problem in the memory of one rank: code, text, value, limit and next steps."""
 
     code: str
     rank: int | None
@@ -30,7 +30,7 @@ class MemoryFlag:
 
 @dataclass(frozen=True)
 class MemoryVerdict:
-    """The flags, and the imbalance of the peaks."""
+    """The problems in the memory of a job's ranks, and the imbalance of the peaks."""
 
     flags: tuple[MemoryFlag, ...]
     imbalance: float | None

@@ -15,7 +15,7 @@ MIN_PEERS = 3
 
 @dataclass(frozen=True)
 class TopologyFlag:
-    """A device that is worse than most of its kind."""
+    """A GPU or NIC with fewer or slower links than most of its kind in one dump, with next steps."""
 
     code: str
     file: str

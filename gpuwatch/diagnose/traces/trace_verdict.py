@@ -27,7 +27,7 @@ WAITING_MARGIN = 0.1
 
 @dataclass(frozen=True)
 class RankSpread:
-    """Spread of one quantity over the ranks, in milliseconds."""
+    """Mean, deviation and extremes of one quantity over the ranks, in milliseconds."""
 
     mean: float
     std: float
@@ -44,7 +44,7 @@ class RankSpread:
 
 @dataclass(frozen=True)
 class TraceFlag:
-    """A problem in the traces."""
+    """A problem in the traces of one rank: code, text, value, limit and next steps."""
 
     code: str
     rank: int | None
@@ -67,7 +67,7 @@ class SectionSpread:
 
 @dataclass(frozen=True)
 class TraceVerdict:
-    """The comparison of all ranks, and the flags."""
+    """The spreads of computation and communication over the ranks, the straggler, and the problems."""
 
     flags: tuple[TraceFlag, ...]
     compute: RankSpread | None

@@ -138,10 +138,7 @@ def waits(writer: RankProgress) -> Iterator[Sign]:
 
 
 def share_of(phases: Mapping[str, float], words: Sequence[str]) -> float:
-    """Return the seconds of the longest timer whose name has one of the words (timers are nested).
-
-    0.0: none.
-    """
+    """Return the seconds of the longest timer whose name has one of the words (timers are nested), or 0.0."""
     named = ((name.lower(), seconds) for name, seconds in phases.items())
     not_meant = NOT_LOADING if words is LOADING else ()
     return max(

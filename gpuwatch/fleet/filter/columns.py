@@ -28,7 +28,7 @@ LABEL = "label."
 
 @dataclass(frozen=True)
 class NumberColumn:
-    """A column that is compared as a number."""
+    """A column that a filter compares as a number: its unit, and how it is read."""
 
     quantity: Quantity
     read: Callable[[Node, Gpu | None, float], Numbers]

@@ -50,7 +50,7 @@ class FilterError(ValueError):
 
 @dataclass(frozen=True)
 class Filter:
-    """A parsed expression."""
+    """A parsed filter expression; `str` gives it as text."""
 
     term: Term
 

@@ -126,7 +126,7 @@ class Not:
 
 @dataclass(frozen=True)
 class AllOf:
-    """Matches if every part matches."""
+    """Terms joined with `and`: matches if every one matches."""
 
     parts: tuple[Term, ...]
 
@@ -140,7 +140,7 @@ class AllOf:
 
 @dataclass(frozen=True)
 class AnyOf:
-    """Matches if at least one part matches."""
+    """Terms joined with `or`: matches if at least one matches."""
 
     parts: tuple[Term, ...]
 

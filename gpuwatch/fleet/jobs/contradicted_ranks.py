@@ -36,7 +36,7 @@ Listed: TypeAlias = tuple[dict[int, Process], frozenset[int]]
 
 @dataclass(slots=True)
 class Claim:
-    """What one node lists of one job."""
+    """The ranks and world sizes that one node lists of one job, and since which list."""
 
     ranks: dict[int, Process] = field(default_factory=dict)
     sizes: frozenset[int] = frozenset()

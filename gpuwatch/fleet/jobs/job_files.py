@@ -139,7 +139,7 @@ def _keep(where: dict[Kept, str | None], key: Kept, job: str | None) -> None:
 
 
 class _Homes:
-    """The jobs that write into each folder or below it."""
+    """Looks up which jobs write into a folder or below it."""
 
     def __init__(self, homes: Iterable[tuple[str, str]]) -> None:
         jobs: dict[str, set[str]] = {}

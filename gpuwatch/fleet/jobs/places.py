@@ -14,7 +14,7 @@ Reach: TypeAlias = Literal["node", "fleet", "none"]
 
 @dataclass(frozen=True)
 class RankPlace:
-    """The place of one rank of one job."""
+    """Where one rank of one job runs or ran: node, GPU, process and log files, and when."""
 
     rank: int
     node: str

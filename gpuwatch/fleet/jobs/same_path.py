@@ -12,7 +12,7 @@ from gpuwatch.wire import LogFile
 
 @dataclass(frozen=True)
 class RankFolder:
-    """A folder of an ended job with logs of ranks, on one node."""
+    """A folder on one node with logs of an ended job's ranks: the job's name, the ranks, the last write."""
 
     name: str
     ranks: frozenset[int]

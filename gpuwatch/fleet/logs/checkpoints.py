@@ -14,7 +14,7 @@ MAX_CHECKPOINTS = 10_000
 
 
 class SavedCheckpoint(msgspec.Struct, frozen=True):
-    """One log line that reports a checkpoint as written or begun."""
+    """A log line that reports a checkpoint as written or begun, with what its files on disk show."""
 
     node: str
     file: str

@@ -11,7 +11,7 @@ from gpuwatch.wire import LogFile
 
 @dataclass(frozen=True)
 class Unlogged:
-    """Ranks of one job whose output is in no followed file."""
+    """The ranks of one job whose output is in no followed file, and their nodes."""
 
     job: str | None
     ranks: tuple[int, ...]

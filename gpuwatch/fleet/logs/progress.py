@@ -42,7 +42,7 @@ OTHER_BAR_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A number reported in a log."""
+    """A number that was read from a log, and when it was written."""
 
     value: float
     at: float
@@ -53,7 +53,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class LoggedStep:
-    """One reported training step."""
+    """One reported training step: number, time, duration, loss, gradient norm and rates."""
 
     step: int
     at: float
@@ -75,7 +75,7 @@ class LoggedStep:
 
 @dataclass
 class RankProgress:
-    """The progress that one writer has reported."""
+    """All that one log writer has reported of a training: newest values, timers and recent steps."""
 
     node: str
     file: str

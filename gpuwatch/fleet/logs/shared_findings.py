@@ -32,7 +32,7 @@ A job that rewrites a file may repeat a line.
 
 @dataclass
 class _LineReport:
-    """One node's report of a line."""
+    """One node's finding in a shared line, and whether a process on that node writes the file."""
 
     finding: Finding
     writes: bool

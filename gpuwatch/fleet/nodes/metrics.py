@@ -42,7 +42,7 @@ Blackwell has twice that.
 
 @dataclass(frozen=True)
 class Metric:
-    """A named value of one GPU."""
+    """A named value of one GPU: how it is read, its unit, its scale and its age."""
 
     name: str
     title: str
@@ -90,7 +90,7 @@ class Metric:
 
 @dataclass(frozen=True)
 class NodeMetric:
-    """A named value of a node."""
+    """A named value of a node: how it is read, and its unit."""
 
     name: str
     title: str

@@ -10,7 +10,7 @@ from gpuwatch.number_text import UNKNOWN, scaled_text, seconds_text
 
 @dataclass(frozen=True)
 class Quantity:
-    """A kind of number. `text` of a value takes at most `width` cells."""
+    """A kind of number: its unit, its width on the screen in cells, and how it is shown."""
 
     unit: str
     width: int

@@ -40,7 +40,7 @@ PREFIX = ".*"
 
 
 class FailureClass(msgspec.Struct, frozen=True):
-    """What a pack states about one class."""
+    """What a pack states about one class: its kinds, how likely an end follows from others, its effects."""
 
     kinds: tuple[Kind, ...] = ()
     end_weight: int | None = None

@@ -18,7 +18,7 @@ _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 
 
 class PatternShape(Shape):
-    """A regular expression; problems are reported with the column inside it."""
+    """The shape of a value that is a regular expression; problems are reported with the column inside it."""
 
     what = "a regular expression"
 
@@ -46,7 +46,7 @@ class PatternShape(Shape):
 
 
 class PackProblems(Problems):
-    """Problems of a pack; each names its rule."""
+    """A list of a pack's problems; each is prefixed with the id of its rule."""
 
     rule: str | None = None
 
@@ -56,7 +56,7 @@ class PackProblems(Problems):
 
 
 class RuleRecord(Record):
-    """A mapping of a rule's keys; while it is read, problems carry its id."""
+    """The shape of a rule's mapping; while it is read, problems carry its id."""
 
     def read(self, node: yaml.Node, problems: Problems) -> ReadMapping | None:
         """Return the entry with every value that could be read; None if it is no mapping."""
@@ -69,7 +69,7 @@ class RuleRecord(Record):
 
 
 class RuleOrDialect(Shape):
-    """A rule, or with `kind: progress` a dialect of progress lines."""
+    """The shape of a pack's entry: a rule, or with `kind: progress` a dialect of progress lines."""
 
     what = "a rule"
 
@@ -89,7 +89,7 @@ def _stated(node: yaml.MappingNode, name: str) -> str | None:
 
 
 class Passage(Text):
-    """Text that may have several lines."""
+    """The shape of a text that may have several lines."""
 
     def refuse(self, node: yaml.Node, problems: Problems) -> None:
         """Add the problem to `problems`; `key: value` without quotes is a YAML mapping."""

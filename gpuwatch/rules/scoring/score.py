@@ -23,7 +23,7 @@ ARRIVAL_TIME = 1_750_000_000.0
 
 @dataclass(frozen=True)
 class Excerpt:
-    """Some lines of a log, labelled by hand."""
+    """Some lines of a log, labelled by hand with their class and severity."""
 
     id: str
     label: str
@@ -36,7 +36,7 @@ class Excerpt:
 
 @dataclass(frozen=True)
 class ScoredExcerpt:
-    """The result of the rules on one excerpt."""
+    """An excerpt, the findings in it, and whether it was detected and given the right class."""
 
     excerpt: Excerpt
     findings: tuple[dict[str, Any], ...]
@@ -46,7 +46,7 @@ class ScoredExcerpt:
 
 @dataclass
 class ClassScore:
-    """The result for one class."""
+    """How many excerpts of one class there are, were detected, and were given the right class."""
 
     positives: int = 0
     detected: int = 0
@@ -55,7 +55,7 @@ class ClassScore:
 
 @dataclass
 class Score:
-    """The result for all excerpts."""
+    """The counts over all excerpts (detected, right class, false alarms), and the same by class."""
 
     positives: int = 0
     negatives: int = 0

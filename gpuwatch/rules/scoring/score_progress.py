@@ -39,7 +39,7 @@ class Labelled:
 
 @dataclass
 class FieldScore:
-    """The result for the fields of some lines."""
+    """How many fields of some lines were expected, were found, and were found with the right number."""
 
     lines: int = 0
     expected: int = 0
@@ -73,7 +73,7 @@ class FieldScore:
 
 @dataclass
 class ProgressScore:
-    """The result for all lines, and for each dialect."""
+    """The field scores of all lines and of each dialect, and the lines that were read wrongly."""
 
     total: FieldScore = field(default_factory=FieldScore)
     dialects: dict[str, FieldScore] = field(default_factory=dict)

@@ -41,7 +41,7 @@ SURE_MAJORITY = 2 / 3
 
 @dataclass(frozen=True)
 class Problem:
-    """Why one group makes no progress."""
+    """Why one process group makes no progress: the kind, the collective, the culprits, and who waits."""
 
     kind: Kind
     group: ProcessGroup

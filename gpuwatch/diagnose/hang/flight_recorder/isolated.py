@@ -29,7 +29,7 @@ PATIENCE_S = 60.0
 
 
 class AnalysisRequest(msgspec.Struct, frozen=True):
-    """Input of the analysis process."""
+    """Input of the analysis process: the job's number of ranks, and the ranks without a fetched dump."""
 
     world: int | None = None
     unread: list[int] = []
@@ -37,7 +37,7 @@ class AnalysisRequest(msgspec.Struct, frozen=True):
 
 
 class IsolatedVerdict(msgspec.Struct, frozen=True):
-    """Output of the analysis process."""
+    """Output of the analysis process: the verdict, the ranks whose dumps were read, why others were not."""
 
     testimony: SourceVerdict | None
     """None: no dump could be read."""

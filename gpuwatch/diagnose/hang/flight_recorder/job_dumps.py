@@ -22,7 +22,7 @@ NO_PIPES = "dumps cannot be triggered: start the job with TORCH_NCCL_DEBUG_INFO_
 
 @dataclass(frozen=True)
 class DumpRead:
-    """A dump that was fetched and read."""
+    """A flight-recorder dump that was fetched and read: its rank, node, path, size and time of writing."""
 
     rank: int
     node: str
@@ -34,7 +34,7 @@ class DumpRead:
 
 @dataclass(frozen=True)
 class JobDumps:
-    """The dumps of one job."""
+    """The flight-recorder dumps of one job, why ranks have none, and the verdict on them."""
 
     job: str | None
     ranks: int
@@ -50,7 +50,7 @@ class JobDumps:
 
 @dataclass(frozen=True)
 class FlightEvidence:
-    """The dumps of all jobs; jobs with a problem first."""
+    """The dumps of all jobs, jobs with a problem first, and where more dumps can be found or triggered."""
 
     jobs: tuple[JobDumps, ...] = ()
     may_write: tuple[int, ...] = ()

@@ -22,7 +22,7 @@ MAY_FOLLOW = frozenset({"missing", "p2p", "behind", "late"})
 
 @dataclass(frozen=True)
 class FlightVerdict:
-    """The verdict, and every blocked group, the cause first."""
+    """The verdict on a job's dumps, all groups, and the problem of every blocked one, the cause first."""
 
     testimony: SourceVerdict
     problems: tuple[Problem, ...]

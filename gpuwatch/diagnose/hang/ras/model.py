@@ -12,7 +12,7 @@ class RasError(ValueError):
 
 @dataclass(frozen=True)
 class RasRank:
-    """One rank of a communicator as RAS reports it; None: unknown."""
+    """One rank of a communicator as RAS reports it: number, host, pid and GPU; None: unknown."""
 
     rank: int
     """Within the communicator."""
@@ -33,7 +33,7 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Communicator:
-    """One communicator."""
+    """One NCCL communicator in a RAS answer: its size, and its dead, silent, failed or lagging ranks."""
 
     hash: str
     size: int | None
@@ -53,7 +53,7 @@ class Communicator:
 
 @dataclass(frozen=True)
 class Ras:
-    """One answer of RAS."""
+    """One answer of NCCL RAS: the node, the NCCL version, the communicators and the dead processes."""
 
     node: str
     """The node that answered."""

@@ -158,9 +158,9 @@ def _may_be_victims(rest: Sequence[StackGroup], odd: Sequence[StackGroup]) -> bo
 
 
 def _deadlock(spots: Sequence[StackGroup], total: int, evidence: Sequence[str]) -> SourceVerdict | None:
-    """Return the verdict if every rank waits in torch, some for a single peer and the rest in a collective.
+    """Return the verdict if all ranks wait in torch, some for a single peer, others in a collective.
 
-    None otherwise.
+    Else None.
     """
     paired = [spot for spot in spots if spot.call in ONE_TO_ONE]
     together = [spot for spot in spots if spot.call is not None and spot.call not in ONE_TO_ONE]
@@ -262,10 +262,7 @@ def held_children(each: RankStack) -> list[KernelThread]:
 
 
 def _call(spot: StackGroup) -> str:
-    """Return text with the system call that all ranks of a group are in.
-
-    "" if they differ or it shows already.
-    """
+    """Return text with the system call that a group's ranks are in; "" if they differ or it shows already."""
     if not spot.frames or spot.waits:
         return ""
     waits = {kernel_wait(thread)[0] for each in spot.ranks if (thread := kernel_thread(each)) is not None}

@@ -15,7 +15,7 @@ SHOWN_FRAMES = 12
 
 @dataclass(frozen=True)
 class RankStack:
-    """A rank's process and the stack that its node returned."""
+    """A rank's process and the stack that its node returned, or why there is none."""
 
     rank: int
     node: str
@@ -33,7 +33,7 @@ class RankStack:
 
 @dataclass(frozen=True)
 class StackGroup:
-    """A location and the ranks that are there."""
+    """A code location, the ranks that are there, and whether they wait for others."""
 
     what: str
     """`in data_loader_next (train.py:9)`, `asleep (clock_nanosleep)`."""
@@ -48,7 +48,7 @@ class StackGroup:
 
 @dataclass(frozen=True)
 class JobStacks:
-    """The stacks of one job."""
+    """The stacks of one job, grouped by location, the ranks without a stack, and the verdict."""
 
     job: str | None
     spots: tuple[StackGroup, ...]

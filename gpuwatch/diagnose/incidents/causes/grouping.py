@@ -48,7 +48,7 @@ RAISED = re.compile(r"^[^A-Za-z]*(?:\[rank\d+\]: *)?[\w.]*Error: ", re.IGNORECAS
 
 @dataclass
 class AlertGroup:
-    """Alerts of one incident; `begin` and `end` are unix seconds."""
+    """Alerts that form one incident: of one job and attempt, from `begin` to `end` (unix seconds)."""
 
     job: str | None
     alerts: list[Alert] = field(default_factory=list)
@@ -186,10 +186,7 @@ def _moments(alerts: Sequence[Alert], own: Mapping[str, str | None]) -> dict[str
 
 
 def _likely(alert: Alert, reported: Mapping[str, list[float]], where: RankIndex) -> str | None:
-    """Return the job of an alert that names none: the only one that can have it and failed then.
-
-    Else None.
-    """
+    """Return the job of an alert that names none: the only one that can have it and failed then, or None."""
     jobs = list(reported)
     if len(jobs) > 1:
         began = onset(alert)

@@ -48,7 +48,7 @@ AFTERMATH_S = 5.0
 
 @dataclass
 class RootCause:
-    """The root cause and its uncertainties."""
+    """The alert that is the root cause (or None), the culprits that its line lists, doubts and rivals."""
 
     cause: Alert | None = None
     named: tuple[int, ...] = ()

@@ -37,7 +37,7 @@ class Fact:
 
 @dataclass(slots=True)
 class RankRow:
-    """One rank. None: unknown."""
+    """A row of screen 6: what is known of one rank. None: unknown."""
 
     rank: int | None
     node: str
@@ -80,7 +80,7 @@ class RankRow:
 
 @dataclass(frozen=True, slots=True)
 class RankMetric:
-    """A column in which ranks are compared."""
+    """A column of screen 6 in which ranks are compared: its source, and when a rank stands out."""
 
     name: str
     """The field of `RankRow`."""
@@ -103,7 +103,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Spread of the ranks in one column."""
+    """Mean, deviation, extremes, median and imbalance of the ranks in one column."""
 
     count: int
     mean: float
@@ -173,7 +173,7 @@ class Share:
 
 @dataclass
 class JobFacts:
-    """All that screen 6 shows of one job."""
+    """All that screen 6 shows of one job: its metrics, its ranks, and their spreads."""
 
     job: Job
     made_at: float

@@ -12,7 +12,10 @@ from gpuwatch.wire import LogFile, Process
 
 @dataclass(frozen=True)
 class JobMembers:
-    """The members of one job. An unused GPU belongs to every job on its node."""
+    """The nodes of one job and which GPUs there are only others'.
+
+    An unused GPU belongs to every job there.
+    """
 
     job: Job
     nodes: frozenset[str]
