@@ -35,7 +35,10 @@ class SteadyOffset:
         self._offset_s: float | None = None
 
     def wall(self, now: float, wall: float) -> float:
-        """The wall time (unix seconds) at `now`, by this reading of `wall` and the earlier ones."""
+        """Return wall time (unix seconds) at `now` (monotonic); `wall` was read at the same moment.
+
+        An earlier reading's offset is used, unless this one is over `SHIFT_S` larger or `EARLIER_S` smaller.
+        """
         offset_s = wall - now
         kept = self._offset_s
         if kept is None or not kept - EARLIER_S <= offset_s <= kept + SHIFT_S:

@@ -42,7 +42,7 @@ def _picture(match: re.Match[str]) -> str:
 
 
 def plain(text: str) -> str:
-    """Replace every control, bidi and zero-width character in the text with a visible, inert one.
+    """Return the text with every control, bidi and zero-width character replaced by a visible, inert one.
 
     Tabs and line ends become spaces; ESC becomes its picture (U+241B), so that an attack is visible.
     """
@@ -50,7 +50,7 @@ def plain(text: str) -> str:
 
 
 def plain_text(text: str) -> str:
-    """Like `plain`, but keeps line feeds: the lines of a command's output stay lines."""
+    """Return the text as `plain` does, but with line feeds unchanged."""
     return "\n".join(plain(line) for line in text.split("\n"))
 
 

@@ -136,11 +136,11 @@ class ReplaySession(Session):
         return self.recording.damaged + self.refused
 
     def incident_moments(self) -> Sequence[tuple[float, str]]:
-        """(time first seen, severity) of each incident, oldest first."""
+        """Return (time first seen, severity) of each incident, oldest first."""
         return [(mark.at / MICRO, mark.severity) for mark in self.recording.incidents()]
 
     def density(self, columns: int) -> Sequence[int]:
-        """Number of findings and events in each of `columns` equal parts of the recording."""
+        """Return the number of findings and events in each of `columns` equal parts of the recording."""
         return self.recording.density(columns)
 
     def pause(self) -> None:

@@ -50,7 +50,7 @@ def left_to_others(node: str, files: Iterable[LogFile], chosen: Mapping[str, str
 
 
 def _is_own(file: LogFile) -> bool:
-    """True if processes of the node write the file, or its ranks last wrote it."""
+    """Return True if processes of the node write the file, or its ranks last wrote it."""
     return bool(file.pids) or file.rank_from == "process"
 
 

@@ -68,11 +68,9 @@ def of_init(code: int, on_bus: "int | None") -> "dict[str, Any]":
 
 
 def starting(call: str, late: bool = False) -> "dict[str, Any]":
-    """Return the notice that init has not returned yet.
+    """Return the notice that init has not returned yet; it states no time, so that it changes only once.
 
-    Without a time, so that it does not change every tick.
-
-    `late`: it takes longer than a driver needs that no process holds open.
+    `late`: init takes longer than a driver needs that no process holds open.
     """
     return _notice(
         "nvml_starting",

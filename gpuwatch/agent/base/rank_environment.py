@@ -64,10 +64,7 @@ def variables(environ: bytes) -> "dict[str, str]":
 
 
 def identity(found: "dict[str, str]") -> "dict[str, object]":
-    """Return those of `rank`, `local_rank`, `world_size`, `master`, `job` that are known.
-
-    See `wire.Process`.
-    """
+    """Return the known ones of `rank`, `local_rank`, `world_size`, `master`, `job`; see `wire.Process`."""
     rank, local_rank, world_size = _place(found)
     facts = {
         "rank": rank,

@@ -46,7 +46,7 @@ class PortReader(object):
         self._errors: dict[str, tuple[float, dict[str, int]]] = {}
 
     def read(self) -> "list[dict[str, object]] | None":
-        """Return one dict per port with the keys of `wire.IbPort`; None without such a card."""
+        """Return one dict per port with the keys of `wire.IbPort`; None: this node has no port."""
         found = [
             (device, int(number))
             for device in names(self._root)

@@ -96,7 +96,7 @@ def _forms(logs: "Sequence[str]") -> "Iterator[tuple[tuple[str, str], int]]":
 
 
 def _stated(living: "Sequence[Sibling]") -> "tuple[dict[int, int], str] | None":
-    """Return pid -> rank and the source, if every living member states a distinct rank; else None."""
+    """Return (pid -> rank, its source) if every living member states a distinct rank; else None."""
     for source, read in (("path", _of_path), ("command", _of_command)):
         reported = {one.pid: read(one) for one in living}
         known = {pid: rank for pid, rank in reported.items() if rank is not None and rank < MAX_RANKS}

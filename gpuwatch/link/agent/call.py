@@ -93,7 +93,7 @@ class Call:
         return failure_reasons.before_start(self._stream.noise, stderr, python)
 
     def live_s(self) -> float:
-        """Seconds since the agent's first message; 0 if there was none."""
+        """Return the seconds since the agent's first message; 0 if there was none."""
         return 0.0 if self._started_at is None else time.monotonic() - self._started_at
 
     def send(self, request: AnyRequest) -> bool:

@@ -45,7 +45,7 @@ class KnownHostsLine:
         return f"{self.file}:{self.line}"
 
     def matches(self, name: str) -> bool:
-        """True if the line matches this lookup name (lower case, `[host]:port` unless port 22)."""
+        """Return True if the line matches this lookup name (lower case, `[host]:port` unless port 22)."""
         if self.salted is not None:
             salt, digest = self.salted
             return hmac.digest(salt, name.encode(), "sha1") == digest

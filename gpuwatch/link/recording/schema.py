@@ -69,7 +69,7 @@ class RecordingError(Exception):
     """Raised if a recording cannot be created or opened; the message names the file and the remedy."""
 
     def __init__(self, message: str) -> None:
-        """`message` may quote the recording, which anybody can have made: it is cut at `MAX_MESSAGE`."""
+        """Cut `message` at `MAX_MESSAGE`: it may quote the recording, which anybody can have made."""
         left_out = len(message) - MAX_MESSAGE
         tail = f" ... ({left_out:,} further characters)" if left_out > 0 else ""
         super().__init__(f"{message[:MAX_MESSAGE]}{tail}")

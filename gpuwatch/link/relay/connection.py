@@ -114,9 +114,9 @@ class RelayLink:
         """No-op: the stream is running."""
 
     def send(self, request: AnyRequest) -> bool:
-        """Forward a request to the relay; if that cannot answer it, an error comes back.
+        """Send a request to the relay; if the relay cannot answer it, an error comes back.
 
-        False: the relay is gone.
+        Return False if the relay is gone.
         """
         return self._connection.send(ViewerRequest(self.node, encode_request(request)))
 

@@ -154,7 +154,7 @@ def _sum(found: Iterable[MetricSample]) -> float | None:
 
 
 def _share(found: Iterable[MetricSample]) -> float | None:
-    """The largest share; None: no value is one."""
+    """Return the largest share (0 to 1) among the samples; None: no value is one."""
     return max((each.value for each in found if 0.0 <= each.value <= 1.0), default=None)
 
 

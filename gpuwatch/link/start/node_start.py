@@ -41,7 +41,7 @@ class ShippedSources:
         exec(code, vars(module))  # noqa: S102 - importing is running
 
     def get_source(self, name: str) -> str:
-        """Return the source text, for tracebacks: linecache asks here when there is no such file."""
+        """Return the source text, for tracebacks: linecache calls this when the file does not exist."""
         return self._sources[name]
 
     def program(self, entry: str, prefixes: "tuple[str, ...]") -> str:

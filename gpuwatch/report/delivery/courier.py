@@ -55,7 +55,7 @@ class Pace:
 
 @dataclass(frozen=True)
 class ReceiverStatus:
-    """How the delivery to one receiver goes."""
+    """The state of the delivery to one receiver."""
 
     name: str
     error: str

@@ -112,7 +112,7 @@ def markdown(texts: IncidentTexts, found: dict[str, str]) -> str:
 
 
 def escaped_markdown(text: str) -> str:
-    """Escape markup, mentions, links, formulas and emoji, also for Discord."""
+    """Return the text with markup, mentions, links, formulas and emoji escaped, also for Discord."""
     return _SPECIAL.sub(r"\\\1", _LINKED.sub(NOTHING, text)).replace(f"@{NOTHING}", f"\\@{NOTHING}")
 
 

@@ -47,7 +47,7 @@ def log_name(node: str, file: str, taken: set[str]) -> str:
 
 
 def unique_name(stem: str, taken: set[str]) -> str:
-    """A name that no other entry has, nor a folder of one, also where case makes no difference."""
+    """Return a name from `stem` that no other entry, nor a folder of one, has, whatever the case."""
     if any(parent in taken for parent in _folders(stem)):  # a file has the name of its folder
         top, _, rest = stem.partition("/")
         stem = f"{top}/{rest.replace('/', '_')}"

@@ -60,7 +60,7 @@ def summary(read: FoundDumps, verdict: FlightVerdict) -> str:
 
 
 def flight_json(read: FoundDumps, verdict: FlightVerdict) -> str:
-    """The report as JSON text."""
+    """Return the report as JSON text."""
     return plain_json(json.dumps(flight_facts(read, verdict), indent=2, ensure_ascii=False))
 
 
@@ -82,7 +82,7 @@ def flight_facts(read: FoundDumps, verdict: FlightVerdict) -> Facts:
 
 
 def problem_facts(problem: Problem) -> Facts:
-    """One blocked group as data."""
+    """Return one blocked group as data."""
     return {
         "kind": problem.kind,
         "group": problem.group.name,
@@ -110,7 +110,7 @@ def problem_facts(problem: Problem) -> Facts:
 
 
 def process_group_facts(process_group: ProcessGroup) -> Facts:
-    """One process group as data."""
+    """Return one process group as data."""
     lasts = [history.last for history in process_group.histories.values()]
     return {
         "name": process_group.name,
@@ -123,7 +123,7 @@ def process_group_facts(process_group: ProcessGroup) -> Facts:
 
 
 def dump_facts(dump: RankDump) -> Facts:
-    """One dump file as data."""
+    """Return one dump file as data."""
     newest = dump.newest
     return {
         "rank": dump.rank,

@@ -58,7 +58,7 @@ def process_lines(seen: Iterable[SeenProcess]) -> Iterator[ReportLine]:
 
 
 def process_facts(seen: SeenProcess) -> Facts:
-    """One process as plain data."""
+    """Return one process as plain data."""
     stack = seen.stack
     return {
         "node": seen.node,

@@ -24,7 +24,7 @@ def testimony_lines(stated: SourceVerdict, before: Sequence[ReportLine] = ()) ->
 
 
 def testimony_facts(stated: SourceVerdict) -> Facts:
-    """The verdict as plain data."""
+    """Return the verdict as plain data."""
     return with_new_names(
         {
             "wrong": stated.wrong,

@@ -130,7 +130,7 @@ def _ranks(ranks: Sequence[RankStack]) -> str:
 
 
 def stacks_json(hang_check: HangReport, unasked: Mapping[str, str], seen: Sequence[SeenProcess] = ()) -> str:
-    """The report as JSON text."""
+    """Return the report as JSON text."""
     return plain_json(json.dumps(stacks_facts(hang_check, unasked, seen), indent=2, ensure_ascii=False))
 
 
@@ -155,7 +155,7 @@ def stacks_facts(
 
 
 def dumps_facts(dumps: FlightEvidence) -> Facts:
-    """The flight recorders of all jobs as data."""
+    """Return the flight recorders of all jobs as data."""
     return {
         "may_write": list(dumps.may_write),
         "places": [plain(place) for place in dumps.places],
@@ -164,7 +164,7 @@ def dumps_facts(dumps: FlightEvidence) -> Facts:
 
 
 def job_dumps_facts(job: JobDumps) -> Facts:
-    """The flight recorders of one job as data."""
+    """Return the flight recorders of one job as data."""
     nothing = SourceVerdict("flight", wrong=False, sentence="no dump was read")
     return {
         "job": job.job,
@@ -186,7 +186,7 @@ def job_dumps_facts(job: JobDumps) -> Facts:
 
 
 def job_facts(job: JobStacks) -> Facts:
-    """One job as data."""
+    """Return one job as data."""
     return {
         "job": job.job,
         **testimony_facts(job.testimony),
@@ -201,7 +201,7 @@ def job_facts(job: JobStacks) -> Facts:
 
 
 def spot_facts(spot: StackGroup) -> Facts:
-    """One location as data."""
+    """Return one location as data."""
     return {
         "what": spot.what,
         "waits": spot.waits,
@@ -211,7 +211,7 @@ def spot_facts(spot: StackGroup) -> Facts:
 
 
 def rank_facts(each: RankStack) -> Facts:
-    """One rank's process as data."""
+    """Return one rank's process as data."""
     stack = each.stack
     thread = stack.threads[0] if stack is not None and stack.threads else None
     return {
@@ -229,7 +229,7 @@ def rank_facts(each: RankStack) -> Facts:
 
 
 def ras_facts(hang_check: HangReport) -> Facts:
-    """NCCL RAS's report as data."""
+    """Return NCCL RAS's report as data."""
     assert hang_check.ras_verdicts is not None  # noqa: S101 - asked for by the caller
     return {
         **testimony_facts(hang_check.ras_verdicts),
@@ -247,7 +247,7 @@ def ras_facts(hang_check: HangReport) -> Facts:
 
 
 def communicator_facts(each: Communicator) -> Facts:
-    """One communicator as data."""
+    """Return one communicator as data."""
     return {
         "hash": each.hash,
         "size": each.size,
@@ -261,10 +261,10 @@ def communicator_facts(each: Communicator) -> Facts:
 
 
 def peer_facts(peer: RasRank) -> Facts:
-    """One rank of a communicator as data."""
+    """Return one rank of a communicator as data."""
     return {"rank": peer.rank, "host": peer.host, "pid": peer.pid, "gpu": peer.gpu}
 
 
 def bucket_facts(bucket: Bucket) -> Facts:
-    """Ranks with equal counts as data."""
+    """Return ranks with equal counts as data."""
     return {"count": bucket.count, "size": bucket.size, "ranks": [peer.rank for peer in bucket.peers]}

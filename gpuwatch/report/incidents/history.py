@@ -58,7 +58,7 @@ def _place(one: SeenIncident) -> str:
 
 
 def history_json(found: Sequence[SeenIncident], now: float) -> str:
-    """The history as JSON text; every key is documented in `docs/json.md`."""
+    """Return the history as JSON text; every key is documented in `docs/json.md`."""
     facts: Facts = {
         "gpuwatch": __version__,
         "time": round(now, 3),

@@ -88,7 +88,7 @@ def recurrence_facts(recurrence: Recurrence | None) -> Facts | None:
 
 
 def note_facts(note: IncidentNote) -> Facts:
-    """An operator's note as data."""
+    """Return an operator's note as data."""
     return {"at": note.at, "by": plain(note.by), "text": plain(note.text)}
 
 
@@ -191,7 +191,7 @@ def bounded_fields(fields: Mapping[str, str | float]) -> Facts:
 
 
 def proof_facts(alert: Alert, proof: Proof) -> Facts:
-    """A piece of evidence as data, with its source and location."""
+    """Return a piece of evidence as data, with its source and location."""
     lines, key = bounded(proof.lines, proof.key)
     return {
         "kind": proof.kind,
@@ -213,7 +213,7 @@ def proof_facts(alert: Alert, proof: Proof) -> Facts:
 
 
 def moment_facts(moment: Moment) -> Facts:
-    """A timeline entry as data."""
+    """Return a timeline entry as data."""
     return {
         "at": moment.at or None,
         "until": moment.until or None,

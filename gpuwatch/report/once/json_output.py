@@ -136,7 +136,7 @@ def to_json(facts: Facts) -> str:
 
 
 def node_facts(node: Node, now: float) -> Facts:
-    """One node with its GPUs as data."""
+    """Return one node with its GPUs as data."""
     hello = node.hello
     return {
         "name": node.name,
@@ -174,13 +174,13 @@ def node_error(node: Node, now: float) -> str | None:
 
 
 def host_facts(node: Node, now: float) -> Facts:
-    """The last host sample and its age as data."""
+    """Return the last host sample and its age as data."""
     ages = {"age_s": since(node.host_at, now), "disks_age_s": since(node.disks_at, now)}
     return {**ages, **values_of(HostSample, node.host, without=FRAME_FIELDS)}
 
 
 def gpu_facts(gpu: Gpu, node: Node, now: float) -> Facts:
-    """One GPU as data: the most requested keys first, then every other field of its tiers."""
+    """Return one GPU as data: the most requested keys first, then every other field of its tiers."""
     fast = values_of(GpuFast, gpu.fast, without=FRAME_FIELDS)
     medium = values_of(GpuMedium, gpu.medium, without=FRAME_FIELDS)
     slow = values_of(GpuSlow, gpu.slow, without=FRAME_FIELDS)
@@ -219,14 +219,14 @@ def processes_on(node: Node, gpu: Gpu) -> list[Process]:
 
 
 def process_facts(process: Process, gpu: Gpu) -> Facts:
-    """A process and its use of this GPU as data."""
+    """Return a process and its use of this GPU as data."""
     hold = next(hold for hold in process.gpus if hold.uuid == gpu.info.uuid)
     shares = {"memory_bytes": hold.memory_bytes, "sm_pct": hold.sm_pct}
     return {**values_of(Process, process, without=frozenset({"gpus"})), **shares}
 
 
 def condition_facts(finding: PlacedCondition) -> Facts:
-    """A condition and its place as data."""
+    """Return a condition and its place as data."""
     gpu, condition = finding.gpu, finding.condition
     return {
         "node": finding.node.name,

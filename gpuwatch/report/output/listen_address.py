@@ -24,7 +24,7 @@ def parse_listen(text: str) -> Endpoint:
 
 
 def is_loopback(host: str) -> bool:
-    """Return True if only this machine can reach such an address."""
+    """Return True if only this machine can reach the address."""
     return host.startswith("127.") or host == "::1"
 
 

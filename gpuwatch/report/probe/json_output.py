@@ -65,7 +65,7 @@ def node_facts(node: ProbedNode) -> Facts:
 
 
 def gpu_facts(result: GpuResult) -> Facts:
-    """The single-GPU tests of one GPU as data."""
+    """Return the single-GPU tests of one GPU as data."""
     return {
         "rank": result.rank,
         "matmul_tflop_per_s": None if result.matmul_flops is None else result.matmul_flops / 1e12,

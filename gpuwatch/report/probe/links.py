@@ -32,11 +32,11 @@ class NodeLinks:
     back: list[MeasuredLink]
 
     def count(self, *grades: Grade) -> int:
-        """Return the number of its links with one of these grades."""
+        """Return the number of the node's links with one of these grades."""
         return sum(link.grade in grades for link in (*self.out, *self.back))
 
     def troubled(self, nodes: Container[str]) -> bool:
-        """Return True if it is one of these nodes, or has a failed or slow link to a node outside of them."""
+        """Return True if the node is in `nodes`, or has a failed or slow link to a node that is not."""
         own = any(link.grade in SLOW and not touches(link, nodes) for link in (*self.out, *self.back))
         return own or self.node in nodes
 

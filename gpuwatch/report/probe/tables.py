@@ -60,7 +60,7 @@ def table_lines(
 
 
 def padded(text: str, width: int, *, right: bool) -> str:
-    """The text padded to `width` cells."""
+    """Return the text padded to `width` cells; `right`: aligned to the right."""
     blanks = " " * (width - cell_len(text))
     return blanks + text if right else text + blanks
 

@@ -18,7 +18,7 @@ MAX_STACKS = 5000
 
 
 def profiles_json(profiles: Sequence[ProfiledRank], options: ProfileOptions) -> str:
-    """The report as JSON text."""
+    """Return the report as JSON text."""
     sampled = [each for each in profiles if each.main is not None]
     facts: Facts = {
         "gpuwatch": __version__,
@@ -99,7 +99,7 @@ def difference_facts(mine: ProfiledRank, other: ProfiledRank) -> list[Facts]:
 
 
 def code_facts(code: CodeLine) -> Facts:
-    """A line of a function as data."""
+    """Return a line of a function as data."""
     return {"function": code.function, "file": code.file, "line": code.line}
 
 

@@ -118,7 +118,7 @@ def lines_of(proofs: Iterable[Proof], scan: Scan) -> Lines:
 
 
 def scan_json(report: ScanReport) -> str:
-    """The report as JSON text."""
+    """Return the report as JSON text."""
     return plain_json(json.dumps(scan_facts(report), indent=2, ensure_ascii=False))
 
 

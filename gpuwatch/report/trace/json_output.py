@@ -18,7 +18,7 @@ from gpuwatch.runs.traces.trace_files import FoundTraces
 
 
 def trace_json(found: FoundTraces, verdict: TraceVerdict) -> str:
-    """The report as JSON text."""
+    """Return the report as JSON text."""
     return plain_json(json.dumps(trace_facts(found, verdict), indent=2, ensure_ascii=False))
 
 
@@ -59,7 +59,7 @@ def trace_facts(found: FoundTraces, verdict: TraceVerdict) -> Facts:
 
 
 def rank_facts(profile: RankProfile) -> Facts:
-    """One rank as data."""
+    """Return one rank as data."""
     trace, parts, tables = profile.trace, profile.breakdown, profile.tables
     return {
         "rank": trace.rank,
@@ -128,7 +128,7 @@ def breakdown_facts(parts: Breakdown) -> Facts:
 
 
 def collective_facts(each: CollectiveTime) -> Facts:
-    """One collective of one rank as data."""
+    """Return one collective of one rank as data."""
     return {
         "name": each.name,
         "calls": each.calls,
@@ -139,7 +139,7 @@ def collective_facts(each: CollectiveTime) -> Facts:
 
 
 def operator_facts(each: Operator) -> Facts:
-    """One operator of one rank as data."""
+    """Return one operator of one rank as data."""
     return {
         "name": each.name,
         "calls": each.calls,

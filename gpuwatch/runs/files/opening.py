@@ -78,9 +78,9 @@ def open_buffered(path: Path) -> BinaryIO:
 
 
 def beginning(path: Path) -> Callable[[int], bytes]:
-    """A function that reads so many bytes of a file from its beginning.
+    """Return a function that returns up to so many bytes of a file's beginning.
 
-    Its calls raise OSError: the file cannot be read.
+    It raises OSError if the file cannot be read.
     """
 
     def read(most: int) -> bytes:

@@ -76,7 +76,7 @@ class PlainText:
             return os.pread(file.fileno(), count, offset)
 
     def read_named(self, offset: int, count: int) -> tuple[os.stat_result, bytes]:
-        """The status of the file that has the name now, and bytes of that file from an offset on.
+        """Return the status of the file that has this name now, and `count` bytes of it from an offset on.
 
         Raises:
             OSError: it cannot be read.

@@ -22,7 +22,7 @@ MAX_REPORTS = 4096
 
 @dataclass
 class FoundMemory:
-    """The memory of the ranks, and the files without such data."""
+    """The memory of the ranks, and the files without memory data."""
 
     ranks: list[RankMemory] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)

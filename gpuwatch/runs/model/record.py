@@ -115,7 +115,7 @@ class Recorder:
         return Open(finding, None)
 
     def _renew(self, key: tuple[object, ...], finding: Row) -> Open:
-        """Replace the match of a placement rule and writer by this newer one."""
+        """Replace the match of a placement rule and writer by this newer one, and return the finding."""
         before = self._renewed.get(key)
         if before is None:
             self._renewed[key] = len(self.clues)

@@ -65,7 +65,7 @@ def _only_speakers(found: Census) -> dict[str, int]:
 
 
 def _is_run(ranks: Sequence[int]) -> bool:
-    """True if the ranks are distinct and consecutive; first ranks of nodes have gaps."""
+    """Return True if the ranks are distinct and consecutive; first ranks of nodes have gaps."""
     return len(set(ranks)) == len(ranks) == max(ranks) - min(ranks) + 1
 
 

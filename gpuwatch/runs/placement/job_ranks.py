@@ -89,9 +89,9 @@ def of_ranks(series: Sequence[StepSeries], words: frozenset[str]) -> tuple[StepS
 
 
 def with_rank(owner: FileOwner, own: Mapping[str, int]) -> FileOwner:
-    """Return the owner with the rank from its lines, if its path names none.
+    """Return the owner with the rank that its lines name, if its path names none.
 
-    `r5` of rank 5 is then no host.
+    A host that is only a form of that rank (`r5` of rank 5) is removed.
     """
     rank = own.get(owner.file) if owner.rank is None else owner.rank
     hosts = (re.sub(rf"(?:(?:^|[-_.])r|^[wp])0{{0,4}}{rank}$", "", host) for host in owner.hosts)

@@ -178,7 +178,7 @@ def done_parts(
 def in_this_process(
     parts: Sequence[FilePart], begin: Begin, watch: Watch, report: Callable[[int], None]
 ) -> Iterable[tuple[FilePart, PartRead | None, str | None]]:
-    """Do the same as `done_parts`, without workers."""
+    """Yield the parts as they are done, with their result, as `done_parts` does, but without workers."""
     dial = Counter()
     read = begin()
     for part in parts:

@@ -106,7 +106,7 @@ Word 20 behind the name in /proc/PID/stat is the start in ticks since the boot (
 
 
 def _argv(action: Action) -> tuple[str, ...]:
-    """The arguments to run: a signal is sent by a script that looks at the process once more."""
+    """Return the arguments to run; a signal is sent by a script that checks the process once more."""
     process = action.process
     if process is None or process.start is None:
         return action.argv

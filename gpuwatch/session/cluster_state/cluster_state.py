@@ -140,11 +140,11 @@ class ClusterState:
         return self._changed_silences(book, lambda marks: change.silence(marks, kept))
 
     def unsilence(self, book: AlertBook, silence: Silence) -> str | None:
-        """Remove a silence. Returns why the others will not learn of it, or None."""
+        """Remove a silence. Return why other cockpits will not be informed of it, or None."""
         return self._changed_silences(book, lambda marks: change.unsilence(marks, silence))
 
     def note(self, book: AlertBook, ident: str, text: str) -> str | None:
-        """Add a note to an incident. Returns why other cockpits will not have it, or None."""
+        """Add a note to an incident. Return why other cockpits will not have it, or None."""
         incident = next((each for each in book.incidents if each.id == ident), None)
         cause = "" if incident is None or incident.cause is None else incident.cause.id
         note = KeptNote(ident, plain(text)[:MAX_NOTE_CHARS], self._wall(), self._by, cause)

@@ -137,7 +137,7 @@ class LogFetched:
             self.give_up(why)
 
     def give_up(self, why: str) -> None:
-        """End it as it is, for a reason."""
+        """Mark the log as over, with what has arrived; `why` becomes its `trouble`."""
         self.trouble, self.over = why, True
 
 
@@ -198,7 +198,7 @@ class LogFetch:
                 busy[log.part.node] = busy.get(log.part.node, 0) + 1
 
     def _give_up_nodes(self, now: float) -> None:
-        """Give up the logs of nodes that are silent, send without an end, or take too long."""
+        """Give up the logs of nodes that do not answer, send too much, or take too long."""
         self._began = now if self._began is None else self._began
         is_late = now - self._began > MAX_NODE_S
         logs: dict[str, list[LogFetched]] = {}

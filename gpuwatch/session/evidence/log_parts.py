@@ -107,7 +107,7 @@ def _part(
 def _is_of(file: LogFile, subject: EvidenceSubject) -> bool:
     """Return True if it is a log of the subject's job.
 
-    Without a job, if the user named it and it has no job.
+    If the subject has no job: True if the file has none either, and the user named the file.
     """
     named = file.source in ("option", "glob") and subject.job is None
     return file.job == subject.job and (file.job is not None or named)

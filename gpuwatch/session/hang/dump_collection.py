@@ -268,7 +268,7 @@ class DumpCollection:
         return replace(job, testimony=with_age(judged.testimony, job))
 
     def _writers(self) -> dict[str, list[int]]:
-        """Node -> pids of the processes with a dump pipe."""
+        """Return node -> pids of the processes with a dump pipe."""
         found = {
             node: [pipe.pid for pipe in reported.pipes if pipe.there and (node, pipe.pid) in self._seats]
             for node, reported in self._places.items()

@@ -63,7 +63,7 @@ def report_of(
 
 
 def end_of(scan: Scan) -> float:
-    """The end of the logs: the last time in a line, else the last change of a file (unix seconds)."""
+    """Return the end of the logs (unix seconds): the last time in a line, else a file's last change."""
     lines = [file.last_time for file in scan.files if file.last_time is not None and not file.kernel]
     return max(lines or [file.mtime for file in scan.files], default=0.0)
 

@@ -295,7 +295,7 @@ class FolderSession:
 
 
 def job_name(paths: Sequence[Path]) -> str:
-    """The name of the folder, or of the first of several paths."""
+    """Return the name of the folder, or of the first of several paths."""
     first = paths[0].resolve()
     return first.name or str(first)
 

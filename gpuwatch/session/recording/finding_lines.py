@@ -12,9 +12,9 @@ MAX_LINES = 2_000
 
 
 def finding_lines(findings: Iterable[NodeFinding], node: str, request: AnyRequest) -> Lines | None:
-    """Return the answer to a `Tail` or `ReadLines` request from findings in that file.
+    """Return the answer to a `Tail` or `ReadLines` request, made from the findings in the requested file.
 
-    None if there are none.
+    None for other requests, or without findings in the file.
     """
     if not isinstance(request, Tail | ReadLines):
         return None

@@ -163,7 +163,7 @@ def mask_secrets(value: Any, name: str = "", depth: int = 0) -> Any:
 
 
 def _name_below(name: str, key: str) -> str:
-    """The name that a value has in a mapping: below a secret's name every key is one."""
+    """Return the name to judge the value of `key` by: a secret's name also holds for all keys below it."""
     if is_secret_name(key) or not is_secret_name(name):
         return key
     return key if name.lower() in _LONE_NAMES and key.lower() not in _VALUE_KEYS else name
@@ -204,7 +204,10 @@ def mask_text(text: str) -> str:
 
 
 def _random(found: re.Match[str]) -> str:
-    """Mask a word of random base64: two of three neighbours differ in kind; in other words one of four."""
+    """Return `MASK` for a word of random base64, other words as they are.
+
+    In random base64 two of three neighbours differ in kind; in other words one of four.
+    """
     word = found.group(0)
     kinds = (word.lower() != word) + (word.upper() != word) + any(each in "0123456789" for each in word)
     return MASK if kinds == 3 and len(_CLASSES.findall(word)) * 5 >= len(word) * 2 else word

@@ -1,4 +1,4 @@
-"""Phrases of commands, sentences and files that hold a password without a name before it."""
+"""Masks passwords in phrases of commands, sentences and files that have no name before them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Each has two groups: what stands before the secret, and the secret.
 
 
 def mask_phrases(text: str, mask: str) -> str:
-    """The text with the secrets of such phrases replaced by `mask`."""
+    """Return the text with the secrets in such phrases replaced by `mask`."""
     for phrase in _PHRASES:
         text = phrase.sub(r"\1" + mask, text)
     return text

@@ -45,7 +45,7 @@ class RankFilter(logging.Filter):
         self.rank = rank
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Set the rank, and accept every record."""
+        """Set the rank in a record, and return True."""
         record.rank = self.rank
         return True
 

@@ -146,7 +146,7 @@ class TrainingProfiler:
             self._profile.step()
 
     def table(self) -> str:
-        """`key_averages().table` of the newest cycle, sorted by device time, else by CPU time."""
+        """Return `key_averages().table` of the newest cycle, sorted by device time, else by CPU time."""
         return self._table
 
     def __enter__(self) -> TrainingProfiler:

@@ -35,7 +35,9 @@ def sibling_logs(
     blocked: "Callable[[str], bool]",
 ) -> "Iterator[tuple[str, int | None]]":
     # noqa: E501 - a type comment is one line
-    """Yield the files beside them that were written since the job began, with their rank if names show it.
+    """Yield the files beside the `written` ones that were written since the job began.
+
+    With each its rank, if the siblings' names show it, else None.
 
     Args:
         written: Path, unix time at which its writer started, and the writer's rank, of the files that

@@ -130,7 +130,7 @@ class Child(object):
 
 
 def _program() -> bytes:
-    """The source files that the reader needs, as its loader reads them."""
+    """Return the source files that the reader needs, as its loader reads them."""
     package = __name__.rsplit(".", 2)[0]
     agent = package.rpartition(".")[0]
     shipped = getattr(__spec__, "loader", None)

@@ -98,9 +98,8 @@ def whose(
 ) -> "dict[str, Any]":
     """Return rank, process and host of a finding: by the line's text, its prefix, or the known writer.
 
-    Only facts about the writing process take precedence over the prefix. `known`: the file's writer.
-    `reading`:
-    of the line itself.
+    Only facts about the writing process take precedence over the prefix. `known`: the file's writer;
+    `reading`: the ranks in the line itself.
     """
     found: dict[str, Any] = {}
     sure = known.get("rank") is not None and known.get("rank_from") == "process"

@@ -180,11 +180,11 @@ class Phrase(object):
 
     @property
     def leads_to_findings(self) -> bool:
-        """True if a line that contains it may be a finding, or end one."""
+        """Return True if a line that contains it may be a finding, or end one."""
         return bool(self.rules or self.recoveries)
 
     def steady(self) -> bool:
-        """True if lines that differ only in digits are the same to it and its rules."""
+        """Return True if lines that differ only in digits are the same to it and its rules."""
         return (
             not self.recoveries and not _DIGIT.search(self.text) and all(rule.steady for rule in self.rules)
         )
@@ -300,7 +300,7 @@ def _comes_last(dialect: "CompiledDialect") -> bool:
 
 
 def typed(text: str) -> "str | int | float":
-    """A field's value, as a number if it looks like one."""
+    """Return a field's text, as a number if it looks like one."""
     if NUMBER.match(text):
         return int(text)
     return float(text) if FRACTION.match(text) else text

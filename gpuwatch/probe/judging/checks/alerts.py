@@ -141,7 +141,7 @@ def _pcie(results: Results) -> Iterator[NodeAlert]:
 
 
 def _usual(values: Iterable[float | None]) -> float | None:
-    """Return the value that more than half of them have, or None."""
+    """Return the value that more than half of the values have, or None."""
     every = list(values)
     value, count = Counter(every).most_common(1)[0]
     return value if count * 2 > len(every) else None

@@ -23,7 +23,7 @@ MIN_RESULTS = 4
 
 
 def wrong(results: Results) -> list[str]:
-    """One sentence for each collective with an incorrect result."""
+    """Return one sentence for each collective with an incorrect result."""
     return [
         f"{each.op} of {size_text(each.bytes)} gives a {each.error or 'wrong result'}"
         for each in results.collectives
@@ -59,7 +59,10 @@ def waited_for(collectives: Sequence[CollectiveResult]) -> tuple[int, int, int] 
 
 
 def waited_for_alerts(results: Results) -> NamedCulprit | None:
-    """Return that rank as a culprit, for a probe that measured no pairs; None: there is none."""
+    """Return the rank of `waited_for` as a culprit, for a probe that measured no pairs.
+
+    None: there is none.
+    """
     found = waited_for(results.collectives)
     seat = next((seat for seat in results.seats if found is not None and seat.rank == found[0]), None)
     if found is None or seat is None:

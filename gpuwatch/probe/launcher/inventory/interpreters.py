@@ -80,7 +80,7 @@ class Interpreter(object):
         return "{} ({})".format(clean(self.python, MAX_TEXT), self.why)
 
     def environ(self) -> "dict[str, str]":
-        """The environment to start it with."""
+        """Return the environment to start it with."""
         return without_traces(dict(os.environ) if self._environ is None else self._environ)
 
     def argv(self, code: str, streams: "tuple[int, int]") -> "list[str]":

@@ -50,7 +50,7 @@ class NodePool:
         """Nodes that take part, in the order of the plan."""
 
     def open(self) -> None:
-        """Connect all of them; returns at once."""
+        """Start to connect all nodes; return at once."""
         for line in self._lines.values():
             line.open(lambda node, message: self._received.put((node, message)))
 

@@ -142,7 +142,7 @@ class Simulation:
     # ---- the model
 
     def is_bad(self, rank: int) -> bool:
-        """True if the rank's traffic uses the bad port."""
+        """Return True if the rank's traffic uses the bad port."""
         return self.places.get(rank) == (self.bad, BAD_GPU)
 
     def rate(self, src: int, dst: int) -> float:
@@ -197,7 +197,10 @@ class SimulatedLine:
             receive(self.node, message)
 
     def send(self, order: AnyOrder) -> bool:
-        """Process an order; the answers are sent when they are due. False: the connection is closed."""
+        """Process an order, whose answers are sent when they are due.
+
+        Return False: the connection is closed.
+        """
         if self._receive is None:
             return False
         for message, after_s in self._answers(order):

@@ -46,7 +46,10 @@ class Contacts:
             self._alive.update(pair)
 
     def failed(self, pair: Pair, error: str) -> None:
-        """Record that these two could not; their nodes count as dead unless other ranks of them could."""
+        """Record that this pair could not connect.
+
+        Its nodes count as dead unless other ranks of them could.
+        """
         one, other = self._run.nodes_of(pair)
         if one != other:
             self._failures.update(pair)

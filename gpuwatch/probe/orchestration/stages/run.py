@@ -66,7 +66,7 @@ class ProbeRun:
             self.changed()
 
     def left_s(self) -> float:
-        """Seconds until the budget is used up."""
+        """Return the seconds until the budget is used up."""
         return self.deadline - self.clock()
 
     def leave_out(self, what: str) -> None:

@@ -170,7 +170,7 @@ class GlooPairs:
 
 
 class End:
-    """This rank's end of a group of two."""
+    """This rank's end of a group of two ranks."""
 
     def __init__(self, group: Group, other: int) -> None:
         self._group, self._other = group, other

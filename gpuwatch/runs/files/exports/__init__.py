@@ -1,1 +1,1 @@
-"""Exports of schedulers, clouds and log services: status documents and tables of log lines, as log lines."""
+"""Reads exports of schedulers, clouds and log services (status documents, log tables) as log lines."""

@@ -28,7 +28,7 @@ STOPPED = ("stopped", "exited", "terminated", "shutting-down", "deprovisioning")
 
 @dataclass(frozen=True)
 class StatedPlace:
-    """What a record and those around it state of name, node, rank and time."""
+    """The name, node, rank and time that a record and those around it state."""
 
     name: str = ""
     node: str | None = None
@@ -52,7 +52,7 @@ class StatedFailure:
 
 
 def reports(document: Any) -> list[StatedFailure]:  # noqa: ANN401 - of JSON
-    """The failures that a document states; empty if it states none."""
+    """Return the failures that a document states; empty if it states none."""
     found: list[StatedFailure] = []
     for report in _walk(document, StatedPlace(), 0):
         if report not in found:
@@ -85,19 +85,19 @@ def _walk(value: Any, above: StatedPlace, depth: int) -> Iterator[StatedFailure]
 
 
 def _is_on_purpose(record: Mapping[str, Any]) -> bool:
-    """True if a person, or the service that the task belongs to, asked for the end."""
+    """Return True if a person, or the service that the task belongs to, requested the end."""
     texts = [_message(record[key]) for key in (words.REASON | words.DETAIL) & record.keys()]
     return any(words.ON_PURPOSE.search(text) for text in texts)
 
 
 def _is_repeated(own: StatedFailure, inner: list[StatedFailure]) -> bool:
-    """True if a record states no more than those within it."""
+    """Return True if a record states no more than those within it."""
     stated = {reason for each in inner for reason in each.reasons}
     return bool(inner) and all(reason in stated for reason in own.reasons)
 
 
 def _inner(record: Mapping[str, Any]) -> Iterator[Any]:
-    """The parts of a record; of a container's earlier end only where it waits to be started again."""
+    """Yield the parts of a record; a container's earlier end only if it waits to be started again."""
     for key, each in record.items():
         earlier = key == "laststate" and not (
             isinstance(record.get("state"), dict) and "waiting" in record["state"]
@@ -107,7 +107,7 @@ def _inner(record: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def _taken(record: Mapping[str, Any], place: StatedPlace) -> StatedFailure | None:
-    """What a record of a cloud's operations tells of a machine that was taken away."""
+    """Return the failure of a machine that was taken away, from a record of a cloud's operations, or None."""
     named = [str(record[key]) for key in words.OPERATION & record.keys() if isinstance(record[key], str)]
     found = next((each for each in named if words.TAKEN.search(each)), None)
     if found is None:
@@ -137,7 +137,7 @@ def _report(record: Mapping[str, Any], place: StatedPlace, state: str) -> Stated
 
 
 def _state(record: Mapping[str, Any]) -> str:
-    """The state in a record, by its first state key with a text; empty: none."""
+    """Return the state in a record: a known one, else the first with a text; empty: none."""
     for key in words.STATE & record.keys():
         text = _word(record[key])
         if text and (words.FAILED.match(text) or words.GOOD.match(text) or words.WAITING.match(text)):
@@ -146,7 +146,7 @@ def _state(record: Mapping[str, Any]) -> str:
 
 
 def _word(value: Any) -> str:  # noqa: ANN401 - of JSON
-    """A state as text, from a text, a list of flags, or an object with its name."""
+    """Return a state as text, from a text, a list of flags, or an object with its name; empty: none."""
     if isinstance(value, str):
         return value.strip()
     if isinstance(value, list):
@@ -160,7 +160,7 @@ def _word(value: Any) -> str:  # noqa: ANN401 - of JSON
 
 
 def _is_good(record: Mapping[str, Any], state: str) -> bool:
-    """True if a record ended well or is at work."""
+    """Return True if a record ended well or is running."""
     status = record.get("status")
     inside = (
         {_KEY.sub("", str(key)).lower(): each for key, each in status.items()}
@@ -181,7 +181,7 @@ def _is_good(record: Mapping[str, Any], state: str) -> bool:
 
 
 def _condition(record: Mapping[str, Any]) -> bool:
-    """True if a record is a Kubernetes condition that reports a failure."""
+    """Return True if a record is a Kubernetes condition that reports a failure."""
     kind, holds = str(record.get("type", "")).lower(), str(record.get("status", "")).lower()
     if kind in words.CONDITIONS_OF_FAILURE:
         return holds == "true"
@@ -191,13 +191,13 @@ def _condition(record: Mapping[str, Any]) -> bool:
 
 
 def _waits(record: Mapping[str, Any]) -> bool:
-    """True if a record is a condition of a pod or workload that cannot start."""
+    """Return True if a record is a condition of a pod or workload that cannot start."""
     kind = str(record.get("type", "")).lower()
     return kind in words.CONDITIONS_OF_START and str(record.get("status", "")).lower() == "false"
 
 
 def _reasons(record: Mapping[str, Any], keys: frozenset[str]) -> tuple[list[str], list[str]]:
-    """The texts of such keys, shortened, and the same as they stand in the document."""
+    """Return the texts of these keys, on one line and shortened, and the same texts unchanged."""
     told, raw = [], []
     for key, value in record.items():
         text = _message(value) if key in keys else ""
@@ -218,7 +218,7 @@ def _message(value: Any) -> str:  # noqa: ANN401 - of JSON
 
 
 def _exit(record: Mapping[str, Any]) -> tuple[int | None, int | None]:
-    """Exit code and signal of a record; a code of 0 is kept."""
+    """Return (exit code, signal) of a record, each None if not stated; a code of 0 is returned."""
     code: int | None = None
     signal: int | None = None
     for key in words.EXIT & record.keys():
@@ -283,7 +283,7 @@ def _node(record: Mapping[str, Any]) -> str | None:
 
 
 def _rank(raw: Mapping[str, Any]) -> int | None:
-    """The global rank in a record's environment."""
+    """Return the global rank in a record's environment, or None."""
     spec = raw.get("spec")
     holders = [raw, *(spec.get("containers", ()) if isinstance(spec, dict) else ())]
     for holder in holders:

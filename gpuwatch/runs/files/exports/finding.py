@@ -15,7 +15,7 @@ MAX_ABOVE = 12
 
 
 def export_packing(head: bytes, read: Callable[[int], bytes]) -> str | None:
-    """The packing of a status document that states a failure, or of a table of log lines; None: another file.
+    """Return `LOG_TABLE` for a table of log lines, `STATUS` for a document that states a failure, else None.
 
     Args:
         head: The first bytes of the file.

@@ -1,4 +1,4 @@
-"""Tables of log lines as log services export them: CSV with a column of times and one of messages."""
+"""Reads tables of log lines as log services export them: CSV with columns of times and messages."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _HOST = re.compile(r"[A-Za-z][\w.-]{1,80}")
 
 
 def is_log_table(head: bytes) -> bool:
-    """True if a file begins with the heading of such a table, and a row with a time below it."""
+    """Return True if a file begins with the heading of such a table, and a row with a time below it."""
     lines = head[:8192].decode("utf-8", "replace").lstrip("\ufeff").splitlines()[:3]
     if len(lines) < 2 or len(lines[0]) > 2000:
         return False
@@ -69,7 +69,7 @@ def is_log_table(head: bytes) -> bool:
 
 
 def table_lines(lines: Iterable[str]) -> Iterator[str]:
-    """The rows as log lines: time, host, level, message. A message of several lines stays several lines."""
+    """Yield the rows as log lines: time, host, level, message; a message may have several lines."""
     rows = iter(lines)
     first = next(rows, "").lstrip("\ufeff")
     separator = "\t" if "\t" in first else ","
@@ -101,7 +101,7 @@ def _first(names: Iterable[str], heading: Mapping[str, int]) -> int | None:
 
 
 def _stamp(text: str) -> str:
-    """A time as ISO; epoch seconds, milliseconds and nanoseconds are converted; empty: it is no time."""
+    """Return a time in ISO format, also for epoch seconds, milli-, micro- or nanoseconds; empty: no time."""
     text = text.strip().strip('"')
     if re.fullmatch(r"\d{10}(?:\.\d{1,9})?|\d{13}|\d{16}|\d{19}", text):
         whole = text.partition(".")[0]

@@ -31,7 +31,7 @@ _DECODER = json.JSONDecoder()
 
 
 def is_status_document(data: bytes) -> bool:
-    """True if a file holds documents that state a failure, and is no log of one record per line."""
+    """Return True if a file has documents that state a failure, and is no log of one record per line."""
     text = data.decode("utf-8", "replace")
     if _INSPECTION.search(text):
         return False
@@ -44,7 +44,7 @@ def is_status_document(data: bytes) -> bool:
 
 
 def status_lines(data: bytes) -> bytes:
-    """The lines of a document: text around it as it stands, a sentence for each failure, else blank lines."""
+    """Return a file's lines: text outside of documents unchanged, a sentence for each failure, else blank."""
     text = data.decode("utf-8", "replace")
     made: list[str] = []
     at = 0
@@ -55,7 +55,7 @@ def status_lines(data: bytes) -> bytes:
 
 
 def _is_log_record(document: Any) -> bool:  # noqa: ANN401 - of JSON
-    """True for a record of a logger, or of training steps."""
+    """Return True for a record of a logger, or of training steps."""
     if not isinstance(document, dict):
         return False
     keys = {str(key).lower() for key in document}
@@ -63,7 +63,7 @@ def _is_log_record(document: Any) -> bool:  # noqa: ANN401 - of JSON
 
 
 def _is_of_kubernetes(document: Any) -> bool:  # noqa: ANN401 - of JSON
-    """True for an object that kubectl prints, or a list of them, other than events."""
+    """Return True for an object that kubectl prints, or a list of them, other than events."""
     if not isinstance(document, dict) or not isinstance(document.get("kind"), str):
         return False
     items = document.get("items")
@@ -72,7 +72,7 @@ def _is_of_kubernetes(document: Any) -> bool:  # noqa: ANN401 - of JSON
 
 
 def _parsed(text: str) -> Iterator[tuple[int, int, Any]]:
-    """Begin, end and content of each JSON document in a text, or of the YAML document that it is."""
+    """Yield begin, end and content of each JSON document in a text, or of the YAML document that it is."""
     if _YAML.match(text):
         document = _of_yaml(text)
         if document is not None:
@@ -92,7 +92,7 @@ def _parsed(text: str) -> Iterator[tuple[int, int, Any]]:
 
 
 def _of_yaml(text: str) -> Any:  # noqa: ANN401 - of YAML
-    """A YAML document; None: it is none, is too long, or refers to parts of itself."""
+    """Return the content of a YAML document; None: it is none, too long, or refers to parts of itself."""
     if len(text) > MAX_YAML or _ANCHOR.search(text):
         return None
     try:
@@ -102,7 +102,7 @@ def _of_yaml(text: str) -> Any:  # noqa: ANN401 - of YAML
 
 
 def _rendered(document: str, found: list[StatedFailure]) -> str:
-    """A document's line ends, with a sentence for each failure on its deciding line."""
+    """Return as many lines as the document has: blank, or a sentence for each failure decided there."""
     lines: list[str] = [""] * (document.count("\n") + 1)
     at = 0
     for report in found:
@@ -114,7 +114,7 @@ def _rendered(document: str, found: list[StatedFailure]) -> str:
 
 
 def _place(document: str, text: str, at: int) -> int:
-    """Where a value stands in a document, below offset `at` or else anywhere; -1: nowhere."""
+    """Return the offset of a value in a document, from `at` on or else from 0; -1: it is not there."""
     if not text:
         return -1
     for ascii_only in (True, False):
@@ -128,7 +128,7 @@ def _place(document: str, text: str, at: int) -> int:
 
 
 def sentence(report: StatedFailure) -> str:
-    """A failure as a log line: time, host, level, and what happened."""
+    """Return a failure as a log line: time, host, level, and what happened."""
     place = report.place
     head = ""
     if place.at is not None:

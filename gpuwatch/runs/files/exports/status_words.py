@@ -1,4 +1,4 @@
-"""The words of status documents: keys by what they hold, and states by what they mean.
+"""Defines the words of status documents: keys by what they contain, and states by their meaning.
 
 Keys are compared in lower case without `_`, `-` and blanks: `stoppedReason`, `stopped_reason` and `Stopped
 Reason` are one word.
