@@ -26,9 +26,9 @@ def no_gpu() -> "dict[str, Any]":
 
 
 def of_init(code: int, on_bus: "int | None") -> "dict[str, Any]":
-    """Return the notice on why nvmlInit failed. `on_bus`: NVIDIA display devices on the PCI bus.
+    """Return the notice on why nvmlInit failed.
 
-    None: unknown.
+    `on_bus`: number of NVIDIA display devices on the PCI bus; None: unknown.
     """
     if code == nvml_codes.MISMATCH:
         return _notice(

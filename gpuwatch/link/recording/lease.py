@@ -38,7 +38,7 @@ class Holder(msgspec.Struct, frozen=True):
     def gone(self) -> bool:
         """True if its process ran on this machine and has ended.
 
-        False if it runs or is on another machine.
+        False if it runs, or is on another machine.
         """
         return self.host == socket.gethostname() and process_start(self.pid) != self.started
 

@@ -68,9 +68,9 @@ class Connections:
         return min(idle or slow, key=lambda pair: pair[0])[1] if idle or slow else None
 
     def _greedy(self, address: str) -> socket.socket | None:
-        """Return the oldest connection of the address with most connections.
+        """Return the oldest connection of the address that has most, if those are too many; else None.
 
-        None if that has not too many.
+        They are if they exceed the share of one address and the number of connections of `address`.
         """
         counts = Counter(phase.address for phase in self._open.values())
         most, count = counts.most_common(1)[0]

@@ -107,9 +107,9 @@ def hangs(node: Node, gpu: Gpu, now: float) -> bool:
 
 
 def listed(node: Node) -> bool:
-    """Return True if the node lists a log file of its ranks, which happens shortly after the ranks appear.
+    """Return True if the node lists a log file of its ranks, or no rank writes one.
 
-    True also if no rank writes a log.
+    A file is listed shortly after its rank appears.
     """
     written = {path for process in node.processes if process.rank is not None for path in process.logs}
     return not written or not written.isdisjoint(file.path for file in node.logs)

@@ -129,9 +129,9 @@ def until(log: LogPath, job: float | None) -> float:
 def walked(
     paths: Sequence[Path], skipped: list[Skipped], seen: set[tuple[int, int]]
 ) -> Iterator[tuple[Path, Path | None]]:
-    """Yield every file under the paths with the named folder that it is in.
+    """Yield (file, folder) for every file under the paths.
 
-    None: the file itself was named.
+    The folder is the path that was named, None if the file itself was named.
     """
     folders: list[Path] = []
     for path in paths:

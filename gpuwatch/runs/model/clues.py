@@ -150,10 +150,7 @@ def number(value: object) -> int | None:
 
 
 def bus_id(text: object) -> str | None:
-    """Return NCCL's PCI address as `0000:1b:00.0`; NCCL writes one hexadecimal number (`1b000`).
-
-    None: None.
-    """
+    """Return NCCL's PCI address (one hexadecimal number, `1b000`) as `0000:1b:00.0`; None for no address."""
     if text is None:
         return None
     value = int(str(text), 16)

@@ -117,10 +117,7 @@ def merge_parts(summary: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) 
 
 
 def first_error(sources: Sequence[Mapping[str, Any]]) -> str | None:
-    """Return the error that ended a run: the earliest; one about a peer only if there is no other.
-
-    None: none.
-    """
+    """Return the error that ended a run, or None: the earliest, one about a peer only if no other exists."""
     found = [source for source in sources if isinstance(source.get("error"), str) and source["error"]]
     return min(found, key=_error_order)["error"] if found else None
 

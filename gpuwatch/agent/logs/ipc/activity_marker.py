@@ -22,7 +22,7 @@ NOTHING = Activity("", "", (0, 0, 0), "")
 
 
 class ActivityMarker(object):
-    """The writing side."""
+    """Writes into the marker pipe what the log reader does next."""
 
     def __init__(self, read_end: int, write_end: int) -> None:
         self._read_end = read_end

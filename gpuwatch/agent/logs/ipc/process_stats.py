@@ -19,9 +19,9 @@ def cpu_s(pid: int) -> "tuple[float, str | None]":
 
 
 def own_bytes(pid: int) -> int:
-    """Return the resident bytes of a process without file-backed pages, which similar ones share.
+    """Return the resident bytes of a process that it does not share with similar ones; 0: unknown.
 
-    0: unknown.
+    File-backed pages are left out.
     """
     fields = (read_bytes("/proc/{}/statm".format(pid), 256) or b"").split()
     try:

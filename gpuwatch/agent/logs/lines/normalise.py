@@ -66,7 +66,7 @@ def _take_record(
 ) -> "bool | None":
     """Do as `_take` for a JSON record, whose message may have prefixes or be a record too.
 
-    None: it is none.
+    Return None if the line is no record.
     """
     begin = object_at(text)
     if begin < 0:
@@ -113,9 +113,9 @@ def broken_end(data: bytes) -> int:
 
 
 def joined(first: str, second: str) -> str:
-    """Return two halves of a wrapped record joined; without a space inside a broken word.
+    """Return two halves of a wrapped record as one text.
 
-    Both sides are letters or digits there, and the first half is a full line.
+    A space is put between them, except inside a word that a full line breaks, or after `(` and `=`.
     """
     first, second = first.rstrip("\r\n"), second.lstrip()
     inside = first[-1:].isalnum() and second[:1].isalnum() and len(first) >= 78

@@ -60,7 +60,7 @@ def program_of(name: str) -> str:
 def is_about(programs: "tuple[str, ...]", program: "str | None") -> bool:
     """Return True if a rule with these `programs` applies to lines of `program`.
 
-    None: no program is named.
+    `program` None: the line names none, so every rule applies.
     """
     if program is None or ANY in programs or program in programs:
         return True

@@ -58,7 +58,7 @@ def reported(blame: Attribution, links: Mapping[tuple[int, int], MeasuredLink]) 
 
 
 def _reach(blame: Attribution, ratio: float, back: str, every: int) -> str:
-    """Return the rate of its links in words.
+    """Return the rate of the blamed component's links in words.
 
     Of the only two links of two ranks, relative to the other one.
     """

@@ -18,7 +18,7 @@ TRY_MARGIN_S = 10.0
 
 @dataclass(frozen=True)
 class Rendezvous:
-    """The place of the store, through which the ranks meet."""
+    """The node and address of the store, through which the ranks find each other."""
 
     node: str
     address: str
