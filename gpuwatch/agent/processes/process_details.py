@@ -4,6 +4,7 @@ Reading these can block: cmdline and environ take the process's memory lock, the
 directory service, a log may be on a dead share. They are therefore called through `background.TimedCalls`.
 """
 
+import glob
 import os
 import pwd
 import re
@@ -32,6 +33,13 @@ _CONTAINERS = (
     (re.compile(r"kubepods\S*/([0-9a-f]{64})"), "kubernetes"),
     (re.compile(r"/lxc(?:\.payload)?[./]([\w.-]+)"), "lxc"),
 )
+_CONTAINER_ID = re.compile("[0-9a-f]{64}")
+_RUNTIME_LOGS = (
+    "var/log/containers/*-{0}.log",
+    "var/lib/docker/containers/{0}/{0}-json.log",
+    "var/lib/containers/storage/overlay-containers/{0}/userdata/ctr.log",
+)
+"""The files to which kubelet, Docker and Podman write what the container with an id prints."""
 _SLURM = re.compile(r"slurm\S*?/job_(\d+)(?:/step_(\w+))?")
 _GPU_DEVICES = ("/dev/nvidia", "/dev/dxg")
 
@@ -69,6 +77,8 @@ class Details(object):
         targets = _descriptors(folder)
         self.logs = log_files(folder, targets, all_files, paths)
         self.pipes = _pipes(folder)
+        if not self.logs and set(self.pipes) & {1, 2}:
+            self.logs = runtime_logs(cgroup)
         self.holds_gpu = any(path.startswith(_GPU_DEVICES) for path in targets.values()) if targets else None
 
 
@@ -100,6 +110,20 @@ def container(cgroup: str) -> "str | None":
         if match:
             return runtime + ":" + clean(match.group(1)[:12] if runtime != "lxc" else match.group(1), 64)
     return None
+
+
+def runtime_logs(cgroup: str, root: str = "/") -> "list[str]":
+    """Return the file to which a container's runtime writes its output, without links; [] if unreadable.
+
+    A process of the container prints into a pipe that another one reads than the writer of this file, so only
+    the container's id connects them.
+    """
+    for number in _CONTAINER_ID.findall(cgroup)[-1:]:
+        for pattern in _RUNTIME_LOGS:
+            for path in map(os.path.realpath, glob.glob(os.path.join(root, pattern.format(number)))):
+                if os.path.isfile(path) and os.access(path, os.R_OK):
+                    return [path]
+    return []
 
 
 def slurm_step(cgroup: str) -> "tuple[str | None, str | None]":

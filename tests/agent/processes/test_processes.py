@@ -16,6 +16,7 @@ import pytest
 
 from gpuwatch import wire
 from gpuwatch.agent.processes import process_reader
+from gpuwatch.agent.processes.process_details import runtime_logs
 from gpuwatch.agent.processes.process_reader import ProcessReader
 from tests.agent.trees import Clock, process, stat_line, wait_until, write
 from tests.isolation import DRIVER_PIDS
@@ -348,6 +349,29 @@ def test_a_process_that_blocks_its_readers_delays_only_itself(tmp_path: Path, se
     with (stuck / "environ").open("wb") as writer:
         writer.write(b"RANK=6\0WORLD_SIZE=8")
     assert wait_until(lambda: reader.partial is None, time.sleep)
+
+
+@pytest.mark.parametrize(
+    ("cgroup", "log"),
+    [
+        (f"0::/kubepods.slice/kubepods-burstable.slice/cri-containerd-{'ab' * 32}.scope",
+         f"var/log/containers/trainer-0_ml_pytorch-{'ab' * 32}.log"),
+        (f"12:cpu:/docker/{'cd' * 32}\n0::/docker/{'cd' * 32}",
+         f"var/lib/docker/containers/{'cd' * 32}/{'cd' * 32}-json.log"),
+        (f"0::/machine.slice/libpod-{'ef' * 32}.scope/container",
+         f"var/lib/containers/storage/overlay-containers/{'ef' * 32}/userdata/ctr.log"),
+    ],
+    ids=["kubernetes", "docker", "podman"],
+)  # fmt: skip
+def test_what_a_container_prints_is_in_the_file_of_its_runtime(tmp_path: Path, cgroup: str, log: str) -> None:
+    assert runtime_logs(cgroup, str(tmp_path)) == []
+    written = tmp_path / "var/log/pods/ml_trainer-0/pytorch/0.log"
+    written.parent.mkdir(parents=True)
+    written.write_text("2026-01-01T00:00:00Z stdout F step 1\n")
+    (tmp_path / log).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / log).symlink_to(written)
+    assert runtime_logs(cgroup, str(tmp_path)) == [str(written)]
+    assert runtime_logs("0::/user.slice/session-3.scope", str(tmp_path)) == []
 
 
 def test_slurm_and_container_come_from_the_cgroup(tmp_path: Path) -> None:
