@@ -15,6 +15,8 @@ from gpuwatch.fleet.jobs.same_path import SamePath
 from gpuwatch.wire import LogFile
 
 KEPT_FILES = 50_000
+SHARED_LISTS = 3
+"""Lists of a node after which a file that several jobs write is theirs for good."""
 _OF_ONE_RANK = re.compile(r"attempt_\d+|(?:.*[^a-z])?(?:rank|task)[-_.=]?\d+", re.IGNORECASE)
 
 
@@ -24,6 +26,8 @@ class JobFiles:
     def __init__(self) -> None:
         self._writers: dict[tuple[str, str], str | None] = {}
         """(node, path) -> the job whose ranks write or wrote it; None: ranks of several jobs."""
+        self._several: dict[tuple[str, str], tuple[frozenset[str], int]] = {}
+        """(node, path) -> the jobs that wrote a file at the same time, and how many lists say so."""
         self._shared: dict[str, str | None] = {}
         """The same by the identity of a file on a shared file system, which is equal on every node."""
         self._listed: dict[str, dict[str, str]] = {}
@@ -51,7 +55,24 @@ class JobFiles:
     def write(self, node: str, written: Mapping[str, AbstractSet[str]]) -> None:
         """Store the jobs whose processes write files of a node now. `written`: path -> jobs."""
         for path, jobs in written.items():
-            _keep(self._writers, (node, path), next(iter(jobs)) if len(jobs) == 1 else None)
+            _keep(self._writers, (node, path), self._only(node, path, jobs))
+
+    def _only(self, node: str, path: str, jobs: AbstractSet[str]) -> str | None:
+        """Return the only job that writes a file; None: several do, or did besides one that still does.
+
+        What a job wrote last may be read after its end, when the other one alone writes.
+        """
+        before, lists = self._several.get((node, path), (frozenset(), 0))
+        shared = lists >= SHARED_LISTS and jobs <= before
+        return next(iter(jobs)) if len(jobs) == 1 and not shared else None
+
+    def _note_jobs(self, node: str, path: str, jobs: frozenset[str]) -> None:
+        """Count the lists in which several jobs write a file; for a moment one job may have two names."""
+        before, lists = self._several.get((node, path), (frozenset(), 0))
+        if len(jobs) > 1:
+            _keep(self._several, (node, path), (jobs | before, lists + 1))
+        elif not jobs <= before or 0 < lists < SHARED_LISTS:
+            self._several.pop((node, path), None)
 
     def take(
         self,
@@ -115,7 +136,8 @@ class JobFiles:
         """Return whether anything shows who writes or wrote the file, and the job if it is exactly one."""
         jobs = {job for pid in file.pids for job in owners.get(pid, ())}
         if jobs:
-            job = next(iter(jobs)) if len(jobs) == 1 else None
+            self._note_jobs(node, file.path, frozenset(jobs))
+            job = self._only(node, file.path, jobs)
             _keep(self._writers, (node, file.path), job)
             if file.identity is not None:
                 _keep(self._shared, file.identity, job)
@@ -130,10 +152,11 @@ class JobFiles:
 
 
 Kept = TypeVar("Kept")
+Value = TypeVar("Value")
 
 
-def _keep(where: dict[Kept, str | None], key: Kept, job: str | None) -> None:
-    where[key] = job
+def _keep(where: dict[Kept, Value], key: Kept, value: Value) -> None:
+    where[key] = value
     if len(where) > KEPT_FILES:
         del where[next(iter(where))]
 

@@ -281,3 +281,22 @@ def test_two_jobs_of_one_name_with_different_masters_claim_no_rank_twice_in_thei
         reported.run(node, *(rank(n, 900 + n, 2, job="train", master=f"{node}:29801") for n in range(2)))
     assert not reported.fleet.nodes["n1"].rivals
     assert not reported.fleet.nodes["n2"].rivals
+
+
+def test_a_file_that_two_jobs_wrote_is_not_of_the_one_that_is_left() -> None:
+    """What the other one wrote last may be read after its end."""
+    reported = Several()
+    shared = "/runs/both/train.log"
+    first = rank(0, 901, 1, job="a", logs=[shared])
+    second = [rank(number, 801 + number, 2, job="b", logs=[shared]) for number in range(2)]
+    reported.run("n1", first, *second)
+    for size in range(3):
+        reported.list_files("n1", wire.LogFile(shared, pids=[801, 802, 901], size=size))
+    reported.run("n1", first)
+    reported.list_files("n1", wire.LogFile(shared, pids=[901], job="a", size=9))
+    reported.find("n1", shared, job=None)
+    assert reported.files("n1") == {shared: None}
+    assert reported.found() == [None]
+    reported.run("n1", rank(0, 701, 1, job="c", logs=[shared]))
+    reported.list_files("n1", wire.LogFile(shared, pids=[701], size=10))
+    assert reported.files("n1") == {shared: "c"}

@@ -108,6 +108,7 @@ class FileEntry(object):
         self._path_rank, self._path_local = ranks_of_path(path)
         self._spoken: dict[str, Any] = {}
         self._ranks: list[int] = []
+        self._jobs: set[str] = set()
         self._places: dict[int, int] = {}
 
     def written_by(
@@ -125,9 +126,11 @@ class FileEntry(object):
             return
         jobs = {writer["job"] for writer in writers if writer.get("job")}
         ranks = {writer["rank"] for writer in writers if writer.get("rank") is not None}
-        same_job = len(self._ranks) > 1 and jobs == {self._spoken.get("job")}
+        same_job = len(self._ranks) > 1 and jobs == self._jobs
         if same_job or not set(before).isdisjoint(self.pids):
             ranks.update(self._ranks[:MAX_RANKS])
+            jobs.update(sorted(self._jobs)[:MAX_RANKS])
+        self._jobs = jobs
         self._ranks = sorted(ranks)
         spoken: dict[str, Any] = {}
         if len(self._ranks) == 1:
@@ -136,7 +139,7 @@ class FileEntry(object):
             if len(local) == 1 and None not in local:
                 spoken["local_rank"] = local.pop()
         if len(jobs) == 1:
-            spoken["job"] = jobs.pop()
+            spoken["job"] = next(iter(jobs))
         self._spoken = spoken
 
     def speaker(self) -> "dict[str, Any]":
