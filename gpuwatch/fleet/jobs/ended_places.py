@@ -32,9 +32,9 @@ def ended_ranks(nodes: Collection[Node], logged: Logged, began: Began | None = N
     ranks: launchers collect the output of ranks on all nodes. Such a rank has the node "".
     """
     found: Ranks = {}
-    alone = _on_one_node(nodes)
+    lowest = _first_on_node(nodes, logged)
     for node in nodes:
-        for place in _own_places(node, logged, alone):
+        for place in _own_places(node, logged, lowest):
             key = place.job, place.rank
             ended = _since(place, node, began or {})
             known = found.setdefault(key, ended)
@@ -52,17 +52,30 @@ def _since(place: RankPlace, node: Node, began: Began) -> RankPlace:
     return replace(place, since=min(first) - STARTUP_S) if first else place
 
 
-def _on_one_node(nodes: Iterable[Node]) -> set[str | None]:
-    """Return the ended jobs whose logs are on one node only."""
-    there: dict[str | None, set[str]] = defaultdict(set)
+def _first_on_node(nodes: Iterable[Node], logged: Logged) -> dict[tuple[str | None, str], int]:
+    """Return (ended job, node) -> the lowest rank there, which has the local rank 0.
+
+    Only where the ranks with logs of their own number the nodes' ranks in a row, as many on each node.
+    """
+    own: dict[str | None, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
     for node in nodes:
         for file in node.logs:
+            ranks = _ranks(node, [file], logged) if is_ended(file) else set()
             if is_ended(file):
-                there[file.job].add(node.name)
-    return {job for job, names in there.items() if len(names) == 1}
+                own[file.job][node.name] |= ranks if len(ranks) == 1 and file.identity is None else set()
+    found: dict[tuple[str | None, str], int] = {}
+    for job, there in own.items():
+        whole = sorted(rank for ranks in there.values() for rank in ranks)
+        each = {(len(ranks), max(ranks) - min(ranks) + 1) for ranks in there.values() if ranks}
+        sizes = {size for size, span in each if size == span}
+        if whole == list(range(len(whole))) and len(each) == len(sizes) == 1 and all(there.values()):
+            found.update(((job, name), min(ranks)) for name, ranks in there.items())
+    return found
 
 
-def _own_places(node: Node, logged: Logged, alone: Collection[str | None]) -> Iterable[RankPlace]:
+def _own_places(
+    node: Node, logged: Logged, lowest: Mapping[tuple[str | None, str], int]
+) -> Iterable[RankPlace]:
     """Yield the places of ranks that have log files of their own.
 
     The files in one rank's folder are all from that rank: torchrun writes stdout.log and stderr.log there.
@@ -74,17 +87,17 @@ def _own_places(node: Node, logged: Logged, alone: Collection[str | None]) -> It
             folders[file.job, file.path.rpartition("/")[0] if run else file.path].append(file)
     own = {key: _ranks(node, files, logged) for key, files in folders.items()}
     first = _first_ranks(folders, own)
-    whole: dict[str | None, set[int]] = defaultdict(set)
+    here: dict[str | None, set[int]] = defaultdict(set)
     for (job, _), ranks in own.items():
-        whole[job] |= ranks
+        here[job] |= ranks
     found: dict[tuple[str | None, int], list[LogFile]] = defaultdict(list)
     for key, files in folders.items():
         ranks, run = own[key], run_of(files[0].path)[0]
         local = _local_rank(files)
         if not ranks and run in first and local is not None:
             ranks = {first[run] + local}
-        if not ranks and key[0] in alone and local in whole[key[0]] == set(range(len(whole[key[0]]))):
-            ranks = {local}  # of a job on one node whose ranks are known the local ranks are the ranks
+        if not ranks and local is not None and (key[0], node.name) in lowest:
+            ranks = {lowest[key[0], node.name] + local} & here[key[0]]
         if len(ranks) == 1:
             found[key[0], ranks.pop()].extend(files)
     for (job, rank), files in found.items():
@@ -124,7 +137,7 @@ def _ranks(node: Node, files: Iterable[LogFile], logged: Logged) -> set[int]:
 
 
 def _local_rank(files: Iterable[LogFile]) -> int | None:
-    locals_ = {file.local_rank for file in files}
+    locals_ = {file.local_rank for file in files} - {None}
     return locals_.pop() if len(locals_) == 1 else None
 
 
