@@ -88,6 +88,8 @@ class Worker(object):
             self._catalog, self._marker, self._server, scanners, self._scan, self._backlog, outbox
         )
         self._introduced_by = time.monotonic() + PATIENCE_S
+        self._pids: set[int] = set()
+        """The processes that write logs."""
         self._poll_due = 0.0
         self._tick_s = float(config.get("tick_s", TICK_S))
         self._tick_due = 0.0
@@ -136,6 +138,10 @@ class Worker(object):
             command = request.get("do")
             if command == "processes":
                 self._introduced_by = 0.0
+                pids = {row["pid"] for row in request["writers"]}
+                if self._pids - pids:
+                    self._discovery.hurry()
+                self._pids = pids
                 ranks = {int(local): rank for local, rank in request["local_ranks"].items()}
                 self._catalog.written(request["writers"], request["launchers"], ranks)
                 self._finder.jobs(request["jobs"])

@@ -28,6 +28,10 @@ AGAIN_S = 60.0
 """Seconds between searches; a job that dies within seconds may never appear in a process list."""
 SOON_S = 5.0
 """As `AGAIN_S`, after an unlisted process was seen writing: it may end before it is listed."""
+ENDED_S = 2.0
+"""As `AGAIN_S`, after a process that wrote logs has ended: an error file may lie elsewhere."""
+APART_S = 15.0
+"""Shortest interval of such searches."""
 MAX_SOON = 6
 STEP_S = 0.02
 BUDGET_S = 2.0
@@ -58,7 +62,7 @@ class Discovery(object):
         self._sieve = sieve
         self._work: Iterator[None] | None = None
         self._due = 0.0
-        self._spent = 0.0
+        self._spent = self._searched_at = 0.0
         self._users: dict[int, str] = {}
         self._known: dict[str, tuple[float, int]] = {}
         """Path -> modification time and size of files that are no training logs."""
@@ -99,6 +103,12 @@ class Discovery(object):
         facts: dict[str, Any] = {"shared": shared, "search_cut": self.cut}
         return {key: value for key, value in facts.items() if value}
 
+    def hurry(self) -> None:
+        """Search soon: a process that wrote logs has ended."""
+        soon = max(time.monotonic() + ENDED_S, self._searched_at + APART_S)
+        if self._work is None and self._looked:
+            self._due = min(self._due, soon)
+
     def step(self) -> bool:
         """Search for a moment; return True if there is more to do now."""
         began = time.monotonic()
@@ -115,7 +125,8 @@ class Discovery(object):
                 self._spent += spent
                 return True
         soon = self._held and self._soon < MAX_SOON
-        self._work, self._due = None, time.monotonic() + (SOON_S if soon else AGAIN_S)
+        self._searched_at = time.monotonic()
+        self._work, self._due = None, self._searched_at + (SOON_S if soon else AGAIN_S)
         self._soon += soon
         self._looked = True
         if self._answer_due is None:
