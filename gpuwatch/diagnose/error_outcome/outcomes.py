@@ -11,6 +11,7 @@ from gpuwatch.diagnose.error_outcome.recovery_by_steps import (
     TrackIndex,
     ends_process,
     files_of_namesakes,
+    job_went_on,
     lasts,
     recovery_of,
     softened,
@@ -47,7 +48,8 @@ def with_outcomes(
             recovery = recovery_of(alert, own, later, deaths)
             found.append(alert if recovery is None else softened(alert, recovery))
         else:
-            found.append(_by_node(alert, own, later, deaths, nodes))
+            whole = job_went_on(alert, tracks, deaths) if not known else None
+            found.append(softened(alert, whole) if whole else _by_node(alert, own, later, deaths, nodes))
     return found
 
 

@@ -112,6 +112,28 @@ def recovery_of(
     return None
 
 
+def job_went_on(alert: Alert, tracks: Iterable[StepTrack], deaths: Iterable[Alert]) -> Recovery | None:
+    """Return how the whole job went on after an error without a rank; None: a rank may have ended by it.
+
+    For lines in a launcher's log without steps: each rank that logs steps must do so `LEAVING_S` later, and
+    none may have ended since.
+    """
+    if alert.rank is not None or alert.job is None or not alert.timed or alert in EXITS or alert in LAUNCHER:
+        return None
+    ends = (each for each in deaths if each in EXITS and each.job in (None, alert.job))
+    if any(each.last >= alert.first - LEAVING_S for each in ends):
+        return None
+    found = []
+    for track in tracks:
+        if track.job == alert.job and track.marks:
+            later = [mark for mark in track.marks if mark.at and mark.at > alert.last + LEAVING_S]
+            if not _steps_on(alert, later):
+                return None
+            found.append(later[0])
+    first = min(found, key=lambda mark: mark.at or 0.0, default=None)
+    return None if first is None else Recovery(first.at, first.step, finished=False)
+
+
 def files_of_namesakes(alert: Alert, tracks: Iterable[StepTrack]) -> frozenset[str]:
     """Return the logs of a rank of the same number in another job, which stepped while this one ended.
 

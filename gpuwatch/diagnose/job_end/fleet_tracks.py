@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable
 
 from gpuwatch.diagnose.error_outcome.step_track import Mark, StepTrack
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.progress import LoggedStep, RankProgress
 
+MAX_WRITERS = 256
 KEPT_STEPS = 200
 """Newest steps kept per rank; those after an error are among them."""
 
 
-def tracks_for(alerts: Iterable[Alert], fleet: Fleet, now: float, wall: float) -> list[StepTrack]:
+def tracks_for(alerts: Collection[Alert], fleet: Fleet, now: float, wall: float) -> list[StepTrack]:
     """Return the logged steps (one `StepTrack` per rank and file) of the ranks and files of these alerts.
+
+    For alerts without a rank also those of their job, of up to `MAX_WRITERS` ranks.
 
     Args:
         alerts: Of ranks, or of log files.
@@ -24,13 +28,16 @@ def tracks_for(alerts: Iterable[Alert], fleet: Fleet, now: float, wall: float) -
         wall: Unix seconds at the same moment.
     """
     wanted = {alert.rank for alert in alerts if alert.rank is not None}
+    jobs = {alert.job for alert in alerts if alert.rank is None and alert.job is not None}
     files = {proof.file for alert in alerts for proof in alert.proof[:1] if proof.file is not None}
     writers = [each for each in fleet.progress.writers.values() if each.steps or each.past]
     shared = _shared_files(writers)
+    sizes = Counter(each.job for each in writers)
+    jobs = {job for job in jobs if sizes[job] <= MAX_WRITERS}
     return [
         _track(each, wall - now, alone=(each.node, each.file) not in shared)
         for each in writers
-        if each.rank in wanted or each.file in files
+        if each.rank in wanted or each.file in files or each.job in jobs
     ]
 
 

@@ -172,3 +172,17 @@ def test_a_rank_that_went_on_resolves_no_later_failure() -> None:
     job.end(FAILED_AGAIN + 1)
     found = job.judged(FAILED_AGAIN + 5)
     assert [(each.rank, each.code) for each in found if not each.over] == [(1, "data.loader_timeout")]
+
+
+@pytest.mark.parametrize(("until", "is_note"), [(130.0, True), (104.0, False)])
+def test_an_error_without_a_rank_is_a_note_while_all_ranks_step_on(until: float, *, is_note: bool) -> None:
+    """A thread of some rank raised, in the launcher's log: no process ended."""
+    job = Job()
+    job.attempt(0, 1.0)
+    job.steps(1, 10.0, FAILED)
+    job.find("n1", TRAIN_LOG, "python.exception", FAILED, role="first")
+    job.steps(60, FAILED + 1.0, until)
+    for second in range(3):
+        job.pass_to(until + 2.0 * second)
+    (alert,) = [each for each in job.book.alerts.values() if each.code == "python.exception"]
+    assert (alert.severity == "info") is is_note
