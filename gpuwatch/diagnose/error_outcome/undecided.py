@@ -1,4 +1,4 @@
-"""Logged exceptions of a living process: warnings until their outcome is known."""
+"""Logged exceptions, and lines about the end, of a living process: warnings until their outcome is known."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from msgspec import structs
 
 from gpuwatch.diagnose.error_outcome import later_lines
+from gpuwatch.diagnose.error_outcome.observed_end import is_observed
 from gpuwatch.diagnose.error_outcome.recovery_by_lines import may_be_caught
 from gpuwatch.diagnose.error_outcome.recovery_by_steps import TRACEBACK
 from gpuwatch.diagnose.error_outcome.step_track import StepTrack
@@ -21,6 +22,8 @@ UNDECIDED_S = 60.0
 """Seconds without a step after an exception until a living rank counts as stopped."""
 ANSWER_S = 3.0
 """Seconds in which a node returns the lines around an error."""
+LISTED_S = 18.0
+"""Seconds after a line about the end of a rank until its node's list of processes has refuted it."""
 END_S = 5.0
 """An exit may be reported up to this long before the exception that caused it (seconds)."""
 
@@ -35,7 +38,8 @@ def undecided(
     """Return the ids of exceptions of which it is not known yet whether the program goes on.
 
     These were logged, not raised to the end of the program, less than UNDECIDED_S ago, and the process of the
-    rank lives.
+    rank lives. So does a rank whose own log has a line about its end, such as a sample of generated text: no
+    process logs that it was killed.
 
     Args:
         alerts: With what later steps and lines showed.
@@ -45,11 +49,18 @@ def undecided(
         wall: Unix seconds.
     """
     candidates = [alert for alert in alerts if _may_go_on(alert)]
-    if not candidates:
+    stated = [alert for alert in alerts if _states_own_end(alert)]
+    if not candidates and not stated:
         return frozenset()
     alive = {(place.job, place.rank) for place in places if place.pid is not None and place.until is None}
-    ends = [alert for alert in alerts if alert in ENDS]
+    ends = [alert for alert in alerts if alert in ENDS and alert not in stated]
     return frozenset(
+        alert.id
+        for alert in stated
+        if (alert.job, alert.rank) in alive
+        and wall < alert.last + LISTED_S
+        and not any(_may_be_its_end(end, alert) for end in ends)
+    ) | frozenset(
         alert.id
         for alert in candidates
         if (alert.job, alert.rank) in alive
@@ -68,6 +79,13 @@ def _may_go_on(alert: Alert) -> bool:
     raised = any(TRACEBACK in line for proof in alert.proof[:1] for line in proof.lines)
     firing = alert.state == "firing" and alert.severity in GRAVE
     return firing and raised and alert.timed and alert.rank is not None and may_be_caught(alert)
+
+
+def _states_own_end(alert: Alert) -> bool:
+    """Return True for a line about a killed or crashed process in the log of the rank that it names."""
+    is_line = bool(alert.proof) and alert.proof[0].kind == "line" and not alert.kernel
+    own = is_line and alert.rank_from in ("process", "path", "line") and not is_observed(alert)
+    return own and alert in EXITS and alert.state == "firing" and alert.severity in GRAVE
 
 
 def _begin(alert: Alert, tracks: Iterable[StepTrack]) -> float:

@@ -54,7 +54,10 @@ def with_contradictions(
         doubt = UNDISPUTED if alert.refuted else contradiction(alert, where, reports, confirmed)
         if doubt.text:
             text = f"{alert.text}; {doubt.text}"
-            found.append(structs.replace(alert, doubt=doubt.text, refuted=doubt.refuted, text=text))
+            severity = "info" if doubt.refuted and _is_outlived(alert, where, reports) else alert.severity
+            found.append(
+                structs.replace(alert, doubt=doubt.text, refuted=doubt.refuted, text=text, severity=severity)
+            )
         else:
             found.append(alert)
     return found
@@ -97,7 +100,7 @@ def contradiction(
     )
     if own and place is not None and place.node and not where.on(alert.node, place.job):
         place = None  # of no known job and about its own node: the rank of that number is of another job
-    if place is not None and alert.rank_from in ("line", "field", "index") and _lives(alert, place, reports):
+    if place is not None and alert.rank_from is not None and _lives(alert, place, reports):
         text = f"rank {alert.rank} still runs on {place.node}, as process {place.pid}"
         return Doubt(text, refuted=True)
     senders = {proof.node for proof in alert.proof if proof.node is not None}
@@ -313,6 +316,13 @@ def ended_first(place: RankPlace, where: RankIndex) -> bool:
 def _came_later(alert: Alert, place: RankPlace) -> bool:
     """Return True if a rank was started after a line about it: the line is about the previous process."""
     return place.started is not None and place.started > alert.first
+
+
+def _is_outlived(alert: Alert, where: RankIndex, reports: Mapping[str, NodeReport]) -> bool:
+    """Return True for a line about its end in the log of a rank that still runs: a sample, say."""
+    own = alert.rank is not None and alert.rank_from in ("process", "path", "line")
+    place = where.of(alert.rank, alert.job) if own and alert.rank is not None else None
+    return place is not None and _lives(alert, place, reports)
 
 
 def _lives(alert: Alert, place: RankPlace, reports: Mapping[str, NodeReport]) -> bool:

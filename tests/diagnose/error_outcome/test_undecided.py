@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from gpuwatch import wire
 from gpuwatch.diagnose.error_outcome.answered_lines import place_of
@@ -76,3 +77,21 @@ def test_an_exception_is_an_error_where_the_node_does_not_answer() -> None:
     assert severities(cluster) == ["warning"]
     cluster.step(6)
     assert severities(cluster) == ["error"]
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_line_about_its_own_end_is_no_error_of_a_rank_that_runs_on(*, dies: bool) -> None:
+    """Rank 3 prints what it generates: no process logs that it was killed."""
+    cluster = Cluster()
+    node = cluster.fleet.nodes["gpu-001"]
+    started = [structs.replace(each, start=cluster.t - 3600) for each in node.processes]
+    cluster.report("gpu-001", wire.Ranks(t=cluster.t, seq=4, processes=started))
+    cluster.step(2)
+    cluster.find("rank.killed", 3, rank_from="process", lines=["[sample] the process was killed by signal 9"])
+    cluster.step(2)
+    assert cluster.book.incidents == []
+    left = [each for each in started if not dies or each.rank != 3]
+    for _ in range(20):
+        cluster.report("gpu-001", wire.Ranks(t=cluster.t, seq=6, processes=left))
+        cluster.step(2)
+    assert [incident.rank for incident in cluster.book.incidents] == ([3] if dies else [])
