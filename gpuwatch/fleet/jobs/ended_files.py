@@ -38,6 +38,11 @@ _GENERAL = re.compile(
 )
 """Folder names that say nothing about the job (`logs`, `output`)."""
 
+_RECORD = re.compile(
+    r"(?i)(?:kubectl[-_.])?(?:describe|events?|inspect|sacct|scontrol|squeue|dmesg|journal(?:ctl)?|nvidia-smi|df"
+    r"|free|ps|top|env|ibstat|lsof|lspci)(?:[-_.]\w.*)?"
+)
+"""Names of what people save beside a job's log: it is of the only job of the folder."""
 MAX_GENERAL = 3
 """Most such folders below one that shows it."""
 RunEnd: TypeAlias = "tuple[float, str]"
@@ -108,7 +113,8 @@ def ended_job_names(files: Iterable[LogFile], home: Callable[[str], str]) -> dic
     for folder, members in folders.items():
         stems = {file.path: _stem(file.path) for file in members}
         ranked = folder in ranked_folders
-        one = ranked or len(set(stems.values())) == 1
+        trained = {stem for stem in stems.values() if not _RECORD.fullmatch(stem)}
+        one = ranked or len(trained or set(stems.values())) == 1
         older = _older_starts(members) if ranked else {}
         ends = [] if folder in runs else _run_ends(folder, runs, sorted_runs)
         for file in members:

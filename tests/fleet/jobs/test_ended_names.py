@@ -110,3 +110,9 @@ def test_the_error_file_of_a_rank_is_of_the_job_that_ended_then() -> None:
     places = places_of(list(fleet.fleet.nodes.values()))
     (rank,) = {place.rank for place in places.ranks if temporary in place.logs}
     assert rank == 1
+
+
+def test_what_is_saved_beside_a_log_is_of_its_job() -> None:
+    files = [found(f"/srv/jobs/lb/{name}", 1000.0) for name in ("train.log", "describe.txt", "sacct.out")]
+    assert names(*files) == {"lb"}
+    assert len(names(*files, found("/srv/jobs/lb/other.log", 1000.0))) > 1
