@@ -31,7 +31,7 @@ Place: TypeAlias = tuple[str | None, str | None]
 
 
 def without_explained(alerts: Sequence[Alert]) -> list[Alert]:
-    """Return the alerts without unexplained error lines that all stand near a known error."""
+    """Return the alerts without unexplained errors of which every line stands near a known error."""
     if not any(alert.code == UNEXPLAINED for alert in alerts):
         return list(alerts)
     known = [alert for alert in alerts if alert.code != UNEXPLAINED and alert.severity != "info"]

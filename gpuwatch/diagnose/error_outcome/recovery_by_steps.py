@@ -246,7 +246,10 @@ def _same_file_or_rank(one: Alert, other: Alert) -> bool:
 
 
 def _may_be_one_job(alert: Alert, end: Alert) -> bool:
-    """Return True if both may be of one job; an unknown job matches any job of its node."""
+    """Return True if an alert and the end of a training may be of one job.
+
+    They name the same job; or a job and a rank are unknown, and both lines are from one node.
+    """
     if alert.job == end.job:
         return True
     unknown = None in (alert.job, end.job) and None in (alert.rank, end.rank)

@@ -98,9 +98,9 @@ def _is_after(writer: RankProgress, since: float) -> bool:
 
 
 def _line_s(ranks: list[tuple[Node, Process]], wall: float, started_s: float) -> float | None:
-    """Return the seconds since one of their files grew; None: not since their start.
+    """Return the seconds since any log file of these ranks last grew; None: not since the ranks started.
 
-    `started_s`: age of the oldest.
+    `started_s`: age of the oldest process in seconds.
     """
     ages = [
         age

@@ -191,7 +191,7 @@ def _with_exception(reported: HeadlineFacts, cause: Alert) -> str:
 
 
 def _there(reported: HeadlineFacts, cause: Alert, where: RankIndex) -> set[int]:
-    """Return the ranks with the cause's alert within NODE_S, if all are on its node, one of several.
+    """Return the ranks with the cause's alert within NODE_S if all are on its node, one of several.
 
     Else none.
     """

@@ -80,7 +80,7 @@ class Attempt:
         return not own or any(step.follows(alert) for step in own)
 
     def works(self, wall: float) -> bool:
-        """Return True if it trains, as far as is known at `wall` (unix seconds)."""
+        """Return True if the attempt trains, as far as is known at `wall` (unix seconds)."""
         return self.steps >= PROOF_STEPS or (not self.has_steps and wall - self.began > SILENT_START_S)
 
 

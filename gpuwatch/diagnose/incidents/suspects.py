@@ -128,7 +128,7 @@ def _elements(timeouts: Sequence[Alert], ranks: set[int]) -> str:
 
 
 def _is_even(alert: Alert) -> bool:
-    """Return True if its collective takes the same number of elements from each rank."""
+    """Return True if the alert's collective takes the same number of elements from each rank."""
     return str(alert.fields.get("op", "")).upper().strip("_") in EVEN
 
 

@@ -69,7 +69,7 @@ def is_foreign(line: str) -> bool:
 
 
 def is_quiet(line: str) -> bool:
-    """Return True if its writer gave the line a level that ends nothing (debug, info, warning)."""
+    """Return True if the writer gave the line a level that ends nothing (debug, info, warning)."""
     return own_level(line) in QUIET_LEVELS or QUIET_HEAD.match(line) is not None
 
 

@@ -163,7 +163,7 @@ def _idle(members: Collection[Member]) -> bool:
 
 
 def _spins(node: Node, process: Process) -> bool:
-    """Return True if its GPU is busy at low power, as one that waits in a collective."""
+    """Return True if a GPU of the process is busy at low power, as if it waited in a collective."""
     for gpu in [node.gpus[held.uuid] for held in process.gpus if held.uuid in node.gpus]:
         fast, limit = gpu.fast, None if gpu.medium is None else gpu.medium.power_limit_w
         if fast is None or fast.utilization_pct is None or fast.power_w is None or limit is None:

@@ -27,7 +27,7 @@ STARTED_S = 1.0
 
 @dataclass(slots=True)
 class Seen:
-    """A rank's process as its node last listed it, when that was, and since when it is missing."""
+    """A rank's process as its node last listed it, when that was, and whether it is missing now."""
 
     node: str
     process: Process

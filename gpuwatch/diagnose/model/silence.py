@@ -20,7 +20,7 @@ class Silence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Unix seconds; None: until removed."""
 
     def covers(self, alert: Alert, wall: float) -> bool:
-        """Return True if it silences this alert at `wall` (unix seconds)."""
+        """Return True if the silence applies to this alert at `wall` (unix seconds)."""
         if self.until is not None and wall >= self.until:
             return False
         named = ((self.node, alert.node), (self.gpu, alert.gpu), (self.rank, alert.rank))

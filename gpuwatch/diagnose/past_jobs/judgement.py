@@ -59,7 +59,7 @@ class Judgement:
 
 
 def judge(scan: Scan, packs: RulePacks, time: float, dumps: Sequence[RankDump] = ()) -> Judgement:
-    """Build alerts and incidents from the findings of a scan.
+    """Return the alerts and incidents of a scan, and how its job ended.
 
     Args:
         scan: The files and what the rules found in them.

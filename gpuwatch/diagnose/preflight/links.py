@@ -13,7 +13,7 @@ QUICK = ProbeRequest(collectives=("all_reduce",), sizes=(1 * MIB, 16 * MIB), pai
 
 
 def links(results: Results) -> Iterator[Check]:
-    """Yield two checks: whether collectives compute correct results, and whether a node is slow."""
+    """Yield two checks: whether collectives compute correct results, and whether a link or node is slow."""
     if results.phase == "refused":
         for id_ in ("probe.collectives", "probe.links"):
             # the probe's own command has an option for what is refused here

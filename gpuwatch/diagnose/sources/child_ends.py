@@ -42,7 +42,7 @@ _CHECKPOINT = re.compile(r"(?i)\b(?:checkpoint|ckpt|shard)\w{0,3}\b")
 def child_code(
     finding: Finding, stated: FailureClass | None, place: RankPlace | None, where: RankIndex
 ) -> str | None:
-    """Return the class of a line about the end of a child process; None: it may be about a rank.
+    """Return the class of a line about the end of a child process; None: no such line, or maybe about a rank.
 
     Args:
         finding: Of a log that a rank writes.

@@ -326,7 +326,7 @@ def _is_outlived(alert: Alert, where: RankIndex, reports: Mapping[str, NodeRepor
 
 
 def _lives(alert: Alert, place: RankPlace, reports: Mapping[str, NodeReport]) -> bool:
-    """Return True if its node listed the same process long after a line reports its end."""
+    """Return True if the rank's node still listed the process long after a line reported its end."""
     listed_at = reports.get(place.node, NodeReport()).processes_at
     if alert not in EXITS or place.until is not None or place.started is None or listed_at is None:
         return False

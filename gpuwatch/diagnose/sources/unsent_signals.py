@@ -24,7 +24,7 @@ NEAR_S = 60.0
 
 
 def with_unsent_signals(alerts: Sequence[Alert]) -> list[Alert]:
-    """Return the alerts; the ends of the only rank to which the launcher sent no signal are errors."""
+    """Return the alerts; ends of the only rank to which its launcher sent no signal become errors."""
     blamed: set[str] = set()
     for node, job in {(alert.node, alert.job) for alert in alerts if alert.code == SENT and alert.node}:
         here = [alert for alert in alerts if (alert.node, alert.job) == (node, job)]
@@ -46,7 +46,10 @@ def with_unsent_signals(alerts: Sequence[Alert]) -> list[Alert]:
 
 
 def _is_other_cause(alert: Alert, at: float) -> bool:
-    """True if the job was stopped at about that time, or a rank of the node logged an error of its own."""
+    """Return True if an alert is another cause within NEAR_S of `at`: a stop of the job, or a grave error.
+
+    Lost connections do not count.
+    """
     grave = alert.role in ("root", "first") and alert.severity in ("error", "critical")
     is_cause = alert in STOPPED or (grave and alert not in PEER_CONNECTION_ERRORS)
     return is_cause and abs(alert.first - at) <= NEAR_S

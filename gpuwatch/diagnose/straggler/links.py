@@ -55,7 +55,7 @@ def throughput(group: Sequence[GpuLoad], link_pct: float) -> Iterator[Outlier]:
 
 
 def _below_own(load: GpuLoad) -> bool:
-    """Return True if its link is below its own maximum."""
+    """Return True if the GPU's PCIe link is below its own maximum."""
     link, info = load.medium, load.info
     return link is not None and (
         (link.pcie_gen or 0) < (info.pcie_gen_max or 0) or (link.pcie_width or 0) < (info.pcie_width_max or 0)

@@ -129,7 +129,7 @@ def stepping_s(writer: RankProgress, since: float) -> float:
 
 
 def speakers(fleet: Fleet, now: float) -> dict[str | None, RankProgress]:
-    """Return job -> its writer with the newest step."""
+    """Return job -> its writer with the newest step, of writers that stepped within STEPPED_S."""
     found: dict[str | None, RankProgress] = {}
     for writer in lately(fleet, now):
         known = found.get(writer.job)

@@ -110,7 +110,7 @@ def _rank_folders(files: Iterable[LogFile], names: Mapping[str, str]) -> dict[st
 
 
 def _is_private(file: LogFile) -> bool:
-    """Return True if its fingerprint is known and no other node's file has the same one."""
+    """Return True if a file's fingerprint is known and no other node's file has the same one."""
     return file.identity is None and file.fingerprint is not None and file.searched_to is not None
 
 

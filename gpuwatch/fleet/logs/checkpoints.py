@@ -76,7 +76,7 @@ class FleetCheckpoints:
         self.version += 1
 
     def take_files(self, node: str, before: Iterable[LogFile], files: Iterable[LogFile]) -> None:
-        """Compare how much of a node's logs had been read `before` with how much has been read now."""
+        """Increase `version` if more of a log with a checkpoint line is read than `before`."""
         unread, now = (
             {each.path: each.backlog_pct for each in some if each.backlog_pct is not None}
             for some in (before, files)

@@ -223,7 +223,7 @@ class FleetProgress:
 
 
 def _is_other_bar(known: RankProgress, reported: Progress, at: float) -> bool:
-    """Return True if it is the bar of another loop within the training, such as an evaluation."""
+    """Return True if a report is of the bar of another loop within the training, such as an evaluation."""
     total, before = reported.fields.get("total_steps"), known.values.get("total_steps")
     if (
         reported.dialect != known.dialect

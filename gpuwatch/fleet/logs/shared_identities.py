@@ -52,7 +52,7 @@ class SharedIdentities:
         return changed - {node}
 
     def _first_node(self, node: str, identity: str, fingerprint: str) -> str:
-        """Return the node that first reported both, which may be this one."""
+        """Return the node that first reported this identity and fingerprint, which may be this one."""
         seen = identity, fingerprint
         first = self._first.setdefault(seen, node)
         for _, surplus in list(self._firsts.surplus(first, seen, len(identity) + len(fingerprint))):

@@ -210,7 +210,7 @@ class Node:
         return self.host.t + (now - self.host_at)
 
     def silent_s(self, file: LogFile, wall: float) -> float | None:
-        """Return the seconds since one of its log files last grew; None: unknown.
+        """Return the seconds since this log file of the node last grew; None: unknown.
 
         `wall`: unix seconds now.
         """

@@ -25,7 +25,7 @@ def reboot_event(node: Node, hello: Hello) -> Event | None:
 
 
 def take_hello(node: Node, hello: Hello) -> None:
-    """Store what a node's agent reports at its start: its interval and its GPUs."""
+    """Store what a node's agent reports at its start; GPUs that it does not list any more become lost."""
     node.hello, node.interval_s, node.bye = hello, hello.interval_s, None
     for info in hello.gpus:
         known = node.gpus.get(info.uuid)

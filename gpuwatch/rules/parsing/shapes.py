@@ -46,7 +46,7 @@ class PatternShape(Shape):
 
 
 class PackProblems(Problems):
-    """A list of a pack's problems; each is prefixed with the id of its rule."""
+    """Collects the problems of a pack; each is prefixed with the id of its rule."""
 
     rule: str | None = None
 

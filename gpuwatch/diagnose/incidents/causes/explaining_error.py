@@ -141,10 +141,10 @@ def _logged_above(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
 
 
 def _may_be_of_another(ended: Alert, alerts: Sequence[Alert]) -> bool:
-    """True if an error without a rank may be that of another rank than the first in torchrun's table.
+    """Return True if an error without a rank may be of another rank than the first one in torchrun's table.
 
-    Where two ranks raised before torchrun looked, its table has one time for both, and their order there is
-    by number. A lost connection without a rank is the error of one of them, of which is not known.
+    If two ranks raised before torchrun looked, its table has one time for both, and orders them by
+    number. A lost connection without a rank is then the error of either.
     """
     lost = [alert for alert in alerts if alert in PEER_CONNECTION_ERRORS and alert.rank is None]
     status = ended.fields.get("exitcode")

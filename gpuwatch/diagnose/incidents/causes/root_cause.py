@@ -209,7 +209,7 @@ def _alive(candidates: Sequence[Alert]) -> dict[int, float]:
 
 
 def _survived(alert: Alert, entered: Mapping[int, float], alive: Mapping[int, float]) -> bool:
-    """Return True if its rank went on: it entered the collective that hung, or logged errors long after."""
+    """Return True if the alert's rank went on: it entered the hung collective, or logged later errors."""
     if alert.rank is None:
         return False
     waits = alert.rank in entered and alert.last < entered[alert.rank] - SAME_MOMENT_S
@@ -224,10 +224,7 @@ def _when(alert: Alert) -> float:
 
 
 def _first(candidates: Sequence[Alert], alerts: Sequence[Alert]) -> Alert | None:
-    """Return the earliest alert, or a stronger one so close after it that the order may be reversed.
-
-    None: none.
-    """
+    """Return the earliest alert, or a stronger one so soon after that the order may be reversed, or None."""
     raised = {alert.rank for alert in alerts if alert in GENERIC_EXCEPTIONS}
     ordered = sorted(
         candidates,
@@ -270,7 +267,10 @@ def _is_listed_later(alert: Alert) -> bool:
 
 
 def _is_mild(alert: Alert) -> bool:
-    """Return True if its lines are logged as warnings: another rank may have ended by the same cause."""
+    """Return True if all lines of an alert are logged as warnings.
+
+    Another rank may have ended by the same cause.
+    """
     return bool(alert.proof) and all(level(proof.text) == "warning" for proof in alert.proof)
 
 

@@ -31,7 +31,7 @@ class Fact:
     """True if gpuwatch computed it instead of reading it from the log."""
 
     def age_s(self, now: float) -> float:
-        """Return its age in seconds."""
+        """Return the age of the value in seconds."""
         return max(0.0, now - self.at)
 
 
@@ -215,5 +215,5 @@ class JobFacts:
         return None if self.speaker is None else self.speaker.stepped_at
 
     def late(self, at: float | None, now: float) -> bool:
-        """Return True if a value of that time is stale; also if it has none."""
+        """Return True if a value of time `at` is stale, or has no time."""
         return at is None or now - at > self.late_s
