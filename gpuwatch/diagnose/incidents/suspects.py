@@ -168,7 +168,7 @@ def _left_out(alerts: Sequence[Alert], where: RankIndex, job: str | None) -> tup
 def blamed_nodes(alerts: Sequence[Alert], where: RankIndex) -> list[tuple[str, int]]:
     """Return (node, number of ranks elsewhere whose lines name its address), the most named first.
 
-    A node that names one itself follows: it counts only if each named node does so.
+    A node whose own lines name another one is left out, unless that leaves none.
     """
     votes: dict[str, set[object]] = defaultdict(set)
     naming: set[str | None] = set()

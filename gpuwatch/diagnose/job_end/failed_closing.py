@@ -95,7 +95,7 @@ def below_last_step(file: LogScan) -> Sequence[str] | None:
 
 
 def _is_settled(line: str) -> bool:
-    """Return True if a log that ends with this line ended well, or as somebody wanted."""
+    """Return True if a log that ends with this line ended well, or on purpose."""
     return is_intended(line) or states_good_end(line)
 
 

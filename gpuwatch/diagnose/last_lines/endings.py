@@ -97,7 +97,7 @@ def has_trouble_words(line: str) -> bool:
 
 
 def is_intended(line: str) -> bool:
-    """Return True if a line states an end that somebody wanted, or that was planned."""
+    """Return True if a line states an end that a person asked for, or that was planned."""
     return INTENDED.search(line) is not None
 
 

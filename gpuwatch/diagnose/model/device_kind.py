@@ -85,7 +85,7 @@ def device_kind(line: str) -> DeviceKind | None:
 
 
 def for_device(text: str, kind: DeviceKind | None) -> str:
-    """Return a title or explanation with the terms of this kind of device; None: unchanged."""
+    """Return a title or explanation with the terms of this kind of device; unchanged if it is None."""
     if kind is None:
         return text
     text = re.sub(r"\bCUDA's\b", f"{kind.name}'s", text)

@@ -58,7 +58,7 @@ class LogStream:
     """Number of characters in the kept lines."""
 
     def fail(self, why: str) -> None:
-        """End the stream with an error: the agent refused, or the link was lost."""
+        """End the stream with the error `why`: the agent refused, or the link was lost."""
         self.done, self.error = True, why
         self.version += 1
 

@@ -50,7 +50,10 @@ def host_memory_pct(host: HostSample) -> float | None:
 
 
 def network_bps(host: HostSample, direction: Literal["rx_bps", "tx_bps"]) -> float | None:
-    """Return bytes per second of all network interfaces and InfiniBand ports together; None: unknown."""
+    """Return the bytes per second that all network interfaces and InfiniBand ports received, or sent.
+
+    None: unknown.
+    """
     total: float | None = None
     for port in (*(host.nics or ()), *(host.ib or ())):
         total = _sum(total, getattr(port, direction))

@@ -9,7 +9,7 @@ from gpuwatch.wire import Role, Severity
 
 
 class Flood(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """No finding before `count` matches within `seconds`; then one finding for all of them."""
+    """Limit of a rule: no finding before `count` matches within `seconds`, then one for all of them."""
 
     count: int
     seconds: float
