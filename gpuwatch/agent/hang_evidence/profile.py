@@ -6,6 +6,7 @@ Its output stays in this process's memory, and it ends with this process.
 import base64
 import os
 import re
+import resource
 import signal
 import subprocess
 import time
@@ -30,6 +31,8 @@ After as long again SIGKILL.
 py-spy first reads the interpreter's symbols, and may fall behind.
 """
 MAX_TEXT = 4 << 20
+MAX_WRITTEN = 4 * MAX_TEXT
+"""Bytes that py-spy may write into memory: the profiled process chooses the names of its functions."""
 MAX_PACKED_BYTES = 600 * 1024
 """Packed bytes of all processes; a reply is limited to 1 MiB."""
 COUNTS = re.compile(rb"Samples: (\d{1,12}) Errors: (\d{1,12})")
@@ -68,10 +71,15 @@ class _PySpyRun(object):
                 stdout=self._words,
                 stderr=self._words,
                 pass_fds=(self._stacks,),
-                preexec_fn=lambda: die_with(self._me),  # noqa: PLW1509 - one system call
+                preexec_fn=self._limit,  # noqa: PLW1509 - two system calls
             )
         except OSError as error:
             self._row["why"] = "py-spy cannot be run: {}".format(error.strerror)
+
+    def _limit(self) -> None:
+        """In the child: it ends with this process, and no file of it outgrows `MAX_WRITTEN`."""
+        die_with(self._me)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_WRITTEN, MAX_WRITTEN))
 
     def over(self) -> bool:
         """Return True if it has ended; it is killed if it takes too long."""

@@ -2,7 +2,9 @@
 
 import json
 import os
+import select
 import subprocess
+import time
 
 from ..base.procfs import clean
 from ..logs.ipc.lifeline import die_with
@@ -30,19 +32,44 @@ def python_stacks(program: str, pid: int, seconds: float) -> "tuple[list[dict[st
         )
     except OSError as error:
         return [], "py-spy cannot be run: {}".format(error.strerror)
-    try:
-        output, words = child.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired:
+    output, words = _outputs(child, time.monotonic() + seconds)
+    if child.poll() is None:
         child.kill()
-        child.communicate()
+    child.wait()
+    child.stdout.close()  # type: ignore[union-attr]
+    child.stderr.close()  # type: ignore[union-attr]
+    if len(output) > MAX_OUTPUT:
+        return [], "py-spy printed more than {} MB: the stacks are too large".format(MAX_OUTPUT >> 20)
+    if child.returncode == -9:
         return [], "py-spy took more than {:.0f} s".format(seconds)
-    if child.returncode != 0 or len(output) > MAX_OUTPUT:
+    if child.returncode != 0:
         last = words.decode("utf-8", "replace").strip().splitlines()
         return [], clean("py-spy: " + (last[-1] if last else "status {}".format(child.returncode)), 200)
     try:
         return _reported(json.loads(output.decode("utf-8", "replace")), pid), None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         return [], clean("py-spy's answer cannot be read: {}".format(error), 200)
+
+
+def _outputs(child: "subprocess.Popen[bytes]", deadline: float) -> "tuple[bytes, bytes]":
+    """What it prints until it ends, up to the time and a size: a process chooses how large its stacks are."""
+    streams = {child.stdout.fileno(): bytearray(), child.stderr.fileno(): bytearray()}  # type: ignore[union-attr]
+    first, second = streams.values()
+    waiting = select.poll()
+    for number in streams:
+        waiting.register(number, select.POLLIN)
+    left = len(streams)
+    while left and len(first) <= MAX_OUTPUT and len(second) <= MAX_OUTPUT:
+        ready = waiting.poll(max(0.0, deadline - time.monotonic()) * 1000)
+        if not ready:
+            break
+        for number, _ in ready:
+            data = os.read(number, 1 << 16)
+            streams[number] += data
+            if not data:
+                waiting.unregister(number)
+                left -= 1
+    return bytes(first), bytes(second)
 
 
 def _reported(found: "list[dict[str, Any]]", pid: int) -> "list[dict[str, Any]]":
