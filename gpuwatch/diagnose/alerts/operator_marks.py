@@ -11,6 +11,8 @@ from msgspec import structs
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.silence import Silence
 
+AHEAD_S = 600.0
+"""An acknowledgement dated further in the future (seconds) is ignored: its cockpit's clock is wrong."""
 SAME_S = 5.0
 """Two cockpits' dates of one alert differ by at most this (seconds)."""
 STANDS_S, STARTED_S = 86_400.0, 120.0
@@ -71,6 +73,8 @@ class OperatorMarks:
         self._began = wall if self._began is None else self._began
         earlier, self._acknowledged = self._acknowledged, {}
         for mark in marks:
+            if mark.at > wall + AHEAD_S:
+                continue  # it would cover every later alert of this id
             known = earlier.get(mark.alert)
             count = known.count if known is not None and known.mark.at == mark.at else None
             self._acknowledged[mark.alert] = _Acknowledged(mark, count)

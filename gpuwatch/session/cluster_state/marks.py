@@ -117,8 +117,18 @@ def unsilence(marks: ClusterMarks, gone: Silence) -> ClusterMarks:
 
 
 def with_note(marks: ClusterMarks, note: KeptNote) -> ClusterMarks:
-    """Return the marks with one more note."""
+    """Return the marks with one more note, once: a change whose outcome is unknown is made again."""
+    if note in marks.notes:
+        return marks
     return structs.replace(marks, notes=(*marks.notes, note))
+
+
+def smaller(marks: ClusterMarks) -> ClusterMarks:
+    """Return the marks without the older half of the notes and acknowledgements."""
+    notes, kept = marks.notes, marks.acknowledged
+    return structs.replace(
+        marks, notes=notes[(len(notes) + 1) // 2 :], acknowledged=kept[(len(kept) + 1) // 2 :]
+    )
 
 
 def lasting(marks: ClusterMarks, wall: float) -> ClusterMarks:

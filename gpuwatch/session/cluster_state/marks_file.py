@@ -15,7 +15,7 @@ import msgspec
 
 from gpuwatch.file_trust import is_of_folder, shared_folder, trusted_path
 from gpuwatch.own_folders import make_own
-from gpuwatch.session.cluster_state.marks import VERSION, ClusterMarks, lasting
+from gpuwatch.session.cluster_state.marks import VERSION, ClusterMarks, lasting, smaller
 from gpuwatch.whole_file import lock_beside, write_whole
 from gpuwatch.wire.codec import decode_strictly
 
@@ -39,6 +39,20 @@ def file_name(source: str) -> str:
     stem = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(source).name)[:60].strip("-.") or "nodes"
     whole = str(Path(source).absolute()) if Path(source).exists() else source
     return f"{stem}-{hashlib.sha256(whole.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}.json"
+
+
+def _encoded(marks: ClusterMarks) -> tuple[ClusterMarks, bytes]:
+    """Return the marks, the older ones left out if they are too many for the file, and its content.
+
+    Raises:
+        DamagedMarksError: another gpuwatch could not read them.
+    """
+    while True:
+        data = msgspec.json.format(msgspec.json.encode(marks), indent=2) + b"\n"
+        if len(data) <= MAX_FILE_BYTES or not (marks.notes or marks.acknowledged):
+            decode_strictly(data, _decoder, DamagedMarksError)
+            return marks, data
+        marks = smaller(marks)
 
 
 class MarksFile:
@@ -98,9 +112,11 @@ class MarksFile:
             path, mode = self._place()
             with lock_beside(path, mode):
                 marks = lasting(change(self.read()[0]), wall)
-                data = msgspec.json.format(msgspec.json.encode(marks), indent=2) + b"\n"
+                marks, data = _encoded(marks)
                 write_whole(path, data, mode)
                 return marks, self.stamp()
+        except DamagedMarksError as error:
+            raise MarksError(f"{self.path} is left as it was: {error}") from error
         except OSError as error:
             raise MarksError(f"{self.path} cannot be written: {error.strerror or error}") from error
 
