@@ -229,6 +229,6 @@ def write_items(file: sqlite3.Connection, items: Iterable[Item]) -> None:
 
 
 def recorded_plan(plan: Plan) -> Plan:
-    """Return the plan without connection settings: users, keys and commands are left out."""
+    """Return the plan without connection settings: users, keys, commands and URLs are left out."""
     nodes = tuple(NodeSpec(spec.name, spec.link, labels=spec.labels, slots=spec.slots) for spec in plan.nodes)
-    return replace(plan, nodes=nodes, rules=(), state=None)
+    return replace(plan, nodes=nodes, rules=(), state=None, serving=())

@@ -55,7 +55,10 @@ _KEPT_PART = re.compile(
     r"(?:\.(?:log|txt|out|err|json|jsonl|pt|bin|py))?$"
 )
 _ENDING = re.compile(r"\.[A-Za-z0-9]{1,6}$")
-_PATH = re.compile(r"(?<![\w.:/-])(?:~[\w.-]*)?(?:/[\w.@+=,%-]{1,255})+/?")
+_URL = re.compile(
+    r"\b([A-Za-z][A-Za-z0-9+.-]{1,15})://([^\s/\"'<>?#]{0,255})((?:/[\w.@+=,%~:-]{1,255}){0,64})"
+)
+_PATH = re.compile(r"(?<![\w./-])(?:~[\w.-]*)?(?:/[\w.@+=,%-]{1,255})+/?")
 _IPV4 = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.])")
 _IPV6 = re.compile(
     r"(?<![\w:])(?:(?:[0-9A-Fa-f]{1,4}:){7}[0-9A-Fa-f]{1,4}"
@@ -69,6 +72,9 @@ _DOMAIN = re.compile(
 )
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}$")
 """The name of a field; other keys are ids, paths and names."""
+_NAMED_HOST = re.compile(r"(?=[^A-Za-z]{0,255}[A-Za-z])[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}")
+_SERVERS = frozenset(("http", "https", "tcp", "udp", "ws", "wss", "grpc", "ssh", "ib", "unix"))
+"""Schemes whose URLs name a host; others name a bucket or an organisation in its place."""
 _LOOPBACK = ("127.", "0.0.0.0")  # noqa: S104 - addresses in text, none is bound
 STRUCTURAL = frozenset(
     [
@@ -165,6 +171,7 @@ class Redaction:
 
     def _text(self, text: str) -> str:
         text = _MAIL.sub(lambda match: f"{self._named('mail', match[0])}@example.org", text)
+        text = _URL.sub(self._url, text)
         text = _PATH.sub(lambda match: self._path(match[0]), text)
         if self._words is not None:
             text = self._words.sub(lambda match: self._known[match[0]], text)
@@ -172,6 +179,15 @@ class Redaction:
         text = _IPV4.sub(lambda match: self._address(match[0]), text)
         text = _IPV6.sub(lambda match: self._named("ip6", match[0]), text)
         return _DOMAIN.sub(lambda match: self._named("host", match[0]) + ".example.org", text)
+
+    def _url(self, match: re.Match[str]) -> str:
+        scheme, place, path = match.groups()
+        host, colon, port = place.rpartition("@")[2].partition(":")
+        if place and scheme.lower() not in _SERVERS:
+            place = self._part(place)
+        elif host not in self._known and _NAMED_HOST.fullmatch(host):
+            place = f"{self._named('host', host)}.example.org{colon}{port}"
+        return f"{scheme}://{place}{self._path(path)}"
 
     def _path(self, path: str) -> str:
         return "/".join(map(self._part, path.split("/")))

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 import zstandard
 
-from gpuwatch.hosts.plan import Allocation, NodeSpec, Plan
+from gpuwatch.hosts.plan import Allocation, NodeSpec, Plan, ServingEndpoint
 from gpuwatch.link.recording.reader import Recording
 from gpuwatch.link.recording.schema import RecordingError
 from gpuwatch.link.recording.writer import recorded_plan
@@ -31,6 +31,14 @@ NAMES = Redaction(["gpu-001", "gpu-001.hpc.example.edu", "gpu-0010"], ["ada", "b
         ("user ada, not adagrad", "user user-1, not adagrad"),
         ("/home/ada/llama/rank_3.log", "/home/user-1/path-1/rank_3.log"),
         ("in /scratch/llama/run7.out:", "in /scratch/path-1/path-2.out:"),
+        ("PYTHONPATH=/home/ada/llama:/data/secret", "PYTHONPATH=/home/user-1/path-1:/data/path-2"),
+        ("https://wandb.ai/acme/llama/runs/x1y2", "https://host-1.example.org/path-1/path-2/runs/path-3"),
+        ("s3://bucket/llama/a.pt", "s3://path-1/path-2/path-3.pt"),
+        (
+            "file:///home/ada/x.py and nfs01:/export/llama",
+            "file:///home/user-1/path-1.py and nfs01:/path-2/path-3",
+        ),
+        ("http://127.0.0.1:8080 5/10 it/s N/A", "http://127.0.0.1:8080 5/10 it/s N/A"),
         ("tcp 10.20.30.40:29500, 127.0.0.1", "tcp 10.0.0.1:29500, 127.0.0.1"),
         ("mail ada@lab.org", "mail mail-1@example.org"),
         ("see build.corp", "see host-1.example.org"),
@@ -45,8 +53,9 @@ def test_names_in_text(text: str, other: str) -> None:
 def test_a_plan_keeps_no_user_and_no_path() -> None:
     allocation = Allocation("4711", "llama", "ada", "RUNNING", None, 0)
     plan = Plan(
-        (NodeSpec("gpu-001", user="ada"),), state="/home/ada/marks", allocation=allocation, source="x"
-    )
+        (NodeSpec("gpu-001", user="ada"),), state="/home/ada/marks", allocation=allocation, source="x",
+        serving=(ServingEndpoint("llama", "http://ada:pw@gpu-001/metrics"),),
+    )  # fmt: skip
     found = msgspec.json.encode(redacted_plan(recorded_plan(plan), NAMES))
     assert b"node-001" in found
     assert not any(word in found for word in (b"ada", b"llama", b"gpu-001", b"/home"))
