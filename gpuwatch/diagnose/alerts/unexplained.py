@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
+from gpuwatch.agent.logs.lines.normalise import messages
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import (
     EXITS,
@@ -27,6 +29,10 @@ AFTERMATH_S = 5.0
 MAX_QUOTED = 80
 """Characters of a line that a headline quotes."""
 
+LOGFMT = re.compile(
+    r'(?<![^\s])(?P<key>[A-Za-z_][\w.]{0,40})=(?:"(?P<quoted>(?:[^"\\]|\\.){0,400})"|(?P<bare>[^\s"]{1,200}))'
+)
+"""A pair of logfmt: `level=error msg="lost the batch"`."""
 Place: TypeAlias = tuple[str | None, str | None]
 
 
@@ -98,9 +104,22 @@ def last_resort(alerts: Sequence[Alert]) -> Alert | None:
 
 def quoted(line: str) -> str:
     """Return `logged "LINE"` for a headline, the line cut to MAX_QUOTED characters."""
-    words = " ".join(line.split())
+    words = " ".join(message_of(line).split())
     words = words if len(words) <= MAX_QUOTED else words[: MAX_QUOTED - 3].rstrip() + "..."
     return f'logged "{words}"'
+
+
+def message_of(line: str) -> str:
+    """The message of a line and its exception, without the record of a logger around them."""
+    if "{" in line:
+        texts = [text for text, _ in messages(line.encode("utf-8", "replace"))[0]]
+        return ": ".join(dict.fromkeys(texts)) or line
+    pairs = {found["key"]: found["quoted"] or found["bare"] or "" for found in LOGFMT.finditer(line)}
+    if not {"level", "lvl", "severity"}.isdisjoint(pairs) and (
+        said := pairs.get("msg") or pairs.get("message")
+    ):
+        return ": ".join(filter(None, [said, pairs.get("err") or pairs.get("error") or pairs.get("reason")]))
+    return line
 
 
 def without_general(alerts: list[Alert]) -> list[Alert]:

@@ -35,10 +35,12 @@ LEAVING_S = 10.0
 """Seconds for which a process that exits on an exception may still print."""
 TRACEBACK = "Traceback (most recent call last)"
 
-LASTING = ("gpu.", "pcie.", "kernel.", "amd.", "host.", "ecc", "job.", "train.", "net.nic.")
+LASTING = ("gpu.", "pcie.", "kernel.", "amd.", "host.", "ecc", "job.", "train.")
 """Prefixes of classes that no later step resolves: lasting faults, and verdicts that rest on steps."""
 LASTING_CLASSES = of_kinds("lasting")
 """Further classes that no later step resolves: broken hardware, damaged data, a lost node, no GPU."""
+CATCHABLE = of_kinds("catchable")
+"""Classes that a program can catch, so that later steps resolve them whatever their prefix."""
 COSTLY = ("storage.", "ckpt.", "oom.shm", "cuda.no_device")
 """Classes where the job goes on but something was not written: a warning remains."""
 READ_ANOTHER = "ckpt.corrupt"
@@ -266,7 +268,7 @@ def lasts(alert: Alert) -> bool:
     line = bool(alert.proof) and alert.proof[0].kind == "line" and alert.proof[0].offset is not None
     if alert.kernel or not line or alert.code == FINISHED or alert.recovered:
         return True
-    return alert.code.startswith(LASTING) or alert in LASTING_CLASSES
+    return (alert.code.startswith(LASTING) and alert not in CATCHABLE) or alert in LASTING_CLASSES
 
 
 def ends_process(alert: Alert) -> bool:

@@ -30,6 +30,7 @@ from gpuwatch.diagnose.job_end.training_tracks import (
     BEHIND_STEPS,
     RankEnd,
     begins_at_start,
+    behind_in_step,
     is_run,
     is_short_run,
     main_tracks,
@@ -196,6 +197,7 @@ def _left_behind(
         or absent_from_collective(main, closings)
         or busy_behind(main, closings)
         or far_behind(main)
+        or behind_in_step(main)
     )
 
 

@@ -31,7 +31,12 @@ _WORD = re.compile(r"[^\W\d_]{3}")
 
 
 def stop_alerts(
-    end: JobEnd, tracks: Sequence[StepTrack], alerts: Iterable[Alert], closings: Mapping[str, LogEnd]
+    end: JobEnd,
+    tracks: Sequence[StepTrack],
+    alerts: Iterable[Alert],
+    closings: Mapping[str, LogEnd],
+    *,
+    beside_finished: bool = False,
 ) -> list[Alert]:
     """Return the alert (0 or 1) for a job that stopped early; none if a line explains it.
 
@@ -42,6 +47,7 @@ def stop_alerts(
         tracks: The steps of its ranks.
         alerts: What its lines state.
         closings: File -> how its log ends.
+        beside_finished: Whether it is one of several jobs, of which others finished: its log is no excerpt.
     """
     alerts = list(alerts)
     reported = any(
@@ -71,7 +77,9 @@ def stop_alerts(
     settle = "the scheduler's record of the job, and the kernel logs of its nodes"
     found = _stop(end, track, closings, UNKNOWN, None, "The log ends before the announced last step", settle)
     # A few lines may be an excerpt of a job that went on; no peer is lost in one.
-    sure = is_run(main) or ends_with_failure(main, closings) or any(map(is_failure, alerts))
+    sure = (
+        beside_finished or is_run(main) or ends_with_failure(main, closings) or any(map(is_failure, alerts))
+    )
     return [found if sure else structs.replace(found, severity="warning")]
 
 
@@ -86,7 +94,7 @@ def _stop(
 ) -> Alert:
     mark = track.marks[-1]
     at = closings[track.file].at if mark.at is None else mark.at
-    words = last_words(closings[track.file].lines, mark.step)
+    words = last_words(closings[track.file].lines, mark.step) if track.alone else None
     did = end.text.removeprefix(f"{ranks_text(end.behind)} ") if end.finished else end.text
     text = f"{did}; no line states why" if words is None else f"{did}; then {quoted(words)}"
     below = tuple(below_steps([track], closings)[1:])

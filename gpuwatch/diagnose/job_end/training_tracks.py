@@ -17,6 +17,8 @@ RANK_STEPS = 20
 """Logged steps per rank that make a run, for several ranks with their own files."""
 PEERS, BEHIND_STEPS = 3, 2
 """A rank that ended this many logged steps before `PEERS` others or more, which ended together, is behind."""
+LOCKSTEP = 8
+"""Last steps of each rank that show whether the ranks log in lockstep."""
 MAX_BEHIND_SHARE = 0.125
 """Largest share of ranks (or one) that can be behind; more of them log at other times."""
 
@@ -69,6 +71,27 @@ def ranks_behind(
         if together and len(behind) <= max(1, int(MAX_BEHIND_SHARE * len(ranks)))
         else ()
     )
+
+
+def behind_in_step(tracks: Sequence[StepTrack]) -> tuple[int, ...]:
+    """The only rank that lacks the last step of a file that at least `PEERS` others wrote, in lockstep.
+
+    Lockstep: at each of the steps before, all ranks have their line before any has one of the next step. A
+    job that is killed as a whole rarely lacks exactly one line.
+    """
+    own = [track for track in tracks if track.rank is not None]
+    ends = Counter(track.marks[-1].step for track in own)
+    if len(own) <= PEERS or len({track.rank for track in own}) != len(own) or len(ends) != 2:
+        return ()
+    if len({track.file for track in own}) > 1 or ends[max(ends)] != len(own) - 1:
+        return ()
+    steps = [[(mark.step, mark.offset or 0) for mark in track.marks[-LOCKSTEP:]] for track in own]
+    shared = sorted(set.intersection(*({step for step, _ in each} for each in steps)))
+    spans = [[offset for each in steps for at, offset in each if at == step] for step in (*shared, max(ends))]
+    lockstep = all(max(before) < min(later) for before, later in pairwise(spans))
+    if len(shared) < LOCKSTEP // 2 or not lockstep:
+        return ()
+    return tuple(track.rank or 0 for track in own if track.marks[-1].step < max(ends))
 
 
 def stride_of(track: StepTrack) -> int:

@@ -92,7 +92,8 @@ def judge(scan: Scan, packs: RulePacks, time: float, dumps: Sequence[RankDump] =
     alerts = with_planned_ends(alerts, closings)
     alerts = with_lasting([alert for alert in alerts if alert.code != FINISHED], scan.files)
     alerts += of_progress(alerts, scan.files, end)
-    alerts += stop_alerts(end, judged_tracks, alerts, closings)
+    others_finished = any(each.end.state == "finished" for each in jobs)
+    alerts += stop_alerts(end, judged_tracks, alerts, closings, beside_finished=others_finished)
     alerts += unfinished_alerts(scan.unfinished, end, alerts, scan.files)
     if not jobs:
         alerts += failed_closing_alerts(scan.files, end, alerts)

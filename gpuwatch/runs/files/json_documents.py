@@ -34,9 +34,11 @@ _MESSAGES = ("message", "msg", "log", "MESSAGE", "textPayload", "body", "event")
 _LEVEL = re.compile(r"(?i)level|^severity(?:_?text)?$|^lvl$|^priority$")
 _TIME = re.compile(r"(?i)^@?ts$|time|^date$|^asctime$")
 _SOURCE = re.compile(
-    r"(?i)^(?:(?:global_|local_)?rank|host(?:_?name)?|node|pod|pid|logger|process|stream|reason|source)$"
+    r"(?i)^(?:(?:global_|local_)?rank|host(?:_?name)?|node|pod|pid|logger|process|stream|reason|source|container|app|labels)$"
 )
 """Keys of a logger's record (level, time, source), which a chat or commit record lacks."""
+_SERVICE_KEYS = frozenset(("ingestionTime", "logStreamName", "eventId", "insertId", "receiveTimestamp"))
+"""Keys that log services add to a record."""
 _STEP_AT_END = re.compile(rb'"step"\s{0,4}:\s{0,4}\d')
 _CHECKPOINT = re.compile(r"checkpoint-\d{1,12}$")
 _PATIENCE = re.compile(rb'"early_stopping_patience"\s{0,4}:\s{0,4}(\d{1,6})\b')
@@ -94,7 +96,12 @@ def _is_record(line: bytes, columns: Mapping[str, str]) -> bool:
         record: dict[str, Any] = json.loads(line)
     except (ValueError, RecursionError):
         return False
+    payload = record.get("jsonPayload")
+    if isinstance(payload, dict):
+        record = {**payload, **record}
     if any(isinstance(record.get(name), str) for name in _MESSAGES):
+        if not _SERVICE_KEYS.isdisjoint(record):
+            return True
         timed, sourced = (any(each.search(name) for name in record) for each in (_TIME, _SOURCE))
         return any(_LEVEL.search(name) for name in record) or (timed and sourced)
     numbers = [canonical(name) for name, value in record.items() if isinstance(value, (int, float))]

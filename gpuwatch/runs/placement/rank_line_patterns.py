@@ -29,7 +29,8 @@ WORLD = re.compile(
     re.IGNORECASE,
 )
 OWN = re.compile(
-    r"(?:\b(?:this process|this is|my|own|I am|I'm|running as|start(?:ing|ed) as|launched as|process)"
+    r"(?:\b(?:this process|this is|my|own|I am|I'm|running as|start(?:ing|ed)(?: as)?|launched(?: as)?"
+    r"|process)"
     r"(?: is)?[\s:,-]{0,3}"
     r"|[^\x00-\x7f][\s:,]{0,2})(?:global[ _-]?)?$",
     re.IGNORECASE,

@@ -11,13 +11,17 @@ from gpuwatch.runs.saved_outputs.endings import of_exit_code
 from gpuwatch.runs.saved_outputs.model import Fields, ToolFinding, ToolLine
 from gpuwatch.whole_number import whole_number
 
-POD_MARK = "Namespace:  "
+POD_MARK, NODE_MARK = "Namespace:  ", "Node:   "
 POD_HEADING = re.compile(r"^Name: {2,40}[a-z0-9][a-z0-9.-]{0,252}\s*$")
 INSPECT_MARK = '"OOMKilled":'
 INSPECT_HEADING = re.compile(r'^\s{1,16}"Id": "[0-9a-f]{4,64}",?\s*$')
 
 _KEY = re.compile(r"^(?P<indent> {0,20})(?P<key>[A-Za-z][\w ./-]{0,60}?):\s{1,60}(?P<value>\S.{0,400}?)\s*$")
 _HEAD = re.compile(r"^ {0,20}[A-Za-z][\w ./-]{0,60}:\s*$")
+_POD_ENDED = re.compile(
+    r"Evicted|UnexpectedAdmissionError|Terminated|NodeShutdown|NodeLost|NodeAffinity|DeadlineExceeded|Preempting|OutOf[\w./-]{1,40}"
+)
+"""Reasons of the end of a pod as a whole."""
 _LOW_ON = re.compile(r"low on resource: ([\w.-]{1,60})")
 _ORDINAL = re.compile(r"-(?P<word>worker|master|node|rank)-(?P<index>\d{1,6})$|-(?P<last>\d{1,6})$")
 _POD_TIME = re.compile(r"\w{3}, (\d\d) (\w{3}) (\d{4}) (\d\d:\d\d:\d\d) ([+-]\d{4})")
@@ -66,7 +70,7 @@ class PodDescription:
 
     def _pod_end(self, key: str, value: str, line: ToolLine) -> None:
         """Record why the pod as a whole ended."""
-        if key == "Reason" and value == "Evicted":
+        if key == "Reason" and _POD_ENDED.fullmatch(value):
             fields: Fields = {"status": value, "pod": self._name}
             self._evicted = ToolFinding("k8s.pod_error", "error", line, fields)
         elif key == "Message" and self._evicted is not None:

@@ -11,6 +11,14 @@ DF_HEADING = re.compile(r"^Filesystem\s.{0,120}(?:I?Use%|Capacity)\s{1,8}Mounted
 IBSTAT_MARK = "CA '"
 IBSTAT_HEADING = re.compile(r"^CA '[\w.-]{1,64}'")
 
+IBSTATUS_MARK, RDMA_MARK = "Infiniband device '", "physical_state "
+IBSTATUS_HEADING = re.compile(r"^Infiniband device '[\w.-]{1,64}' port \d{1,3} status:")
+RDMA_HEADING = re.compile(r"^link [\w.-]{1,64}/\d{1,3} state [A-Z]{2,12} physical_state ")
+_STATUS = re.compile(
+    r"^Infiniband device '(?P<device>[\w.-]{1,64})' port (?P<port>\d{1,3}) status:"
+    r"|^\s{0,8}state:\s{1,8}\d: (?P<state>[A-Z]{2,12})"
+    r"|^link (?P<rdma>[\w.-]{1,64})/(?P<rdma_port>\d{1,3}) state (?P<rdma_state>[A-Z]{2,12}) "
+)
 _DF_ROW = re.compile(r"^(?P<device>\S{1,400})\s.{0,200}\s(?P<used>\d{1,3})%\s{1,8}(?P<mount>/\S{0,400})\s*$")
 _ALWAYS_FULL = re.compile(r"^(?:/dev/loop|/dev/sr|squashfs|tmpfs$|udev$|overlay\d)|^/snap/")
 FULL_PCT = 100
@@ -65,9 +73,26 @@ class Ibstat:
         return self._down if self._up else []
 
     def _state(self, state: str, line: ToolLine) -> None:
+        state = state.capitalize()
         if state == "Active":
             self._up += 1
         elif state in ("Down", "Initializing", "Armed"):
             above = (f"CA '{self._device}'", f"Port {self._port}:")
             fields: dict[str, str | int | float] = {"device": self._device, "port": self._port}
             self._down.append(ToolFinding("net.nic.link", "warning", line, fields, above, by_driver=False))
+
+
+class IbStatus(Ibstat):
+    """The same ports as `ibstatus` and `rdma link` print them."""
+
+    def take(self, line: ToolLine) -> bool:
+        """Process a line; False: the output ended before it."""
+        found = _STATUS.match(line.text)
+        if found is None:
+            return not line.text.strip() or line.text[:1] in (" ", "\t")
+        self._device = found["device"] or found["rdma"] or self._device
+        self._port = found["port"] or found["rdma_port"] or self._port
+        state = found["state"] or found["rdma_state"]
+        if state is not None:
+            self._state(state, line)
+        return True

@@ -18,6 +18,7 @@ from gpuwatch.runs.saved_outputs import (
     containers,
     dcgm,
     host_tables,
+    nvlink,
     pod_manifest,
     slurm,
     smi_query,
@@ -40,12 +41,18 @@ _READERS: tuple[tuple[re.Pattern[str], str, Callable[[], ToolReader]], ...] = (
     (slurm.JOB_HEADING, "scontrol show job", slurm.Scontrol),
     (slurm.NODE_HEADING, "scontrol show node", slurm.Scontrol),
     (host_tables.DF_HEADING, "df", host_tables.Df),
+    (host_tables.IBSTATUS_HEADING, "ibstatus", host_tables.IbStatus),
+    (host_tables.RDMA_HEADING, "rdma link", host_tables.IbStatus),
+    (slurm.REASONS_HEADING, "sinfo -R", slurm.NodeReasons),
+    (nvlink.HEADING, "nvidia-smi nvlink", nvlink.NvlinkStatus),
     (host_tables.IBSTAT_HEADING, "ibstat", host_tables.Ibstat),
 )
 MARKS = tuple(
     mark.encode()
     for mark in (
         smi_query.MARK, smi_table.MARK, *dcgm.MARKS, bug_report.MARK, containers.POD_MARK,
+        containers.NODE_MARK, nvlink.MARK, host_tables.IBSTATUS_MARK, host_tables.RDMA_MARK,
+        slurm.REASONS_MARK,
         containers.INSPECT_MARK, pod_manifest.MARK, slurm.SACCT_MARK, slurm.JOB_MARK, slurm.NODE_MARK,
         host_tables.DF_MARK, host_tables.IBSTAT_MARK,
     )
@@ -68,7 +75,7 @@ _VARIABLE = re.compile(rb"(?m)^(?:export |declare -x )?([A-Za-z_]\w{0,100})=[\"'
 _HOST = re.compile(r"\[?(?P<host>[A-Za-z][\w.-]{0,62}|\d{1,5})\]?: (?=\s*\S)")
 _PROMPT = re.compile(
     r"\[?[\w.-]{1,32}@(?P<host>[A-Za-z0-9][\w.-]{0,62})[ :].{0,120}[#$%>] .{0,80}"
-    r"\b(?:nvidia-smi|dcgmi|df|ibstat)\b"
+    r"\b(?:nvidia-smi|dcgmi|df|ibstat(?:us)?|rdma|sinfo)\b"
 )
 
 

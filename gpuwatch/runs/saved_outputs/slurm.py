@@ -26,6 +26,18 @@ STATES = (
     ("CANCELLED", "slurm.cancelled"),
 )
 """Prefix of a job state (sacct truncates them) -> class."""
+REASONS_MARK = "NODELIST"
+REASONS_HEADING = re.compile(r"^\s{0,8}REASON\s{1,80}USER\s{1,40}TIMESTAMP\s{1,40}NODELIST\s*$")
+_REASON_ROW = re.compile(
+    r"^\s{0,8}(?P<reason>\S.{0,120}?)\s{1,80}(?P<user>[\w.-]{1,32})\s{1,40}"
+    r"(?P<at>\d{4}-\d\d-\d\dT[\d:]{8}|Unknown)\s{1,40}(?P<nodes>\S{1,400})\s*$"
+)
+_NODE_FAILED = re.compile(
+    r"(?i)not respond|unexpected(?:ly)? ?(?:re)?boot|node (?:unexpectedly )?(?:re)?boot|kill task failed"
+    r"|\bxid\b|fell off|\becc\b|\bgpu\b.{0,40}(?:fail|lost|error|missing|count)|\bnhc\b|health ?check"
+    r"|hardware|\bhung\b|power|low (?:real)?memory"
+)
+_ORDINARY_WAITS = ("None", "Resources", "Priority", "Dependency", "BeginTime", "(null)")
 _BAD_NODE = re.compile(r"^(?:DOWN|FAIL|ERROR|NO_RESPOND)|\b(?:DOWN|FAIL|NOT_RESPONDING)\b")
 _PAIR = re.compile(r"(?<!\S)(?P<key>[A-Za-z][\w:/]{0,40})=(?P<value>\S{0,400})")
 _REASON = re.compile(
@@ -120,6 +132,11 @@ class Scontrol:
 
     def _job(self, pairs: dict[str, tuple[str, ToolLine]]) -> None:
         state, line = pairs["JobState"]
+        reason = pairs.get("Reason", ("None", line))[0]
+        if state == "PENDING" and reason not in _ORDINARY_WAITS:
+            self._found.append(
+                ToolFinding("batch.job_waits", "warning", line, {"reason": reason}, by_driver=False)
+            )
         rule = class_of(state, pairs.get("ExitCode", ("", line))[0])
         if rule is None:
             return
@@ -128,6 +145,32 @@ class Scontrol:
         fields: Fields = {"job": pairs["JobId"][0]} if "JobId" in pairs else {}
         one = host if _ONE_NODE.fullmatch(host) else None
         self._found.append(ToolFinding(rule, severity_of(rule), line, fields, (), at, one, by_driver=False))
+
+
+class NodeReasons:
+    """The table of nodes that are down or drained; one that failed by itself is reported, with its time."""
+
+    def __init__(self) -> None:
+        self._found: list[ToolFinding] = []
+
+    def take(self, line: ToolLine) -> bool:
+        """Process a line; False: it is no row."""
+        row = _REASON_ROW.match(line.text)
+        if row is None:
+            return REASONS_HEADING.match(line.text) is not None
+        at = local_time(row["at"])
+        if _NODE_FAILED.search(row["reason"]) and _ONE_NODE.fullmatch(row["nodes"]) and at is not None:
+            fields: Fields = {"reason": row["reason"], "node": row["nodes"]}
+            self._found.append(
+                ToolFinding(
+                    "slurm.node_failure", "warning", line, fields, (), at, row["nodes"], by_driver=False
+                )
+            )
+        return True
+
+    def findings(self) -> list[ToolFinding]:
+        """One finding for each failed node."""
+        return self._found
 
 
 def class_of(state: str, exit_code: str) -> str | None:

@@ -31,6 +31,7 @@ from gpuwatch.runs.placement.step_series import StepRecorder, StepSeries, last_l
 from gpuwatch.runs.saved_outputs.rows import host_clue, number_gpus, tool_matches
 from gpuwatch.runs.saved_outputs.sections import ToolSections
 from gpuwatch.runs.scan.bounded_scan import BoundedScan, TooManySkippedError
+from gpuwatch.runs.scan.partial_lines import joined_partials
 from gpuwatch.runs.scan.workers import Dial
 
 PART_BYTES = 16 << 20
@@ -183,7 +184,8 @@ def read_part(
         for data, offset, size in fed(part):
             recorder.own = part.start <= offset and (part.end is None or offset < part.end)
             steps.own = recorder.own
-            scan.feed(*sections.feed(data, offset), part.log.until)
+            text, at = sections.feed(data, offset)
+            scan.feed(joined_partials(text), at, part.log.until)
             dial.read(size)
             if recorder.own:
                 read.bytes += len(data)

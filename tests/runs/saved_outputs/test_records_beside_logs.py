@@ -112,6 +112,26 @@ CA 'mlx5_1'
 \t\tState: Active
 \t\tPhysical state: LinkUp
 """
+NVLINK = "".join(
+    f"GPU {gpu}: NVIDIA H100 (UUID: GPU-0{gpu})\n"
+    + "".join(
+        f"\t Link {link}: {'<inactive>' if link == 3 or (gpu, link) == (2, 1) else '26.562 GB/s'}\n"
+        for link in range(4)
+    )
+    for gpu in range(3)
+)
+IBSTATUS = """\
+Infiniband device 'mlx5_2' port 1 status:
+\tstate:\t\t {state}
+\tphys state:\t 2: Polling
+Infiniband device 'mlx5_3' port 1 status:
+\tstate:\t\t 4: ACTIVE
+"""
+RDMA = (
+    "link mlx5_0/1 state ACTIVE physical_state LINK_UP\nlink mlx5_1/1 state {state} physical_state POLLING\n"
+)
+REASONS = "REASON       USER  TIMESTAMP           NODELIST\n{reason}  slurm 2026-11-22T02:58:11 gpu-003\n"
+PENDING = JOB.replace("{state} Reason=None", "PENDING Reason={reason}").replace("{code}", "0:0")
 
 
 @pytest.fixture(scope="module")
@@ -141,6 +161,11 @@ def alerts(folder: Path, packs: Packs, **files: str) -> Sequence[Alert]:
         ("node_txt", SLURM_NODE.format(state="DOWN*+DRAIN"), ("slurm.node_failure", NODE, None, HERE)),
         ("df_md", DF.format(used=100), ("storage.full", None, None, None)),
         ("ib_txt", IBSTAT.format(state="Down"), ("net.nic.link", None, None, None)),
+        ("ibstatus_txt", IBSTATUS.format(state="1: DOWN"), ("net.nic.link", None, None, None)),
+        ("rdma_txt", RDMA.format(state="DOWN"), ("net.nic.link", None, None, None)),
+        ("nvlink_txt", NVLINK, ("gpu.nvlink_inactive", None, None, None)),
+        ("sinfo_txt", REASONS.format(reason="Not responding"), ("slurm.node_failure", NODE, None, HERE)),
+        ("job_txt", PENDING.format(reason="BadConstraints"), ("batch.job_waits", None, None, None)),
     ],
 )  # fmt: skip
 def test_a_record_tells_what_failed_where_and_when(
@@ -165,6 +190,11 @@ def test_a_record_tells_what_failed_where_and_when(
         SLURM_NODE.format(state="IDLE+DRAIN"),
         DF.format(used=99),
         IBSTAT.format(state="Active"),
+        IBSTATUS.format(state="4: ACTIVE"),
+        RDMA.format(state="ACTIVE"),
+        NVLINK.replace("Link 1: <inactive>", "Link 1: 26.562 GB/s"),
+        REASONS.format(reason="maintenance"),
+        PENDING.format(reason="Priority"),
     ],
 )
 def test_a_record_of_a_healthy_job_or_node_tells_nothing(tmp_path: Path, packs: Packs, text: str) -> None:

@@ -21,13 +21,16 @@ MAX_TEXTS = 200
 MAX_PARTS = 20
 """Objects of one record."""
 
-_MESSAGES = ("message", "msg", "log", "MESSAGE", "@message", "textPayload", "body", "event")
+_MESSAGES = (
+    "message", "msg", "log", "MESSAGE", "@message", "textPayload", "body", "event", "Message", "M", "line",
+    "stringValue",
+)  # fmt: skip
 _STREAMS = ("stdout", "stderr")
 _OUTPUTS = ("log", "data", "line", "output", "text", "content", "chunk")
 """Fields with a process's output, in a record that names its stream."""
 _EXCEPTION = re.compile(
     r"(?i)(?:(?:error|exception)\.)?(?:exc|err|error|exc_?(?:info|text)|exception|traceback|tb|backtrace|stack_?trace|stack"
-    r"|(?:error|exception)_?(?:message|msg|detail)s?|failure|reason|cause|py_callstack)$"
+    r"|(?:error|exception)[_.]?(?:message|msg|detail)s?|E|failure|reason|cause|py_callstack)$"
 )
 """Names of fields that hold an exception or a reason."""
 _OUTCOMES = (
@@ -38,14 +41,15 @@ _OUTCOMES = (
 MAX_OUTCOME = 80
 """Characters of such a value."""
 _INSIDE = (
-    "record", "jsonPayload", "fields", "attributes", "extra", "kubernetes", "_source", "message", "extraInfo",
+    "record", "jsonPayload", "body", "fields", "attributes", "extra", "kubernetes", "_source", "message",
+    "extraInfo",
 )  # fmt: skip
 """Nested objects with further fields of the record; the last two are of torchelastic's error file."""
 _RANKS = ("rank", "global_rank", "RANK", "rang", "rango", "ранг")
 _LOCAL_RANKS = ("local_rank", "LOCAL_RANK")
 _HOSTS = (
     "hostname", "host", "node", "node_name", "_HOSTNAME", "HOSTNAME", "knoten", "rechner", "noeud",
-    "nodo", "узел",
+    "nodo", "узел", "pod_node_name", "host.name",
 )  # fmt: skip
 _PROGRAMS = ("SYSLOG_IDENTIFIER", "_COMM", "syslog_identifier")
 

@@ -21,7 +21,7 @@ _LEVELS = {
     "error": "error", "erro": "error", "err": "error", "eror": "error", "severe": "error", "alert": "error",
     "warning": "warning", "warn": "warning", "info": "info", "notice": "info", "debug": "debug",
     "trace": "debug", "verbose": "debug", "60": "critical", "50": "error", "40": "warning", "30": "info",
-    "20": "debug",
+    "20": "debug", "13": "warning", "17": "error", "21": "critical",
 }  # fmt: skip
 _PARTS = (
     "err", "fatal", "crit", "panic", "emerg", "severe", "alert", "warn", "info", "notice", "debug", "trace",
@@ -43,11 +43,11 @@ _WORD = re.compile(
     r"|trace))(?=\s{0,8}[\]|>])"
 )
 _FIELD = re.compile(
-    r"(?:\"(?:level|lvl|severity|levelname|level_name|log_level|loglevel|log\.level)\"\s?:\s?\""
-    r"|(?:^|\s)(?:level|lvl|severity)=\"?)([A-Za-z]{3,9})\b|\"level\"\s?:\s?([2-6]0)\b"
+    r"(?:\"(?:[Ll]evel|lvl|severity(?:Text)?|levelname|level_name|log_level|loglevel|log\.level|L)\"\s?:\s?\""
+    r"|(?:^|\s)(?:level|lvl|severity)=\"?)([A-Za-z]{3,9})\b|\"(?:level|severity(?:Number)?)\"\s?:\s?([2-6]0|1[37]|21)\b"
 )
 _MESSAGE = re.compile(
-    r"\"(?:message|msg|log|event|body|error)\"\s?:|(?:^|\s)(?:msg|message|event|error|err)="
+    r"\"(?:[Mm]essage|msg|log|event|body|error|textPayload|line|M)\"\s?:|(?:^|\s)(?:msg|message|event|error|err)="
 )
 _LETTER = re.compile(
     r"(?:^|[\[\s:])([FEWICD])\d{3,8} \d\d:\d\d:\d\d|\[([FEWICD])(?= \w+\.\w{1,4}:\d+\])"

@@ -19,6 +19,8 @@ _BREAKABLE = (b"WorkNCCL(", b"collective operation timeout", b" ran for", b".cpp
 """Every line that `_WRAPPED` matches contains one of these."""
 _LOOK_BACK = 4096
 _FRAME = re.compile(r"""[\s|]{0,80}File "[^"]{1,500}", line \d{1,9}""")
+_TAG = re.compile(r"\s?[\w-]{1,60}(?:[./][\w*-]{1,60}){0,8}: $")
+"""The tag that fluentd writes before a record."""
 _INDENT = re.compile(r"[\s|]*")
 _ECHO = re.compile(
     r"\s+(?:raise\b|assert\b|(?:self\.)?_?(?:log|logger|logging|LOG|LOGGER)\.[a-z]+\(|warnings\.warn\(|print\()"
@@ -74,7 +76,7 @@ def _take_record(
     inner = Speaker(speaker)
     at, proof = peel(untagged(text[:begin], inner), inner, local_ranks) if begin else (0, False)
     texts = texts_of(text[begin:], inner)
-    if not texts or text[at:begin].strip():
+    if not texts or (text[at:begin].strip() and not _TAG.match(text[at:begin])):
         return None
     for each in texts:
         proof = _take(each.encode("utf-8", "replace"), inner, local_ranks, found, nested - 1) or proof

@@ -5,35 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import Any
 
 from gpuwatch.runs.files.exports import status_words as words
+from gpuwatch.runs.files.exports.stated_place import StatedPlace, placed, time_of_value
 
 MAX_DEPTH = 24
 MAX_REPORTS = 64
 """Most failures of one document."""
 MAX_TEXT = 600
-MAX_TIME = 40
-_ONE_NODE = re.compile(r"[A-Za-z0-9][\w.-]{1,120}")
-_ENVIRONMENT = re.compile(r"(?P<name>[A-Z_]{2,40})=(?P<value>\d{1,7})")
 _KEY = re.compile(r"[ _.-]")
-_FRACTION = re.compile(r"\.\d{1,9}")
 _WHOLE = re.compile(r"-?\d{1,10}")
-_MILLISECONDS, _YEAR_2000, _YEAR_2100 = 1e11, 946_684_800, 4_102_444_800
 MAX_SIGNAL = 64
 STOPPED = ("stopped", "exited", "terminated", "shutting-down", "deprovisioning")
 """States of an end whose reason decides."""
-
-
-@dataclass(frozen=True)
-class StatedPlace:
-    """The name, node, rank and time that a record and those around it state."""
-
-    name: str = ""
-    node: str | None = None
-    rank: int | None = None
-    at: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -66,22 +52,65 @@ def _walk(value: Any, above: StatedPlace, depth: int) -> Iterator[StatedFailure]
     if depth > MAX_DEPTH:
         return
     if isinstance(value, list):
-        for each in value:
-            yield from _walk(each, above, depth + 1)
+        for each in _not_made_good(value):
+            yield from _walk(each, replace(above, listed=True), depth + 1)
     if not isinstance(value, dict):
         return
     record = {_KEY.sub("", str(key)).lower(): each for key, each in value.items()}
     if _is_on_purpose(record):
         return
-    place, state = _placed(record, above, value), _state(record)
+    above = replace(
+        above, of_job=above.of_job or ((above.listed or not depth) and bool(words.EXIT & record.keys()))
+    )
+    place, state = replace(placed(record, above, value), listed=False), _state(record)
     own = _taken(record, place)
-    if own is None and _is_good(record, state):
+    good = own is None and _is_good(record, state)
+    if good and not words.ENDED.match(state):
         return  # what failed within it is over
-    inner = [report for each in _inner(record) for report in _walk(each, place, depth + 1)]
+    inner = [report for each in _inner(record, ended=good) for report in _walk(each, place, depth + 1)]
+    if good:
+        yield from (each for each in inner if words.FAILED.match(each.state) and each.exit_code)
+        return
+    if any(each.exit_code for each in inner):  # the end of a container says more than that it waits
+        inner = [each for each in inner if each.exit_code or not _is_crash_loop(each)]
     own = own or _report(record, place, state)
     if own is not None and not _is_repeated(own, inner):
         yield own
     yield from inner
+
+
+def _is_crash_loop(failure: StatedFailure) -> bool:
+    return any(words.CRASH_LOOP.fullmatch(each) for each in failure.reasons)
+
+
+def _not_made_good(records: list[Any]) -> Iterator[Any]:
+    """The records of a list without failed ones after which one of the same name ended well."""
+    parts = [
+        ({_KEY.sub("", str(key)).lower(): each for key, each in record.items()}, record)
+        for record in records
+        if isinstance(record, dict)
+    ]
+    ends = [
+        (str(record.get("name", "")), _ended_at(record))
+        for record, _ in parts
+        if _is_good(record, _state(record))
+    ]
+    for record, raw in parts:
+        at = _ended_at(record)
+        name = str(record.get("name", ""))
+        if at is None or not any(own == name and end is not None and _after(end, at) for own, end in ends):
+            yield raw
+    yield from (each for each in records if not isinstance(each, dict))
+
+
+def _ended_at(record: Mapping[str, Any]) -> datetime | None:
+    inside = record.get("time")
+    times = inside if isinstance(inside, dict) else record
+    return next((at for key in words.TIME if (at := time_of_value(times.get(key))) is not None), None)
+
+
+def _after(one: datetime, other: datetime) -> bool:
+    return (one.tzinfo is None) == (other.tzinfo is None) and one > other
 
 
 def _is_on_purpose(record: Mapping[str, Any]) -> bool:
@@ -96,9 +125,14 @@ def _is_repeated(own: StatedFailure, inner: list[StatedFailure]) -> bool:
     return bool(inner) and all(reason in stated for reason in own.reasons)
 
 
-def _inner(record: Mapping[str, Any]) -> Iterator[Any]:
-    """Yield the parts of a record; a container's earlier end only if it waits to be started again."""
+def _inner(record: Mapping[str, Any], *, ended: bool) -> Iterator[Any]:
+    """Yield the parts of a record; a container's earlier end only if it waits to be started again.
+
+    `ended`: also without the earlier attempts.
+    """
     for key, each in record.items():
+        if ended and key in words.EARLIER:
+            continue
         earlier = key == "laststate" and not (
             isinstance(record.get("state"), dict) and "waiting" in record["state"]
         )
@@ -113,8 +147,8 @@ def _taken(record: Mapping[str, Any], place: StatedPlace) -> StatedFailure | Non
     if found is None:
         return None
     details, raw = _reasons(record, words.DETAIL)
-    if "instanceaction" in record:
-        found = f"instance-action: {record['instanceaction']}"
+    key = next(key for key in words.OPERATION & record.keys() if record[key] == found)
+    found = f"{words.OPERATION_NAMES.get(key, key)}: {found}"
     return StatedFailure(place, "taken", None, None, (found, *details), values=(found, *raw))
 
 
@@ -126,11 +160,12 @@ def _report(record: Mapping[str, Any], place: StatedPlace, state: str) -> Stated
     failed = bool(words.FAILED.match(state)) or record.get("failed") is True or killed or _condition(record)
     if code == 0 and not failed:
         return None
+    failed = failed or any(key in words.FAILURE_REASON and _message(record[key]) for key in record)
     failed = failed or bool(code) or bool(signal) or any(words.CRASH_LOOP.fullmatch(each) for each in reasons)
     told = tuple(dict.fromkeys([*reasons, *details]))
     waiting = not failed and bool(reasons) and (bool(words.WAITING.match(state)) or _waits(record))
     stopped = not failed and bool(reasons) and state.lower() in STOPPED
-    if not (failed or waiting or stopped):
+    if not (failed or waiting or stopped) or not (place.of_job or isinstance(record.get("error"), dict)):
         return None
     texts = (*values, *more, *([f"{code}"] if code else []), state)
     return StatedFailure(place, state, code or None, signal, told, waiting, killed, texts)
@@ -245,79 +280,3 @@ def _number(value: Any) -> int | None:  # noqa: ANN401 - of JSON
         return None
     found = _WHOLE.fullmatch(str(value)[:12])
     return None if found is None else int(found[0])
-
-
-def _placed(record: Mapping[str, Any], above: StatedPlace, raw: Mapping[str, Any]) -> StatedPlace:
-    place = above
-    metadata = raw.get("metadata")
-    name = record.get("name", "") if isinstance(record.get("name"), str) else ""
-    if isinstance(metadata, dict) and isinstance(metadata.get("name"), str):
-        name = metadata["name"]
-    if not name:
-        name = next((str(record[key]) for key in words.NAME if isinstance(record.get(key), (str, int))), "")
-    if name:
-        place = replace(place, name=name[-80:])
-    node = name if record.get("kind") == "Node" else _node(record)
-    if node is not None:
-        place = replace(place, node=node)
-    rank = _rank(raw)
-    if rank is not None:
-        place = replace(place, rank=rank)
-    at = next((at for key in words.TIME if (at := _time(record.get(key))) is not None), None)
-    return place if at is None else replace(place, at=at)
-
-
-def _node(record: Mapping[str, Any]) -> str | None:
-    spec = record.get("spec")
-    if isinstance(spec, dict) and isinstance(spec.get("nodeName"), str):
-        return str(spec["nodeName"])
-    for key in words.NODE & record.keys():
-        value = record[key]
-        if isinstance(value, list) and len(value) == 1:
-            value = value[0]
-        if isinstance(value, str):
-            host = value.partition("/")[0].rpartition("@")[2]
-            if _ONE_NODE.fullmatch(host) and words.NO_REASON.fullmatch(host) is None:
-                return host
-    return None
-
-
-def _rank(raw: Mapping[str, Any]) -> int | None:
-    """Return the global rank in a record's environment, or None."""
-    spec = raw.get("spec")
-    holders = [raw, *(spec.get("containers", ()) if isinstance(spec, dict) else ())]
-    for holder in holders:
-        if not isinstance(holder, dict):
-            continue
-        for key in ("env", "Env", "environment", "Environment"):
-            for name, value in _variables(holder.get(key)):
-                if name in words.RANKS and value.isdecimal() and len(value) < 7:
-                    return int(value)
-    return None
-
-
-def _variables(value: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - of JSON
-    if isinstance(value, dict):
-        yield from ((str(name), str(each)) for name, each in value.items())
-    for each in value if isinstance(value, list) else ():
-        if isinstance(each, dict):
-            yield str(each.get("name", each.get("Name"))), str(each.get("value", each.get("Value")))
-        elif isinstance(each, str) and (found := _ENVIRONMENT.fullmatch(each)):
-            yield found["name"], found["value"]
-
-
-def _time(value: Any) -> datetime | None:  # noqa: ANN401 - of JSON
-    if isinstance(value, dict):
-        value = None if value.get("set") is False else value.get("number")
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        seconds = value / 1e3 if value > _MILLISECONDS else value
-        return datetime.fromtimestamp(seconds, timezone.utc) if _YEAR_2000 < seconds < _YEAR_2100 else None
-    if isinstance(value, datetime):  # of YAML
-        return value
-    if not isinstance(value, str) or len(value) > MAX_TIME:
-        return None
-    text = _FRACTION.sub("", value.strip()).replace("Z", "+00:00")
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        return None

@@ -15,15 +15,28 @@ def _words(text: str) -> frozenset[str]:
 
 STATE = _words(
     "status state phase laststatus jobstate jobstatus trainingjobstatus processingjobstatus"
-    " transformjobstatus trainjobstatus"
-    " clientstatus stat containerstatus runstatus taskstatus replicastate provisioningstate"
-    " instancestate podphase statename statusname currentstatus currentstate result conclusion"
+    " transformjobstatus trainjobstatus clientstatus stat containerstatus runstatus taskstatus"
+    " replicastate provisioningstate lifecyclestate resultstate instancestate podphase statename statusname"
+    " currentstatus currentstate result conclusion"
 )
 REASON = _words(
     "reason statusreason stoppedreason stopcode failurereason holdreason exitreason statereason failedreason"
     " terminationreason killreason stopreason errorreason exceptionreason pendingreason drainreason"
 )
 """Keys whose text states why, in whatever record they stand."""
+GRAVE_REASON = _words(
+    "holdreason failurereason failedreason killreason errorreason failureinfo failuremessage stoppedreason"
+    " stopcode statusreason exitreason exceptionreason"
+)
+"""Keys that only a status document has; a text in the first seven of them is a failure by itself."""
+FAILURE_REASON = GRAVE_REASON - _words("stoppedreason stopcode statusreason exitreason exceptionreason")
+OF_JOB = _words(
+    "jobid jobname taskid taskarn taskname podname containername trainingjobname runid clusterid"
+    " jobdefinition submissionid allocid clientstatus laststatus apiversion metadata containerstatuses"
+    " taskstates arn instanceid statetransitionreason reasonchangedat nextstateafterreboot"
+    " ownerreferences restartcount returncode exitcode exitstatus driverexitcode finishedat stoppedat endtime"
+)
+"""Keys of the record of a job, pod, task or container; the results of tests and data have none."""
 DETAIL = _words(
     "message statusmessage statemessage errormessage failuremessage error err exception cause details detail"
     " description displaymessage comment comments statedescription statusdescription statusdetails"
@@ -56,6 +69,7 @@ OPERATION = _words(
     "operationtype methodname eventtype detailtype event action notice eventname instanceaction"
 )
 """Keys that name what a cloud did."""
+OPERATION_NAMES = {"instanceaction": "instance-action", "eventtype": "EventType", "detailtype": "detail-type"}
 TAKEN = re.compile(
     r"(?i)preempt|host_?error|spot .{0,20}(?:interrupt|terminat)|terminate_?on_?host_?maintenance"
     r"|^(?:terminate|stop|hibernate)$"
@@ -65,12 +79,16 @@ CRASH_LOOP = re.compile(r"(?i)crashloopbackoff|imagepullbackoff|errimage\w*|crea
 """Reasons of a waiting container that has failed."""
 
 FAILED = re.compile(
-    r"(?i)(?:job_?state_)?(?:fail(?:ed|ure|ing)?|error(?:ed)?|dead|lost|crash(?:ed)?|out_?of_?me\w*|oom\w*"
+    r"(?i)(?:(?:job|run|trial|task)?_?(?:state|status)_)?(?:fail(?:ed|ure|ing)?(?:_\w{1,40})?|(?:internal_?)?error(?:ed)?|dead|lost|crash(?:ed)?|out_?of_?me\w*|oom\w*"
     r"|node_?fail(?:ed)?|boot_?fail|evicted|time_?(?:d_?)?out|deadline|preempted|unhealthy|exit|aborted|killed"
     r"|stopped_with_error|terminated_with_errors|systemfailed|unknownfailure|down|hang|interrupted|nodelost"
     r"|imagepullbackoff|errimagepull|crashloopbackoff|createcontainer\w*error|containercannotrun|not_?responding)$"
 )
 """States of a failure."""
+ENDED = re.compile(r"(?i)(?:job_?state_)?(?:complet(?:e|ed)|finished|done|ended|terminated)$")
+"""States of an end that may have been a failure, as a result within says."""
+EARLIER = _words("attempts retries history events previousattempts taskinstances jobhistory tries")
+"""Keys of earlier attempts, which a later one has made good."""
 GOOD = re.compile(
     r"(?i)(?:job_?state_)?(?:succe\w{0,20}|complet(?:e|ed|ing)|finished|done|running|active|ready|in_?service"
     r"|healthy|ok|passed|success|idle|allocated|mixed|up|online|starting|in_?progress)$"
@@ -101,7 +119,7 @@ ON_PURPOSE = re.compile(
 MARK = re.compile(
     rb'(?i)"?\b(?:stopped_?reason|status_?reason|failure_?reason|exit_?code|exit_?status|exitreason|stopcode'
     rb"|training_?job_?status|processing_?job_?status|last_?status|job_?state|jobstatus|containerstatuses|clientstatus|holdreason"
-    rb"|driver_?exit_?code|return_?code|taskstates|state_?reason|instance-action|operationtype|methodname|conditions|provisioning_?state"
+    rb"|driver_?exit_?code|return_?code|taskstates|state_?reason|instance-action|operationtype|methodname|event_?type|conditions|provisioning_?state"
     rb'|status|state|phase|stat)"?\s{0,4}:'
 )
 """A key of a status document: without one in its first bytes a file is not parsed."""
