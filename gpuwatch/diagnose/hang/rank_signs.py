@@ -10,12 +10,14 @@ from gpuwatch.diagnose.missing_ranks.missing import missing_ranks
 from gpuwatch.diagnose.model.text import place
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import STALE_TICKS, Gpu, Node
-from gpuwatch.wire import Process
+from gpuwatch.wire import GpuFast, Process
 
 ENDED = "Z"
 """Process state of a rank that has ended, also where the process is gone."""
 SERVERS = ("vllm", "sglang", "tritonserver", "text-generation", "trtllm", "lmdeploy")
 """Inference engines: without requests they spin in collectives although healthy."""
+RECENT_S = 10
+"""Seconds for which a GPU is idle before its rank counts as idle."""
 STOPPED_S = 15.0
 """The window (seconds) where a rank is stopped by SIGSTOP or a debugger and others are not: a known cause."""
 
@@ -130,13 +132,20 @@ def _signs(node: Node, process: Process, job: str, wrote: dict[int, float], now:
         uuid=None if gpu is None else gpu.info.uuid,
         wrote_s=wrote.get(process.pid),
         state=process.state,
-        busy_pct=None if fast is None else fast.utilization_pct,
+        busy_pct=None if fast is None or gpu is None else _busy(gpu, fast, now),
         power_w=None if fast is None else fast.power_w,
         power_limit_w=None if gpu is None or gpu.medium is None else gpu.medium.power_limit_w,
         tensor_pct=None if fast is None else fast.tensor_activity_pct,
         cpu_pct=process.cpu_pct,
         reachable=node.state(now) == "live",
     )
+
+
+def _busy(gpu: Gpu, fast: GpuFast, now: float) -> float | None:
+    """Return the utilization, or its recent mean if that is higher: between two batches a sample is 0 %."""
+    recent = gpu.history.means(RECENT_S, now).get("util")
+    known = [each for each in (fast.utilization_pct, recent) if each is not None]
+    return max(known) if fast.utilization_pct is not None else None
 
 
 def _fresh(gpu: Gpu, node: Node, now: float) -> bool:

@@ -21,6 +21,8 @@ CODE = "rank.vanished"
 EVERY_S = 2.0
 SIBLINGS_S = 30.0
 """At a normal end, or when a launcher ends all ranks, siblings are gone within this time (seconds)."""
+STEPPED_S = 10.0
+"""A step that is logged this long after a process was last listed was made without it (seconds)."""
 STARTED_S = 1.0
 """Seconds by which start times of different nodes may differ; ranks of one attempt start closer together."""
 
@@ -77,9 +79,9 @@ class VanishedWatch(PeriodicWatch):
         self._seen = {
             each: seen for each, seen in self._seen.items() if each[0][0] in jobs or not seen.missing
         }
-        return self._judge(running, fleet, wall)
+        return self._judge(running, fleet, now, wall)
 
-    def _judge(self, running: Running, fleet: Fleet, wall: float) -> bool:
+    def _judge(self, running: Running, fleet: Fleet, now: float, wall: float) -> bool:
         changed = False
         for ((job, rank), _), seen in self._seen.items():
             name = f"{CODE}@{job}:{rank}:{seen.process.pid}"
@@ -96,7 +98,10 @@ class VanishedWatch(PeriodicWatch):
                 for key, members in running.items()
                 if key[0] == job and any(_older(node, one, seen) for node, one in members.values())
             ]
-            if left and not was_done(fleet, job, rank, nodes_of(job, running) | {seen.node}):
+            there = nodes_of(job, running) | {seen.node}
+            if not left or stepped_since(fleet, job, there, seen.at + STEPPED_S - (wall - now)):
+                continue
+            if not was_done(fleet, job, rank, there):
                 ended = how_ended(fleet.nodes.get(seen.node), job, rank)
                 self.alerts[name] = _alert(name, job, rank, seen, f"{ended}; {_others(len(left))}")
                 changed = True
@@ -105,6 +110,16 @@ class VanishedWatch(PeriodicWatch):
                 self.alerts[name] = structs.replace(alert, state="resolved")
                 changed = True
         return changed
+
+
+def stepped_since(fleet: Fleet, job: str, nodes: Collection[str], at: float) -> bool:
+    """Return True if a job logged a step on one of `nodes` after `at` (monotonic seconds).
+
+    A training does not step without one of its ranks: what ended then was a helper with a rank's environment.
+    """
+    every = fleet.progress.writers.values()
+    writers = (each for each in every if each.job == job and each.node in nodes)
+    return any(each.stepped_at is not None and each.stepped_at > at for each in writers)
 
 
 def is_back(alert: Alert, listed: ListedRanks, running: Running) -> bool:

@@ -94,3 +94,24 @@ def test_a_node_states_no_end_of_another_ones_rank() -> None:
     cluster.report("gpu-001", event)
     cluster.step(4)
     assert not cluster.book.incidents
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_a_helper_with_the_environment_of_a_rank_did_not_vanish(*, goes_on: bool) -> None:
+    """A program that sets its rank itself starts a helper; the training steps on after the helper's end."""
+    cluster = Watched(packs=BUILT_IN)
+    left = [each for each in cluster.fleet.nodes[NODE].processes if each.rank != RANK]
+    cluster.report(NODE, wire.Ranks(t=cluster.t, seq=9, processes=left))
+    for step in range(30):
+        cluster.step(2)
+        for name in cluster.names:
+            cluster.report(
+                name, wire.Ranks(t=cluster.t, seq=9, processes=cluster.fleet.nodes[name].processes)
+            )
+        if goes_on:
+            reported = wire.Progress(
+                t=cluster.t, seq=4, file="/logs/rank_8.log", rank=8, offset=10 * step, at=cluster.t,
+                timed=True, dialect="x", fields={"step": step}, job="4711",
+            )  # fmt: skip
+            cluster.report(NODE, reported)
+    assert cluster.states("rank.vanished") == ([] if goes_on else ["firing"])
