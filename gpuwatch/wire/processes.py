@@ -33,6 +33,8 @@ class Process(FramePart, frozen=True):
     """For a process in state Z: its exit code, or minus the signal that ended it; None also for 0."""
     gpus: Few[ProcessGpu] = []
     cpu_pct: Real | None = None
+    children_cpu_pct: Real | None = None
+    """Percent of one core that the processes use that a rank has started; None: they use none."""
     rss_bytes: Whole | None = None
     rank: Rank | None = None
     rank_source: Literal["path", "command", "order"] | None = None

@@ -5,6 +5,7 @@ import time
 from collections import Counter
 
 from ..base.rank_environment import identity
+from .children_cpu import ChildrenCpu
 from .known_processes import KnownProcesses
 from .launchers import LAUNCHERS, PIPE_READERS, is_launcher, outlets, written
 from .process_table import ENDED, read_stat
@@ -41,6 +42,7 @@ class ProcessReader(object):
         self._monotonic = monotonic
         self._processes = KnownProcesses(proc, clock)
         self._known = self._processes.by_pid
+        self._children = ChildrenCpu(proc, self._processes)
         self.launchers: dict[int, dict[str, object]] = {}
         """Pid of each launcher -> `paths` of the log files that it writes, and its `job` if it names one.
 
@@ -106,9 +108,12 @@ class ProcessReader(object):
         )
         self.launchers = dict(self._outputs(set(started).union(others), above))
         rows = [self._row(pid, found[pid], gpu_processes.get(pid), above[pid], now) for pid in listed]
+        used = self._children.read(set(listed), candidates, now)
         for row in rows:
             if row is not None and row["pid"] in numbered:
                 row.update(numbered[row["pid"]])
+            if row is not None and row["pid"] in used:
+                row["children_cpu_pct"] = used[row["pid"]]
         return [row for row in rows if row is not None], truncated
 
     def _numbered(

@@ -174,10 +174,13 @@ def _spins(node: Node, process: Process) -> bool:
 
 
 def sleeps(process: Process) -> bool:
-    """Return True if a process sleeps: by its CPU use, or by its state in a node's first list."""
+    """Return True if a process sleeps: by its CPU use, or by its state in a node's first list.
+
+    What it has started counts: a rank waits for its tokenizers.
+    """
     if process.cpu_pct is None:
         return process.state == "S"
-    return process.cpu_pct <= IDLE_CPU_PCT
+    return process.cpu_pct + (process.children_cpu_pct or 0.0) <= IDLE_CPU_PCT
 
 
 class UnstartedWatch(PeriodicWatch):

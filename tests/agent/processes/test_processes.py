@@ -120,6 +120,20 @@ def test_a_rank_without_a_gpu_is_found_and_its_helpers_are_not(job: Job) -> None
     assert found[0].gpus == []
 
 
+def test_what_a_sleeping_rank_has_started_is_its_work(job: Job) -> None:
+    busy = "while True: sum(range(9999))"
+    run = f"subprocess.run([sys.executable, '-c', {busy!r}])"
+    spawn = f"import subprocess, sys; print('ready', flush=True); {run}"
+    pid = job.start(spawn, {**RANK_3, "RANK": "79"})
+    reader = ProcessReader(scan_every_s=0.0)
+
+    def share() -> float:
+        row = rows(reader).get(pid)
+        return 0.0 if row is None else row.children_cpu_pct or 0.0
+
+    assert wait_until(lambda: share() > 2.0, time.sleep)
+
+
 def test_a_launcher_is_not_the_rank_it_starts(job: Job) -> None:
     """Torchrun under srun has a Slurm task number; what it starts has a rank."""
     spawn = f"""

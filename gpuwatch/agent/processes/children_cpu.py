@@ -1,0 +1,45 @@
+"""The CPU use of what ranks have started: tokenizers, data loaders, compilers.
+
+A rank that waits for them sleeps itself, and is busy all the same.
+"""
+
+from .process_table import read_stat
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Iterable
+
+    from .known_processes import KnownProcesses
+
+MAX_CHILDREN = 1024
+LEAST_PCT = 1.0
+"""Less is left out."""
+
+
+class ChildrenCpu(object):
+    """Measures it between two readings."""
+
+    def __init__(self, proc: str, processes: "KnownProcesses") -> None:
+        self._proc = proc
+        self._processes = processes
+        self._before: dict[int, tuple[float, int]] = {}
+        """Pid -> when it was read (monotonic), and its CPU ticks."""
+
+    def read(self, ranks: "set[int]", candidates: "Iterable[int]", now: float) -> "dict[int, float]":
+        """Pid of a rank -> percent of one core that its descendants use.
+
+        `candidates`: other processes with the environment of a rank.
+        """
+        before, self._before = self._before, {}
+        used: dict[int, float] = {}
+        for pid in sorted(set(candidates) - ranks)[:MAX_CHILDREN]:
+            rank = next((above for above in self._processes.ancestors(pid) if above in ranks), None)
+            found = None if rank is None else read_stat(self._proc, pid)
+            if rank is None or found is None:
+                continue
+            self._before[pid] = now, found.cpu_ticks
+            at, ticks = before.get(pid, (now, 0))
+            if now > at and found.cpu_ticks >= ticks:
+                spent_s = (found.cpu_ticks - ticks) / self._processes.ticks_per_s
+                used[rank] = used.get(rank, 0.0) + 100.0 * spent_s / (now - at)
+        return {rank: share for rank, share in used.items() if share >= LEAST_PCT}
