@@ -6,11 +6,11 @@ from pathlib import Path
 
 from tests.corpus.score import CORPUS, score
 
-MAX_FALSE = 2
-MIN_FOUND = 106
-MIN_CLASS = 106
-MIN_RANK = 37
-MIN_NODE = 15
+MAX_FALSE = 0
+MIN_FOUND = 230
+MIN_CLASS = 230
+MIN_RANK = 83
+MIN_NODE = 64
 KINDS = 6
 """Harmless folders of each kind, at least (an epilog of a scheduler: half of that)."""
 

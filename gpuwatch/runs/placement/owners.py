@@ -80,7 +80,7 @@ WHOLE_NAME = re.compile(r"[A-Za-z]{2}")
 NOT_HOSTS = re.compile(
     r"(?:rank|global_?rank|local_?rank|attempt|run|job|jobid|step|steps|epoch|exp|experiment|trial|version|v|seed|"
     r"try|restart|ckpt|checkpoint|iter|part|shard|chunk|stage|tp|pp|dp|pid|task|array|world|cuda|gpu|dev|device|"
-    r"fold|split|config|cfg|variant|arm|ablation|phase|round|g(?!0\d)|proc|process|slurm|log|logs|out|err|test|day|week|date|bs|lr|layer|model|\d+)[-_.]?\d*b?",
+    r"client|fold|split|config|cfg|variant|arm|ablation|phase|round|g(?!0\d)|proc|process|slurm|log|logs|out|err|test|day|week|date|bs|lr|layer|model|\d+)[-_.]?\d*b?",
     re.IGNORECASE,
 )
 """Words with a number that are no hosts; `gpu-003` is one, because indexes have no leading zero."""

@@ -48,6 +48,22 @@ HOST_COLUMNS = (
     "kubernetesnodename",
 )
 """Names of the columns, in lower case without signs; the first one that a table has is read."""
+OF_PEOPLE = frozenset(
+    (
+        "user",
+        "username",
+        "author",
+        "sender",
+        "from",
+        "to",
+        "channel",
+        "role",
+        "conversation",
+        "label",
+        "category",
+    )
+)
+"""Columns of a table of messages between people, or of a data set."""
 _LEVEL = re.compile(
     r"(?i)(?:debug|info|notice|warn(?:ing)?|err(?:or)?|crit(?:ical)?|fatal|alert|emerg(?:ency)?|trace)$"
 )
@@ -63,7 +79,7 @@ def is_log_table(head: bytes) -> bool:
     heading = _columns(next(csv.reader([lines[0]], delimiter=separator), []))
     row = next(csv.reader([lines[1]], delimiter=separator), [])
     time, message = _first(TIME_COLUMNS, heading), _first(MESSAGE_COLUMNS, heading)
-    if time is None or message is None or max(time, message) >= len(row):
+    if time is None or message is None or max(time, message) >= len(row) or not OF_PEOPLE.isdisjoint(heading):
         return False
     return _stamp(row[time]) != ""
 

@@ -20,7 +20,8 @@ STATE = _words(
     " currentstatus currentstate result conclusion"
 )
 REASON = _words(
-    "reason statusreason stoppedreason stopcode failurereason holdreason exitreason statereason failedreason"
+    "reason secondarystatus statusreason"
+    " stoppedreason stopcode failurereason holdreason exitreason statereason failedreason"
     " terminationreason killreason stopreason errorreason exceptionreason pendingreason drainreason"
 )
 """Keys whose text states why, in whatever record they stand."""
@@ -40,7 +41,7 @@ OF_JOB = _words(
 DETAIL = _words(
     "message statusmessage statemessage errormessage failuremessage error err exception cause details detail"
     " description displaymessage comment comments statedescription statusdescription statusdetails"
-    " secondarystatus info lasterror"
+    " info lasterror"
 )
 """Keys whose text counts in a record that failed by its state, exit code or reason."""
 EXIT = _words(
@@ -106,7 +107,8 @@ CONDITIONS_OF_START = _words("podscheduled quotareserved")
 """Types of a condition of a waiting pod or workload that is `False`."""
 NO_REASON = re.compile(
     r"(?i)(?:none|null|n/?a|unknown|-|completed?|ok|success\w*|not set|"
-    r"essential ?container ?(?:in task )?exited|error|failed|task failed to start|terminated?)?\.?"
+    r"essential ?container ?(?:in task )?exited|error|failed|task failed to start"
+    r"|terminated?|stopped|stopping|training|interrupted)?\.?"
 )
 """Reasons that state nothing more than the state does."""
 ON_PURPOSE = re.compile(
