@@ -27,7 +27,7 @@ LONGEST_S = 1800.0
 """A job of unknown pace that is silent for longer is not healthy (seconds): the default timeout of gloo."""
 BLOCKED = "D"
 MAX_NAMED = 8
-START_S = 10.0
+START_S = 3.0
 """A launcher may write this long after the start of its ranks (seconds): its banner is no sign of theirs."""
 MIN_GAPS = 4
 """Gaps that are needed for a median."""

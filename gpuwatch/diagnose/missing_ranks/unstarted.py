@@ -27,7 +27,7 @@ SLEEPING = "job.no_start"
 """Code for a job of which all ranks run and none has ever written a line."""
 WAITING_S = 120.0
 """Seconds of idle silence; nodes of one job start within this, and a starting program uses its CPU."""
-START_S = 10.0
+START_S = 3.0
 """A launcher may write its banner this long after the start of its ranks (seconds)."""
 IDLE_CPU_PCT = 20.0
 """Percent of a core; a rank that loads or compiles uses a whole one."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from msgspec import structs
 
 from gpuwatch.diagnose.error_outcome.observed_end import status_of
+from gpuwatch.diagnose.error_outcome.recovery_by_steps import FINISHED
 from gpuwatch.diagnose.error_outcome.step_track import reached
 from gpuwatch.diagnose.missing_ranks.listed_ranks import ListedRanks, RankKey, Running, living
 from gpuwatch.diagnose.model.alert import Alert, Proof
@@ -153,6 +154,8 @@ def _older(node: Node, process: Process, seen: Seen) -> bool:
 def was_done(fleet: Fleet, job: str, rank: int, nodes: Collection[str]) -> bool:
     """Return True if the last step of the rank (or of its job if it logs none) is the announced last one.
 
+    Also if it has logged that the training finished.
+
     If one of `nodes`, which run the job, reports steps of it, only those count; else those of nodes that run
     its launcher, or read a log that several nodes see.
     """
@@ -164,7 +167,13 @@ def was_done(fleet: Fleet, job: str, rank: int, nodes: Collection[str]) -> bool:
         step, total = each.value("step"), each.value("total_steps")
         if step is not None and total is not None and reached(int(step), int(total)):
             return True
-    return False
+    return any(
+        each.finding.rule == FINISHED
+        and each.finding.job == job
+        and each.finding.rank == rank
+        and each.node in nodes
+        for each in fleet.findings.values()
+    )
 
 
 def has_status(node: Node | None, process: Process) -> bool:

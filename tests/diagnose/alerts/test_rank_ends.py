@@ -96,6 +96,19 @@ def test_a_node_states_no_end_of_another_ones_rank() -> None:
     assert not cluster.book.incidents
 
 
+@pytest.mark.parametrize("said", [False, True])
+def test_a_rank_that_said_that_it_finished_did_not_vanish(*, said: bool) -> None:
+    """Early stopping: the announced last step was not reached, and another rank does not come to its end."""
+    cluster = Watched(packs=BUILT_IN)
+    if said:
+        cluster.find("job.finished", RANK, NODE, job="4711")
+    left = [each for each in cluster.fleet.nodes[NODE].processes if each.rank != RANK]
+    cluster.report(NODE, wire.Ranks(t=cluster.t, seq=9, processes=left))
+    cluster.wait()
+    cluster.wait()
+    assert cluster.states("rank.vanished") == ([] if said else ["firing"])
+
+
 @pytest.mark.parametrize("goes_on", [False, True])
 def test_a_helper_with_the_environment_of_a_rank_did_not_vanish(*, goes_on: bool) -> None:
     """A program that sets its rank itself starts a helper; the training steps on after the helper's end."""
