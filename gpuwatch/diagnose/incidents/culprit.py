@@ -13,7 +13,15 @@ from gpuwatch.diagnose.hang.hang_watch import CODE as HANG
 from gpuwatch.diagnose.incidents.causes.explaining_error import raised_by
 from gpuwatch.diagnose.incidents.causes.root_cause import RootCause
 from gpuwatch.diagnose.incidents.culprit_rank import killed_together, node_of_end, rank_of_cause
-from gpuwatch.diagnose.incidents.suspects import MAX_NAMED_SUSPECTS, Hang, blamed_nodes
+from gpuwatch.diagnose.incidents.suspects import (
+    MAX_NAMED_SUSPECTS,
+    STORE_LOST,
+    Hang,
+    all_placed,
+    blamed_nodes,
+    lost_by_all_others,
+    without_reporters,
+)
 from gpuwatch.diagnose.model.alert import REPORTED_FOR_JOB, Alert
 from gpuwatch.diagnose.model.confidence import LEVELS, Confidence
 from gpuwatch.diagnose.model.failure_classes import (
@@ -204,16 +212,9 @@ def _rank_of_node(
         place = None if rank is None else where.of(rank, job)
         if len(likely) == 1 and rank is not None and (place is None or place.node in ("", blame.node)):
             return replace(blame, rank=rank)
-    if len(there) == 1 and _all_placed(where, job):
+    if len(there) == 1 and all_placed(where, job):
         return replace(blame, rank=next(iter(there)))
     return blame
-
-
-def _all_placed(where: RankIndex, job: str | None) -> bool:
-    """Return True if the node of every rank is known and there are several ranks."""
-    ranks = where.world(job)
-    placed = {place.rank for place in where.ranks(job) if place.node}
-    return len(ranks) > 1 and ranks == placed == set(range(len(ranks)))
 
 
 def _by_address(
@@ -224,6 +225,11 @@ def _by_address(
     Without such a node, the only rank that did not take part, else the cause's place with low confidence.
     """
     votes = blamed_nodes([alert for alert in alerts if alert in PEER_CONNECTION_ERRORS], where)
+    if cause.code == STORE_LOST:
+        votes, host = without_reporters(votes, cause, alerts, where, job)
+        if not votes:
+            because = "the launchers of the other nodes lost the store, which is not on their own nodes"
+            return CulpritChoice(node=host, confidence="low", because=because)
     if votes and (len(votes) == 1 or votes[0][1] > votes[1][1]):
         node, count = votes[0]
         because = f"{count} of the others name its address; the node itself, or the link to it"
@@ -293,25 +299,13 @@ def _among_silent(alerts: Sequence[Alert], where: RankIndex, job: str | None) ->
         if there is not None and there.node in (None, "", node):
             because = f"{because}, and the others' lines name its address"
             return replace(there, node=node, because=because, votes=count)
-        if count > 1 and _lost_by_all_others(node, alerts, where, job):
+        if count > 1 and lost_by_all_others(node, alerts, where, job):
             because = "all other ranks lost it and name its address; its own ranks logged no lost peer"
             return CulpritChoice(node=node, confidence="medium", because=because, votes=count)
         return CulpritChoice(node=node, because="the others' lines name its address", votes=count)
     if only is not None:
         return replace(_at(only, where, job), confidence="low", because=because)
     return CulpritChoice(because="only affected ranks logged errors")
-
-
-def _lost_by_all_others(node: str, alerts: Sequence[Alert], where: RankIndex, job: str | None) -> bool:
-    """Return True if every rank elsewhere lost a peer and none of this node did, although its logs are read.
-
-    A broken link between two living nodes is logged on both sides.
-    """
-    there = where.on(node, job)
-    here = {place.rank for place in there}
-    lost = {alert.rank for alert in alerts if alert in PEER_CONNECTION_ERRORS}
-    read = all(place.logs for place in there)
-    return bool(there) and read and where.world(job) - here == lost - {None} and _all_placed(where, job)
 
 
 def _among_suspects(stuck: Hang, where: RankIndex, job: str | None) -> CulpritChoice:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpuwatch.diagnose.model.alert import Alert, process_group
-from gpuwatch.diagnose.model.failure_classes import LAUNCHER, TIMEOUTS, TOOK_PART
+from gpuwatch.diagnose.model.failure_classes import LAUNCHER, PEER_CONNECTION_ERRORS, TIMEOUTS, TOOK_PART
 from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.diagnose.model.text import HALVES, collective
 from gpuwatch.diagnose.model.timing import onset
@@ -17,6 +17,9 @@ EVEN = frozenset(("ALLREDUCE", "ALLGATHER_BASE", "REDUCE_SCATTER_BASE", "BROADCA
 """Collectives whose input has the same size on all ranks."""
 MAX_NAMED_SUSPECTS = 3
 """Most suspects that are named individually."""
+
+STORE_LOST = "elastic.rdzv_connection"
+"""A launcher's line about the store of the rendezvous, which is on another node."""
 
 
 @dataclass(frozen=True)
@@ -181,3 +184,32 @@ def blamed_nodes(alerts: Sequence[Alert], where: RankIndex) -> list[tuple[str, i
                 naming.add(alert.node)
     first = {node: who for node, who in votes.items() if node not in naming} or votes
     return sorted(((node, len(who)) for node, who in first.items()), key=lambda each: (-each[1], each[0]))
+
+
+def without_reporters(
+    votes: Sequence[tuple[str, int]], cause: Alert, alerts: Sequence[Alert], where: RankIndex, job: str | None
+) -> tuple[list[tuple[str, int]], str | None]:
+    """Return the votes for nodes whose lines do not report the cause, and the only such node of the job."""
+    reporters = {alert.node for alert in alerts if alert.code == cause.code}
+    others = {place.node for place in where.ranks(job) if place.node} - reporters
+    left = [(node, count) for node, count in votes if node not in reporters]
+    return left, next(iter(others)) if len(others) == 1 else None
+
+
+def all_placed(where: RankIndex, job: str | None) -> bool:
+    """Return True if the node of every rank is known and there are several ranks."""
+    ranks = where.world(job)
+    placed = {place.rank for place in where.ranks(job) if place.node}
+    return len(ranks) > 1 and ranks == placed == set(range(len(ranks)))
+
+
+def lost_by_all_others(node: str, alerts: Sequence[Alert], where: RankIndex, job: str | None) -> bool:
+    """Return True if every rank elsewhere lost a peer and none of this node did, although its logs are read.
+
+    A broken link between two living nodes is logged on both sides.
+    """
+    there = where.on(node, job)
+    here = {place.rank for place in there}
+    lost = {alert.rank for alert in alerts if alert in PEER_CONNECTION_ERRORS}
+    read = all(place.logs for place in there)
+    return bool(there) and read and where.world(job) - here == lost - {None} and all_placed(where, job)

@@ -193,3 +193,19 @@ def test_the_rank_that_its_launcher_did_not_signal_ended_first(signalled: tuple[
         reported.look(106.0 + 5 * second)
     named = [(each.code, each.rank) for each in reported.book.incidents]
     assert named == ([("rank.terminated", 1)] if signalled == (0,) else [])
+
+
+@pytest.mark.parametrize(("nodes", "named"), [(("n1", "n2"), "n1"), (("n1", "n2", "n3"), None)])
+def test_a_launcher_that_lost_the_store_is_not_at_fault(nodes: tuple[str, ...], named: str | None) -> None:
+    """The launcher of n1, which hosts the store, was killed; n2's ends rank 1, which rank 0 then loses."""
+    line = Proof("line", "The connection to the C10d store has failed", WALL, node="n2", file=LOG, offset=10)
+    lost = Alert("s", "elastic.rdzv_connection", "critical", "lost", "lost", (line,), role="first", node="n2")
+    store = structs.replace(lost, first=WALL, last=WALL, timed=True, job="kl")
+    closed = Proof("line", CLOSED, WALL, node="n1", file=LOG, offset=10)
+    peer = structs.replace(
+        store, id="p", code="peer.connection_lost", role="echo", node="n1", proof=(closed,),
+        severity="error", fields={"peer": "10.0.0.2"}, first=WALL + 1, last=WALL + 1,
+    )  # fmt: skip
+    places = Places(tuple(RankPlace(n, each, "kl") for n, each in enumerate(nodes)), {"10.0.0.2": "n2"})
+    (incident,) = incidents([store, peer], places, PACK, WALL + 2)
+    assert (incident.code, incident.node, incident.rank) == ("elastic.rdzv_connection", named, None)
