@@ -17,8 +17,8 @@ import zstandard
 from gpuwatch.agent.logs.files import packing_magic
 from gpuwatch.agent.logs.files.holes import data_from
 from gpuwatch.runs.files.encodings import as_utf8, encoding_of
-from gpuwatch.runs.files.exports.log_tables import LOG_TABLE, table_lines
-from gpuwatch.runs.files.exports.status_lines import STATUS, status_lines
+from gpuwatch.runs.files.exports.log_tables import LOG_TABLE, MAX_FIELD, table_lines
+from gpuwatch.runs.files.exports.status_lines import MAX_BYTES, STATUS, status_lines
 from gpuwatch.runs.files.json_documents import NOTEBOOK, TooLongError, as_records, is_document, outputs_of
 from gpuwatch.runs.files.opening import open_file
 
@@ -149,10 +149,11 @@ class Contents:
             elif self.packing == NOTEBOOK:
                 yield from self._outputs(file)
             elif self.packing == STATUS:
-                yield status_lines(b"".join(self._raw(file, READ_BYTES)))
+                yield status_lines(file.read(MAX_BYTES))  # it may have grown since it was looked at
             elif self.packing == LOG_TABLE:
                 rows = io.TextIOWrapper(file, "utf-8", "replace", newline="")
-                yield from (line.encode("utf-8", "replace") for line in table_lines(rows))
+                lines = iter(lambda: rows.readline(MAX_FIELD), "")  # a longer line comes in parts
+                yield from (line.encode("utf-8", "replace") for line in table_lines(lines))
             elif self.packing == UTF_16:
                 yield from as_utf8(self._raw(file, READ_BYTES))
             else:

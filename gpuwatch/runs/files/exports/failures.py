@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 from gpuwatch.runs.files.exports import status_words as words
@@ -14,7 +15,11 @@ from gpuwatch.runs.files.exports.stated_place import StatedPlace, placed, time_o
 MAX_DEPTH = 24
 MAX_REPORTS = 64
 """Most failures of one document."""
-MAX_TEXT = 600
+MAX_RECORDS = 20_000
+"""Most records of one document that are looked at."""
+MAX_TEXT, MAX_STATE = 600, 200
+MAX_VALUES = 4
+"""Texts of reasons, and of details, by which the deciding line is searched."""
 _KEY = re.compile(r"[ _.-]")
 _WHOLE = re.compile(r"-?\d{1,10}")
 MAX_SIGNAL = 64
@@ -40,7 +45,7 @@ class StatedFailure:
 def reports(document: Any) -> list[StatedFailure]:  # noqa: ANN401 - of JSON
     """Return the failures that a document states; empty if it states none."""
     found: list[StatedFailure] = []
-    for report in _walk(document, StatedPlace(), 0):
+    for report in _walk(document, StatedPlace(), 0, [MAX_RECORDS]):
         if report not in found:
             found.append(report)
         if len(found) >= MAX_REPORTS:
@@ -48,14 +53,21 @@ def reports(document: Any) -> list[StatedFailure]:  # noqa: ANN401 - of JSON
     return found
 
 
-def _walk(value: Any, above: StatedPlace, depth: int) -> Iterator[StatedFailure]:  # noqa: ANN401 - of JSON
-    if depth > MAX_DEPTH:
+def _walk(
+    value: Any,  # noqa: ANN401 - of JSON
+    above: StatedPlace,
+    depth: int,
+    left: list[int],
+) -> Iterator[StatedFailure]:
+    """Yield the failures in a part of a document; `left` holds how many records may still be looked at."""
+    if depth > MAX_DEPTH or left[0] <= 0:
         return
     if isinstance(value, list):
-        for each in _not_made_good(value):
-            yield from _walk(each, replace(above, listed=True), depth + 1)
+        for each in _not_made_good(value[: left[0]]):
+            yield from _walk(each, replace(above, listed=True), depth + 1, left)
     if not isinstance(value, dict):
         return
+    left[0] -= 1
     record = {_KEY.sub("", str(key)).lower(): each for key, each in value.items()}
     if _is_on_purpose(record):
         return
@@ -67,7 +79,8 @@ def _walk(value: Any, above: StatedPlace, depth: int) -> Iterator[StatedFailure]
     good = own is None and _is_good(record, state)
     if good and not words.ENDED.match(state):
         return  # what failed within it is over
-    inner = [report for each in _inner(record, ended=good) for report in _walk(each, place, depth + 1)]
+    below = (report for each in _inner(record, ended=good) for report in _walk(each, place, depth + 1, left))
+    inner = list(islice(below, MAX_REPORTS))
     if good:
         yield from (each for each in inner if words.FAILED.match(each.state) and each.exit_code)
         return
@@ -90,15 +103,15 @@ def _not_made_good(records: list[Any]) -> Iterator[Any]:
         for record in records
         if isinstance(record, dict)
     ]
-    ends = [
-        (str(record.get("name", "")), _ended_at(record))
-        for record, _ in parts
-        if _is_good(record, _state(record))
-    ]
+    ends: dict[tuple[str, bool], datetime] = {}
+    for record, _ in parts:
+        end = _ended_at(record) if _is_good(record, _state(record)) else None
+        if end is not None:
+            key = _name_and_clock(record, end)
+            ends[key] = max(end, ends.get(key, end))
     for record, raw in parts:
         at = _ended_at(record)
-        name = str(record.get("name", ""))
-        if at is None or not any(own == name and end is not None and _after(end, at) for own, end in ends):
+        if at is None or ends.get(_name_and_clock(record, at), at) <= at:
             yield raw
     yield from (each for each in records if not isinstance(each, dict))
 
@@ -109,8 +122,9 @@ def _ended_at(record: Mapping[str, Any]) -> datetime | None:
     return next((at for key in words.TIME if (at := time_of_value(times.get(key))) is not None), None)
 
 
-def _after(one: datetime, other: datetime) -> bool:
-    return (one.tzinfo is None) == (other.tzinfo is None) and one > other
+def _name_and_clock(record: Mapping[str, Any], at: datetime) -> tuple[str, bool]:
+    """The record's name, and True if its time has no zone: times of the other kind are not compared."""
+    return str(record.get("name", "")), at.tzinfo is None
 
 
 def _is_on_purpose(record: Mapping[str, Any]) -> bool:
@@ -157,7 +171,8 @@ def _report(record: Mapping[str, Any], place: StatedPlace, state: str) -> Stated
     reasons, values = _reasons(record, words.REASON)
     details, more = _reasons(record, words.DETAIL)
     killed = any(str(record.get(key)).lower() == "true" for key in words.OUT_OF_MEMORY)
-    failed = bool(words.FAILED.match(state)) or record.get("failed") is True or killed or _condition(record)
+    says_so = str(record.get("failed")).lower() == "true"
+    failed = bool(words.FAILED.match(state)) or says_so or killed or _condition(record)
     if code == 0 and not failed:
         return None
     failed = failed or any(key in words.FAILURE_REASON and _message(record[key]) for key in record)
@@ -167,7 +182,7 @@ def _report(record: Mapping[str, Any], place: StatedPlace, state: str) -> Stated
     stopped = not failed and bool(reasons) and state.lower() in STOPPED
     if not (failed or waiting or stopped) or not (place.of_job or isinstance(record.get("error"), dict)):
         return None
-    texts = (*values, *more, *([f"{code}"] if code else []), state)
+    texts = (*values[:MAX_VALUES], *more[:MAX_VALUES], *([f"{code}"] if code else []), state)
     return StatedFailure(place, state, code or None, signal, told, waiting, killed, texts)
 
 
@@ -183,7 +198,7 @@ def _state(record: Mapping[str, Any]) -> str:
 def _word(value: Any) -> str:  # noqa: ANN401 - of JSON
     """Return a state as text, from a text, a list of flags, or an object with its name; empty: none."""
     if isinstance(value, str):
-        return value.strip()
+        return value.strip()[:MAX_STATE]
     if isinstance(value, list):
         flags = [each for each in value if isinstance(each, str)]
         return next((each for each in flags if words.FAILED.match(each)), flags[0] if flags else "")

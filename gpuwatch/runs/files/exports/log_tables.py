@@ -95,8 +95,7 @@ def table_lines(lines: Iterable[str]) -> Iterator[str]:
     yield "\n"
     if time is None or message is None:
         return
-    csv.field_size_limit(MAX_FIELD)
-    for row in csv.reader((line.replace("\0", "") for line in rows), delimiter=separator):
+    for row in _rows(rows, separator):
         if max(time, message) >= len(row):
             yield "\n"
             continue
@@ -106,6 +105,20 @@ def table_lines(lines: Iterable[str]) -> Iterator[str]:
         if level is not None and level < len(row) and _LEVEL.match(row[level].strip()):
             words.append(f"{row[level].strip().upper()}:")
         yield " ".join([*(word for word in words if word), row[message].rstrip("\r\n")]) + "\n"
+
+
+def _rows(lines: Iterator[str], separator: str) -> Iterator[list[str]]:
+    """The rows of a table; one that cannot be read, such as a quote without an end, has no fields."""
+    csv.field_size_limit(MAX_FIELD)
+    reader = csv.reader((line.replace("\0", "") for line in lines), delimiter=separator)
+    while True:
+        try:
+            row = next(reader, None)
+        except csv.Error:
+            row = []
+        if row is None:
+            return
+        yield row
 
 
 def _columns(row: list[str]) -> dict[str, int]:

@@ -15,6 +15,8 @@ _ONE_NODE = re.compile(r"[A-Za-z0-9][\w.-]{1,120}")
 _ENVIRONMENT = re.compile(r"(?P<name>[A-Z_]{2,40})=(?P<value>\d{1,7})")
 _FRACTION = re.compile(r"\.\d{1,9}")
 _MILLISECONDS, _YEAR_2000, _YEAR_2100 = 1e11, 946_684_800, 4_102_444_800
+_LARGEST_NUMBER = 1e300
+"""Larger numbers are no times; those of more than 308 digits are no floats either."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ def placed(record: Mapping[str, Any], above: StatedPlace, raw: Mapping[str, Any]
         name = next((str(record[key]) for key in words.NAME if isinstance(record.get(key), (str, int))), "")
     if name:
         place = replace(place, name=name[-80:])
-    node = name if record.get("kind") == "Node" else _node(record)
+    node = _host(name) if record.get("kind") == "Node" else _node(record)
     if node is not None:
         place = replace(place, node=node)
     rank = _rank(raw)
@@ -66,16 +68,21 @@ def placed(record: Mapping[str, Any], above: StatedPlace, raw: Mapping[str, Any]
 def _node(record: Mapping[str, Any]) -> str | None:
     spec = record.get("spec")
     if isinstance(spec, dict) and isinstance(spec.get("nodeName"), str):
-        return str(spec["nodeName"])
+        return _host(spec["nodeName"])
     for key in words.NODE & record.keys():
         value = record[key]
         if isinstance(value, list) and len(value) == 1:
             value = value[0]
         if isinstance(value, str):
-            host = value.partition("/")[0].rpartition("@")[2]
-            if _ONE_NODE.fullmatch(host) and words.NO_REASON.fullmatch(host) is None:
+            host = _host(value.partition("/")[0].rpartition("@")[2])
+            if host is not None and words.NO_REASON.fullmatch(host) is None:
                 return host
     return None
+
+
+def _host(name: str) -> str | None:
+    """Return a name that has the form of a host's; None: another text."""
+    return name if _ONE_NODE.fullmatch(name) else None
 
 
 def _rank(raw: Mapping[str, Any]) -> int | None:
@@ -106,11 +113,9 @@ def time_of_value(value: Any) -> datetime | None:  # noqa: ANN401 - of JSON
     """Return the time in a value (ISO, epoch seconds or milliseconds, Slurm's number), or None."""
     if isinstance(value, dict):
         value = None if value.get("set") is False else value.get("number")
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < _LARGEST_NUMBER:
         seconds = value / 1e3 if value > _MILLISECONDS else value
         return datetime.fromtimestamp(seconds, timezone.utc) if _YEAR_2000 < seconds < _YEAR_2100 else None
-    if isinstance(value, datetime):  # of YAML
-        return value
     if not isinstance(value, str) or len(value) > MAX_TIME:
         return None
     text = _FRACTION.sub("", value.strip()).replace("Z", "+00:00")

@@ -19,6 +19,10 @@ MAX_BYTES = 8 << 20
 MAX_YAML = 1 << 20
 """Characters of a YAML document that is parsed."""
 MAX_DOCUMENTS = 64
+MAX_IN_VAIN = 2 * MAX_BYTES
+"""Characters that are parsed as documents that turn out to be none."""
+_LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+"""All scalars are texts: a number or time of YAML can take minutes to convert (`1:1:1:...`)."""
 _BEGIN = re.compile(r"(?m)^[ \t]{0,8}(?=[{\[])")
 _YAML = re.compile(r"(?:---\s*\n)?(?:apiVersion|kind|items): ?")
 _ANCHOR = re.compile(r"(?m)(?:^|[\s\[{,:-])[&*]\w")
@@ -79,10 +83,14 @@ def _parsed(text: str) -> Iterator[tuple[int, int, Any]]:
             yield 0, len(text), document
         return
     at = count = 0
-    while count < MAX_DOCUMENTS and (found := _BEGIN.search(text, at)):
+    left = MAX_IN_VAIN
+    while count < MAX_DOCUMENTS and left > 0 and (found := _BEGIN.search(text, at)):
         try:
             document, end = _DECODER.raw_decode(text, found.end())
-        except (ValueError, RecursionError):
+        except RecursionError:
+            return  # no tool nests its output so deep
+        except ValueError as error:
+            left -= getattr(error, "pos", len(text)) - found.end() + 1
             at = text.find("\n", found.end()) + 1
             if not at:
                 return
@@ -96,7 +104,7 @@ def _of_yaml(text: str) -> Any:  # noqa: ANN401 - of YAML
     if len(text) > MAX_YAML or _ANCHOR.search(text):
         return None
     try:
-        return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe
+        return yaml.load(text, Loader=_LOADER)  # noqa: S506 - it makes texts, lists and mappings
     except (yaml.YAMLError, ValueError, RecursionError):
         return None
 
@@ -150,4 +158,5 @@ def sentence(report: StatedFailure) -> str:
         told.append(f"terminated by signal {report.signal}")
     if report.oom_killed:
         told.append("OOMKilled")
-    return f"{head}{', '.join(told)}{': ' if report.reasons else ''}{'; '.join(report.reasons)}"
+    line = f"{head}{', '.join(told)}{': ' if report.reasons else ''}{'; '.join(report.reasons)}"
+    return " ".join(line.split())  # a value of several lines makes no line of its own
