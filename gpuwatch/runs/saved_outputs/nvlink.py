@@ -47,10 +47,11 @@ class NvlinkStatus:
     def findings(self) -> list[ToolFinding]:
         """One finding for each GPU with a link that its peers have; a link that no GPU has is not wired."""
         users = Counter(link for links in self._active.values() for link in links)
+        lost = Counter(gpu for gpu, *_ in self._inactive)
         found: dict[int, ToolFinding] = {}
         for gpu, link, heading, line in self._inactive:
             own = len(self._active[gpu])
-            every = own + sum(other == gpu for other, *_ in self._inactive)
+            every = own + lost[gpu]
             alone = len(self._active) == 1 and own >= ALONE_SHARE * every
             if (alone or 2 * users[link] > len(self._active)) and gpu not in found:
                 found[gpu] = ToolFinding(RULE, "error", line, {"gpu": gpu, "link": link}, (heading,))
