@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 from gpuwatch.agent.logs.lines.normalise import messages
 from gpuwatch.diagnose.model.alert import Alert
@@ -21,6 +22,8 @@ _INLINE = re.compile(
 _HEAD = re.compile(
     r"(?i)\b(?:missing ranks|stalled ranks|ranks missing|ranks? that (?:did not join|have not joined)):?\s*$"
 )
+_HEAD_WORD = re.compile(r"(?i)missing|stalled|\bnot join")
+"""One of these stands in each line that `_HEAD` can match."""
 _ENTRY = re.compile(r"(?:^|[>\]:] ?|[\s\"])(\d{1,6}): ?\[")
 """Horovod since 0.19, below the line `Missing ranks:`: `1: [tensor, tensor]`."""
 _TASKS = re.compile(
@@ -45,7 +48,7 @@ def absent_ranks(alert: Alert) -> tuple[int, ...]:
             return numbers
     found: set[int] = set()
     for proof in alert.proof:
-        found.update(_in_lines(line[:SEARCHED_CHARS] for line in proof.lines))
+        found.update(_in_lines(tuple(proof.lines)))
     return tuple(sorted(found)[:MAX_LISTED])
 
 
@@ -54,10 +57,12 @@ def absent_in(alerts: Iterable[Alert]) -> set[int]:
     return {rank for alert in alerts for rank in absent_ranks(alert)}
 
 
-def _in_lines(lines: Iterable[str]) -> set[int]:
+@lru_cache(maxsize=8192)
+def _in_lines(lines: tuple[str, ...]) -> frozenset[int]:
+    """Return the ranks that the lines of a proof list; cached, since each judgement asks for all proofs."""
     found: set[int] = set()
     below_head = below_tasks = False
-    for line in lines:
+    for line in (whole[:SEARCHED_CHARS] for whole in lines):
         inline, tasks = _INLINE.search(line), _TASKS.search(line)
         if inline is not None:
             found.update(_numbers(inline[1]))
@@ -65,11 +70,16 @@ def _in_lines(lines: Iterable[str]) -> set[int]:
         entry = _ENTRY.search(line) if below_head else None
         if entry is not None:
             found.add(int(entry[1]))
-        below_head = entry is not None or _HEAD.search(messages(line.encode())[0][-1][0]) is not None
+        below_head = entry is not None or (_HEAD_WORD.search(line) is not None and _is_head(line))
         named = _TASK.findall(tasks[1] if tasks is not None else line if below_tasks else "")
         found.update(map(int, named))
         below_tasks = tasks is not None or (below_tasks and bool(named))
-    return found
+    return frozenset(found)
+
+
+def _is_head(line: str) -> bool:
+    """Return True if the message of a line, without what a logger puts around it, announces a list."""
+    return _HEAD.search(messages(line.encode())[0][-1][0]) is not None
 
 
 def _numbers(value: object) -> tuple[int, ...]:
