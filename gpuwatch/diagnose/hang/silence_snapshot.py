@@ -53,6 +53,8 @@ class SilentJob:
 
     blocked: tuple[str, ...] = ()
     """The ranks in uninterruptible sleep (state D: a disk, NFS or the driver), if not all."""
+    all_stopped: bool = False
+    """True if SIGSTOP, Ctrl-Z or a debugger has stopped every rank."""
     is_starting: bool = False
     """True if no rank has written a line since its start, and all sleep: they may wait for each other."""
 
@@ -77,6 +79,8 @@ class SilentJob:
         silent = duration(self.seconds)
         before = f"; before, a step every {self.usual_s:.2g} s" if self.usual_s and self._is_unusual else ""
         stopped = f"; stopped (a debugger or SIGSTOP): {', '.join(self.stopped)}" if self.stopped else ""
+        if self.all_stopped:
+            stopped += "; all are stopped (Ctrl-Z or SIGSTOP): kill -CONT resumes them"
         if self.blocked:
             stopped += f"; in state D (waits for a disk, NFS or the driver): {', '.join(self.blocked)}"
         ranks = f"{job_text(self.job)}: {plural(self.ranks, 'rank')}"
@@ -130,6 +134,7 @@ def silent_jobs(
             seconds <= SILENT_WINDOWS * hang_s,
             tuple(stopped.get(job, ())[:MAX_NAMED]) if len(stopped.get(job, ())) < count else (),
             tuple(blocked.get(job, ())[:MAX_NAMED]) if len(blocked.get(job, ())) < count else (),
+            len(stopped.get(job, ())) == count,
             job not in begun and job not in usual,
         )
         for job, count in ranks.items()

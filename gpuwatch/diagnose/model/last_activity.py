@@ -12,7 +12,11 @@ from gpuwatch.diagnose.model.alert import Alert
 MAX_TEXT = 120
 _BAR = re.compile("\\|[ #=>.\u2580-\u259f-]{1,200}\\|")
 _RANK = re.compile(r"^\W{0,3}(?:rank|RANK|default)?\W?\d{1,6}\W|\b[Rr]ank \d")
-_NO_ACTIVITY = re.compile(r"(?i)^\W*$|^frame #|timed? ?out|watchdog|NCCL (?:WARN|INFO)")
+_NO_ACTIVITY = re.compile(
+    r"(?i)^\W*$|^frame #|timed? ?out|watchdog|NCCL (?:WARN|INFO)|\[c10d\]|\bsocket\.cpp:\d|\bTCPStore\b"
+    r"|\bOMP_NUM_THREADS\b"
+)
+"""Lines of libraries: of the time-out itself, and the usual ones at a start."""
 
 
 class Activity(msgspec.Struct, frozen=True):

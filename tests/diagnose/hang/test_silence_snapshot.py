@@ -55,6 +55,9 @@ def test_a_rank_that_is_stopped_alone_is_told_before_the_window_ends(states: str
     reported.list_files("n1", *(wire.LogFile(each.logs[0], grown_at=WALL, pids=[each.pid]) for each in ranks))
     found = silent_jobs(reported.fleet.nodes.values(), 60.0, WALL + 30.0, reported.fleet.progress)
     assert [(each.is_stalled, each.stopped) for each in found] == [(True, ("rank 1 (n1)",))] * listed
+    (later,) = silent_jobs(reported.fleet.nodes.values(), 60.0, WALL + 130.0, reported.fleet.progress)
+    assert later.all_stopped is (states == "TT")
+    assert ("kill -CONT" in later.text) is (states == "TT")
 
 
 @pytest.mark.parametrize(
