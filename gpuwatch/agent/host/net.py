@@ -82,14 +82,14 @@ class NicReader(object):
         return {key: value for key, value in facts.items() if value is not None}
 
     def _speed(self, name: str, state: "str | None", now: float) -> "float | None":
-        """Return the speed in bit/s, read again after SPEED_EVERY_S.
+        """Return the speed in bytes/s, read again after SPEED_EVERY_S.
 
         None: unknown (link down, virtual interface).
         """
         known = self._speeds.get(name)
         if known is None or known[1] != state or now - known[0] >= SPEED_EVERY_S:
             megabits = read_int(os.path.join(self._root, name, "speed"))
-            known = (now, state, megabits * 1e6 if megabits is not None and megabits > 0 else None)
+            known = (now, state, megabits * 1e6 / 8 if megabits is not None and megabits > 0 else None)
             self._speeds[name] = known
         return known[2]
 

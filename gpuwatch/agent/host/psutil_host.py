@@ -60,7 +60,7 @@ class OtherSystem(object):
         facts: dict[str, object] = {
             "name": name,
             "state": "up" if state.isup else "down",
-            "speed_bps": state.speed * 1e6 if state.speed > 0 else None,
+            "speed_bps": state.speed * 1e6 / 8 if state.speed > 0 else None,
             "errors": count.errin + count.errout,
             "drops": count.dropin + count.dropout,
         }

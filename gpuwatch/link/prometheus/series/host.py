@@ -20,7 +20,7 @@ HOST_SERIES = (
 NIC_SERIES = (
     gauge("gpuwatch_network_receive_bytes_per_second", "Throughput into an interface.", "rx_bps"),
     gauge("gpuwatch_network_transmit_bytes_per_second", "Throughput out of an interface.", "tx_bps"),
-    gauge("gpuwatch_network_speed_bytes_per_second", "Speed of an interface.", "speed_bps", over=8),
+    gauge("gpuwatch_network_speed_bytes_per_second", "Speed of an interface.", "speed_bps"),
     counter("gpuwatch_network_errors_total", "Receive and transmit errors of an interface.", "errors"),
     counter("gpuwatch_network_drops_total", "Dropped packets of an interface.", "drops"),
 )
