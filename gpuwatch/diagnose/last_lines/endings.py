@@ -55,6 +55,8 @@ TROUBLE = re.compile(
     r"|overflow\w*|underflow\w*|nan|inf|overheat\w*|throttl\w*|degraded|partial\w*)\b|n't\b"
 )
 """Words that programs use for trouble; they deny an end, too."""
+PASSED = re.compile(r"\bPASSED\b")
+"""The verdict of a test or drill, whose name may hold any word."""
 CODE = re.compile(
     r"(?i)\b(?:exit(?:ed|ing|s)?|end(?:ed|ing|s)?|leav(?:es|ing)|left|quit\w*|return(?:ed|ing|s)?|status|code|rc"
     r"|err(?:no)?|signal|retcode|retval|ret|finish\w*|done|complet\w*)\b"
@@ -93,7 +95,7 @@ TABLE = re.compile(r"\W{0,2}[|+\u2502\u251c\u2514\u2500]|.{0,80}\S {2,}[:|]|.{0,
 
 def has_trouble_words(line: str) -> bool:
     """Return True if a line names a failure or states a status other than 0."""
-    return TROUBLE.search(line) is not None or CODE.search(line) is not None
+    return PASSED.search(line) is None and (TROUBLE.search(line) or CODE.search(line)) is not None
 
 
 def is_intended(line: str) -> bool:

@@ -86,9 +86,9 @@ _RUNNER = re.compile(
 )
 _NO_RUN = re.compile(
     r"(?:^|[\]|:-] )[\[(<](?i:dry[-_ ]?run)[\])>]"
-    r"|^[*|/\\ ]{0,12}(?:[0-9a-f]{7,40} (?:\([^()]{1,80}\) )?|[-*] )(?:fix|feat|docs|chore|refactor|perf|test"
-    r"|build|ci|style|revert)(?:\([\w ,./-]{1,40}\))?!?: "
-    r"|^[*|/\\ ]{0,12}(?=[a-f]{0,39}\d)[0-9a-f]{7,40} (?:\([^()]{1,80}\) )?"
+    r"|^[*|/\\ ]{0,12}(?:(?:commit )?[0-9a-f]{7,40} (?:\([^()]{1,80}\) )?|[-*] )"
+    r"(?:fix|feat|docs|chore|refactor|perf|test|build|ci|style|revert)(?:\([\w ,./-]{1,40}\))?!?: "
+    r"|^[*|/\\ ]{0,12}(?:commit )?(?=[a-f]{0,39}\d)[0-9a-f]{7,40} (?:\([^()]{1,80}\) )?"
     r"(?:[Aa]dd|[Hh]andle|[Ff]ix|[Rr]emove"
     r"|[Uu]pdate|[Rr]evert|[Mm]erge|[Bb]ump|[Aa]void|[Cc]atch|[Rr]etry|[Mm]ake|[Uu]se|[Ss]upport|[Ii]gnore"
     r"|[Rr]aise|[Rr]eport|[Ww]ork around|[Dd]etect|[Ii]mprove|[Rr]efactor|[Tt]est|[Dd]ocument)\b"
