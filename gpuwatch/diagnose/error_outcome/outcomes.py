@@ -8,6 +8,7 @@ from msgspec import structs
 
 from gpuwatch.diagnose.error_outcome.recovery_by_steps import (
     FINISHED,
+    OF_LINKS,
     TrackIndex,
     ends_process,
     files_of_namesakes,
@@ -38,11 +39,13 @@ def with_outcomes(
     index = TrackIndex(tracks)
     found = []
     for alert in alerts:
-        known = [] if lasts(alert) else index.of(alert)
+        known = index.of(alert) if alert.code.startswith(OF_LINKS) or not lasts(alert) else []
+        own_log = any(track.file == alert.proof[0].file for track in known)
+        lasting = lasts(alert) and not (own_log and alert.code.startswith(OF_LINKS))
         apart = files_of_namesakes(alert, known)
         own = [track for track in known if track.file not in apart]
         later = [end for end in ends if end.proof[0].file not in apart]
-        if lasts(alert):
+        if lasting:
             found.append(alert)
         elif nodes is None:
             recovery = recovery_of(alert, own, later, deaths)

@@ -39,6 +39,8 @@ LASTING = ("gpu.", "pcie.", "kernel.", "amd.", "host.", "ecc", "job.", "train.")
 """Prefixes of classes that no later step resolves: lasting faults, and verdicts that rest on steps."""
 LASTING_CLASSES = of_kinds("lasting")
 """Further classes that no later step resolves: broken hardware, damaged data, a lost node, no GPU."""
+OF_LINKS = "net.nic."
+"""Prefix of classes of the kernel that a job's own log may state of a port that it does not need."""
 CATCHABLE = of_kinds("catchable")
 """Classes that a program can catch, so that later steps resolve them whatever their prefix."""
 COSTLY = ("storage.", "ckpt.", "oom.shm", "cuda.no_device")
