@@ -175,7 +175,7 @@ class CommandLine(click.Group):
             watching = self.get_command(ctx, DEFAULT_COMMAND)
             options = [] if watching is None else watching.shell_complete(ctx, incomplete)
             return [*click.Command.shell_complete(self, ctx, incomplete), *options]
-        return [*found, CompletionItem(incomplete, type="file")]
+        return [CompletionItem(incomplete, type="file"), *found]  # bash's script drops what precedes a file
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  click's
         """Write the usage lines: one without and one with a command."""

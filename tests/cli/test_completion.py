@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from gpuwatch.cli.config.completion import SHELLS, VARIABLE
 from gpuwatch.cli.main import COMMANDS
 from tests.cli.running import COMMAND, environment, gpuwatch
+from tests.parts import need
 
 
 def offered(line: str, cwd: Path) -> set[str]:
@@ -52,3 +54,20 @@ def test_every_shell_has_a_script_that_it_can_read(shell: str, tmp_path: Path) -
 
 def test_a_shell_that_is_not_known_is_refused() -> None:
     assert gpuwatch("completion", "tcsh").returncode == 2
+
+
+def test_bash_takes_the_commands_beside_the_files(tmp_path: Path) -> None:
+    need("bash")
+    program = tmp_path / "gpuwatch"
+    program.write_text(f'#!/bin/sh\nexec {shlex.join(COMMAND)} "$@"\n')
+    program.chmod(0o755)
+    asked = f"""
+        {gpuwatch("completion", "bash").stdout}
+        COMP_WORDS=(gpuwatch on) COMP_CWORD=1
+        _gpuwatch_completion {program} 2> /dev/null
+        echo "${{COMPREPLY[@]}}"
+    """
+    done = subprocess.run(
+        ["bash", "-c", asked], env=environment(), capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout.split() == ["once"]

@@ -11,7 +11,7 @@ from gpuwatch.diagnose.straggler.cpu import CpuStraggler
 from gpuwatch.diagnose.straggler.gpu_load import GpuLoad, Usual
 from gpuwatch.diagnose.straggler.outliers import Outlier, Sign
 from gpuwatch.diagnose.straggler.slowdown_cause import causes
-from gpuwatch.diagnose.straggler.throttled import CONFIRMED_S, SLOWS
+from gpuwatch.diagnose.straggler.throttled import SLOWS
 from gpuwatch.wire import Severity
 
 CODE, TITLE = "slower_than_peers", "Straggler"
@@ -39,7 +39,7 @@ class Suspect:
     """Medians over its job and GPU model."""
     signs: tuple[Outlier, ...]
     hold_s: float
-    """Seconds that a sign must last, except `throttled`."""
+    """Seconds that a sign must last; `throttled` need not, its steps have lasted."""
 
     @property
     def id(self) -> str:
@@ -54,7 +54,7 @@ class Suspect:
 
     def has_lasted(self, sign: Outlier, lasted_s: float) -> bool:
         """Return True if a sign that was seen for `lasted_s` seconds is enough for an alert."""
-        return lasted_s >= (CONFIRMED_S if sign.sign == "throttled" else self.hold_s)
+        return sign.sign == "throttled" or lasted_s >= self.hold_s
 
     def lead(self, lasted: Sequence[Outlier]) -> Outlier | None:
         """Return the most severe of the signs that lasted, or None."""

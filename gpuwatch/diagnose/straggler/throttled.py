@@ -1,7 +1,7 @@
 """A rank whose GPU the driver slows down while the steps of its job take longer.
 
 Either fact alone needs time: a clock may drop for a moment, and a step may contain a pause. Together they
-confirm each other, so the rank is named after `CONFIRMED_S` and not only after `hold_s`.
+confirm each other, so the rank is named at once and not only after `hold_s`.
 
 Example: 128 ranks, steps of 3.2 s. GPU 2 of gpu-006 reports `sw_thermal` and runs at 1,095 MHz, the others
 run at 1,845 MHz; the last two steps took 4.5 and 4.8 s. `throttled_ranks` yields its rank: it slows all 128
@@ -23,10 +23,13 @@ from gpuwatch.diagnose.training.throughput import SLOWER_FACTOR, step_s
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.progress import RankProgress
 
-CONFIRMED_S = 5.0
-"""Seconds that both facts must last together."""
-SLOW_STEPS, MIN_USUAL_STEPS, USUAL_STEPS = 2, 20, 200
-"""Newest steps that must all take longer; steps before them that their usual time needs, and at most has."""
+SLOW_STEPS, SLOW_S, MAX_SLOW_STEPS = 2, 5.0, 5
+"""The newest steps that must all take longer: at least two, and as many as take 5 s together, at most five.
+
+At most one step of a tick is reported, so that five of them also take five ticks.
+"""
+MIN_USUAL_STEPS, USUAL_STEPS = 20, 200
+"""Steps before these that their usual time needs, and at most has."""
 SLOWS = "slows all "
 """Start of the alert's text: its subject is the rank."""
 TEXTS = {
@@ -64,13 +67,16 @@ def slowed_jobs(fleet: Fleet) -> dict[str, SlowedJob]:
         if job is not None and (job not in writers or len(writer.steps) > len(writers[job].steps)):
             writers[job] = writer
     slowdowns = {
-        job: _slowdown(writer.step_times(SLOW_STEPS + USUAL_STEPS)) for job, writer in writers.items()
+        job: _slowdown(writer.step_times(MAX_SLOW_STEPS + USUAL_STEPS)) for job, writer in writers.items()
     }
     return {job: slowdown for job, slowdown in slowdowns.items() if slowdown is not None}
 
 
 def _slowdown(times: Sequence[float]) -> SlowedJob | None:
-    usual, newest = times[:-SLOW_STEPS], times[-SLOW_STEPS:]
+    count = SLOW_STEPS
+    while count < MAX_SLOW_STEPS and sum(times[-count:]) < SLOW_S:
+        count += 1
+    usual, newest = times[:-count], times[-count:]
     if len(usual) < MIN_USUAL_STEPS:
         return None
     found = SlowedJob(min(newest), step_s(usual))

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
+from rich.segment import Segment
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
+from textual.strip import Strip
 from textual.widgets import Label, SelectionList
 from textual.widgets.selection_list import Selection
 
@@ -17,6 +19,18 @@ from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
 
 CLOSES = ("app.back", "app.quit", "app.columns", "move.open")
+
+
+class ColumnChoice(SelectionList[str]):
+    """A list of columns whose marks also tell without colour what is selected: `X`, or an empty box."""
+
+    def render_line(self, y: int) -> Strip:
+        line = super().render_line(y)
+        index = self.scroll_offset.y + y
+        if index >= self.option_count or self.get_option_at_index(index).value in self.selected:
+            return line
+        left, mark, *rest = line
+        return Strip([left, Segment(" " * mark.cell_length, mark.style), *rest])
 
 
 class ColumnsScreen(ErrorBoundary, ModalScreen[None]):
@@ -46,9 +60,7 @@ class ColumnsScreen(ErrorBoundary, ModalScreen[None]):
         """
         super().__init__()
         self._table, self._names, self._take, self._key_of = table, tuple(titles), take, key_of
-        self.choice = SelectionList[str](
-            *(Selection(title, name, name in shown) for name, title in titles.items())
-        )
+        self.choice = ColumnChoice(*(Selection(title, name, name in shown) for name, title in titles.items()))
 
     def compose(self) -> ComposeResult:
         with Vertical(id="columns-box"):

@@ -101,9 +101,11 @@ class ActiveProblems(MultiLinePage):
         Nodes that were never reached for the same reason are one item.
         """
         overview, now = self.cockpit.overview, self.view_state.now
-        yield from self._stragglers()
-        unreached = self._unreached()
+        unreached, stragglers = self._unreached(), list(self._stragglers())
         for name, condition in islice(self.cockpit.totals.worst, MAX_LISTED):
+            if condition.severity not in ("critical", "error"):
+                yield from stragglers
+                stragglers = []
             view = overview.views[name]
             reason = general_reason(condition.text, view.node)
             alike = unreached.get(reason, [])
@@ -126,6 +128,7 @@ class ActiveProblems(MultiLinePage):
                 "; ".join(part for part in (evidence, next_try) if part),
                 remedy_for(condition, view.node),
             )
+        yield from stragglers
         yield from self._failing()
 
     def _stragglers(self) -> Iterator[ProblemItem]:

@@ -29,6 +29,16 @@ def location_of(alert: Alert) -> LogLocation | None:
     return None
 
 
+def alert_with_line(incident: Incident) -> Alert | None:
+    """Return the alert whose log line proves an incident: its cause, else another one about its rank.
+
+    An exit status proves that a rank ended, and its log line why. The cause if no alert has a line.
+    """
+    about = [each for each in incident.alerts if each.rank in (None, incident.rank) and each.role != "echo"]
+    alerts = [incident.cause, *about] if incident.cause else about
+    return next((each for each in alerts if location_of(each)), incident.cause)
+
+
 def _moment(alert: Alert, proof: Proof) -> float:
     return alert.first if proof.at is None else proof.at
 

@@ -16,7 +16,7 @@ from gpuwatch.tui.actions.action_targets import about_alert, about_incident
 from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.chrome.status_bar import StatusLine
 from gpuwatch.tui.incidents.alert_list import AlertList, place_of
-from gpuwatch.tui.incidents.evidence_location import location_after
+from gpuwatch.tui.incidents.evidence_location import alert_with_line, location_after
 from gpuwatch.tui.incidents.incident_detail import IncidentDetail, IncidentHead
 from gpuwatch.tui.incidents.incident_list import IncidentList
 from gpuwatch.tui.incidents.incident_timeline import IncidentMoments
@@ -150,8 +150,11 @@ class IncidentsScreen(LiveScreen):
 
     @on(SelectableLines.Chosen, "#incident-head, #incident, #moments")
     def _open(self) -> None:
-        if alert := self.alert():
-            self.cockpit.show_alert(alert, self.incident())
+        alert, incident = self.alert(), self.incident()
+        if incident is not None and alert == incident.cause:
+            alert = alert_with_line(incident)
+        if alert is not None:
+            self.cockpit.show_alert(alert, incident)
 
     def idle(self) -> frozenset[str]:
         """Return the actions that do nothing now, such as acknowledging without an incident."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import TypeAlias
 
@@ -42,6 +42,8 @@ class LogSource:
     """All ranks with lines in the file."""
     shared: bool = False
     """True if other ranks write to it too: only this rank's lines are shown."""
+    job: str | None = field(default=None, compare=False)
+    """The job that writes it; None: unknown, or several."""
 
     @property
     def name(self) -> str:
@@ -63,7 +65,7 @@ def _gpu_of(node: Node, rank: int | None) -> int | None:
 def _source(node: Node, file: LogFile) -> LogSource:
     rank = file.ranks[0] if len(file.ranks) == 1 else None
     how = file.rank_from if file.ranks else None
-    return LogSource(node.name, file.path, rank, _gpu_of(node, rank), how, tuple(file.ranks))
+    return LogSource(node.name, file.path, rank, _gpu_of(node, rank), how, tuple(file.ranks), job=file.job)
 
 
 def _rank_order(source: LogSource) -> tuple[bool, int, bool, str]:
@@ -83,7 +85,7 @@ def node_sources(node: Node) -> list[LogSource]:
                 listed.add(path)
                 gpu = _gpu_of(node, process.rank)
                 known = () if process.rank is None else (process.rank,)
-                found.append(LogSource(node.name, path, process.rank, gpu, "process", known))
+                found.append(LogSource(node.name, path, process.rank, gpu, "process", known, job=process.job))
     return sorted(found, key=_rank_order)
 
 
@@ -107,6 +109,11 @@ def rank_sources(sources: Iterable[LogSource], rank: int) -> list[LogSource]:
         for source in listed
         if rank in source.ranks and source.file != KERNEL_LOG
     ]
+
+
+def of_job(sources: Iterable[LogSource], job: str | None) -> list[LogSource]:
+    """Return the files that this job may write: other jobs have ranks with the same numbers. None: all."""
+    return [source for source in sources if job is None or source.job in (None, job)]
 
 
 def every_rank(sources: Sequence[LogSource]) -> list[LogSource]:

@@ -8,8 +8,8 @@ from itertools import islice
 
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.incident import Incident
-from gpuwatch.tui.incidents.evidence_location import LogLocation, location_of
-from gpuwatch.tui.logs.data.sources import LogSource, rank_sources
+from gpuwatch.tui.incidents.evidence_location import LogLocation, alert_with_line, location_of
+from gpuwatch.tui.logs.data.sources import LogSource, of_job, rank_sources
 from gpuwatch.tui.model.alert_snapshot import AlertSnapshot
 
 MAX_FOLLOWERS = 2
@@ -44,7 +44,7 @@ def incident_logs(incident: Incident, sources: Sequence[LogSource]) -> list[LogS
         found |= dict.fromkeys(listed or [LogSource(spot.node, spot.file)])
     ranks = [*_suspects(incident), *(alert.rank for alert in _followers(incident))]
     for rank in [rank for rank in dict.fromkeys(ranks) if rank is not None][: 1 + MAX_FOLLOWERS]:
-        found |= dict.fromkeys(rank_sources(sources, rank))
+        found |= dict.fromkeys(rank_sources(of_job(sources, incident.job), rank))
     return list(found)
 
 
@@ -84,7 +84,8 @@ class Course:
 
 def course_of(incident: Incident) -> Course | None:
     """Return the lines of the cause and of the first affected rank; None if the cause has no log line."""
-    cause = location_of(incident.cause) if incident.cause else None
+    proving = alert_with_line(incident)
+    cause = location_of(proving) if proving else None
     if cause is None:
         return None
     spots = [spot for alert in _followers(incident) if (spot := location_of(alert))]

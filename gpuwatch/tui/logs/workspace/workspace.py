@@ -17,6 +17,7 @@ from gpuwatch.tui.logs.data.sources import (
     choose,
     every_rank,
     known_ranks,
+    of_job,
     rank_sources,
 )
 from gpuwatch.tui.logs.data.viewport import View
@@ -132,9 +133,10 @@ class LogWorkspace:
         own = [s for s in known if s.node == wanted.node and wanted.file in (None, s.file)]
         if wanted.node is not None and wanted.file is not None and not own:
             own = [LogSource(wanted.node, wanted.file)]
-        for rank in wanted.ranks:
-            own += rank_sources(known, rank)
         incident = self.view_state.snapshot.incident(wanted.incident or "")
+        job = incident.job if incident else self.view_state.scope.job
+        for rank in wanted.ranks:
+            own += rank_sources(of_job(known, job), rank)
         about = incident_logs(incident, known) if incident else []
         self.text = folded(wanted.ranks) or " ".join(part for part in (wanted.node, wanted.file) if part)
         if incident is not None:
@@ -227,7 +229,8 @@ class LogWorkspace:
             return
         wanted = self.sources
         if self.mode == "everyone":
-            ranks = every_rank(all_sources(self.view_state.fleet))[:MAX_FILES]
+            job = self._about.job if self._about else self.view_state.scope.job
+            ranks = every_rank(of_job(all_sources(self.view_state.fleet), job))[:MAX_FILES]
             wanted = list(dict.fromkeys([*self.sources, *ranks]))
         self.opened.merge(wanted, lead)
 
