@@ -14,6 +14,7 @@ from gpuwatch.runs.files.byte_samples import DAY_S, is_flight_dump, is_text, las
 from gpuwatch.runs.files.exports.finding import export_packing
 from gpuwatch.runs.files.file_kinds import (
     LOG_SUFFIXES,
+    SAVED_SCREEN,
     is_metrics_table,
     is_table_of_numbers,
     kind_of_name,
@@ -163,15 +164,16 @@ def natural(path: Path) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", path.name)]
 
 
+def _is_read_anyway(path: Path, kind: str, columns: Mapping[str, str]) -> bool:
+    """Return True for a log or a table of metrics whose name says `kind`."""
+    return kind != SAVED_SCREEN and (may_be_log(path, kind, columns) or is_metrics_table(path, columns))
+
+
 def take(path: Path, root: Path | None, gathered: Gathered, seen: set[tuple[int, int]]) -> None:
     """Classify one file and add it to `gathered`; a file that was already seen is left out."""
     name, given = plain(str(path)), root is None
     kind = None if given else kind_of_name(path.name)
-    if (
-        kind is not None
-        and not may_be_log(path, kind, gathered.columns)
-        and not is_metrics_table(path, gathered.columns)
-    ):
+    if kind is not None and not _is_read_anyway(path, kind, gathered.columns):
         gathered.skipped.append(Skipped(name, kind))
         return
     try:

@@ -37,6 +37,17 @@ def spread(left: list[Segment], right: list[Segment], width: int) -> Row:
     return (*left, Segment(" " * gap), *right) if gap >= 0 else tuple(left)
 
 
+def _cut(segments: list[Segment], width: int) -> list[Segment]:
+    """Return the first segments of a line, as far as they fit into `width` cells."""
+    kept: list[Segment] = []
+    for segment in segments:
+        room = width - _width(kept)
+        if segment.cell_length > room:
+            return [*kept, Segment(fit(segment.text, room), segment.style)] if room > 1 else kept
+        kept.append(segment)
+    return kept
+
+
 def _count(
     look: StyleSet, number: int, word: str, severity: Severity, sign: str | None = None
 ) -> list[Segment]:
@@ -58,6 +69,10 @@ def node_counts(totals: Totals, look: StyleSet) -> list[Segment]:
     if totals.unreachable:
         out += _count(look, totals.unreachable, "unreachable", "critical")
     return out
+
+
+GPU_COUNT_PARTS = 3
+"""Segments of `gpu_counts` before those of stuck, unanswered and lost GPUs."""
 
 
 def gpu_counts(totals: Totals, look: StyleSet) -> list[Segment]:
@@ -121,6 +136,7 @@ def alert_counts(reported: AlertSnapshot, look: StyleSet) -> list[Segment]:
     """
     counts: tuple[tuple[int, Severity], ...] = (
         (reported.criticals, "critical"),
+        (reported.errors, "error"),
         (reported.warnings, "warning"),
     )
     out = [Segment(f"{look.glyph(sign)} {number} ", look.severity[sign]) for number, sign in counts if number]
@@ -189,7 +205,7 @@ class StatusLine(RebuiltPage, can_focus=False):
         return left
 
     def _first(self, width: int) -> Row:
-        look, view_state, pace = self.look, self.view_state, self.cockpit.pace
+        look, view_state = self.look, self.view_state
         left = [Segment(" gpuwatch ", look.brand), Segment(" ")]
         left += [*self._source(width), *self._about_source(width)]
         if view_state.scope.job is not None:
@@ -201,24 +217,39 @@ class StatusLine(RebuiltPage, can_focus=False):
             banner = f" FROZEN {seconds_text(view_state.frozen_for()).strip()} ago "
             resume = f" {self.cockpit.key_of('app.freeze')}: resume  "
             left += [Segment(banner, look.badge["critical"]), Segment(resume, look.dim)]
-        clock = self._clock()
+        parts = self._right(width)
+        for droppable in ("rate", "probe", "delivery", "faults", "recording"):
+            if _width(left) + sum(map(_width, parts.values())) <= width:
+                break
+            parts[droppable] = []
+        right = [segment for part in parts.values() for segment in part]
+        return spread(_cut(left, width - _width(right)), right, width)
+
+    def _right(self, width: int) -> dict[str, list[Segment]]:
+        """Return the parts at the right end of the first line, from left to right; the clock is the last."""
+        look, pace, cockpit = self.look, self.cockpit.pace, self.cockpit
         rate = f"{pace.hz:g} Hz "
-        right: list[Segment] = []
-        if faults := self.cockpit.faults.count:
-            right.append(Segment(f" {plural(faults, 'fault')} of gpuwatch ", look.badge["error"]))
-        if (switch := self.cockpit.recording) is not None and switch.status:
+        parts: dict[str, list[Segment]] = {
+            "probe": [], "faults": [], "recording": [], "delivery": [], "rate": [],
+            "clock": [Segment(self._clock(), look.strong)],
+        }  # fmt: skip
+        if faults := cockpit.faults.count:
+            parts["faults"] = [Segment(f" {plural(faults, 'fault')} of gpuwatch ", look.badge["error"])]
+        if (switch := cockpit.recording) is not None and switch.status:
             style = look.badge["error" if switch.trouble else "warning"]
-            right += [Segment(f" {fit(clean(switch.status), min(len(switch.status), width // 2))} ", style)]
-        if self.cockpit.delivery is not None and (trouble := clean(self.cockpit.delivery.trouble)):
+            status = clean(switch.status)
+            parts["recording"] = [Segment(f" {fit(status, min(len(status), width // 2))} ", style)]
+        if cockpit.delivery is not None and (trouble := clean(cockpit.delivery.trouble)):
             trouble = trouble if width >= WIDE_COLUMNS else trouble.partition(":")[0]
-            right.append(Segment(f" {fit(trouble, min(len(trouble), width // 2))} ", look.badge["warning"]))
+            text = f" {fit(trouble, min(len(trouble), width // 2))} "
+            parts["delivery"] = [Segment(text, look.badge["warning"])]
         if pace.slowed:
-            right.append(Segment(f"refresh lowered to {rate}(slow terminal)  ", look.severity["warning"]))
-        elif pace.hz != self.cockpit.asked_hz:
-            right.append(Segment(rate + " ", look.dim))
-        right.append(Segment(clock, look.strong))
-        hint = self._links(width - _width(left) - _width(right))
-        return spread(left, [*hint, *right], width)
+            text = f"refresh lowered to {rate}(slow terminal)  "
+            parts["rate"] = [Segment(text, look.severity["warning"])]
+        elif pace.hz != cockpit.asked_hz:
+            parts["rate"] = [Segment(rate + " ", look.dim)]
+        parts["probe"] = self._links(width - sum(map(_width, parts.values())))
+        return parts
 
     def _source(self, width: int) -> list[Segment]:
         """Return the segments that say what is shown: nodes, a simulation, a recording or logs."""
@@ -283,11 +314,16 @@ class StatusLine(RebuiltPage, can_focus=False):
         left = [*nodes, *gpus, *alerts]
         if incident := reported.leading:
             wanted = len(main_clause(incident)) + 1
-            ways = left, [Segment(" "), *gpus, *alerts], [Segment(" "), *alerts[1:]]
+            trouble = [*([Segment(" ")] if gpus else []), *gpus[GPU_COUNT_PARTS:]]
+            ways = left, [Segment(" "), *gpus, *alerts], [*trouble, *alerts], [*trouble, *alerts[1:]]
             left = next((way for way in ways if _width(way) + wanted <= width), [Segment(" ")])
             return spread(left, sentence(incident, look, width - _width(left) - 1), width)
         if view_state.folder is not None:
             return spread(left, folder_state(view_state, look, width - _width(left) - 1), width)
+        if reported.stragglers and not any(each.severity != "warning" for _, each in totals.worst[:1]):
+            wanted = len(sentence_of(reported.stragglers[0]).partition(",")[0]) + 8
+            ways = left, [Segment(" "), *gpus, *alerts], [Segment(" "), *alerts], [Segment(" "), *alerts[1:]]
+            left = next((way for way in ways if _width(way) + wanted <= width), ways[-1])
         trouble = worst(totals, reported.stragglers, look, width - _width(left) - 1)
         if not trouble and not totals.worst and totals.states["live"]:
             trouble = quiet(reported, look, width - _width(left) - 1)

@@ -266,7 +266,7 @@ class ActiveProblems(MultiLinePage):
 
     def _counts_text(self) -> str:
         reported = self.view_state.snapshot
-        counts = problem_text(reported.criticals, reported.warnings)
+        counts = problem_text(reported)
         return f"{counts}; {self.cockpit.key_of('app.incidents')} lists them" if counts else ""
 
     def _empty_row(self) -> Row:

@@ -136,7 +136,7 @@ class AlertList(ItemPage):
     def _counts_text(self) -> str:
         reported = self.view_state.snapshot
         only = f"firing only, {self._all_key()} shows all  " if self.only_firing else ""
-        counts = problem_text(reported.criticals, reported.warnings)
+        counts = problem_text(reported)
         parts = (counts, plural(len(reported.alerts), "alert") if reported.alerts else "")
         return only + "; ".join(part for part in parts if part)
 

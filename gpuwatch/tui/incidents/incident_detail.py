@@ -14,7 +14,7 @@ from gpuwatch.diagnose.model.text import clock
 from gpuwatch.number_text import age_text
 from gpuwatch.tui.incidents.incident_list import standing_of
 from gpuwatch.tui.incidents.incident_timeline import moment_things, rank_rows
-from gpuwatch.tui.model.alert_snapshot import severity_shown
+from gpuwatch.tui.model.alert_snapshot import severity_shown, sign_shown
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.item_page import ItemPage, PageItem, command_things, hanging
 from gpuwatch.tui.toolkit.rows import Row, heading, wrapped
@@ -66,7 +66,11 @@ class IncidentHead(ItemPage):
     def _headline(self, incident: Incident, width: int) -> PageItem:
         look, severity = self.look, severity_shown(incident)
         style = look.severity[severity] if standing_of(incident) else look.severity[severity] + look.strong
-        head = (Segment(" "), look.mark(severity), Segment(" "))
+        head = (
+            Segment(" "),
+            Segment(look.glyph(sign_shown(incident)), look.severity[severity]),
+            Segment(" "),
+        )
         rows = hanging(head, incident.headline, width, style)
         age = age_text(max(0.0, self.view_state.wall() - incident.first))
         facts = (

@@ -8,7 +8,7 @@ from rich.segment import Segment
 
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.number_text import age_text, plural
-from gpuwatch.tui.model.alert_snapshot import acknowledged_text, severity_shown
+from gpuwatch.tui.model.alert_snapshot import acknowledged_text, severity_shown, sign_shown
 from gpuwatch.tui.model.log_coverage import Watching, watching
 from gpuwatch.tui.model.log_folder import LogFolder
 from gpuwatch.tui.toolkit.item_page import ItemPage, PageItem, hanging
@@ -71,7 +71,7 @@ class IncidentList(ItemPage):
         sure = look.dim if stands else look.strong
         age = age_text(max(0.0, wall - incident.first)).rjust(4)
         head = [
-            look.mark(severity_shown(incident)),
+            Segment(look.glyph(sign_shown(incident)), look.severity[severity_shown(incident)]),
             Segment(look.glyphs.cursor, look.title) if marked else Segment(" "),
             Segment(f"#{incident.number}", sure),
             Segment(f" {age} ago  ", look.dim),

@@ -189,6 +189,13 @@ class IncidentsScreen(LiveScreen):
             meant = self.alerts.chosen_alerts()
         for each in meant:
             (session.unacknowledge if each.acknowledged else session.acknowledge)(each.id)
+        if meant:
+            what = (
+                f"{len(meant)} alerts" if len(meant) > 1 else "alert" if meant[0] != incident else "incident"
+            )
+            done = "no longer acknowledged" if meant[0].acknowledged else "acknowledged"
+            undo = self.cockpit.key_of("incident.acknowledge")
+            self.notify(f"{what} {done}; {undo} undoes it", timeout=3)
         self.cockpit.pump()
 
     def action_silence(self) -> None:

@@ -27,7 +27,7 @@ ACTIVE: tuple[Standing, ...] = ("firing", "acknowledged")
 """An acknowledged problem still counts as active."""
 ROLES: tuple[Role, ...] = ("root", "first", "echo", "hint")
 """In display order: alerts that name a cause before those that only follow."""
-FOLDED_FROM = 3
+FOLDED_FROM = 2
 """From this number on, alerts of one code are folded into one line."""
 
 
@@ -73,7 +73,9 @@ class AlertSnapshot:
     firing: int = 0
     """Number of alerts that fire, acknowledged ones included; silenced ones do not count."""
     criticals: int = 0
-    """Number of kinds of firing alerts of severity error and above: a failure of 512 ranks is a handful."""
+    """Number of kinds of active critical alerts: a failure of 512 ranks is a handful."""
+    errors: int = 0
+    """The same of errors."""
     warnings: int = 0
     ended: Sequence[EndedJob] = ()
     """Jobs that ended before their nodes were connected, the latest first."""
@@ -162,19 +164,27 @@ def take_snapshot(
     return AlertSnapshot(alerts, tuple(book.incidents), *counts, ended, dict(book.checkpoints), unnamed_node)
 
 
-def kinds(alerts: Iterable[Alert]) -> tuple[int, int]:
-    """Return how many codes have an active alert of error and above, and how many others one of warning.
+def kinds(alerts: Iterable[Alert]) -> tuple[int, int, int]:
+    """Return how many kinds of active alerts are critical, errors and warnings, by the worst of each kind.
 
-    A failure of 512 ranks is a handful of codes.
+    Every screen uses this count, and the list has one line for each kind. A failure of 512 ranks is a handful
+    of kinds.
     """
-    active = [each for each in alerts if standing(each) in ACTIVE]
-    bad = {each.code for each in active if each.severity in ("critical", "error")}
-    return len(bad), len({each.code for each in active if each.severity == "warning"} - bad)
+    worst: dict[str, Severity] = {}
+    for each in alerts:
+        if standing(each) in ACTIVE:
+            worst[each.code] = min(worst.get(each.code, each.severity), each.severity, key=ORDER.index)
+    found = list(worst.values())
+    return found.count("critical"), found.count("error"), found.count("warning")
 
 
-def problem_text(criticals: int, warnings: int) -> str:
-    """Return the counts as text: `6 critical, 1 warning`; "" if both are 0."""
-    parts = (f"{criticals} critical" if criticals else "", plural(warnings, "warning") if warnings else "")
+def problem_text(reported: AlertSnapshot) -> str:
+    """Return `4 critical, 2 errors, 1 warning`; empty if there is none."""
+    parts = (
+        f"{reported.criticals} critical" if reported.criticals else "",
+        plural(reported.errors, "error") if reported.errors else "",
+        plural(reported.warnings, "warning") if reported.warnings else "",
+    )
     return ", ".join(part for part in parts if part)
 
 
@@ -198,9 +208,14 @@ def severity_shown(incident: Incident) -> Severity:
     return "unknown" if incident.over or incident.acknowledged else incident.severity
 
 
+def sign_shown(incident: Incident) -> Severity:
+    """Return the severity whose sign marks an incident: its own also when acknowledged, "ok" once over."""
+    return "ok" if incident.over else incident.severity
+
+
 @dataclass(frozen=True)
 class Bundle:
-    """Alerts with the same code and state; three or more are one line of the list."""
+    """Alerts with the same code and state; two or more are one line of the list."""
 
     alerts: tuple[Alert, ...]
     """At least one, the oldest first."""

@@ -119,8 +119,9 @@ class JobScope:
                 firing=sum(standing(alert) in ACTIVE for alert in alerts.values()),
                 ended=[each for each in all_of.ended if each.name == self.job],
             )
-            criticals, warnings = kinds(alerts.values())
-            self._reported = all_of, members, replace(own, criticals=criticals, warnings=warnings)
+            criticals, errors, warnings = kinds(alerts.values())
+            counted = replace(own, criticals=criticals, errors=errors, warnings=warnings)
+            self._reported = all_of, members, counted
         return self._reported[2]
 
 

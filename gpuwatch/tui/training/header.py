@@ -268,8 +268,8 @@ class TrainingHead(RebuiltPage, can_focus=False):
                 f", {more} more: 4" if more > 0 and len(rows) == ALERT_LINES - 1 else ""
             )
             rank = "" if alert.rank is None else f"rank {alert.rank}: "
-            what = sentence(alert) if alert.title == STRAGGLER else f"{rank}{alert.text}"
-            text = f"{alert.title}: {what}"
+            slow = alert.title == STRAGGLER
+            text = sentence(alert) if slow else f"{alert.title}: {rank}{alert.text}"
             room = max(8, width - len(tail) - 4)
             rows.append((
                 Segment(" "), look.mark(alert.severity), Segment(" "),

@@ -16,6 +16,7 @@ from click.testing import CliRunner
 
 from gpuwatch.cli.analysis.scan import scan
 from gpuwatch.runs.files import packing as packing_module
+from gpuwatch.runs.files.file_kinds import SAVED_SCREEN
 from gpuwatch.runs.files.files import gather
 from gpuwatch.runs.files.packing import Contents, packing_of
 from tests.sentences import Sentences
@@ -265,3 +266,12 @@ def test_a_folder_that_is_left_out_is_counted(tmp_path: Path, name: str) -> None
     (tmp_path / name / "rank_0.log").write_bytes(TEXT)
     (skipped,) = gather([tmp_path]).skipped
     assert (Path(skipped.name).name, skipped.unreadable) == (name, False)
+
+
+@pytest.mark.parametrize("name", ["gpuwatch-20261127-034501.txt", "gpuwatch-20261127-034501-2.txt"])
+def test_a_saved_screen_shows_logs_and_is_none(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("✖ rank 3: CUDA out of memory. Tried to allocate 2.00 GiB\n")
+    (tmp_path / "rank0.log").write_text("step 1\n")
+    gathered = gather([tmp_path])
+    assert [Path(file.name).name for file in gathered.files] == ["rank0.log"]
+    assert [(Path(left.name).name, left.why) for left in gathered.skipped] == [(name, SAVED_SCREEN)]
