@@ -33,7 +33,9 @@ _CONTAINERS = (
     (re.compile(r"kubepods\S*/([0-9a-f]{64})"), "kubernetes"),
     (re.compile(r"/lxc(?:\.payload)?[./]([\w.-]+)"), "lxc"),
 )
-_CONTAINER_ID = re.compile("[0-9a-f]{64}")
+_CONTAINER_ID = re.compile(r"(?<![0-9a-z])[0-9a-f]{64}(?![0-9a-z])")
+_USER_SLICE = re.compile(r":/(?:\S*/)?user(?:-\d+)?\.slice/")
+"""Control groups below it are named by their user."""
 _RUNTIME_LOGS = (
     "var/log/containers/*-{0}.log",
     "var/lib/docker/containers/{0}/{0}-json.log",
@@ -115,9 +117,13 @@ def container(cgroup: str) -> "str | None":
 def runtime_logs(cgroup: str, root: str = "/") -> "list[str]":
     """Return the file to which a container's runtime writes its output, without links; [] if unreadable.
 
+    [] also for a control group that a user can have named.
+
     A process of the container prints into a pipe that another one reads than the writer of this file, so only
     the container's id connects them.
     """
+    if container(cgroup) is None or _USER_SLICE.search(cgroup):
+        return []
     for number in _CONTAINER_ID.findall(cgroup)[-1:]:
         for pattern in _RUNTIME_LOGS:
             for path in map(os.path.realpath, glob.glob(os.path.join(root, pattern.format(number)))):

@@ -90,8 +90,12 @@ class ActionRun:
 
 SAME_PROCESS = """
 pid=$1 start=$2 signal=$3
-read -r line < "/proc/$pid/stat" || { echo "process $pid has ended" >&2; exit 3; }
-set -- ${line##*) }
+stat=$(cat "/proc/$pid/stat" 2>/dev/null) || { echo "process $pid has ended" >&2; exit 3; }
+set -f
+set -- ${stat##*)}
+for number in "${20}" "$start"; do
+  case $number in ''|*[!0-9]*) echo "cannot read when process $pid started" >&2; exit 3;; esac
+done
 while read -r key value; do [ "$key" = btime ] && boot=$value; done < /proc/stat
 hz=$(getconf CLK_TCK 2>/dev/null || echo 100)
 off=$((boot + ${20} / hz - start))
@@ -100,8 +104,9 @@ kill $signal "$pid"
 """
 """Sends a signal only to the process that started at a time (unix seconds): numbers are used again.
 
-Word 20 behind the name in /proc/PID/stat is the start in ticks since the boot (proc(5)). The boot time in
-/proc/stat may differ by a second between two readings.
+Word 20 behind the name in /proc/PID/stat is the start in ticks since the boot (proc(5)). The name is the
+process's choice and may hold line feeds, `)` and patterns: what follows its last `)` is never expanded, and
+only digits reach the arithmetic. The boot time in /proc/stat may differ by a second between two readings.
 """
 
 

@@ -385,7 +385,12 @@ def test_what_a_container_prints_is_in_the_file_of_its_runtime(tmp_path: Path, c
     (tmp_path / log).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / log).symlink_to(written)
     assert runtime_logs(cgroup, str(tmp_path)) == [str(written)]
-    assert runtime_logs("0::/user.slice/session-3.scope", str(tmp_path)) == []
+    name = cgroup.rpartition("/")[2]
+    for named_by_a_user in (
+        f"0::/user.slice/user-7.slice/user@7.service/app.slice/{name}",
+        f"0::/x{'ab' * 32}y",
+    ):
+        assert runtime_logs(named_by_a_user, str(tmp_path)) == []
 
 
 def test_slurm_and_container_come_from_the_cgroup(tmp_path: Path) -> None:

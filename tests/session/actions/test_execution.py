@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import psutil
 import pytest
@@ -60,6 +61,33 @@ def test_a_number_that_is_another_process_now_is_not_signalled() -> None:
             assert child.poll() is None
             assert outcome_of(run_of(wanted, spec, CommandDialer(spec))).exit_status == status
         assert child.wait(60) == -signal.SIGKILL
+    finally:
+        child.kill()
+        child.communicate()
+
+
+@pytest.mark.parametrize("name", [") *\n", "x\n", ") /* a[$(id)]\n", "a) S 1 (b"])
+def test_the_name_of_a_process_reaches_no_shell(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name stands in /proc/PID/stat before the start time, and the working folder may be a stranger's."""
+    (tmp_path / "a[$(touch RAN)]1").touch()
+    monkeypatch.chdir(tmp_path)
+    named = (
+        f"import ctypes; ctypes.CDLL(None).prctl(15, {name.encode()!r}); print('named', flush=True); input()"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", named], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=tmp_path
+    )
+    spec = NodeSpec("a", link="command", command=("env",))
+    try:
+        assert child.stdout is not None
+        child.stdout.readline()
+        process = SignalledProcess("a", child.pid, psutil.Process(child.pid).create_time())
+        wanted = replace(action("kill", "-KILL", str(child.pid), node="a"), process=process)
+        assert outcome_of(run_of(wanted, spec, CommandDialer(spec))).exit_status == 0
+        assert child.wait(60) == -signal.SIGKILL
+        assert [path.name for path in tmp_path.iterdir()] == ["a[$(touch RAN)]1"]
     finally:
         child.kill()
         child.communicate()
