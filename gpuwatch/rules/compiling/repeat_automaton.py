@@ -119,6 +119,11 @@ def check_repeats(tree: Any, *, folded: bool) -> None:
         if code is op.SUBPATTERN:
             check_repeats(argument[3], folded=is_folded(argument, folded=folded))
             continue
+        if code in REPEATS and argument[1] > 1 and _looks_far(argument[2]):
+            raise PatternError(
+                "a repeated group looks ahead without a limit, so a long line may never end: each character is "
+                "read again and again. Look at a fixed number of characters, or take the look out of the repeat"
+            )
         if code in REPEATS and argument[1] >= UNBOUNDED_REPEAT and not _is_one(argument[2]):
             builder = _Builder(folded=folded)
             builder.repeated(builder.sequence(argument[2]))
@@ -129,6 +134,17 @@ def check_repeats(tree: Any, *, folded: bool) -> None:
                 )
         for inner in inner_parts(code, argument):
             check_repeats(inner, folded=folded)
+
+
+def _looks_far(tree: Any, *, looks: bool = False) -> bool:
+    """Return True if an endless repeat stands in a lookaround of a part. `looks`: it is within one."""
+    for code, argument in tree:
+        if looks and code in REPEATS and argument[1] >= UNBOUNDED_REPEAT:
+            return True
+        within = looks or code in (op.ASSERT, op.ASSERT_NOT)
+        if any(_looks_far(inner, looks=within) for inner in inner_parts(code, argument)):
+            return True
+    return False
 
 
 def _is_one(body: Any) -> bool:
