@@ -117,6 +117,8 @@ def sleeping_jobs(fleet: Fleet, now: float) -> list[UnstartedRanks]:
         age = min(age_s(node, process, now) for node, process in members)
         if not followed or silent_s < max(WAITING_S, age - START_S) or _has_stepped(fleet, job):
             continue
+        if any(_has_written(node, process, members, now) for node, process in members):
+            continue
         spinning = [member for member in members if _spins(*member)]
         others = [member for member in members if member not in spinning]
         if others and _idle(others):
@@ -135,6 +137,20 @@ def sleeping_jobs(fleet: Fleet, now: float) -> list[UnstartedRanks]:
                 )
             )
     return found
+
+
+def _has_written(node: Node, process: Process, members: Collection[Member], now: float) -> bool:
+    """Return True if a log that this rank alone writes has grown since its start.
+
+    What several write may be the launcher's banner.
+    """
+    own_time = node.own_time(now)
+    if own_time is None:
+        return False
+    began = own_time - age_s(node, process, now)
+    others = {path for at, each in members if at is node and each is not process for path in each.logs}
+    own = [file for file in node.logs if file.path in process.logs and file.path not in others]
+    return any(file.grown_at is not None and file.grown_at >= began for file in own)
 
 
 def _silent_s(node: Node, process: Process, now: float) -> float:

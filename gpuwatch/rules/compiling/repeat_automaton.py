@@ -121,8 +121,8 @@ def check_repeats(tree: Any, *, folded: bool) -> None:
             continue
         if code in REPEATS and argument[1] > 1 and _looks_far(argument[2]):
             raise PatternError(
-                "a repeated group looks ahead without a limit, so a long line may never end: each character is "
-                "read again and again. Look at a fixed number of characters, or take the look out of the repeat"
+                "a repeated group looks ahead without a limit, so a long line may never end: its "
+                "characters are read again and again. Look at a fixed number, or outside of the repeat"
             )
         if code in REPEATS and argument[1] >= UNBOUNDED_REPEAT and not _is_one(argument[2]):
             builder = _Builder(folded=folded)

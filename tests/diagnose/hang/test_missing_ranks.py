@@ -173,16 +173,22 @@ def test_a_rank_that_no_node_runs_is_named_when_the_others_wait_for_it() -> None
 
 @pytest.mark.parametrize(
     ("cpu_pct", "children", "written", "reports"),
-    [(0.3, None, False, 1), (90.0, None, False, 0), (0.3, None, True, 0), (0.3, 180.0, False, 0)],
+    [
+        (0.3, None, None, 1),
+        (90.0, None, None, 0),
+        (0.3, None, 100.0, 0),
+        (0.3, None, 1.0, 0),  # a rank's first line, right after its start: it compiles now
+        (0.3, 180.0, None, 0),
+    ],
 )
 def test_a_job_whose_ranks_all_sleep_from_the_start_is_told(
-    cpu_pct: float, children: float | None, reports: int, *, written: bool
+    cpu_pct: float, children: float | None, written: float | None, reports: int
 ) -> None:
     reported = Several()
     logs = [f"/runs/9/rank{each}.log" for each in range(2)]
     used = {"cpu_pct": cpu_pct, "children_cpu_pct": children}
     ranks = [member(each, 2, variables={}, logs=[logs[each]], **used) for each in range(2)]
-    grown = WALL + 100 if written else None
+    grown = None if written is None else WALL + written
     reported.list_files("n1", *(wire.LogFile(each, size=0, grown_at=grown) for each in logs))
     running(reported, "n1", *ranks, at=200.0)
     watch = UnstartedWatch()
