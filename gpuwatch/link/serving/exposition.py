@@ -10,7 +10,8 @@ MAX_SAMPLES = 200_000
 MAX_LINE = 8192
 MAX_VALUE = 1e18
 SAMPLE = re.compile(r"([a-zA-Z_:][\w:]*)(?:\{(.*)\})?[ \t]+(\S+)")
-LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+LABEL = re.compile(r'(?<!\w)(\w{1,200})="([^"\\]{0,1024}(?:\\.[^"\\]{0,1024}){0,64})"')
+"""A label; its name begins where none stands before it, so that each is tried once."""
 
 
 @dataclass(frozen=True, slots=True)

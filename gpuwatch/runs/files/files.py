@@ -201,7 +201,8 @@ def take(path: Path, root: Path | None, gathered: Gathered, seen: set[tuple[int,
         packing = NOTEBOOK
     elif packing is None:
         packing, saved_step = document_of(path, sample, gathered.columns)
-        packing = packing or export_packing(sample, beginning(path))
+        log = unpacked_name(path.name).endswith(LOG_SUFFIXES)
+        packing = packing or export_packing(sample, beginning(path), log=log)
     dated = last_year_time(sample, status.st_mtime)
     inner = inner_name(path, root)
     if name == KERNEL_LOG:

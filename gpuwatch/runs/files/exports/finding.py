@@ -14,11 +14,12 @@ MAX_ABOVE = 12
 """Lines above the document."""
 
 
-def export_packing(head: bytes, read: Callable[[int], bytes]) -> str | None:
+def export_packing(head: bytes, read: Callable[[int], bytes], *, log: bool = False) -> str | None:
     """Return `LOG_TABLE` for a table of log lines, `STATUS` for a document that states a failure, else None.
 
     Args:
         head: The first bytes of the file.
+        log: Whether the file has the name of a log: a document in it must state a failure.
         read: Reads up to so many bytes from its beginning; called if the first ones may begin a document.
     """
     if is_log_table(head):
@@ -30,4 +31,4 @@ def export_packing(head: bytes, read: Callable[[int], bytes]) -> str | None:
         data = read(MAX_BYTES + 1)
     except OSError:
         return None  # who reads it shows why
-    return STATUS if len(data) <= MAX_BYTES and is_status_document(data) else None
+    return STATUS if len(data) <= MAX_BYTES and is_status_document(data, log=log) else None

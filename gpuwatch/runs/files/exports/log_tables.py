@@ -97,7 +97,7 @@ def table_lines(lines: Iterable[str]) -> Iterator[str]:
         return
     for row in _rows(rows, separator):
         if max(time, message) >= len(row):
-            yield "\n"
+            yield separator.join(row) + "\n"  # a traceback below the rows, for example
             continue
         words = [_stamp(row[time])]
         if host is not None and host < len(row) and _HOST.fullmatch(row[host]):

@@ -21,11 +21,12 @@ MAX_YAML = 1 << 20
 MAX_DOCUMENTS = 64
 MAX_IN_VAIN = 2 * MAX_BYTES
 """Characters that are parsed as documents that turn out to be none."""
+LINE_COUNT_SPEED = 32
+"""The decoder's error counts the lines before it, so many times faster than it parses."""
 _LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 """All scalars are texts: a number or time of YAML can take minutes to convert (`1:1:1:...`)."""
 _BEGIN = re.compile(r"(?m)^[ \t]{0,8}(?=[{\[])")
 _YAML = re.compile(r"(?:---\s*\n)?(?:apiVersion|kind|items): ?")
-_ANCHOR = re.compile(r"(?m)(?:^|[\s\[{,:-])[&*]\w")
 _INSPECTION = re.compile(containers.INSPECT_HEADING.pattern, re.MULTILINE)
 """Pretty-printed containers, which are read line by line."""
 _STEPS = frozenset(("step", "global_step", "loss", "iteration", "iter", "epoch"))
@@ -34,8 +35,11 @@ _LEVELS = frozenset(("level", "severity", "lvl", "levelname", "loglevel", "ts", 
 _DECODER = json.JSONDecoder()
 
 
-def is_status_document(data: bytes) -> bool:
-    """Return True if a file has documents that state a failure, and is no log of one record per line."""
+def is_status_document(data: bytes, *, log: bool = False) -> bool:
+    """Return True if a file has documents that state a failure, and is no log of one record per line.
+
+    An object that kubectl prints need not state one, except in a file with the name of a `log`.
+    """
     text = data.decode("utf-8", "replace")
     if _INSPECTION.search(text):
         return False
@@ -43,7 +47,7 @@ def is_status_document(data: bytes) -> bool:
     return (
         bool(found)
         and not any(_is_log_record(each) for each in found)
-        and any(reports(each) or _is_of_kubernetes(each) for each in found)
+        and any(reports(each) or (not log and _is_of_kubernetes(each)) for each in found)
     )
 
 
@@ -90,7 +94,7 @@ def _parsed(text: str) -> Iterator[tuple[int, int, Any]]:
         except RecursionError:
             return  # no tool nests its output so deep
         except ValueError as error:
-            left -= getattr(error, "pos", len(text)) - found.end() + 1
+            left -= _read_in_vain(error, len(text)) - found.end() + 1 + found.end() // LINE_COUNT_SPEED
             at = text.find("\n", found.end()) + 1
             if not at:
                 return
@@ -99,11 +103,20 @@ def _parsed(text: str) -> Iterator[tuple[int, int, Any]]:
         at, count = end, count + 1
 
 
+def _read_in_vain(error: ValueError, length: int) -> int:
+    """Return the offset up to which the decoder read; an open string is read to the end of the text."""
+    if not isinstance(error, json.JSONDecodeError) or error.msg.startswith("Unterminated"):
+        return length
+    return error.pos
+
+
 def _of_yaml(text: str) -> Any:  # noqa: ANN401 - of YAML
     """Return the content of a YAML document; None: it is none, too long, or refers to parts of itself."""
-    if len(text) > MAX_YAML or _ANCHOR.search(text):
+    if len(text) > MAX_YAML:
         return None
     try:
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=_LOADER)):
+            return None
         return yaml.load(text, Loader=_LOADER)  # noqa: S506 - it makes texts, lists and mappings
     except (yaml.YAMLError, ValueError, RecursionError):
         return None

@@ -102,6 +102,6 @@ def test_rows_are_log_lines(tmp_path: Path) -> None:
     text = '@timestamp,severity,host,@message\n1765540800000,ERROR,h1,"a, ""b"""\n1765540801000,,,c\nx\n'
     assert export_packing(text.encode(), beginning(tmp_path / "absent")) == LOG_TABLE
     assert list(table_lines(text.splitlines(keepends=True))) == [
-        "\n", '2025-12-12T12:00:00Z h1 [stderr] ERROR: a, "b"\n', "2025-12-12T12:00:01Z c\n", "\n",
+        "\n", '2025-12-12T12:00:00Z h1 [stderr] ERROR: a, "b"\n', "2025-12-12T12:00:01Z c\n", "x\n",
     ]  # fmt: skip
     assert export_packing(b"time,loss\n1765540800,2.1\n", beginning(tmp_path / "absent")) is None

@@ -65,10 +65,10 @@ def test_a_line_without_an_end_comes_in_parts(tmp_path: Path) -> None:
     assert max(map(len, pieces)) < 2 << 20
 
 
-def test_a_row_that_cannot_be_read_is_blank() -> None:
+def test_a_row_with_too_few_fields_stays_a_line() -> None:
     lines = [f"{line}\n" for line in HEADING.splitlines()] + ["x\n", "2024-05-03T08:00:01Z,later\n"]
     found = list(table_lines(lines))
-    assert [bool(line.strip()) for line in found] == [False, True, False, True]
+    assert [bool(line.strip()) for line in found] == [False, True, True, True]
 
 
 def test_attempts_that_were_made_good_cost_no_square_of_their_number() -> None:
@@ -78,3 +78,30 @@ def test_attempts_that_were_made_good_cost_no_square_of_their_number() -> None:
     with at_most(LONGEST_S):
         assert len(reports([*attempts, *ends])) == MAX_REPORTS
     assert not reports([attempts[0], {**ends[0], "endTime": "2024-05-04T08:00:00Z"}])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"status": x\n' + '{"bbbbbbbbbb\n' * 300_000,
+        '{"status": x\n' + "[1,\n" * 300_000,
+        "kind: a\nstatus: FAILED\nx0: &-0 [1,1,1,1,1,1,1,1]\n"
+        + "".join(f"x{n}: &-{n} [{','.join([f'*-{n - 1} '] * 9)}]\n" for n in range(1, 9)),
+    ],
+    ids=["open strings", "open lists", "aliases"],
+)
+def test_what_only_looks_like_a_document_costs_little(text: str) -> None:
+    with at_most(LONGEST_S):
+        assert not is_status_document(text.encode())
+
+
+def test_a_line_below_a_table_is_read_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "rank0.log"
+    path.write_text(HEADING + "2024-05-03T08:00:00Z,hello\ntorch.OutOfMemoryError: CUDA out of memory.\n")
+    assert b"torch.OutOfMemoryError: CUDA" in b"".join(Contents(path, LOG_TABLE).pieces())
+
+
+def test_a_log_that_is_a_document_as_a_whole_is_a_log() -> None:
+    text = b"kind: x\napiVersion: y\nstatus: z\ntrace: RuntimeError\n"
+    assert is_status_document(text)
+    assert not is_status_document(text, log=True)
