@@ -7,13 +7,15 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from gpuwatch.diagnose.missing_ranks.listed_ranks import ListedRanks, Member, Running
-from gpuwatch.diagnose.missing_ranks.vanished import names_ranks, was_done
+from gpuwatch.diagnose.missing_ranks.vanished import names_ranks, stepped_since, was_done
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.wire import LogFile, Process
 
 STARTED_S = 30.0
 """If one rank of a job is younger than this, the others may still be starting (seconds)."""
+STEPS_NOW_S = 15.0
+"""A job that logged a step within so many seconds has all its ranks."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,8 @@ def missing_ranks(fleet: Fleet, now: float, running: Running | None = None) -> l
 
     The expected ranks of a node follow from LOCAL_WORLD_SIZE, from a rendezvous on the node's loopback, or
     from a rank's own log there. Jobs that are starting, jobs on unreachable nodes, and ranks that reached the
-    announced last step are left out.
+    announced last step are left out, and jobs that step now: a rank that is not seen there runs without a
+    rank in its environment.
     """
     found = []
     running = ListedRanks().update(fleet.nodes.values()) if running is None else running
@@ -63,6 +66,7 @@ def missing_ranks(fleet: Fleet, now: float, running: Running | None = None) -> l
             for name, due in dues.items()
             for rank in sorted(due - present)
             if rank < world and not was_done(fleet, job, rank, {name, *dues})
+            if not stepped_since(fleet, job, {name, *dues}, now - STEPS_NOW_S)
         ]
     return found
 
