@@ -26,13 +26,13 @@ def missing(reported: Several, at: float = 60.0) -> list[tuple[str, int]]:
 @pytest.mark.parametrize(("stepped", "named"), [(55.0, []), (20.0, [("n1", 1)])])
 def test_a_job_that_steps_now_has_all_its_ranks(stepped: float, named: list[tuple[str, int]]) -> None:
     reported = Several()
-    running(reported, "n1", *map(member, (0, 2, 3)))
     for at in (10.0, stepped):
         frame = wire.Progress(
             t=WALL + at, seq=3, at=WALL + at, file="/logs/0.log", offset=int(at), dialect="x",
             fields={"step": int(at)}, rank=0, job="4711",
         )  # fmt: skip
         reported.report("n1", frame, at=at)
+    running(reported, "n1", *map(member, (0, 2, 3)))
     assert missing(reported) == named
 
 
