@@ -234,7 +234,8 @@ class HeatMap(SelectableLines):
         note = {1: "  digit: tenths of the scale", 2: full, 3: full}.get(self.layout_now.cell, "")
         used = sum(s.cell_length for s in (*left, *legend, *signs))
         room = width - used - len(note)
-        meaning = MEANINGS[self.metric.name] if room > len(MEANINGS[self.metric.name]) + 4 else ""
+        meaning = MEANINGS.get(self.metric.name, "")
+        meaning = meaning if room > len(meaning) + 4 else ""
         return (
             *left,
             *legend,

@@ -13,22 +13,11 @@ from textual.binding import Binding
 from textual.keys import key_to_character
 
 _SYMBOLS = {
-    "slash": "/",
-    "question_mark": "?",
-    "colon": ":",
-    "minus": "-",
-    "plus": "+",
-    "underscore": "_",
-    "exclamation_mark": "!",
-    "left_square_bracket": "[",
-    "right_square_bracket": "]",
-    "comma": ",",
-    "full_stop": ".",
-    "less_than_sign": "<",
-    "greater_than_sign": ">",
-    "left_curly_bracket": "{",
-    "right_curly_bracket": "}",
-}
+    "slash": "/", "question_mark": "?", "colon": ":", "minus": "-", "plus": "+", "underscore": "_",
+    "exclamation_mark": "!", "comma": ",", "full_stop": ".", "less_than_sign": "<", "greater_than_sign": ">",
+    "left_square_bracket": "[", "right_square_bracket": "]",
+    "left_curly_bracket": "{", "right_curly_bracket": "}",
+}  # fmt: skip
 _NAMES = {**_SYMBOLS, "escape": "esc", "pageup": "page up", "pagedown": "page down"}
 
 
