@@ -104,7 +104,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "completion": (
         "gpuwatch.cli.config.completion",
         "completion",
-        "Print the completion script of a shell.",
+        "Print the completion script for a shell.",
     ),
 }
 """Command -> module, attribute and the line in --help, so that help imports none of them."""

@@ -40,7 +40,7 @@ VARIABLES = (
 )
 FILES = (
     ("~/.config/gpuwatch/config.yaml", "Settings; `gpuwatch config` prints and edits them."),
-    ("~/.config/gpuwatch/rules/", "Rule packs of your own."),
+    ("~/.config/gpuwatch/rules/", "Your own rule packs."),
     ("~/.cache/gpuwatch/", "Compiled rules; may be deleted."),
     (
         "~/.local/state/gpuwatch/",

@@ -70,7 +70,7 @@ class Outcomes:
         """Record the newest steps of the ranks that logged errors.
 
         Returns True if a judgement would differ: a rank went on, a job resumed, or an incident closes
-        or reopens.
+        or reopens. `wall`: unix seconds.
         """
         errors = [alert for alert in alerts if alert.recovered or may_recover(alert)]
         self._tracks = tracks_for(errors, fleet, now, wall) if errors else []
@@ -98,14 +98,20 @@ class Outcomes:
         self._writers = list(fleet.progress.writers.values())
 
     def applied(self, known: Sequence[Alert], checkpoints: Iterable[Checkpoint], wall: float) -> list[Alert]:
-        """Return the alerts with their outcomes, for a judgement that `begin` started."""
+        """Return the alerts with their outcomes, for a judgement that `begin` started.
+
+        `wall`: unix seconds.
+        """
         known = with_reporting_ranks(with_observed_ends(known), self._writers, self._reported.where.sizes)
         self._settled = with_ends(known, self._with_lines(self._with_steps(known), checkpoints))
         self._undecided = self._not_decided(wall)
         return with_interruption(with_undecided(self._settled, self._undecided))
 
     def closed(self, incidents: Sequence[Incident], wall: float) -> list[Incident]:
-        """Return the incidents; those that a later attempt of their job ended are closed."""
+        """Return the incidents; those that a later attempt of their job ended are closed.
+
+        `wall`: unix seconds.
+        """
         self._closings = self._closed(incidents, wall)
         counted = self._restarts.with_counts(incidents, self._running, wall)
         return [with_closing(each, self._closings.get(each.id)) for each in counted]

@@ -106,7 +106,7 @@ class _NewNames:
     """The names of one kind that a node has used, and the number of new ones that it may still use."""
 
     def __init__(self, kind: str, per_s: float, burst: float) -> None:
-        self._excess = f"lines of more than {burst:g} {kind}, over {per_s:g} new ones a second"
+        self._excess = f"more than {burst:g} {kind}, and more than {per_s:g} new ones per second"
         self._allowance = TokenBucket(per_s, burst)
         self._names: OrderedDict[str, None] = OrderedDict()
 

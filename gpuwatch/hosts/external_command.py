@@ -25,7 +25,9 @@ def run_external(argv: Sequence[str]) -> str:
             64 MB, or does not end within 20 s.
     """
     if shutil.which(argv[0]) is None:
-        raise HostsError([f"{argv[0]} is not installed here: run gpuwatch where it works"])
+        raise HostsError(
+            [f"{argv[0]} is not installed on this machine; run gpuwatch on a machine that has it"]
+        )
     try:
         done = run_bounded(
             argv, ANSWER_S, MAX_BYTES, env={**os.environ, "LC_ALL": "C", "SLURM_TIME_FORMAT": "standard"}

@@ -170,7 +170,7 @@ _LIMITS = (
     Key("temperature_margin_c", Number(0, 50, "degrees Celsius"),
         "Warn at this many degrees below the GPU's own slowdown temperature."),
     Key("temperature_c", Number(30, 120, "degrees Celsius"),
-        "Warn from this temperature if the GPU reports no slowdown temperature."),
+        "Warn at or above this temperature if the GPU reports no slowdown temperature."),
     Key("memory_pct", Number(1, 100, "percent"), "Warn when this much of a GPU's memory is used."),
     Key("disk_pct", Number(1, 100, "percent"), "Warn when a file system is this full."),
     Key("throttle_pct", Number(0, 100, "percent"),
@@ -283,7 +283,7 @@ DOCUMENT = Record(
         Key(
             "rules",
             ListOf(_PACK, "a path or a list of paths", or_single=True),
-            "Rule packs of your own, on this machine; a relative path starts at the hosts file's folder.",
+            "Your own rule packs, on this machine; relative paths start at the folder of the hosts file.",
         ),
         Key(
             "state",

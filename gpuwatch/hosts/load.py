@@ -39,8 +39,8 @@ def load_source(text: str) -> Plan:
     try:
         user, names = expand_login(text)
     except RangeError as error:
-        at = f"it is wrong at character {error.offset + 1}"
-        raise HostsError([f"{shown(text)} is no file, and as a node range {at}: {error}"]) from None
+        at = f"(character {error.offset + 1})"
+        raise HostsError([f"{shown(text)} is neither a file nor a valid node range {at}: {error}"]) from None
     return Plan(nodes=tuple(NodeSpec(name=name, user=user) for name in names), source=text)
 
 

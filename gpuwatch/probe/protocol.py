@@ -52,7 +52,7 @@ class InventoryNic(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     prefix: int
     up: bool = True
     speed_bps: float | None = None
-    """Bytes per second, as in `link.Nic`."""
+    """Bytes per second, as in `wire.Nic`."""
 
 
 class InventoryPort(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -65,7 +65,7 @@ class InventoryPort(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
     rate_gbps: float | None = None
     """Giga*bits* per second, as the kernel prints it."""
     pci_path: str | None = None
-    """As for a GPU."""
+    """PCI path in /sys, as `pci_path` of a GPU."""
     numa: int | None = None
 
 
@@ -196,7 +196,7 @@ class Transport(NodeMessage, tag="transport", frozen=True, kw_only=True):
 
 
 class Counters(NodeMessage, tag="counters", frozen=True, kw_only=True):
-    """The answer to `Count`. Name -> a total since boot; a gauge if the name begins with `=`.
+    """The answer to `Count`: counter name -> total since boot; names that begin with `=` are gauges.
 
     `ib:mlx5_0/1:symbol_error`, `tcp:retransmits`, `nic:eth0:rx_errors`, `nvlink:GPU-...:replay`,
     `=pcie:GPU-...:gen`, `=pcie:GPU-...:width`.

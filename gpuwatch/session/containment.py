@@ -75,6 +75,8 @@ class Containment:
         If the judgement raises an exception, the nodes that cause it are dropped, and a new book judges the
         others.
 
+        `wall`: unix seconds.
+
         Raises:
             Exception: raised by the book, if no single node causes it.
         """
@@ -96,7 +98,10 @@ class Containment:
 
 
 def culprits(fleet: Fleet, new_book: Callable[[], AlertBook], now: float, wall: float) -> list[str]:
-    """Return the names of the nodes that raise an exception when a new book judges each of them alone."""
+    """Return the names of the nodes that raise an exception when a new book judges each of them alone.
+
+    `wall`: unix seconds.
+    """
     return [name for name in fleet.nodes if _raises(fleet.only(name), new_book(), now, wall)]
 
 

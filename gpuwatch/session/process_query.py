@@ -30,7 +30,7 @@ def ask_processes(
     Args:
         session: Started.
         pids: Node -> pids; at most `MAX_PIDS` of each node are queried.
-        py_spy: The same as for `HangQuery`.
+        py_spy: Its path on the nodes; empty: search for it there; None: do not use it.
         longest_s: A node that has not answered after this many seconds is given up.
         poll: Polls the session, and pauses.
 

@@ -95,7 +95,10 @@ class SharedFileOwners:
         self._searches = SharedSearches()
 
     def update(self, fleet: Fleet, send: Callable[[str, AnyRequest], bool]) -> None:
-        """Recompute from the nodes' file lists and send changes; does nothing if no list changed."""
+        """Recompute which node follows each shared file, and tell the nodes which files to leave.
+
+        Does nothing if no file list changed.
+        """
         if fleet.logs_version == self._version:
             return
         self._version = fleet.logs_version

@@ -290,7 +290,7 @@ def test_a_range_on_the_command_line_needs_no_file(tmp_path: Path, monkeypatch: 
     [
         ("hots.yaml", "hots.yaml: no such file, did you mean 'hosts.yaml'?"),
         ("conf/hosts", "conf/hosts: no such file"),
-        ("n[3-1]", "'n[3-1]' is no file, and as a node range it is wrong at character 3"),
+        ("n[3-1]", "'n[3-1]' is neither a file nor a valid node range (character 3)"),
         (".", ".: a folder; name the hosts file in it"),
     ],
 )

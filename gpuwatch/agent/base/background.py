@@ -56,7 +56,11 @@ class Background(object):
 
 
 class Round(object):
-    """A thread that makes a list of calls one after the other, and its position in the list."""
+    """A thread that starts at once, makes the calls in order, and puts the results in `answers`.
+
+    A call that raises OSError has the result None. `current` is the key of the call in progress; set
+    `abandoned` to stop after it.
+    """
 
     def __init__(self, calls: "dict[int, Callable[[], object]]") -> None:
         self.answers: dict[int, object] = {}

@@ -91,7 +91,9 @@ def fewer_than_on_bus(
         return None
     text = "{} of {} GPUs: the driver lists fewer than are on the PCI bus.".format(found, on_bus)
     if in_container() if hidden is None else hidden:
-        return _notice("gpu_missing", "info", text, "This is a container: it may have been given only some.")
+        return _notice(
+            "gpu_missing", "info", text, "This is a container; it may have access to only some of the GPUs."
+        )
     return _notice(
         "gpu_missing",
         "critical",

@@ -58,7 +58,7 @@ class Requests(object):
 
 
 def _too_long(limit: int) -> "ValueError":
-    return ValueError("a request of more than {} bytes".format(limit))
+    return ValueError("the request is longer than {} bytes".format(limit))
 
 
 def _parse(line: bytes) -> "Any":

@@ -74,7 +74,7 @@ def _open(folder: str, pid: int) -> "socket.socket | str | None":
         if listens == pid:
             connection.sendall(REQUEST)
             return connection
-        trouble = "process {} listens on it".format(listens)
+        trouble = "it belongs to another process ({})".format(listens)
     except OSError as error:
         trouble = (error.strerror or str(error)).lower()
     connection.close()

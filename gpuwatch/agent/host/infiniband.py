@@ -37,7 +37,10 @@ _SATURATED = 0xFFFFFFFF
 
 
 class PortReader(object):
-    """Converts the ports' word counters into rates, by its own monotonic clock."""
+    """Reads state, link rate, error counters and throughput (bytes/s) of the InfiniBand and RoCE ports.
+
+    Throughput is measured against the previous `read`, so the first has none.
+    """
 
     def __init__(self, sys: str = "/sys", monotonic: "Callable[[], float]" = time.monotonic) -> None:
         self._root = os.path.join(sys, "class/infiniband")

@@ -1,4 +1,4 @@
-"""Reads events from Xids in the kernel log."""
+"""Reads the NVIDIA driver's errors (Xid, SXid) from the kernel log."""
 
 import time
 

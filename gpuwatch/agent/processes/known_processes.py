@@ -173,7 +173,11 @@ class KnownProcesses(object):
         return None
 
     def inherited(self, pid: int) -> "dict[str, str]":
-        """Return the variables of a process, completed from its ancestors; the nearest takes precedence."""
+        """Return the variables of a process, completed from its ancestors; the nearest takes precedence.
+
+        Raises:
+            KeyError: The process is unknown.
+        """
         merged = dict(self.by_pid[pid].variables or {})
         for above in self.ancestors(pid):
             one = self.by_pid.get(above)
@@ -182,7 +186,10 @@ class KnownProcesses(object):
         return merged
 
     def has_library(self, pid: int) -> bool:
-        """Return `spawned_ranks.has_library`; tested again for a process that may still be loading."""
+        """Return True if the process has loaded a training library.
+
+        Cached; a young process without one is checked again.
+        """
         one = self.by_pid[pid]
         if one.trains is None or (not one.trains and self._is_young(one)):
             one.trains = has_library(self._proc, pid)

@@ -64,9 +64,11 @@ class Details(object):
         all_files: bool = False,
         paths: "dict[tuple[int, int], str] | None" = None,
     ) -> None:
-        """Read them; `all_files`: every regular file that it writes counts as a log, whatever its name.
+        """Read the details of process `pid` under `proc`.
 
-        `users` and `paths` (as for `log_files`) are shared by the details of all processes.
+        `all_files`: every regular file that it writes counts as a log, whatever its name.
+
+        `users` (uid -> name) and `paths` ((device, inode) -> path) are shared by all processes.
         """
         folder = os.path.join(proc, str(pid))
         self.command = command_line(read_bytes(os.path.join(folder, "cmdline"), 16384) or b"")

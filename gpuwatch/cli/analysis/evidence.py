@@ -105,7 +105,7 @@ def evidence(
     if not out.absolute().parent.is_dir():
         raise Refusal([f"{out}: no such folder: {out.absolute().parent}"])
     if out.is_dir():
-        raise Refusal([f"{out}: a folder; -o names the zip file"])
+        raise Refusal([f"{out} is a folder; -o takes the name of the zip file"])
     with leaving_politely():
         if named is not None and Path(named).is_dir():
             from gpuwatch.cli.analysis.evidence_folder import bundle_folder

@@ -20,7 +20,7 @@ In ~/.config/fish/config.fish:   gpuwatch completion fish | source"""
 @click.command(epilog=EXAMPLES)
 @click.argument("shell", type=click.Choice(SHELLS))
 def completion(shell: str) -> int:
-    """Print the completion script of a shell."""
+    """Print the completion script for a shell."""
     from gpuwatch.cli.main import gpuwatch  # noqa: PLC0415 - it imports this file when it is used
 
     made = get_completion_class(shell)

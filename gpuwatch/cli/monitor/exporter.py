@@ -35,7 +35,7 @@ DEFAULT_LISTEN = "127.0.0.1:9480"
     metavar="HOST:PORT",
     default=DEFAULT_LISTEN,
     show_default=True,
-    help="Where to serve /metrics; :PORT is every interface.",
+    help="Address to serve /metrics on; :PORT listens on all interfaces.",
 )
 @click.option(
     "--web-config",

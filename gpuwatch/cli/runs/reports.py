@@ -102,7 +102,7 @@ def tensorboard(folder: Path, port: int, start: bool) -> int:
     from gpuwatch.shell_command import command_line
 
     if not has_events(folder):
-        raise Refusal([f"{plain(str(folder))}: no event files of TensorBoard ({EVENTS}*) below it"])
+        raise Refusal([f"{plain(str(folder))}: contains no TensorBoard event files ({EVENTS}*)"])
     arguments = ["tensorboard", "--logdir", str(folder), "--port", str(port)]
     if not start:
         with writing():

@@ -126,7 +126,7 @@ def why_not_drawn() -> str:
     streams = {"stdin": sys.stdin, "stdout": sys.stdout, "stderr": sys.stderr}
     away = [name for name, stream in streams.items() if not stream.isatty()]
     if away:
-        return f"{' and '.join(away)} {'is' if len(away) == 1 else 'are'} not a terminal"
+        return f"{' and '.join(away)} {'is not a terminal' if len(away) == 1 else 'are not terminals'}"
     return f"TERM is {os.environ.get('TERM') or 'not set'}"
 
 

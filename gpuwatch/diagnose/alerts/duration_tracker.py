@@ -45,7 +45,7 @@ class DurationTracker:
     def report(self, alert: Alert, now: float, wall: float, lasted_s: float | None = None) -> None:
         """Raise or renew an alert whose symptom `seen` has recorded; a raise after its end increases `count`.
 
-        `lasted_s`: seconds since its begin; None: since its symptom was first seen.
+        `lasted_s`: seconds since its begin; None: since its symptom was first seen. `wall`: unix seconds.
         """
         before = self.alerts.get(alert.id)
         count = 1 if before is None else before.count + (before.state != "firing")
@@ -53,7 +53,10 @@ class DurationTracker:
         self.alerts[alert.id] = structs.replace(alert, first=began, last=wall, count=count)
 
     def clear(self, now: float, wall: float) -> bool:
-        """End the alerts whose symptom was not seen for `clear_s`; return True if one ended."""
+        """End the alerts whose symptom was not seen for `clear_s`; return True if one ended.
+
+        `wall`: unix seconds.
+        """
         ended = False
         for name in [name for name, (_, last) in self._since.items() if now - last > self._clear_s]:
             del self._since[name]

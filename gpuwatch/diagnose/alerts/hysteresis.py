@@ -115,7 +115,10 @@ class Hysteresis:
         }
 
     def see(self, node: str, conditions: Iterable[Condition], now: float, wall: float) -> None:
-        """Record all conditions that hold on a node now; earlier ones that are not among them are gone."""
+        """Record all conditions that hold on a node now; earlier ones that are not among them are gone.
+
+        `wall`: unix seconds.
+        """
         names = self._by_node.setdefault(node, set())
         gone = set(names)
         for condition in conditions:
@@ -140,6 +143,8 @@ class Hysteresis:
         """Raise alerts whose hold time is over and end those whose clear time is; return True if one changed.
 
         Call it after `see` for the checked nodes; conditions of other nodes keep their state.
+
+        `wall`: unix seconds.
         """
         moved = False
         for name, held in list(self._held.items()):

@@ -57,7 +57,7 @@ class OperatorMarks:
     ) -> list[Acknowledgement]:
         """Acknowledge these alerts and return the marks made.
 
-        If a value crosses its limit again later, its mark lapses.
+        If a value crosses its limit again later, its mark lapses. `wall`: unix seconds.
         """
         made = {alert.id: (Acknowledgement(alert.id, wall, by, alert.first), alert.count) for alert in alerts}
         self._acknowledged.update((name, _Acknowledged(*each)) for name, each in made.items())
@@ -94,7 +94,7 @@ class OperatorMarks:
         self.silences = tuple(silences)
 
     def expire(self, wall: float) -> bool:
-        """Remove silences that have ended; return True if there were any."""
+        """Remove silences that have ended; return True if there were any. `wall`: unix seconds."""
         kept = tuple(each for each in self.silences if each.until is None or wall < each.until)
         ended, self.silences = kept != self.silences, kept
         return ended

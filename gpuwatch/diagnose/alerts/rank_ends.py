@@ -29,7 +29,7 @@ def alert_of_end(
 ) -> Alert | None:
     """Return the alert for the end of a rank.
 
-    None: the process is no known rank, or its status is unknown.
+    None: the process is no known rank, or its status is unknown. `offset_s`: the node's clock minus ours.
     """
     at = event.t - offset_s
     place = where.by(node, "pid", event.pid, at=at)

@@ -101,7 +101,10 @@ class ReportedAlerts:
         self._joiner.take_resumed(resumed)
 
     def settle(self, wall: float, lasts_s: Callable[[str | None], float]) -> bool:
-        """Resolve alerts that were not repeated for `lasts_s(job)` seconds; return True if there were any."""
+        """Resolve alerts that were not repeated for `lasts_s(job)` seconds; return True if there were any.
+
+        `wall`: unix seconds.
+        """
         old = [a for a in self._alerts.values() if a.state == "firing" and wall - a.last > lasts_s(a.job)]
         for alert in old:
             self._keep(structs.replace(alert, state="resolved"))

@@ -123,7 +123,7 @@ def message_of(line: str) -> str:
 
 
 def without_general(alerts: list[Alert]) -> list[Alert]:
-    """Return the alerts without those of a generic rule whose lines a specific rule matched, too."""
+    """Return the alerts without those of generic rules whose lines were also matched by a specific rule."""
     general = {alert.id: alert for alert in alerts if alert in EXITS or alert in GENERIC_EXCEPTIONS}
     if not general:
         return alerts

@@ -63,9 +63,9 @@ def _by_node(
     deaths: Sequence[Alert],
     nodes: ReportingNodes,
 ) -> Alert:
-    """Return the alert, softened if all nodes that raised it show a recovery.
+    """Return the alert, softened if each node that raised it shows a recovery.
 
-    If they do not, but other nodes do, a warning remains.
+    If only other nodes show one, it becomes a warning; an alert of `EXITS` is then unchanged.
     """
     own = nodes.own(alert)
     others: dict[Weight, tuple[list[StepTrack], list[Alert]]] = {"full": ([], []), "warning": ([], [])}

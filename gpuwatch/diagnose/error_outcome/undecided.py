@@ -89,7 +89,11 @@ def _states_own_end(alert: Alert) -> bool:
 
 
 def _begin(alert: Alert, tracks: Iterable[StepTrack]) -> float:
-    """Return when the wait began (unix seconds): at the alert's first line, or at the newest step since."""
+    """Return when the wait began (unix seconds).
+
+    At the alert's first line, or at the rank's newest step if that lies between the alert's first and last
+    line. A newest step after the last line is ignored.
+    """
     own = (each for each in tracks if (each.job, each.rank) == (alert.job, alert.rank))
     steps = [mark.at for track in own for mark in track.marks[-1:] if mark.at is not None]
     return max([alert.first, *(at for at in steps if at <= alert.last)])

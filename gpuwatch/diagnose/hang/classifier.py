@@ -263,7 +263,7 @@ def _without_gpus(job: str, ranks: Sequence[RankSigns], silent: str) -> SilentHa
         sentence = f"computes while {len(ranks) - 1} ranks wait for it"
         evidence = (
             *evidence,
-            f"{odd[0].place} takes {odd[0].cpu_pct:.0f} % of a core, the others next to nothing",
+            f"{odd[0].place} uses {odd[0].cpu_pct:.0f} % of a core; the other ranks use almost none",
         )
     else:
         sentence = f"job {job}: {len(ranks)} ranks are running without output; no rank stands out"

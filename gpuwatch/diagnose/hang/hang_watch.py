@@ -125,7 +125,7 @@ class HangWatch(PeriodicWatch):
         return self.see(jobs_of(fleet, now, wall), partial(trained, fleet, now), now, wall)
 
     def see(self, jobs: Mapping[str, Sequence[RankSigns]], usual: Usual, now: float, wall: float) -> bool:
-        """Check all jobs with these signs now; return True if an alert changed."""
+        """Check all jobs with these signs now; return True if an alert changed. `wall`: unix seconds."""
         moved = False
         for name, ranks in jobs.items():
             moved |= self._look(name, ranks, usual, now, wall)

@@ -72,7 +72,7 @@ class SilentJob:
 
     @property
     def text(self) -> str:
-        """Return `job 4711: 8 ranks, and no line in their logs for 3m 20s`.
+        """Return `job 4711: 8 ranks have written no log line for 3m 20s`.
 
         The usual gap between steps, and stopped and blocked ranks, are added.
         """
@@ -86,7 +86,7 @@ class SilentJob:
         ranks = f"{job_text(self.job)}: {plural(self.ranks, 'rank')}"
         if self.is_starting and not self.stopped:
             return f"{ranks} sleep and have written no line since their start {silent} ago: a hang?"
-        return f"{ranks}, and no line in their logs for {silent}{before}{stopped}"
+        return f"{ranks} have written no log line for {silent}{before}{stopped}"
 
 
 def silent_jobs(
@@ -94,8 +94,8 @@ def silent_jobs(
 ) -> list[SilentJob]:
     """Return the jobs of several ranks whose followed logs are all silent for over `SILENT_WINDOWS` windows.
 
-    One window is enough for a job that logged a step at least every hundredth of that time, and `STOPPED_S`
-    for one of which some ranks are stopped.
+    One window is enough if the silence is also over `LONG_GAPS` times the job's usual gap between logged
+    steps; `STOPPED_S` is enough if some but not all ranks are stopped (SIGSTOP or a debugger).
 
     Args:
         nodes: Where their ranks run.

@@ -38,17 +38,17 @@ class SteplessJob:
 
     @property
     def text(self) -> str:
-        """Return `job run7: 2 ranks, started 14 s ago, no step seen yet, and no line in their logs`.
+        """Return `job run7: 2 ranks, started 14 s ago, no step and no log line seen yet`.
 
         With restarts, `restarted 2 times, the last time 14 s ago`.
         """
-        last = "" if self.line_s is not None else ", and no line in their logs"
+        what = "no step" if self.line_s is not None else "no step and no log line"
         started = f"started {duration(self.started_s)} ago"
         if self.restarts:
             started = (
                 f"restarted {plural(self.restarts, 'time')}, the last time {duration(self.started_s)} ago"
             )
-        return f"{job_text(self.job)}: {plural(self.ranks, 'rank')}, {started}, no step seen yet{last}"
+        return f"{job_text(self.job)}: {plural(self.ranks, 'rank')}, {started}, {what} seen yet"
 
 
 def stepless_jobs(fleet: Fleet, now: float, wall: float) -> list[SteplessJob]:

@@ -74,7 +74,7 @@ def _less_used(node: Node, thresholds: Thresholds, now: float) -> Iterator[Condi
         (gpu, busy), others = low[0], [each[1] for each in low[1:]]
         limit = median(others) * thresholds.peer_busy_pct / 100.0
         if min(others) >= ALWAYS_PCT and busy < limit:
-            evidence = Evidence(f"mean utilization of {USED_S // 60} min", round(busy), " %", round(limit))
+            evidence = Evidence(f"mean utilization over {USED_S // 60} min", round(busy), " %", round(limit))
             text = f"busy {busy:.0f} % of the time, its peers {median(others):.0f} %"
             yield Condition("less_used_than_peers", "warning", text, evidence, gpu.info.index)
 

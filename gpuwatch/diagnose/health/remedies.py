@@ -51,7 +51,8 @@ REMEDIES: dict[str, str] = {
     "nvlink_errors": "Compare both ends with `nvidia-smi nvlink -e`; links that recover often fail soon.",
     "pcie_replays": "Reseat the GPU or the riser; many replays come before a GPU falls off the bus.",
     "hotter_than_peers": "Look at its fan, heat sink or cold plate: its neighbours do the same work.",
-    "slower_than_peers": "Read why (`nvidia-smi -q -d PERFORMANCE`); in every step all ranks wait for it.",
+    "slower_than_peers": "Find the reason with `nvidia-smi -q -d PERFORMANCE`; "
+    "all ranks wait for this GPU in every step.",
     "spins_alone": "Compare its batch, shard or stage with its peers'; if the job stops, press `D`.",
     "link_below_peers": "Measure it (`gpuwatch probe SOURCE`); look at riser, slot and NVLinks.",
     "lone_gpu": "If the training is meant for all GPUs: unset CUDA_VISIBLE_DEVICES, and start one rank "

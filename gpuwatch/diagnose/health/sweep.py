@@ -40,7 +40,7 @@ class HealthSweep:
     def go(self, fleet: Fleet, now: float, wall: float) -> bool:
         """Check the nodes that are due since the last call.
 
-        Return True if an alert fired, changed or ended.
+        Return True if an alert fired, changed or ended. `wall`: unix seconds.
         """
         nodes = list(fleet.nodes.values())
         for node in self._due(nodes, now):

@@ -79,7 +79,10 @@ def incident_of(
     now: float,
     last_lines: Mapping[int, Activity] | None = None,
 ) -> Incident:
-    """Build the incident of one group, with number 0. `last_lines`: as for `incidents`."""
+    """Build the incident of one group, with number 0.
+
+    `now`: unix seconds. `last_lines`: rank -> the last line that it logged, if its file is known.
+    """
     facts, culprit = _judged(group, where, last_lines or {})
     cause, stuck, alerts, job = facts.cause, facts.hang, facts.alerts, facts.job
     text = headline.sentence(facts, where, now)

@@ -244,7 +244,8 @@ def _by_address(
     same = {alert.rank for alert in alerts if alert.code == cause.code}
     if len(same) > MAX_NAMED_SUSPECTS:
         return CulpritChoice(
-            confidence="low", because=f"{len(same)} ranks report the same, none clearly first"
+            confidence="low",
+            because=f"{len(same)} ranks report the same error, and none is clearly the first",
         )
     because = "usually the symptom of a failed peer or a broken link"
     return CulpritChoice(cause.rank, cause.node, cause.gpu, "low", because)

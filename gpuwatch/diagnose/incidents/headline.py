@@ -62,7 +62,7 @@ class HeadlineFacts:
 
 
 def sentence(reported: HeadlineFacts, where: RankIndex, now: float) -> str:
-    """Return the headline, such as `rank 17 (gpu-003 GPU 1): Xid 79, ... 12:03:11; 63 ranks then ended`."""
+    """Return the headline, such as `rank 17 (gpu-003 GPU 1): Xid 79, ... 12:03:11`. `now`: unix seconds."""
     if reported.cause is None:
         return _unknown(reported, where, now)
     cause = structs.replace(reported.cause, text=with_detail(reported.cause, reported.gpu))

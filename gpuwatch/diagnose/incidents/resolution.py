@@ -17,9 +17,11 @@ from gpuwatch.diagnose.model.text import clock
 from gpuwatch.diagnose.model.timing import APART_S, Resumed, Resumption, attempt_of_path
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.jobs.places import Places
+from gpuwatch.number_text import duration
 
 SILENT_START_S = 300.0
-"""An attempt of a job that never logged a step counts as working after this time (seconds)."""
+"""An attempt of a job that never logged a step closes earlier incidents after this time (seconds)."""
+STEPS_AGAIN = " and making steps again"
 LISTED_S = 15.0
 """Processes are listed every 5 s: steps sooner than this (s) may be of an attempt not listed yet."""
 LAST_RANK_S = 5.0
@@ -79,9 +81,18 @@ class Attempt:
         ]
         return not own or any(step.follows(alert) for step in own)
 
-    def works(self, wall: float) -> bool:
-        """Return True if the attempt trains, as far as is known at `wall` (unix seconds)."""
-        return self.steps >= PROOF_STEPS or (not self.has_steps and wall - self.began > SILENT_START_S)
+    def progress(self, wall: float) -> str | None:
+        """Return what closes an earlier incident: ` and making steps again`; None if nothing does yet.
+
+        At least PROOF_STEPS steps must be logged. Of a job that never logged one, it is only known that its
+        ranks still run: that is enough after SILENT_START_S, and the text says so. `wall`: now, unix seconds.
+        """
+        if self.steps >= PROOF_STEPS:
+            return STEPS_AGAIN
+        ran_s = wall - self.began
+        if self.has_steps or ran_s <= SILENT_START_S:
+            return None
+        return f" and running for {duration(ran_s)} since; the job logs no steps"
 
 
 @dataclass(frozen=True)
@@ -172,10 +183,12 @@ def _closed(
     incident: Incident, running: Mapping[str, Attempt], places: Places, wall: float
 ) -> Resolution | None:
     attempt, cause = running.get(incident.job or ""), incident.cause
-    if attempt is not None and _is_of_before(incident, attempt) and attempt.works(wall):
-        return Resolution(wall, f"restarted {clock(attempt.began, wall)}, steps again")
+    if attempt is not None and _is_of_before(incident, attempt):
+        progress = attempt.progress(wall)
+        if progress is not None:
+            return Resolution(wall, f"restarted at {clock(attempt.began, wall)}{progress}")
     if attempt is not None and cause is not None and _is_back(cause, attempt):
-        return Resolution(wall, f"{cause.node} answers again, the job steps")
+        return Resolution(wall, f"{cause.node} responds again, and the job is making steps")
     recovered_at = None if cause is None or cause not in EXITS else cause.recovered_at
     outlived = recovered_at is not None and wall - recovered_at > LISTED_S and not _fails_beside(incident)
     if (
@@ -185,7 +198,7 @@ def _closed(
         and not _failed_since(incident, recovered_at)
     ):
         who = "the job" if cause.rank is None else f"rank {cause.rank}"
-        return Resolution(wall, f"{who} went on {clock(recovered_at, wall)}")
+        return Resolution(wall, f"{who} continued at {clock(recovered_at, wall)}")
     if attempt is not None:
         return None
     if incident.code != HANG or incident.job is None:
@@ -195,7 +208,9 @@ def _closed(
         return None
     last = max(end for end in ends if end is not None)
     return (
-        Resolution(wall, f"its last rank ended {clock(last, wall)}") if wall - last >= LAST_RANK_S else None
+        Resolution(wall, f"its last rank ended at {clock(last, wall)}")
+        if wall - last >= LAST_RANK_S
+        else None
     )
 
 
@@ -223,7 +238,7 @@ def _resumed(
     for each in resumed:
         apart_s = -APART_S if incident.job in running else APART_S
         if each.trained and earliest <= each.began + apart_s and last <= each.proved:
-            return Resolution(wall, f"restarted {clock(each.began, wall)}, steps again")
+            return Resolution(wall, f"restarted at {clock(each.began, wall)}{STEPS_AGAIN}")
     return None
 
 

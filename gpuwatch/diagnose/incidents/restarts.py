@@ -36,7 +36,10 @@ class RestartCounts:
     def with_counts(
         self, incidents: Sequence[Incident], running: Mapping[str, Attempt], wall: float
     ) -> list[Incident]:
-        """Return the incidents; those of restarted jobs have a sentence on the restarts in `restarted`."""
+        """Return the incidents; those of restarted jobs have a sentence on the restarts in `restarted`.
+
+        `wall`: unix seconds.
+        """
         return [
             structs.replace(each, restarted=self._text(each.job, running.get(each.job), wall))
             if each.job is not None and each.job in self._counts

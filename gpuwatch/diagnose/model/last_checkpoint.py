@@ -167,7 +167,10 @@ def _step_at(fleet: Fleet, saved: SavedCheckpoint, at: float) -> int | None:
 def _furthest(
     fleet: Fleet, job: str | None, files: set[tuple[str, str]], offset_s: float
 ) -> tuple[int | None, float | None]:
-    """Return the highest step of a job, and when it was logged (unix seconds on our clock); None: unknown."""
+    """Return the highest step of a job, and when it was logged (unix seconds on our clock); None: unknown.
+
+    `offset_s`: unix seconds minus the clock of the steps.
+    """
     steps = [
         (step.step, step.at)
         for writer in fleet.progress.writers.values()

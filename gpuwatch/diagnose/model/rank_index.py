@@ -287,7 +287,10 @@ def _names(known: dict[str, str]) -> dict[str, str]:
 
 
 def _times(ranks: Iterable[RankPlace]) -> dict[str | None, tuple[float, float]]:
-    """Return job -> its start and end (unix seconds), as far as is known, else minus and plus infinity."""
+    """Return job -> start and end (unix seconds).
+
+    Minus infinity as the start, plus infinity as the end, if that of any of its ranks is unknown.
+    """
     found: dict[str | None, tuple[float, float]] = {}
     for place in ranks:
         since = -math.inf if place.since is None else place.since

@@ -108,7 +108,10 @@ def clock(at: float, now: float | None = None) -> str:
 
 
 def when(alert: Alert, now: float | None = None) -> str:
-    """Return `12:03:11`, `before 12:03:11`, `at or after 12:03:11` or `(undated)`, as far as known."""
+    """Return when an alert began: `12:03:11`, `before 12:03:11`, `at or after 12:03:11` or `(undated)`.
+
+    `now`: unix seconds, as for `clock`.
+    """
     if alert.timed:
         return clock(alert.first, now)
     if alert.bound == "undated":
@@ -132,7 +135,10 @@ NO_RANK_SEEN = (
 
 
 def allocation_text(allocation: Allocation, wall: float) -> str:
-    """Return `job 41 (my run), user ann: RUNNING when gpuwatch started, 29 min left (until 14:26:50)`."""
+    """Return `job 41 (my run), user ann: RUNNING when gpuwatch started, 29 min left (until 14:26:50)`.
+
+    `wall`: unix seconds.
+    """
     named = f" ({plain(allocation.name)})" if allocation.name else ""
     user = f", user {plain(allocation.user)}" if allocation.user else ""
     parts = [f"job {allocation.job}{named}{user}: {allocation.state} when gpuwatch started"]
@@ -145,7 +151,10 @@ def allocation_text(allocation: Allocation, wall: float) -> str:
 
 
 def allocation_words(allocation: Allocation, wall: float) -> str:
-    """Return `RUNNING, 29 min left, requeued once`, from the newest scheduler report."""
+    """Return `RUNNING, 29 min left, requeued once`, from the newest scheduler report.
+
+    `wall`: unix seconds.
+    """
     parts = [plain(allocation.state)]
     if allocation.ends is not None:
         left = allocation.ends - wall

@@ -179,7 +179,7 @@ def persistence(case: PreflightData) -> Check:
     off = [node.name for node, gpu in known if not gpu.info.persistence]
     if not off:
         return passed("gpu.persistence", f"persistence mode is on: {counted(len(known), 'GPU')}")
-    remedy = "nvidia-smi -pm 1, or start nvidia-persistenced, on these nodes."
+    remedy = "Run `nvidia-smi -pm 1`, or start nvidia-persistenced, on these nodes."
     detail = f"persistence mode is off on {counted(len(off), 'GPU')}"
     return Check("gpu.persistence", "WARN", detail, tuple(dict.fromkeys(off)), remedy)
 
@@ -266,6 +266,7 @@ def fabric_manager(case: PreflightData) -> Check:
         return skipped(id_, "no node has NVSwitches")
     off = tuple(node for node, runs in known.items() if not runs)
     if not off:
-        return passed(id_, f"the fabric manager runs: {counted(len(known), 'node')}")
-    remedy = "systemctl start nvidia-fabricmanager; its version must be the driver's."
-    return Check(id_, "FAIL", f"the fabric manager does not run on {counted(len(off), 'node')}", off, remedy)
+        return passed(id_, f"the fabric manager is running on {counted(len(known), 'node')}")
+    remedy = "Run `systemctl start nvidia-fabricmanager`; its version must be that of the driver."
+    detail = f"the fabric manager is not running on {counted(len(off), 'node')}"
+    return Check(id_, "FAIL", detail, off, remedy)

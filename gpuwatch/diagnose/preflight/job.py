@@ -76,7 +76,7 @@ def initialised(case: PreflightData) -> Check:
 def no_rank(case: PreflightData, text: str) -> str:
     """Return `text`, or that some nodes have not reported their processes yet, which proves nothing."""
     waited = [*case.silent, *(node.name for node in case.nodes if node.processes_at is None)]
-    return f"not known: {fold(waited)} did not report processes yet (wait longer: --wait)" if waited else text
+    return f"unknown: no process list from {fold(waited)} yet; use --wait to wait longer" if waited else text
 
 
 def missing_from(there: Collection[int], size: int) -> str:

@@ -53,7 +53,10 @@ OWN_VALUE_ENDS = ("_FILE", "_PATH", "_DIR", "_DIRECTORY")
 """Suffixes of variables with device names or paths, which differ by node: only their absence is reported."""
 WARNED_OF: Mapping[str, tuple[str, str]] = {
     "NCCL_IB_DISABLE=1": ("InfiniBand is switched off", "unset NCCL_IB_DISABLE"),
-    "NCCL_P2P_DISABLE=1": ("GPUs talk through the host, not over NVLink", "unset NCCL_P2P_DISABLE"),
+    "NCCL_P2P_DISABLE=1": (
+        "GPUs communicate through host memory, not over NVLink or PCIe P2P",
+        "unset NCCL_P2P_DISABLE",
+    ),
     "NCCL_SHM_DISABLE=1": ("ranks of a node do not share memory", "unset NCCL_SHM_DISABLE"),
     "NCCL_NET_GDR_LEVEL=0": ("GPUDirect RDMA is switched off", "unset NCCL_NET_GDR_LEVEL"),
     "NCCL_BLOCKING_WAIT=1": ("every collective waits for the host", "unset NCCL_BLOCKING_WAIT"),

@@ -44,7 +44,10 @@ def rank_place(seats: RankPlacement, rank: int, job: str | None = None) -> Place
 def median_rank(
     fleet: Fleet, seats: RankPlacement, place: PlacedRank, now: float, wall: float
 ) -> PlacedRank | None:
-    """Return the rank of the same job with the median step time, or None if too few ranks log steps."""
+    """Return the rank of the same job with the median step time, or None if too few ranks log steps.
+
+    `wall`: unix seconds.
+    """
     worked_out = overview(fleet, seats, received_from(fleet, seats), place.job, now, wall)
     facts = next(part for part in worked_out if part is not None)
     here = seats.jobs.get(place.job, {})

@@ -158,8 +158,10 @@ def _about_failed_node(alert: Alert, node: str, where: RankIndex, reports: Mappi
         return UNDISPUTED
     running = [place for place in _started_before(alert, node, where) if place.until is None]
     if running:
-        return Doubt(f"{node} answers, and {len(running)} ranks that were started before run there", True)
-    return Doubt(f"{node} answers now and was not booted since")
+        return Doubt(
+            f"{node} responds, and {len(running)} ranks that were started before still run there", True
+        )
+    return Doubt(f"{node} responds now and has not been rebooted since")
 
 
 def _about_node_of_job(
@@ -174,7 +176,9 @@ def _about_node_of_job(
     before = _started_before(alert, node, where)
     if not (own.is_live and before) or any(place.until is not None for place in before):
         return UNDISPUTED
-    text = f"only {_named(senders)} reports it: {node} answers, and its {len(before)} ranks run on"
+    text = (
+        f"reported only by {_named(senders)}: {node} responds, and its {len(before)} ranks are still running"
+    )
     return Doubt(text, refuted=own.processes_at is not None and own.processes_at > alert.first + NOTICED_S)
 
 

@@ -71,6 +71,8 @@ def alert_of(suspect: Suspect, lead: Outlier, lasted_s: float, hotter_c: float, 
     """Return the alert of a rank for its most severe sign, `lead`.
 
     `lasted_s`: for how long it has stood out. `hotter_c`: degrees over its peers that count as hot.
+
+    `wall`: unix seconds.
     """
     code, title, severity = kind(lead)
     load, why = suspect.load, _why(suspect, lead, hotter_c)
@@ -143,7 +145,7 @@ def _evidence(suspect: Suspect, lead: Outlier) -> Iterator[str]:
 
 
 def cpu_alert(job: str, each: CpuStraggler, wall: float) -> Alert:
-    """Return the alert for a straggler that trains on the CPU."""
+    """Return the alert for a straggler that trains on the CPU. `wall`: unix seconds."""
     worker = each.worker
     return Alert(
         id=f"{CODE}@{job}:{worker.rank}",

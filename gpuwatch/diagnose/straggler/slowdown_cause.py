@@ -42,7 +42,10 @@ def causes(load: GpuLoad, usual: Usual, hotter_c: float, *, capped: bool) -> Ite
 
 
 def throttled(fast: GpuFast, *, capped: bool) -> tuple[str, str]:
-    """Return the throttle reason that the GPU reports, and its description; ("", "") without one."""
+    """Return the most severe throttle reason that the GPU reports (a key of `REASONS`) and its description.
+
+    ("", "") without one. `capped`: whether its power limit counts as a reason.
+    """
     shares = fast.throttle_pct or {}
     reasons = {name: words for name, words in REASONS.items() if capped or name != "power_cap"}
     for name, words in reasons.items():

@@ -85,7 +85,7 @@ def _first(reported: list[Onset]) -> FirstNan:
     first = min(reported, key=lambda each: (each.step.step, each.step.at))
     ranks = {first.writer.rank, *(each.writer.rank for each in reported if each.may_precede(first))}
     ranks.discard(None)  # a log of the whole job repeats what a rank's own states
-    text = f"the loss is {first.step.loss} since step {first.step.step}"
+    text = f"the loss has been {first.step.loss} since step {first.step.step}"
     if not first.exact:
         known = "" if first.before is None else f" (a number at step {first.before})"
         text += f" at the latest{known}"

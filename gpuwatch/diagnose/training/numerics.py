@@ -176,7 +176,7 @@ def rising(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
     if came_back or rises > 1 or min(levels[-lasting:]) <= limit:
         return
     since = next(n for n in range(at, count) if levels[n] > limit)
-    text = f"the loss rose to {levels[-1]:.4g}, it was {best:.4g} about step {recent[at * MIN_STEPS].step}"
+    text = f"the loss rose from {best:.4g} about step {recent[at * MIN_STEPS].step} to {levels[-1]:.4g}"
     last = levels[-lasting:]
     diverged = (
         lasting >= RISEN_STEPS // MIN_STEPS and min(last) > DIVERGED * best and last[-1] > STAYS * last[0]
@@ -198,7 +198,7 @@ def risen_far(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
     at = levels.index(best)
     limit = RISEN_FAR * best
     if min(losses[-FAR_STEPS:]) > limit and max(losses[: at + 1]) <= min(losses[-FAR_STEPS:]):
-        yield Sign("num.loss_rising", "warning", f"the loss rose to {losses[-1]:.4g}, it was {best:.4g}")
+        yield Sign("num.loss_rising", "warning", f"the loss rose from {best:.4g} to {losses[-1]:.4g}")
 
 
 def _level(losses: Sequence[float]) -> tuple[float, float]:

@@ -254,7 +254,7 @@ class _Parser:
         if token.kind in ("word", "quoted"):
             return self._named(token)
         if token.kind == "end":
-            raise FilterError("something is missing at the end", self._length)
+            raise FilterError("unexpected end: a column or a word is missing", self._length)
         raise FilterError(f"a column or a word is missing before {token.text!r}", token.at)
 
     def _named(self, name: _Token) -> Term:

@@ -136,7 +136,7 @@ def ended_rivals(
     """Yield the earlier places of a rank on nodes that no longer list it while another node does.
 
     The rank may not have moved there. Included are places that both nodes listed at the same time and, for
-    `MOVED_S`, all: in that time the other nodes may still contradict the claim.
+    `MOVED_S`, all: in that time the other nodes may still contradict the claim. `wall`: unix seconds.
     """
     listed = {(place.job, place.rank, place.node) for place in (*ranks.values(), *rivals)}
     for place in earlier:

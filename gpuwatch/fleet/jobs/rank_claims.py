@@ -64,7 +64,7 @@ class RankClaims:
 
     @property
     def is_crowded(self) -> bool:
-        """Return True if a node claims the rank more often than is compared."""
+        """Return True if a node has more processes that claim the rank than are compared."""
         return bool(self._uncompared)
 
     def add(self, member: RunningRank) -> bool:

@@ -135,7 +135,11 @@ def _may_follow(
 
 
 def _keep_ended(ranks: Ranks, earlier: Iterable[RankPlace], wall: float | None) -> None:
-    """Add the ended ranks to `ranks`, unless a rank of another job uses their GPU."""
+    """Add the places of `earlier` that are missing from `ranks`.
+
+    Left out: contradicted places, places of a job without ranks whose GPU another job uses, and all but the
+    newest `KEPT_ENDED` of a node. `wall` (unix seconds) becomes the end of those that have none.
+    """
     taken = {(place.node, place.gpu) for place in ranks.values() if place.gpu is not None}
     jobs = {place.job for place in ranks.values()}
     gone: dict[tuple[str | None, int], RankPlace] = {}

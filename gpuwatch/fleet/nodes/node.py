@@ -195,7 +195,10 @@ class Node:
         return next((notice for notice in notices if notice.code == STARTING), None)
 
     def agent_s(self, now: float) -> float:
-        """Return the seconds since the link to the agent became live."""
+        """Return the seconds since the link to the current agent became live, at `now` (our monotonic clock).
+
+        Meaningless before it first did.
+        """
         return max(0.0, now - self.agent_since)
 
     @property

@@ -91,7 +91,10 @@ class LogText:
         return stated if second < scenario.FALL_AT else stated + self._tail.count(second)
 
     def offset(self, number: int) -> int:
-        """Return the offset (bytes) of line `number`, counted from 0."""
+        """Return the byte offset at which line `number` (from 0) begins.
+
+        For the number of lines it is the size.
+        """
         head, steps = len(self._head.stated), self._steps_in_all
         if number <= head:
             return self._head.ends[number]

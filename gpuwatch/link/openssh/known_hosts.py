@@ -136,7 +136,7 @@ class KnownHosts:
     def record(self, host: HostName, blob: bytes, *, hashed: bool, now: float) -> HostKeyVerdict:
         """Append an unknown key to the user's first file (created with mode 0600) and return the new verdict.
 
-        A key that is not unknown is not recorded; its verdict is returned.
+        A key that is not unknown is not recorded; its verdict is returned. `now`: unix seconds.
 
         Raises:
             OSError: the file cannot be written.

@@ -93,7 +93,7 @@ def create(path: Path) -> sqlite3.Connection:
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except FileExistsError as error:
-        raise RecordingError(f"{path}: there is a file of that name") from error
+        raise RecordingError(f"{path}: file exists") from error
     except OSError as error:
         raise RecordingError(f"{path}: {error.strerror}") from error
     try:

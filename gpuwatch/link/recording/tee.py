@@ -56,7 +56,7 @@ class DictionaryItem:
 
 @dataclass(frozen=True, slots=True)
 class KeyFrame:
-    """The records that give the whole state at a time, compressed."""
+    """The records that give the whole state at a time, compressed. `at`: microseconds of recorded time."""
 
     at: int
     data: bytes
@@ -64,7 +64,11 @@ class KeyFrame:
 
 @dataclass(frozen=True, slots=True)
 class RequestItem:
-    """A request to a node."""
+    """A request to a node.
+
+    `at`: microseconds of recorded time, `node`: its number in the tee, `number`: of the request in the
+    session, `body`: its JSON, uncompressed.
+    """
 
     at: int
     node: int
@@ -75,7 +79,7 @@ class RequestItem:
 
 @dataclass(frozen=True, slots=True)
 class AnswerItem:
-    """A frame that answers a request; `data` is its compressed JSON."""
+    """A frame that answers a request; `data` is its compressed JSON, the other fields as in `RequestItem`."""
 
     at: int
     node: int

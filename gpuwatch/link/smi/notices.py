@@ -10,7 +10,11 @@ _OLDEST = ".".join(map(str, OLDEST_PYTHON))
 
 def no_python(python: str | None) -> Notice:
     """Return the notice that only nvidia-smi is available. `python`: from the hosts file."""
-    why = f"No Python {_OLDEST} or later here" if python is None else f"No {python} of Python {_OLDEST} here"
+    why = (
+        f"Python {_OLDEST} or later is missing"
+        if python is None
+        else f"{python} is missing or older than Python {_OLDEST}"
+    )
     return Notice(
         code="no_python",
         severity="warning",

@@ -50,8 +50,8 @@ class SmiStream(MarkedStream):
             data = rest
         if not self._bytes.spend(len(data), now):
             raise StreamError(
-                f"the node sent more than {BYTES_PER_S / (1 << 20):.0f} MB a second; "
-                "no nvidia-smi does that, so the link was closed"
+                f"the node sent more than {BYTES_PER_S / (1 << 20):.0f} MiB/s, which is not "
+                "nvidia-smi output; the link was closed"
             )
         for line in self._splitter.split(data):
             self._take(self._node, line, now)

@@ -100,13 +100,13 @@ def start_command(connection: Connection, host: ResolvedHost, command: str, time
         connection.close()
         if stalled.is_set() or "timeout" in str(error).lower():
             raise CarrierError(
-                f"{host.where} let us in but answered no request for a command within {timeout_s:.0f} s; "
-                "its sshd stalls, or the node is overloaded"
+                f"{host.where} accepted the login but did not answer the request for a command "
+                f"within {timeout_s:.0f} s; its sshd stalls, or the node is overloaded"
             ) from error
         detail = plain(str(error)) or "it hung up"
         raise CarrierError(
-            f"{host.where} let us in but started no command ({detail}); "
-            "check MaxSessions and the account's shell there"
+            f"{host.where} accepted the login but started no command ({detail}); "
+            "check MaxSessions in its sshd_config and the account's shell"
         ) from error
     except BaseException:
         connection.close()

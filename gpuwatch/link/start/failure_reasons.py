@@ -45,8 +45,8 @@ def before_start(noise: str, stderr: str, python: str | None, what: str = "agent
     if stated:
         return Ending(f'the {what} could not be started: "{_quote(stated)}"')
     return Ending(
-        f"the connection was closed before the {what} started, without a word; "
-        "see whether the account may run a command there"
+        f"the connection was closed before the {what} started, without any output; "
+        "check that the account may run commands there"
     )
 
 

@@ -145,8 +145,8 @@ class FrameStream(MarkedStream):
                 ) from error
             if not self._bytes.spend(len(chunk), now):
                 raise StreamError(
-                    f"the node sent more than {self._limits.bytes_per_s / (1 << 20):.0f} MB a second; "
-                    "no agent does that, so the link was closed"
+                    f"the node sent more than {self._limits.bytes_per_s / (1 << 20):.0f} MiB/s, which "
+                    "is not the output of an agent; the link was closed"
                 )
             yield chunk
             data = self._inflate.unconsumed_tail
@@ -167,8 +167,8 @@ class FrameStream(MarkedStream):
             else:
                 if not self._kept.spend(kept_bytes(frame, len(line)), now):
                     raise StreamError(
-                        f"the node sent more than {self._limits.kept_bytes_per_s / 1024:.0f} kB a second of "
-                        "findings, events and lists; no agent does that, so the link was closed"
+                        f"the node sent more than {self._limits.kept_bytes_per_s / 1024:.0f} KiB/s of "
+                        "findings, events and lists, which is not the output of an agent; the link was closed"
                     )
                 return frame
         return None

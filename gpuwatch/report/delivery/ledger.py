@@ -215,7 +215,7 @@ class Ledger:
     def due(self, receiver: str, least: Severity, wall: float) -> Iterator[LedgerEntry]:
         """Yield the entries due for a receiver at severity `least` or above, oldest first.
 
-        Incidents that were resolved long ago are given up, and counted as lost.
+        Incidents that were resolved long ago are given up, and counted as lost. `wall`: unix seconds.
         """
         for entry in self.entries.values():
             if ORDER.index(entry.severity) > ORDER.index(least) or not entry.due(receiver):

@@ -42,6 +42,8 @@ def status_for_alertmanager(spec: ReceiverSpec, entry: LedgerEntry, wall: float,
     """Return the status to send to an Alertmanager: firing for at least `firing_s` seconds.
 
     An Alertmanager sends no notification for an alert that is resolved before its first one.
+
+    `wall`: unix seconds.
     """
     accepted = entry.accepted.get(spec.key)
     if entry.over_at is not None and (
@@ -54,7 +56,10 @@ def status_for_alertmanager(spec: ReceiverSpec, entry: LedgerEntry, wall: float,
 def alertmanager_post(
     spec: ReceiverSpec, entries: Sequence[tuple[LedgerEntry, Status]], source: str, wall: float
 ) -> Post:
-    """Return a request with these incidents for an Alertmanager; resolved ones have an end time."""
+    """Return a request with these incidents for an Alertmanager; resolved ones have an end time.
+
+    `wall`: unix seconds.
+    """
     alerts = []
     for entry, status in entries:
         ends = wall + ALIVE_S if status == "firing" or entry.over_at is None else entry.over_at

@@ -85,7 +85,10 @@ def summary(subject: EvidenceSubject, *, recorded: bool) -> str:
 
 
 def bundle_facts(found: BundleFacts, now: float, wall: float) -> Facts:
-    """Return the subject's incidents, alerts and conditions as data, and what the bundle lacks."""
+    """Return the subject's incidents, alerts and conditions as data, and what the bundle lacks.
+
+    `wall`: unix seconds.
+    """
     subject, fleet = found.subject, found.fleet
     nodes = set(subject.nodes)
     facts: Facts = {

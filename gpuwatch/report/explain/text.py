@@ -18,7 +18,10 @@ INDENT = {"text": 2, "step": 2, "code": 6}
 
 
 def explanation_json(matches: Matches) -> str:
-    """Return JSON: the explanation with exactly that id (`null` if none), and the matching ids."""
+    """Return JSON: `explanation`, the exact match (`null` if none), and `matches`, the others.
+
+    A match has the keys `ident`, `kind` and `title`.
+    """
     exact = matches.exact
     facts = {
         "explanation": None if exact is None else asdict(exact),

@@ -20,7 +20,7 @@ MAX_RANKS_SHOWN = 16_384
 
 
 def job_facts(fleet: Fleet, placement: RankPlacement, now: float, wall: float) -> Iterator[JobFacts]:
-    """Yield the facts of each job, running ones first."""
+    """Yield the facts of each job, running ones first. `wall`: unix seconds."""
     placement.refresh(fleet)
     received = received_from(fleet, placement)
     for job in jobs_of(placement, received)[:MAX_JOBS_SHOWN]:
@@ -71,7 +71,10 @@ def _checkpoint(page: MetricsPage, own: str, checkpoint: Checkpoint) -> None:
 
 
 def rank_metrics(page: MetricsPage, made: JobFacts, offset_s: float) -> None:
-    """Add the samples of a job's ranks (what they log); GPUs have their own series."""
+    """Add the samples of a job's ranks (what they log), at most MAX_RANKS_SHOWN; GPUs have their own series.
+
+    `offset_s`: unix seconds minus our monotonic clock.
+    """
     page.dropped += max(0, len(made.rows) - MAX_RANKS_SHOWN)
     for row in made.rows[:MAX_RANKS_SHOWN]:
         own = labels({"job": made.job or "", "rank": row.rank, "node": row.node, "gpu": row.gpu})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TextIO
 
 from gpuwatch import __version__
@@ -16,7 +16,7 @@ from gpuwatch.diagnose.hang.flight_recorder.job_dumps import (
     dumps_text,
     reasons_text,
 )
-from gpuwatch.diagnose.hang.ras.model import Bucket, Communicator, RasRank
+from gpuwatch.diagnose.hang.ras.model import Bucket, Communicator, Ras, RasRank
 from gpuwatch.diagnose.hang.stacks.groups import JobStacks, RankStack, StackGroup
 from gpuwatch.diagnose.model.source_verdict import SourceVerdict
 from gpuwatch.diagnose.model.text import NO_RANK_SEEN, ranks_text
@@ -81,7 +81,10 @@ def command_lines(hang_check: HangReport) -> list[ReportLine]:
 
 
 def dumps_lines(dumps: FlightEvidence, wall: float) -> Iterator[ReportLine]:
-    """Yield what was read of each job's flight recorders, and which ranks have no dump."""
+    """Yield what was read of each job's flight recorders, and which ranks have no dump.
+
+    `wall`: unix seconds.
+    """
     for job in dumps.jobs:
         named = f"job {job.job}: " if job.job else ""
         yield ReportLine(plain(f"{named}{dumps_text(job, wall)}"))
@@ -138,7 +141,7 @@ def stacks_facts(
     hang_check: HangReport, unasked: Mapping[str, str], seen: Sequence[SeenProcess] = ()
 ) -> Facts:
     """Return the report as plain data; every key is documented in `docs/json.md`."""
-    nothing = SourceVerdict("stacks", wrong=False, sentence=NO_RANK_SEEN)
+    nothing, ras = SourceVerdict("stacks", wrong=False, sentence=NO_RANK_SEEN), hang_check.ras_verdicts
     return with_new_names(
         {
             "gpuwatch": __version__,
@@ -147,7 +150,7 @@ def stacks_facts(
             "jobs": [job_facts(each) for each in hang_check.jobs],
             "processes": [process_facts(each) for each in seen],
             "dumps": None if hang_check.dumps is None else dumps_facts(hang_check.dumps),
-            "ras": None if hang_check.ras_verdicts is None else ras_facts(hang_check),
+            "ras": None if ras is None else ras_facts(ras, hang_check.ras),
             "ras_trouble": {node: plain(why) for node, why in hang_check.ras_trouble.items()},
             "unasked": {node: plain(why) for node, why in unasked.items()},
         }
@@ -228,11 +231,10 @@ def rank_facts(each: RankStack) -> Facts:
     }
 
 
-def ras_facts(hang_check: HangReport) -> Facts:
-    """Return NCCL RAS's report as data."""
-    assert hang_check.ras_verdicts is not None  # noqa: S101 - asked for by the caller
+def ras_facts(verdict: SourceVerdict, answers: Iterable[Ras]) -> Facts:
+    """Return the verdict and the answers of NCCL RAS as data."""
     return {
-        **testimony_facts(hang_check.ras_verdicts),
+        **testimony_facts(verdict),
         "answers": [
             {
                 "node": ras.node,
@@ -241,7 +243,7 @@ def ras_facts(hang_check: HangReport) -> Facts:
                 "timeouts": ras.timeouts,
                 "communicators": [communicator_facts(each) for each in ras.communicators],
             }
-            for ras in hang_check.ras
+            for ras in answers
         ],
     }
 

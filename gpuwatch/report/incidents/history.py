@@ -58,7 +58,7 @@ def _place(one: SeenIncident) -> str:
 
 
 def history_json(found: Sequence[SeenIncident], now: float) -> str:
-    """Return the history as JSON text; every key is documented in `docs/json.md`."""
+    """Return the history as of `now` (unix seconds) as JSON text; `docs/json.md` documents every key."""
     facts: Facts = {
         "gpuwatch": __version__,
         "time": round(now, 3),

@@ -67,7 +67,7 @@ def placed_conditions(fleet: Fleet, now: float) -> list[PlacedCondition]:
 def _missing(one: MissingRank) -> Condition:
     ended = "" if one.last_line is None else f", its log ended with: {one.last_line}"
     how = how_ended(one.node, one.job, one.rank)
-    text = f"rank {one.rank} of {one.world_size} is not there: {how}{ended}"
+    text = f"rank {one.rank} of {one.world_size} is missing: {how}{ended}"
     return Condition(
         "rank_missing", "error", f"{text} ({job_text(one.job)})", Evidence("its siblings are running")
     )

@@ -30,7 +30,7 @@ def training_facts(fleet: Fleet, now: float, wall: float) -> list[dict[str, Any]
 
 
 def known_jobs(fleet: Fleet, now: float, wall: float) -> Iterator[JobFacts]:
-    """Yield the facts of each job, running ones first."""
+    """Yield the facts of each job, running ones first. `wall`: unix seconds."""
     placement = RankPlacement()
     placement.refresh(fleet)
     received = received_from(fleet, placement)
@@ -41,7 +41,7 @@ def known_jobs(fleet: Fleet, now: float, wall: float) -> Iterator[JobFacts]:
 
 
 def job_row(made: JobFacts, now: float, wall: float) -> dict[str, Any]:
-    """Return one job as data; all keys are always present."""
+    """Return one job as data; all keys are always present. `wall`: unix seconds."""
     values = {name: fact.value for name, fact in made.facts.items()}
     shares = {WAITS[share.what]: share.share for share in made.shares if share.what in WAITS}
     times = made.times

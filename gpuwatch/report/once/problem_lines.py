@@ -81,7 +81,8 @@ def finding_lines(found: list[PlacedCondition]) -> list[ReportLine]:
         )
     more = {code: count - NAMED_REMARKS for code, count in remarks.items() if count > NAMED_REMARKS}
     return lines + [
-        labelled("info", f"and {count} more of {code} (--json has all)") for code, count in more.items()
+        labelled("info", f"and {count} more of {code} (--json lists them all)")
+        for code, count in more.items()
     ]
 
 
@@ -112,7 +113,7 @@ def alert_lines(alerts: Sequence[Alert]) -> list[ReportLine]:
         lines.append(labelled(severity, plain(f"{whereabouts(same)}: {text}{times}")))
     more = len(kinds) - NAMED_ALERTS
     if more > 0:
-        lines.append(labelled("info", f"and {more} more kinds of alerts (--json has all)"))
+        lines.append(labelled("info", f"and {more} more kinds of alerts (--json lists them all)"))
     return lines
 
 

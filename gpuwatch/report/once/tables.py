@@ -58,7 +58,11 @@ def natural_widths(report: Report) -> list[int]:
 
 
 def fitting(widths: list[int], room: int) -> list[int]:
-    """Return the indexes of the columns that fit into `room` cells; the least important are dropped first."""
+    """Return the indexes of the columns to show in `room` cells, the least important dropped first.
+
+    Columns of rank 0 are kept even if they do not fit. The last column counts with at most MIN_LAST_WIDTH
+    cells; the caller cuts it.
+    """
     kept = list(range(len(COLUMNS)))
     needs = [*widths[:-1], min(widths[-1], MIN_LAST_WIDTH)]
     while INDENT + sum(needs[n] + GAP for n in kept) - GAP > room:

@@ -164,7 +164,10 @@ def _or_one(ratio: float | None) -> float:
 
 
 def values_of(row: GpuResult) -> tuple[float | None, ...]:
-    """Return the four measured values of one GPU; None: not measured."""
+    """Return the matmul rate (FLOP/s) and the rates of copies on the GPU, to it and from it (bytes/s).
+
+    None: not measured.
+    """
     return row.matmul_flops, row.copy_bps, row.h2d_bps, row.d2h_bps
 
 

@@ -230,5 +230,5 @@ def _rank_table(one: SessionSummary) -> ReportTable:
 
 
 def pairs(title: str, rows: Sequence[tuple[str, str]], *, folded: bool = False) -> ReportTable:
-    """Return a table of names and values, at most `MAX_ROWS`."""
+    """Return a table of names and values, at most `MAX_ROWS`. `folded`: it is long and less important."""
     return ReportTable(("Name", "Value"), tuple(rows[:MAX_ROWS]), title, folded)

@@ -57,7 +57,7 @@ def print_trace(found: FoundTraces, verdict: TraceVerdict, chosen: RankProfile |
         sections = section_table(found.profiles)
         if sections.row_count:
             show(console, ReportLine(""))
-            show(console, ReportLine("Sections over the ranks, mean of a pass in ms"))
+            show(console, ReportLine("Sections, over all ranks (mean time per pass, ms)"))
             console.print(sections)
         for line in comparison_lines(found, verdict):
             show(console, line)

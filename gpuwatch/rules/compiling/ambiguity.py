@@ -102,7 +102,10 @@ _ALL_BITS = _bits(frozenset(range(257)))
 
 
 def estimated_steps(tree: Any, *, folded: bool, window: int = WINDOW_CHARS) -> float:
-    """Return the estimated worst-case steps of a search of a window of this many characters."""
+    """Return the estimated worst-case steps of a search of a window of this many characters.
+
+    `folded`: case is ignored.
+    """
     return max(_steps(path, window) for path in _paths(tree, folded=folded))
 
 

@@ -22,7 +22,10 @@ Lead: TypeAlias = tuple[frozenset[int], ...]
 
 
 def ways(tree: Any, *, folded: bool, after: Lead = ()) -> float:
-    """Return the number of ways to match one text, at most `MAX_WAYS`; `after`: the lead of what follows."""
+    """Return in how many ways the pattern can match one text, at worst; at most `MAX_WAYS`.
+
+    `folded`: case is ignored. `after`: the lead of what follows.
+    """
     count = 1.0
     for code, argument in reversed(list(tree)):
         count = min(MAX_WAYS, count * _ways_of(code, argument, folded, after))

@@ -48,5 +48,8 @@ def readable(code: Any, argument: Any, *, folded: bool) -> frozenset[int]:
 
 
 def readable_in(tree: Any, *, folded: bool) -> frozenset[int]:
-    """Return the codes of the characters that any element of a sequence can match."""
+    """Return the codes of the characters that any element of a sequence can match.
+
+    `folded`: case is ignored.
+    """
     return frozenset().union(*(readable(code, argument, folded=folded) for code, argument in tree))

@@ -110,7 +110,7 @@ class _Builder:
 
 
 def check_repeats(tree: Any, *, folded: bool) -> None:
-    """Refuse repeated parts that match one text in several ways.
+    """Refuse repeated parts that match one text in several ways. `folded`: case is ignored.
 
     Raises:
         PatternError: With the reason.

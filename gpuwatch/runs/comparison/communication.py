@@ -67,9 +67,10 @@ def step_share(operation: CommunicationTotals, summary: SessionSummary) -> float
 
 
 def verdict(reasons: Sequence[Reason]) -> Verdict:
-    """Return `single` if a fact excludes several GPUs, `doubtful` if reasons contradict each other.
+    """Return `single` if the mode, a forced single-GPU mode or the number of workers is a reason against.
 
-    `multi` if gradient synchronisation is logged and no reason contradicts it; else `unknown`.
+    Else `doubtful` if any other reason is. Without a reason against: `multi` if gradient synchronisation is
+    logged, `doubtful` if only other reasons speak for it, `unknown` if none does.
     """
     signs = {reason.code: reason.sign for reason in reasons}
     if "against" in (signs.get("mode"), signs.get("forced"), signs.get("workers")):

@@ -74,7 +74,7 @@ def _unpickled(data: bytes) -> Any:  # noqa: ANN401 - whatever the dump holds
     except Exception as error:  # the unpickler raises whatever a damaged stream leads it into
         if data[-1:] == b".":
             raise UnreadableDumpError(f"a damaged pickle: {str(error)[:120]}") from error
-        raise NoDumpError("ends in the middle: the rank was ended while it wrote") from error
+        raise NoDumpError("truncated: the rank was terminated while writing it") from error
 
 
 def _converted(held: object, kind: type[_Kind], what: str) -> _Kind:
@@ -98,16 +98,22 @@ def _parsed(data: bytes, kind: type[_Kind], what: str) -> _Kind:
     except (ValueError, RecursionError) as error:
         if data.rstrip()[-1:] == b"}":
             raise UnreadableDumpError(f"damaged JSON: {error}") from error
-        raise NoDumpError("ends in the middle: the rank was ended while it wrote") from error
+        raise NoDumpError("truncated: the rank was terminated while writing it") from error
 
 
 def _depth(data: bytes) -> int:
-    """Return an upper bound of the nesting depth; brackets in strings count too."""
+    """Return the nesting depth of a JSON text; brackets in strings do not count."""
+    marks = data.replace(rb"\\", b"").replace(rb"\"", b"").translate(None, _NO_MARKS)
     deepest = depth = 0
-    for byte in data.translate(None, _NO_BRACKETS):
-        depth += 1 if byte in b"[{" else -1
-        deepest = max(deepest, depth)
+    is_in_string = False
+    for mark in marks.replace(b'""', b""):  # most strings contain no bracket
+        if mark == _QUOTE:
+            is_in_string = not is_in_string
+        elif not is_in_string:
+            depth += 1 if mark in b"[{" else -1
+            deepest = max(deepest, depth)
     return deepest
 
 
-_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_QUOTE = ord('"')
+_NO_MARKS = bytes(set(range(256)) - set(b'[]{}"'))

@@ -109,8 +109,9 @@ def signature(
 ) -> Signature:
     """Return the key by which an entry is compared with those of other ranks.
 
-    It counts elements instead of shapes, as NCCL and gloo do. Sides that may legitimately differ (the root of
-    a gather, the shares of an all_to_all or of an all_gather of a list) are left out.
+    It counts elements instead of shapes, as NCCL and gloo do. None stands for a side that may legitimately
+    differ: both of `ROOT_OR_SHARES` (then without data types), inputs of all_gather, outputs of
+    reduce_scatter.
     """
     if name in ROOT_OR_SHARES:
         return name, None, None, ()

@@ -174,7 +174,7 @@ def _complete_events(held: bytes) -> list[tuple[int, int]]:
     """Return start and end of each complete event in the buffer.
 
     Raises:
-        NoTraceError: there is something else than events.
+        NoTraceError: there is something other than events.
     """
     text = held.decode("latin-1")  # one character a byte: positions stay
     at, found = 0, list[tuple[int, int]]()
@@ -188,5 +188,5 @@ def _complete_events(held: bytes) -> list[tuple[int, int]]:
         while at < len(text) and text[at] in " \t\r\n,":
             at += 1
     if at < len(text) and text[at] not in "{]":
-        raise NoTraceError("damaged: something else than an event is in the list of events")
+        raise NoTraceError("damaged: the list of events contains something other than events")
     return found

@@ -105,7 +105,9 @@ def read_nsight(path: Path, name: str, rank: int | None) -> list[RankTrace]:
 
 def _read(export: _Export, file: str, rank: int | None) -> list[RankTrace]:
     if not any(export.has(table) for table in (KERNELS, COPIES, CALLS, RANGES)):
-        raise NoTraceError("an SQLite file, but no export of Nsight Systems: it has none of its tables")
+        raise NoTraceError(
+            "an SQLite file, but not an Nsight Systems export: none of the expected tables exists"
+        )
     of_device: dict[tuple[int, int], EventColumns] = {}
     details = TextNumbers()
     total = 0

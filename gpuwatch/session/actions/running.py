@@ -66,9 +66,8 @@ class RunningActions:
         self.update()
         for run, incident in self._under_way:
             if incident is not None:
-                self._note(
-                    incident, noted(run.action, ActionOutcome(None, problem="gpuwatch ended before it did"))
-                )
+                unknown = ActionOutcome(None, problem="gpuwatch ended before the action did")
+                self._note(incident, noted(run.action, unknown))
         self._under_way = []
 
 

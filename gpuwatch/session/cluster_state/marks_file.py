@@ -103,6 +103,8 @@ class MarksFile:
     def change(self, change: Change, wall: float) -> tuple[ClusterMarks, Stamp | None]:
         """Apply a change to the current content of the file; return the new marks and the new stamp.
 
+        `wall`: unix seconds.
+
         Raises:
             MarksError: it cannot be read or written; it is left as it was.
         """

@@ -38,7 +38,10 @@ def keeps_history(plan: Plan) -> bool:
 
 
 class IncidentMemory:
-    """The incident history of a running session. Call `update` after every judgement, then `close`."""
+    """The incident history of a running session.
+
+    Call `start` once, `update` after every judgement, and `close` at the end of the session.
+    """
 
     def __init__(self, folder: Path) -> None:
         """`folder`: the folder of the history file, which need not exist."""
@@ -73,7 +76,7 @@ class IncidentMemory:
     def update(self, book: AlertBook, fleet: Fleet, wall: float) -> None:
         """Hand new and changed incidents to the writer, and set their recurrence in the book.
 
-        `wall`: unix seconds.
+        Does nothing before the history is read, which `start` begins. `wall`: unix seconds.
         """
         known = self._known
         if known is None or book.version == self._version:

@@ -100,7 +100,7 @@ class BookRecorder:
     def new_incidents(self, at: int) -> Iterable[IncidentMark]:
         """Yield a mark for each incident that is new or whose headline or severity changed.
 
-        `at`: microseconds.
+        `at`: now, in microseconds of recorded time.
         """
         for one in self._incidents.values():
             state = one.headline, one.severity

@@ -79,7 +79,10 @@ class RecordedBook(AlertBook):
         self._dirty = True
 
     def update(self, fleet: Fleet, now: float, wall: float) -> bool:  # noqa: ARG002 - as in the book
-        """Show the state of the records, with the operator's marks; return True if anything changed."""
+        """Show the state of the records, with the operator's marks; return True if anything changed.
+
+        `wall`: unix seconds.
+        """
         self._wall = wall
         self._dirty |= self._marks.expire(wall)
         if self._dirty:

@@ -174,7 +174,7 @@ class ViewerSession(Session):
         Raises:
             NotHereError: always.
         """
-        raise NotHereError("nodes and ranks are acted on from a terminal")
+        raise NotHereError("actions on nodes and ranks are only available in a terminal")
 
     def probe(self, *_: object) -> Conductor:
         """Not supported.

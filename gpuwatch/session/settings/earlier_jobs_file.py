@@ -61,7 +61,10 @@ class EarlierJobsFile:
         self._note_at = self._write_at = 0.0
 
     def read(self, wall: float) -> list[EarlierJob]:
-        """Return the recently ended jobs in the file; empty if the file is missing or unusable."""
+        """Return the recently ended jobs in the file; empty if the file is missing or unusable.
+
+        `wall`: unix seconds.
+        """
         with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             stored = _decoder.decode(read_own(self._path, MAX_FILE_BYTES))
             return [each for each in stored if abs(wall - each.ended) <= ENDED_S]
@@ -108,7 +111,10 @@ class EarlierJobsFile:
             self._failed[job], self._changed = new, True
 
     def write(self, wall: float) -> None:
-        """Write the jobs for later sessions if they have changed; a failure is ignored."""
+        """Write the jobs for later sessions if they have changed; a failure is ignored.
+
+        `wall`: unix seconds.
+        """
         if not self._changed:
             return
         self._changed = False

@@ -25,7 +25,7 @@ except ImportError:  # Windows
 
 _LOG = logging.getLogger("gpuwatch.telemetry")
 NO_FILE = frozenset((errno.ELOOP, errno.EINVAL, errno.ENXIO, errno.EISDIR))
-"""What opening something else than a regular file fails with."""
+"""What opening something other than a regular file fails with."""
 RECORD_FORMAT = "%(asctime)s - Rank %(rank)s - %(name)s - %(levelname)s - %(message)s"
 MAX_FILE_BYTES, BACKUPS = 100 * 1024 * 1024, 5
 DEPENDENCIES = (

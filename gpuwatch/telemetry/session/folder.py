@@ -104,9 +104,10 @@ def create_session_folder(logs: Path, start: float) -> SessionFolder:
 
 
 def is_own_folder(path: Path) -> bool:
-    """Return True for a folder of this user that is no link; others may write in a shared folder of logs.
+    """Return True if `path` is a folder owned by this user and not a symbolic link.
 
-    A file server may give what root writes to another user: a new file shows to which.
+    Other users may write in a shared folder of logs. For root on NFS (root_squash), the owner is compared
+    with that of a new temporary file.
     """
     try:
         found = path.lstat()

@@ -57,7 +57,7 @@ def step_line(values: Mapping[str, Any]) -> str:
     """Return the line of a step, without unknown values.
 
     Args:
-        values: Any of `step`, `total_steps`, `loss`, `learning_rate`, `steps_per_s`, `eta_s`.
+        values: `step`, and any of `total_steps`, `loss`, `learning_rate`, `steps_per_s`, `eta_s` (seconds).
     """
     step, total = values["step"], values.get("total_steps")
     parts = [f"Step {step:>4}/{total} ({100 * step / total:4.1f}%)" if total else f"Step {step:>4}"]

@@ -113,7 +113,11 @@ class SessionRecorder:
         return self._wall() - self._written >= every_s
 
     def write(self, known: Mapping[str, Any], *, is_final: bool = False) -> None:
-        """Write the summary or this rank's part, with the values in `known`."""
+        """Write the summary (rank 0) or this rank's part, with the values in `known` and in earlier calls.
+
+        Secrets in `known` are not masked; `update` masks. Without a session folder nothing is written; an
+        error is reported, not raised.
+        """
         self._written = self._wall()
         self._writes += 1
         self._known.update(known)

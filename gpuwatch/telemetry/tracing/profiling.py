@@ -163,7 +163,7 @@ class TrainingProfiler:
     def _made(self) -> Any:
         torch = loaded_torch()
         if torch is None:
-            raise RuntimeError("TrainingProfiler needs torch: import it before")
+            raise RuntimeError("TrainingProfiler requires torch: import torch first")
         from torch import profiler  # noqa: PLC0415 - torch is optional
 
         chosen = self.settings

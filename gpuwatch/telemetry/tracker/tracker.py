@@ -269,7 +269,11 @@ class TelemetryTracker(ModelChecks):
 
     @contained
     def warn(self, name: str, text: str) -> None:
-        """Count a warning by its class, and log it: the first of a class, others at most once a minute."""
+        """Count a warning, and log the first of its class, later ones at most once a minute.
+
+        Before the session starts it is only counted. `name`: the class, such as `perf.slow_step`; its first
+        word selects the log.
+        """
         if self._log is not None:
             self._log.warn(name, text)
         else:

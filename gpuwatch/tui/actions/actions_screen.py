@@ -40,7 +40,7 @@ class ActionsScreen(ErrorBoundary, ModalScreen["Action | None"]):
 
     def compose(self) -> ComposeResult:
         with Vertical(id="actions-box"):
-            yield Label(f"What can be done: {self._title}", markup=False)
+            yield Label(f"Actions: {self._title}", markup=False)
             yield self.choice
             with VerticalScroll(id="action-about", can_focus=False):
                 yield self.about

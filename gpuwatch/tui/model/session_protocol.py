@@ -239,7 +239,7 @@ class SharedView:
         if action in CHANGING and not self.changes:
             return "read-only view: gpuwatch serve --allow-changes lets viewers change things"
         if action in ACTING:
-            return "not in a shared view: nodes and ranks are acted on from a terminal"
+            return "not in a shared view: actions on nodes and ranks are only available in a terminal"
         if action in PROBING:
             return "not in a shared view: probes are made from a terminal, by gpuwatch probe"
         if action in WRITING:

@@ -43,7 +43,8 @@ def load(path: Path, environ: Mapping[str, str] = os.environ) -> LoadedPreferenc
     The file may be missing.
 
     Raises:
-        HostsError: The file or a variable has problems; it lists all, with line, column and remedy.
+        HostsError: The file, else a variable, cannot be read or has problems; it lists all problems of the
+            first such source, with line, column and remedy.
     """
     found: dict[str, Any] = {}
     homes: dict[str, Home] = {each.name: "default" for each in fields(Preferences)}

@@ -84,7 +84,7 @@ EVERYWHERE = [
     row("app.save", "ctrl+o", "save_screen", "Save screen",
         tooltip="save the screen as SVG and as text, in the working folder"),
     row("app.evidence", "ctrl+s", "evidence", "Evidence",
-        tooltip="write the evidence bundle of the incident as one zip file, to hand over"),
+        tooltip="write the incident's evidence bundle as one zip file, for support"),
     row("app.record", "R", "record", "Record", "start or end a recording of this session, for gpuwatch open"),
     row("app.jobs", "J", "jobs", "Jobs",
         tooltip="the jobs: choose one, and every screen shows it alone"),

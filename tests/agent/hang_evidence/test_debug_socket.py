@@ -82,7 +82,7 @@ def test_the_main_thread_comes_first_also_from_a_deep_folder(tmp_path: Path, sen
         assert [(thread.name, thread.main) for thread in threads[:1]] == [("MainThread", True)]
         assert [frame.function for frame in threads[0].frames] == ["data_loader_next", "<module>"]
         assert len(threads) >= 2  # those that serve
-        sentences(reported(liar), but=r"(?<=process )\d+")
+        sentences(reported(liar), but=r"(?<=process \()\d+")
 
 
 def test_a_process_without_one_is_left_out(tmp_path: Path, sentences: Sentences) -> None:

@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from gpuwatch import wire
-from gpuwatch.diagnose.incidents.resolution import LastStep, closings
+from gpuwatch.diagnose.incidents.resolution import SILENT_START_S, STEPS_AGAIN, LastStep, closings
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.fleet.jobs.places import Places
@@ -60,6 +60,21 @@ def test_it_is_over_where_the_log_shows_later_steps(
     )
     cluster.step(10)
     assert [incident.over for incident in cluster.book.incidents] == [over]
+
+
+@pytest.mark.parametrize(
+    ("runs_s", "closed"), [(SILENT_START_S - 60.0, False), (SILENT_START_S + 60.0, True)]
+)
+def test_a_restarted_job_that_logs_no_steps_is_not_said_to_step(runs_s: float, *, closed: bool) -> None:
+    cluster = Cluster(1)
+    t = cluster.t
+    ranks = [structs.replace(each, start=t - runs_s) for each in cluster.fleet.nodes["gpu-001"].processes]
+    cluster.report("gpu-001", wire.Ranks(t=t, seq=2, processes=ranks))
+    cluster.find("rank.exit_error", 3, backlog=True, at=t - runs_s - 100.0, timed=True)
+    cluster.step(10)
+    (incident,) = cluster.book.incidents
+    assert (incident.closed is not None) == closed
+    assert STEPS_AGAIN not in (incident.closed or "")
 
 
 @pytest.mark.parametrize("apart_s", [-0.9, 0.0, 0.9])

@@ -287,5 +287,5 @@ def test_nodes_that_have_not_listed_processes_prove_no_absence_of_ranks() -> Non
     for waits in (True, False):
         found = cluster.check({})
         told = [found[name].detail for name in ("ranks.initialised", "ranks.multi_gpu")]
-        assert [("gpu-002" in each, "not known" in each) for each in told] == [(waits, waits)] * 2
+        assert [("gpu-002" in each, "unknown" in each) for each in told] == [(waits, waits)] * 2
         cluster.report("gpu-002", wire.Ranks(t=EPOCH, seq=2, processes=[]))

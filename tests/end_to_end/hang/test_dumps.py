@@ -106,7 +106,7 @@ def test_what_lies_there_broken_or_huge_is_told_and_nothing_of_it_is_run(
     os.truncate(hanging.dump(3), 10 * MAX_DUMP_BYTES)
     job = asked(hanging)
     assert [each.rank for each in job.read] == [WHOM]
-    assert "middle" in job.without[0]
+    assert "truncated" in job.without[0]
     assert "os.system" in job.without[1]
     assert "refused" in job.without[1]
     assert "64.0MB" in job.without[3]

@@ -112,7 +112,7 @@ def test_a_silent_node_is_stale_and_a_node_without_gpus_is_asked_as_a_whole() ->
         ("temp> & util<3", 6, "a value is missing"),
         ("(temp>3", 0, "never closed"),
         ("temp>3)", 6, "this ')' closes nothing"),
-        ("temp>3 &", 8, "something is missing at the end"),
+        ("temp>3 &", 8, "unexpected end: a column or a word is missing"),
         ("| temp>3", 0, "missing before '|'"),
         ("state=losst", 6, "did you mean 'lost'"),
         ("reason=hw_termal", 7, "did you mean 'hw_thermal'"),

@@ -135,7 +135,7 @@ def test_a_file_that_is_none_is_named_with_the_remedy(tmp_path: Path, content: s
 def test_what_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
     with pytest.raises(BaselineError, match="cannot be written"):
         save(tmp_path / "missing" / "healthy.json", run())
-    with pytest.raises(BaselineError, match="nothing was measured"):
+    with pytest.raises(BaselineError, match="no valid result"):
         save(tmp_path / "healthy.json", replace(run(), pairs={}, collectives=[]))
 
     assert list(tmp_path.iterdir()) == []

@@ -80,7 +80,7 @@ def test_a_redacted_recording_shows_the_same_incident_on_other_nodes(tmp_path: P
     path = tmp_path / "shared.gpw"
     with closing(Recording(recorded_demo().path)) as recording:
         redact(recording, path)
-        with pytest.raises(RecordingError, match="there is a file"):
+        with pytest.raises(RecordingError, match="file exists"):
             redact(recording, path)
         last = recording.last / 1e6
     found = content(path)

@@ -141,6 +141,13 @@ def test_deep_json_is_refused() -> None:
         read_dump(b'{"entries":' + b"[" * 100_000, 0, "x")
 
 
+def test_brackets_in_a_string_hide_no_nesting() -> None:
+    with pytest.raises(UnreadableDumpError, match="deeper"):
+        read_dump(b'{"a": "%s", "entries": %s}' % (b"]" * 500, b"[" * 100 + b"]" * 100), 0, "x")
+    text = json.dumps({**content(steps(3), WORLD), "note": '\\"' + "[" * 500})
+    assert read_dump(text.encode(), 0, "x").count == 3
+
+
 def test_words_of_a_dump_cannot_steer_the_terminal() -> None:
     evil = entry(1, "all_reduce\x1b]0;x\x07", group="0")
     dump = read_dump(pickle.dumps(content([evil], WORLD), 2), 0, "x")

@@ -66,8 +66,10 @@ class StoredCheckpoint(object):
 def facts(path: str, now: "float | None" = None) -> "dict[str, Any]":
     """Return facts about a path; empty: nothing is there.
 
-    `files`, `bytes`, `written_at`, and `complete` (0 or 1) if known; for an incomplete one also `good` and
-    `good_at`: the newest older checkpoint next to it that may be complete.
+    `files` (number), `bytes`, `written_at` (unix seconds), and `complete` (0 or 1) if known: not within
+    GROWING_S of the last write. For an incomplete one also `good` (path) and `good_at` (unix seconds) of the
+    newest older checkpoint next to it that may be complete, if there is one. `now`: unix seconds; None: read
+    the clock.
     """
     found = _seen(path)
     if found is None:

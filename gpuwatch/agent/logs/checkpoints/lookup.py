@@ -20,7 +20,10 @@ _STEP_FOLDERS = ("iter_{:07d}", "global_step{}", "checkpoint-{}", "step_{}", "st
 
 
 class CheckpointFiles(object):
-    """Adds the facts to findings: pass every finding to `with_files`, and call `again` at intervals."""
+    """Adds the size, time and completeness of checkpoint files to findings about saved checkpoints.
+
+    Pass every finding to `with_files`, and call `again` at intervals.
+    """
 
     def __init__(self, catalog: "Catalog", enter: "Callable[[str], object]") -> None:
         """`enter` is called with a path before the file system is accessed."""

@@ -18,7 +18,7 @@ class FollowedTail(object):
     """Sends appended lines. A row with the offset of the previous one replaces it (the line grew)."""
 
     def __init__(self, number: int, file: str, outbox: "Outbox", until: "float | None" = None) -> None:
-        """`until`: as for `row`, for existing lines."""
+        """`until`: unix seconds, the latest time of existing lines whose time has no year; None: now."""
         self.number = number
         self._until = until
         self._file = file

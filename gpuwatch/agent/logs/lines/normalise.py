@@ -43,7 +43,11 @@ def messages(
 def _take(
     line: bytes, speaker: "Speaker", local_ranks: bool, found: "list[tuple[str, Speaker]]", nested: int
 ) -> bool:
-    """Add the messages of a line to `found`; return whether `[rankN]:` proved to be local."""
+    """Add the (message, writer) pairs of a line to `found`; return whether `[rankN]:` proved to be local.
+
+    `speaker`: the writer known from the record around the line. `local_ranks`: read `[rankN]:` as a local
+    rank. `nested`: how many levels of JSON records to unpack; 0: none.
+    """
     if b"{" in line and nested:
         proof = _take_record(line_text(line), speaker, local_ranks, found, nested)
         if proof is not None:

@@ -94,7 +94,8 @@ def differ(one: "Speaker", other: "Speaker") -> bool:
 def peel(text: str, speaker: "Speaker", local_ranks: bool = False) -> "tuple[int, bool]":
     """Read the prefixes of `text` into `speaker`.
 
-    Return the offset where the message begins, and whether `[rankN]:` proved to be local.
+    Return the offset where the message begins, and whether `[rankN]:` proved to be local. `local_ranks`: read
+    `[rankN]:` as a local rank.
     """
     at, proof, kernel = 0, False, False
     for _ in range(MAX_PREFIXES):

@@ -15,7 +15,7 @@ MAX_BETWEEN = 8
 
 
 class CandidateLine(object):
-    """A physical line of a chunk as the rules search it."""
+    """A physical line of a chunk as the rules search it. `local_ranks`: read `[rankN]:` as a local rank."""
 
     __slots__ = ("end", "parts", "proof", "stated", "start")
 

@@ -79,7 +79,14 @@ class KernelLines(object):
         return self._scanner.quiet(now)
 
     def page(self, offset: "int | None", at: "float | None", before: int, after: int) -> "list[list[Any]]":
-        """Return rows around a record number, a time or the end, as far back as records are stored."""
+        """Return rows around a record number, a time or the end, as far back as records are stored.
+
+        Args:
+            offset: Number of the record; None: `at` or the end decides.
+            at: Unix seconds; takes precedence.
+            before: Rows before it.
+            after: Rows from it on.
+        """
         first = self._kept[0][0] if self._kept else 0
         if at is not None:
             offset = next((number for number, t, _ in self._kept if t >= at), self._count)

@@ -134,7 +134,7 @@ class SearchReporter(object):
         """The byte behind the last match."""
         self.trouble: str | None = None
         self.until: float | None = None
-        """As for `row`, for the file being searched."""
+        """Unix seconds, the latest time of lines whose time has no year; None: now."""
         self._number = plan.number
         self._total = total
         self._send = send
@@ -289,7 +289,7 @@ class RunningSearch(object):
         return None
 
     def listening(self) -> None:
-        """Reset the silence timer: its output was not read meanwhile."""
+        """Reset the silence timer after a time in which the output was not read."""
         self._received = (time.monotonic(), cpu_s(self.pid)[0])
 
     def end(self) -> None:

@@ -117,7 +117,8 @@ class ProgressReader(object):
     ) -> "Iterator[tuple[ProgressReading, Speaker, str]]":
         """Yield the values, writer and text of each message of a line.
 
-        Of several states of a progress bar on it, only the newest with a step.
+        Of several states of a progress bar on it, only the newest with a step. `local_ranks`: read `[rankN]:`
+        as a local rank.
         """
         stepped: set[tuple[Any, ...]] = set()
         for text, by, is_bar in newest_first(self._messages(line, dialects, local_ranks)):

@@ -110,7 +110,7 @@ def _sentence(problem: Problem, newest: Newest) -> str:
     match problem.kind:
         case "missing":
             wait = f"{rest} of {group} {waits}{since}" if problem.waiting else f"the others of {group} are"
-            return f"{who} never entered {what}, in which {wait}{_at(problem, newest)}"
+            return f"{who} never entered {what}, in which {wait}{_last_call(problem, newest)}"
         case "behind":
             return (
                 f"{who} called {what} like all of {group}, but the GPU has not begun it, "
@@ -185,8 +185,11 @@ def _called(problem: Problem) -> str:
     return f"{problem.op.name} #{problem.seq}" if problem.seq else problem.op.name
 
 
-def _at(problem: Problem, newest: Newest) -> str:
-    """Return text about the last entry of the first culprit in any group; "" if unknown."""
+def _last_call(problem: Problem, newest: Newest) -> str:
+    """Return `; its last call was ...` for the first culprit's newest entry, whatever its group.
+
+    Without an entry: `; its dump is empty` for a single culprit, "" for several.
+    """
     op = newest.get(problem.culprits[0])
     if op is None:
         return "; its dump is empty" if len(problem.culprits) == 1 else ""

@@ -57,7 +57,9 @@ def judge_ras(
         if lost:
             return _lost(lost, locate, names, evidence)
         if not any(ras.counted for ras in answers):
-            sentence = "NCCL's RAS counts the collectives of no rank, so it settles nothing"
+            sentence = (
+                "NCCL's RAS reports no collective counts for any rank, so it cannot show which rank is behind"
+            )
             return SourceVerdict("ras", wrong=False, sentence=sentence, evidence=tuple(evidence))
         sentence = "NCCL's RAS finds no rank behind: all ranks have launched the same collectives"
         settle = ("a stuck kernel or network looks the same: " + LAUNCHES,)

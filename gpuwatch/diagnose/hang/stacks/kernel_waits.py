@@ -36,7 +36,7 @@ def kernel_wait(thread: KernelThread) -> tuple[str, bool]:
     """
     call = _call(thread)
     if thread.state == "Z":
-        return "dead, not yet collected by its parent", False
+        return "dead, not yet reaped by its parent (a zombie)", False
     if thread.state in STOPPED:
         return "stopped (a debugger or SIGSTOP)", False
     if thread.state == "D":

@@ -13,7 +13,7 @@ from gpuwatch.diagnose.model.failure_classes import PEER_CONNECTION_ERRORS, TIME
 
 
 def end_order(group: AlertGroup, orders: Mapping[str, Alert], alerts: Iterable[Alert]) -> Alert | None:
-    """Return the end-order alert for a group without a cause, else None.
+    """Return the end-order alert that explains a group; None if it has a cause or there is no such alert.
 
     Args:
         group: Of one job and one period.

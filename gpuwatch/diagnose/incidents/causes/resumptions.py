@@ -67,7 +67,11 @@ class Resumptions:
         return self.of_job != before
 
     def _keep(self, writer: RankProgress, starts: Iterable[float], later_s: float, offset_s: float) -> None:
-        """Add the attempts that began at `starts`, if the writer logged PROOF_STEPS steps `later_s` after."""
+        """Add the attempts that began at `starts`, if the writer logged PROOF_STEPS steps after them.
+
+        `starts`: unix seconds. `later_s`: steps sooner than this after a start do not count. `offset_s`: unix
+        seconds minus the clock of the steps.
+        """
         job = writer.job or ""
         for start in starts:
             known = self.of_job.get(job, ())

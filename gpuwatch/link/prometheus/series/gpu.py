@@ -138,7 +138,7 @@ LAST_XID_TIME = MetricFamily(f"{_G}last_xid_timestamp_seconds", "gauge", "When t
 SAMPLED = MetricFamily(
     f"{_G}last_sample_timestamp_seconds",
     "gauge",
-    "When the values of a tier (fast, medium, slow) were read last.",
+    "Unix time of the last read of a tier (fast, medium, slow).",
 )
 SLOWDOWN = MetricFamily(f"{_G}slowdown_temperature_celsius", "gauge", "Where the GPU slows itself down.")
 GPU_INFO = MetricFamily(f"{_G}info", "info", "Model and PCI bus id of a GPU.")

@@ -143,7 +143,7 @@ def save(path: str | Path, results: Results) -> None:
     """
     path, fresh = Path(path), entries_of(results)
     if not fresh:
-        raise BaselineError(f"nothing was measured that {path} could keep; let the probe run to its end")
+        raise BaselineError(f"this run has no valid result to save in {path}; let the probe run to its end")
     replaced = {(each.shape, each.versions) for each in fresh}
     old = load(path).entries if path.exists() else ()
     kept = [each for each in old if (each.shape, each.versions) not in replaced]

@@ -113,9 +113,10 @@ class FaultAttribution:
         return self._known[key]
 
     def _best(self) -> list[Component]:
-        """Return the component that explains most of the remaining links.
+        """Return the components that explain the largest number of remaining bad links.
 
-        Several on a tie, none if none can.
+        Empty if none qualifies. On a tie those of the broadest scope (`BREADTH`) are returned, and `both`
+        ways before one.
         """
         able = [part for part, bad in self._bad.items() if bad >= MIN_NEIGHBOURS and self._qualifies(part)]
         best = max(map(self._value, able), default=None)

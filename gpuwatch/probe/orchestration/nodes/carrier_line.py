@@ -204,7 +204,7 @@ class CarrierLine:
             return "closed"
         if self._silent_beats >= SILENT_BEATS:
             silent_s = SILENT_BEATS * self._beat_s
-            return f"it sent nothing for {silent_s:.0f} s: its launcher is stopped, or the network is gone"
+            return f"no data for {silent_s:.0f} s: the launcher is stopped, or the network is down"
         if broke is not None:
             return broke
         if finder.found:
@@ -243,7 +243,8 @@ class _Words:
         for line in self._lines.split(data):
             if not self._allowance.spend(1, now):
                 raise StreamError(
-                    f"the node sent more than {LINES_PER_S:.0f} lines a second; no probe does that"
+                    f"the node sent more than {LINES_PER_S:.0f} lines per second, "
+                    "which is not the output of a probe"
                 )
             try:
                 yield decode_message(line)

@@ -78,7 +78,7 @@ def probe_bundle(config: Mapping[str, Any], modules: Mapping[str, str] | None = 
 
     Args:
         config: The config of `launcher.run`.
-        modules: As for `probe_way`.
+        modules: Module name -> source text that is sent instead of or beside the installed one (tests).
     """
     return framed(
         _installed_body() if modules is None else packed({**_installed(), **modules}, ENTRY), config

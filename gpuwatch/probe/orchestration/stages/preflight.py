@@ -57,11 +57,11 @@ def _plan(run: ProbeRun) -> None:
     results.estimate = estimate(run.plan, seating.seats, request, choice.words)
     results.all_steps = run.plan.step_count
     if len(seating.seats) == 1:
-        run.note("one rank has no links: only its GPU is measured")
+        run.note("there is only one rank, so there are no links to measure: only its GPU is measured")
     if run.plan.seconds > request.budget_s:
         run.note(
             f"everything would take about {run.plan.seconds:.0f} s; "
-            f"the budget of {request.budget_s:.0f} s will leave something out"
+            f"not everything fits into the budget of {request.budget_s:.0f} s"
         )
     run.changed()
 

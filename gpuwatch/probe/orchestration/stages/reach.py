@@ -85,7 +85,9 @@ def settle(nodes: list[str], failures: Mapping[tuple[str, str], str]) -> tuple[s
     store = min(left, key=lambda node: sum((other, node) in failures for other in left))
     for node in left:
         if (node, store) in failures:
-            without[node] = f"it cannot connect to {store}, where the ranks meet: {failures[node, store]}"
+            without[node] = (
+                f"it cannot connect to {store}, the rendezvous of the ranks: {failures[node, store]}"
+            )
     return store, without
 
 

@@ -38,7 +38,10 @@ class LogRecord:
 
 
 def log_lines(path: Path, problems: list[str]) -> Iterator[str]:
-    """Yield the sanitized lines of a log; data over the limit is left out and added to `problems`."""
+    """Yield the sanitized lines of a log.
+
+    A file that is unreadable, or longer than MAX_LOG_BYTES (the rest is left out), adds a line to `problems`.
+    """
     try:
         with open_buffered(path) as file:
             size = file.seek(0, 2)
@@ -54,7 +57,10 @@ def log_lines(path: Path, problems: list[str]) -> Iterator[str]:
 
 
 def dated_records(path: Path, problems: list[str]) -> Iterator[LogRecord]:
-    """Yield the records of a log whose lines begin with a date."""
+    """Yield the records of a log whose lines begin with a date.
+
+    An unreadable or too long file adds a line to `problems`.
+    """
     for line in log_lines(path, problems):
         found = DATED.search(line)
         if found:

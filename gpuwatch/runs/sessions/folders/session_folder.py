@@ -79,7 +79,7 @@ def refuse_contradiction(summary: SessionSummary, problems: list[str]) -> None:
     """
     if summary.status == "completed" and (summary.exit_code or summary.exit_signal):
         how = summary.exit_signal or f"exit code {summary.exit_code}"
-        problems.append(f"the summary states completed, and {how}")
+        problems.append(f"the summary states the status `completed`, but also {how}")
         summary.status = "failed"
 
 

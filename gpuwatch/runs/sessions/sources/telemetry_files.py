@@ -70,7 +70,10 @@ def take_metrics(session: TrainingSession, facts: Mapping[str, Any]) -> None:
 def take_summary(
     session: TrainingSession, rank: int, facts: Mapping[str, Any], ranks: dict[int, SessionRank]
 ) -> None:
-    """Add the timers and memory of a rank; those of rank 0 are also set as the session's."""
+    """Set `ranks[rank]` from a rank's summary.
+
+    For rank 0 also set the session's timers, duration, number of steps and step time.
+    """
     timers = {**timers_of(facts.get("timers"), "cpu"), **timers_of(facts.get("cuda_timers"), "cuda")}
     step_name = next((name for name in STEP_TIMERS if name in timers), None)
     step = timers[step_name] if step_name else None

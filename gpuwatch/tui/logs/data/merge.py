@@ -64,7 +64,10 @@ class Merge:
 
     @property
     def reading(self) -> str:
-        """Which page is being read of the first file that is reading: `earlier`, `later`, `there`, or ""."""
+        """Which page the first busy buffer is reading.
+
+        `earlier`, `later`, `there` (at the place gone to), or "" for none.
+        """
         return next((buffer.reading for buffer in self.buffers if buffer.reading), "")
 
     @property
