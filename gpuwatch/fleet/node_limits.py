@@ -70,7 +70,7 @@ class NodeLimits:
         before, self._ranks[node] = self._ranks.get(node, set()), ranks
         allowance = self._rank_changes.setdefault(node, TokenBucket(RANKS_PER_S, RANKS_BURST))
         if ranks != before and not allowance.spend(len(ranks | before), at):
-            raise TooManyError(f"lists of ranks change by more than {RANKS_PER_S:g} ranks a second")
+            raise TooManyError(f"lists of ranks change by more than {RANKS_PER_S:g} ranks per second")
 
     def take_progress(self, node: str, progress: Progress, at: float) -> None:
         """Count the new files and jobs in progress received at `at` (monotonic seconds).

@@ -125,7 +125,7 @@ SETTINGS = (
     Key(
         "labels",
         MapOf("a mapping of labels", Text("a label's name", _NAME, 100), Text("a label's value", limit=200)),
-        "Labels of your own, to filter by.",
+        "Your own labels, for filters.",
     ),
     Key(
         "link",

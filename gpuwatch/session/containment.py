@@ -49,7 +49,7 @@ class Containment:
             self._charge(arrival.node, thread_time() - began)
         except TooManyError as error:
             self.faults.append(error)
-            self._hang_up(arrival.node, f"{error}; no agent does that, so the link was closed")
+            self._hang_up(arrival.node, f"{error}, which is not the output of an agent; the link was closed")
         except Exception as error:
             if isinstance(arrival.what, LinkStatus):
                 raise
@@ -66,7 +66,7 @@ class Containment:
             self._hang_up(
                 node,
                 f"the frames of this node took more than {CPU_SHARE:.0%} of a core to process; "
-                "no agent does that, so the link was closed",
+                "an agent's frames take less, so the link was closed",
             )
 
     def judge(self, book: AlertBook, new_book: Callable[[], AlertBook], now: float, wall: float) -> AlertBook:

@@ -111,7 +111,7 @@ def processes_hidden(proc: str = "/proc", user: "int | None" = None) -> "dict[st
     if procfs.read_bytes(proc + "/self/stat") is not None and procfs.read_bytes(proc + "/1/stat") is None:
         why = "/proc is mounted with hidepid"
     elif own != 0 and _has_closed_environment(proc, own):
-        why = "the agent does not run as root"
+        why = "the agent is not running as root"
     else:
         return None
     return _notice(

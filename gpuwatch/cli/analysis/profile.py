@@ -55,7 +55,9 @@ class RankOrMedian(click.ParamType[int | str]):
 @click.option(
     "--seconds", type=click.IntRange(1, 60), default=10, show_default=True, help="How long to sample."
 )
-@click.option("--rate", type=click.IntRange(1, 500), default=100, show_default=True, help="Samples a second.")
+@click.option(
+    "--rate", type=click.IntRange(1, 500), default=100, show_default=True, help="Samples per second."
+)
 @click.option(
     "--blocking",
     is_flag=True,

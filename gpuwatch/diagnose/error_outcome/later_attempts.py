@@ -127,6 +127,6 @@ def _restarted(alert: Alert, index: TrackIndex) -> Alert:
                 recovered=True,
                 recovered_at=later[0].at,
                 recovered_step=later[0].step,
-                text=f"{alert.text}; restarted, went on at step {later[0].step}",
+                text=f"{alert.text}; restarted, continued at step {later[0].step}",
             )
     return alert

@@ -21,7 +21,8 @@ _NO_START = (
 REMEDIES: dict[str, str] = {
     "gpu_lost": "Drain the node and read its kernel log for the Xid. Only a reboot brings it back; if it "
     "falls off the bus again, replace it.",
-    "node_rebooted": "Read why (`journalctl -b -1 -e`, the BMC's event log); its ranks are gone.",
+    "node_rebooted": "Find the reason with `journalctl -b -1 -e` and in the BMC's event log; "
+    "its ranks have ended.",
     "rank.vanished": _VANISHED,
     "rank.unstarted": _UNSTARTED,
     "rank_unstarted": _UNSTARTED,

@@ -110,4 +110,4 @@ def _missing_text(memory: RankMemory) -> str:
         "the memory_summary() table is cut off" if memory.source == "memory_summary" else "no size is stated"
     )
     file = "" if memory.rank is None else f" ({memory.file})"
-    return f"{label_of(memory)}: {what}; not known: {', '.join(missing)}{file}"
+    return f"{label_of(memory)}: {what}; unknown: {', '.join(missing)}{file}"

@@ -63,7 +63,7 @@ class SmiStream(MarkedStream):
         if line is None:
             self._refused.add(f"a line of more than {LINE_LIMIT_BYTES} bytes")
         elif not self._lines.spend(1, now):
-            self._refused.add(f"more than {LINES_PER_S:.0f} lines a second; the rest was dropped")
+            self._refused.add(f"more than {LINES_PER_S:.0f} lines per second; the rest was dropped")
         else:
             refused = node.take(plain(line.decode("utf-8", "replace").strip())[:LINE_LIMIT_CHARACTERS], now)
             if refused is not None:

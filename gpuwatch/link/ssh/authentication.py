@@ -93,7 +93,7 @@ def _offered(transport: paramiko.Transport, host: ResolvedHost) -> Sequence[str]
         did = (
             "did not answer the login in time"
             if "timeout" in str(error).lower()
-            else "hung up before the login"
+            else "closed the connection before the login"
         )
         raise CarrierError(f"{host.where} {did}; see sshd's log there") from error
 
@@ -154,12 +154,15 @@ def _hung_up(host: ResolvedHost, proposal: _Proposal, tried: Sequence[str], erro
     count = len(tried) + 1
     if count > 1:
         return CarrierError(
-            f"{host.where} hung up after {count} login attempts ({', '.join((*tried, proposal.label))}): "
+            f"{host.where} closed the connection after {count} login attempts "
+            f"({', '.join((*tried, proposal.label))}): "
             "too many keys for its MaxAuthTries; name the right one with identity_file and IdentitiesOnly",
             final=True,
         )
     detail = plain(str(error)) or "no reason given"
-    return CarrierError(f"{host.where} hung up during the login with {proposal.label} ({detail})")
+    return CarrierError(
+        f"{host.where} closed the connection during the login with {proposal.label} ({detail})"
+    )
 
 
 def _refusal(

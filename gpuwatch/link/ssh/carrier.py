@@ -103,7 +103,7 @@ def start_command(connection: Connection, host: ResolvedHost, command: str, time
                 f"{host.where} accepted the login but did not answer the request for a command "
                 f"within {timeout_s:.0f} s; its sshd stalls, or the node is overloaded"
             ) from error
-        detail = plain(str(error)) or "it hung up"
+        detail = plain(str(error)) or "it closed the connection"
         raise CarrierError(
             f"{host.where} accepted the login but started no command ({detail}); "
             "check MaxSessions in its sshd_config and the account's shell"

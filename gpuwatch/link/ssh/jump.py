@@ -60,7 +60,7 @@ class JumpHost:
             ) from error
         except (paramiko.SSHException, EOFError, OSError) as error:
             if not connection.alive:
-                raise CarrierError(f"the jump host {self.host.where} hung up") from error
+                raise CarrierError(f"the jump host {self.host.where} closed the connection") from error
             raise CarrierError(
                 f"the jump host {self.host.where} did not open the way to {target.hostname} port "
                 f"{target.port} within {timeout_s:g} s"

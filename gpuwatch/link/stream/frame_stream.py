@@ -157,7 +157,7 @@ class FrameStream(MarkedStream):
             self._refused.add(f"a frame of more than {MAX_LINE_BYTES} bytes")
         elif not self._frames.spend(1, now):
             self._refused.add(
-                f"more than {self._limits.frames_per_s:.0f} frames a second; the rest was dropped"
+                f"more than {self._limits.frames_per_s:.0f} frames per second; the rest was dropped"
             )
         else:
             try:

@@ -187,9 +187,9 @@ def outside_lines(alerts: Sequence[Alert], place: Place) -> list[ReportLine]:
 def went_on(alert: Alert) -> str:
     """Return how the rank, file or job continued after a recovered alert."""
     if alert.recovered_at is not None:
-        return f"went on at {clock(alert.recovered_at)}"
+        return f"continued at {clock(alert.recovered_at)}"
     finished = "the job finished" if alert.rank is None else "the rank finished"
-    return finished if alert.recovered_step is None else f"went on at step {alert.recovered_step}"
+    return finished if alert.recovered_step is None else f"continued at step {alert.recovered_step}"
 
 
 def kind_line(alerts: Sequence[Alert], place: Place) -> ReportLine:

@@ -134,7 +134,7 @@ def comparison_lines(found: FoundTraces, verdict: TraceVerdict) -> Iterator[Repo
     """Yield the spread of the ranks, and the straggler or why none is named."""
     yield from older_lines(found)
     if len(found.profiles) > MAX_SHOWN_RANKS:
-        yield ReportLine(f"{len(found.profiles) - MAX_SHOWN_RANKS} more ranks: --json has all", "old")
+        yield ReportLine(f"{len(found.profiles) - MAX_SHOWN_RANKS} more ranks: --json lists them all", "old")
     if any(each.breakdown.basis == "cpu" and each.has_operators for each in found.profiles):
         yield ReportLine(CPU_ONLY, "warning", hang=2)
     for name, spread in (("computation", verdict.compute), ("communication", verdict.communication)):
@@ -160,7 +160,7 @@ def older_lines(found: FoundTraces) -> Iterator[ReportLine]:
         times += f", communication {parts.communication_ms:,.2f}"
         yield ReportLine(plain(f"  {who}{each.trace.file}: {times}"), "old", hang=4)
     if len(found.older) > MAX_SHOWN_OLDER:
-        yield ReportLine(f"  {len(found.older) - MAX_SHOWN_OLDER} more: --json has all", "old")
+        yield ReportLine(f"  {len(found.older) - MAX_SHOWN_OLDER} more: --json lists them all", "old")
 
 
 def section_table(profiles: Sequence[RankProfile]) -> Table:

@@ -89,7 +89,7 @@ EVERYWHERE = [
     row("app.jobs", "J", "jobs", "Jobs",
         tooltip="the jobs: choose one, and every screen shows it alone"),
     row("app.actions", "A", "act", "Actions",
-        tooltip="what can be done here: drain, cordon, requeue, cancel, end a rank; runs once confirmed"),
+        tooltip="actions on the selection: drain, cordon, requeue, cancel, end a rank; run once confirmed"),
     row("app.columns", "C", "columns", "Columns",
         tooltip="choose the columns of the table on this screen; the choice is saved"),
     row("app.faster", "plus", "faster", "Faster", "repaint more often, up to 8 times a second"),

@@ -93,7 +93,7 @@ def _exactly(sock: socket.socket, count: int) -> bytes:
     while len(data) < count:
         chunk = sock.recv(count - len(data))
         if not chunk:
-            raise AgentError("the agent hung up")
+            raise AgentError("the agent closed the connection")
         data += chunk
     return data
 

@@ -165,7 +165,7 @@ def choose(candidates: "Iterable[Interpreter]") -> "tuple[Interpreter | None, li
 def ask(one: "Interpreter", patience_s: float) -> "str | None":
     """Query version and torch of a candidate; return why it is rejected, or None."""
     if one.activate is None and shutil.which(one.python) is None:
-        return "it is not there"
+        return "it does not exist"
     answer, answering = os.pipe()
     try:
         process = subprocess.Popen(
