@@ -15,6 +15,8 @@ from gpuwatch.rules.compiling.check import (
 from gpuwatch.rules.compiling.pattern_parts import MAX_COPIES, REPEATS, is_folded, readable
 
 MAX_POSITIONS = 600
+MAX_LOOK = 100
+"""Copies of a part that a lookaround inside a repeat may read."""
 
 
 @dataclass
@@ -137,9 +139,9 @@ def check_repeats(tree: Any, *, folded: bool) -> None:
 
 
 def _looks_far(tree: Any, *, looks: bool = False) -> bool:
-    """Return True if an endless repeat stands in a lookaround of a part. `looks`: it is within one."""
+    """Return True if a lookaround of a part can read over MAX_LOOK characters. `looks`: it is within one."""
     for code, argument in tree:
-        if looks and code in REPEATS and argument[1] >= UNBOUNDED_REPEAT:
+        if looks and code in REPEATS and argument[1] > MAX_LOOK:
             return True
         within = looks or code in (op.ASSERT, op.ASSERT_NOT)
         if any(_looks_far(inner, looks=within) for inner in inner_parts(code, argument)):
