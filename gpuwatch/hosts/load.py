@@ -45,7 +45,7 @@ def load_source(text: str) -> Plan:
 
 
 def load_plan(path: Path) -> Plan:
-    """Return the plan of a YAML hosts file or a plain hostfile, told apart by content. Nothing is connected.
+    """Return the plan of a hosts file: YAML or a plain hostfile, by its content. Nothing is connected.
 
     Raises:
         HostsError: The file cannot be read, or has problems; it lists all, in the order of the file.

@@ -116,9 +116,9 @@ def message_of(line: str) -> str:
         return ": ".join(dict.fromkeys(texts)) or line
     pairs = {found["key"]: found["quoted"] or found["bare"] or "" for found in LOGFMT.finditer(line)}
     if not {"level", "lvl", "severity"}.isdisjoint(pairs) and (
-        said := pairs.get("msg") or pairs.get("message")
+        text := pairs.get("msg") or pairs.get("message")
     ):
-        return ": ".join(filter(None, [said, pairs.get("err") or pairs.get("error") or pairs.get("reason")]))
+        return ": ".join(filter(None, [text, pairs.get("err") or pairs.get("error") or pairs.get("reason")]))
     return line
 
 

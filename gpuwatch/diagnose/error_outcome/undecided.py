@@ -11,7 +11,7 @@ from gpuwatch.diagnose.error_outcome.observed_end import is_observed
 from gpuwatch.diagnose.error_outcome.recovery_by_lines import may_be_caught
 from gpuwatch.diagnose.error_outcome.recovery_by_steps import TRACEBACK
 from gpuwatch.diagnose.error_outcome.step_track import StepTrack
-from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.alert import OWN_LOG, Alert
 from gpuwatch.diagnose.model.condition import GRAVE
 from gpuwatch.diagnose.model.failure_classes import EXITS, LAUNCHER, TIMEOUTS
 from gpuwatch.fleet.jobs.places import RankPlace
@@ -84,7 +84,7 @@ def _may_go_on(alert: Alert) -> bool:
 def _states_own_end(alert: Alert) -> bool:
     """Return True for a line about a killed or crashed process in the log of the rank that it names."""
     is_line = bool(alert.proof) and alert.proof[0].kind == "line" and not alert.kernel
-    own = is_line and alert.rank_from in ("process", "path", "line") and not is_observed(alert)
+    own = is_line and alert.rank_from in OWN_LOG and not is_observed(alert)
     return own and alert in EXITS and alert.state == "firing" and alert.severity in GRAVE
 
 

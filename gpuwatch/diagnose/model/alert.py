@@ -9,6 +9,8 @@ import msgspec
 from gpuwatch.rules.model.failure_class import FailureClass
 from gpuwatch.wire import RankSource, Role, Severity, TimeBound
 
+OWN_LOG: tuple[RankSource, ...] = ("process", "path", "line")
+"""Sources of a rank that place the line in the rank's own output."""
 RANK_INFERRED = "rank_inferred"
 """Field that marks alerts of an earlier session whose rank was inferred."""
 

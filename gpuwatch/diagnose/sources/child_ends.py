@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+from gpuwatch.diagnose.model.alert import OWN_LOG
 from gpuwatch.diagnose.model.failure_classes import EXITS
 from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.fleet.jobs.places import RankPlace
@@ -56,7 +57,7 @@ def child_code(
     if _LAUNCHER.search(line) or _RAISED.search(line):
         return None
     child = _CHILD.search(line) is not None
-    by_rank = finding.rank is not None and finding.rank_from in ("process", "path", "line")
+    by_rank = finding.rank is not None and finding.rank_from in OWN_LOG
     if not child and not (by_rank and _is_another(line, place, where)):
         return None
     return NOT_SAVED if _CHECKPOINT.search(line) else CHILD_END

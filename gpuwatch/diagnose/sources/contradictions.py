@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 
 from msgspec import structs
 
-from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.alert import OWN_LOG, Alert
 from gpuwatch.diagnose.model.failure_classes import EXITS, KERNEL_RULES, of_kinds
 from gpuwatch.diagnose.model.rank_index import RankIndex, started_anew
 from gpuwatch.diagnose.sources.absent_ranks import absent_ranks
@@ -324,7 +324,7 @@ def _came_later(alert: Alert, place: RankPlace) -> bool:
 
 def _is_outlived(alert: Alert, where: RankIndex, reports: Mapping[str, NodeReport]) -> bool:
     """Return True for a line about its end in the log of a rank that still runs: a sample, say."""
-    own = alert.rank is not None and alert.rank_from in ("process", "path", "line")
+    own = alert.rank is not None and alert.rank_from in OWN_LOG
     place = where.of(alert.rank, alert.job) if own and alert.rank is not None else None
     return place is not None and _lives(alert, place, reports)
 

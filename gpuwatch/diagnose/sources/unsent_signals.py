@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from msgspec import structs
 
 from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.condition import GRAVE
 from gpuwatch.diagnose.model.failure_classes import PEER_CONNECTION_ERRORS, SCHEDULER
 
 SIGNALLED_ENDS = frozenset(("rank.terminated", "proc.sigterm"))
@@ -32,10 +33,12 @@ def with_unsent_signals(alerts: Sequence[Alert]) -> list[Alert]:
         last = max(alert.last for alert in sent)
         ends = [each for each in here if each.code in SIGNALLED_ENDS and abs(each.first - last) <= NEAR_S]
         of_pid = {each.fields.get("pid"): each.rank for each in here if each.rank is not None}
-        told = {of_pid.get(each.fields.get("pid", "")) if each.rank is None else each.rank for each in sent}
-        told -= {None}
-        ranks = {alert.rank for alert in ends} - {None} - told
-        whole = sum(alert.count for alert in sent) == len(told)
+        signalled = {
+            of_pid.get(each.fields.get("pid", "")) if each.rank is None else each.rank for each in sent
+        }
+        signalled -= {None}
+        ranks = {alert.rank for alert in ends} - {None} - signalled
+        whole = sum(alert.count for alert in sent) == len(signalled)
         others = [each for each in alerts if each.node == node and each not in ends]
         if whole and len(ranks) == 1 and not any(_is_other_cause(alert, last) for alert in others):
             blamed |= {alert.id for alert in ends if alert.rank in ranks}
@@ -50,6 +53,6 @@ def _is_other_cause(alert: Alert, at: float) -> bool:
 
     Lost connections do not count.
     """
-    grave = alert.role in ("root", "first") and alert.severity in ("error", "critical")
+    grave = alert.role in ("root", "first") and alert.severity in GRAVE
     is_cause = alert in STOPPED or (grave and alert not in PEER_CONNECTION_ERRORS)
     return is_cause and abs(alert.first - at) <= NEAR_S

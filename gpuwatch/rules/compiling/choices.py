@@ -15,20 +15,21 @@ from gpuwatch.rules.compiling.pattern_parts import REPEATS, is_folded, readable,
 
 COMPARED_CHARS = 12
 """Characters of two alternatives that are compared."""
-MAX_WAYS = 1e12
+MOST_COUNTED = 1e12
+"""Where counting ends: more ways are reported as this many."""
 
 Lead: TypeAlias = tuple[frozenset[int], ...]
 """For each of the first characters of a part, as far as known, the codes that it can have."""
 
 
 def ways(tree: Any, *, folded: bool, after: Lead = ()) -> float:
-    """Return in how many ways the pattern can match one text, at worst; at most `MAX_WAYS`.
+    """Return in how many ways the pattern can match one text, at worst; at most `MOST_COUNTED`.
 
     `folded`: case is ignored. `after`: the lead of what follows.
     """
     count = 1.0
     for code, argument in reversed(list(tree)):
-        count = min(MAX_WAYS, count * _ways_of(code, argument, folded, after))
+        count = min(MOST_COUNTED, count * _ways_of(code, argument, folded, after))
         after = _lead(code, argument, folded, after)
     return count
 
@@ -46,10 +47,10 @@ def _ways_of(code: Any, argument: Any, folded: bool, after: Lead) -> float:
     again = _lead_of(body, folded, after) if high > 1 else after
     inner: float = ways(body, folded=folded, after=again)
     if high >= UNBOUNDED_REPEAT:
-        return inner if low == high == 1 else min(MAX_WAYS, inner * inner)
+        return inner if low == high == 1 else min(MOST_COUNTED, inner * inner)
     if (low, high) == (0, 1):
         return _of_alternatives([body, []], folded, after)
-    return min(MAX_WAYS, inner ** int(high))
+    return min(MOST_COUNTED, inner ** int(high))
 
 
 def _of_alternatives(parts: Any, folded: bool, after: Lead) -> float:

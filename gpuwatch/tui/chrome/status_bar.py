@@ -11,6 +11,7 @@ from textual import events
 from textual.message import Message
 
 from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.condition import GRAVE
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.diagnose.straggler.alerts import sentence as sentence_of
 from gpuwatch.number_text import duration, plural, seconds_text
@@ -103,7 +104,7 @@ def worst(totals: Totals, stragglers: Sequence[Alert], look: StyleSet, width: in
     """
     known = [(each.severity, f"{node}: {each.sentence}") for node, each in totals.worst]
     slow = [(each.severity, sentence_of(each)) for each in stragglers]
-    serious = sum(severity in ("critical", "error") for severity, _ in known)
+    serious = sum(severity in GRAVE for severity, _ in known)
     problems = [*known[:serious], *slow, *known[serious:]]
     if not problems or width < 12:
         return []

@@ -12,6 +12,7 @@ from rich.cells import cell_len
 from rich.segment import Segment
 
 from gpuwatch.diagnose.health.remedies import remedy_for
+from gpuwatch.diagnose.model.condition import GRAVE
 from gpuwatch.diagnose.past_jobs.text import outcome_text
 from gpuwatch.diagnose.straggler.alerts import sentence
 from gpuwatch.fleet.nodes.node import Gpu, Node
@@ -103,7 +104,7 @@ class ActiveProblems(MultiLinePage):
         overview, now = self.cockpit.overview, self.view_state.now
         unreached, stragglers = self._unreached(), list(self._stragglers())
         for name, condition in islice(self.cockpit.totals.worst, MAX_LISTED):
-            if condition.severity not in ("critical", "error"):
+            if condition.severity not in GRAVE:
                 yield from stragglers
                 stragglers = []
             view = overview.views[name]

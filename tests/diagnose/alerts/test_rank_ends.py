@@ -35,7 +35,7 @@ def test_an_end_is_named_at_once_and_stays_named(status: int, code: str) -> None
     named = cluster.incident()
     assert (named.code, named.rank, named.node) == (code, RANK, NODE)
     assert named.severity == "critical"
-    for _ in range(2):  # afterwards it is not said to have vanished
+    for _ in range(2):  # afterwards it is not reported as vanished
         cluster.wait()
         named = cluster.incident()
         assert (named.code, named.rank, named.node) == (code, RANK, NODE)
@@ -96,17 +96,17 @@ def test_a_node_states_no_end_of_another_ones_rank() -> None:
     assert not cluster.book.incidents
 
 
-@pytest.mark.parametrize("said", [False, True])
-def test_a_rank_that_said_that_it_finished_did_not_vanish(*, said: bool) -> None:
+@pytest.mark.parametrize("finished", [False, True])
+def test_a_rank_that_reported_its_end_did_not_vanish(*, finished: bool) -> None:
     """Early stopping: the announced last step was not reached, and another rank does not come to its end."""
     cluster = Watched(packs=BUILT_IN)
-    if said:
+    if finished:
         cluster.find("job.finished", RANK, NODE, job="4711")
     left = [each for each in cluster.fleet.nodes[NODE].processes if each.rank != RANK]
     cluster.report(NODE, wire.Ranks(t=cluster.t, seq=9, processes=left))
     cluster.wait()
     cluster.wait()
-    assert cluster.states("rank.vanished") == ([] if said else ["firing"])
+    assert cluster.states("rank.vanished") == ([] if finished else ["firing"])
 
 
 @pytest.mark.parametrize("goes_on", [False, True])

@@ -68,7 +68,7 @@ def _walk(
     if not isinstance(value, dict):
         return
     left[0] -= 1
-    record = {_KEY.sub("", str(key)).lower(): each for key, each in value.items()}
+    record = _by_plain_key(value)
     if _is_on_purpose(record):
         return
     above = replace(
@@ -92,17 +92,18 @@ def _walk(
     yield from inner
 
 
+def _by_plain_key(record: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return the values by their keys in lower case, without separators: `exit_code` is `exitcode`."""
+    return {_KEY.sub("", str(key)).lower(): each for key, each in record.items()}
+
+
 def _is_crash_loop(failure: StatedFailure) -> bool:
     return any(words.CRASH_LOOP.fullmatch(each) for each in failure.reasons)
 
 
 def _not_made_good(records: list[Any]) -> Iterator[Any]:
     """The records of a list without failed ones after which one of the same name ended well."""
-    parts = [
-        ({_KEY.sub("", str(key)).lower(): each for key, each in record.items()}, record)
-        for record in records
-        if isinstance(record, dict)
-    ]
+    parts = [(_by_plain_key(record), record) for record in records if isinstance(record, dict)]
     ends: dict[tuple[str, bool], datetime] = {}
     for record, _ in parts:
         end = _ended_at(record) if _is_good(record, _state(record)) else None
@@ -177,13 +178,13 @@ def _report(record: Mapping[str, Any], place: StatedPlace, state: str) -> Stated
         return None
     failed = failed or any(key in words.FAILURE_REASON and _message(record[key]) for key in record)
     failed = failed or bool(code) or bool(signal) or any(words.CRASH_LOOP.fullmatch(each) for each in reasons)
-    told = tuple(dict.fromkeys([*reasons, *details]))
+    stated = tuple(dict.fromkeys([*reasons, *details]))
     waiting = not failed and bool(reasons) and (bool(words.WAITING.match(state)) or _waits(record))
     stopped = not failed and bool(reasons) and state.lower() in STOPPED
     if not (failed or waiting or stopped) or not (place.of_job or isinstance(record.get("error"), dict)):
         return None
     texts = (*values[:MAX_VALUES], *more[:MAX_VALUES], *([f"{code}"] if code else []), state)
-    return StatedFailure(place, state, code or None, signal, told, waiting, killed, texts)
+    return StatedFailure(place, state, code or None, signal, stated, waiting, killed, texts)
 
 
 def _state(record: Mapping[str, Any]) -> str:
@@ -212,11 +213,7 @@ def _word(value: Any) -> str:  # noqa: ANN401 - of JSON
 def _is_good(record: Mapping[str, Any], state: str) -> bool:
     """Return True if a record ended well or is running."""
     status = record.get("status")
-    inside = (
-        {_KEY.sub("", str(key)).lower(): each for key, each in status.items()}
-        if isinstance(status, dict)
-        else record
-    )
+    inside = _by_plain_key(status) if isinstance(status, dict) else record
     phase = inside.get("phase")
     if isinstance(phase, str) and words.GOOD.match(phase):
         return words.CRASH_LOOP.search(str(inside.get("containerstatuses"))) is None
@@ -248,13 +245,13 @@ def _waits(record: Mapping[str, Any]) -> bool:
 
 def _reasons(record: Mapping[str, Any], keys: frozenset[str]) -> tuple[list[str], list[str]]:
     """Return the texts of these keys, on one line and shortened, and the same texts unchanged."""
-    told, raw = [], []
+    short, raw = [], []
     for key, value in record.items():
         text = _message(value) if key in keys else ""
         if text and not words.NO_REASON.fullmatch(text):
-            told.append(" ".join(text.split())[:MAX_TEXT])
+            short.append(" ".join(text.split())[:MAX_TEXT])
             raw.append(text)
-    return told, raw
+    return short, raw
 
 
 def _message(value: Any) -> str:  # noqa: ANN401 - of JSON
@@ -274,9 +271,9 @@ def _exit(record: Mapping[str, Any]) -> tuple[int | None, int | None]:
     for key in words.EXIT & record.keys():
         value = record[key]
         if isinstance(value, dict):  # Slurm
-            lower = {_KEY.sub("", str(name)).lower(): each for name, each in value.items()}
-            code = _number(lower.get("returncode"))
-            killed = lower.get("signal")
+            plain = _by_plain_key(value)
+            code = _number(plain.get("returncode"))
+            killed = plain.get("signal")
             signal = _number(killed.get("id", killed.get("signal_id"))) if isinstance(killed, dict) else None
         else:
             head, _, tail = str(value).partition(":")  # Slurm: 0:9

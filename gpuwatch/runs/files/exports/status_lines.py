@@ -164,12 +164,12 @@ def sentence(report: StatedFailure) -> str:
     on = f" on {place.node}" if place.node is not None else ""
     level, word = ("WARNING", "waiting") if report.waiting else ("ERROR", "failed")
     state = f" ({report.state})" if report.state else ""
-    told = [f"{level}: status of {place.name or 'the job'}{on}: {word}{state}"]
+    parts = [f"{level}: status of {place.name or 'the job'}{on}: {word}{state}"]
     if report.exit_code:
-        told.append(f"exited with code {report.exit_code}")
+        parts.append(f"exited with code {report.exit_code}")
     elif report.signal:
-        told.append(f"terminated by signal {report.signal}")
+        parts.append(f"terminated by signal {report.signal}")
     if report.oom_killed:
-        told.append("OOMKilled")
-    line = f"{head}{', '.join(told)}{': ' if report.reasons else ''}{'; '.join(report.reasons)}"
+        parts.append("OOMKilled")
+    line = f"{head}{', '.join(parts)}{': ' if report.reasons else ''}{'; '.join(report.reasons)}"
     return " ".join(line.split())  # a value of several lines makes no line of its own
