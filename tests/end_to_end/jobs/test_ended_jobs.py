@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -92,6 +93,22 @@ LOST_PEER = (
 PLAN = Plan((NodeSpec("a", link="local"),), interval_s=0.5, source="test")
 
 
+def write_followed(config: Path, node: str, folder: Path) -> None:
+    """Record the folder as one that an earlier session followed on the node."""
+    kept = config / "gpuwatch" / "followed.json"
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    kept.write_text(json.dumps({node: [str(folder)]}))
+
+
+def fill(folder: Path, count: int) -> Path:
+    """Make that many files in subfolders of a folder, more than one search reads."""
+    for number in range(count):
+        place = folder / str(number % 60)
+        place.mkdir(parents=True, exist_ok=True)
+        os.close(os.open(place / f"{number}.bin", os.O_CREAT))
+    return folder
+
+
 def searched(session: Session) -> bool:
     node = session.fleet.nodes["a"]
     found = [file for file in node.logs if file.source == "found"]
@@ -102,11 +119,13 @@ def searched(session: Session) -> bool:
 
 def test_once_names_the_job_and_the_rank_and_ends_with_1(tmp_path: Path) -> None:
     run_job(tmp_path / "night-run", 40, 1000, fails="1")
-    changes = {VARIABLE: "on", "HOME": str(tmp_path)}
+    config = tmp_path / "config"
+    write_followed(config, socket.gethostname(), fill(tmp_path / "data", 6000))
+    changes = {VARIABLE: "on", "HOME": str(tmp_path), "TMPDIR": str(tmp_path), "XDG_CONFIG_HOME": str(config)}
     done = as_if_alone("once", "--local", "--json", "--wait", "60", cwd=tmp_path, changes=changes)
     facts = json.loads(done.stdout)
     (job,) = [each for each in facts["ended_jobs"] if each["files"][0]["file"].startswith(str(tmp_path))]
-    assert done.returncode == 1
+    assert (done.returncode, facts["cut_searches"]) == (1, [socket.gethostname()])
     assert (job["state"], job["ranks"], job["step"], job["total_steps"]) == ("failed", [0, 1], 40, 1000)
     assert (job["class"], job["rank"]) == ("cuda.illegal_access", 1)
     assert job["job"] in [incident["job"] for incident in facts["incidents"]]
@@ -197,9 +216,7 @@ def test_the_kernel_tells_who_was_killed(alone: Path, tmp_path: Path) -> None:
 def test_folders_of_earlier_sessions_are_searched(tmp_path: Path) -> None:
     far = tmp_path / "scratch" / "far" / "away" / "run7"
     run_job(far, 120, 1000)
-    kept = config_folder() / "followed.json"
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    kept.write_text(json.dumps({"a": [str(far)]}))
+    write_followed(config_folder().parent, "a", far)
     with Session(PLAN) as session:
         watch(session, lambda _fleet, _now: searched(session))
         assert [job.name for job in session.book.ended_jobs] == ["run7"]

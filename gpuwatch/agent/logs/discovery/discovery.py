@@ -35,9 +35,11 @@ APART_S = 15.0
 MAX_SOON = 6
 STEP_S = 0.02
 BUDGET_S = 2.0
-"""Seconds per search in total."""
-MAX_TAILS = 128
-"""Most files that are opened, newest first."""
+"""CPU seconds per search in total; the walk through the folders takes at most half of them."""
+LONGEST_S = 20.0
+"""Seconds per search in total, on a slow file system or a busy node; half of them for the walk."""
+MAX_TAILS = 512
+"""Most files that a search opens, newest first."""
 
 
 class Discovery(object):
@@ -62,7 +64,7 @@ class Discovery(object):
         self._sieve = sieve
         self._work: Iterator[None] | None = None
         self._due = 0.0
-        self._spent = self._searched_at = 0.0
+        self._spent = self._cpu = self._searched_at = 0.0
         self._users: dict[int, str] = {}
         self._known: dict[str, tuple[float, int]] = {}
         """Path -> modification time and size of files that are no training logs."""
@@ -111,18 +113,19 @@ class Discovery(object):
 
     def step(self) -> bool:
         """Search for a moment; return True if there is more to do now."""
-        began = time.monotonic()
-        if not self._on or (self._work is None and began < self._due):
+        if not self._on or (self._work is None and time.monotonic() < self._due):
             return False
         if self._work is None:
-            self._work, self._spent, self.cut = self._look(), 0.0, False
+            self._work, self._spent, self._cpu, self.cut = self._look(), 0.0, 0.0, False
+        before, before_cpu = self._spent - time.monotonic(), self._cpu - time.process_time()
+        began = time.monotonic()
         for _ in self._work:
-            spent = time.monotonic() - began
-            if self._spent + spent > BUDGET_S:
+            now = time.monotonic()
+            self._spent, self._cpu = before + now, before_cpu + time.process_time()
+            if self._is_over(1.0):
                 self.cut = True
                 break
-            if spent > STEP_S:
-                self._spent += spent
+            if now - began > STEP_S:
                 return True
         soon = self._held and self._soon < MAX_SOON
         self._searched_at = time.monotonic()
@@ -133,6 +136,10 @@ class Discovery(object):
             self._answer_due = time.monotonic() + ANSWER_S
         return False
 
+    def _is_over(self, share: float) -> bool:
+        """Return True if this search has used that share of its time."""
+        return self._cpu > share * BUDGET_S or self._spent > share * LONGEST_S
+
     def _look(self) -> "Iterator[None]":
         for path, rank in list(sibling_logs(self._catalog.starts(), self._enter, self._is_blocked)):
             self._take_sibling(path, rank)
@@ -140,8 +147,9 @@ class Discovery(object):
         walk = Walk(self._folders(), time.time(), self._enter, self._is_blocked)
         for _ in walk.steps():
             yield
-        self.cut = walk.cut
+            walk.cut = walk.cut or self._is_over(0.5)
         new = [one for one in walk.found if self._is_new(one)]
+        self.cut = walk.cut or len(new) > MAX_TAILS
         new = sorted(new, key=lambda one: -one.modified)[:MAX_TAILS]
         held = written_by_others(self._proc, frozenset(one.path for one in new))
         self._held = bool(held)

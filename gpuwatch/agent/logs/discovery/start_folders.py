@@ -14,7 +14,10 @@ SHELLS = frozenset(
     ("bash", "sh", "dash", "zsh", "fish", "tcsh", "ksh", "csh", "tmux", "screen", "sshd", "srun", "salloc")
 )
 """Shells (comm of proc(5), up to 15 characters), in whose working folder users start jobs."""
-MAX_FOLDERS = 64
+MAX_SHELLS = 24
+"""Most working folders of shells."""
+MAX_TORCHRUN = 24
+"""Most of torchrun's default log folders; torchrun leaves one behind per start."""
 _SYSTEM = (
     "/proc",
     "/sys",
@@ -36,7 +39,7 @@ _TORCHELASTIC = "torchelastic_"
 def start_folders(
     proc: str, earlier: "Iterable[str]", enter: "Callable[[str], object]", blocked: "Callable[[str], bool]"
 ) -> "Iterator[str]":
-    """Yield the real paths of folders to search, most likely first.
+    """Yield the real paths of folders to search, each once.
 
     /proc/PID/cwd is readable for the agent's own user's processes only, for root of all.
 
@@ -47,8 +50,9 @@ def start_folders(
         blocked: Returns True for folders that must not be accessed.
     """
     seen: set[str] = set()
-    for folder in _torchelastic() + list(earlier) + _of_shells(proc) + [_own(), _home()]:
-        if not folder.startswith("/") or blocked(folder) or len(seen) >= MAX_FOLDERS:
+    torchrun, shells = _torchelastic()[:MAX_TORCHRUN], _of_shells(proc)[:MAX_SHELLS]
+    for folder in [_own(), _home()] + list(earlier) + shells + torchrun:
+        if not folder.startswith("/") or blocked(folder):
             continue
         enter(folder)
         real = os.path.realpath(folder)

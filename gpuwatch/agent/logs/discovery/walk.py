@@ -3,14 +3,18 @@
 import os
 import re
 import stat
+from collections import deque
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, Iterator, Sequence
+    from typing import Callable, Generator, Iterator, Sequence
 
 MAX_DEPTH = 3
 """Depth below a start folder; folders made by launchers or loggers do not count."""
 MAX_ENTRIES = 5000
+"""Entries per walk; the last turn of a start folder may exceed it by `TURN`."""
+TURN = 50
+"""Entries of a start folder that are read before the next start folder has its turn."""
 WINDOW_S = 6 * 3600.0
 """Seconds since the last write within which a log is considered."""
 AHEAD_S = 300.0
@@ -49,7 +53,10 @@ class LogCandidate(object):
 
 
 class Walk(object):
-    """Walks folders level by level, newest first; does not follow links or enter other file systems."""
+    """Walks folders level by level, newest first; does not follow links or enter other file systems.
+
+    The start folders take turns, so that a large one leaves room for all others. A caller may set `cut`.
+    """
 
     def __init__(
         self,
@@ -70,41 +77,54 @@ class Walk(object):
         self._user = os.geteuid()
         self._enter = enter
         self._blocked = blocked
-        self._level: list[tuple[str, int | None, int]] = [(folder, None, 0) for folder in folders]
+        self._folders = folders
         self._seen: set[tuple[int, int]] = set()
 
     def steps(self) -> "Iterator[None]":
-        """Read one folder per step; `found` collects the log files."""
-        while self._level:
-            below: list[tuple[float, str, int, int]] = []
-            for folder, device, depth in self._level:
-                if self.entries >= MAX_ENTRIES:
-                    self.cut = True
-                    return
-                below += self._list(folder, device, depth)
-                yield
-            self._level = [(path, device, depth) for _, path, device, depth in sorted(below)]
+        """Read at most `TURN` entries of one folder per step; `found` collects the log files."""
+        turns = deque(self._below(folder) for folder in self._folders)
+        while turns and not self.cut:
+            walk = turns.popleft()
+            try:
+                next(walk)
+            except StopIteration:
+                continue
+            turns.append(walk)
+            yield
+            self.cut = self.cut or self.entries >= MAX_ENTRIES
 
-    def _list(self, folder: str, device: "int | None", depth: int) -> "list[tuple[float, str, int, int]]":
-        """Add a folder's log files; return (-mtime, path, device, depth) of its subfolders."""
+    def _below(self, start: str) -> "Generator[None, None, None]":
+        """Walk below one start folder; yield after each folder, and after `TURN` entries of a larger one."""
+        level: list[tuple[str, int | None, int]] = [(start, None, 0)]
+        while level:
+            below: list[tuple[float, str, int, int]] = []
+            for folder, device, depth in level:
+                for _ in self._list(folder, device, depth, below):
+                    yield
+                yield
+            level = [(path, device, depth) for _, path, device, depth in sorted(below)]
+
+    def _list(
+        self, folder: str, device: "int | None", depth: int, below: "list[tuple[float, str, int, int]]"
+    ) -> "Iterator[None]":
+        """Add a folder's log files, and to `below` (-mtime, path, device, depth) of its subfolders."""
         if self._blocked(folder):
-            return []
+            return
         self._enter(folder)
-        below: list[tuple[float, str, int, int]] = []
         try:
             here = os.stat(folder)
             if (here.st_dev, here.st_ino) in self._seen or device not in (None, here.st_dev):
-                return []
+                return
             self._seen.add((here.st_dev, here.st_ino))
-            for entry in os.scandir(folder):
-                self.entries += 1
-                if self.entries > MAX_ENTRIES:
-                    self.cut = True
-                    break
-                self._take(entry, here.st_dev, depth, below)
+            with os.scandir(folder) as entries:
+                for number, entry in enumerate(entries, 1):
+                    self.entries += 1
+                    self._take(entry, here.st_dev, depth, below)
+                    if not number % TURN:
+                        yield
+                        self._enter(folder)
         except OSError:
             pass  # what may not be listed is not looked at
-        return below
 
     def _take(
         self, entry: "os.DirEntry[str]", device: int, depth: int, below: "list[tuple[float, str, int, int]]"
