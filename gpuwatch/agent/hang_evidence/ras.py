@@ -1,7 +1,8 @@
 """Queries RAS, NCCL's built-in job monitor (2.24 and later), on a TCP port of every rank's node.
 
 The protocol is that of NCCL's src/ras/client_support.cc: commands and answers are lines, the answer to STATUS
-ends with the connection. Ranks of two jobs on one node may share the port; either may answer.
+ends with the connection. Ranks of two jobs of a user on one node may share the port; either may
+answer. Of two users' ranks only those of the user who listens are answered for.
 """
 
 import base64
@@ -10,7 +11,9 @@ import re
 import socket
 import time
 import zlib
+from functools import partial
 
+from ..base.background import Background
 from ..base.procfs import clean, read_bytes
 from ..processes.process_table import values_of
 
@@ -32,35 +35,60 @@ LEG_S = 5
 
 
 def ras(request: "dict[str, Any]", proc: str = "/proc") -> "dict[str, Any]":
-    """Return `wire.RasAnswers`: every address used by the pids is queried once."""
+    """Return `wire.RasAnswers`: every address used by the pids is queried once for each user."""
     pids = [pid for pid in request.get("pids", ()) if isinstance(pid, int) and pid > 0][:MAX_PIDS]
     longest = min(MAX_QUERY_S, max(1.0, float(request.get("timeout_s", 10.0))))
     deadline = time.monotonic() + longest
+    used = in_turn(addresses(proc, pids))
+    queries = []
+    for address, user, _ in used:
+        query = Background(partial(ask, address, deadline, {user}, MAX_PACKED // len(used)), "ras")
+        query.start()
+        queries.append(query)
     answers = []
-    for address, users in sorted(addresses(proc, pids).items())[:MAX_ADDRESSES]:
-        answers.append(dict(ask(address, deadline, owners(proc, users)), pids=users))
+    for query, (address, _, users) in zip(queries, used):  # noqa: B905 - Python 3.6
+        query.wait(deadline)
+        unanswered = {"error": "no answer in {:.0f} s".format(longest), "seconds": round(longest, 3)}
+        answers.append(dict(query.answer() or unanswered, address=address, pids=users))  # type: ignore[call-overload]
     return {"answers": answers}
 
 
-def addresses(proc: str, pids: "list[int]") -> "dict[str, list[int]]":
-    """Return RAS address -> pids that use it, without those that disabled RAS or are unreadable."""
-    found: dict[str, list[int]] = {}
+def addresses(proc: str, pids: "list[int]") -> "dict[tuple[int, str], list[int]]":
+    """Return (uid, RAS address) -> the user's pids that use it: NCCL listens in the processes of the ranks.
+
+    Left out are pids that disabled RAS, are unreadable, or whose network is not that of this process.
+    """
+    here = _network(proc, "self")
+    found: dict[tuple[int, str], list[int]] = {}
     for pid in pids:
         environ = read_bytes(os.path.join(proc, str(pid), "environ"), 1 << 20)
-        if environ is None:
+        user = OWNER.search(read_bytes(os.path.join(proc, str(pid), "status")) or b"")
+        if environ is None or user is None or _network(proc, str(pid)) not in (here, None):
             continue
         values = values_of(environ)
         if values.get(b"NCCL_RAS_ENABLE") == b"0":
             continue
         named = values.get(b"NCCL_RAS_ADDR", b"").decode("utf-8", "replace")
-        found.setdefault(clean(named, 200) or USUAL, []).append(pid)
+        found.setdefault((int(user.group(1)), clean(named, 200) or USUAL), []).append(pid)
     return found
 
 
-def owners(proc: str, pids: "list[int]") -> "set[int]":
-    """Return the users (uid) of processes: NCCL listens in the processes of the ranks."""
-    states = (read_bytes(os.path.join(proc, str(pid), "status")) or b"" for pid in pids)
-    return {int(found.group(1)) for found in map(OWNER.search, states) if found is not None}
+def in_turn(found: "dict[tuple[int, str], list[int]]") -> "list[tuple[str, int, list[int]]]":
+    """Return (address, uid, pids) of at most `MAX_ADDRESSES`, those of the users by turns."""
+    turns: dict[int, int] = {}
+    ordered = []
+    for user, address in sorted(found):
+        turns[user] = turns.get(user, 0) + 1
+        ordered.append((turns[user], address, user))
+    return [(address, user, found[user, address]) for _, address, user in sorted(ordered)[:MAX_ADDRESSES]]
+
+
+def _network(proc: str, pid: str) -> "str | None":
+    """Return the network namespace of a process; None: not readable."""
+    try:
+        return os.readlink(os.path.join(proc, pid, "ns/net"))
+    except OSError:
+        return None
 
 
 def listener(host: str, port: int, proc: str = "/proc") -> "int | None":
@@ -78,15 +106,17 @@ def listener(host: str, port: int, proc: str = "/proc") -> "int | None":
     return users.get(known, users.get("0" * len(known), users.get("0" * 32)))
 
 
-def ask(address: str, deadline: float, users: "set[int] | None" = None) -> "dict[str, Any]":
+def ask(
+    address: str, deadline: float, users: "set[int] | None" = None, most: int = MAX_PACKED
+) -> "dict[str, Any]":
     """Query one address; return `wire.RasAnswer` without the pids; a failure is its `error`.
 
-    `deadline`: monotonic seconds. `users`: who may answer; None: anybody.
+    `deadline`: monotonic seconds. `users`: who may answer; None: anybody. `most`: packed bytes.
     """
     began = time.monotonic()
     reported: dict[str, Any] = {"address": address}
     try:
-        reported.update(_ask(address, deadline, users))
+        reported.update(_ask(address, deadline, users, most))
     except socket.timeout:
         reported["error"] = "no answer in {:.0f} s".format(time.monotonic() - began)
     except OSError as error:
@@ -97,7 +127,7 @@ def ask(address: str, deadline: float, users: "set[int] | None" = None) -> "dict
     return reported
 
 
-def _ask(address: str, deadline: float, users: "set[int] | None") -> "dict[str, Any]":
+def _ask(address: str, deadline: float, users: "set[int] | None", most: int) -> "dict[str, Any]":
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit() or not 0 < int(port) < 65536:
         raise ValueError("not an address: " + address)
@@ -116,12 +146,9 @@ def _ask(address: str, deadline: float, users: "set[int] | None") -> "dict[str, 
             raise ValueError("another program listens there: " + (protocol or "it sends nothing"))
         lines.command("TIMEOUT {}".format(LEG_S))
         form = "json" if lines.command("SET FORMAT json") == "OK" else "text"
-        words = lines.rest("VERBOSE STATUS")
+        packed = base64.b64encode(lines.packed_rest("VERBOSE STATUS", most * 3 // 4)).decode("ascii")
     finally:
         connection.close()
-    packed = base64.b64encode(zlib.compress(words, 6)).decode("ascii")
-    if len(packed) > MAX_PACKED:
-        raise ValueError("an answer of {} MB, too long to be sent on".format(len(words) >> 20))
     return {"format": form, "packed": packed, "protocol": clean(protocol.rpartition(" ")[2], 20)}
 
 
@@ -146,23 +173,24 @@ class RasConnection(object):
         line, _, self._rest = self._rest.partition(b"\n")
         return line.decode("utf-8", "replace").strip()
 
-    def rest(self, text: str) -> bytes:
-        """Send the last line, and return everything until the peer closes.
+    def packed_rest(self, text: str, most: int) -> bytes:
+        """Send the last line, and return everything until the peer closes, packed by zlib.
 
         Raises:
-            ValueError: the answer is too large.
+            ValueError: the answer has over `MAX_ANSWER` bytes, or over `most` packed.
         """
         self._connection.sendall(text.encode("ascii") + b"\n")
-        pieces = [self._rest]
-        size = len(self._rest)
-        self._rest = b""
-        while size <= MAX_ANSWER and self._more():
-            pieces.append(self._rest)
+        packer = zlib.compressobj(6)
+        packed, size, more = b"", 0, True
+        while more and size <= MAX_ANSWER and len(packed) <= most:
             size += len(self._rest)
+            packed += packer.compress(self._rest)
             self._rest = b""
-        if size > MAX_ANSWER:
-            raise ValueError("an answer of more than {} MB".format(MAX_ANSWER >> 20))
-        return b"".join(pieces)
+            more = self._more()
+        packed += packer.flush()
+        if more or len(packed) > most:
+            raise ValueError("an answer of more than {} MB, too long to be sent on".format(size >> 20))
+        return packed
 
     def _more(self) -> bool:
         left = self._deadline - time.monotonic()

@@ -45,7 +45,7 @@ def waiting_for(testimonies: Sequence[SourceVerdict]) -> SourceVerdict | None:
     ]
     if not first.wrong or not first.culprits:
         return replace(first, evidence=tuple(evidence), settle=tuple(settle))
-    accusing = [each for each in others if each.wrong and each.culprits]
+    accusing = [each for each in others if each.wrong and each.culprits and _of_one_job(each, first)]
     agreeing = [
         each for each in accusing if each.confidence != "low" and set(each.culprits) & set(first.culprits)
     ]
@@ -59,6 +59,10 @@ def waiting_for(testimonies: Sequence[SourceVerdict]) -> SourceVerdict | None:
         other = against[0]
         settle.insert(0, f"{NAMES[other.source]} name rank {ranges(other.culprits)} instead: look at both")
     return replace(first, confidence=LEVELS[level], evidence=tuple(evidence), settle=tuple(settle))
+
+
+def _of_one_job(one: SourceVerdict, other: SourceVerdict) -> bool:
+    return one.job is None or other.job is None or one.job == other.job
 
 
 def _verdict_text(stated: SourceVerdict) -> str:
@@ -131,6 +135,8 @@ class HangReport:
             return None
         if stated.source == "flight" and self.dumps is not None and self.dumps.jobs:
             return self.dumps.jobs[0].job, stated.culprits
+        if stated.source == "ras" and stated.job is not None:
+            return stated.job, stated.culprits
         if stated.source == "stacks" or len(self.jobs) == 1:
             job = next((each for each in self.jobs if each.testimony.wrong), self.jobs[0])
             return job.job, stated.culprits
@@ -156,23 +162,39 @@ def analyze(
         names: Address -> node.
     """
     jobs = tuple(judge_stacks(stacks))
-    stated = judge_ras(ras, locate, names) if ras else None
     job = next((each for each in jobs if each.testimony.wrong), jobs[0] if jobs else None)
-    sources = (_named(job, jobs) if job else None, flight.testimony if flight else None, stated)
+    counted = judge_jobs(ras, stacks, locate, names)
+    stated = max(counted, key=_weight, default=None)
+    dumped = None if flight is None else flight.testimony
+    if flight is not None and dumped is not None and len(flight.jobs) == 1:
+        dumped = replace(dumped, job=flight.jobs[0].job)
+    sources = (None if job is None else _named(job.testimony, job.job, len(jobs)), dumped, stated)
     verdict = waiting_for([each for each in sources if each is not None])
     if verdict is not None and verdict.source == "flight" and flight is not None:
         verdict = _placed(verdict, [each for each in stacks if each.job == flight.jobs[0].job])
     return HangReport(verdict, jobs, tuple(ras), stated, ras_trouble, flight)
 
 
-def _named(job: JobStacks, jobs: Sequence[JobStacks]) -> SourceVerdict:
-    """Return the verdict of a job's stacks, with the job in front if there are several."""
-    stated = job.testimony
-    return (
-        stated
-        if len(jobs) == 1 or not job.job
-        else replace(stated, sentence=f"job {job.job}: {stated.sentence}")
-    )
+def judge_jobs(
+    ras: Sequence[Ras], stacks: Sequence[RankStack], locate: Locate, names: Mapping[str, str]
+) -> list[SourceVerdict]:
+    """Return the verdict of RAS for each job, or for several jobs whose ranks use one address."""
+    asked: dict[frozenset[str | None], list[Ras]] = {}
+    for answer in ras:
+        asked.setdefault(answer.jobs, []).append(answer)
+    found = []
+    for jobs, answers in asked.items():
+        running = {each.rank for each in stacks if each.stack is not None and (not jobs or each.job in jobs)}
+        job = next(iter(jobs)) if len(jobs) == 1 else None
+        known = len({each.job for each in stacks})
+        found.append(_named(judge_ras(answers, locate, names, running), job, known))
+    return found
+
+
+def _named(stated: SourceVerdict, job: str | None, jobs: int) -> SourceVerdict:
+    """Return a verdict with its job, also in front of its sentence if there are several."""
+    sentence = stated.sentence if jobs <= 1 or not job else f"job {job}: {stated.sentence}"
+    return replace(stated, sentence=sentence, job=job)
 
 
 def _placed(stated: SourceVerdict, stacks: Sequence[RankStack]) -> SourceVerdict:

@@ -28,3 +28,5 @@ class SourceVerdict:
     """Checks that would confirm the verdict."""
     note: str = ""
     """The basis of the verdict: number and age of the dumps."""
+    job: str | None = None
+    """The job of the culprits; None: unknown."""

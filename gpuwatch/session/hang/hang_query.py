@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from msgspec import structs
@@ -156,18 +156,27 @@ class HangQuery:
     def hang_report(self, fleet: Fleet) -> HangReport:
         """Return the judgement of what has arrived so far."""
         addresses = places_of(fleet.nodes.values()).addresses
-        ranks = {key: each.rank for key, each in self.stacks.items()}
+        answering = sorted({ras.node for ras in self.ras})
 
         def locate(host: str | None, pid: int | None) -> int | None:
-            if host is None or pid is None:
-                return None
-            return ranks.get((addresses.get(host, host), pid))
+            listed = self._listed(host, pid, addresses, answering)
+            return None if listed is None else listed.rank
 
         dumps = self.dumps.hang_check if self.dumps is not None else None
         if dumps is not None:
             dumps = outlived(dumps, self._stepped(fleet))
         hang_check = analyze(list(self.stacks.values()), self.ras, self.ras_trouble, locate, dumps, addresses)
         return advised(hang_check, fleet)
+
+    def _listed(
+        self, host: str | None, pid: int | None, addresses: Mapping[str, str], answering: Sequence[str]
+    ) -> RankStack | None:
+        """Return the process that RAS on the `answering` nodes names, if its node lists it."""
+        if host is None or pid is None:
+            return None
+        is_local = host.startswith("127.") or host == "::1"
+        nodes = answering if is_local else (addresses.get(host, host),)
+        return next((self.stacks[node, pid] for node in nodes if (node, pid) in self.stacks), None)
 
     @property
     def _lending(self) -> list[str]:
@@ -278,10 +287,19 @@ class HangQuery:
             self._read_ras(answer, asked.node)
 
     def _read_ras(self, answer: RasAnswer, node: str) -> None:
+        addresses = places_of(self._session.fleet.nodes.values()).addresses
+        asked = (self.stacks.get((node, pid)) for pid in answer.pids)
+        jobs = frozenset(each.job for each in asked if each is not None)
         try:
-            self.ras.append(read_ras(answer, node))
+            ras = read_ras(answer, node)
         except RasError as error:
             self.ras_trouble[node] = f"{answer.address}: {error}"
+            return
+        named = (self._listed(peer.host, peer.pid, addresses, [node]) for peer in ras.reported)
+        if any(each is not None and each.job not in jobs for each in named):
+            self.ras_trouble[node] = f"{answer.address}: it names processes of another job"
+        else:
+            self.ras.append(replace(ras, jobs=jobs))
 
     def _no_answer(self) -> str:
         return f"no answer in {self._longest_s:.0f} s"

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+import random
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import msgspec
 import pytest
 
-from gpuwatch.agent.hang_evidence.ras import ask, listener, ras
+from gpuwatch.agent.hang_evidence.ras import addresses, ask, in_turn, listener, ras
 from gpuwatch.diagnose.hang.ras.reader import read_ras
 from gpuwatch.wire import RasAnswer, RasAnswers
 from tests import ras_server
@@ -23,13 +25,14 @@ Start = Callable[..., int]
 
 @pytest.fixture
 def process() -> Iterator[Start]:
-    """Start a process with these variables besides ours; its pid."""
+    """Start a process (of a user) with these variables besides ours; its pid."""
     started = []
 
-    def start(**variables: str) -> int:
+    def start(user: int | None = None, **variables: str) -> int:
         child = subprocess.Popen(
-            [sys.executable, "-c", "print(1, flush=True); input()"],
+            [sys.executable if user is None else "/usr/bin/python3", "-c", "print(1, flush=True); input()"],
             env={**os.environ, **variables},
+            user=user,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
@@ -121,3 +124,52 @@ def test_a_strangers_ras_is_not_asked() -> None:
 def test_hostile_requests_are_bounded() -> None:
     assert ras({"pids": ["x", -1, None]}) == {"answers": []}
     assert ras({}) == {"answers": []}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to run a rank as another user")
+def test_a_stranger_who_shares_an_address_answers_for_his_own_ranks_alone(process: Start) -> None:
+    """The default address is that of all jobs of the node."""
+    with ras_server.ras_server(ras_server.answer([]), speaks_json=True) as address:
+        own = process(NCCL_RAS_ADDR=address)
+        foreign = [process(65534, NCCL_RAS_ADDR=address), process(65534, NCCL_RAS_ADDR=address)]
+        reported = msgspec.convert(ras({"pids": [own, *foreign]}), RasAnswers)
+        answered = {tuple(each.pids): each.error is None for each in reported.answers}
+        assert answered == {(own,): True, tuple(foreign): False}
+        reported = msgspec.convert(ras({"pids": foreign}), RasAnswers)
+        assert [each.error is None for each in reported.answers] == [False]
+
+
+def test_many_addresses_of_one_user_leave_the_others_theirs() -> None:
+    """A user's ranks may each name an address of their own."""
+    asked_for = in_turn({(1, f"a:{n}"): [n] for n in range(1, 30)} | {(2, "z:1"): [99]})
+    assert len(asked_for) == 8
+    assert ("z:1", 2, [99]) in asked_for[:2]
+
+
+def test_a_silent_server_takes_no_time_from_another(process: Start) -> None:
+    with (
+        ras_server.ras_server("", speaks_json=True, hangs=True) as silent,
+        ras_server.ras_server(ras_server.answer([]), speaks_json=True) as address,
+    ):
+        pids = {where: process(NCCL_RAS_ADDR=where) for where in (silent, address)}
+        reported = msgspec.convert(ras({"pids": list(pids.values()), "timeout_s": 2.5}), RasAnswers)
+    assert {each.address: each.error is None for each in reported.answers} == {silent: False, address: True}
+
+
+def test_a_rank_in_a_network_of_its_own_is_not_asked_for(process: Start, tmp_path: Path) -> None:
+    """Its localhost is another one than the agent's."""
+    pid = process(NCCL_RAS_ADDR="localhost:28028")
+    for name, network in (("self", "net:[1]"), (str(pid), "net:[2]")):
+        (tmp_path / name / "ns").mkdir(parents=True)
+        (tmp_path / name / "ns/net").symlink_to(network)
+    for name in ("environ", "status"):
+        (tmp_path / str(pid) / name).write_bytes(Path(f"/proc/{pid}/{name}").read_bytes())
+    assert addresses(str(tmp_path), [pid]) == {}
+    (tmp_path / "self/ns/net").unlink()
+    (tmp_path / "self/ns/net").symlink_to("net:[2]")
+    assert list(addresses(str(tmp_path), [pid]).values()) == [[pid]]
+
+
+def test_a_long_answer_is_refused_and_fills_no_memory() -> None:
+    with ras_server.ras_server(random.Random(1).randbytes(300_000).hex(), speaks_json=True) as address:
+        assert "too long" in str(ask(address, time.monotonic() + 20.0, None, 100_000)["error"])

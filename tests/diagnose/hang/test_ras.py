@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import base64
 import zlib
+from dataclasses import replace
 
 import pytest
 
+from gpuwatch.diagnose.hang.combined_verdict import analyze, waiting_for
 from gpuwatch.diagnose.hang.ras.json_format import read_json
 from gpuwatch.diagnose.hang.ras.model import Ras, RasError
 from gpuwatch.diagnose.hang.ras.reader import read_ras
 from gpuwatch.diagnose.hang.ras.text_format import read_text
 from gpuwatch.diagnose.hang.ras.verdict import judge_ras
+from gpuwatch.diagnose.hang.stacks.groups import RankStack
+from gpuwatch.diagnose.model.source_verdict import SourceVerdict
 from gpuwatch.wire import RasAnswer
 from tests.ras_server import answer, missing, rank, text
 from tests.sentences import Sentences
@@ -25,8 +29,13 @@ def stated(words: str) -> Ras:
     return read_text(words, "gpu-001", "localhost:28028")
 
 
+def seconded(ras: Ras) -> list[Ras]:
+    """The answers of the job's first and last node."""
+    return [ras, replace(ras, node="gpu-512")]
+
+
 def test_the_fewest_launches_are_whom_the_others_wait_for(sentences: Sentences) -> None:
-    verdict = judge_ras([reported(answer([rank(n, 41 if n == 13 else 42) for n in range(512)]))])
+    verdict = judge_ras(seconded(reported(answer([rank(n, 41 if n == 13 else 42) for n in range(512)]))))
     assert (verdict.culprits, verdict.confidence) == ((13,), "high")
     sentences(verdict.sentence)
     assert "511 ranks" in verdict.sentence
@@ -35,13 +44,15 @@ def test_the_fewest_launches_are_whom_the_others_wait_for(sentences: Sentences) 
 def test_dead_ranks_say_more_than_counts_and_silent_ones_more_than_errors(sentences: Sentences) -> None:
     ranks = [rank(n, 41 if n == 3 else 42, async_error=1 if n == 5 else 0) for n in range(14)]
     gone = [missing(14, dead=True), missing(15)]
-    verdict = judge_ras([reported(answer(ranks, gone, timeouts=1))])
+    verdict = judge_ras(seconded(reported(answer(ranks, gone, timeouts=1))))
     assert verdict.culprits == (14,)
     assert "dead" in verdict.sentence
     sentences(verdict.evidence)
     assert verdict.confidence == "high"
     listed = judge_ras([reported(answer(ranks, gone))], lambda _host, pid: pid and pid - 1000)
     assert (listed.culprits, listed.confidence) == ((14,), "medium"), "its own node lists the process"
+    unplaced = judge_ras(seconded(reported(answer(ranks, gone))), running={14})
+    assert (unplaced.culprits, unplaced.confidence) == ((14,), "medium"), "its node has just reported it"
     assert judge_ras([reported(answer(ranks, gone[1:]))]).culprits == (15,)
     assert judge_ras([reported(answer(ranks))]).culprits == (5,)
 
@@ -104,7 +115,7 @@ MISMATCH = """#0-0 (cf264af53edbe986) MISMATCH
 def test_the_text_of_older_versions_names_the_one_behind() -> None:
     found = stated(text(warnings=MISMATCH, word="MISMATCH"))
     assert (found.version, found.communicators[0].size) == ("2.24.3", 16)
-    verdict = judge_ras([found])
+    verdict = judge_ras(seconded(found))
     assert (verdict.culprits, verdict.confidence) == ((11,), "high")
     assert "6649 of the 6650 AllReduces that 15 ranks" in verdict.sentence
     assert "10.0.0.2 GPU 3 pid 4711" in verdict.sentence
@@ -146,10 +157,12 @@ def test_silent_and_dead_ranks_of_the_text(sentences: Sentences) -> None:
     assert silent.timeouts == 2
     assert judge_ras([silent]).culprits == (13,)
     sentences(judge_ras([silent]).sentence)
-    dead = judge_ras([stated(text(DEAD + INCOMPLETE.partition("\n\n")[2], TIMEOUT, "INCOMPLETE"))])
+    dead = judge_ras(seconded(stated(text(DEAD + INCOMPLETE.partition("\n\n")[2], TIMEOUT, "INCOMPLETE"))))
     assert (dead.culprits, dead.confidence) == ((13,), "high")
-    alone = judge_ras([stated(text(DEAD))], lambda _host, pid: 13 if pid == 3487 else None)
-    assert alone.culprits == (13,)
+    alone = judge_ras(seconded(stated(text(DEAD))), lambda _host, pid: 13 if pid == 3487 else None)
+    assert (alone.culprits, alone.confidence) == ((13,), "high")
+    running = judge_ras(seconded(stated(text(DEAD))), lambda _host, _pid: 13, running={13})
+    assert (running.culprits, running.confidence) == ((13,), "medium")
 
 
 def test_errors_and_states_of_the_text() -> None:
@@ -190,3 +203,28 @@ def test_words_of_ras_cannot_steer_the_terminal() -> None:
     assert "\x1b" not in judge_ras([stated(text(warnings=evil))]).sentence
     ranks = [{**rank(n, 41 if n == 1 else 42), "host": "a\x1b[2J"} for n in range(4)]
     assert "\x1b" not in judge_ras([reported(answer(ranks))]).sentence
+
+
+@pytest.mark.parametrize("words", [answer([rank(n, 7) for n in range(8)], [missing(8, dead=True)]), None])
+def test_one_node_names_no_process_of_another_node_with_high_confidence(words: str | None) -> None:
+    """A node that lies answers for RAS, too."""
+    ras = stated(text(DEAD)) if words is None else reported(words)
+    elsewhere = {"10.0.0.2": "gpu-002"}
+    assert judge_ras([ras], names=elsewhere).confidence == "medium"
+    assert judge_ras([ras, ras], names=elsewhere).confidence == "medium"
+    assert judge_ras(seconded(ras), names=elsewhere).confidence == "high"
+    assert judge_ras([ras], names={"10.0.0.2": "gpu-001"}).confidence == "high"
+
+
+def test_the_answer_about_one_job_says_nothing_about_another() -> None:
+    """A job user answers for a job of their own at the address that all jobs use."""
+    stacks = [RankStack(n, "gpu-001", 1000 + n, job) for job in ("41", "99") for n in range(4)]
+    ras = reported(answer([rank(n, 7) for n in range(3)], [missing(3, dead=True)]))
+    found = analyze(stacks, [replace(ras, jobs=frozenset({"99"}))], {}, lambda _host, _pid: None)
+    assert found.accused == ("99", (3,))
+    one = SourceVerdict("stacks", wrong=True, sentence="", culprits=(3,), confidence="medium", job="41")
+    other = replace(one, source="ras", job="99")
+    for job, level in (("99", "medium"), ("41", "high"), (None, "high")):
+        combined = waiting_for([one, replace(other, job=job)])
+        assert combined is not None
+        assert combined.confidence == level

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import zlib
 from collections.abc import Sequence
 
 import pytest
@@ -15,7 +17,9 @@ from gpuwatch.link.stream.inbox import Arrival, LinkStatus
 from gpuwatch.session import Session
 from gpuwatch.session.hang import hang_queries
 from gpuwatch.session.hang.hang_queries import MAX_READING_S, HangQueries
+from gpuwatch.session.hang.hang_query import HangQuery
 from gpuwatch.wire import Process, Ranks
+from tests import ras_server
 
 
 class Recorded(Session):
@@ -84,3 +88,22 @@ def test_only_a_hang_that_one_reading_does_not_settle_is_read_a_second_time(
         now += MAX_READING_S  # a reading is over by then
         queries.update()
     assert [node for node, _, _ in session.asked] == ["node-1", "node-2"] * readings
+
+
+@pytest.mark.parametrize(
+    ("pid", "host", "is_taken"),
+    [(102, "127.0.0.1", True), (100, "127.0.0.1", False), (100, "node-1", False), (101, "node-2", False)],
+)
+def test_an_answer_that_names_processes_of_another_job_is_not_taken(
+    session: Recorded, monkeypatch: pytest.MonkeyPatch, pid: int, host: str, is_taken: bool
+) -> None:
+    gone = {**ras_server.missing(1, dead=True), "pid": pid, "host": host}
+    packed = zlib.compress(ras_server.answer([ras_server.rank(0, 7)], [gone]).encode())
+    answer = {"address": "a:1", "packed": base64.b64encode(packed).decode(), "format": "json", "pids": [102]}
+    answers = {"node-1": {"answers": [answer]}}
+    monkeypatch.setattr(Recorded, "ask_stacks", Session.ask_stacks)
+    monkeypatch.setattr(session, "ask_ras", lambda node, _pids: Asked(node, 1, answers.get(node)))
+    query = HangQuery(session, dumps=False)
+    query.update()
+    assert [each.jobs for each in query.ras] == ([frozenset({"b"})] if is_taken else [])
+    assert ("node-1" in query.ras_trouble) != is_taken

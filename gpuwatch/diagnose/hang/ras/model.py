@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 
@@ -66,3 +66,14 @@ class Ras:
     """Processes that did not answer each other while RAS gathered the report."""
     dead: tuple[RasRank, ...] = ()
     """Dead processes that the text lists without a communicator; their rank is -1."""
+    jobs: frozenset[str | None] = frozenset()
+    """Jobs of the ranks that use the address; empty: unknown."""
+
+    @property
+    def reported(self) -> Iterator[RasRank]:
+        """The ranks that deviate."""
+        yield from self.dead
+        for each in self.communicators:
+            yield from (*each.silent, *each.dead, *each.left)
+            yield from (peer for peer, _ in (*each.failed, *each.ending))
+            yield from (peer for buckets in each.launched.values() for one in buckets for peer in one.peers)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -16,6 +16,7 @@ Locate: TypeAlias = Callable[[str | None, int | None], int | None]
 NOBODY: Mapping[str, str] = {}
 REMOTE = "remote process error"
 STILL_LISTED = "its node lists that process as running: only the network of RAS has lost it"
+ONE_NODE = "RAS of one node alone reports it of another node"
 LAUNCHES = "RAS counts launches, not completions: flight recorder dumps show in which collective they wait"
 
 
@@ -30,12 +31,15 @@ class _Charge:
     confidence: Confidence
     communicator: Communicator
     size: int
+    node: str = ""
+    """That answered."""
 
 
 def judge_ras(
     answers: Sequence[Ras],
     locate: Locate = lambda _host, _pid: None,
     names: Mapping[str, str] = NOBODY,
+    running: Collection[int] = (),
 ) -> SourceVerdict:
     """Judge all RAS answers about one job (several nodes may have answered).
 
@@ -46,16 +50,24 @@ def judge_ras(
         answers: Of RAS.
         locate: Host and pid -> global rank, or None.
         names: Address -> node, for hosts that RAS lists by address.
+        running: Ranks whose nodes have just reported their processes.
     """
-    charges = [charge for ras in answers for each in ras.communicators for charge in _charges(each)]
+    charges = [
+        replace(charge, node=ras.node)
+        for ras in answers
+        for each in ras.communicators
+        for charge in _charges(each)
+    ]
     evidence = [sentence for ras in answers for sentence in _circumstances(ras)]
     if not answers:
         return SourceVerdict("ras", wrong=False, sentence="NCCL's RAS did not answer")
     world = max((each.size or 0 for ras in answers for each in ras.communicators), default=0)
     if not charges:
-        lost = [peer for ras in answers for peer in ras.dead]
+        lost = list(dict.fromkeys(peer for ras in answers for peer in ras.dead))
         if lost:
-            return _lost(lost, locate, names, evidence)
+            reporters = {ras.node for ras in answers if not set(lost[:1]).isdisjoint(ras.dead)}
+            confirmed = _is_confirmed(lost[:1], reporters, names)
+            return _lost(lost, locate, names, evidence, running, confirmed=confirmed)
         if not any(ras.counted for ras in answers):
             sentence = (
                 "NCCL's RAS reports no collective counts for any rank, so it cannot show which rank is behind"
@@ -66,8 +78,15 @@ def judge_ras(
         return SourceVerdict("ras", wrong=False, sentence=sentence, evidence=tuple(evidence), settle=settle)
     charges.sort(key=lambda charge: (charge.weight, len(charge.peers), -(charge.communicator.size or 0)))
     first = charges[0]
-    first = _as_listed(first, locate, evidence)
     ranks = [_global(peer, first.communicator, world, locate) for peer in first.peers]
+    is_listed = any(locate(peer.host, peer.pid) is not None for peer in first.peers)
+    if not first.weight and (is_listed or set(running).intersection(ranks)):
+        evidence.append(STILL_LISTED)
+        first = replace(first, confidence="medium")
+    reporters = {each.node for each in charges if (each.weight, each.peers) == (first.weight, first.peers)}
+    if first.confidence == "high" and not _is_confirmed(first.peers, reporters, names):
+        evidence.append(ONE_NODE)
+        first = replace(first, confidence="medium")
     reported = [f"{_whose(charge, world, locate, names)} {charge.what}" for charge in charges[:8]]
     return SourceVerdict(
         source="ras",
@@ -126,17 +145,6 @@ def _charges(each: Communicator) -> list[_Charge]:
     return found
 
 
-def _as_listed(charge: _Charge, locate: Locate, evidence: list[str]) -> _Charge:
-    """Return the charge; with medium confidence if it calls a process dead that its own node lists.
-
-    The reason is then appended to `evidence`.
-    """
-    if charge.weight or not any(locate(peer.host, peer.pid) is not None for peer in charge.peers):
-        return charge
-    evidence.append(STILL_LISTED)
-    return replace(charge, confidence="medium")
-
-
 def _stands_apart(buckets: Sequence[Bucket]) -> bool:
     """Return True if there are only two counts: no rank is then merely a little ahead of the snapshot."""
     return len(buckets) == 2
@@ -153,14 +161,30 @@ def _circumstances(ras: Ras) -> list[str]:
 
 
 def _lost(
-    lost: Sequence[RasRank], locate: Locate, names: Mapping[str, str], evidence: Sequence[str]
+    lost: Sequence[RasRank],
+    locate: Locate,
+    names: Mapping[str, str],
+    evidence: Sequence[str],
+    running: Collection[int],
+    *,
+    confirmed: bool,
 ) -> SourceVerdict:
     ranks = [rank for peer in lost if (rank := locate(peer.host, peer.pid)) is not None]
     named = ", ".join(
         f"process {peer.pid} on {names.get(peer.host or '', peer.host)} (GPU {peer.gpu})" for peer in lost[:4]
     )
     sentence = f"{named}: reported dead by the others, according to NCCL RAS"
-    return SourceVerdict("ras", True, sentence, tuple(sorted(ranks)), "high", tuple(evidence))
+    is_listed = bool(set(running).intersection(ranks))
+    confidence: Confidence = "medium" if is_listed or not confirmed else "high"
+    doubts = (*([STILL_LISTED] if is_listed else ()), *(() if confirmed else [ONE_NODE]))
+    return SourceVerdict("ras", True, sentence, tuple(sorted(ranks)), confidence, (*evidence, *doubts))
+
+
+def _is_confirmed(peers: Sequence[RasRank], reporters: Collection[str], names: Mapping[str, str]) -> bool:
+    """Return True if several nodes report the same, or one node reports it of its own processes."""
+    (reporter,) = reporters if len(reporters) == 1 else ("",)
+    own = (reporter, "127.0.0.1", "::1")
+    return not reporter or all(names.get(each.host or "", each.host) in own for each in peers)
 
 
 def _global(peer: RasRank, communicator: Communicator, world: int, locate: Locate) -> int | None:
