@@ -17,6 +17,7 @@ from gpuwatch.link.stream.options import Ask, LinkOptions
 
 if TYPE_CHECKING:
     from gpuwatch.link.ssh.dialing import SshDialing
+    from gpuwatch.link.ssh.on_demand import OnDemandDialer
 
 PER_LINK = 8
 """Open files per link.
@@ -39,6 +40,8 @@ class Dialers:
         make_room(len(real))
         self._ssh: SshDialing | None = None
         self._of: dict[str, Dialer] = {}
+        self._options = options
+        self._on_demand: dict[str, OnDemandDialer] = {}
         over_ssh = [spec for spec in real if spec.link == "ssh"]
         if over_ssh:
             from gpuwatch.link.ssh.dialing import SshDialing  # noqa: PLC0415 - paramiko is 100 ms
@@ -53,8 +56,19 @@ class Dialers:
         """Return the dialer of this node; None for a node of the demo or Prometheus, or an unknown one."""
         return self._of.get(node)
 
+    def on_demand(self, spec: NodeSpec) -> Dialer:
+        """Return a dialer over ssh for a node that had none; `of` returns it from now on."""
+        from gpuwatch.link.ssh.on_demand import OnDemandDialer  # noqa: PLC0415 - paramiko is 100 ms
+
+        found = self._on_demand.get(spec.name)
+        if found is None:
+            found = self._of[spec.name] = self._on_demand[spec.name] = OnDemandDialer(spec, self._options)
+        return found
+
     def close(self) -> None:
         """Abort connections in progress."""
+        for each in list(self._on_demand.values()):
+            each.close()
         if self._ssh is not None:
             self._ssh.close()
 

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
-from gpuwatch.hosts.plan import Plan
+from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.agent.agent_link import CLOSE_S, AgentLink, LinkContext
 from gpuwatch.link.agent.login_slots import ConnectSlots
 from gpuwatch.link.dialers import Dialers
 from gpuwatch.link.start.log_settings import LogConfig
 from gpuwatch.link.stream.carrier import Dialer
-from gpuwatch.link.stream.inbox import Inbox
+from gpuwatch.link.stream.inbox import ArrivalSink, Inbox
 from gpuwatch.link.stream.link import Link
 from gpuwatch.link.stream.options import Ask, LinkOptions
 from gpuwatch.wire import AnyRequest
+
+ENTERED_INTERVAL_S = 1.0
+"""Seconds between samples of a node that Prometheus names, once it is entered."""
 
 
 class Closable(Protocol):
@@ -36,6 +41,7 @@ class Links:
         dialing: Sequence[Closable] = (),
         shared: Sequence[Closable] = (),
         dialers: Dialers | None = None,
+        enter: Callable[[str], None] | None = None,
     ) -> None:
         """Combine links that were created.
 
@@ -44,11 +50,13 @@ class Links:
             dialing: Objects that may still be connecting; closed together with the links.
             shared: Objects that all links use; closed last.
             dialers: For further connections to a node.
+            enter: Called with a node whose screen was opened.
         """
         self.all = tuple(links)
         self._dialing = tuple(dialing)
         self._shared = tuple(shared)
         self._dialers = dialers
+        self._enter = enter
 
     def start(self) -> None:
         """Start every link; does not block."""
@@ -62,6 +70,11 @@ class Links:
     def dialer(self, node: str) -> Dialer | None:
         """Return the dialer for another connection to a node; None if it has none (demo, Prometheus)."""
         return None if self._dialers is None else self._dialers.of(node)
+
+    def enter(self, node: str) -> None:
+        """Connect to a node that Prometheus names, for the operator looks at it; no effect on others."""
+        if self._enter is not None:
+            self._enter(node)
 
     def retry(self, node: str | None = None) -> None:
         """Reconnect links that wait for their next attempt: that of one node, or all."""
@@ -103,16 +116,29 @@ def open_links(
     slots = ConnectSlots(options.connect_workers)
     board = LinkContext(inbox, plan.interval_s, slots, logs=LogConfig(plan, earlier))
     by_name: dict[str, Link] = {}
+    enter: Callable[[str], None] | None = None
     if any(spec.link == "demo" for spec in plan.nodes):
         from gpuwatch.link.demo.links import demo_links  # noqa: PLC0415 - only the demo pays for it
 
         by_name = {link.node: link for link in demo_links(plan, inbox)}
     if options.prometheus is not None:
+        from gpuwatch.link.prometheus.entered_nodes import EnteredNodes  # noqa: PLC0415 - likewise
         from gpuwatch.link.prometheus.links import prometheus_links  # noqa: PLC0415 - likewise
 
-        by_name |= {link.node: link for link in prometheus_links(options.prometheus, plan, inbox)}
+        of_server = {link.node: link for link in prometheus_links(options.prometheus, plan, inbox)}
+        by_name |= of_server
+        if options.enter_nodes:
+            enter = EnteredNodes(of_server, inbox, partial(_entered, plan, dialers, board)).enter
     for spec in plan.nodes:
         dialer = dialers.of(spec.name)
         if dialer is not None:
             by_name[spec.name] = AgentLink(spec, dialer, board)
-    return Links([by_name[spec.name] for spec in plan.nodes], [dialers], [board], dialers)
+    return Links([by_name[spec.name] for spec in plan.nodes], [dialers], [board], dialers, enter)
+
+
+def _entered(plan: Plan, dialers: Dialers, board: LinkContext, node: str, sink: ArrivalSink) -> Link:
+    """Return the link to the agent of a node that Prometheus names: logs, ranks and values every second."""
+    spec = NodeSpec(node)
+    logs = LogConfig(replace(plan, discover=True))
+    context = replace(board, inbox=sink, interval_s=ENTERED_INTERVAL_S, logs=logs)
+    return AgentLink(spec, dialers.on_demand(spec), context)

@@ -243,6 +243,10 @@ class Session(RequestSender):
         """Connect a lost node, or all (None), now instead of after the waiting time. Does not block."""
         self._links.retry(node)
 
+    def enter(self, node: str) -> None:
+        """Note that the operator looks at a node: one that Prometheus names is then connected over ssh."""
+        self._links.enter(node)
+
     def inquire(self) -> HangQuery:
         """Start a hang query to all ranks and NCCL, and return it; call its `update` after every poll."""
         from gpuwatch.session.hang.hang_query import HangQuery  # noqa: PLC0415 - loaded when it is asked for

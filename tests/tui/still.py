@@ -52,6 +52,7 @@ class StillSession:
         self.started = 0
         self.waiting: list[Arrival] = []
         self.retried: list[str | None] = []
+        self.entered: list[str] = []
         self.streams = 0
         self.query: Any = None
         self.probes: list[Any] = []
@@ -96,6 +97,10 @@ class StillSession:
         """Run nothing, as the session of the demo."""
         refuse_unless_possible(action, target, self.fleet)
         raise RefusedActionError("this session stands still")
+
+    def enter(self, node: str) -> None:
+        """Keep which node it was."""
+        self.entered.append(node)
 
     def retry(self, node: str | None = None) -> None:
         """Keep which node it was."""

@@ -16,8 +16,16 @@ import click
 from gpuwatch.cli.shared import completed, exit_codes
 from gpuwatch.cli.shared.output import OutputError
 from gpuwatch.cli.shared.signals import leaving_politely
-from gpuwatch.cli.shared.source import Refusal, SourceOptions, read_source
-from gpuwatch.cli.shared.source_flags import LOGIN, NODES, PROMETHEUS, WATCHING, Decorator, at_option
+from gpuwatch.cli.shared.source import Refusal, read_source
+from gpuwatch.cli.shared.source_flags import (
+    LOGIN,
+    NODES,
+    PROMETHEUS,
+    WATCHING,
+    Decorator,
+    SourceOptions,
+    at_option,
+)
 from gpuwatch.plain import plain
 
 if TYPE_CHECKING:

@@ -17,7 +17,16 @@ import click
 
 from gpuwatch.cli.shared import exit_codes
 from gpuwatch.cli.shared.history_option import with_history
-from gpuwatch.cli.shared.source_flags import LOGIN, NODES, PROMETHEUS, WATCHING, Decorator, at_option
+from gpuwatch.cli.shared.source_flags import (
+    LOGIN,
+    NODES,
+    PROMETHEUS,
+    SOURCE_PARAMETERS,
+    WATCHING,
+    Decorator,
+    SourceOptions,
+    at_option,
+)
 
 if TYPE_CHECKING:
     from gpuwatch.hosts.plan import Plan
@@ -111,29 +120,6 @@ def node_options(command: Callable[..., int]) -> Callable[..., int]:
     return _with_source(command, (*NODES, *LOGIN))
 
 
-@dataclasses.dataclass(frozen=True)
-class SourceOptions:
-    """Values of the options that name nodes and how to reach them, as click parsed them."""
-
-    named: str | None = None
-    local: bool = False
-    demo: bool = False
-    slurm: str | None = None
-    kube: str | None = None
-    namespace: str | None = None
-    accept_new_host_keys: bool = False
-    ask_password: bool = False
-    ssh_config: Path | None = None
-    interval: float | None = None
-    logs: tuple[str, ...] = ()
-    at: str | None = None
-    prometheus: str | None = None
-    selector: str | None = None
-
-
-SOURCE_PARAMETERS = tuple(each.name for each in dataclasses.fields(SourceOptions))
-
-
 def _with_source(command: Callable[..., int], decorators: tuple[Decorator, ...]) -> Callable[..., int]:
     @functools.wraps(command)
     def with_source(*args: object, **given: Any) -> int:  # noqa: ANN401  what click parsed, of any type
@@ -164,14 +150,9 @@ def read_source(given: SourceOptions) -> Source:
             "--prometheus."
         )
     if given.prometheus is not None:
-        return prometheus_source(
-            given.prometheus,
-            given.selector or "",
-            given.interval,
-            past=given.at is not None or bool(given.logs),
-        )
-    if given.selector is not None or (given.namespace is not None and given.kube is None):
-        raise click.UsageError("--selector needs --prometheus, --namespace needs --kube.")
+        return prometheus_source(given.prometheus, given)
+    if given.selector is not None or given.no_ssh or (given.namespace is not None and given.kube is None):
+        raise click.UsageError("--selector and --no-ssh need --prometheus, --namespace needs --kube.")
     if given.named is not None and is_file_of_recording(given.named):
         return recorded_source(
             Path(given.named), given.at, live=given.interval is not None or bool(given.logs)
@@ -195,10 +176,18 @@ def read_source(given: SourceOptions) -> Source:
         check_rules(plan.rules)
     from gpuwatch.link.stream.options import LinkOptions
 
-    options = LinkOptions(accept_new_host_keys=given.accept_new_host_keys, ask_password=given.ask_password)
-    if given.ssh_config is not None:
-        options = dataclasses.replace(options, ssh_config=str(given.ssh_config))
-    return Source(plan, options, ask if sys.stdin.isatty() else None)
+    return Source(plan, with_login(LinkOptions(), given), ask if sys.stdin.isatty() else None)
+
+
+def with_login(options: LinkOptions, given: SourceOptions) -> LinkOptions:
+    """Return the options with those of the login that were given."""
+    config = options.ssh_config if given.ssh_config is None else str(given.ssh_config)
+    return dataclasses.replace(
+        options,
+        accept_new_host_keys=given.accept_new_host_keys,
+        ask_password=given.ask_password,
+        ssh_config=config,
+    )
 
 
 def check_login(ssh_config: Path | None, *, ask_password: bool) -> None:
@@ -213,23 +202,24 @@ def check_login(ssh_config: Path | None, *, ask_password: bool) -> None:
         raise Refusal(["--ask-password needs a terminal; without one, use keys or an ssh agent"])
 
 
-def prometheus_source(url: str, selector: str, interval: float | None, *, past: bool) -> Source:
+def prometheus_source(url: str, given: SourceOptions) -> Source:
     """Return the source with the nodes that a Prometheus knows now.
 
-    `past`: options were given that it cannot serve.
-
     Raises:
-        click.UsageError: The URL is invalid, or `past` is True.
-        Refusal: The Prometheus does not answer, or knows no node.
+        click.UsageError: The URL is invalid, or an option was given that it cannot serve.
+        Refusal: The Prometheus does not answer, or knows no node; or the ssh configuration does not exist.
     """
-    if past:
-        raise click.UsageError("--at and --log cannot be used with --prometheus.")
+    if given.at is not None or given.logs or given.ask_password:
+        raise click.UsageError("--at, --log and --ask-password cannot be used with --prometheus.")
+    check_login(given.ssh_config, ask_password=False)
     from gpuwatch.hosts.receivers import ReceiverError
     from gpuwatch.link.prometheus.client import PrometheusError
     from gpuwatch.link.prometheus.discovery import discover
 
     try:
-        return Source(*discover(url, selector, interval), None)
+        plan, options = discover(url, given.selector or "", given.interval)
+        options = dataclasses.replace(with_login(options, given), enter_nodes=not given.no_ssh)
+        return Source(plan, options, None)
     except ReceiverError as error:
         raise click.BadParameter(f"{error}.", param_hint="--prometheus") from None
     except PrometheusError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
@@ -57,6 +58,11 @@ PROMETHEUS: tuple[Decorator, ...] = (
         metavar="MATCHERS",
         help="""Label matchers of the series that --prometheus reads, such as 'cluster="a100"'.""",
     ),
+    click.option(
+        "--no-ssh",
+        is_flag=True,
+        help="With --prometheus: do not connect over ssh to a node whose screen is opened.",
+    ),
 )
 at_option = click.option(
     "--at",
@@ -93,3 +99,27 @@ lend_option = click.option(
     type=click.Path(path_type=Path),
     help="Upload this machine's py-spy to nodes that have none, into memory; no file is written there.",
 )
+
+
+@dataclasses.dataclass(frozen=True)
+class SourceOptions:
+    """Values of the options that name nodes and how to reach them, as click parsed them."""
+
+    named: str | None = None
+    local: bool = False
+    demo: bool = False
+    slurm: str | None = None
+    kube: str | None = None
+    namespace: str | None = None
+    accept_new_host_keys: bool = False
+    ask_password: bool = False
+    ssh_config: Path | None = None
+    interval: float | None = None
+    logs: tuple[str, ...] = ()
+    at: str | None = None
+    prometheus: str | None = None
+    selector: str | None = None
+    no_ssh: bool = False
+
+
+SOURCE_PARAMETERS = tuple(each.name for each in dataclasses.fields(SourceOptions))

@@ -14,8 +14,6 @@ from gpuwatch.wire import Process
 
 MAX_RANKS = 8
 """For a node without a selected GPU or rank: at most this many ranks get actions of their own."""
-NO_LINK = ("logs", "prometheus")
-"""Links that carry no command to the node."""
 ALL_NODES = ("all", "default")
 """Node names that scontrol takes for several nodes."""
 JOB_COMMANDS: tuple[tuple[ActionKind, tuple[str, ...], str], ...] = (
@@ -133,7 +131,7 @@ def _slurm_job_actions(fleet: Fleet, job: str | None) -> Iterator[Action]:
 def _end_rank(node: Node, process: Process, fleet: Fleet, *, also_kill: bool) -> Iterator[Action]:
     """Yield the actions that end the process of a rank by SIGTERM and, with `also_kill`, by SIGKILL."""
     pid, rank = value("pid", process.pid), value("rank", process.rank)
-    if pid is None or rank is None or node.spec.link in NO_LINK:
+    if pid is None or rank is None or not _carries_commands(node):
         return
     same = SignalledProcess(node.name, process.pid, process.start)
     hits = rank_hits(node, process, fleet)
@@ -145,12 +143,19 @@ def _end_rank(node: Node, process: Process, fleet: Fleet, *, also_kill: bool) ->
         )  # fmt: skip
 
 
+def _carries_commands(node: Node) -> bool:
+    """Return True if a command can be run on the node: one of Prometheus must be connected over ssh."""
+    if node.spec.link == "prometheus":
+        return node.link.login is not None
+    return node.spec.link != "logs"
+
+
 def _reset(node: Node, gpu: int) -> Iterator[Action]:
     """Yield the action that resets a GPU; the driver refuses it while a process holds the GPU."""
     name = value("node", node.name)
     known = next((each for each in node.gpu_list() if each.info.index == gpu), None)
     uuid = None if known is None else value("gpu_uuid", known.info.uuid)
-    if known is None or uuid is None or name is None or node.spec.link in NO_LINK:
+    if known is None or uuid is None or name is None or not _carries_commands(node):
         return
     if "kube_node" in node.spec.labels:
         return  # a container may not reset

@@ -18,7 +18,7 @@ from gpuwatch.link.start.failure_reasons import Ending
 from gpuwatch.link.start.log_settings import LogConfig
 from gpuwatch.link.stream.carrier import CarrierError, Dialer
 from gpuwatch.link.stream.frame_stream import ItemStream, Started, kept_allowance
-from gpuwatch.link.stream.inbox import Arrival, Content, Inbox, LinkStatus
+from gpuwatch.link.stream.inbox import Arrival, ArrivalSink, Content, LinkStatus
 from gpuwatch.link.stream.remote_text import shown_lines, shown_text
 from gpuwatch.wire import AnyRequest
 
@@ -30,7 +30,7 @@ CLOSE_S = 2.0
 class LinkContext:
     """Objects that all links of a session share."""
 
-    inbox: Inbox
+    inbox: ArrivalSink
     interval_s: float = 1.0
     slots: ConnectSlots = field(default_factory=lambda: ConnectSlots(16))
     heartbeat: Heartbeat = field(default_factory=Heartbeat)

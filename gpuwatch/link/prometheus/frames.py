@@ -41,9 +41,14 @@ class NodeFrames:
     seq: int = 0
     sent_at: float | None = None
     """The scrape sent last (unix seconds of Prometheus's clock)."""
-    _inventory: list[GpuInfo] = field(default_factory=list)
+    inventory: list[GpuInfo] = field(default_factory=list)
+    """The GPUs of the last hello, by index."""
     _xids: dict[str, tuple[int, float | None]] = field(default_factory=dict)
     _greeted: bool = False
+
+    def renew(self) -> None:
+        """Send the inventory and the newest scrape again."""
+        self._greeted, self.sent_at = False, None
 
     def _number(self) -> int:
         self.seq += 1
@@ -53,9 +58,9 @@ class NodeFrames:
         """Yield a hello if the inventory is new or changed."""
         gpus = [] if node is None else [each.info() for each in node.gpus.values()]
         inventory = sorted([each for each in gpus if each is not None], key=lambda each: each.index)
-        if self._greeted and inventory == self._inventory:
+        if self._greeted and inventory == self.inventory:
             return
-        self._inventory, self._greeted = inventory, True
+        self.inventory, self._greeted = inventory, True
         text = f"values of {source}, scraped every {self.interval_s:.0f} s: no logs, ranks or processes"
         yield Hello(
             t=t,

@@ -11,11 +11,12 @@ from gpuwatch.hosts.prometheus_target import PrometheusTarget
 from gpuwatch.link.prometheus.client import PrometheusClient, PrometheusError
 from gpuwatch.link.prometheus.discovery import Found, find
 from gpuwatch.link.prometheus.frames import NodeFrames
-from gpuwatch.link.prometheus.gpu_query import GpuQuery
+from gpuwatch.link.prometheus.gpu_query import GpuQuery, QueriedNode
 from gpuwatch.link.prometheus.history import past_samples
 from gpuwatch.link.prometheus.host_query import HostsQuery
 from gpuwatch.link.stream.inbox import Arrival, ClockReading, Content, Inbox, LinkStatus
-from gpuwatch.wire import AnyRequest, Sample
+from gpuwatch.link.stream.link import Link
+from gpuwatch.wire import AnyRequest, GpuInfo, Sample
 
 LEAST_POLL_S = 2.0
 SLOW_INTERVALS, SLOW_S = 2.0, 10.0
@@ -26,31 +27,40 @@ RETRY_S, LONGEST_RETRY_S = 2.0, 60.0
 
 
 class PrometheusLink:
-    """The link of one node; its frames come from a shared pump."""
+    """The link of one node; its frames come from a shared pump, or from the agent of an entered node."""
 
     def __init__(self, node: str, pump: PrometheusPump) -> None:
         self.node = node
-        self._pump = pump
+        self.pump = pump
+        self.agent: Link | None = None
+        """The connection to the node itself, once it was entered."""
 
     def start(self) -> None:
         """Start the pump, once for all links."""
-        self._pump.start()
+        self.pump.start()
 
-    def send(self, request: AnyRequest) -> bool:  # noqa: ARG002 - of every link
-        """Return False: there is no agent to answer."""
-        return False
+    def send(self, request: AnyRequest) -> bool:
+        """Send a request to the agent; return False if there is none."""
+        agent = self.agent
+        return agent is not None and agent.send(request)
 
     def retry(self) -> None:
-        """Query Prometheus now, for all nodes."""
-        self._pump.hurry()
+        """Query Prometheus now, for all nodes; connect to the node, if it was entered."""
+        self.pump.hurry()
+        if (agent := self.agent) is not None:
+            agent.retry()
 
     def hang_up(self, reason: str) -> None:
-        """Report the node as lost for this reason; there is no connection to close."""
-        self._pump.put(self.node, LinkStatus("lost", reason))
+        """Report the node as lost for this reason; close the connection to it, if there is one."""
+        if (agent := self.agent) is not None:
+            agent.hang_up(reason)
+        self.pump.put(self.node, LinkStatus("lost", reason))
 
     def close(self) -> None:
-        """Stop the shared pump."""
-        self._pump.close()
+        """Stop the shared pump, and end the agent."""
+        self.pump.close()
+        if (agent := self.agent) is not None:
+            agent.close()
 
 
 class PrometheusPump:
@@ -67,6 +77,14 @@ class PrometheusPump:
         self._short = {name.partition(".")[0]: name for name in nodes}
         self._live: set[str] = set()
         self._lost: set[str] = set()
+        self._left_out: set[str] = set()
+        """Nodes whose agents deliver their frames."""
+        self._gpus_only: set[str] = set()
+        """Those of them whose agents see no GPU: the values of the GPUs are delivered."""
+        self._renewed: set[str] = set()
+        """Nodes whose inventory is to be sent again."""
+        self._notes: dict[str, str] = {}
+        """What is shown as the reason beside a live node."""
         self._gpus: GpuQuery | None = None
         self._hosts: HostsQuery | None = None
         self._slow_s = max(SLOW_S, SLOW_INTERVALS * interval_s)
@@ -96,6 +114,32 @@ class PrometheusPump:
         """Deliver an item of a node."""
         self._inbox.put(Arrival(node, time.monotonic(), what))
 
+    def leave_out(self, node: str) -> None:
+        """Deliver no frames of a node from now on: its agent does."""
+        self._left_out.add(node)
+        self._notes.pop(node, None)
+
+    def keep_gpus(self, node: str) -> list[GpuInfo]:
+        """Deliver the values of a node's GPUs, although its agent delivers the rest; return its inventory."""
+        self._gpus_only.add(node)
+        return self._frames[node].inventory
+
+    def take_back(self, node: str, note: str) -> None:
+        """Deliver the frames of a node again, beginning with its inventory; `note` as in `note`."""
+        self._notes[node] = note
+        self._renewed.add(node)
+        self._left_out.discard(node)
+        self._gpus_only.discard(node)
+        self.put(node, LinkStatus("live", note))
+        self.hurry()
+
+    def note(self, node: str, text: str) -> None:
+        """Show this text with a node while Prometheus has values of it; "" for none."""
+        if self._notes.get(node, "") != text:
+            self._notes[node] = text
+            if node in self._live:
+                self.put(node, LinkStatus("live", text))
+
     def _run(self) -> None:
         while not self._closing.is_set():
             wait_s = max(LEAST_POLL_S, self._interval_s / 2)
@@ -111,6 +155,8 @@ class PrometheusPump:
 
     def _lose(self, nodes: Iterable[str], reason: str, retry_at: float | None = None) -> None:
         for name in nodes:
+            if name in self._left_out:
+                continue
             if retry_at is not None or name not in self._lost:
                 self.put(name, LinkStatus("lost", reason, retry_at))
             self._live.discard(name)
@@ -178,6 +224,8 @@ class PrometheusPump:
         gone = []
         for name, frames in self._frames.items():
             node, host = gpus.get(name), hosts.get(name)
+            if self._has_agent(name, frames, server, node):
+                continue
             scraped = None if node is None else node.scraped_at
             if scraped is None and host is None:
                 gone.append(name)
@@ -188,7 +236,7 @@ class PrometheusPump:
             if name not in self._live:
                 self._live.add(name)
                 self._lost.discard(name)
-                self.put(name, LinkStatus("live"))
+                self.put(name, LinkStatus("live", self._notes.get(name, "")))
                 self.put(name, clock)
             for frame in frames.hello(server, node, self.target.name):
                 self.put(name, frame)
@@ -201,6 +249,19 @@ class PrometheusPump:
         self._lose(gone if not first else [], reason)
         if self._hosts is not None:
             self._hosts.hosts = {}
+
+    def _has_agent(self, name: str, frames: NodeFrames, server: float, node: QueriedNode | None) -> bool:
+        """Return True if a node's agent delivers its frames; then put only the GPUs that it does not see."""
+        if name in self._left_out:
+            if name in self._gpus_only and node is not None and node.scraped_at != frames.sent_at:
+                for frame in frames.sample(server, node, None, self._gpus):
+                    self.put(name, frame)
+            return True
+        if name in self._renewed:
+            self._renewed.discard(name)
+            self._live.discard(name)
+            frames.renew()
+        return False
 
     def _past(self, server: float) -> Mapping[str, Sequence[Sample]]:
         gpus = self._gpus

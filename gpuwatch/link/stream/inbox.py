@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from gpuwatch.link.stream.login_facts import LoginFacts
 from gpuwatch.wire import AnyFrame, Sample
@@ -63,6 +63,14 @@ class Arrival:
     node: str
     at: float
     what: Content
+
+
+class ArrivalSink(Protocol):
+    """Takes what arrives, from any thread."""
+
+    def put(self, arrival: Arrival) -> None:
+        """Append; does not block."""
+        ...
 
 
 class Inbox:

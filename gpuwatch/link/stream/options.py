@@ -32,6 +32,8 @@ class LinkOptions:
     """
     prometheus: PrometheusTarget | None = None
     """Source of the nodes whose link is `prometheus`."""
+    enter_nodes: bool = True
+    """Connect over ssh to a node of `prometheus` whose screen is opened."""
     history: PrometheusTarget | None = None
     """Source of the GPUs' history from before gpuwatch started."""
     ssh_config: str | None = None

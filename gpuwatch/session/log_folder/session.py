@@ -246,6 +246,9 @@ class FolderSession:
 
     # ---- what needs a living node
 
+    def enter(self, node: str) -> None:
+        """No-op: no node is connected."""
+
     def retry(self, node: str | None = None) -> None:
         """No-op: no node is connected."""
 

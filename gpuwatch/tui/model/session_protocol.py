@@ -181,6 +181,10 @@ class SessionProtocol(LineRequests, Searcher, ProfileSource, Protocol):
         """
         ...
 
+    def enter(self, node: str) -> None:
+        """Note that the operator looks at a node: one that Prometheus names is then connected over ssh."""
+        ...
+
     def retry(self, node: str | None = None) -> None:
         """Reconnect a lost node now; None: all lost nodes."""
         ...

@@ -46,6 +46,8 @@ ALERTS = ("alerts", "Alerts")
 ALERTS_AT = 3
 TABS = [(id_, title) for id_, title, _ in PANES]
 TABS.insert(ALERTS_AT, ALERTS)
+ENTER_AFTER_S = 1.0
+"""Seconds for which a node is shown before it counts as entered: stepping through nodes connects to none."""
 FRAME_LINES = 5
 """Status (2), header, tabs, footer."""
 LOWER_LINES = 8
@@ -88,6 +90,17 @@ class NodeScreen(LiveScreen):
 
     def on_mount(self) -> None:
         self.gpus.focus()
+        self._enter_soon()
+
+    def _enter_soon(self) -> None:
+        """Connect to a node that Prometheus names, if it is still shown after a second."""
+        name = self._node
+
+        def enter() -> None:
+            if self._node == name and self.is_current:
+                self.cockpit.view_state.session.enter(name)
+
+        self.set_timer(ENTER_AFTER_S, enter)
 
     def node_name(self) -> str | None:
         return self._node
@@ -134,6 +147,7 @@ class NodeScreen(LiveScreen):
         self.gpus.at = 0
         for pane in (*self.panes, self.side):
             pane.node_name, pane.at = name, 0
+        self._enter_soon()
         self.pull()
 
     def action_pane(self, step: int) -> None:

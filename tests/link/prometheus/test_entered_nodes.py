@@ -1,0 +1,84 @@
+"""A node that Prometheus names is connected over ssh once its screen is opened, and no other."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from gpuwatch.fleet.nodes.node import Node
+from gpuwatch.link.prometheus.discovery import discover
+from gpuwatch.link.prometheus.frames import NO_AGENT
+from gpuwatch.session import Session
+from tests.link.prometheus.simulated import simulated
+from tests.parts import SEEN_BY_EVERY_AGENT
+from tests.sshd import Sshd
+
+pytestmark = SEEN_BY_EVERY_AGENT
+WAIT_S = 90.0
+
+
+def has_agent(node: Node) -> bool:
+    """Whether the values are the agent's, not those of Prometheus."""
+    return node.hello is not None and node.hello.agent != NO_AGENT
+
+
+def until(session: Session, holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + WAIT_S
+    while not holds():
+        assert time.monotonic() < end, [(each.link, each.hello) for each in session.fleet.nodes.values()]
+        session.poll()
+        time.sleep(0.02)
+
+
+def test_an_entered_node_is_read_over_ssh_and_by_prometheus_again_when_that_ends(tmp_path: Path) -> None:
+    with simulated() as known, Sshd(tmp_path / "sshd", names=("gpu-001",)) as sshd:
+        for number in (1, 2, 3):
+            known.gpu(number, 0)
+        plan, options = discover(known.url, "", None)
+        options = replace(options, ssh_config=str(sshd.client.config))
+        with Session(plan, options) as session:
+            first, second, third = session.fleet.nodes.values()
+            until(session, lambda: all(each.hello is not None for each in (first, second, third)))
+            session.enter("gpu-001")
+            session.enter("gpu-002")
+            until(session, lambda: has_agent(first) and first.processes_at is not None)
+            assert first.link.login is not None
+            assert first.host is not None
+            assert [gpu.state for gpu in first.gpu_list()] == ["ok"], "an agent without NVML loses no GPU"
+            until(session, lambda: second.link.reason.startswith("over ssh: "))
+            assert not has_agent(second)
+            assert second.state(time.monotonic()) == "live"
+            assert third.link.reason == ""
+            sshd.stop()
+            until(session, lambda: not has_agent(first) and first.link.phase == "live")
+            assert first.link.reason.startswith("over ssh: ")
+            assert [gpu.state for gpu in first.gpu_list()] == ["ok"]
+
+
+def test_the_oldest_of_nine_entered_nodes_is_left(tmp_path: Path) -> None:
+    with simulated() as known, Sshd(tmp_path / "sshd", names=("gpu-001",)) as sshd:
+        for number in range(1, 10):
+            known.gpu(number, 0)
+        plan, options = discover(known.url, "", None)
+        with Session(plan, replace(options, ssh_config=str(sshd.client.config))) as session:
+            names = list(session.fleet.nodes)
+            first = session.fleet.nodes[names[0]]
+            session.enter(names[0])
+            until(session, lambda: has_agent(first))
+            for name in names[1:]:
+                session.enter(name)
+            until(session, lambda: not has_agent(first))
+            assert first.link.reason == ""
+
+
+def test_nothing_is_connected_where_that_is_switched_off() -> None:
+    with simulated() as known:
+        known.gpu(1, 0)
+        plan, options = discover(known.url, "", None)
+        with Session(plan, replace(options, enter_nodes=False)) as session:
+            node = session.fleet.nodes["gpu-001"]
+            until(session, lambda: node.hello is not None)
+            session.enter("gpu-001")
+            assert node.link.reason == ""

@@ -1,0 +1,42 @@
+"""The screen of a node that Prometheus names: the session is told of it, and states how ssh went."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from gpuwatch.hosts.plan import NodeSpec, Plan
+from gpuwatch.link.stream.inbox import Arrival, LinkStatus
+from gpuwatch.wire import Hello
+from tests.tui.screen_text import text_on
+from tests.tui.still import NOW, StillSession, still_app
+
+WAIT_S = 60.0
+
+
+async def test_the_node_that_stays_on_the_screen_is_entered() -> None:
+    names = ("gpu-001", "gpu-002", "gpu-003")
+    reported = [
+        Arrival(name, NOW, what)
+        for name in names
+        for what in (
+            LinkStatus("live", "over ssh: Connection refused"),
+            Hello(t=1.0, seq=0, host=name, agent="none", python="none", pid=0, interval_s=15.0),
+        )
+    ]
+    plan = Plan(tuple(NodeSpec(name, link="prometheus") for name in names), source="server")
+    session = StillSession(plan, reported)
+    app = still_app(session, NOW)
+    async with app.run_test(size=(120, 40)) as pilot:
+        app.show_node("gpu-001")
+        await pilot.pause()
+        await pilot.press("n")
+        await pilot.pause()
+        end = time.monotonic() + WAIT_S
+        while "gpu-002" not in session.entered:
+            assert time.monotonic() < end
+            await asyncio.sleep(0.05)
+        assert "gpu-003" not in session.entered
+        app.pump()
+        await pilot.pause()
+        assert "Connection refused" in text_on(app)
