@@ -30,7 +30,7 @@ async def test_the_node_that_stays_on_the_screen_is_entered() -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         app.show_node("gpu-001")
         await pilot.pause()
-        await pilot.press("n")
+        await pilot.press("right_square_bracket")
         await pilot.pause()
         end = time.monotonic() + WAIT_S
         while "gpu-002" not in session.entered:
