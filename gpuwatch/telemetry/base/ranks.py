@@ -6,6 +6,7 @@ torch is never imported here: a script that uses it has done so.
 from __future__ import annotations
 
 import os
+import pickle
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -104,9 +105,41 @@ def all_gather(value: Any) -> list[Any]:
     dist = distributed()
     if dist is None or dist.get_world_size() == 1:
         return [value]
+    if not _has_numpy():
+        return _gather_pickles(dist, value)
     values: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(values, value)
     return values
+
+
+def _has_numpy() -> bool:
+    """Return True if torch can use numpy, on which `all_gather_object` depends although torch does not."""
+    try:
+        loaded_torch().empty(0).numpy()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _gather_pickles(dist: Any, value: Any) -> list[Any]:
+    """Return the values of all ranks as `all_gather_object` does, with tensors of bytes and without numpy."""
+    torch = loaded_torch()
+    functions = dist.distributed_c10d  # not those of `dist`, which a `CommunicationProfiler` measures
+    on_gpu = "nccl" in str(dist.get_backend()) and torch.cuda.is_available()
+    device = torch.device("cuda", torch.cuda.current_device()) if on_gpu else torch.device("cpu")
+    data = bytearray(pickle.dumps(value))
+    size = torch.tensor([len(data)], dtype=torch.int64, device=device)
+    sizes = [torch.zeros_like(size) for _ in range(dist.get_world_size())]
+    functions.all_gather(sizes, size)
+    lengths = [int(each.item()) for each in sizes]
+    data.extend(bytes(max(lengths) - len(data)))
+    own = torch.frombuffer(data, dtype=torch.uint8).to(device)
+    parts = [torch.empty_like(own) for _ in lengths]
+    functions.all_gather(parts, own)
+    return [
+        pickle.loads(bytes(part[:length].tolist()))  # noqa: S301 - from the ranks of this job, as torch does it
+        for part, length in zip(parts, lengths)
+    ]
 
 
 STATED_PREFIXES = (
