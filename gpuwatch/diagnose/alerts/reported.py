@@ -17,7 +17,7 @@ from gpuwatch.diagnose.error_outcome.observed_end import RANK_ENDED
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import HARMLESS, RulePacks, stated_class
 from gpuwatch.diagnose.model.rank_index import RankIndex
-from gpuwatch.diagnose.model.timing import Resumed
+from gpuwatch.diagnose.model.timing import APART_S, Resumed
 from gpuwatch.diagnose.sources.log_writers import LogWriters, ReadFile
 from gpuwatch.fleet.fleet import Fleet, NodeEvent, NodeFinding
 from gpuwatch.fleet.jobs.ended_files import is_ended
@@ -242,7 +242,9 @@ class ReportedAlerts:
             found = LocatedFinding(node.name, source.finding, offset, error, foreign, writer, until)
             alert = alert_of(found, self._packs, self.where)
         known, before = self._alerts.get(alert.id), self._sources.get(alert.id)
-        self._keep(alert if known is None or before is source else merge_repeat(known, alert))
+        if known is not None and before is not source:
+            alert = merge_repeat(known, alert)
+        self._keep(structs.replace(alert, state="resolved") if _stays_resolved(known, alert) else alert)
         self._sources[alert.id] = source
         if len(self._alerts) > MAX_ALERTS:
             self._drop(self._surplus())
@@ -262,6 +264,16 @@ class ReportedAlerts:
     def _keep(self, alert: Alert) -> None:
         self._alerts[alert.id] = alert
         self._joiner.put(alert)
+
+
+def _stays_resolved(known: Alert | None, alert: Alert) -> bool:
+    """Return True if `known` was resolved, and `alert` is the same report of the same job at another place.
+
+    The offset of the node's clock may have moved since.
+    """
+    if known is None or known.state != "resolved" or alert.job != known.job:
+        return False
+    return alert.last <= known.last + APART_S
 
 
 def _is_dropped(source: Source, fleet: Fleet) -> bool:
