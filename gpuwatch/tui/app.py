@@ -34,7 +34,7 @@ from gpuwatch.tui.terminal_driver import TerminalDriver
 from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.cockpit import Delivering
 from gpuwatch.tui.toolkit.faults import FaultLog, fault_file
-from gpuwatch.tui.toolkit.live_screen import LiveScreen
+from gpuwatch.tui.toolkit.live_screen import LiveScreen, leave_hidden_part
 from gpuwatch.tui.toolkit.refresh_rate import RefreshRate
 from gpuwatch.tui.toolkit.styles import Colours, StyleSet, build_styles, clean, wants_ascii
 from gpuwatch.tui.toolkit.themes import THEMES, Colourless
@@ -157,6 +157,7 @@ class GpuwatchApp(FaultRecovery):
         self.attempt("summing up the fleet", self._look_at_fleet)
         self.attempt("announcing incidents", self._announce)
         self.attempt("writing evidence", lambda: self.evidence.update(time.monotonic()))
+        leave_hidden_part(self.screen)
         if isinstance(self.screen, LiveScreen):
             self.screen.pull()
         if self.pace.frame(time.monotonic(), time.thread_time()):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 from textual.command import CommandPalette
+from textual.widget import Widget
 from textual.widgets import Input
 
 from gpuwatch.tui.app import GpuwatchApp
 from gpuwatch.tui.command_palette import Palette
+from gpuwatch.tui.fleet.screen import FleetScreen
 from gpuwatch.tui.logs.screen import LogsScreen
 from tests.tui.still import demo_session, judged_session, still_app
 
@@ -116,3 +118,46 @@ async def test_the_palette_opens_again_while_the_closed_one_is_taken_away() -> N
             assert isinstance(app.screen, Palette)
             await pilot.press("escape")
     assert (app.crash, app.faults.count) == (None, 0)
+
+
+def is_shown(app: GpuwatchApp) -> bool:
+    """Return True if the part with the focus is on the screen."""
+    focused = app.focused
+    return focused is None or all(
+        part.display for part in focused.ancestors_with_self if isinstance(part, Widget)
+    )
+
+
+@pytest.mark.parametrize(
+    "burst", [("escape", "slash"), ("escape", "slash", "escape", "slash"), ("tab", "slash")]
+)
+@pytest.mark.parametrize("where", ["fleet", "logs"])
+async def test_a_field_that_is_closed_and_opened_at_once_is_shown(where: str, burst: str) -> None:
+    app = still_app(judged_session(95), 95)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        if where != "fleet":
+            app.action_logs()
+            await pilot.pause()
+        await pilot.press("slash")
+        for key in burst.split():
+            app.simulate_key(key)
+        await pilot.pause()
+        assert isinstance(app.focused, Input)
+        assert is_shown(app)
+        await pilot.press("escape", "4")
+        assert app.where == "incidents"
+
+
+async def test_a_hidden_field_gives_the_focus_away_and_esc_shows_all() -> None:
+    app = still_app(judged_session(95), 95)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("slash", *"temp>999", "enter")
+        screen = app.screen
+        assert isinstance(screen, FleetScreen)
+        screen.filter_bar.display = False
+        screen.set_focus(screen.field)
+        app.pump()
+        await pilot.press("escape", "4")
+        assert app.where == "incidents"
+        assert not screen.shown.narrowed

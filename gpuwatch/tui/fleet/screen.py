@@ -311,9 +311,9 @@ class FleetScreen(LiveScreen):
     def close_filter(self) -> bool:
         """Remove the filter, show healthy nodes again, and hide the filter's line.
 
-        Returns False if that line was not shown; then nothing is changed.
+        Returns False if there was none and that line was not shown; then nothing is changed.
         """
-        if not self.filter_bar.display:
+        if not (self.filter_bar.display or self.shown.narrowed):
             return False
         self.shown.unhealthy = False
         self.field.value = ""
@@ -329,8 +329,9 @@ class FleetScreen(LiveScreen):
 
     @on(events.DescendantBlur, "#filter-text")
     def _left(self) -> None:
-        self._show_filter_bar()
-        self.pull()
+        if self.focused is not self.field:  # it may have been opened again since
+            self._show_filter_bar()
+            self.pull()
 
     @on(Input.Changed, "#filter-text")
     def _filter(self, event: Input.Changed) -> None:

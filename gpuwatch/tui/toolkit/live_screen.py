@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual.screen import Screen
 from textual.widget import Widget
@@ -31,6 +31,18 @@ def set_width(part: Widget, columns: int) -> None:
     """Set a widget's width if it differs: each change makes Textual lay out the screen again."""
     if part.styles.width is None or part.styles.width.value != columns:
         part.styles.width = columns
+
+
+def leave_hidden_part(screen: Screen[Any]) -> None:
+    """Move the focus to the next part that is shown if its own is hidden, as a closed text field is.
+
+    A hidden field would take every key.
+    """
+    focused = screen.focused
+    if focused is not None and not all(
+        each.display for each in focused.ancestors_with_self if isinstance(each, Widget)
+    ):
+        screen.focus_next()
 
 
 class LiveScreen(ErrorBoundary, Screen[None]):
