@@ -12,9 +12,9 @@ from gpuwatch.fleet.nodes.last_ranks import ended_ranks, ranks_on
 from gpuwatch.number_text import seconds_text
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.node.gpu_columns import GpuValue, fitting
-from gpuwatch.tui.node.gpu_subject import Subject
+from gpuwatch.tui.node.gpu_subject import Subject, mark_columns, mark_styles
 from gpuwatch.tui.node.gpu_text import rank_text
-from gpuwatch.tui.toolkit.charts import bar, sparkline
+from gpuwatch.tui.toolkit.charts import bar, marked, sparkline
 from gpuwatch.tui.toolkit.rows import Row
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 from gpuwatch.tui.toolkit.text import trouble_of, trouble_severity
@@ -99,7 +99,7 @@ def as_pair(subject: Subject, columns: Sequence[GpuValue], width: int, look: Sty
     ink = look.severity["unknown" if subject.old else "ok"]
     row = [Segment(" " * BEFORE)]
     for each in fitting(columns, width, width - BEFORE):
-        row += [_plot(subject, each, each.bar_cells(width) + each.width, look, ink), Segment("  ")]
+        row += [*_plot(subject, each, each.bar_cells(width) + each.width, look, ink), Segment("  ")]
     room = width - sum(p.cell_length for p in row)
     links = _links(subject)
     while links and len("  ".join(links)) > room:
@@ -108,9 +108,15 @@ def as_pair(subject: Subject, columns: Sequence[GpuValue], width: int, look: Sty
     return [line, (*row, Segment("  ".join(links), look.dim))]
 
 
-def _plot(subject: Subject, column: GpuValue, cells: int, look: StyleSet, ink: Style) -> Segment:
-    history = subject.history(column.metric, cells * 2 if look.glyphs.braille else cells)
-    return Segment(sparkline(history, *column.scale(subject), cells, look.glyphs), ink)
+def _plot(subject: Subject, column: GpuValue, cells: int, look: StyleSet, ink: Style) -> list[Segment]:
+    points = _plotted_s(cells, look)
+    line = sparkline(subject.history(column.metric, points), *column.scale(subject), cells, look.glyphs)
+    return marked(line, mark_styles(mark_columns(subject.marks, points, cells), look), look, ink)
+
+
+def _plotted_s(cells: int, look: StyleSet) -> int:
+    """Return the seconds that a plot of one line shows."""
+    return cells * 2 if look.glyphs.braille else cells
 
 
 def _links(subject: Subject) -> list[str]:
@@ -158,16 +164,28 @@ def as_card(
     stated = f" {clean(words)} " if loud else clean(words)
     style = look.badge["critical"] if loud else look.severity[severity] if severity else look.dim
     title.append(Segment(fit(stated, min(room, len(stated))) if room > 0 else "", style))
-    rows: list[Row] = [_beside(tuple(title), width)]
+    rows: list[Row] = [_over_plot(title, width, look)]
     rows += [_measured(subject, each, width, look) for each in columns]
     footer = "  " + "  ".join([*_links(subject), _health(subject)])
     rows.append((Segment(fit(footer, width), look.dim),))
     return rows
 
 
-def _beside(row: Row, width: int) -> Row:
-    used = sum(p.cell_length for p in row)
-    return (*row, Segment(" " * max(0, width - used)))
+def _over_plot(title: list[Segment], width: int, look: StyleSet) -> Row:
+    """Return the title of a card, with the time span of its plots above them if there is room."""
+    room, cells = width - sum(p.cell_length for p in title), _plot_cells(width)
+    if room <= cells + 1:
+        return (*title, Segment(" " * max(0, room)))
+    axis = f"-{_plotted_s(cells, look)} s".ljust(cells - 3) + "now "
+    return (*title, Segment(fit(axis, room, ">"), look.dim))
+
+
+def _bar_cells(width: int) -> int:
+    return max(6, (width - 25) * 2 // 5)
+
+
+def _plot_cells(width: int) -> int:
+    return max(6, width - 25 - _bar_cells(width))
 
 
 def _measured(subject: Subject, column: GpuValue, width: int, look: StyleSet) -> Row:
@@ -176,11 +194,10 @@ def _measured(subject: Subject, column: GpuValue, width: int, look: StyleSet) ->
     ink = look.severity["unknown" if subject.old else "ok"]
     if column.metric == "temp" and level is not None and level > NEAR_SLOWDOWN and not subject.old:
         ink = look.severity["warning"]
-    cells = max(6, (width - 25) * 2 // 5)
     number = column.text(subject) + (" MHz" if column.name == "clock" else "")
     return (
         Segment(f"  {column.word:<7}", look.dim),
-        *bar(level, cells, look, ink),
+        *bar(level, _bar_cells(width), look, ink),
         Segment(f"{number:>14} ", style),
-        _plot(subject, column, max(6, width - 25 - cells), look, ink),
+        *_plot(subject, column, _plot_cells(width), look, ink),
     )

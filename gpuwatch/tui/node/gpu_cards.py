@@ -19,7 +19,7 @@ from gpuwatch.tui.node.gpu_card import (
     shape_for,
 )
 from gpuwatch.tui.node.gpu_columns import GpuValue, selected
-from gpuwatch.tui.node.gpu_subject import Subject
+from gpuwatch.tui.node.gpu_subject import Subject, incident_marks
 from gpuwatch.tui.toolkit.rows import Row, highlighted, text_of, wrapped
 from gpuwatch.tui.toolkit.selectable_lines import RebuiltPage
 from gpuwatch.tui.toolkit.styles import clean
@@ -67,7 +67,8 @@ class GpuPanels(RebuiltPage):
             self.at = next((i for i, gpu in enumerate(gpus) if gpu.info.uuid == self._wanted), 0)
             self._wanted = None
         self.shape, self.across = shape_for(len(gpus), len(self.chosen_columns), width, self.room)
-        subjects = [Subject(gpu, view.node, view, self.view_state.now) for gpu in gpus]
+        marks = incident_marks(view.node, self.view_state.snapshot.incidents, self.view_state.wall())
+        subjects = [Subject(gpu, view.node, view, self.view_state.now, marks) for gpu in gpus]
         self.pinned = 0 if self.shape == "card" else 1
         if self.shape == "card":
             return self._cards(subjects, width)

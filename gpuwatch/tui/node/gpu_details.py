@@ -1,22 +1,18 @@
-"""Formats all values of one GPU, each group with its age, and its histories as plots. Pure functions."""
+"""Formats all values of one GPU, each group with its age. Pure functions."""
 
 from __future__ import annotations
 
 from rich.segment import Segment
 
-from gpuwatch.fleet.nodes.metrics import METRICS, power_limit_w
+from gpuwatch.fleet.nodes.metrics import power_limit_w
 from gpuwatch.fleet.nodes.node import Gpu
 from gpuwatch.fleet.nodes.units import MEMORY, RATE
 from gpuwatch.number_text import UNKNOWN, seconds_text
 from gpuwatch.tui.node.gpu_subject import Subject
-from gpuwatch.tui.toolkit.charts import plot
 from gpuwatch.tui.toolkit.item_page import hanging
 from gpuwatch.tui.toolkit.rows import Row, heading
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 from gpuwatch.wire import MigInstance
-
-WINDOWS = ((120.0, "2 minutes"), (900.0, "15 minutes"), (86_400.0, "24 hours"))
-PLOTS = ("util", "mem", "power", "temp", "smclk", "tensor")
 
 
 def _yes(value: bool | None) -> str:
@@ -166,33 +162,4 @@ def fact_rows(subject: Subject, width: int, look: StyleSet) -> list[Row]:
     for why in sorted(set(gpu.missing.values())):
         names = ", ".join(sorted(name for name, reason in gpu.missing.items() if reason == why))
         rows.append((Segment(fit(f" {clean(why).replace('_', ' ')}: {names}", width), look.dim),))
-    return rows
-
-
-def plot_rows(
-    subject: Subject, window: tuple[float, str], width: int, height: int, look: StyleSet
-) -> list[Row]:
-    """Return the lines with the plots of all histories, each with its title.
-
-    `window` is a time in seconds and its name; the plots share `height` lines.
-    """
-    seconds, words = window
-    each = max(3, height // len(PLOTS))
-    cells = max(10, width - 8)
-    points = cells * 2 if look.glyphs.braille else cells
-    rows: list[Row] = []
-    for name in PLOTS:
-        metric = METRICS[name]
-        low, high = metric.scale(subject.gpu) or (0.0, 100.0)
-        if name == "mem":
-            low, high = 0.0, 100.0
-        series = subject.gpu.history.series(name, seconds, points, subject.now)
-        values = [None if value != value else float(value) for value in series]  # noqa: PLR0124 - NaN is not itself
-        rows.append(heading(f"{metric.title} {subject.text(name)}", width, look, words))
-        lines = plot(values, low, high, cells, each - 1, look.glyphs)
-        for index, line in enumerate(lines):
-            edge = (
-                metric.format(high) if index == 0 else metric.format(low) if index == len(lines) - 1 else ""
-            )
-            rows.append((Segment(f"{edge.strip():>6} ", look.dim), Segment(line, look.severity["ok"])))
     return rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -15,8 +16,9 @@ from gpuwatch.tui.actions.action_targets import about_place
 from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.chrome.status_bar import StatusLine
 from gpuwatch.tui.node.alerts_pane import alert_rows
-from gpuwatch.tui.node.gpu_details import WINDOWS, fact_rows, plot_rows
-from gpuwatch.tui.node.gpu_subject import Subject
+from gpuwatch.tui.node.gpu_details import fact_rows
+from gpuwatch.tui.node.gpu_plots import WINDOWS, plot_rows
+from gpuwatch.tui.node.gpu_subject import Subject, incident_marks
 from gpuwatch.tui.node.gpu_text import rank_text
 from gpuwatch.tui.node.panes import event_row
 from gpuwatch.tui.toolkit import keys
@@ -110,7 +112,9 @@ class GpuPlots(GpuPage):
     DEFAULT_CSS: ClassVar[str] = "GpuPlots { width: 3fr; height: 1fr; }"
 
     def rows_for(self, subject: Subject, width: int) -> list[Row]:
-        return plot_rows(subject, self.window, width, self.size.height, self.look)
+        wall = self.view_state.wall()
+        marks = incident_marks(subject.node, self.view_state.snapshot.incidents, wall)
+        return plot_rows(replace(subject, marks=marks), self.window, wall, width, self.size.height, self.look)
 
 
 class GpuScreen(LiveScreen):

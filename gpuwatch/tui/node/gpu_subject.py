@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from rich.style import Style
+
+from gpuwatch.diagnose.model.condition import ORDER
+from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.fleet.nodes.metrics import METRICS
 from gpuwatch.fleet.nodes.node import Gpu, Node
+from gpuwatch.tui.model.alert_snapshot import severity_shown, sign_shown
 from gpuwatch.tui.model.node_summary import NodeView
 from gpuwatch.tui.model.severity import Severity
+from gpuwatch.tui.toolkit.styles import StyleSet
 
 THROTTLE_WORDS = {
     "power_cap": "power cap",
@@ -22,6 +29,50 @@ THROTTLE_WORDS = {
 
 
 @dataclass(frozen=True)
+class IncidentStart:
+    """When an incident began, for the plots."""
+
+    at: float
+    """Unix seconds."""
+    age_s: float
+    severity: Severity
+    """Of its colour: "unknown" once it is over or acknowledged."""
+    sign: Severity
+    """Of its sign."""
+
+
+def incident_marks(node: Node, incidents: Iterable[Incident], wall: float) -> tuple[IncidentStart, ...]:
+    """Return the incidents of a node and of the jobs that run there, the worst first.
+
+    `wall`: now, unix seconds.
+    """
+    jobs = {process.job for process in node.processes} - {None}
+    own = [
+        each
+        for each in incidents
+        if each.job in jobs or any(alert.node == node.name for alert in each.alerts)
+    ]
+    own.sort(key=lambda each: (each.over, ORDER.index(each.severity)))
+    return tuple(
+        IncidentStart(each.first, wall - each.first, severity_shown(each), sign_shown(each)) for each in own
+    )
+
+
+def mark_columns(marks: Iterable[IncidentStart], seconds: float, cells: int) -> dict[int, IncidentStart]:
+    """Return column -> the worst incident that began there, on a plot of the last `seconds` in `cells`."""
+    found: dict[int, IncidentStart] = {}
+    for mark in marks:
+        if 0.0 <= mark.age_s < seconds:
+            found.setdefault(cells - 1 - int(mark.age_s * cells / seconds), mark)
+    return found
+
+
+def mark_styles(marks: Mapping[int, IncidentStart], look: StyleSet) -> dict[int, Style]:
+    """Return column -> the style of the incident's mark."""
+    return {column: look.severity[mark.severity] for column, mark in marks.items()}
+
+
+@dataclass(frozen=True)
 class Subject:
     """A GPU with its node and the time, and its values as text."""
 
@@ -29,6 +80,8 @@ class Subject:
     node: Node
     view: NodeView
     now: float
+    marks: tuple[IncidentStart, ...] = ()
+    """Incidents to mark on its plots, the worst first."""
 
     @property
     def severity(self) -> Severity:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.segment import Segment
 from rich.style import Style
@@ -37,6 +37,21 @@ def bar(
         return [Segment(filled, style), Segment(rest[:at], look.track), Segment(tick, look.dim),
                 Segment(rest[at + 1 :], look.track)]  # fmt: skip
     return [Segment(filled, style), Segment(rest, look.track)]
+
+
+def upright(glyphs: Glyphs) -> str:
+    """Return the character of an upright line."""
+    return "│" if glyphs.braille else "|"
+
+
+def marked(line: str, marks: Mapping[int, Style], look: StyleSet, style: Style) -> list[Segment]:
+    """Return a line of a plot in `style`, with an upright line at each column of `marks`."""
+    parts: list[Segment] = []
+    start = 0
+    for column in sorted(each for each in marks if each < len(line)):
+        parts += [Segment(line[start:column], style), Segment(upright(look.glyphs), marks[column])]
+        start = column + 1
+    return [*parts, Segment(line[start:], style)]
 
 
 def resample(values: Sequence[float | None], count: int) -> list[float | None]:
