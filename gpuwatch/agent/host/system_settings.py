@@ -35,7 +35,7 @@ _BOOT_OPTION = re.compile(
     r"(?:\w*iommu|pci|pcie_\w+|mitigations|isolcpus|nohz_full|processor\.\w+|intel_idle\.\w+|numa_\w+|"
     r"default_hugepagesz|hugepages\w*|transparent_hugepage)(?:=\S*)?$"
 )
-_DRIVER_OPTION = re.compile(r"(\w+): (\d+)$", re.MULTILINE)
+_DRIVER_OPTION = re.compile(r"^(\w+): (\d+)$", re.MULTILINE)
 _CHOSEN = re.compile(r"\[(\w+)\]")
 """`always [madvise] never`: the active option is in brackets."""
 

@@ -42,9 +42,9 @@ _KEPT_SLURM = (
 )
 MAX_VARIABLES, MAX_VALUE = 120, 200
 
-_NCCL_FILE = re.compile(rb"(/\S*/libnccl\.so[.\d]*)\s*$", re.MULTILINE)
+_NCCL_FILE = re.compile(rb"(?<= )(/\S*/libnccl\.so[.\d]*)[ \t]*$", re.MULTILINE)
 _NCCL_VERSION = re.compile(r"libnccl\.so\.(\d+\.\d+\.\d+)$")
-_TORCH_FILE = re.compile(rb"(/\S*)/torch/lib/libtorch\S*\.so", re.MULTILINE)
+_TORCH_FILE = re.compile(rb"(?<= )(/\S*?)/torch/lib/libtorch[\w.+-]*\.so")
 _NVSWITCH = re.compile("nvidia-nvswitch")
 
 

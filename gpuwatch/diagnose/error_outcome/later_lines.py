@@ -74,7 +74,7 @@ _FINISHED = re.compile(
     r"|\b(?:done|finished|completed)(?: successfully)?(?: in \d|\W{0,3}$)"
     r"|\bclosed \(finished\)"
     r"|\b(?:state|status)\W{1,4}(?:done|success\w*|succeeded|completed)\b|\bas success\b"
-    r"|\bwrote \d[\d,.]*\W{1,2}[a-z]|\b\d[\d,]* [a-z]{3,20} (?:written|exported|converted|processed)\b"
+    r"|\bwrote \d[\d,.]*\W{1,2}[a-z]|\b\d[\d,]{0,30} [a-z]{3,20} (?:written|exported|converted|processed)\b"
     r"|\b(?:export|upload|written|sav)(?:ed)? .{0,80}\bfinal\b|\btotal (?:run ?time|wall)|\bfailed[=:] ?0\b"
 )
 _FINAL_SCORES = re.compile(r"(?i)\bfinal (?:validation|test|eval\w*) (?:metrics|results?|scores?|accuracy)\b")

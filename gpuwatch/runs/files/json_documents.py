@@ -29,7 +29,7 @@ LOOK_RECORDS = 8
 """Records at the beginning that classify a document; half of them must be log records."""
 _BEGIN = re.compile(rb'(?:\xef\xbb\xbf)?\s{0,200}(?:\[\s{0,200}\{|\{\s{0,200}"(?:[^"\\\n]{1,200})"\s{0,4}:)')
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?P<closed>"?)|[{}\[\]\n]', re.DOTALL)
-_INDENT = re.compile(rb"\s*[\r\n]\s*")
+_INDENT = re.compile(rb"(?<!\s)\s*[\r\n]\s*")
 _MESSAGES = ("message", "msg", "log", "MESSAGE", "textPayload", "body", "event")
 _LEVEL = re.compile(r"(?i)level|^severity(?:_?text)?$|^lvl$|^priority$")
 _TIME = re.compile(r"(?i)^@?ts$|time|^date$|^asctime$")

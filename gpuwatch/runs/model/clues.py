@@ -23,7 +23,7 @@ RANK_ON_HOST = "place.rank_on_host"
 TOOL_HOST = "place.tool_host"
 """The node name in a tool's report; found by the tool's reader, not by a rule."""
 
-HOST = r"(?P<host>[A-Za-z0-9][\w.-]*)"
+HOST = r"(?P<host>[A-Za-z0-9][\w.-]{0,252})"
 
 
 def _rule(name: str, match: str, *literals: str, block: int = 0, once: bool = False) -> Rule:

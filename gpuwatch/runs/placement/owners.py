@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 ATTEMPT = re.compile(r"(?:^|/)attempt[_-](\d+)(?:/|$)|(?:^|[/_.-])restart[_-]?(\d+)(?=[/_.-]|$)")
-RUN = re.compile(r"[^/]*(?=/attempt_\d+/)")
+RUN = re.compile(r"(?<![^/])[^/]*(?=/attempt_\d+/)")
 """Torchrun's folder of run id and eight random letters, which names no host."""
 ENDINGS = re.compile(
     r"\.(?:gz|zst|xz|bz2|log|txt|out|err|json|jsonl|dmesg|stdout|stderr|\d+|old|o|e|p?[oe]\d{3,12})$",

@@ -20,7 +20,7 @@ MAX_XML_BYTES = 32 << 20
 MAX_LISTED_CHANNELS = 64
 MAX_DEPTH = 64
 GRAPH_NAMES = {0: "ring", 1: "tree", 2: "collnet chain", 3: "nvls", 4: "collnet direct"}
-TRANSFER_RATE = re.compile(r"([\d.]+) ?GT/s")
+TRANSFER_RATE = re.compile(r"(?<![\d.])([\d.]{1,12}) ?GT/s")
 
 
 @dataclass(frozen=True)

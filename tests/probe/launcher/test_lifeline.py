@@ -50,21 +50,21 @@ def test_a_killed_worker_takes_its_ranks_along_and_the_launcher_says_so() -> Non
 
 
 def test_the_deadline_ends_everything_although_the_connection_lives(sentences: Sentences) -> None:
-    with Driven(deadline_s=4.0) as driven:
+    with Driven(deadline_s=8.0) as driven:
         everyone = with_a_rank(driven)
         sentences(driven.until(Leaving).reason)
         assert gone(*everyone)
 
 
 def test_silence_ends_everything_where_that_was_asked_for(sentences: Sentences) -> None:
-    with Driven(silence_s=2.0) as driven:
+    with Driven(silence_s=8.0) as driven:
         everyone = with_a_rank(driven)
         sentences(driven.until(Leaving).reason)
         assert gone(*everyone)
 
 
 def test_empty_lines_count_as_being_heard() -> None:
-    with Driven(silence_s=4.0) as driven:
+    with Driven(silence_s=6.0) as driven:
         everyone = with_a_rank(driven)
         for _ in range(60):
             driven.carrier.send(b"\n")

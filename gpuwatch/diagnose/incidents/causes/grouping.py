@@ -42,7 +42,7 @@ DISTRIBUTED = (
     "c10d.", "elastic.", "rank.", "launch.", "nccl.", "gloo.", "slurm.", "horovod.", "jax.", "mpi.", "rdma."
 )  # fmt: skip
 """Classes of lines that only a multi-process job prints."""
-RAISED = re.compile(r"^[^A-Za-z]*(?:\[rank\d+\]: *)?[\w.]*Error: ", re.IGNORECASE)
+RAISED = re.compile(r"^[^A-Za-z]*(?:\[rank\d+\]: *)?(?:[A-Za-z][\w.]*)?Error: ", re.IGNORECASE)
 """The last line of a traceback."""
 
 

@@ -24,7 +24,7 @@ PAIR = re.compile(rf"(?P<name>[A-Za-z_][\w./@-]{{0,80}}):\s*(?P<value>{NUMBER})(
 EVALUATION = re.compile(r"\bEVALUATION RESULTS\b")
 ITEM = re.compile(r"^\s{1,8}\S{0,4}\s+(?P<name>[A-Za-z][\w ./@-]{0,60}):\s*(?P<value>.*\S)")
 GPU = re.compile(r"GPU (\d{1,4})")
-GPU_NAME = re.compile(r"(?P<name>.*?)\s*\((?P<gb>\d{1,6}(?:\.\d{1,6})?)\s?GB\)")
+GPU_NAME = re.compile(r"(?P<name>.{0,200}?)\s{0,8}\((?P<gb>\d{1,6}(?:\.\d{1,6})?)\s?GB\)")
 FORCED = re.compile(r"\bFORCED SINGLE[- ]GPU MODE\b", re.IGNORECASE)
 FACT = re.compile(
     r"^[^A-Za-z]{0,8}(?P<name>Session ID|Run ID|Mode|GPU Count|Model|World size):\s*(?P<value>.*\S)"
