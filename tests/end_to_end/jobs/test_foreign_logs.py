@@ -94,6 +94,7 @@ def test_a_dead_jobs_log_is_of_no_job_that_runs_and_told_once(
             watch(session, lambda _fleet, _now: settled())
             watch(session, lambda _fleet, _now: bool(session.book.incidents))
             pause(session, 2.0)
+            watch(session, lambda _fleet, _now: not session.book.behind)
             reported = [(one.code, one.rank, one.job, len(one.alerts)) for one in session.book.incidents]
             assert reported == [("oom.cuda", 1, None, 1)]
 
@@ -109,8 +110,9 @@ def nodes_blamed(
             listed = [node.logs for node in session.fleet.nodes.values()]
             return all(logs and all(one.searched_to for one in logs) for logs in listed)
 
-        watch(session, lambda _fleet, _now: settled())
+        watch(session, lambda _fleet, _now: settled() and bool(session.book.incidents))
         pause(session, 1.5)
+        watch(session, lambda _fleet, _now: not session.book.behind)
         reported = session.book.incidents
         return {(a.code, a.node) for one in reported for a in one.alerts} | {
             (one.code, one.node) for one in reported
