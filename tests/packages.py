@@ -42,6 +42,7 @@ LONG_PACKAGE_OF = {
     "slurmd": "slurmd",
     "sbatch": "slurm-client",
     "chromium": "chromium",
+    "kubectl": "kubernetes-client",
 }
 """Parts that only tests of `make test-long` need."""
 C_HEADERS = "libc6-dev"

@@ -12,7 +12,7 @@ from typing import Protocol
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.agent.agent_link import CLOSE_S, AgentLink, LinkContext
 from gpuwatch.link.agent.login_slots import ConnectSlots
-from gpuwatch.link.dialers import Dialers
+from gpuwatch.link.dialers import Dialers, dial_local
 from gpuwatch.link.start.log_settings import LogConfig
 from gpuwatch.link.stream.carrier import Dialer
 from gpuwatch.link.stream.inbox import ArrivalSink, Inbox
@@ -131,7 +131,11 @@ def open_links(
             enter = EnteredNodes(of_server, inbox, partial(_entered, plan, dialers, board)).enter
     for spec in plan.nodes:
         dialer = dialers.of(spec.name)
-        if dialer is not None:
+        if dialer is not None and "kube_namespace" in spec.labels:
+            from gpuwatch.link.kube.pod_link import PodLink  # noqa: PLC0415 - likewise
+
+            by_name[spec.name] = PodLink(spec, dialer, dial_local, plan, board)
+        elif dialer is not None:
             by_name[spec.name] = AgentLink(spec, dialer, board)
     return Links([by_name[spec.name] for spec in plan.nodes], [dialers], [board], dialers, enter)
 

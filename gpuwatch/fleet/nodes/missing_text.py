@@ -16,7 +16,7 @@ def no_answer(gpu: Gpu, now: float) -> str:
     return f"no answer yet ({reported})" if reported else "no answer yet"
 
 
-UNREADABLE = frozenset(("driver_mismatch", "library_missing", "driver_not_loaded", "nvml_error"))
+UNREADABLE = frozenset(("driver_mismatch", "library_missing", "driver_not_loaded", "nvml_error", "logs_only"))
 """Notices of a driver that does not work and lists no GPU, so that their number is unknown."""
 
 

@@ -19,6 +19,7 @@ JOB_LABELS = {
     "rayjob": "ray.io/originated-from-cr-name",
 }
 """Kind of job -> the label that its operator sets on its pods (from their API references)."""
+MAX_FAILED = 16
 _SELECTOR = re.compile(r"[\w./()!=, -]{1,500}")
 
 
@@ -40,7 +41,7 @@ def label_selector(selector: str) -> str:
 def kube_plan(selector: str, namespace: str | None, run: RunCommand = run_external) -> Plan:
     """Return the plan of the pods that kubectl finds in its current context.
 
-    Pods that have ended are left out, unless all have ended.
+    Pods that are over are left out as `present` states.
 
     Args:
         selector: A label selector or `KIND/NAME`.
@@ -64,8 +65,19 @@ def kube_plan(selector: str, namespace: str | None, run: RunCommand = run_extern
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise HostsError([f"--kube {selector}: kubectl reports two pods {twice}"])
-    present = [pod for pod in pods if pod.phase not in ("Succeeded", "Failed")] or pods
-    return Plan(nodes=tuple(pod_node(pod) for pod in present), source=f"--kube {selector}")
+    return Plan(nodes=tuple(pod_node(pod) for pod in present(pods)), source=f"--kube {selector}")
+
+
+def present(pods: Sequence[Pod]) -> Sequence[Pod]:
+    """Return the pods without those that succeeded, or failed and were replaced; all of them, if none runs.
+
+    A failed pod, whose logs can still be read, may be the reason why the others hang. At most `MAX_FAILED`.
+    """
+    running = [pod for pod in pods if pod.phase not in ("Succeeded", "Failed")]
+    replaced = {(pod.role, pod.index) for pod in running if pod.index}
+    failed = [pod for pod in pods if pod.phase == "Failed" and (pod.role, pod.index) not in replaced]
+    kept = {pod.name for pod in (*running, *failed[-MAX_FAILED:])}
+    return [pod for pod in pods if pod.name in kept] if running else pods
 
 
 def pod_node(pod: Pod) -> NodeSpec:
@@ -76,6 +88,8 @@ def pod_node(pod: Pod) -> NodeSpec:
         "kube_phase": pod.phase,
         "kube_reason": pod.reason,
         "kube_restarts": str(pod.restarts),
+        "kube_gpus": pod.devices,
+        "kube_mig": pod.mig,
         "kube_role": pod.role,
         "kube_index": pod.index,
     }

@@ -9,11 +9,15 @@ from typing import Any
 
 from gpuwatch.hosts.errors import HostsError
 from gpuwatch.hosts.kube.answers import count, items_of, short
+from gpuwatch.hosts.kube.gpu_annotations import allocated_gpus
 from gpuwatch.whole_number import MAX_DIGITS, whole_number
 
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
 """A DNS subdomain (RFC 1123): the form of names of pods, containers and namespaces."""
 GPU_RESOURCES = ("nvidia.com/gpu", "nvidia.com/gpu.shared")
+MIG_RESOURCES = "nvidia.com/mig-"
+"""The beginning of the resources of NVIDIA's device plugin for slices of a GPU: `nvidia.com/mig-1g.10gb`."""
+MAX_MIG_CHARS = 60
 DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 """The annotation that names kubectl's default container."""
 REPLICA_LABELS = (
@@ -46,6 +50,10 @@ class Pod:
     reason: str
     """Why its container does not run: CrashLoopBackOff, OOMKilled, Unschedulable, ...; else ""."""
     restarts: int
+    devices: str
+    """The GPUs that a scheduler has noted for it: UUIDs or numbers of the machine's GPUs; "" if none has."""
+    mig: str
+    """Its MIG devices: `2x 1g.10gb`; "" without any."""
     role: str
     index: str
     """Its index within its role, as the operator numbers the pods; "" without one."""
@@ -69,7 +77,7 @@ def _pod(item: Mapping[str, Any]) -> Pod:
     containers = spec["containers"]
     usual = (about.get("annotations") or {}).get(DEFAULT_CONTAINER)
     named = [each for each in containers if each["name"] == usual]
-    chosen = next((each for each in containers if _gpus(each)), (named or containers)[0])
+    chosen = next((each for each in containers if _gpus(each) or _mig(each)), (named or containers)[0])
     labels = about.get("labels") or {}
     states = [each for each in status.get("containerStatuses") or () if each.get("name") == chosen["name"]]
     for name in (about["name"], about["namespace"], chosen["name"]):
@@ -84,14 +92,31 @@ def _pod(item: Mapping[str, Any]) -> Pod:
         phase=short(status.get("phase")) or "Unknown",
         reason=short(_reason(status, states[0] if states else {})),
         restarts=count(states[0].get("restartCount")) if states else 0,
+        devices=allocated_gpus(about.get("annotations") or {}),
+        mig=", ".join(f"{number}x {profile}" for profile, number in _mig(chosen)),
         role=next((short(labels[name]) for name in ROLE_LABELS if name in labels), ""),
         index=next((short(labels[name]) for name in REPLICA_LABELS if name in labels), ""),
     )
 
 
 def _gpus(container: Mapping[str, Any]) -> int:
-    limits = (container.get("resources") or {}).get("limits") or {}
+    limits = _limits(container)
     return sum(whole_number(short(limits.get(name))) or 0 for name in GPU_RESOURCES)
+
+
+def _mig(container: Mapping[str, Any]) -> list[tuple[str, int]]:
+    """Return (profile, number) of each kind of MIG device that a container requests."""
+    found = []
+    for name, limit in sorted(_limits(container).items()):
+        number = whole_number(short(limit))
+        if name.startswith(MIG_RESOURCES) and number:
+            found.append((name.removeprefix(MIG_RESOURCES)[:MAX_MIG_CHARS], number))
+    return found
+
+
+def _limits(container: Mapping[str, Any]) -> Mapping[str, Any]:
+    limits: Mapping[str, Any] = (container.get("resources") or {}).get("limits") or {}
+    return limits
 
 
 def _reason(status: Mapping[str, Any], container: Mapping[str, Any]) -> str:

@@ -66,7 +66,7 @@ def header(view: NodeView, width: int, look: StyleSet, now: float) -> Row:
     age = node.age(now)
     if view.state in ("stale", "lost") and age is not None:
         left.append(Segment(f" for {seconds_text(age)}", look.severity["warning"]))
-    if node.spec.link == "prometheus" and node.link.reason and view.state == "live":
+    if node.link.phase == "live" and node.link.reason and view.state == "live":
         reason = fit(clean(node.link.reason), min(len(node.link.reason), max(12, width // 2)))
         left.append(Segment(f"  {reason}", look.severity["warning"]))
     left.append(Segment("  "))

@@ -41,6 +41,43 @@ def test_a_pod_is_reached_by_exec_in_the_container_with_the_gpus() -> None:
     assert node.labels["kube_node"] == "gpu-0"
 
 
+def test_a_failed_pod_stays_unless_another_one_took_its_place() -> None:
+    ended = [pod("run7-worker-1", phase="Failed"), pod("run7-worker-2", phase="Succeeded")]
+    pods = [pod("run7-worker-0"), *ended]
+    plan = kube_plan("pytorchjob/run7", "ml", lambda _argv: listed(*pods))
+    assert [node.name for node in plan.nodes] == ["run7-worker-0", "run7-worker-1"]
+    again = pod("run7-worker-1b")
+    again["metadata"]["labels"]["training.kubeflow.org/replica-index"] = "1"
+    plan = kube_plan("pytorchjob/run7", "ml", lambda _argv: listed(*pods, again))
+    assert [node.name for node in plan.nodes] == ["run7-worker-0", "run7-worker-1b"]
+
+
+HAMI = ";GPU-04dc,NVIDIA,8000,10:GPU-05ab,NVIDIA,8000,10:;"
+ALLOCATED = (
+    ("hami.io/vgpu-devices-allocated", HAMI, "GPU-04dc,GPU-05ab"),
+    ("volcano.sh/gpu-index", "0,2", "0,2"),
+    ("scheduling.koordinator.sh/device-allocated", '{"gpu":[{"minor":3}],"rdma":[{"minor":0}]}', "3"),
+    ("scheduling.koordinator.sh/device-allocated", '{"gpu":"x"}', None),
+    ("volcano.sh/gpu-index", "all of them", None),
+)
+
+
+@pytest.mark.parametrize(("name", "value", "gpus"), ALLOCATED)
+def test_the_gpus_that_a_scheduler_noted(name: str, value: str, gpus: str | None) -> None:
+    made = pod("run7-worker-0")
+    made["metadata"]["annotations"] = {name: value}
+    (node,) = kube_plan("pytorchjob/run7", "ml", lambda _argv: listed(made)).nodes
+    assert node.labels.get("kube_gpus") == gpus
+
+
+def test_slices_of_a_gpu_are_no_number_of_gpus() -> None:
+    made = pod("run7-worker-0")
+    made["spec"]["containers"][1]["resources"] = {"limits": {"nvidia.com/mig-1g.10gb": "2", "cpu": "4"}}
+    (node,) = kube_plan("pytorchjob/run7", "ml", lambda _argv: listed(made)).nodes
+    assert (node.slots, node.labels["kube_mig"]) == (None, "2x 1g.10gb")
+    assert "trainer" in node.command
+
+
 @pytest.mark.parametrize(
     ("status", "reason"),
     [

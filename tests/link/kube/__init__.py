@@ -1,0 +1,1 @@
+"""Pods entered by kubectl exec, or followed by kubectl logs."""
