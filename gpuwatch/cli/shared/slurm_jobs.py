@@ -5,9 +5,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
-
-import click
 
 from gpuwatch.plain import plain
 
@@ -15,11 +14,11 @@ if TYPE_CHECKING:
     from gpuwatch.hosts.plan import Plan
     from gpuwatch.hosts.slurm.reports import QueuedJob
 
-HEAD = ("", "JOB", "STATE", "NODES", "ELAPSED", "LEFT", "GPUS", "NAME", "WHERE")
+HEAD = ("JOB", "STATE", "USER", "NODES", "ELAPSED", "LEFT", "GPUS", "NAME", "WHERE")
 
 
 def slurm_plan(job: str) -> Plan:
-    """Return the plan of a Slurm job; `me` stands for the user's own job (see `chosen_job`).
+    """Return the plan of a Slurm job; `me` and "" stand for a job of the user's own (see `chosen_job`).
 
     Raises:
         HostsError: There is no such job, it has no nodes, or Slurm does not answer.
@@ -27,40 +26,52 @@ def slurm_plan(job: str) -> Plan:
     from gpuwatch.hosts.slurm.commands import known_job, node_reports
     from gpuwatch.hosts.slurm.plan import job_plan
 
-    found = known_job(chosen_job() if job == "me" else job)
+    found = known_job(chosen_job(only=job == "me") if job in ("me", "") else job)
     return job_plan(found, node_reports(found.nodes))
 
 
-def chosen_job() -> str:
-    """Return the id of this user's only running job; if several run, of the one chosen on the terminal.
+def chosen_job(*, only: bool) -> str:
+    """Return the id of the job that is chosen on a screen.
+
+    Without a terminal, and with `only` on one too, it is this user's only running job, if there is just one.
 
     Raises:
-        HostsError: No job runs, Slurm does not answer, or several run and there is no terminal.
+        HostsError: None runs or was chosen, Slurm does not answer, or several run and there is no terminal.
     """
     from gpuwatch.hosts.errors import HostsError
-    from gpuwatch.hosts.slurm.commands import own_jobs
+    from gpuwatch.hosts.slurm.commands import queued_jobs
 
-    jobs = own_jobs()
+    jobs = queued_jobs()
     running = [job for job in jobs if job.state == "RUNNING"]
-    if len(running) == 1:
+    has_screen = sys.stdin.isatty() and sys.stderr.isatty()
+    if len(running) == 1 and (only or not has_screen):
         return running[0].id
+    if has_screen and (running or not only):
+        return _on_screen()
     table = job_table(jobs)
     if not running:
-        raise HostsError(["--slurm me: none of your jobs runs", *table])
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise HostsError([f"--slurm me: several of your jobs run; name one: --slurm {running[0].id}", *table])
-    click.echo("\n".join(table), err=True)
-    number: int = click.prompt("Number", type=click.IntRange(1, len(running)), default=1, err=True)
-    return running[number - 1].id
+        raise HostsError(["--slurm: none of your jobs runs", *table])
+    raise HostsError([f"--slurm: several of your jobs run; name one: --slurm {running[0].id}", *table])
 
 
-def job_table(jobs: list[QueuedJob]) -> list[str]:
-    """Return one line per job below a heading; only running jobs are numbered. Empty without jobs."""
+def _on_screen() -> str:
+    from gpuwatch.hosts.errors import HostsError
+    from gpuwatch.hosts.slurm.commands import queued_jobs
+    from gpuwatch.tui.chrome.slurm_jobs_screen import SlurmJobsApp
+
+    chosen = SlurmJobsApp(lambda everyone: queued_jobs(of_all_users=everyone), job_table).run()
+    if chosen is None:
+        raise HostsError(["--slurm: no job was chosen"])
+    return chosen
+
+
+def job_table(jobs: Sequence[QueuedJob]) -> list[str]:
+    """Return one line per job below a heading; empty without jobs."""
     rows = [
         (
-            str(number) if job.state == "RUNNING" else "",
             job.id,
             job.state,
+            plain(job.user)[:16],
             job.node_count,
             job.elapsed,
             job.left,
@@ -68,7 +79,7 @@ def job_table(jobs: list[QueuedJob]) -> list[str]:
             plain(job.name)[:30],
             plain(job.where)[:40],
         )
-        for number, job in enumerate(jobs, 1)
+        for job in jobs
     ]
     widths = [max(len(row[column]) for row in [HEAD, *rows]) for column in range(len(HEAD))]
     return [

@@ -21,8 +21,11 @@ NODES: tuple[Decorator, ...] = (
     click.option("--demo", is_flag=True, help="Monitor a simulated cluster."),
     click.option(
         "--slurm",
-        metavar="JOB|me",
-        help="Monitor the nodes of a Slurm job and its log files; me: choose among your jobs.",
+        metavar="[JOB|me]",
+        is_flag=False,
+        flag_value="",
+        help="Monitor the nodes of a Slurm job and its log files; without JOB: choose one on a screen; "
+        "me: your only running job, else choose.",
     ),
     click.option(
         "--kube",

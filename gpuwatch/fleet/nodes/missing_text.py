@@ -16,8 +16,15 @@ def no_answer(gpu: Gpu, now: float) -> str:
     return f"no answer yet ({reported})" if reported else "no answer yet"
 
 
-UNREADABLE = frozenset(("driver_mismatch", "library_missing", "driver_not_loaded", "nvml_error", "logs_only"))
+LOGS_ONLY = "logs_only"
+"""The notice of a pod that may not be entered, and is followed by its logs."""
+UNREADABLE = frozenset(("driver_mismatch", "library_missing", "driver_not_loaded", "nvml_error", LOGS_ONLY))
 """Notices of a driver that does not work and lists no GPU, so that their number is unknown."""
+
+
+def has_only_logs(node: Node) -> bool:
+    """Return True for a pod of which nothing but its logs can be read."""
+    return node.hello is not None and any(each.code == LOGS_ONLY for each in node.hello.notices)
 
 
 def without_gpus(node: Node) -> str:

@@ -78,13 +78,14 @@ def _accounted(job: str, refused: HostsError, run: RunCommand) -> SlurmJob:
     return found
 
 
-def own_jobs(run: RunCommand = run_external) -> list[QueuedJob]:
-    """Return this user's jobs in the queue, the running ones first.
+def queued_jobs(run: RunCommand = run_external, *, of_all_users: bool = False) -> list[QueuedJob]:
+    """Return this user's jobs in the queue, or those of all users, the running ones first.
 
     Raises:
         HostsError: squeue fails.
     """
-    jobs = read_queue(run(["squeue", "--me", "-h", "-o", QUEUE_FORMAT]))
+    whose = [] if of_all_users else ["--me"]
+    jobs = read_queue(run(["squeue", *whose, "-h", "-o", QUEUE_FORMAT]))
     return sorted(jobs, key=lambda job: job.state != "RUNNING")
 
 

@@ -34,7 +34,6 @@ from gpuwatch.wire import (
 
 ABOUT_LOGS = (Tail, ReadLines, Search, Cancel, Ping, SetInterval)
 """Requests that concern the copied log only; any other would be about this machine."""
-LOGS_ONLY = "logs_only"
 REMEDY = "Allow `create` on `pods/exec` in the namespace to see GPUs, ranks and processes."
 
 
@@ -74,7 +73,7 @@ class PodFrames:
                 reason = "; ".join(part for part in (self._reason, what.reason) if part)
                 what = replace(what, reason=f"logs only: {reason}")
             case Hello():
-                notice = Notice(LOGS_ONLY, f"logs only, by kubectl logs: {self._reason}", "warning", REMEDY)
+                notice = Notice("logs_only", f"logs only, by kubectl logs: {self._reason}", "warning", REMEDY)
                 what = Hello(
                     t=what.t, seq=what.seq, host=self._node, agent=what.agent, python=what.python,
                     pid=what.pid, interval_s=what.interval_s, gpus=self._gpus, notices=[notice],

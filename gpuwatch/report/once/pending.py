@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 from gpuwatch.diagnose.model.text import job_text, ranks_text
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.log_coverage import unlogged
-from gpuwatch.fleet.nodes.missing_text import no_answer
+from gpuwatch.fleet.nodes.missing_text import has_only_logs, no_answer
 from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.fleet.servers import InferenceServer
 from gpuwatch.hosts.names import fold
@@ -92,7 +92,7 @@ def pending_of(node: Node, now: float) -> Iterator[Pending]:
         yield Pending(node.name, "node", "no answer from the agent yet")
     elif node.state(now) == "live":
         yield from _driver(node, now)
-        if node.host_at is None:
+        if node.host_at is None and not has_only_logs(node):
             yield Pending(node.name, "host", "no host sample yet")
         if lists_processes(node):
             yield from _agent(node)
@@ -113,7 +113,8 @@ def _agent(node: Node) -> Iterator[Pending]:
         yield Pending(node.name, "processes", "no process list yet")
     elif node.processes_partial and not any(gpu.state == "stuck" for gpu in node.gpus.values()):
         yield Pending(node.name, "processes", f"process list incomplete: {node.processes_partial}")
-    if node.hello is None or (node.hello.kernel_log is None and "kernel_log_unreadable" not in notices):
+    unread = node.hello is None or (node.hello.kernel_log is None and "kernel_log_unreadable" not in notices)
+    if unread and not has_only_logs(node):
         yield Pending(node.name, "kernel_log", "kernel log not read yet")
     if "log_reader_failed" in notices:
         return

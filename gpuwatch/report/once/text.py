@@ -10,7 +10,7 @@ from gpuwatch import __version__
 from gpuwatch.diagnose.model.text import allocation_text, job_text, unreadable_text
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.metrics import NODE_METRICS
-from gpuwatch.fleet.nodes.missing_text import without_gpus
+from gpuwatch.fleet.nodes.missing_text import has_only_logs, without_gpus
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.hosts.names import fold
 from gpuwatch.number_text import plural, seconds_text
@@ -157,7 +157,7 @@ def node_line(node: Node, now: float) -> ReportLine:
 def gpu_count(node: Node) -> str:
     """Return `8 GPUs`, `7 of 8 GPUs`, `no GPU`, `GPUs not known yet`."""
     present, expected = node.gpus_present(), node.gpus_expected()
-    if expected == 0 or (node.driver_starting and not node.gpus):
+    if expected == 0 or ((node.driver_starting or has_only_logs(node)) and not node.gpus):
         return without_gpus(node)
     if present != expected:
         return f"{present} of {expected} GPUs"

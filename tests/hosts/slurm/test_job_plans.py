@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from gpuwatch.hosts.errors import HostsError
-from gpuwatch.hosts.slurm.commands import known_job, own_jobs, scheduler_facts
+from gpuwatch.hosts.slurm.commands import known_job, queued_jobs, scheduler_facts
 from gpuwatch.hosts.slurm.plan import job_plan, output_files
 from gpuwatch.hosts.slurm.reports import SlurmNode, read_account, read_jobs, read_nodes
 from tests.hosts.slurm.printed import JOB, NODES
@@ -120,7 +120,7 @@ def test_running_jobs_come_first_and_a_name_may_hold_anything() -> None:
     queue = (
         "7|PENDING|ann|2|0:00|1:00|gres:gpu:8|(Resources)|a\n6|RUNNING|ann|1|5:00|0:10|N/A|node001|b|c|d\n"
     )
-    jobs = own_jobs(lambda _: queue)
+    jobs = queued_jobs(lambda _: queue)
     assert [job.id for job in jobs] == ["6", "7"]
     assert jobs[0].name == "b|c|d"
 

@@ -12,6 +12,7 @@ import pytest
 
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.kube.logs_only import logs_command
+from gpuwatch.report.once.pending import pending
 from gpuwatch.session import Session
 from tests.parts import SEEN_BY_EVERY_AGENT
 
@@ -86,6 +87,7 @@ def test_findings_lines_and_searches_of_a_pod_that_may_not_be_entered(folder: Pa
         until(session, lambda: len(hits.lines) == 1)
         codes = {alert.code for alert in session.book.alerts.values() if alert.node == "w-3"}
         assert "gpu_missing" not in codes
+        until(session, lambda: not pending(session.fleet, time.monotonic()))
     assert not list(folder.glob("gpuwatch-pod-*")), "the copy is removed"
 
 
