@@ -14,7 +14,8 @@ from pathlib import Path
 
 from tests.parts import need
 
-START_S = 60.0
+START_S = 300.0
+"""A machine on which ten other processes compute needs a minute for what takes a second alone."""
 GPUS_PER_NODE = 8
 
 
@@ -28,7 +29,7 @@ class SlurmCluster:
     def run(self, *argv: str) -> str:
         """The output of a Slurm command."""
         done = subprocess.run(
-            argv, cwd=self.folder, env=self.env, capture_output=True, text=True, timeout=60, check=True
+            argv, cwd=self.folder, env=self.env, capture_output=True, text=True, timeout=START_S, check=True
         )
         return done.stdout
 
@@ -97,6 +98,10 @@ def slurm_cluster(folder: Path, nodes: int = 2) -> Iterator[SlurmCluster]:
         "GresTypes=gpu",
         "SlurmdParameters=config_overrides",
         "ReturnToService=2",
+        "MessageTimeout=100",
+        "BatchStartTimeout=300",
+        "SlurmdTimeout=600",
+        "TCPTimeout=60",
     ]
     names = [f"node{number:03}" for number in range(1, nodes + 1)]
     lines += [

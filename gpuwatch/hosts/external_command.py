@@ -11,7 +11,8 @@ from typing import TypeAlias
 from gpuwatch.bounded_command import OutputTooLongError, run_bounded
 from gpuwatch.hosts.errors import HostsError
 
-ANSWER_S = 20.0
+ANSWER_S = 60.0
+"""A busy controller or API server answers late; Ctrl-C ends the wait of a command."""
 MAX_BYTES = 64 << 20
 RunCommand: TypeAlias = Callable[[Sequence[str]], str]
 """Returns the output of a command; raises `HostsError` if it fails."""
@@ -22,7 +23,7 @@ def run_external(argv: Sequence[str]) -> str:
 
     Raises:
         HostsError: It is not installed, cannot be started, exits with another status than 0, prints more than
-            64 MB, or does not end within 20 s.
+            64 MB, or does not end within `ANSWER_S`.
     """
     if shutil.which(argv[0]) is None:
         raise HostsError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path, PurePosixPath
 
 from gpuwatch.hosts.errors import HostsError
@@ -11,6 +12,9 @@ from gpuwatch.hosts.plan import Allocation, NodeSpec, Plan
 from gpuwatch.hosts.slurm.reports import SlurmJob, SlurmNode
 
 _SPECIAL = re.compile(r"[*?\[\]{}]")
+_PATTERN = re.compile(r"%(\d{0,2})([A-Za-z%])")
+_STARS = re.compile(r"\*{2,}")
+MAX_PATTERNS, MAX_FILES = 3, 1000
 TAKEN_OUT = ("DRAIN", "DOWN", "FAIL", "MAINT", "NOT_RESPONDING", "NO_RESPOND")
 """Parts of a node's state that keep new jobs away."""
 
@@ -36,7 +40,7 @@ def job_plan(job: SlurmJob, reports: Mapping[str, SlurmNode]) -> Plan:
     )
     return Plan(
         nodes=nodes,
-        logs=tuple(dict.fromkeys(as_glob(path) for path in (job.stdout, job.stderr) if is_log(path))),
+        logs=tuple(dict.fromkeys(as_glob(path, job.id) for path in (job.stdout, job.stderr) if is_log(path))),
         source=f"--slurm {job.id}",
         allocation=allocation_of(job),
     )
@@ -64,7 +68,8 @@ def output_files(job: SlurmJob) -> list[Path]:
 
     If Slurm does not name them, sbatch's default in the working directory; empty if that is unknown, too.
     """
-    named = [Path(path) for path in dict.fromkeys((job.stdout, job.stderr)) if is_log(path)]
+    stated = [path for path in dict.fromkeys((job.stdout, job.stderr)) if is_log(path)]
+    named = [found for path in stated for found in _files(path, job.id)]
     return named or ([Path(job.folder) / f"slurm-{job.id}.out"] if job.folder else [])
 
 
@@ -73,6 +78,35 @@ def is_log(path: str) -> bool:
     return PurePosixPath(path).is_absolute() and path != "/dev/null"
 
 
-def as_glob(path: str) -> str:
-    """Return a glob that matches the path: each of its characters `*?[]{}` becomes `?`."""
-    return _SPECIAL.sub("?", path)
+def as_glob(path: str, job: str) -> str:
+    """Return a glob for an output file as Slurm states it.
+
+    scontrol of Slurm 22.05 fills in `%j`, `%x` and `%u`, and leaves `%t`, `%N`, `%n`, `%s` and forms with a
+    width such as `%5j` as they are. Any other character of `*?[]{}` becomes `?`.
+
+    Args:
+        path: The path, with patterns of sbatch(1).
+        job: The job's id.
+    """
+    parts, end = [], 0
+    for found in _PATTERN.finditer(path):
+        parts += [_SPECIAL.sub("?", path[end : found.start()]), _filled(found[1], found[2], job)]
+        end = found.end()
+    return _STARS.sub("*", "".join([*parts, _SPECIAL.sub("?", path[end:])]))
+
+
+def _filled(width: str, letter: str, job: str) -> str:
+    if letter == "%":
+        return "%"
+    return job.zfill(int(width or 0)) if letter == "j" and job.isdecimal() else "*"
+
+
+def _files(path: str, job: str) -> list[Path]:
+    """Return the files that match a path with patterns, at most `MAX_FILES`; else the path itself.
+
+    The job's user has chosen the path: with many patterns it would search the whole file system.
+    """
+    if not 0 < len(_PATTERN.findall(path)) <= MAX_PATTERNS:
+        return [Path(path)]
+    found = Path("/").glob(as_glob(path, job).lstrip("/"))
+    return sorted(islice(found, MAX_FILES)) or [Path(path)]

@@ -31,6 +31,7 @@ class SlurmJobsApp(App[str]):
     Screen { background: $background; }
     #jobs-title { padding: 0 1; background: $surface; width: 100%; }
     #jobs-head { padding: 1 0 0 1; color: $text-muted; }
+    #jobs > .option-list--option { padding: 0 1; }
     #jobs { border: none; height: 1fr; background: $background; padding: 0; }
     """
     ENABLE_COMMAND_PALETTE = False

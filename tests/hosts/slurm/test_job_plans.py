@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 
 from gpuwatch.hosts.errors import HostsError
 from gpuwatch.hosts.slurm.commands import known_job, queued_jobs, scheduler_facts
 from gpuwatch.hosts.slurm.plan import job_plan, output_files
-from gpuwatch.hosts.slurm.reports import SlurmNode, read_account, read_jobs, read_nodes
+from gpuwatch.hosts.slurm.reports import SlurmJob, SlurmNode, read_account, read_jobs, read_nodes
 from tests.hosts.slurm.printed import JOB, NODES
 
 
@@ -114,6 +115,16 @@ def test_an_old_job_is_found_by_accounting() -> None:
     assert job.nodes == ("node001", "node002")
     assert [str(path) for path in output_files(job)] == ["/home/ann/slurm-40.out"]
     assert read_account("nonsense\n", "40") is None
+
+
+def test_patterns_that_slurm_has_not_filled_in_match_the_files(tmp_path: Path) -> None:
+    for name in ("r-00041-0.log", "r-00041-1.log", "r-00042-0.log"):
+        (tmp_path / name).touch()
+    job = SlurmJob("41", stdout=f"{tmp_path}/r-%5j-%t.log", nodes=("node001",))
+    assert [path.name for path in output_files(job)] == ["r-00041-0.log", "r-00041-1.log"]
+    assert job_plan(job, {}).logs == (f"{tmp_path}/r-00041-*.log",)
+    deep = SlurmJob("41", stdout="/%t/%t/%t/%t/x.log")
+    assert [str(path) for path in output_files(deep)] == ["/%t/%t/%t/%t/x.log"]
 
 
 def test_running_jobs_come_first_and_a_name_may_hold_anything() -> None:

@@ -13,9 +13,11 @@ import pytest
 
 from tests.cli.running import ROOT
 from tests.slurm_cluster import SlurmCluster, slurm_cluster
+from tests.sshd import Sshd
 
 pytestmark = [
     pytest.mark.long,
+    pytest.mark.timeout(1200),
     pytest.mark.skipif(os.geteuid() != 0, reason="device files and munge's user need root"),
 ]
 
@@ -37,7 +39,7 @@ def gpuwatch(cluster: SlurmCluster, *argv: str) -> subprocess.CompletedProcess[s
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=600,
         check=False,
         stdin=subprocess.DEVNULL,
     )
@@ -63,6 +65,47 @@ def test_the_nodes_gpus_and_limit_of_a_running_job(cluster: SlurmCluster) -> Non
     finally:
         cluster.run("scancel", job)
         cluster.run("scontrol", "update", "NodeName=node002", "State=RESUME")
+
+
+TASK = """
+import os, time
+open(f"pid-{os.environ['SLURM_PROCID']}", "w").write(str(os.getpid()))
+step = 0
+while True:
+    step += 1
+    print(f"step {step}/1000 loss 2.5", flush=True)
+    time.sleep(1)
+"""
+SCRIPT = """export WORLD_SIZE=2 MASTER_ADDR=node001
+cd {folder}
+srun --output=task-%t.log sh -c 'RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID exec {python} task.py'
+"""
+
+
+def test_tasks_of_a_job_are_ranks_with_pids_and_logs_over_ssh(cluster: SlurmCluster, tmp_path: Path) -> None:
+    (cluster.folder / "task.py").write_text(TASK)
+    script = SCRIPT.format(folder=cluster.folder, python=sys.executable)
+    job = cluster.submit(script, "-N1", "-n2", "-w", "node001", "-t", "30", f"--output={tmp_path}/r-%5j.out")
+    cluster.wait_for(job, "RUNNING")
+    try:
+        with Sshd(tmp_path / "sshd", names=("node001",)) as sshd:
+            argv = ("once", "--slurm", job, "-F", str(sshd.client.config), "--json")
+            for wait in ("20", "60", "300"):  # on a busy machine the tasks start late
+                done = gpuwatch(cluster, *argv, "--wait", wait)
+                reported = json.loads(done.stdout)
+                (node,) = reported["nodes"]
+                ranks = {each["rank"]: each for each in node["processes"] if each["rank"] is not None}
+                stepping = {each["job"]: each["step"] for each in reported["jobs"]}
+                if len(ranks) == 2 and stepping.get(job):
+                    break
+        assert (node["name"], node["state"]) == ("node001", "live"), node
+        pids = {rank: int((cluster.folder / f"pid-{rank}").read_text()) for rank in (0, 1)}
+        assert {rank: each["pid"] for rank, each in ranks.items()} == pids
+        assert {each["job"] for each in ranks.values()} == {job}
+        logs = {rank: {Path(path).name for path in each["logs"]} for rank, each in ranks.items()}
+        assert logs == {0: {"task-0.log"}, 1: {"task-1.log"}}
+    finally:
+        cluster.run("scancel", job)
 
 
 def test_the_logs_of_a_dead_job_are_scanned_by_its_id(cluster: SlurmCluster) -> None:
