@@ -1,8 +1,14 @@
-"""Which error caused another error or the end of a process."""
+"""Which error caused another error or the end of a process.
+
+Example: torchrun reports that rank 3 exited with 1, rank 3's traceback ends in `NCCL error: unhandled cuda
+error`, and the kernel logs an Xid 79 of rank 3's GPU. From the exit the row "class that explains it" leads to
+the NCCL error and on to the Xid, which no row leads further: the Xid is the cause, and it gets rank 3.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass
 
 from msgspec import structs
 
@@ -55,7 +61,7 @@ def _is_below(alert: Alert, cause: Alert) -> bool:
 
 
 def explained(best: Alert, alerts: Sequence[Alert]) -> Alert:
-    """Return the alert that caused `best` at the same place, by known causal chains, or `best` itself.
+    """Return the alert that caused `best` by the rows of `LINKS`, followed to their end, or `best` itself.
 
     It gets rank and node of `best` if it has none of its own.
     """
@@ -63,36 +69,40 @@ def explained(best: Alert, alerts: Sequence[Alert]) -> Alert:
         best = next((each for each in alerts if each.code == best.code and each.node is not None), best)
     seen = {best.id}
     while True:
-        earlier = [
-            alert
-            for alert in alerts
-            if alert.id not in seen
-            and explains(alert, best)
-            and _same_place(alert, best)
-            and not _is_launcher_exit_report(alert, best)
-            and -EXPLAINED_S <= alert.first - best.first <= KERNEL_S
-        ]
-        if not earlier and (best in EXITS or best in GENERIC_EXCEPTIONS):
-            earlier = [
-                alert for alert in alerts if alert.id not in seen and _earlier_error_of_rank(alert, best)
-            ]
-        if not earlier and best in EXITS and best.rank is not None:
-            unranked = [alert for alert in _logged_above(alerts, best) if alert.id not in seen]
-            if unranked:
-                cause = min(unranked, key=lambda alert: (precedence(alert), alert.first))
-                if _may_be_of_another(best, alerts):
-                    return cause
-                return structs.replace(cause, node=best.node or cause.node, rank=best.rank)
-        if not earlier and best in EXITS and best.rank is None:
-            earlier = [alert for alert in _only_exception(alerts, best) if alert.id not in seen]
-        if not earlier and best in MILD_ENDS:
-            earlier = [alert for alert in _last_peer_error(alerts, best) if alert.id not in seen]
-            if earlier and best.rank is not None:
-                return structs.replace(earlier[0], node=best.node or earlier[0].node, rank=best.rank)
-        if not earlier:
+        link, causes = _causes(best, alerts, seen)
+        if link is None:
             return _placed(best, alerts)
-        best = min(earlier, key=lambda alert: (precedence(alert), alert.first))
+        cause = min(causes, key=lambda alert: (precedence(alert), alert.first))
+        if link.ends_at_rank and best.rank is not None:
+            if link.may_be_of_another(best, alerts):
+                return cause
+            return structs.replace(cause, node=best.node or cause.node, rank=best.rank)
+        best = cause
         seen.add(best.id)
+
+
+def _causes(
+    best: Alert, alerts: Sequence[Alert], seen: Container[str]
+) -> tuple[CausalLink | None, list[Alert]]:
+    """Return the first row that finds causes of `best` that are not in `seen`, and these causes."""
+    for link in LINKS:
+        if link.of(best):
+            causes = [alert for alert in link.find(alerts, best) if alert.id not in seen]
+            if causes:
+                return link, causes
+    return None, []
+
+
+def _explaining(alerts: Sequence[Alert], effect: Alert) -> list[Alert]:
+    """Return the alerts at the same place whose class explains the effect's, written before or soon after."""
+    return [
+        alert
+        for alert in alerts
+        if explains(alert, effect)
+        and _same_place(alert, effect)
+        and not _is_launcher_exit_report(alert, effect)
+        and -EXPLAINED_S <= alert.first - effect.first <= KERNEL_S
+    ]
 
 
 def _is_launcher_exit_report(alert: Alert, best: Alert) -> bool:
@@ -232,10 +242,12 @@ def _one_process(one: Alert, other: Alert) -> bool:
     return len(pids) < 2
 
 
-def _earlier_error_of_rank(alert: Alert, ended: Alert) -> bool:
-    """Return True if the rank that ended logged this alert, an error of its own, before it ended."""
-    return (
-        alert.rank is not None
+def _earlier_errors(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
+    """Return the errors of its own that the rank logged before it ended."""
+    return [
+        alert
+        for alert in alerts
+        if alert.rank is not None
         and alert.rank == ended.rank
         and alert.role != "echo"
         and alert not in TIMEOUTS
@@ -245,7 +257,7 @@ def _earlier_error_of_rank(alert: Alert, ended: Alert) -> bool:
         and alert not in GENERIC_EXCEPTIONS
         and alert.severity in ("error", "critical")
         and -EXPLAINED_S <= alert.first - ended.first <= SAME_MOMENT_S
-    )
+    ]
 
 
 def _same_place(cause: Alert, effect: Alert) -> bool:
@@ -259,3 +271,34 @@ def _same_place(cause: Alert, effect: Alert) -> bool:
     if cause.node != effect.node:
         return False
     return cause.gpu is None or effect.gpu is None or cause.gpu == effect.gpu
+
+
+@dataclass(frozen=True)
+class CausalLink:
+    """One way in which an alert of a group leads to an earlier one that caused it."""
+
+    name: str
+    of: Callable[[Alert], bool]
+    """Returns True for the effects to which the row applies."""
+    find: Callable[[Sequence[Alert], Alert], list[Alert]]
+    """Returns the causes among the alerts of the group."""
+    ends_at_rank: bool = False
+    """True if the cause of a rank's end has no rank of its own: it is that rank's, and the search ends."""
+    may_be_of_another: Callable[[Alert, Sequence[Alert]], bool] = lambda _ended, _alerts: False
+    """Returns True if the cause may be another rank's, and thus stays without one."""
+
+
+LINKS = (
+    CausalLink("class that explains it", lambda _: True, _explaining),
+    CausalLink("earlier error of the rank", lambda a: a in EXITS or a in GENERIC_EXCEPTIONS, _earlier_errors),
+    CausalLink(
+        "error above the launcher's line",
+        lambda alert: alert in EXITS and alert.rank is not None,
+        _logged_above,
+        ends_at_rank=True,
+        may_be_of_another=_may_be_of_another,
+    ),
+    CausalLink("only exception", lambda alert: alert in EXITS and alert.rank is None, _only_exception),
+    CausalLink("last lost peer", lambda a: a in MILD_ENDS, _last_peer_error, ends_at_rank=True),
+)
+"""In order: the first row that finds a cause counts."""

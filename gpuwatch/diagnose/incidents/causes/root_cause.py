@@ -1,24 +1,22 @@
 """Select the root cause of a group of alerts.
 
 Example: rank 5's ECC error at 10:00:00, rank 2's NCCL watchdog timeout at 10:10:01, and the launcher's report
-at 10:10:03 that rank 2 ended. The timeout is a symptom by its class, and rank 2 entered the collective that
-hung, so its end is one too: `_candidates` keeps only the ECC error, and `root_cause_of` returns it without
-rivals. An equally strong error of rank 6 within `SAME_MOMENT_S` would be a rival and add a doubt, which
-lowers the confidence.
+at 10:10:03 that rank 2 ended. `exclusions` leaves only the ECC error, as both others are consequences, and
+`root_cause_of` returns it without rivals. An equally strong error of rank 6 within `SAME_MOMENT_S` would be a
+rival and add a doubt, which lowers the confidence.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpuwatch.agent.logs.lines.levels import level
 from gpuwatch.diagnose.alerts.unexplained import last_resort
 from gpuwatch.diagnose.incidents.causes.cause_precedence import CausePrecedence, precedence
+from gpuwatch.diagnose.incidents.causes.exclusions import ALIVE_S, listed, possible_causes
 from gpuwatch.diagnose.incidents.causes.explaining_error import KERNEL_S, MILD_ENDS, SAME_MOMENT_S, explained
-from gpuwatch.diagnose.incidents.causes.grouping import is_precursor
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import (
     EXITS,
@@ -27,23 +25,15 @@ from gpuwatch.diagnose.model.failure_classes import (
     NAMES_CULPRIT,
     PEER_CONNECTION_ERRORS,
     RENDEZVOUS_TIMEOUTS,
-    TIMEOUTS,
-    UNEXPLAINED,
     end_weight,
     explains,
 )
 from gpuwatch.diagnose.model.incident import UNKNOWN
-from gpuwatch.diagnose.model.timing import bounds, onset, sure
+from gpuwatch.diagnose.model.timing import bounds, sure
 from gpuwatch.diagnose.sources.absent_ranks import absent_ranks
 
 PEERS_SOONER_S = 30.0
 """Seconds by which peers report a dead process before its launcher does; failure tables come last."""
-SIGNALLED = "launch.agent_signalled"
-"""A rank reports that its launcher stopped it; the reason may be in another rank's log."""
-ALIVE_S = 60.0
-"""A rank with errors of its own this long after another error survived that error (seconds)."""
-AFTERMATH_S = 5.0
-"""Errors later than this after the first timeout was printed are consequences (seconds)."""
 
 
 @dataclass
@@ -61,7 +51,7 @@ class RootCause:
 def root_cause_of(alerts: Sequence[Alert]) -> RootCause:
     """Return the root cause among the alerts of one group; its `cause` is None if no alert can be one."""
     limits = bounds(alerts)
-    candidates = _candidates(alerts, limits)
+    candidates = possible_causes(alerts, limits)
     timed = [alert for alert in candidates if sure(limits[alert.id])]
     untimed = [alert for alert in candidates if not sure(limits[alert.id])]
     best = _first(timed, alerts)
@@ -106,17 +96,6 @@ def _accuser(alerts: Sequence[Alert]) -> Alert | None:
     return min(named, key=lambda alert: (alert.first, alert.id), default=None)
 
 
-def listed(alert: Alert) -> tuple[int, ...]:
-    """Return the ranks that the line itself blames; empty: none."""
-    ranks = absent_ranks(alert)
-    if ranks:
-        return ranks
-    if alert.code == "c10d.monitored_barrier" and alert.rank in (0, None):
-        peer = alert.fields.get("peer_rank")
-        return (peer,) if isinstance(peer, int) else ()
-    return ()
-
-
 def _minority_ranks(cause: Alert, alerts: Sequence[Alert]) -> tuple[int, ...]:
     """Return the rank that most reports of a pairwise collective mismatch name; empty: none, or a tie."""
     if cause.code != "c10d.collective_mismatch":
@@ -126,94 +105,6 @@ def _minority_ranks(cause: Alert, alerts: Sequence[Alert]) -> tuple[int, ...]:
     return (
         (rank,) if isinstance(rank, int) and votes > 1 and all(votes > least for _, least in others) else ()
     )
-
-
-def _candidates(alerts: Sequence[Alert], limits: Mapping[str, tuple[float, float]]) -> list[Alert]:
-    """Return the possible causes: no symptoms, and none later than AFTERMATH_S after the first timeout."""
-    timeouts = [alert for alert in alerts if alert in TIMEOUTS]
-    possible = [alert for alert in alerts if _may_be_cause(alert) and not _torn_down(alert, alerts)]
-    possible = _without_signalled(possible)
-    entered = _entered_collectives(timeouts)
-    followed = set(entered) | _only_lost_peers(alerts, possible)
-    aftermath = min((alert.first for alert in timeouts), default=math.inf) + AFTERMATH_S
-    alive = _alive(possible)
-    rank_of_pid = {a.fields["pid"]: a.rank for a in alerts if "pid" in a.fields and a.rank is not None}
-
-    def is_candidate(alert: Alert) -> bool:
-        if alert in NAMES_CULPRIT:
-            return True
-        # a launcher's line may know only the pid; its table states whose that is
-        rank = alert.rank if alert.rank is not None else rank_of_pid.get(alert.fields.get("pid", ""))
-        gave_up = alert in EXITS and rank in followed
-        survived = not alert.kernel and _survived(alert, entered, alive)
-        return limits[alert.id][0] <= aftermath and not survived and not gave_up
-
-    return [alert for alert in possible if is_candidate(alert)]
-
-
-def _may_be_cause(alert: Alert) -> bool:
-    """Return True if role, class and severity allow the alert to be a cause."""
-    if alert.role not in ("root", "first") or alert in TIMEOUTS or alert.code == UNEXPLAINED:
-        return False
-    if is_precursor(alert) or not (alert.severity in ("error", "critical") or alert in NAMES_CULPRIT):
-        return False
-    return alert.code != "c10d.monitored_barrier" or alert.rank in (0, None) or bool(listed(alert))
-
-
-def _without_signalled(possible: list[Alert]) -> list[Alert]:
-    """Return the alerts without ranks that their launcher stopped, if another rank has its own error."""
-    signalled = {alert.rank for alert in possible if alert.code == SIGNALLED} | {None}
-    if any(a.rank not in signalled and precedence(a) < CausePrecedence.LOST_PEER for a in possible):
-        return [alert for alert in possible if alert.code != SIGNALLED or alert.rank is None]
-    return possible
-
-
-def _entered_collectives(timeouts: Iterable[Alert]) -> dict[int, float]:
-    """Return rank -> when it entered the collective that timed out (unix seconds)."""
-    entered: dict[int, float] = {}
-    for alert in timeouts:
-        if alert.rank is not None:
-            entered[alert.rank] = min(onset(alert), entered.get(alert.rank, alert.first))
-    return entered
-
-
-def _torn_down(alert: Alert, alerts: Sequence[Alert]) -> bool:
-    """Return True for an abort below a timeout or lost peer in its file: a watchdog ends processes so."""
-    if end_weight(alert) < 2 or alert.kernel:
-        return False
-    proof = alert.proof[0]
-    return any(
-        (each in TIMEOUTS or (each in PEER_CONNECTION_ERRORS and each.role == "echo"))
-        and (each.proof[0].node, each.proof[0].file) == (proof.node, proof.file)
-        and (each.proof[0].offset or 0) < (proof.offset or 0)
-        and (alert.rank is None or each.rank is None or alert.rank == each.rank)
-        for each in alerts
-    )
-
-
-def _only_lost_peers(alerts: Sequence[Alert], possible: Sequence[Alert]) -> set[int | None]:
-    """Return the ranks that report nothing but unreachable peers; how they ended is no cause."""
-    lost = {alert.rank for alert in alerts if alert in PEER_CONNECTION_ERRORS} - {None}
-    own = {alert.rank for alert in possible if alert not in PEER_CONNECTION_ERRORS and alert not in MILD_ENDS}
-    return lost - own
-
-
-def _alive(candidates: Sequence[Alert]) -> dict[int, float]:
-    """Return rank -> time of its last own error, among lines that have a time."""
-    alive: dict[int, float] = {}
-    for alert in candidates:
-        own = alert not in EXITS and alert not in LAUNCHER and alert not in PEER_CONNECTION_ERRORS
-        if alert.rank is not None and alert.timed and own and not alert.kernel:
-            alive[alert.rank] = max(alert.last, alive.get(alert.rank, alert.last))
-    return alive
-
-
-def _survived(alert: Alert, entered: Mapping[int, float], alive: Mapping[int, float]) -> bool:
-    """Return True if the alert's rank went on: it entered the hung collective, or logged later errors."""
-    if alert.rank is None:
-        return False
-    waits = alert.rank in entered and alert.last < entered[alert.rank] - SAME_MOMENT_S
-    return waits or alive.get(alert.rank, alert.last) - alert.last > ALIVE_S
 
 
 def _when(alert: Alert) -> float:

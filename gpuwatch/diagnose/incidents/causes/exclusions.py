@@ -1,0 +1,204 @@
+"""Decides which alerts of a group can be its root cause.
+
+Example: rank 5's ECC error at 10:00:00, rank 2's NCCL watchdog timeout at 10:10:01, and the launcher's report
+at 10:10:03 that rank 2 ended. The timeout goes by the row "time-out", as a collective that times out waits
+for another rank, and the end of rank 2 by the row "end after a wait", as rank 2 had entered that collective.
+The ECC error is left.
+
+A rule about one more kind of consequence is one more row in `EXCLUSIONS`, with its example as a test.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from gpuwatch.diagnose.incidents.causes.cause_precedence import CausePrecedence, precedence
+from gpuwatch.diagnose.incidents.causes.explaining_error import MILD_ENDS, SAME_MOMENT_S
+from gpuwatch.diagnose.incidents.causes.grouping import is_precursor
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.failure_classes import (
+    EXITS,
+    LAUNCHER,
+    NAMES_CULPRIT,
+    PEER_CONNECTION_ERRORS,
+    TIMEOUTS,
+    UNEXPLAINED,
+    end_weight,
+)
+from gpuwatch.diagnose.model.timing import onset
+from gpuwatch.diagnose.sources.absent_ranks import absent_ranks
+
+SIGNALLED = "launch.agent_signalled"
+"""A rank reports that its launcher stopped it; the reason may be in another rank's log."""
+BARRIER = "c10d.monitored_barrier"
+ALIVE_S = 60.0
+"""A rank with errors of its own this long after another error survived that error (seconds)."""
+AFTERMATH_S = 5.0
+"""Errors later than this after the first timeout was printed are consequences (seconds)."""
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Alerts of one group that no earlier stage excluded, and what their exclusion depends on."""
+
+    alerts: Sequence[Alert]
+    """All alerts of the group."""
+    left: Sequence[Alert]
+    limits: Mapping[str, tuple[float, float]]
+    """Alert id -> earliest and latest time of its first line (unix seconds)."""
+
+    @cached_property
+    def timeouts(self) -> list[Alert]:
+        return [alert for alert in self.alerts if alert in TIMEOUTS]
+
+    @cached_property
+    def aftermath(self) -> float:
+        """When the consequences of the first timeout begin (unix seconds); infinite without a timeout."""
+        return min((alert.first for alert in self.timeouts), default=math.inf) + AFTERMATH_S
+
+    @cached_property
+    def entered(self) -> dict[int, float]:
+        """Rank -> when it entered the collective that timed out (unix seconds)."""
+        entered: dict[int, float] = {}
+        for alert in self.timeouts:
+            if alert.rank is not None:
+                entered[alert.rank] = min(onset(alert), entered.get(alert.rank, alert.first))
+        return entered
+
+    @cached_property
+    def only_lost_peers(self) -> set[int | None]:
+        """Ranks that report nothing but unreachable peers."""
+        lost = {alert.rank for alert in self.alerts if alert in PEER_CONNECTION_ERRORS} - {None}
+        own = {a.rank for a in self.left if a not in PEER_CONNECTION_ERRORS and a not in MILD_ENDS}
+        return lost - own
+
+    @cached_property
+    def alive(self) -> dict[int, float]:
+        """Rank -> time of its last own error, among lines that have a time (unix seconds)."""
+        alive: dict[int, float] = {}
+        for alert in self.left:
+            own = alert not in EXITS and alert not in LAUNCHER and alert not in PEER_CONNECTION_ERRORS
+            if alert.rank is not None and alert.timed and own and not alert.kernel:
+                alive[alert.rank] = max(alert.last, alive.get(alert.rank, alert.last))
+        return alive
+
+    @cached_property
+    def other_rank_failed(self) -> bool:
+        """True if a rank that its launcher did not stop has an error of its own."""
+        signalled = {alert.rank for alert in self.left if alert.code == SIGNALLED} | {None}
+        return any(
+            alert.rank not in signalled and precedence(alert) < CausePrecedence.LOST_PEER
+            for alert in self.left
+        )
+
+    def rank_of(self, alert: Alert) -> int | None:
+        """Return the alert's rank; of a launcher's line that has only a pid, by another line with the pid."""
+        return alert.rank if alert.rank is not None else self._rank_of_pid.get(alert.fields.get("pid", ""))
+
+    @cached_property
+    def _rank_of_pid(self) -> dict[object, int]:
+        return {a.fields["pid"]: a.rank for a in self.alerts if "pid" in a.fields and a.rank is not None}
+
+
+@dataclass(frozen=True)
+class Exclusion:
+    """One reason why an alert is a consequence or a symptom, and thus no root cause."""
+
+    name: str
+    applies: Callable[[Alert, Candidates], bool]
+    spares_named: bool = False
+    """True if alerts whose line names the culprit stay candidates although the row applies."""
+
+
+def listed(alert: Alert) -> tuple[int, ...]:
+    """Return the ranks that the line itself blames; empty: none."""
+    ranks = absent_ranks(alert)
+    if ranks:
+        return ranks
+    if alert.code == BARRIER and alert.rank in (0, None):
+        peer = alert.fields.get("peer_rank")
+        return (peer,) if isinstance(peer, int) else ()
+    return ()
+
+
+def _is_mild(alert: Alert, _among: Candidates) -> bool:
+    """Return True if the alert is no error and names no culprit."""
+    return alert.severity not in ("error", "critical") and alert not in NAMES_CULPRIT
+
+
+def _is_other_sides_barrier(alert: Alert, _among: Candidates) -> bool:
+    """Return True for a monitored barrier's report of another rank than 0, which knows the missing ranks."""
+    return alert.code == BARRIER and alert.rank not in (0, None) and not listed(alert)
+
+
+def _is_torn_down(alert: Alert, among: Candidates) -> bool:
+    """Return True for an abort below a timeout or lost peer in its file: a watchdog ends processes so."""
+    if end_weight(alert) < 2 or alert.kernel:
+        return False
+    proof = alert.proof[0]
+    return any(
+        (each in TIMEOUTS or (each in PEER_CONNECTION_ERRORS and each.role == "echo"))
+        and (each.proof[0].node, each.proof[0].file) == (proof.node, proof.file)
+        and (each.proof[0].offset or 0) < (proof.offset or 0)
+        and (alert.rank is None or each.rank is None or alert.rank == each.rank)
+        for each in among.alerts
+    )
+
+
+def _is_signalled(alert: Alert, among: Candidates) -> bool:
+    return alert.code == SIGNALLED and alert.rank is not None and among.other_rank_failed
+
+
+def _ends_after_wait(alert: Alert, among: Candidates) -> bool:
+    """Return True for the end of a rank that waited in the collective or only lost its peers."""
+    rank = among.rank_of(alert)
+    return alert in EXITS and (rank in among.entered or rank in among.only_lost_peers)
+
+
+def _was_survived(alert: Alert, among: Candidates) -> bool:
+    """Return True if the alert's rank went on: it entered the hung collective, or logged later errors."""
+    if alert.rank is None or alert.kernel:
+        return False
+    waits = alert.rank in among.entered and alert.last < among.entered[alert.rank] - SAME_MOMENT_S
+    return waits or among.alive.get(alert.rank, alert.last) - alert.last > ALIVE_S
+
+
+EXCLUSIONS: tuple[tuple[Exclusion, ...], ...] = (
+    (
+        Exclusion("role of a consequence", lambda alert, _: alert.role not in ("root", "first")),
+        Exclusion("time-out", lambda alert, _: alert in TIMEOUTS),
+        Exclusion("unknown error line", lambda alert, _: alert.code == UNEXPLAINED),
+        Exclusion("precursor that passed", lambda alert, _: is_precursor(alert)),
+        Exclusion("no error", _is_mild),
+        Exclusion("barrier of another rank than 0", _is_other_sides_barrier),
+        Exclusion("abort by a watchdog", _is_torn_down),
+    ),
+    (Exclusion("stopped by its launcher", _is_signalled),),
+    (
+        Exclusion("aftermath of a time-out", lambda a, c: c.limits[a.id][0] > c.aftermath, spares_named=True),
+        Exclusion("error that its rank survived", _was_survived, spares_named=True),
+        Exclusion("end after a wait", _ends_after_wait, spares_named=True),
+    ),
+)
+"""Stages, in order: a row may depend on what the rows of earlier stages leave."""
+
+
+def possible_causes(alerts: Sequence[Alert], limits: Mapping[str, tuple[float, float]]) -> list[Alert]:
+    """Return the alerts to which no row of `EXCLUSIONS` applies.
+
+    Args:
+        alerts: All alerts of one group.
+        limits: Alert id -> earliest and latest time of its first line (unix seconds).
+    """
+    left = list(alerts)
+    for stage in EXCLUSIONS:
+        among = Candidates(alerts, left, limits)
+        left = [alert for alert in left if not any(_excludes(row, alert, among) for row in stage)]
+    return left
+
+
+def _excludes(row: Exclusion, alert: Alert, among: Candidates) -> bool:
+    return row.applies(alert, among) and not (row.spares_named and alert in NAMES_CULPRIT)
