@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import copy
+import importlib
 import json
 import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from gpuwatch.link.prometheus.series import gpu, host, job
 from gpuwatch.link.prometheus.series.tier_series import MetricFamily, TierSeries
@@ -17,6 +21,8 @@ from tests.parts import need
 ROOT = Path(__file__).parents[3]
 DASHBOARD: dict[str, Any] = json.loads((ROOT / "docs" / "grafana-dashboard.json").read_text())
 PANELS: list[dict[str, Any]] = DASHBOARD["panels"]
+BESIDE_SCHEMA = "/definition"
+"""The text of a variable's query; Grafana writes it, and its schema leaves it out."""
 COLUMNS = 24
 """Of Grafana's grid."""
 METRIC = re.compile(r"\bgpuwatch_\w+")
@@ -87,3 +93,34 @@ def test_prometheus_takes_every_expression(tmp_path: Path) -> None:
     argv = [promtool, "check", "rules", str(tmp_path / "rules.yml")]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def lost(before: Any, after: Any, place: str = "") -> list[str]:
+    """The places of a document that another one lacks or states otherwise."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        missing = [f"{place}/{key}" for key in before if key not in after]
+        return missing + [
+            each for key in before.keys() & after for each in lost(before[key], after[key], f"{place}/{key}")
+        ]
+    if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        pairs = enumerate(zip(before, after, strict=True))
+        return [each for at, (one, other) in pairs for each in lost(one, other, f"{place}/{at}")]
+    return [] if before == after else [place]
+
+
+def through_grafana(document: dict[str, Any]) -> dict[str, Any]:
+    """The dashboard as the types that Grafana generates from its schema read and write it."""
+    models = pytest.importorskip("grafana_foundation_sdk.models.dashboard", reason="grafana-foundation-sdk")
+    encoder = importlib.import_module("grafana_foundation_sdk.cog.encoder")
+    importlib.import_module("grafana_foundation_sdk.cog.plugins").register_default_plugins()
+    written: dict[str, Any] = json.loads(encoder.JSONEncoder().encode(models.Dashboard.from_json(document)))
+    return written
+
+
+def test_grafanas_schema_knows_all_that_the_dashboard_states() -> None:
+    unknown = lost(DASHBOARD, through_grafana(DASHBOARD))
+    assert [each for each in unknown if not each.endswith(BESIDE_SCHEMA)] == []
+    misspelt = copy.deepcopy(DASHBOARD)
+    panel = next(each for each in misspelt["panels"] if each.get("targets"))
+    panel["targets"][0]["exprr"] = panel["options"]["legendd"] = ""
+    assert len(lost(misspelt, through_grafana(misspelt))) == 2 + len(unknown)
