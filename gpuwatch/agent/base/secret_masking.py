@@ -27,6 +27,7 @@ _SIGNS = FORM_SIGNS + PHRASE_SIGNS + (
 """One of these substrings (lower case) is in every text with something to mask."""
 _BETWEEN = (
     r"(?P<between>\\{0,7}[\"']{0,2}[ \u00a0]{0,3}(?::=|=>|->|[=:\uff1a])[ \t\u00a0\u3000]{0,3}"
+    r"(?:[&!][\w!]{1,40}[ \t]{1,3}){0,2}"
     r"|%(?:2[27]%)?3[Aa](?:%2[27])?|%3[Dd]|[\"'\]]{0,2}[ \t]{0,60}(?:\.{3,120}|[:=|\u2502\u2503])[ \t]{0,60}"
     r"|\\?[\"'],[ \t]{0,3}(?=[br]?\\?[\"'])|[\"']?[ \t]{1,60}(?:is[ \t]{1,3})?)"
 )

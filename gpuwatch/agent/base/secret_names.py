@@ -36,36 +36,30 @@ _TEXT_TOKENS = frozenset((
 _WORDS = re.compile(r"[A-Z]{1,60}(?![a-z])|[A-Z]?[a-z]{1,60}|[0-9]{1,20}")
 _IDENTIFIER = r"([\w.:-]{3,80})"
 _QUOTE = r"\\{0,3}[\"']?"
+_NAME_KEY = r"\b(?:[a-z]{0,12}_?(?:name|key)|env|variable|field)"
+_VALUE_KEY = r"\b(?:[a-z]{0,12}value|val|content|default)"
 _BARE = r"((?:(?!value[:=])[^\s\"',;{}<>()\[\]\\]){1,4096})"
 _QUOTED = r"(?:\\{0,3}\"([^\"\n\\]{1,4096})|\\{0,3}'([^'\n\\]{1,4096})|" + _BARE + ")"
 _IS = _QUOTE + r"[ \t]{0,3}[:=][ \t]{0,3}"
 _SEPARATOR = r"(?:[ \t]{0,3}[,;][ \t]{0,3}|[ \t]{1,20})"
 _PAIR = re.compile(
-    r"\b(?:name|key)"
+    _NAME_KEY
     + _IS
     + _QUOTE
     + _IDENTIFIER
     + _QUOTE
     + _SEPARATOR
-    + r"(?:[^{}\n]{0,80}?[,;][ \t]{0,3})?"
+    + r"(?:[^{}\n]{0,80}?[,;.][ \t]{0,3}(?:--set[ \t]{1,3})?[\"']?(?:[\w\[\]]{1,24}\.)?)?"
     + _QUOTE
-    + r"\bvalue"
+    + _VALUE_KEY
     + _IS
+    + r"(?:\{[ \t]{0,3}\\{0,3}[\"']\w{1,20}\\{0,3}[\"'][ \t]{0,3}:[ \t]{0,3})?"
     + _QUOTED,
     re.IGNORECASE,
 )
 """`{"name": "DB_PASSWORD", "value": "x"}`, `<add key="ApiKey" value="x"/>`, `{Name:X Value:x}`."""
 _PAIR_BACKWARDS = re.compile(
-    r"\bvalue"
-    + _IS
-    + _QUOTED
-    + _QUOTE
-    + _SEPARATOR
-    + _QUOTE
-    + r"\b(?:name|key)"
-    + _IS
-    + _QUOTE
-    + r"([\w.:-]{3,80})",
+    _VALUE_KEY + _IS + _QUOTED + _QUOTE + _SEPARATOR + _QUOTE + _NAME_KEY + _IS + _QUOTE + r"([\w.:-]{3,80})",
     re.IGNORECASE,
 )
 _TEXT = r"[ \t]{0,20}(?:<!\[CDATA\[)?[ \t]{0,20}([^<>\s\]][^<>\]\n]{0,4095})(?=</|\]\]>)"
@@ -74,14 +68,31 @@ _PROPERTY = re.compile(
     r"<(?:name|key)>[ \t]{0,20}" + _IDENTIFIER + r"[ \t]{0,20}</(?:name|key)>[ \t]{0,20}"
     r"<(?:value|string)>" + _TEXT
 )
+_QUOTED_PAIR = re.compile(r"([\"'])([\w.-]{3,80})=([^\"'\n]{1,4096})(?=\1)")
+"""`"DB_PASSWORD=two words"`."""
 _NAME_LINE = re.compile(
-    r"(?:(?:^|[\s\"'{-])(?:name|key)" + _IS + _QUOTE + _IDENTIFIER + _QUOTE + r"[ \t]{0,3},?"
-    r"|<(?:name|key)>[ \t]{0,20}" + _IDENTIFIER + r"[ \t]{0,20}</(?:name|key)>)"
+    r"(?:(?:^|[\s\"'{-])" + _NAME_KEY + _IS + _QUOTE + _IDENTIFIER + _QUOTE + r"[ \t]{0,3},?"
+    r"|<(?:name|key)>[ \t]{0,20}" + _IDENTIFIER + r"[ \t]{0,20}</(?:name|key)>"
+    r"|(?:^|[\s\"'{])(?![a-z]{0,12}value)" + _IDENTIFIER + _QUOTE + r"[ \t]{0,3}:[ \t]{0,3}\{?)"
     r"[ \t]{0,8}(?:#.{0,200})?$",
     re.IGNORECASE,
 )
 _VALUE_LINE = re.compile(
-    r"(?:(?:^|[\s\"'{-])value" + _IS + _QUOTED + r"|<(?:value|string)>" + _TEXT + r")", re.IGNORECASE
+    r"(?:(?:^|[\s\"'{-])"
+    + _VALUE_KEY
+    + _IS
+    + r"(?:[&!][\w!]{1,40} ){0,2}"
+    + _QUOTED
+    + r"|<(?:value|string)>"
+    + _TEXT
+    + r")",
+    re.IGNORECASE,
+)
+_NAME_SIGN = re.compile(r"name|key|env|variable|field|[:{] {0,8}$|NAME|KEY|Name|Key")
+_VALUE_SIGN = re.compile("alue|val|string>|efault|ontent")
+_VALUE_OPENS = re.compile(
+    r"(?:(?:^|[\s\"'{-])" + _VALUE_KEY + _QUOTE + r"[ \t]{0,3}[:=]|<(?:value|string)>)[ \t>|+-]{0,8}$",
+    re.IGNORECASE,
 )
 _NAME = re.compile(r"[\w.+-]{1,64}$")
 _OPTION = re.compile(r"--[a-z]|-[A-Za-z]{1,2}$|-[a-z-]{1,64}$")
@@ -113,14 +124,14 @@ def masked_arguments(arguments: "list[str]") -> "list[str]":
     """
     shown, name = [], ""
     for argument in arguments:
-        if name and not _OPTION.match(argument) and _is_whole(argument) and _is_secret(name, argument):
+        if name and not _OPTION.match(argument) and _is_whole(argument) and is_secret(name, argument):
             shown.append(MASK)
             name = ""
             continue
         option, equals, value = argument.partition("=")
         name = "" if equals else option.lstrip("-") if option[:1] == "-" else ""
-        is_secret = equals and _NAME.match(option) and _is_whole(value) and _is_secret(option, value)
-        shown.append(option + equals + MASK if is_secret else argument)
+        is_named = equals and _NAME.match(option) and _is_whole(value) and is_secret(option, value)
+        shown.append(option + equals + MASK if is_named else argument)
     return shown
 
 
@@ -133,31 +144,41 @@ def without_paired(text: str, lower: str) -> str:
 
     `lower`: the text in lower case.
     """
-    if "value" in lower:
+    if "val" in lower:
         text = _PAIR_BACKWARDS.sub(_backwards, _PAIR.sub(_paired, text))
+    if "=" in text and (" " in text):
+        text = _QUOTED_PAIR.sub(_whole, text)
     if "</" in text or "]]>" in text:
         text = _ELEMENT.sub(_paired, _PROPERTY.sub(_paired, text))
     return text
 
 
-def value_below(above: "tuple[str, ...]", line: str) -> "str | None":
-    """Return the secret in a line below its name, as in Kubernetes manifests; None: there is none.
+def named_in(line: str) -> "str | None":
+    """Return the name at the end of a line, whose value may stand below, as in Kubernetes manifests."""
+    if _NAME_SIGN.search(line) is None:
+        return None
+    named = _NAME_LINE.search(line[-200:])
+    return None if named is None else next(each for each in named.groups() if each)
 
-    `above`: the lines above, nearest first; the nearest one with a name counts.
-    """
-    found = _VALUE_LINE.search(line)
-    if found is None:
-        return None
-    named = next(filter(None, (_NAME_LINE.search(text[-200:]) for text in above)), None)
-    if named is None:
-        return None
-    name = named.group(1) or named.group(2)
-    value = next(each for each in found.groups() if each)
-    return value if _is_secret(name, value) else None
+
+def value_in(line: str) -> str:
+    """Return the value of a line that may stand below its name; empty: there is none."""
+    found = _VALUE_LINE.search(line) if _VALUE_SIGN.search(line) else None
+    value = "" if found is None else next(each for each in found.groups() if each)
+    return value if value.strip(">|+-") else ""
+
+
+def opens_value(line: str) -> bool:
+    """Return True if a line opens the value of the name above it."""
+    return _VALUE_OPENS.search(line[-80:]) is not None
 
 
 def _paired(found: "Match[str]") -> str:
     return _masked(found, 1, range(2, found.re.groups + 1))
+
+
+def _whole(found: "Match[str]") -> str:
+    return _masked(found, 2, range(3, 4))
 
 
 def _backwards(found: "Match[str]") -> str:
@@ -168,13 +189,14 @@ def _masked(found: "Match[str]", name: int, values: "range") -> str:
     """Return the match, its value masked if the name is a secret's. `name`, `values`: group numbers."""
     value = next(each for each in values if found.group(each))
     whole = found.group(0)
-    if not _is_secret(found.group(name), found.group(value)):
+    if not is_secret(found.group(name), found.group(value)):
         return whole
     begin, end = found.start(value) - found.start(), found.end(value) - found.start()
     return whole[:begin] + MASK + whole[end:]
 
 
-def _is_secret(name: str, value: str) -> bool:
+def is_secret(name: str, value: str) -> bool:
+    """Return True if a value under a name is a secret, no reference, word of a sentence or count."""
     bare = value.strip()
     plain = bare.lower() in _NO_VALUES or bare[:1] in ("$", "<", "[") or bare.startswith(MASK)
     if plain or not is_secret_name(name):

@@ -3,7 +3,7 @@
 import re
 
 from .secret_forms import MASK
-from .secret_names import value_below
+from .secret_names import is_secret, is_secret_name, named_in, opens_value, value_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,18 +78,16 @@ _PLACEHOLDERS = frozenset((
     "file", "env",
 ))  # fmt: skip
 _NAME_ENDS = re.compile(
-    r"(?:^|[\s\"'{,;(._-])(?:[A-Za-z0-9]{1,24}[_-]){0,4}(?:passw(?:or)?d|passphrase|secret|api[-_]?key"
-    r"|access[-_]?key|private[-_]?key|auth[-_]?key|token|credentials?)[\"']?"
-    r"(?:[ \t]{0,3}[:=][ \t]{0,3}[>|]?[-+]?[ \t]{0,3}\\?|[ \t]{1,3}\\)$",
-    re.IGNORECASE,
+    r"(?<![\w.-])([\w.-]{3,80})[\"']?"
+    r"(?:[ \t]{0,3}[:=][ \t]{0,3}(?:[&!][\w!]{1,40}[ \t]{0,3}){0,2}[>|\[{(]?[-+]?[ \t]{0,3}\\?|[ \t]{1,3}\\)$"
 )
-"""A line that ends with a secret's name: YAML's `secret: >`, `--password=` before a line end."""
+"""A line that ends with a name whose value is below: YAML's `secret: >`, `--password=` before a line end."""
 _KEY_BEGINS = re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----\W{0,8}$")
-_LAST_SIGNS = (":", "=", ">", "|", "-", "+", "\\")
+_LAST_SIGNS = tuple(":=>|-+\\[{(")
 """Last characters of a line whose value, or private key, follows."""
 _PREFIX = re.compile(r"^(?:\[[^\]\n]{1,64}\]:?[ \t]|[\w.-]{1,64}:[ \t]|[ \t]{1,64}){0,4}")
 _BASE64 = re.compile(r"[A-Za-z0-9+/=]{4,128}[ \t]{0,8}$|\[masked\]|Proc-Type:|DEK-Info:|$")
-_VALUE_LINE = re.compile(r"[\"']?([^\s\"':=]{4,4096})[\"']?,?[ \t]{0,8}$")
+_VALUE_LINE = re.compile(r"(?:- )?(?:[\"']([^\"'\n]{1,4096})[\"']|([^\s\"':=]{4,4096})),?[ \t]{0,8}\\?$")
 
 
 def without_phrases(text: str, lower: str) -> str:
@@ -119,25 +117,39 @@ def without_phrases(text: str, lower: str) -> str:
     return text
 
 
+MAX_ABOVE = 8
+"""Lines above a value in which its name is looked for."""
+
+
 class SecretLines(object):
     """Masks values named on the line above, and lines of private keys, line by line."""
 
     def __init__(self) -> None:
-        self._above = ("", "", "")
-        """The last lines, nearest first."""
+        self._above = ""
+        self._named = ""
+        """The secret name that is nearest above."""
+        self._lines_below = 0
+        """Lines since that name."""
         self._in_key = False
+        self._item = ""
+        """First character of a secret that is an item of a list."""
         self._words_before = 0
         """Within a private key: number of prefix words, as on the key's first line."""
 
     def masked(self, line: str) -> str:
         """Return the next line, masked; below a name only a line of one word can be a value."""
-        lines, self._above = self._above, (line, *self._above[:2])
-        above = lines[0]
-        paired = value_below(lines, line) if "alue" in line or "<string>" in line else None
-        if paired is not None:
+        above, self._above = self._above, line
+        name = self._name_above(line)
+        paired = value_in(line) if name else ""
+        is_below = name != "" and opens_value(above)
+        if paired or is_below or "}" in line:
+            self._named = ""
+        if paired and is_secret(name, paired):
             at = line.rindex(paired)
             return line[:at] + MASK + line[at + len(paired) :]
-        if not self._in_key and above.rstrip()[-1:] not in _LAST_SIGNS:
+        goes_on = self._item != "" and line.lstrip()[:1] == self._item
+        self._item = ""
+        if not (self._in_key or goes_on) and above.rstrip()[-1:] not in _LAST_SIGNS:
             return line
         begins = _KEY_BEGINS.search(above)
         if begins is not None:
@@ -151,10 +163,24 @@ class SecretLines(object):
         if self._in_key:
             self._in_key = _BASE64.match(rest) is not None
             return line[:at] + MASK if self._in_key else line
-        value = _VALUE_LINE.match(rest) if _NAME_ENDS.search(above[-128:]) else None
-        if value is None or not _has_digit(value.group(1)) or not _is_secret(value.group(1)):
+        ends = _NAME_ENDS.search(above[-128:])
+        is_named = goes_on or is_below or (ends is not None and is_secret_name(ends.group(1)))
+        found = _VALUE_LINE.match(rest) if is_named else None
+        value = "" if found is None else found.group(1) or found.group(2)
+        if not _has_digit(value) or not _is_secret(value):
             return line
-        return line[:at] + rest.replace(value.group(1), MASK)
+        self._item = rest[:1] if rest[:1] in "-\"'" else ""
+        return line[:at] + rest.replace(value, MASK)
+
+    def _name_above(self, line: str) -> str:
+        """Return the secret name that is nearest above a line, and take the line's own for those below."""
+        name, own = self._named, named_in(line)
+        self._lines_below += 1
+        if own is not None:
+            self._named, self._lines_below = own if is_secret_name(own) else "", 0
+        elif self._lines_below >= MAX_ABOVE:
+            self._named = ""
+        return name
 
 
 def masked_lines(lines: "list[str]") -> "list[str]":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ from gpuwatch.agent.logs.files import pages
 from gpuwatch.agent.logs.files.regular_file import open_regular
 from gpuwatch.agent.logs.lines.splitter import Splitter
 from gpuwatch.plain import plain
+from gpuwatch.report.evidence.document_secrets import ENDINGS, without_secrets
 from gpuwatch.report.evidence.masked_lines import masked_lines
 from gpuwatch.runs.files.opening import open_below
 from gpuwatch.runs.files.packing import Contents
@@ -18,6 +20,7 @@ from gpuwatch.session.evidence.log_fetch import ABOVE_LINES, AT_LINES, BELOW_LIN
 
 PIECE_LINES = 2000
 PIECE_BYTES = 1 << 20
+MAX_DOCUMENT_CHARS = 4 << 20
 MAX_LINE_CHARS = 1 << 16
 """Characters of a line of an artifact that are kept."""
 
@@ -107,13 +110,22 @@ def _rows(path: Path, packing: str) -> Iterator[tuple[int, int, str]]:
 def masked_text(folder: Path, path: str) -> Iterator[str]:
     """Yield a text file that is no log (such as a configuration), line by line with its indentation.
 
-    A line of more than `MAX_LINE_CHARS` is cut there, with a note.
+    A line of more than `MAX_LINE_CHARS` is cut there, with a note. A document over `MAX_DOCUMENT_CHARS`
+    is masked by its lines alone.
 
     Raises:
         OSError: it cannot be read, or its path contains a link.
     """
     with os.fdopen(open_below(folder, path), encoding="utf-8", errors="replace") as file:
-        for line in masked_lines(_bounded_lines(file)):
+        source: TextIO = file
+        is_masked = False
+        if path.lower().endswith(ENDINGS):
+            text = file.read(MAX_DOCUMENT_CHARS + 1)
+            file.seek(0)
+            if len(text) <= MAX_DOCUMENT_CHARS:
+                text, is_masked = without_secrets(text, is_json=path.lower().endswith(".json"))
+                source = io.StringIO(text)
+        for line in masked_lines(_bounded_lines(source), is_masked=is_masked):
             yield f"{line}\n"
 
 

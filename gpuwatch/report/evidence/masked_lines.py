@@ -7,17 +7,40 @@ from collections.abc import Iterable, Iterator
 
 from gpuwatch.agent.base.secret_forms import MASK
 from gpuwatch.agent.base.secret_masking import masked
+from gpuwatch.agent.base.secret_phrases import SecretLines
 from gpuwatch.plain import plain
-from gpuwatch.telemetry.base.masks import is_secret_name
+from gpuwatch.telemetry.base.secret_names import LONE_NAMES, is_secret_name
 
 MAX_NAME_CHARS = 200
 _NAME = r"(-{0,2}[A-Za-z][\w.-]{1,80})"
 _OPENED = re.compile(
-    rf"(?:^|[\s{{,(\[-])[\"']?{_NAME}[\"']?\s{{0,40}}[:=]\s{{0,40}}(?:[|>][+-]?\d?|[\[{{(]|\"\"\"|''')?\s{{0,40}}$"
+    rf"(?:^|[\s{{,(\[-])[\"']?{_NAME}[\"']?\]?\s{{0,40}}[:=](?:\s{{0,8}}[&!][^\s|>]{{0,60}}){{0,3}}\s{{0,40}}"
+    r"(?:[|>][+-]?\d?[+-]?|[\[{(]|\"\"\"|'{3}|\\|(?:\$\(cat\s{0,4})?<<-?[\"']?(?P<end>\w{1,24})[\"']?)?"
+    r"\s{0,40}(?:(?<=\s)#.{0,200})?$"
 )
 """A name at the end of a line, whose value begins on the next one."""
-_LIST_ITEM = re.compile(rf"^-?\s{{0,8}}[\"']?{_NAME}[\"']?,?$")
+_QUOTED_VALUE = re.compile(
+    rf"(?:^|[\s{{,(])[\"']?{_NAME}[\"']?\]?\s{{0,40}}[:=]\s{{0,40}}(\"\"\"|'{{3}}|\"|')(.*)$"
+)
+"""A name and the beginning of its quoted value."""
+_EXPLICIT = re.compile(
+    rf"(?:\?\s{{1,8}}[\"']?{_NAME}[\"']?|.{{0,400}}?(?<![\w-])(--?[A-Za-z][\w.-]{{1,80}})\s{{1,8}}\\)$"
+)
+"""A key of its own line in YAML; an option at the end of a line that goes on."""
+_LIST_ITEM = re.compile(rf"^(?:-\s{{1,8}})?[\"']?{_NAME}[\"']?,?$")
 """An option that is an item of a list."""
+_SECTION = re.compile(
+    rf"^(?:\[{{1,2}}\s?[\"']?{_NAME}[\"']?\s?\]{{1,2}}|[a-z]{{1,12}}\s[\"']?{_NAME}[\"']?\s{{0,4}}\{{)$"
+)
+"""The heading of a group of settings: `[db_password]`, `variable "db_password" {`."""
+_SECTION_VALUE = re.compile(
+    r"^(\w{0,20}value|default|data)(\s{0,40}[:=]\s{0,40}[\"']?)[^\s\"']{1,4096}", re.IGNORECASE
+)
+_CELLS = re.compile(rf"^[\"']?{_NAME}([\"']?\s?[,;\t]\s?[\"']?)([^\s,;\"']{{1,4096}})(?=[\"']?$)")
+"""A line of a table of two columns."""
+_SHELL_INPUT = re.compile(
+    rf"(\bread\s(?:-\w{{1,4}}\s){{0,3}}{_NAME}\s{{0,4}}<<<\s{{0,4}}[\"']?)([^\s\"']{{1,4096}})"
+)
 _PAIR = re.compile(rf"([\"']){_NAME}\1(\s{{0,8}},\s{{0,8}})([\"'])([^\"']{{1,4096}})\4")
 """An option and its value as neighbours in a list."""
 _KEY_BEGINS = re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY")
@@ -27,9 +50,12 @@ _TAIL_CHARS = 400
 """Characters of a line in which an opened value is looked for."""
 
 
-def masked_lines(lines: Iterable[str]) -> Iterator[str]:
-    """Yield the lines without line ends, with their indentation."""
-    state = _OpenValue()
+def masked_lines(lines: Iterable[str], *, is_masked: bool = False) -> Iterator[str]:
+    """Yield the lines without line ends, with their indentation.
+
+    `is_masked`: the named secrets of the document are masked; values below their names are not looked for.
+    """
+    state = _OpenValue(is_masked=is_masked)
     for line in lines:
         indent = line[: len(line) - len(line.lstrip(" \t"))]
         text = plain(line[len(indent) :])
@@ -39,16 +65,25 @@ def masked_lines(lines: Iterable[str]) -> Iterator[str]:
 class _OpenValue:
     """What the previous lines have opened: a private key, or the value of a secret."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_masked: bool) -> None:
+        self._is_masked = is_masked
         self._in_key = False
         self._indent: int | None = None
         """Of the line with the name; None: no value is open."""
         self._quote = ""
         self._is_one = False
         """True if the value has one line."""
+        self._section = ""
+        """The secret name that heads the settings; empty: none."""
+        self._pairs = SecretLines()
 
     def taken(self, text: str, indent: int) -> str:
         """Return the next line without secrets. `indent`: its indentation in characters."""
+        if self._is_masked and not self._in_key and _KEY_BEGINS.search(text) is None:
+            return masked(text)
+        return self._pairs.masked(self._without_own(text, indent))
+
+    def _without_own(self, text: str, indent: int) -> str:
         if self._in_key or _KEY_BEGINS.search(text) is not None:
             return self._of_key(text)
         if self._indent is not None and text:
@@ -56,6 +91,21 @@ class _OpenValue:
             if shown is not None:
                 return shown
         self._open(text, indent)
+        return self._of_line(text)
+
+    def _of_line(self, text: str) -> str:
+        heading = _SECTION.match(text)
+        if heading is not None:
+            name = heading[1] or heading[2]
+            self._section = name if is_secret_name(name) else ""
+        elif self._section:
+            text = _SECTION_VALUE.sub(rf"\1\2{MASK}", text)
+        named = _QUOTED_VALUE.search(text[:_TAIL_CHARS])
+        if named is not None and is_secret_name(named[1].lstrip("-")):
+            value, quote, rest = named[3].partition(named[2])
+            if named[2] in _QUOTES or (value and not quote):
+                text = f"{text[: named.start(3)]}{MASK}{quote}{rest}"
+        text = _SHELL_INPUT.sub(_without_input, _CELLS.sub(_without_cell, text))
         return masked(_PAIR.sub(_without_value, text))
 
     def _of_key(self, text: str) -> str:
@@ -71,30 +121,47 @@ class _OpenValue:
         if quote:
             self._indent = None if quote in text else self._indent
             return MASK
-        is_within = indent > (self._indent or 0) or text.startswith(("- ", '"', "'"))
+        is_within = indent > (self._indent or 0) or text.startswith(('"', "'"))
+        is_within = is_within or (indent == self._indent and text.startswith("- "))
         if not is_one and not is_within:
             self._indent = None
             return None
         if is_one:
             self._indent = None
             self._open(text, indent)
-            head = text[: len(text) - len(text.lstrip("-\"' "))]
+            head = text[: len(text) - len(text.lstrip("-\"' :"))]
             closing = re.match(r"[^\"']{0,4096}([\"'].*)", text[len(head) :]) if head else None
             return head + MASK + ("" if closing is None else masked(_PAIR.sub(_without_value, closing[1])))
         return MASK
 
     def _open(self, text: str, indent: int) -> None:
+        indent += 2 * text.startswith("- ")
         tail = text[-_TAIL_CHARS:]
-        named, listed = _OPENED.search(tail), _LIST_ITEM.match(text)
-        if named is not None and is_secret_name(named[1].lstrip("-")):
+        opened, listed, explicit = _OPENED.search(tail), _LIST_ITEM.match(text), _EXPLICIT.match(text)
+        named = _QUOTED_VALUE.search(text[:_TAIL_CHARS])
+        option = listed if listed is not None and listed[1].startswith("--") else explicit
+        if opened is not None and is_secret_name(opened[1].lstrip("-")):
             end = tail.rstrip()
-            self._quote = next((quote for quote in _QUOTES if end.endswith(quote)), "")
-            self._indent, self._is_one = indent, tail.lstrip().startswith(("{", '"', "'"))
-        elif listed is not None and listed[1].startswith("--") and is_secret_name(listed[1].lstrip("-")):
+            self._quote = opened["end"] or next((quote for quote in _QUOTES if end.endswith(quote)), "")
+            self._indent = indent
+            self._is_one = tail.lstrip().startswith(("{", '"', "'")) or end.endswith("\\")
+        elif option is not None and is_secret_name((option[1] or option[2]).lstrip("-")):
             self._indent, self._quote, self._is_one = indent, "", True
+        elif named is not None and named[2] not in named[3] and is_secret_name(named[1].lstrip("-")):
+            self._indent, self._quote, self._is_one = indent, named[2], False
 
 
 def _without_value(found: re.Match[str]) -> str:
     quote, name, between, other, _ = found.groups()
     is_secret = name.startswith("-") and is_secret_name(name.lstrip("-"))
     return f"{quote}{name}{quote}{between}{other}{MASK}{other}" if is_secret else found[0]
+
+
+def _without_cell(found: re.Match[str]) -> str:
+    name, between, value = found.groups()
+    is_secret = is_secret_name(name) and name.lower() not in LONE_NAMES
+    return f"{name}{between}{MASK}" if is_secret and any(each.isdigit() for each in value) else found[0]
+
+
+def _without_input(found: re.Match[str]) -> str:
+    return f"{found[1]}{MASK}" if is_secret_name(found[2]) else found[0]

@@ -35,6 +35,30 @@ SECRETAA2
 huggingface_token = 'SECRETBB3\''''
 
 
+LINES = (
+    "DB_PASSWORD: &t\n  {v}\nkept: kept", "? DB_PASSWORD\n: {v}\nkept: kept",
+    'api_key: "abcd\\\n  {v}"\nkept: kept', "token = '''{v}\n{v}'''\nkept = 'kept'",
+    "[db_password]\nvalue = {v}\n[kept]\nvalue = kept",
+    "[[env]]\nname = 'DB_PASSWORD'\nvalue = '{v}'\n[[env]]\nname = 'X'\nvalue = 'kept'",
+    'variable "db_password" {{\n  default = "{v}"\n}}\nvariable "kept" {{\n  default = "kept"\n}}',
+    "API_KEY=$(cat <<EOF\n{v}\nEOF\n)\nX=kept", "api_key = <<EOH\n{v}\nEOH\nx = kept",
+    "args=(\n--api-key\n{v}\n--lr kept)", "train --api-key \\\n  {v} \\\n  --kept",
+    "read -r API_KEY <<< '{v}'\nkept", "DB_PASSWORD,{v}\nkept,kept",
+    '"DB_PASSWORD=two {v} words {v}"\nkept',
+    "helm x --set 'env[0].name=API_KEY' --set 'env[0].value={v}' --set kept",
+    "declare -A env=(\n  [API_KEY]={v}\n  [KEPT]=kept)",
+    "- name: API_KEY\n  value: {v}\n- name: X\n  value: kept",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", LINES)
+def test_a_value_apart_from_its_name_is_masked_in_any_text(text: str) -> None:
+    for value in ("Zx9tQ4wLm27RkP", "hunter2x9"):
+        shown = "\n".join(masked_lines(text.format(v=value).splitlines()))
+        assert value not in shown, shown
+        assert shown.count("kept") == text.count("kept"), shown
+
+
 @pytest.mark.parametrize("text", [YAML, JSON, TOML], ids=["yaml", "json", "toml"])
 def test_no_value_of_a_secret_is_left_and_nothing_else_is_lost(text: str) -> None:
     shown = "\n".join(masked_lines(text.splitlines()))

@@ -42,6 +42,9 @@ TEXTS = (
     "echo {} | docker login --password-stdin", '$env:API_KEY="{}"', "setenv API_KEY {}",
     "machine h login u password {}", "<password>{}</password>", "PASSWORD\u00a0=\u00a0{}",
     "pass\U0001d173word={}", "pass\u034fword={}",
+    "- name: DB_PASSWORD\n  value: {}", '{{"name": "HF_TOKEN", "value": "{}"}}', "os.putenv('API_KEY', '{}')",
+    '{{"key": "HF_TOKEN", "value": {{"stringValue": "{}"}}}}', "ParameterKey=DB_PASS,ParameterValue={}",
+    "set -x API_KEY {}", "DB_PASSWORD -> {}", '[["DB_PASSWORD", "{}"]]',
     "{{'api_key': '{}', 'lr': 1}}", '{{"client_secret": "{}"}}', "Namespace(lr=1, db_password='{}')",
 )  # fmt: skip
 
@@ -88,11 +91,20 @@ def test_a_secret_in_a_text_is_masked(text: str) -> None:
     [
         {"secrets": {"a": {"b": SECRET}}}, {"passwords": {"db": SECRET}}, {"creds": [SECRET, SECRET]},
         {"key": {"value": SECRET}}, {"db_password": {"prod": [{"x": SECRET}]}},
+        {"env": [{"name": "DB_PASSWORD", "value": SECRET}]}, {"env": [{"Value": SECRET, "Name": "HF_TOKEN"}]},
+        [{"ParameterKey": "api_key", "ParameterValue": SECRET}], {"k": {"kind": "secret", "value": SECRET}},
+        [{"name": "db_pass", "value": {"x": SECRET}}], {"tokens": {"hf": SECRET}}, [["DB_PASSWORD", SECRET]],
+        {"keys": {"openai": {"value": SECRET}}}, {"db": {"pass": {"v": {"deep": [SECRET]}}}},
+        {"conn": f"Server=x;Pwd={SECRET};"}, ("run", "-p", "Zx9tQ4wLm27RkP" + SECRET), [("HF_TOKEN", SECRET)],
     ],
 )  # fmt: skip
-def test_every_text_below_the_name_of_a_secret_is_masked(held: dict[str, object]) -> None:
+def test_every_text_below_the_name_of_a_secret_is_masked(held: object) -> None:
     assert SECRET not in json.dumps(mask_secrets(held))
-    kept = {"token": {"type": "bpe", "count": 3}, "secrets": {"rotated_days": 90}}
+    kept: dict[str, object] = {"token": {"type": "bpe", "count": 3}, "secrets": {"rotated_days": 90}}
+    kept["env"] = [{"name": "RANK", "value": "x1"}, {"name": "eos_token", "value": "<s>1"}]
+    kept["tokens"] = {"total": "7b1", "eos": "</s>"}
+    kept["run"] = ["srun", "-p", "a100-80gb", "-p", "8080:80", "-p", "gpupartition2"]
+    kept["keys"] = ["token", "layer.1"]
     assert mask_secrets(kept) == kept
 
 
