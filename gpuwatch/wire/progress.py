@@ -56,8 +56,8 @@ class Progress(Frame, tag="progress", frozen=True, kw_only=True):
     """The values that were written.
 
     step, total_steps, epoch, loss, lr, grad_norm, loss_scale, skipped, step_time_s, samples_per_s,
-    tokens_per_s, tflops, mfu (0 to 1), mem_gib, eta_s; for inference servers requests_running,
-    requests_waiting, cache_share (0 to 1).
+    tokens_per_s, tflops, mfu and mfu_overall (0 to 1), mem_gib, eta_s; for inference servers
+    requests_running, requests_waiting, cache_share (0 to 1).
     """
     phases_s: Table[Real] = {}
     """Seconds of each timer (forward, backward, allreduce, ...)."""

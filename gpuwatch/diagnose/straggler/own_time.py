@@ -17,9 +17,9 @@ from statistics import median
 from gpuwatch.diagnose.health.peer_comparison import MIN_PEERS
 from gpuwatch.diagnose.straggler.outliers import Outlier, max_outliers
 from gpuwatch.diagnose.straggler.stepping_jobs import job_of
-from gpuwatch.diagnose.training.throughput import COMMUNICATION
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.progress import RankProgress
+from gpuwatch.fleet.logs.step_timers import COMMUNICATION
 from gpuwatch.number_text import duration
 
 MIN_VALUES = 3

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from statistics import fmean, median
 
 from gpuwatch.diagnose.training.symptom import Sign
 from gpuwatch.fleet.logs.progress import LoggedStep, RankProgress
+from gpuwatch.fleet.logs.step_timers import COMMUNICATION, LOADING, longest_timer
 
 RECENT_STEPS, PAST_STEPS = 20, 200
 MIN_PAST_STEPS = 40
@@ -23,10 +24,6 @@ PAUSE_FACTOR = 2.0
 LOW_UTILISATION_PCT = 50.0
 WAITING_SHARE = 0.30
 """Share of the step in communication or data loading above which the run waits for that."""
-COMMUNICATION = ("allreduce", "all_reduce", "all-reduce", "reduce_scatter", "all_gather", "comm", "sync")
-LOADING = ("data", "batch", "loader", "dataloader", "batch-generator")
-NOT_LOADING = ("parallel", "train_batch", "train-batch", "batch_time", "batch-time", "batch_cost", "setup")
-"""Timer names that contain the same words but mean a whole step, communication, or one-time work."""
 
 
 def pace(writer: RankProgress, busy_pct: Sequence[float], slow_step_s: float = 0.0) -> Iterator[Sign]:
@@ -131,17 +128,7 @@ def waits(writer: RankProgress) -> Iterator[Sign]:
         ("train.communication_bound", COMMUNICATION, "communication"),
         ("train.data_bound", LOADING, "loading data"),
     ):
-        share = share_of(phases, words) / whole_s
+        share = longest_timer(phases, words) / whole_s
         if WAITING_SHARE < share <= 1.0:
             text = f"{100 * share:.0f} % of a step is {what}"
             yield Sign(code, "warning", text, LASTS_S)
-
-
-def share_of(phases: Mapping[str, float], words: Sequence[str]) -> float:
-    """Return the seconds of the longest timer whose name has one of the words (timers are nested), or 0.0."""
-    named = ((name.lower(), seconds) for name, seconds in phases.items())
-    not_meant = NOT_LOADING if words is LOADING else ()
-    return max(
-        (s for name, s in named if any(w in name for w in words) and not any(w in name for w in not_meant)),
-        default=0.0,
-    )

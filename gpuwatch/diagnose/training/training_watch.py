@@ -19,6 +19,7 @@ from gpuwatch.diagnose.training.symptom import Sign
 from gpuwatch.diagnose.training.throughput import PAUSE_FACTOR, RECENT_STEPS, pace
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.progress import RankProgress
+from gpuwatch.fleet.logs.session_logs import joined_sessions
 from gpuwatch.hosts.plan import Thresholds
 
 T = TypeVar("T")
@@ -150,8 +151,8 @@ def of_possible_jobs(by_job: Mapping[str | None, T], node_of: Callable[[T], str]
 
 
 def lately(fleet: Fleet, now: float) -> list[RankProgress]:
-    """Return the writers that logged a step within STEPPED_S."""
-    writers = fleet.progress.writers.values()
+    """Return the writers that logged a step within STEPPED_S; those of a session's logs as one."""
+    writers = joined_sessions(fleet.progress.writers.values())
     return [each for each in writers if each.stepped_at is not None and now - each.stepped_at <= STEPPED_S]
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+from gpuwatch.fleet.logs.step_timers import COMMUNICATION, longest_timer
 from gpuwatch.wire import SLURM_TASK, Progress
 
 WriterKey: TypeAlias = tuple[str, str, int | None, int | None, int | None, str | None]
@@ -66,6 +67,8 @@ class LoggedStep:
     samples_per_s: float | None = None
     offset: int | None = field(default=None, kw_only=True)
     """The offset of its line in the file in bytes; None: not reported."""
+    communication_s: float | None = field(default=None, kw_only=True)
+    """Seconds of it spent in communication, by a logged timer."""
 
     @property
     def is_odd(self) -> bool:
@@ -267,6 +270,7 @@ def _take(known: RankProgress, reported: Progress, at: float) -> None:
     if not past and "step" in fields:
         known.stepped_live = known.stepped_live or not reported.backlog
         _step(known, fields, at, reported.offset, sure=sure)
+    _communication(known, {} if past else reported.phases_s, sure)
 
 
 def _is_sane(name: str, value: float) -> bool:
@@ -287,6 +291,13 @@ def _step(known: RankProgress, fields: Mapping[str, float], at: float, offset: i
     if took_s is None and before is not None and step > before.step and at > before.at:
         took_s = (at - before.at) / (step - before.step)
     known.steps.append(LoggedStep(step, at, took_s, *[fields.get(name) for name in CURVES], offset=offset))
+
+
+def _communication(known: RankProgress, phases_s: Mapping[str, float], sure: bool) -> None:
+    """Set the communication time of the newest step, whose line may stand before that of the timer."""
+    seconds = longest_timer(phases_s, COMMUNICATION)
+    if seconds and sure and known.steps:
+        known.steps[-1] = replace(known.steps[-1], communication_s=seconds)
 
 
 def _past_steps(reported: Progress, offset_s: float) -> Iterator[LoggedStep]:

@@ -103,7 +103,8 @@ class JsonStream:
 
 EMPTY_STEP: Row = dict.fromkeys((
     "kind", "time", "node", "file", "job", "rank", "step", "total_steps", "epoch", "loss", "learning_rate",
-    "grad_norm", "step_time_s", "samples_per_s", "tokens_per_s", "mfu", "eta_s",
+    "grad_norm", "step_time_s", "samples_per_s", "tokens_per_s", "mfu", "communication_s",
+    "eta_s",
 ))  # fmt: skip
 """The keys of a step row."""
 
@@ -131,6 +132,7 @@ def step_row(progress: RankProgress, step: LoggedStep, time: float) -> Row:
         "samples_per_s": finite(step.samples_per_s),
         "tokens_per_s": finite(step.tokens_per_s),
         "mfu": finite(progress.value("mfu")),
+        "communication_s": finite(step.communication_s),
         "eta_s": finite(progress.value("eta_s")),
     }
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
+from gpuwatch.agent.logs.progress.dialect import TIMER_GROUPS
 from gpuwatch.agent.logs.progress.metrics_table import COMMON
 from gpuwatch.agent.logs.progress.quantities import QUANTITIES
 from gpuwatch.hosts.errors import Problems, TextPosition, did_you_mean, escaped
@@ -53,7 +54,7 @@ def _mistakes(
         yield entry.places["match"], NO_WORD
     for pattern in dialect.match:
         for group in re.compile(pattern).groupindex:
-            if group not in QUANTITIES:
+            if group not in QUANTITIES and group not in TIMER_GROUPS:
                 hint = did_you_mean(group, QUANTITIES)
                 yield entry.places["match"], f"the group '{escaped(group)}' is not a quantity{hint}"
     if dialect.like not in known:

@@ -44,11 +44,6 @@ class CommunicationCounts:
             if duration_s is not None:
                 sums[2] = (sums[2] or 0.0) + duration_s
 
-    def seconds(self) -> float:
-        """Return the known time of all operations so far, in seconds."""
-        with self._lock:
-            return float(sum(sums[2] or 0.0 for sums in self._found.values()))
-
     def entries(self, step_seconds: float | None = None) -> list[dict[str, Any]]:
         """Return the `communication` list of a summary. `step_seconds`: time of all steps of this rank."""
         with self._lock:

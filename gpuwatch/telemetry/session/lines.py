@@ -78,6 +78,8 @@ RANK_PARTS = (
     ("tokens_per_s", "tokens/s: {:.1f}"),
     ("grad_norm", "grad_norm: {:.4f}"),
     ("mfu", "MFU: {:.1%}"),
+    ("mfu_overall", "mfu_overall: {:.1%}"),
+    ("communication_s", "communication_s: {:.6f}"),
 )
 
 
@@ -89,7 +91,7 @@ def rank_line(values: Mapping[str, Any]) -> str:
 
 PRECISION = {
     "step_duration": ".3f", "samples_per_second": ".1f", "tokens_per_second": ".1f", "grad_norm": ".4f",
-    "elapsed_s": ".1f", "mfu": ".4f", "epoch": ".4g",
+    "elapsed_s": ".1f", "mfu": ".4f", "mfu_overall": ".4f", "communication_s": ".6f", "epoch": ".4g",
 }  # fmt: skip
 
 
@@ -170,6 +172,8 @@ def step_metrics(values: Mapping[str, Any], elapsed_s: float | None) -> dict[str
         "tokens_per_second": values.get("tokens_per_s"),
         "grad_norm": values.get("grad_norm"),
         "mfu": values.get("mfu"),
+        "mfu_overall": values.get("mfu_overall"),
+        "communication_s": values.get("communication_s"),
         "loss": values.get("loss"),
         "learning_rate": values.get("learning_rate"),
         "epoch": values.get("epoch"),

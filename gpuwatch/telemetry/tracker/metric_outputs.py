@@ -23,7 +23,6 @@ class MetricOutputs:
 
     def __init__(self) -> None:
         self._writers: list[MetricWriter] = []
-        self._communication_s = 0.0
 
     def add(self, writer: MetricWriter) -> None:
         """Add a writer."""
@@ -47,10 +46,7 @@ class MetricOutputs:
             return
         readings = list(recorder.gpus.newest.values())
         gpu = readings[facts.local_rank if facts.local_rank < len(readings) else 0] if readings else {}
-        seconds = recorder.communication.seconds()
-        spent, self._communication_s = seconds - self._communication_s, seconds
-        values = {**line, **gpu, "communication_s": spent if seconds else None}
-        self._each(lambda writer: writer.scalars(step, tagged(values)))
+        self._each(lambda writer: writer.scalars(step, tagged({**line, **gpu})))
 
     def evaluation(self, step: int, results: Mapping[str, float]) -> None:
         """Write the results of an evaluation."""

@@ -58,8 +58,13 @@ class StepLog:
         if isinstance(values.loss, float) and not math.isfinite(values.loss):
             self.warn("num.nan_loss", f"the loss at step {values.step} is {values.loss}")
 
-    def step(self, totals: StepTotals, flops: Flops, total_steps: int | None) -> dict[str, float | None]:
-        """Write the newest step; return the numbers of its line; empty if there was no step."""
+    def step(
+        self, totals: StepTotals, flops: Flops, total_steps: int | None, elapsed_s: float
+    ) -> dict[str, float | None]:
+        """Write the newest step; return the numbers of its line; empty if there was no step.
+
+        `elapsed_s`: seconds since the start, with everything that is no step.
+        """
         values = totals.last
         if values is None:
             return {}
@@ -82,6 +87,8 @@ class StepLog:
             "tokens_per_s": tokens_per_s,
             "grad_norm": norm,
             "mfu": flops.mfu(tokens_per_s),
+            "mfu_overall": flops.mfu(totals.overall_rate(totals.all.tokens, elapsed_s)),
+            "communication_s": self._communication_s(window.steps),
             "epoch": values.epoch,
         }
         totals.since_line = type(window)()
@@ -135,6 +142,12 @@ class StepLog:
                 sums[1] = (sums[1] or 0.0) + size_bytes
             if duration_s is not None:
                 sums[2] = (sums[2] or 0.0) + duration_s
+
+    def _communication_s(self, steps: int) -> float | None:
+        """Return the seconds of communication per step since the last line; None: nothing was timed."""
+        with self._lock:
+            known = [seconds for _, _, seconds in self._communication.values() if seconds is not None]
+        return sum(known) / steps if known and steps else None
 
     def flush_communication(self) -> None:
         """Write one line per operation, with the sums since the last one."""

@@ -188,7 +188,7 @@ class TelemetryTracker(ModelChecks):
                 raise AttributeError(f"a step has no {name!r}")
             if value is not None:
                 setattr(last, name, as_number(value))
-        line = self._log.step(self.totals, self.flops, self.total_steps)
+        line = self._log.step(self.totals, self.flops, self.total_steps, self._step_began - self._began)
         self._metrics.update({name: value for name, value in line.items() if value is not None})
         if self.settings.track_gpu_temperature:
             self.record_gpu_temperature()

@@ -126,6 +126,10 @@ class StepTotals:
         rate = window.rate(amount)
         return None if rate is None else rate * self.data_parallel
 
+    def overall_rate(self, amount: float, elapsed_s: float) -> float | None:
+        """Return `amount` of all data-parallel ranks per second of all the time; None: unknown."""
+        return amount * self.data_parallel / elapsed_s if amount and elapsed_s > 0 else None
+
     def eta_s(self, total_steps: int | None) -> float | None:
         """Return the seconds until the last step at the speed of the window; None: unknown."""
         if total_steps is None or self.last is None or not self.since_line.steps:
@@ -142,23 +146,20 @@ class StepTotals:
         statistics = times.statistics()
         percentiles = {f"p{number}": times.percentile(number / 100) for number in (50, 95, 99)}
 
-        def overall(amount: float) -> float | None:
-            return amount * self.data_parallel / elapsed_s if amount and elapsed_s > 0 else None
-
         return {
             "steps": self.steps,
             "last_step": last.step if last else None,
             "epochs": last.epoch if last else None,
             "steps_per_s": self.steps / elapsed_s if self.steps and elapsed_s > 0 else None,
             "steady_steps_per_s": steady_rate(percentiles["p50"], statistics.get("mean")),
-            "samples_per_s": overall(self.all.samples),
-            "tokens_per_s": overall(self.all.tokens),
+            "samples_per_s": self.overall_rate(self.all.samples, elapsed_s),
+            "tokens_per_s": self.overall_rate(self.all.tokens, elapsed_s),
             "step_time_s": {
                 **{key: statistics.get(key) for key in ("count", "mean", "std_dev", "min", "max")},
                 **percentiles,
             },
             "mfu_step": flops.mfu(self.job_rate(self.all, self.all.tokens)),
-            "mfu_overall": flops.mfu(overall(self.all.tokens)),
+            "mfu_overall": flops.mfu(self.overall_rate(self.all.tokens, elapsed_s)),
             "final_loss": self.final_loss,
             "non_finite_loss_step": self.non_finite_loss_step,
             "best_loss": self.best_loss,

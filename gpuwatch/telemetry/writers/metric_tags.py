@@ -15,13 +15,14 @@ TAGS: Mapping[str, str] = {
     "samples_per_s": "Throughput/samples_per_s",
     "tokens_per_s": "Throughput/tokens_per_s",
     "mfu": "Throughput/mfu",
+    "mfu_overall": "Throughput/mfu_overall",
     "communication_s": "Communication/time",
     "utilization_pct": "GPU/utilization",
     "memory_pct": "GPU/memory",
     "temperature_c": "GPU/temperature",
     "power_w": "GPU/power",
 }
-"""Value of a step or of the rank's GPU -> tag; `Communication/time` is in s since the last logged step."""
+"""Value of a step or of the rank's GPU -> tag; `Communication/time` is in s per step."""
 
 
 class MetricWriter(Protocol):

@@ -1,4 +1,4 @@
-"""The curves of loss, gradient norm, throughput and step time over the reported steps, side by side."""
+"""The curves of loss, gradient norm, throughput, step time and communication, side by side."""
 
 from __future__ import annotations
 
@@ -35,12 +35,20 @@ class Curve:
     """True to write it with a prefix: `453k`."""
 
 
+def communication_pct(step: LoggedStep) -> float | None:
+    """Return the part of the step spent in communication, 0 to 100; None: unknown, or it overlaps steps."""
+    if not step.took_s or step.communication_s is None or step.communication_s > step.took_s:
+        return None
+    return 100 * step.communication_s / step.took_s
+
+
 CURVES = (
     Curve("loss", lambda step: step.loss),
     Curve("grad norm", lambda step: step.grad_norm),
     Curve("tokens/s", lambda step: step.tokens_per_s, many=True),
     Curve("samples/s", lambda step: step.samples_per_s, many=True),
     Curve("step s", lambda step: step.took_s),
+    Curve("communication %", communication_pct),
 )
 """In order of priority when space is short."""
 
@@ -66,7 +74,7 @@ def bucketed(values: Sequence[float | None], count: int) -> list[float | None]:
 
 
 class TrainingCurves(RebuiltPage, can_focus=False):
-    """The widget with the curves of a job's loss, gradient norm, throughput and step time.
+    """The widget with the curves of a job's loss, gradient norm, throughput, step time and communication.
 
     `lines` is its height.
     """

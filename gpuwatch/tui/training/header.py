@@ -234,6 +234,8 @@ class TrainingHead(RebuiltPage, can_focus=False):
             row += sheet.number("samples/s", samples, f"{samples.value:.4g}", first=not row)
         mfu = facts.facts.get("mfu")
         row += sheet.number("MFU", mfu, "" if mfu is None else f"{100 * mfu.value:.1f} %")
+        if (overall := facts.facts.get("mfu_overall")) is not None:
+            row += sheet.number("overall", overall, f"{100 * overall.value:.1f} %")
         if mfu is None and facts.why_no_mfu:
             row.append(Segment(f"{facts.why_no_mfu} ", self.look.dim))
         return (*row, *sheet.rarely("TFLOP/s", "tflops", "{:.4g}"))

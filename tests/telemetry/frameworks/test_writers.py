@@ -46,7 +46,7 @@ print(json.dumps([scalars, found.Tags()["histograms"]]))
     assert scalars["Loss/train"] == [[2, 0.5], [4, 0.25], [6, pytest.approx(1 / 6)]]
     assert scalars["GPU/utilization"] == [[2, 82.0], [4, 84.0], [6, 86.0]]
     assert scalars["GPU/memory"][0] == [2, 50.0]
-    assert scalars["Communication/time"] == [[2, 0.5], [4, 0.5], [6, 0.5]]
+    assert scalars["Communication/time"] == [[2, 0.125], [4, 0.25], [6, 0.25]]
     assert (scalars["Loss/eval"], scalars["Eval/accuracy"]) == ([[6, 0.5]], [[6, 0.75]])
     assert histograms == ["Params/weight"], "what is no number has no histogram"
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 READ_CHARS = 8192
 """Characters of a line that are read."""
 MAX_PHASES = 64
+TIMER_GROUPS = ("timer", "timer_s", "timer_count")
+"""Named groups of one timer: its name, its duration with unit, and the number of operations in it."""
 MEANS, OF_STEPS = ("avg", "average", "mean", "running"), ("loss", "samples_per_s", "tokens_per_s")
 """Prefixes of words for means; they are used for these fields only if the line lacks the step's own value."""
 BATCHES = frozenset(("batch", "batch_idx", "mini_batch", "minibatch"))
@@ -101,10 +103,16 @@ class CompiledDialect(object):
         if any(each.search(text) for each in self._unless):
             return None
         fields: Fields = {}
-        for name, value in found.groupdict().items():
-            if value is not None:
-                put(fields, name, value)
         phases: dict[str, float] = {}
+        named = found.groupdict()
+        for name, value in named.items():
+            if value is not None and name not in TIMER_GROUPS:
+                put(fields, name, value)
+        if named.get("timer_s"):
+            one: Fields = {}
+            if put(one, "step_time_s", named["timer_s"]):
+                count = float(named.get("timer_count") or 1)
+                phases[named["timer"]] = float(one["step_time_s"]) / max(1.0, count)
         if self.phases is not None:
             self._timers(text[found.end() :], self.phases, phases)
         elif not self.plain:

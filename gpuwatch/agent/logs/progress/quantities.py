@@ -2,9 +2,9 @@
 
 A quantity is what a dialect assigns to a word or a named group: `step_time_ms` is the field `step_time_s`, in
 milliseconds unless the line has a unit. Fields: step, total_steps, epoch, loss, lr, grad_norm, loss_scale,
-skipped, step_time_s, samples_per_s, tokens_per_s, tflops, mfu (0 to 1), mem_gib, eta_s, rank; of inference
-servers requests_running, requests_waiting, cache_share (0 to 1). Non-finite values are the texts "nan", "inf"
-or "-inf", since JSON has none.
+skipped, step_time_s, samples_per_s, tokens_per_s, tflops, mfu and mfu_overall (0 to 1), mem_gib, eta_s,
+rank; of inference servers requests_running, requests_waiting, cache_share (0 to 1). Non-finite values are the
+texts "nan", "inf" or "-inf", since JSON has none.
 """
 
 import re
@@ -68,6 +68,7 @@ QUANTITIES: "Dict[str, Quantity]" = {
     "flops": ("tflops", "plain", 1e-12),
     "mfu": ("mfu", "share", _UNIT_REQUIRED),
     "mfu_pct": ("mfu", "share", 0.01),
+    "mfu_overall": ("mfu_overall", "share", _UNIT_REQUIRED),
     "mem": ("mem_gib", "size", _UNIT_REQUIRED),
     "mem_bytes": ("mem_gib", "size", GIB["b"]),
     "mem_mib": ("mem_gib", "size", GIB["m"]),

@@ -16,6 +16,7 @@ from gpuwatch.diagnose.training.job_view.rank_placement import Job, RankPlacemen
 from gpuwatch.diagnose.training.job_view.rank_rows import of_ranks, rank_rows
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.progress import RankProgress
+from gpuwatch.fleet.logs.session_logs import joined_sessions
 
 Received: TypeAlias = dict[Job, list[Writer]]
 
@@ -28,9 +29,12 @@ If the usual gap is unknown, after the third value (seconds).
 
 
 def received_from(fleet: Fleet, seats: RankPlacement) -> Received:
-    """Return job -> its log writers, each with the rank's place (None: unknown)."""
+    """Return job -> its log writers, each with the rank's place (None: unknown).
+
+    The logs of one session are one writer.
+    """
     received: Received = {}
-    for writer in fleet.progress.writers.values():
+    for writer in joined_sessions(fleet.progress.writers.values()):
         job, seat = seats.of(writer)
         received.setdefault(job, []).append((writer, seat))
     return received

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from gpuwatch.diagnose.training.job_view.facts import RECENT_STEPS, Fact, JobFacts, Share
 from gpuwatch.diagnose.training.job_view.mfu import TFLOPS_PER_GPU, mfu, scope_of
 from gpuwatch.diagnose.training.job_view.rank_placement import PlacedRank, Writer
-from gpuwatch.diagnose.training.throughput import COMMUNICATION, LOADING, WAITING_SHARE, share_of, step_s
+from gpuwatch.diagnose.training.throughput import WAITING_SHARE, step_s
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.progress import RankProgress
+from gpuwatch.fleet.logs.step_timers import COMMUNICATION, LOADING, longest_timer
 from gpuwatch.hosts.plan import Model
 from gpuwatch.telemetry.training.flops import TERA, peak_flops
 
@@ -114,6 +115,6 @@ def _shares(writer: RankProgress, whole_s: float) -> Iterator[Share]:
     """Yield the parts of a step spent waiting, by its own timers. `whole_s`: seconds of a step."""
     phases = {name: value.value for name, value in writer.phases.items()}
     for what, words in (("communication", COMMUNICATION), ("loading data", LOADING)):
-        part = share_of(phases, words) / whole_s if whole_s else 0.0
+        part = longest_timer(phases, words) / whole_s if whole_s else 0.0
         if 0.0 < part <= 1.0:
             yield Share(what, part, part > WAITING_SHARE)
