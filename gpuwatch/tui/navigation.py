@@ -163,9 +163,10 @@ class Navigation(App[None]):
             self.show_rank_of(incident)
 
     def show_ranks_of(self, incident: Incident, alert: Alert | None) -> None:
-        """Open the merged logs of all ranks of an incident, at the time of an alert, else of the incident."""
+        """Open the merged logs of all ranks of an incident's job, at the time of an alert or the incident."""
         at = incident.first if alert is None else alert.first
-        ranks, spot = ranks_of(incident), location_of(alert) if alert else None
+        job = self.view_state.seats.jobs.get(incident.job, {}) if incident.job else {}
+        ranks, spot = ranks_of(incident, job), location_of(alert) if alert else None
         if spot is None:
             self.show_logs(ranks=ranks, at=at, merged=True, incident=incident)
         else:

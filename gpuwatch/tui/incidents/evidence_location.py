@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gpuwatch.diagnose.model.alert import Alert, Proof
@@ -43,9 +44,13 @@ def _moment(alert: Alert, proof: Proof) -> float:
     return alert.first if proof.at is None else proof.at
 
 
-def ranks_of(incident: Incident) -> list[int]:
-    """Return the ranks involved in an incident: its own rank first, the others ascending."""
-    named = {rank for moment in incident.timeline for rank in moment.ranks}
+def ranks_of(incident: Incident, job: Iterable[int | str] = ()) -> list[int]:
+    """Return the ranks of an incident and of its `job`: its own rank first, the others ascending.
+
+    What `job` has besides numbers (files without a rank) is left out.
+    """
+    named = {rank for rank in job if isinstance(rank, int)}
+    named |= {rank for moment in incident.timeline for rank in moment.ranks}
     named |= {alert.rank for alert in incident.alerts if alert.rank is not None} | set(incident.silent)
     return sorted(named, key=lambda rank: (rank != incident.rank, rank))
 

@@ -11,6 +11,7 @@ from gpuwatch.fleet.logs.log_stream import LogStream
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.demo.links import EPOCH
 from gpuwatch.link.stream.inbox import Arrival, ClockReading, LinkStatus
+from gpuwatch.tui.logs.data.buffer import Buffer
 from tests.tui.still import NOW, StillSession
 
 _LEVELS: tuple[tuple[str, wire.Severity], ...] = (
@@ -21,6 +22,8 @@ _LEVELS: tuple[tuple[str, wire.Severity], ...] = (
 _STAMP = re.compile(r"(\d\d):(\d\d):(\d\d)\.(\d{3})")
 _PREFIX = re.compile(r"\[rank(\d+)\]:")
 MIDNIGHT = EPOCH - EPOCH % 86_400
+NOON = MIDNIGHT + 12 * 3600
+PATH = "/logs/rank_0.log"
 
 
 @dataclass
@@ -180,6 +183,19 @@ TRACE = """\
 [rank{rank}]:   File "/job/train.py", line 33, in main
 [rank{rank}]:     loss.backward()
 [rank{rank}]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.25 GiB"""
+
+
+def one_file(count: int, path: str = PATH) -> LogSession:
+    file = FakeFile(path, [0])
+    for number in range(count):
+        file.write(f"{clock(number)} line {number}")
+    return LogSession({"gpu-001": [file]})
+
+
+def pulled(session: LogSession, *buffers: Buffer) -> None:
+    session.poll()
+    for buffer in buffers:
+        buffer.pull()
 
 
 def story(ranks: int = 8, steps: int = 600, failing: int = 5) -> LogSession:

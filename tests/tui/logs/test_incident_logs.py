@@ -6,12 +6,15 @@ import contextlib
 import re
 from collections.abc import AsyncIterator
 
+from msgspec import structs
+
 from gpuwatch.tui.logs.screen import LogsScreen
 from gpuwatch.wire import KERNEL_LOG
 from tests.tui.logs.demo_nodes import DemoLogs
 from tests.tui.logs.log_desk import Desk, log_desk
 from tests.tui.logs.log_nodes import LogSession, clock, story
-from tests.tui.still import NOW, still_app
+from tests.tui.scripted_alerts import StillBook, demo_incident, xid_alert
+from tests.tui.still import NOW, demo_session, still_app
 
 CULPRIT = 85
 LATE = "written while frozen"
@@ -90,6 +93,15 @@ async def test_m_merges_the_evidence_puts_the_cursor_on_the_cause_and_folds_the_
         await workspace.pilot.resize_terminal(80, 24)
         await workspace.frames(3)
         await _message_before_its_prefix(workspace)
+
+
+async def test_m_merges_the_whole_job_before_the_first_rank_follows() -> None:
+    early = structs.replace(demo_incident(), alerts=(xid_alert(),), timeline=(), followers=0, silent=())
+    app = still_app(demo_session(14, book=StillBook([early])), 14)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("4", "m")
+        assert app.workspace.text == "0-127 incident-1"
+        assert {source.rank for source in app.workspace.sources} == {None, *range(128)}
 
 
 async def _message_before_its_prefix(workspace: Desk) -> None:

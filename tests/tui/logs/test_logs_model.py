@@ -23,17 +23,18 @@ from gpuwatch.tui.model.time_input import TimeError, time_typed
 from gpuwatch.tui.model.view_state import ViewState
 from gpuwatch.wire import LogLine
 from tests.counted_calls import calls_of
-from tests.tui.logs.log_nodes import MIDNIGHT, TRACE, FakeFile, LogSession, clock, story, with_finding
-
-NOON = MIDNIGHT + 12 * 3600
-PATH = "/logs/rank_0.log"
-
-
-def one_file(count: int, path: str = PATH) -> LogSession:
-    file = FakeFile(path, [0])
-    for number in range(count):
-        file.write(f"{clock(number)} line {number}")
-    return LogSession({"gpu-001": [file]})
+from tests.tui.logs.log_nodes import (
+    NOON,
+    PATH,
+    TRACE,
+    FakeFile,
+    LogSession,
+    clock,
+    one_file,
+    pulled,
+    story,
+    with_finding,
+)
 
 
 def opened(session: LogSession, *, kept: int = 20_000, page: int = 100, path: str = PATH) -> Buffer:
@@ -41,12 +42,6 @@ def opened(session: LogSession, *, kept: int = 20_000, page: int = 100, path: st
     buffer.follow()
     pulled(session, buffer)
     return buffer
-
-
-def pulled(session: LogSession, *buffers: Buffer) -> None:
-    session.poll()
-    for buffer in buffers:
-        buffer.pull()
 
 
 def texts(sheet: RowModel, feed: Buffer | Merge) -> list[str]:

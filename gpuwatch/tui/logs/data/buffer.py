@@ -44,6 +44,8 @@ class Buffer(Window):
         self._asker = asker
         self._page = page
         self._tail: LogStream | None = None
+        self._joined = True
+        """False while a page is loaded that the lines of the tail have not been compared with."""
         self._taken = 0
         self._replaced = 0
         self._seams_taken = 0
@@ -94,7 +96,7 @@ class Buffer(Window):
         if self._tail is None:
             self._tail = self._asker.tail(self.source.node, self.source.file, lines)
             self._taken = self._seams_taken = 0
-            self.live = True
+            self._joined, self.live = not self.lines, True
         elif not self.live:
             self.replace([])
             self._taken = self._tail.came - len(self._tail.lines)
@@ -169,7 +171,7 @@ class Buffer(Window):
 
     def _take_new(self) -> None:
         stream = self._tail
-        if stream is None:
+        if stream is None or self._continues_page():
             return
         new = stream.came - self._taken
         if new > len(stream.lines) and self.lines:  # more came than the stream keeps: what is here is old
@@ -196,6 +198,21 @@ class Buffer(Window):
                 self.live = False
             else:
                 self.let_go()
+
+    def _continues_page(self) -> bool:
+        """Return True if the first lines of the tail continue the loaded page, else drop that page.
+
+        False on later calls.
+        """
+        if self._joined:
+            return False
+        self._joined, self.live = True, False
+        self._meet_tail(reached_end=False)
+        joined = self.live
+        if not joined:
+            self.replace([])
+        self.live = True
+        return joined
 
     def _renew_last(self, stream: LogStream, new: int) -> None:
         """Update the last loaded line, which may have grown before the `new` ones came."""

@@ -225,9 +225,15 @@ class View:
         self.move(self.sheet.row_of(number) - self.index)
 
     def unfold(self) -> bool:
-        """Unfold the row under the cursor, or fold it again; return False if it has a single line."""
+        """Unfold the row under the cursor, or fold it again; return False if it has a single line.
+
+        A view that follows the end stops there: lines that have arrived since the last frame are not meant.
+        """
+        following, self.following = self.following, False
         self.catch_up()
-        return bool(self.sheet.rows) and self.sheet.unfold(self.index)
+        unfolded = bool(self.sheet.rows) and self.sheet.unfold(self.index)
+        self.following = following and not (unfolded or self.merged)
+        return unfolded
 
     # ---- what stands where
 
