@@ -158,8 +158,8 @@ class GpuwatchApp(FaultRecovery):
         self.attempt("announcing incidents", self._announce)
         self.attempt("writing evidence", lambda: self.evidence.update(time.monotonic()))
         leave_hidden_part(self.screen)
-        if isinstance(self.screen, LiveScreen):
-            self.screen.pull()
+        for screen in [each for each in self.screen_stack if isinstance(each, LiveScreen)][-1:]:
+            screen.pull()  # also under a dialog
         if self.pace.frame(time.monotonic(), time.thread_time()):
             self._retime()
 

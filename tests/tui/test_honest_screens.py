@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import time
 
+import pytest
 from msgspec import structs
 from textual.widgets import Input
 from textual.widgets._toast import Toast
@@ -127,3 +129,22 @@ async def test_a_screen_opened_after_the_freeze_shows_what_was_known_at_the_free
         app.pump()
         await pilot.pause()
         assert not {row.rank: row for row in app.training.facts.rows}[0].alive
+
+
+@pytest.mark.parametrize("dialog", ["question_mark", "J", "colon"])
+async def test_the_clock_of_the_header_goes_on_under_a_dialog(
+    dialog: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    passed = [0.0]
+    app = GpuwatchApp(
+        demo_session(14), clock=lambda: NOW + passed[0], wall=lambda: EPOCH + 14 + passed[0], ascii_only=False
+    )
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press(dialog)
+        assert "08:00:14" in app.export_screenshot()
+        passed[0] = 9.0
+        app.pump()
+        await pilot.pause()
+        assert "08:00:23" in app.export_screenshot()
