@@ -128,9 +128,7 @@ def is_shown(app: GpuwatchApp) -> bool:
     )
 
 
-@pytest.mark.parametrize(
-    "burst", [("escape", "slash"), ("escape", "slash", "escape", "slash"), ("tab", "slash")]
-)
+@pytest.mark.parametrize("burst", ["escape slash", "escape slash escape slash", "tab slash"])
 @pytest.mark.parametrize("where", ["fleet", "logs"])
 async def test_a_field_that_is_closed_and_opened_at_once_is_shown(where: str, burst: str) -> None:
     app = still_app(judged_session(95), 95)
