@@ -64,6 +64,7 @@ def test_the_demo_has_one_node_that_forgot_a_variable(sentences: Sentences) -> N
 
 
 def test_deep_shows_how_far_its_probe_is_and_ctrl_c_keeps_the_list() -> None:
+    """Document 004, line 761."""
     status, written = interrupted_at("collectives", "check", "--demo", "--deep", "--json")
     assert status == 130
     reported = {one["id"]: one for one in json.loads(written)["checks"]}
@@ -72,6 +73,7 @@ def test_deep_shows_how_far_its_probe_is_and_ctrl_c_keeps_the_list() -> None:
 
 
 def test_deep_names_the_nic_that_is_slow() -> None:
+    """Document 004, line 760."""
     reported = checks_of("--demo", "--deep", status=1)
     assert reported["probe.collectives"]["status"] == "PASS"
     assert reported["probe.links"]["nodes"] == ["gpu-013"]
@@ -79,6 +81,7 @@ def test_deep_names_the_nic_that_is_slow() -> None:
 
 
 def test_what_is_wrong_with_a_real_job_is_told(tmp_path: Path) -> None:
+    """Document 004, line 759."""
     logs = [tmp_path / f"rank_{number}.log" for number in (0, 1, 1)]
     devices = ("0", "1", "1")
     with ExitStack() as stack:

@@ -29,6 +29,7 @@ def test_nothing_heavy_is_imported() -> None:
 
 
 def test_every_public_name_is_there() -> None:
+    """Document 001, line 210."""
     code = "import gpuwatch.telemetry as t\nfor name in t.__all__: getattr(t, name)"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
 

@@ -130,7 +130,10 @@ def test_the_files_of_all_ranks(left: Path) -> None:
 
 
 def test_one_trace_holds_the_sections_of_all_ranks(left: Path) -> None:
-    """Document 004, lines 612 to 625."""
+    """Document 004, lines 612 to 625.
+
+    Document 004, line 578.
+    """
     events = json.loads((left / "traces.json").read_text())
     assert len(events) == 2 * 2 * 20
     assert {(each["name"], each["cat"], each["pid"]) for each in events} == {

@@ -35,6 +35,7 @@ def two_jobs() -> StillSession:
 
 
 async def test_every_screen_shows_the_chosen_job_alone() -> None:
+    """Document 001, line 79."""
     app = still_app(two_jobs(), SECOND)
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()

@@ -92,6 +92,7 @@ async def test_an_incident_is_said_on_the_fleet_screen() -> None:
 @pytest.mark.parametrize("size", [(40, 12), (80, 24), (200, 60)])
 @pytest.mark.parametrize("keys", [(), ("2",), ("enter", "enter"), ("question_mark",)])
 async def test_every_screen_at_every_size(size: tuple[int, int], keys: tuple[str, ...]) -> None:
+    """Document 002, line 114."""
     app = still_app(demo_session(52))
     async with app.run_test(size=size) as pilot:
         await pilot.press(*keys)
@@ -117,6 +118,7 @@ async def test_an_empty_plan_and_a_node_without_gpus() -> None:
 
 
 async def test_a_thousand_nodes_scroll_under_the_cursor() -> None:
+    """Document 004, line 36."""
     app = still_app(demo_session(0, plan_for(1024)))
     async with app.run_test(size=(120, 40)) as pilot:
         heat = fleet_of(app).heat

@@ -14,6 +14,7 @@ from tests.runs.traces.nccl_dumps import topology
 
 
 def test_json_has_the_documented_keys(tmp_path: Path) -> None:
+    """Document 004, line 255."""
     for rank in range(2):
         packed = gzip.compress(training(rank, slow=1.0 + rank).text().encode())
         (tmp_path / f"worker{rank}.pt.trace.json.gz").write_bytes(packed)

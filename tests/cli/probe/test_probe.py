@@ -25,6 +25,7 @@ from tests.sentences import Sentences, line_of
     ],
 )
 def test_sizes(text: str, sizes: tuple[int, ...]) -> None:
+    """Document 004, line 156."""
     assert read_sizes(text) == sizes
 
 
@@ -37,6 +38,7 @@ def test_what_is_no_size_is_refused(text: str) -> None:
 
 
 def test_collectives_by_name() -> None:
+    """Document 004, line 157."""
     assert read_collectives(",".join(COLLECTIVES)) == COLLECTIVES
     assert read_collectives("send-recv, all_reduce,send_recv") == ("send_recv", "all_reduce")
     assert read_collectives("none") == ()

@@ -66,7 +66,7 @@ def only_session(folder: Path) -> tuple[Path, dict[str, Any]]:
 
 
 def test_a_run_leaves_the_five_files_and_nothing_on_its_pipes(tmp_path: Path) -> None:
-    """Document 002, lines 9 to 16 (files), 117 (--output), 120 (--monitor-training)."""
+    """Document 002, lines 9 to 16 (files), 117 (--output) and 120 (--monitor-training)."""
     (tmp_path / "ranks.py").write_text(RANKS)
     done = run_in(tmp_path, sys.executable, "ranks.py", options=("--output", "o.jsonl"))
     assert (done.returncode, done.stderr) == (0, "")

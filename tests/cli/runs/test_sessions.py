@@ -30,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_compare_prints_the_documented_sections(folder: Path, sentences: Sentences) -> None:
-    """Document 002, lines 188 to 220: analyze_logs.py --compare."""
+    """Document 002, lines 128 and 188 to 220: analyze_logs.py --compare."""
     done = gpuwatch("runs", "compare", cwd=folder)
     assert done.returncode == 0
     sentences(done.stdout)

@@ -120,6 +120,7 @@ async def test_a_kill_ends_every_viewer_too(recorded: bool) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(900)
 async def test_a_browser_walks_from_the_fleet_to_the_log_line(tmp_path: Path) -> None:
+    """Document 004, line 740."""
     need("chromium")
 
     (tmp_path / "profile").mkdir()

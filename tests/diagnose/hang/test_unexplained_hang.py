@@ -82,6 +82,7 @@ def test_the_bar_above_the_timeouts_tells_what_the_silent_rank_did(tmp_path: Pat
 
 
 def test_the_last_line_of_the_silent_ranks_own_file_goes_before(tmp_path: Path) -> None:
+    """Document 004, line 400."""
     saving = (
         "2026-02-03 04:04:59 INFO step 40 loss 2.1\n2026-02-03 04:05:00 INFO Saving checkpoint to /ckpt/40\n"
     )

@@ -68,6 +68,7 @@ def eight(**odd: object) -> Story:
 def test_a_gpu_is_compared_with_neighbours_that_work_as_it_does(
     odd: dict[str, object], expected: list[tuple[str, int]]
 ) -> None:
+    """Document 001, line 164."""
     story = eight(**odd)
     assert [(each.code, each.gpu) for each in peer_conditions(story.node, Thresholds(), NOW)] == expected
 

@@ -61,6 +61,7 @@ def codes(node: Node) -> set[str]:
 def test_a_process_alone_on_one_gpu_beside_idle_ones_is_remarked(
     used: Sequence[float], processes: Sequence[wire.Process], found: set[str]
 ) -> None:
+    """Document 002, line 250."""
     node = node_with(used, processes)
     assert codes(node) == found
     if found:

@@ -37,6 +37,7 @@ def known() -> list[Explanation]:
 
 
 def test_every_topic_that_was_asked_for_is_there() -> None:
+    """Document 004, line 318."""
     assert set(ASKED) <= {each.id for each in topics()}
 
 
@@ -76,6 +77,7 @@ SOLUTIONS = {
 
 @pytest.mark.parametrize("ident", SOLUTIONS)
 def test_a_topic_has_the_solutions_of_the_guides(ident: str) -> None:
+    """Document 004, line 266."""
     text = " ".join(f"{each.do} {each.code}" for each in topic(ident).solutions)
     assert [each for each in SOLUTIONS[ident] if each not in text] == []
 

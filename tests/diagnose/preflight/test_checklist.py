@@ -103,6 +103,7 @@ def test_a_job_that_writes_nothing_is_not_told_to_be_in_step(sentences: Sentence
 
 @pytest.mark.parametrize(("hang_s", "status"), [(30.0, "WARN"), (600.0, "PASS")])
 def test_a_silent_job_is_out_of_step_by_the_window_of_the_hosts_file(hang_s: float, status: str) -> None:
+    """Document 004, line 763."""
     cluster = Cluster(2)
     cluster.fleet.plan = replace(cluster.fleet.plan, thresholds=Thresholds(hang_s=hang_s))
     cluster.ranks(world=2, wrote_s=100.0)
@@ -174,6 +175,7 @@ def test_a_node_that_has_not_said_what_it_is_does_not_answer() -> None:
 
 
 def test_nothing_passes_that_nobody_could_see(sentences: Sentences) -> None:
+    """Document 004, lines 762 and 764."""
     cluster = Cluster(2, kernel_log=None)
     found = cluster.check({})
     skipped = {"gpu.xid", "host.disk", "host.clock", "nccl.working"}
@@ -227,6 +229,7 @@ def test_a_driver_or_gpu_that_has_not_answered_passes_no_check() -> None:
 def test_settings_without_which_a_hang_leaves_no_evidence_are_named(
     variables: dict[str, str], status: str, lacking: int
 ) -> None:
+    """Document 004, line 391."""
     cluster = Cluster(2)
     cluster.ranks(world=2)
     reported = {

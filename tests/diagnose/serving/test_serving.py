@@ -28,7 +28,10 @@ def readings(*pages: str, every: float = 5.0) -> InferenceServer:
 
 
 def test_what_a_server_did_in_a_minute() -> None:
-    """600 requests in 60 s, half of them within 1 s, all within 2 s; 3 % failed."""
+    """600 requests in 60 s, half of them within 1 s, all within 2 s; 3 % failed.
+
+    Document 004, line 831.
+    """
     server = readings(
         *[
             vllm(stop=582 * n / 12, error=18 * n / 12, fast=300 * n / 12, all=600 * n / 12, waiting=4)
@@ -88,6 +91,7 @@ def fleet() -> Fleet:
 
 
 def test_errors_and_a_growing_queue_become_alerts_that_last_and_end() -> None:
+    """Document 004, line 833."""
     watched, watch = fleet(), ServingWatch(Thresholds(hold_s=10.0, clear_s=20.0))
     for n in range(60):
         bad = n < 30

@@ -22,6 +22,7 @@ def stand_out(odd: dict[int, dict[str, float]], ranks: int = 16) -> list[tuple[i
 
 
 def test_who_computes_longer_waits_less_and_both_are_seen(sentences: Sentences) -> None:
+    """Document 001, line 164."""
     odd = {rank: {"allreduce": 0.6} for rank in range(16)} | {5: {"forward": 0.9, "allreduce": 0.01}}
     sentences(stand_out(odd))
     times = {rank: {**EQUAL, **odd[rank]} for rank in odd}

@@ -20,6 +20,7 @@ SLOW = structs.replace(WORKING, sm_clock_mhz=1228, throttle_pct={"sw_thermal": 8
 
 
 def test_a_straggler_is_told_once_with_cause_and_cost_and_ends(sentences: Sentences) -> None:
+    """Document 001, line 164."""
     cluster = Cluster(nodes=8)
     all_fine = {f"GPU-{node}-{gpu}": WORKING for node in range(8) for gpu in range(8)}
     cluster.step(5, odd=all_fine)

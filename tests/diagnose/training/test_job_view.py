@@ -70,6 +70,7 @@ def test_nothing_known_is_nothing_said() -> None:
 
 
 def test_a_slow_rank_stands_out_and_the_spread_says_by_how_much() -> None:
+    """Document 001, line 164; document 004, line 316."""
     job = Job()
     hot = wire.GpuFast(
         t=WALL,
@@ -98,6 +99,8 @@ def test_ranks_whose_stamps_are_whole_seconds_take_equally_long() -> None:
 
 
 def test_memory_may_differ_by_a_fifth() -> None:
+    """Document 001, line 164."""
+
     def memory(gib: int) -> wire.GpuFast:
         return wire.GpuFast(t=WALL, memory_used_bytes=gib << 30)
 
@@ -178,6 +181,7 @@ def test_the_person_s_own_peak_goes_before_the_table(sentences: Sentences) -> No
 
 
 def test_mfu_says_what_it_lacks(sentences: Sentences) -> None:
+    """Document 001, line 292."""
     job = Job()
     job.report(0, 5, NOW, tokens_per_s=40_000.0)
     sentences(job.facts().why_no_mfu)
@@ -317,6 +321,7 @@ def test_a_training_without_ranks_or_job_is_one_too() -> None:
 
 
 def test_spread_and_percentiles() -> None:
+    """Document 004, line 298."""
     apart = spread([1.0, 2.0, 3.0], 0.1)
     assert apart is not None
     assert (apart.mean, apart.least, apart.most, apart.imbalance, apart.flagged) == (2.0, 1.0, 3.0, 1.0, True)

@@ -55,7 +55,7 @@ class SessionJob(Job):
 
 
 def test_the_share_of_communication_is_that_of_the_documented_lines() -> None:
-    """Document 002, lines 37, 38, 52, 53 and 59."""
+    """Document 002, lines 37, 38, 52, 53 and 59; document 004, lines 705 and 830."""
     job = SessionJob()
     for step in range(20, 400, 20):
         job.log(logged(step, "Size: 45.67MB | Duration: 312.00ms"), NOW - 400 + step)

@@ -48,6 +48,7 @@ def test_the_kernel_names_the_one_that_sleeps(hanging: tuple[str, list[int]]) ->
 
 
 def test_py_spy_names_its_line(hanging: tuple[str, list[int]]) -> None:
+    """Document 004, line 419."""
     reported = asked(hanging, "--local", "--py-spy", py_spy(), "--no-ras")
     job = reported["this"]
     assert (job["by"], job["culprits"], job["confidence"]) == ("python", [WHOM], "high")

@@ -166,6 +166,7 @@ def test_a_host_has_its_own_series() -> None:
 
 
 def test_every_series_of_a_metric_exists() -> None:
+    """Document 004, line 832."""
     from gpuwatch.fleet.nodes.metrics import METRICS  # noqa: PLC0415  the registry names series of this module
 
     named = {metric.series for metric in METRICS.values() if metric.series}

@@ -81,6 +81,7 @@ def test_a_slow_node_is_named_beside_a_baseline_too(tmp_path: Path, sentences: S
 
 
 def test_other_shapes_stay_in_the_file_and_the_same_is_replaced(tmp_path: Path) -> None:
+    """Document 004, line 801."""
     path = kept(tmp_path / "healthy.json", run(nodes=4, busbw=10.0))
     save(path, run(nodes=8, busbw=20.0))
     save(path, run(nodes=4, busbw=11.0))

@@ -16,6 +16,7 @@ GB = 1e9
 
 
 def test_a_row_by_the_formulas_of_nccl_tests() -> None:
+    """Document 004, line 194."""
     times = {rank: [0.1, 0.2, 0.1 + rank / 1000] for rank in range(4)}
     row = collective_row("all_reduce", int(GB), times, 2, correct=True)
     assert row.p50_s == pytest.approx(0.103)  # the slowest rank of the median iteration

@@ -25,6 +25,7 @@ def seated(nodes: int, ranks: int) -> list[Seat]:
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 7, 8, 64])
 def test_a_tournament_lets_everyone_meet_once(count: int) -> None:
+    """Document 004, line 450."""
     rounds = circle(count)
     assert len(rounds) == (0 if count < 2 else count - 1 if count % 2 == 0 else count)
     for each in rounds:

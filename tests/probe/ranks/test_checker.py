@@ -83,7 +83,10 @@ class Stopped:
 
 
 def test_a_damaged_result_is_not_correct_and_the_place_is_told(torch: Any, sentences: Sentences) -> None:
-    """In `Done` as a fact, and in a note in words."""
+    """In `Done` as a fact, and in a note in words.
+
+    Document 004, line 486.
+    """
     fake = OneRank(torch)
     collectives = CollectiveRunner(fake, Buffers(fake, "cpu"), Stopped(), 0, 1)
     collectives.learn(1.0)

@@ -43,7 +43,10 @@ def test_every_rank_says_what_it_runs(cluster: Cluster) -> None:
 def test_a_collective_is_timed_on_every_rank_and_its_result_is_right(
     cluster: Cluster, op: Collective, size: int
 ) -> None:
-    """Also for sizes that the ranks cannot share evenly."""
+    """Also for sizes that the ranks cannot share evenly.
+
+    Document 004, line 167.
+    """
     done = cluster.do("collective", collective=op, bytes=size, check=True, warmup=1, iterations=3)
     if op in cluster.ready()[0].lacks:
         assert all(op in (message.error or "") for message in done)

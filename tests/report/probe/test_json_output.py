@@ -123,6 +123,7 @@ def test_remote_words_and_odd_numbers_are_harmless(full: Results) -> None:
 
 
 def test_csv_has_a_row_for_every_measurement(full: Results) -> None:
+    """Document 004, line 208."""
     facts = as_json(full)
     rows = list(csv.DictReader(io.StringIO(probe_csv(facts))))
     assert [row["kind"] for row in rows] == ["collective"] * 2 + ["pair"] * 8 + ["gpu"] * 4

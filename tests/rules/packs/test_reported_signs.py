@@ -52,6 +52,7 @@ SIGNS = [
 def test_a_sign_of_trouble_is_found_with_its_class_and_its_healthy_twin_is_not(
     line: str, name: str, twin: str
 ) -> None:
+    """Document 002, lines 60, 259, 265 and 266; document 004, line 569."""
     found = {finding["rule"]: finding for finding in scan_excerpt(built_in_rules(), line.split("\n"))}
     assert name in found, line
     assert found[name]["severity"] != "info"
@@ -70,5 +71,6 @@ def test_the_list_below_a_refused_configuration_belongs_to_the_finding() -> None
 
 
 def test_a_pair_that_fails_names_both_ranks() -> None:
+    """Document 004, line 473."""
     (finding,) = scan_excerpt(built_in_rules(), ["Rank 4 <-> Rank 6: FAILED - Connection reset"])
     assert (finding["rank"], finding["fields"]["peer_rank"]) == (4, 6)

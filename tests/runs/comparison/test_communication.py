@@ -40,7 +40,10 @@ def test_the_documented_session_trains_on_several_gpus(tmp_path: Path) -> None:
 
 
 def test_forced_single_gpu_mode_is_seen(tmp_path: Path) -> None:
-    """Document 002, lines 87 to 91 and 250 to 252."""
+    """Document 002, lines 87 to 91 and 250 to 252.
+
+    Document 002, line 161.
+    """
     text = MAIN.replace("MULTI-GPU", "SINGLE-GPU").replace("GPU Count: 2", "GPU Count: 1")
     text += "14:30:23 | INFO  | FORCED SINGLE GPU MODE - Using GPU 0 only\n"
     write_session(

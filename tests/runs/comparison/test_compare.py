@@ -30,6 +30,7 @@ def test_the_documented_pair_gives_the_documented_speedup(tmp_path: Path) -> Non
 
 
 def test_several_gpu_counts_are_never_averaged() -> None:
+    """Document 002, line 211."""
     found = compare(
         [session("a", 1, 1.0), session("b", 8, 6.0), session("c", 64, 32.0), session("d", 64, 40.0)]
     )

@@ -68,6 +68,7 @@ def test_many_ranks_are_reported_in_a_bounded_text() -> None:
 
 
 def test_megatron_lines_name_their_ranks_and_unequal_peaks_are_flagged() -> None:
+    """Document 004, line 365."""
     found = read("\n".join(MEGATRON.format(rank=rank, peak=5000 + 1000 * rank) for rank in range(3)))
     assert [(each.rank, each.peak) for each in found] == [(0, 5000 * MIB), (1, 6000 * MIB), (2, 7000 * MIB)]
     (flag,) = judge_memory(found).flags
@@ -76,6 +77,7 @@ def test_megatron_lines_name_their_ranks_and_unequal_peaks_are_flagged() -> None
 
 
 def test_the_table_of_the_guides_is_read() -> None:
+    """Document 004, line 355."""
     rows = "  Rank    Allocated     Reserved         Peak\n" + "-" * 48 + "\n"
     rows += "     0        12.31        15.20        14.00\n"
     rows += "     1         1.00         2.00         3.00\nend\n 7 1 1 1"

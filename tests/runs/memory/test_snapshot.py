@@ -21,6 +21,7 @@ RECORDED = Path(__file__).parent / "recorded"
 
 
 def test_a_snapshot_tells_sizes_peak_and_holders(tmp_path: Path) -> None:
+    """Document 004, line 343."""
     (memory,) = gather_memory([write(tmp_path / "rank_5.pickle", snapshot())]).ranks
     assert (memory.rank, memory.device, memory.source) == (5, 0, "snapshot")
     assert (memory.allocated, memory.reserved) == (40 * MIB, 120 * MIB)

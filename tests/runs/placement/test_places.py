@@ -104,6 +104,7 @@ def places(folder: Path) -> Places:
 
 
 def test_nccl_lines_join_rank_node_gpu_bus_and_process(tmp_path: Path) -> None:
+    """Document 004, line 139."""
     text = "".join(jobs.nccl_lines(rank) for rank in range(jobs.RANKS))
     (tmp_path / "job.out").write_text(text)
     known = places(tmp_path)

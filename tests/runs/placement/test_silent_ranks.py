@@ -35,6 +35,7 @@ def away_from_the_collective(culprit: int) -> Job:
 def test_the_rank_that_did_something_else_is_named(
     tmp_path: Path, job: Callable[[int], Job], culprit: int
 ) -> None:
+    """Document 004, line 411."""
     found = write(tmp_path, job(culprit))
     (incident,) = found.incidents
     assert (incident.code, incident.rank) == ("job.hang", culprit)

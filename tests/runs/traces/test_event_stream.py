@@ -30,6 +30,7 @@ def names(stream: EventStream) -> list[str]:
 def test_every_layout_gives_the_same_events(
     layout: str, piece_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Document 004, line 97."""
     monkeypatch.setattr(event_stream, "PIECE_BYTES", piece_bytes)
     trace = training(1)
     stream = EventStream(in_pieces(trace.text(layout), piece_bytes))

@@ -28,6 +28,7 @@ def profile_of(path: Path) -> RankProfile:
 
 
 def test_the_parts_of_a_gpu_trace_add_up_to_its_span(tmp_path: Path) -> None:
+    """Document 004, line 245."""
     parts = profile_of(training(0).write(tmp_path / "t.json")).breakdown
     assert parts.basis == "gpu"
     assert parts.compute_ms == pytest.approx(1.5)
@@ -44,6 +45,7 @@ def test_the_parts_of_a_gpu_trace_add_up_to_its_span(tmp_path: Path) -> None:
 
 
 def test_gpu_time_belongs_to_the_operator_that_launched_it(tmp_path: Path) -> None:
+    """Document 001, line 107; document 004, line 91."""
     profile = profile_of(training(0).write(tmp_path / "t.json"))
     product = next(each for each in profile.tables.by_gpu if each.name == "aten::mm")
     assert product.self_gpu_ms == pytest.approx(0.9)
@@ -59,6 +61,7 @@ def test_gpu_time_belongs_to_the_operator_that_launched_it(tmp_path: Path) -> No
 
 
 def test_the_rank_that_computes_longest_is_the_straggler(tmp_path: Path) -> None:
+    """Document 004, lines 30, 78, 264 and 852."""
     for rank in range(4):
         training(rank, slow=1.5 if rank == 2 else 1.0).write(tmp_path / f"rank_{rank}.json")
     verdict = judge_traces(gather_traces([tmp_path]).profiles)
@@ -143,6 +146,7 @@ def test_a_recorded_cpu_trace_is_measured_by_its_operators() -> None:
 
 
 def test_sections_of_a_tracer_with_a_rank_as_category(tmp_path: Path) -> None:
+    """Document 004, line 612."""
     path = tmp_path / "traces.json"
     path.write_text(
         '[{"name": "forward_pass", "cat": "rank_0", "ph": "X", "ts": 1e15, "dur": 2000, "pid": 0, "tid": 0},'

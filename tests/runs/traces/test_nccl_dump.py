@@ -15,6 +15,7 @@ from tests.runs.traces.nccl_dumps import GRAPHS, topology
 
 
 def test_rings_and_trees_have_their_ways_and_speeds() -> None:
+    """Document 004, line 141."""
     ring, tree = read_nccl_dump(GRAPHS.encode(), "graph.xml").graphs
     assert (ring.name, len(ring.channels), ring.speed_intra, ring.type_intra) == ("ring", 2, 20.0, "NVL")
     assert ring.channels[1] == ("NET 1", "GPU 1", "GPU 0", "GPU 3", "GPU 2", "NET 1")

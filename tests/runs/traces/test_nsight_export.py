@@ -15,6 +15,7 @@ from tests.runs.traces.nsight_exports import write_export
 
 
 def test_an_export_is_measured_as_a_trace(tmp_path: Path) -> None:
+    """Document 004, line 106."""
     (profile,) = gather_traces([write_export(tmp_path / "rank3.sqlite")]).profiles
     parts = profile.breakdown
     assert profile.trace.rank == 3

@@ -88,6 +88,7 @@ def test_it_holds_the_lines_around_the_evidence_masked_and_harmless(
 def test_whole_logs_go_on_where_an_earlier_run_ended(
     session: Session, subject: EvidenceSubject, tmp_path: Path
 ) -> None:
+    """Document 001, line 88; document 004, line 866."""
     first = EvidenceRun(session, subject, tmp_path / "a.zip", whole_logs=True)
     assert first.fetch.bytes > 400_000
 

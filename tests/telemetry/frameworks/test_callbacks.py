@@ -34,6 +34,7 @@ print(sorted(trainer.state.log_history[0]))
 
 
 def test_a_trainer_of_transformers(tmp_path: Path) -> None:
+    """Document 001, line 277."""
     need_package("transformers", "accelerate")
     printed = run(tmp_path, TRAINER.replace("REPORT", "[]"))
     session, summary = session_of(tmp_path)

@@ -28,6 +28,7 @@ with TelemetryTracker(settings OUT) as tracker:
 
 
 def test_the_tags_of_the_document(tmp_path: Path) -> None:
+    """Document 004, line 663."""
     need_package("tensorboard", "torch")
     run(
         tmp_path,
@@ -52,6 +53,7 @@ print(json.dumps([scalars, found.Tags()["histograms"]]))
 
 
 def test_the_run_of_wandb_is_in_the_group_of_its_job(tmp_path: Path) -> None:
+    """Document 001, line 54."""
     need_package("wandb", "torch")
     script = SCRIPT.replace("TB", "False").replace("WB", "True").replace("OUT", ', output_dir="out"')
     run(tmp_path, script + "\nimport wandb; print(wandb.__version__)\n")

@@ -45,6 +45,7 @@ WATCHED = "print(json.dumps([gpu.identity['index'] for gpu in watched_gpus(ident
 
 
 def test_the_values_of_the_ranks_own_gpu(nvml: FakeNvml) -> None:
+    """Document 001, line 228."""
     nvml.set(
         "set 2 utilization 45",
         "set 2 temperature 71",

@@ -45,6 +45,7 @@ logging.getLogger("transformers").info("hidden"); logging.getLogger("transformer
 
 @pytest.mark.parametrize("rank", [0, 3])
 def test_each_rank_has_a_file_and_rank_0_the_console(tmp_path: Path, rank: int) -> None:
+    """Document 004, line 513."""
     done = rank_process(tmp_path, TALK, RANK=str(rank), LOCAL_RANK="1", WORLD_SIZE="4", NCCL_DEBUG="INFO")
     records = [RECORD.match(line) for line in (tmp_path / f"rank_{rank}.log").read_text().splitlines()]
     assert all(records)
@@ -64,6 +65,7 @@ def test_each_rank_has_a_file_and_rank_0_the_console(tmp_path: Path, rank: int) 
 
 
 def test_the_variables_set_the_levels(tmp_path: Path) -> None:
+    """Document 002, line 237."""
     rank_process(tmp_path, TALK, TRAINING_LOG_LEVEL="error", MULTIGPU_LOG_LEVEL="nonsense")
     texts = [
         match[4]

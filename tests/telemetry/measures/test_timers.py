@@ -42,6 +42,7 @@ def fresh_clock() -> None:
 
 
 def test_a_block_and_a_function() -> None:
+    """Document 001, line 217."""
     timers = Timers()
     with timers.timer("block"):
         pass
@@ -85,6 +86,7 @@ def test_without_a_gpu_a_device_timer_is_one_of_the_host() -> None:
 
 
 def test_the_time_of_a_gpu_is_read_when_the_gpu_has_passed_it() -> None:
+    """Document 001, line 140."""
     timers = Timers(new_event=Event)
     for _ in range(3):
         with timers.device_timer("forward"):

@@ -31,6 +31,7 @@ def test_a_rank_that_lacks_a_number_shifts_no_index() -> None:
 
 
 def test_names_of_one_two_and_three_levels() -> None:
+    """Document 001, line 146."""
     assert cross_rank_statistics(SUMMARIES, {"total_time"})["total_time"]["mean"] == 10.0
     heat = cross_rank_statistics(SUMMARIES, {"gpu_temperature": ["max", "median"], "total_time": None})
     assert (heat["gpu_temperature"]["max"]["max"], heat["total_time"]["count"]) == (76.0, 3)
@@ -38,12 +39,16 @@ def test_names_of_one_two_and_three_levels() -> None:
 
 
 def test_by_default_all_timers_and_the_temperature() -> None:
+    """Document 001, line 145."""
     found = cross_rank_statistics(SUMMARIES, default_names(SUMMARIES))
     assert list(found["timers"]["forward"]) == ["mean", "max"]
     assert list(found["gpu_temperature"]) == ["max", "mean", "median"]
 
 
 def test_timers_as_metrics_of_a_logger() -> None:
-    """Document 001, lines 328 to 330."""
+    """Document 001, lines 328 to 330.
+
+    Document 001, line 326.
+    """
     metrics = timer_metrics({**summary(0.453, 70.2)}, 0)
     assert (metrics["rank000_forward_mean"], metrics["rank000_gpu_temperature_max"]) == (0.453, 75.2)

@@ -100,11 +100,15 @@ Timers:
 
 
 def test_the_summary_of_a_rank() -> None:
+    """Document 001, line 239."""
     assert rank_summary(SUMMARY) == RANK_LAYOUT
 
 
 def test_the_statistics_across_ranks_with_the_rank_of_each_extreme() -> None:
-    """The document has a remark behind each number; ours names the rank."""
+    """The document has a remark behind each number; ours names the rank.
+
+    Document 001, line 169.
+    """
     lines = cross_rank_summary(STATISTICS, 4).splitlines()
     bare = [line.partition("  # ")[0] for line in lines]
     assert "\n".join(bare).replace("0.008s", "0.008s") == CROSS_RANK_LAYOUT

@@ -47,6 +47,7 @@ def session_of(folder: Path) -> tuple[SessionFolder, dict[str, Any]]:
 
 
 def test_a_training_from_start_to_end(tmp_path: Path) -> None:
+    """Document 001, line 30."""
     done = run(tmp_path, LOOP.replace("END", "pass"))
     assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), "the library prints nothing by itself"
     session, summary = session_of(tmp_path)

@@ -73,7 +73,10 @@ def test_which_steps_are_logged(settings: dict[str, int], logged: list[int]) -> 
 
 
 def test_settings_are_found_in_a_training_configuration() -> None:
-    """Document 001, lines 151 to 160."""
+    """Document 001, lines 151 to 160.
+
+    Document 001, line 313.
+    """
     configuration = {
         "model": {"model_max_length": 2048},
         "training": {

@@ -73,6 +73,7 @@ async def test_logs_are_chosen_by_text_and_mistakes_are_told_beside_it(sentences
 
 
 async def test_a_growing_file_is_followed_until_the_person_scrolls_back() -> None:
+    """Document 001, line 72; document 002, line 102."""
     session = story()
     async with log_desk(session) as workspace:
         await workspace.type("c", "5")

@@ -40,6 +40,7 @@ def ranks_shown(app: GpuwatchApp) -> list[int | None]:
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("size", SIZES)
 async def test_the_job_says_how_far_and_how_fast_it_is(size: tuple[int, int]) -> None:
+    """Document 004, line 829."""
     app = still_app(demo_session(14), 14)
     async with app.run_test(size=size) as pilot:
         await pilot.press("6")

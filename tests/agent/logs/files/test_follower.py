@@ -109,6 +109,7 @@ def test_a_quiet_rotated_file_is_left_for_its_empty_successor(log: Path, clock: 
 
 
 def test_two_rotations_between_two_looks_lose_nothing(log: Path, clock: Clock) -> None:
+    """Document 004, line 530."""
     follower = opened(log, clock)
     everything(follower)
     first, second = log.with_suffix(".log.1"), log.with_suffix(".log.2")

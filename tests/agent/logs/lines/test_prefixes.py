@@ -64,6 +64,7 @@ WHO = ("rank", "local_rank", "host", "pid", "task")
     ],
 )  # fmt: skip
 def test_a_prefix_is_peeled_and_names_who_speaks(line: str, message: str, who: dict[str, object]) -> None:
+    """Document 004, line 545."""
     ((text, speaker),) = messages(line.encode())[0]
     assert text == message
     assert {name: value for name in WHO if (value := getattr(speaker, name)) is not None} == who

@@ -34,7 +34,10 @@ def logs_of(tmp_path: Path) -> TrainingSession:
 
 
 def test_the_head_of_a_main_log_is_read(tmp_path: Path) -> None:
-    """Document 002, lines 24 to 35: session id, mode, GPU count, model, configuration."""
+    """Document 002, lines 24 to 35: session id, mode, GPU count, model, configuration.
+
+    Document 002, line 48.
+    """
     one = logs_of(tmp_path).summary
     assert (one.id, one.mode, one.gpu_count, one.world_size) == (MULTI, "multi", 2, 2)
     assert one.model is not None
@@ -66,7 +69,10 @@ def test_evaluation_results_are_kept(tmp_path: Path) -> None:
 
 
 def test_communication_is_summed_by_operation(tmp_path: Path) -> None:
-    """Document 002, lines 48 to 53 and 154: backend, sizes, durations; operations without a size too."""
+    """Document 002, lines 48 to 53 and 154: backend, sizes, durations; operations without a size too.
+
+    Document 002, line 150.
+    """
     one = logs_of(tmp_path).summary
     start, sync = one.communication or []
     assert one.backend == "nccl"
