@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
+from gpuwatch.agent.base.secret_masking import masked
+
 KEPT_FOLDERS = frozenset(
     [
         "bin",
@@ -65,6 +67,18 @@ _IPV6 = re.compile(
     r"|(?:[0-9A-Fa-f]{1,4}:){1,6}(?::[0-9A-Fa-f]{1,4}){1,6})(?![\w:])"
 )
 _MAC = re.compile(r"(?<![\w:])(?:[0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}(?![\w:])")
+_RELATIVE = re.compile(
+    r"(?<![\w./~@:-])(?:\.{1,2}/(?:[\w.@+=,%-]{1,255}/){0,32}[\w.@+=,%-]{1,255}"
+    r"|(?:[\w@+=,%-]{1,255}/){1,32}[\w@+=,%-]{1,255}\.[A-Za-z]{1,8})(?![\w/])"
+)
+"""A path from the working folder: from `./` on, or to a file with an ending."""
+_LOGIN = re.compile(
+    r"(\b(?:user|userid|user_?name|login|logname|owner|[er]?uid)[\"']?[ \t]{0,2}[=:][ \t]{0,2}[\"']?)"
+    r"([A-Za-z_][\w.-]{0,31})",
+    re.IGNORECASE,
+)
+_AT_HOST = re.compile(r"(?<![\w.+-])([A-Za-z_][\w.+-]{0,63})@([A-Za-z][\w-]{1,62})(?![\w.@-])")
+"""`bob@login1`: an address without a domain."""
 _MAIL = re.compile(r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}")
 _DOMAIN = re.compile(
     r"(?<![\w.@/-])(?:[a-z0-9-]{1,63}\.){1,8}"
@@ -115,6 +129,9 @@ MIN_NAME = 3
 MIN_PART = 5
 """Shorter parts of paths are not searched in text."""
 KEPT_USERS = frozenset(("root", "nobody", "daemon", "slurm", "ubuntu"))
+_NO_USERS = KEPT_USERS | {"none", "null", "unknown", "true", "false", "n", "user"}
+_NUMBERED = re.compile(r"(.*?[A-Za-z_-])\d+$")
+"""The name of a node with its number."""
 
 
 class Redaction:
@@ -132,19 +149,18 @@ class Redaction:
         known: dict[str, str] = {}
         for host in hosts:
             short = host.partition(".")[0]
-            known[host] = self._named("node", short if short in known else host)
+            known[host.lower()] = self._named("node", short if short.lower() in known else host)
         for user in users:
             if user not in KEPT_USERS and len(user) >= MIN_NAME:
-                self._named("user", user)
-        known.update(self._names.get("user", {}))
+                known.setdefault(user.lower(), self._named("user", user))
         for part in {part for path in paths for part in path.split("/")}:
             stem = _ENDING.sub("", part)
-            if len(stem) >= MIN_PART and not _is_kept(part) and not _is_kept(stem) and stem not in known:
-                known[stem] = self._named("path", stem)
-        words = sorted(known, key=len, reverse=True)
+            if len(stem) >= MIN_PART and not _is_kept(part) and not _is_kept(stem):
+                known.setdefault(stem.lower(), self._named("path", stem))
         self._known = known
-        either = "|".join(map(re.escape, words))
-        self._words = re.compile(rf"(?<![A-Za-z0-9])(?:{either})(?![A-Za-z0-9])") if words else None
+        self._words = _any_of(known)
+        series = {found[1] for host in known if (found := _NUMBERED.match(host.partition(".")[0]))}
+        self._series = _any_of(series, r"(?=\[[\d,-]{1,200}\])")
         self.text = lru_cache(maxsize=100_000)(self._text)
 
     def node(self, name: str) -> str:
@@ -170,11 +186,16 @@ class Redaction:
         return value
 
     def _text(self, text: str) -> str:
+        text = masked(text)
         text = _MAIL.sub(lambda match: f"{self._named('mail', match[0])}@example.org", text)
+        text = _AT_HOST.sub(self._at_host, _LOGIN.sub(self._login, text))
         text = _URL.sub(self._url, text)
         text = _PATH.sub(lambda match: self._path(match[0]), text)
+        text = _RELATIVE.sub(lambda match: self._path(match[0]), text)
         if self._words is not None:
-            text = self._words.sub(lambda match: self._known[match[0]], text)
+            text = self._words.sub(lambda match: self._replacement(match[0]), text)
+        if self._series is not None:
+            text = self._series.sub(lambda match: self._named("nodes", match[0].lower()) + "-", text)
         text = _MAC.sub(lambda match: self._named("mac", match[0]), text)
         text = _IPV4.sub(lambda match: self._address(match[0]), text)
         text = _IPV6.sub(lambda match: self._named("ip6", match[0]), text)
@@ -185,7 +206,7 @@ class Redaction:
         host, colon, port = place.rpartition("@")[2].partition(":")
         if place and scheme.lower() not in _SERVERS:
             place = self._part(place)
-        elif host not in self._known and _NAMED_HOST.fullmatch(host):
+        elif host.lower() not in self._known and _NAMED_HOST.fullmatch(host):
             place = f"{self._named('host', host)}.example.org{colon}{port}"
         return f"{scheme}://{place}{self._path(path)}"
 
@@ -193,13 +214,27 @@ class Redaction:
         return "/".join(map(self._part, path.split("/")))
 
     def _part(self, part: str) -> str:
-        if not part or part in self._known:
-            return self._known.get(part, part)
+        if not part or part.lower() in self._known:
+            return self._known.get(part.lower(), part)
         if _is_kept(part):
             return part
         ending = _ENDING.search(part)
         stem = _ENDING.sub("", part)
-        return (self._known.get(stem) or self._named("path", stem)) + (ending[0] if ending else "")
+        return (self._known.get(stem.lower()) or self._named("path", stem)) + (ending[0] if ending else "")
+
+    def _replacement(self, word: str) -> str:
+        return self._known.get(word.lower()) or self._known[word.lower().replace("_", "-")]
+
+    def _login(self, match: re.Match[str]) -> str:
+        user = match[2].lower()
+        if user in _NO_USERS:
+            return match[0]
+        return match[1] + (self._known.get(user) or self._named("user", match[2]))
+
+    def _at_host(self, match: re.Match[str]) -> str:
+        user, host = match[1], match[2].lower()
+        shown = user if user in KEPT_USERS else self._known.get(user.lower()) or self._named("user", user)
+        return f"{shown}@{self._known.get(host) or self._named('host', match[2])}"
 
     def _address(self, address: str) -> str:
         if address.startswith(_LOOPBACK):
@@ -213,6 +248,16 @@ class Redaction:
             count = len(names) + 1
             names[name] = f"node-{count:03}" if what == "node" else f"{what}-{count}"
         return names[name]
+
+
+def _any_of(words: Iterable[str], ahead: str = "") -> re.Pattern[str] | None:
+    """Return the pattern of the words in any case, with `_` for `-`; None: there are none."""
+    found = sorted(words, key=len, reverse=True)
+    either = "|".join(
+        re.escape(word).replace(r"\-", "[-_]") + (r"(?!\d)" if word[-1:].isdigit() else r"(?![A-Za-z0-9])")
+        for word in found
+    )
+    return re.compile(rf"(?<![A-Za-z0-9])(?:{either}){ahead}", re.IGNORECASE) if found else None
 
 
 def _is_kept(part: str) -> bool:

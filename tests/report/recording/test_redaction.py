@@ -44,6 +44,19 @@ NAMES = Redaction(["gpu-001", "gpu-001.hpc.example.edu", "gpu-0010"], ["ada", "b
         ("see build.corp", "see host-1.example.org"),
         ("PCI 0000:c3:00.0 in std::vector 3.14 1.2.3", "PCI 0000:c3:00.0 in std::vector 3.14 1.2.3"),
         ("fe80::1ff:fe23:4567:890a", "ip6-1"),
+        ("GPU-001: Xid 79, Gpu-001.HPC.example.edu, gpu_001", "node-001: Xid 79, node-001, node-001"),
+        (
+            "user Ada, ADA's, user=bo UserId=cy(1000)",
+            "user user-1, user-1's, user=user-2 UserId=user-3(1000)",
+        ),
+        ("NodeList=gpu-[001-004,0010] and x[1]", "NodeList=nodes-1-[001-004,0010] and x[1]"),
+        ("ssh ada@login1 root@gpu-001 map@5", "ssh user-1@host-1 root@node-001 map@5"),
+        (
+            "../llama/x ./run.sh conf/llama/a.yaml 5/10 tokens/s and/or",
+            "../path-1/path-2 ./path-3.sh path-4/path-1/path-5.yaml 5/10 tokens/s and/or",
+        ),
+        ("gpu-001x gpu-0011", "node-001x gpu-0011"),
+        ("DB_PASSWORD=Zx9tQ4wLm27RkP", "DB_PASSWORD=[masked]"),
     ],
 )
 def test_names_in_text(text: str, other: str) -> None:
