@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from gpuwatch.report.exporter.server import MetricsServer
     from gpuwatch.session import Session
 
-POLL_S = 1.0
-"""Maximum seconds until received frames are processed; a scrape does not wait."""
+POLL_S, LONGEST_POLL_S, PART_OF_INTERVAL = 1.0, 3.0, 0.2
+"""Seconds until received frames are processed: a fifth of the interval of samples. A scrape does not wait."""
 DEFAULT_LISTEN = "127.0.0.1:9480"
 
 
@@ -131,6 +131,7 @@ def serve(session: Session, server: MetricsServer, scraper: Scraper, delivery: D
     Problems go to stderr.
     """
     dropped, trouble, fault = 0, "", ""
+    pause_s = min(LONGEST_POLL_S, max(POLL_S, session.plan.interval_s * PART_OF_INTERVAL))
 
     def make() -> MetricsPage:
         receivers = () if delivery is None else delivery.status()
@@ -153,4 +154,4 @@ def serve(session: Session, server: MetricsServer, scraper: Scraper, delivery: D
                 "gpuwatch_exporter_dropped_series counts them, --max-series sets the largest limit",
                 err=True,
             )
-        server.wait(POLL_S)
+        server.wait(pause_s)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import lru_cache
 
 from gpuwatch.link.prometheus.series.tier_series import MetricFamily
 from gpuwatch.plain import plain
@@ -16,13 +17,20 @@ from gpuwatch.plain import plain
 MAX_SERIES = 200_000
 """Most samples per page: about 4,000 GPUs. Prometheus's own limit is `sample_limit`."""
 MAX_LABEL_CHARS = 200
+KEPT_LABELS = 16_384
+"""Labels that are kept from page to page: most are the same in each, and to make one takes 2 us."""
 TEXT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 
 def label(name: str, value: object) -> str:
     """Return `name="value"` with a sanitized and shortened value, escaped for both formats."""
-    text = plain(str(value))
+    return _label(name, str(value))
+
+
+@lru_cache(maxsize=KEPT_LABELS)
+def _label(name: str, value: str) -> str:
+    text = plain(value)
     if len(text) > MAX_LABEL_CHARS:
         text = text[: MAX_LABEL_CHARS - 1] + "\N{HORIZONTAL ELLIPSIS}"
     if "\\" in text or '"' in text:
@@ -43,7 +51,9 @@ class MetricsPage:
         """Number of samples that may still be added."""
         self.dropped = 0
         """Number of samples over the limit."""
-        self._lines: dict[MetricFamily, list[str]] = {}
+        self._families: dict[str, MetricFamily] = {}
+        self._lines: dict[str, list[str]] = {}
+        """By the name of the family, whose hash is known."""
         self._seen: set[tuple[str, str]] = set()
 
     def put(self, family: MetricFamily, labelled: str, value: float | None) -> None:
@@ -54,11 +64,13 @@ class MetricsPage:
             self.dropped += 1
             return
         self.room -= 1
-        lines = self._lines.get(family)
+        name = family.name
+        lines = self._lines.get(name)
         if lines is None:
-            lines = self._lines[family] = []
+            lines = self._lines[name] = []
+            self._families[name] = family
         text = repr(value) if math.isfinite(value) else _odd(value)
-        lines.append(f"{family.name}{{{labelled}}} {text}\n" if labelled else f"{family.name} {text}\n")
+        lines.append(f"{name}{{{labelled}}} {text}\n" if labelled else f"{name} {text}\n")
 
     def is_new(self, what: str, labelled: str) -> bool:
         """Return True at the first call for an item of this kind with these labels.
@@ -73,7 +85,8 @@ class MetricsPage:
     def text(self, *, openmetrics: bool = False) -> bytes:
         """Return the page as sent, in text format 0.0.4 or OpenMetrics 1.0."""
         parts: list[str] = []
-        for family, lines in self._lines.items():
+        for family_name, lines in self._lines.items():
+            family = self._families[family_name]
             name, kind = family.name, str(family.kind)
             if openmetrics:
                 name = name.removesuffix("_info" if kind == "info" else "_total")
