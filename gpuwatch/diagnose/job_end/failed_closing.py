@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from gpuwatch.agent.logs.matching.text_form import MAX_NEAR, is_in_text
 from gpuwatch.diagnose.alerts.unexplained import quoted
 from gpuwatch.diagnose.job_end.closing import NUMBER, is_failed_end
 from gpuwatch.diagnose.job_end.job_end import JobEnd, is_failure
@@ -99,10 +100,16 @@ def _is_settled(line: str) -> bool:
     return is_intended(line) or states_good_end(line)
 
 
+def _is_text(line: str, lines: Sequence[str]) -> bool:
+    """Return True if the lines around one of the last lines make it a part of a text."""
+    at = lines.index(line)
+    return is_in_text(line, list(lines[:at][::-1]), list(lines[at + 1 : at + 1 + MAX_NEAR]))
+
+
 def _of(file: LogScan) -> list[Alert]:
     line = next((each for each in file.last_lines[-CLOSING_LINES:] if states_failure(each)), None)
     line = last_words_of(file) if line is None else line
-    if line is None:
+    if line is None or _is_text(line, file.last_lines):
         return []
     at = file.mtime if file.last_time is None else file.last_time
     text = quoted(line)

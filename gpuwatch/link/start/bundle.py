@@ -48,6 +48,8 @@ _TYPE_OF_VARIABLE = re.compile(r"""(?m)^([ \t]*[A-Za-z_][\w.]*): (?:"[^"\n]*"|[^
 _DOCSTRING = re.compile(r'(?m)^([ \t]*)"""(?:[^"\\]|"(?!""))*"""$')
 _INDENT = re.compile(r'(?m)("""(?:[^"\\]|"(?!""))*""")|^(?: {4})+')
 """Leading blanks of a line, or a multi-line literal, whose blanks stay."""
+_BLANK = re.compile(r"(?m)^[ \t]*\n")
+"""A blank line; pynvml has thousands, and nobody reads its line numbers on a node."""
 _SAFE_PATH = re.compile(r"[\w@%+=:,./~-]+", re.ASCII)
 
 
@@ -108,8 +110,8 @@ def packed(modules: Mapping[str, str], entry: str) -> bytes:
 
 @cache
 def _installed_body() -> bytes:
-    modules = {**sources(_AGENT, PACKAGE), "pynvml": pynvml_source()}
-    return packed({name: without_prose(text) for name, text in modules.items()}, AGENT_ENTRY)
+    modules = {name: without_prose(text) for name, text in sources(_AGENT, PACKAGE).items()}
+    return packed({**modules, "pynvml": _BLANK.sub("", without_prose(pynvml_source()))}, AGENT_ENTRY)
 
 
 def without_prose(source: str) -> str:

@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from ..lines.levels import has_stamp, own_level
 from ..lines.splitter import line_text
+from .text_form import MAX_NEAR, is_in_text, is_text, is_turn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -181,6 +182,8 @@ def is_event(text: str, start: int, advice: bool = False) -> bool:
     """Return True if the words from `start` on report an event; `advice`: also accept them within advice."""
     if _RUNNER.search(text) or _NO_RUN.search(text) or _DISMISSED.search(text, start) or _SOURCE.match(text):
         return False
+    if is_text(text, start):
+        return False
     before = text[max(0, start - MAX_BEFORE) : start]
     if not before.strip():
         return True
@@ -234,21 +237,27 @@ def _as_above(line: bytes) -> "tuple[str, bool]":
     return text, has_stamp(text) or (own_level(text) is not None and _RAISED.match(text) is None)
 
 
-def is_quoted_above(chunk: "Chunk", start: int, text: str, raw: str) -> bool:
-    """Return True if lines above make the line at `start` an entry of a list of advice, or of a sample."""
+def is_quoted(chunk: "Chunk", start: int, text: str, raw: str, advice: bool = False) -> bool:
+    """Return True if the lines around make the line at `start` an entry of advice, or a part of a text.
+
+    `advice`: also accept it within advice.
+    """
     if has_stamp(raw) or text != raw or _STRONG.match(text) or own_level(text) == "critical":
         return False
-    entry = _ENTRY.match(text) is not None
+    entry = not advice and _ENTRY.match(text) is not None
     fences = 0
     raised = False
-    for number, line in enumerate(reversed(chunk.above(start, MAX_SAMPLE))):
+    lines = chunk.above(start, MAX_SAMPLE)[::-1]
+    for number, line in enumerate(lines):
         above, is_record = _as_above(line)
         if raised:
             sample = text[:1] == " " and _SAMPLE_HEADING.search(above) is not None
-            return sample or above.startswith("Exception ignored in")
+            return sample or above.startswith("Exception ignored in") or is_turn(above)
         if number == 0 and above.startswith("Exception ignored in"):
             return True
         raised = "Traceback (most recent" in above and not fences
+        if raised and is_text(above, above.index("Traceback")):
+            return True
         if raised:
             continue
         if entry and number < MAX_LIST and not _ENTRY.match(above):
@@ -260,4 +269,7 @@ def is_quoted_above(chunk: "Chunk", start: int, text: str, raw: str) -> bool:
             return True
         if is_record or _SAMPLE_END.match(above):
             break
-    return not raised and fences % 2 == 1
+    if raised or fences % 2:
+        return not raised
+    below = chunk.below(chunk.line_around(start)[1], MAX_NEAR)
+    return is_in_text(text, [line_text(each) for each in lines], [line_text(each) for each in below])

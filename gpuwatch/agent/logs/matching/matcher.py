@@ -5,7 +5,7 @@ import time
 
 from ..lines.levels import GRAVE, has_stamp, own_level
 from ..lines.normalise import messages
-from .event_form import has_given_up, is_absent, is_event, is_quoted_above
+from .event_form import has_given_up, is_absent, is_event, is_quoted
 from .ruleset import typed
 
 TYPE_CHECKING = False
@@ -86,7 +86,7 @@ class LineMatcher(object):
         return (
             is_event(text, 0)
             and not self._first(rule, rule.unless, text[:SEARCHED_CHARS])
-            and not is_quoted_above(chunk, line.start, text, raw)
+            and not is_quoted(chunk, line.start, text, raw)
         )
 
     def after(

@@ -4,7 +4,7 @@ from ..lines.levels import is_fatal
 from ..lines.programs import is_about
 from ..lines.timestamps import time_of
 from ..matching.candidate import CandidateLine
-from ..matching.event_form import is_continuing, is_quoted_above
+from ..matching.event_form import is_continuing, is_quoted
 from ..matching.finding import described, whose
 from ..matching.matcher import SEARCHED_CHARS
 from ..matching.record_rank import read_around
@@ -166,7 +166,7 @@ class LineFindings(object):
             if fields is None or not is_about(rule.programs, by.program):
                 continue
             if self._search.after(rule, chunk, line.start, fields, line.stated[:index]):
-                if rule.exact or not is_quoted_above(chunk, line.start, text, line.raw(chunk)):
+                if not is_quoted(chunk, line.start, text, line.raw(chunk), advice=rule.exact):
                     self._found(rule, chunk, line, (text, by), fields, arrived, out)
                 return True
         return False
@@ -182,7 +182,7 @@ class LineFindings(object):
         for rule in self.raised.rules:
             fields = self._search.raised(rule, raised) if is_about(rule.programs, by.program) else None
             if fields is not None:
-                if not is_quoted_above(chunk, line.start, raised, line.raw(chunk)):
+                if not is_quoted(chunk, line.start, raised, line.raw(chunk)):
                     self._found(rule, chunk, line, (raised, by), fields, arrived, out)
                 return True
         return False
