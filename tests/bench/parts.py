@@ -40,6 +40,7 @@ PARTS = {
     "probe": "tests.bench.probe",
     "hang": "tests.bench.hang",
     "telemetry": "tests.bench.telemetry",
+    "run": "tests.bench.run",
 }
 LIMIT_S = 1200.0
 """The longest part (matcher, 100 MB on a slow core) takes a quarter of it."""

@@ -17,13 +17,14 @@ USE = "from gpuwatch.telemetry import TelemetrySettings, TelemetryTracker, setup
 
 
 def test_nothing_heavy_is_imported() -> None:
-    code = f"{USE}\nimport sys; print(*sys.modules)"
+    code = f"import sys; before = {{*sys.modules}}\n{USE}\nprint(*({{*sys.modules}} - before))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True)
     found = {name.partition(".")[0] for name in done.stdout.split()}
     assert (
         found & {"torch", "textual", "rich", "paramiko", "numpy", "msgspec", "yaml", "click", "psutil"}
         == set()
     )
+    assert found & {"ctypes", "lzma", "platform", "random", "tempfile"} == set(), "loaded when they are used"
     ours = {name for name in done.stdout.split() if name.startswith("gpuwatch.")}
     assert {name for name in ours if not name.startswith("gpuwatch.telemetry")} == set()
 

@@ -100,10 +100,15 @@ def test_the_communication_of_a_rank_is_measured(left: Path) -> None:
         gradients["bytes_total"] / gradients["time_total_s"]
     )
     assert stats["operations"]["all_reduce"]["bytes_total"] == 20 * 4000
-    shares = json.loads(session(left).summary_json.read_text())["communication"]
+    summary = json.loads(session(left).summary_json.read_text())
+    shares = summary["communication"]
     sync = next(each for each in shares if each["operation"] == "gradient_sync")
     assert (sync["count"], sync["ranks"]) == (40, [0, 1])
     assert 0 < sync["share_of_step_time"] < 1
+    start = next(each for each in shares if each["operation"] == "training_start")
+    assert (start["count"], start["ranks"]) == (1, [0])
+    assert summary["profile"]["step"] == 10
+    assert summary["profile"]["communication_ms"] > 0
 
 
 def test_ranks_are_compared(left: Path) -> None:

@@ -53,7 +53,7 @@ def main(folder: Path) -> None:
         tracer = DistributedTracer()
         communication = CommunicationProfiler(tracker, announce=True)
         communication.watch(ddp)
-        profiling = TrainingProfiler(ProfilerSettings(save_dir="profiler", repeat=1))
+        profiling = TrainingProfiler(ProfilerSettings(save_dir="profiler", repeat=1), tracker=tracker)
         with communication, profiling:
             for step in range(1, STEPS + 1):
                 with tracer.trace("forward_pass"), tracker.cuda_timer("forward"):

@@ -11,7 +11,7 @@ from gpuwatch.report.output.report_line import ReportLine
 from gpuwatch.report.sessions.comparison import gpu_line, session_facts, session_lines
 from gpuwatch.report.sessions.numbers import fixed, moment, percent, significant, whole
 from gpuwatch.runs.sessions.model.session import TrainingSession
-from gpuwatch.runs.sessions.model.summary import SessionSummary
+from gpuwatch.runs.sessions.model.summary import SessionProfile, SessionSummary
 
 MAX_ROWS = 40
 """Most list entries in the text; the JSON contains all."""
@@ -96,7 +96,7 @@ def training_rows(one: SessionSummary) -> Rows:
         ("model", (model and model.name) or ""),
         ("parameters", f"{model.parameters:,}" if model and model.parameters else ""),
         ("global batch size", str(batch.global_size) if batch and batch.global_size else ""),
-        ("last step", f"{one.last_step}/{one.total_steps or '-'}" if one.last_step is not None else ""),
+        ("last step", steps_text(one)),
         ("samples/s", text(one.samples_per_s)),
         ("tokens/s", text(one.tokens_per_s)),
         (
@@ -107,10 +107,35 @@ def training_rows(one: SessionSummary) -> Rows:
         ),
         ("MFU, step", percent(one.mfu_step) if one.mfu_step is not None else ""),
         ("MFU, overall", percent(one.mfu_overall) if one.mfu_overall is not None else ""),
+        ("profiled step", profile_text(one.profile)),
         ("best loss", text(one.best_loss)),
         ("learning rate, last", text(one.final_learning_rate)),
         ("gradient norm, last", text(one.final_grad_norm)),
     ]
+
+
+def steps_text(one: SessionSummary) -> str:
+    """Return `50/1000`, without a known end `50`; empty if unknown."""
+    if one.last_step is None:
+        return ""
+    return f"{one.last_step}/{one.total_steps}" if one.total_steps else str(one.last_step)
+
+
+def profile_text(profile: SessionProfile | None) -> str:
+    """Return the parts of the newest profiled step; empty without a profile."""
+    if profile is None or profile.step is None:
+        return ""
+    parts = {
+        "computation": profile.computation_ms,
+        "communication": profile.communication_ms,
+        "other": profile.other_ms,
+    }
+    total = sum(value or 0.0 for value in parts.values())
+    listed = ", ".join(
+        f"{name} {fixed(value, 3, 'ms')} ({percent(value / total if value is not None and total else None)})"
+        for name, value in parts.items()
+    )
+    return f"{profile.step}: {listed}"
 
 
 def text(value: float | None) -> str:

@@ -6,7 +6,6 @@ torch is never imported here: a script that uses it has done so.
 from __future__ import annotations
 
 import os
-import pickle
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -123,6 +122,8 @@ def _has_numpy() -> bool:
 
 def _gather_pickles(dist: Any, value: Any) -> list[Any]:
     """Return the values of all ranks as `all_gather_object` does, with tensors of bytes and without numpy."""
+    import pickle  # noqa: PLC0415 - loaded when it is needed
+
     torch = loaded_torch()
     functions = dist.distributed_c10d  # not those of `dist`, which a `CommunicationProfiler` measures
     on_gpu = "nccl" in str(dist.get_backend()) and torch.cuda.is_available()

@@ -6,10 +6,12 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..base.ranks import RankFacts, loaded_torch, whole
-from .nvml import NvmlLibrary, open_nvml
+
+if TYPE_CHECKING:
+    from .nvml import NvmlLibrary
 
 VISIBLE_VARIABLE = "CUDA_VISIBLE_DEVICES"
 
@@ -33,6 +35,8 @@ def own_gpu(facts: RankFacts, env: Mapping[str, str] | None = None) -> OwnGpu | 
     torch = loaded_torch()
     if torch is not None and not torch.cuda.is_available():
         return None
+    from .nvml import open_nvml  # noqa: PLC0415 - ctypes, at the start of a session only
+
     library = open_nvml()
     if library is None:
         return None

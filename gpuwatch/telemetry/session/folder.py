@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -115,6 +114,8 @@ def is_own_folder(path: Path) -> bool:
             return False
         if found.st_uid == getattr(os, "geteuid", lambda: found.st_uid)():
             return True
+        import tempfile  # noqa: PLC0415 - it loads archives and random numbers, and is rarely used
+
         with tempfile.TemporaryFile(dir=path.parent) as file:
             return os.fstat(file.fileno()).st_uid == found.st_uid
     except OSError:

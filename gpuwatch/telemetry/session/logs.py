@@ -141,6 +141,10 @@ class SessionLogs:
         """Write the mean step time and throughput since the last such line."""
         self._worker("performance", "INFO", lines.performance_line(step, step_time_s, samples_per_s, batch))
 
+    def profile(self, line: str) -> None:
+        """Write the breakdown of a profiled step."""
+        self._worker("performance", "INFO", line)
+
     def gpu(self, sample: Mapping[str, Any], node: str = "") -> None:
         """Write one reading of a GPU."""
         self._worker("performance", "INFO", lines.gpu_line(sample, node))

@@ -11,7 +11,6 @@ from typing import Any, Callable
 from ..base.masks import mask_secrets, mask_text
 from ..base.ranks import RankFacts, stated_environment
 from .counts import CommunicationCounts, GpuCounts, WarningCounts
-from .environment import command, packages, system_facts
 from .folder import RUN_VARIABLE, SessionFolder
 from .logs import SessionLogs
 from .parts import read_parts, wait_for_parts
@@ -76,6 +75,8 @@ class SessionRecorder:
 
     def start(self, known: Mapping[str, Any]) -> None:
         """Open the session. `known`: keys of the summary that are known."""
+        from .environment import command, packages, system_facts  # noqa: PLC0415 - the import stays light
+
         run_id = os.environ.get(RUN_VARIABLE) or None
         self._known = {
             "run_id": run_id,
@@ -106,6 +107,12 @@ class SessionRecorder:
         """Set known keys of the summary; secrets in a configuration are masked."""
         self._known.update(known)
         self._known["configuration"] = mask_secrets(self._known.get("configuration") or {})
+
+    def profile(self, step: int, line: str, times_ms: Mapping[str, float]) -> None:
+        """Record the breakdown of a profiled step. `times_ms`: the keys of the summary's `profile`."""
+        self._known["profile"] = {"step": step, **times_ms}
+        if self.logs is not None:
+            self.logs.profile(line)
 
     def is_due(self, *, at_line: bool = False) -> bool:
         """Return True if the summary or part must be written again; at a performance line sooner."""

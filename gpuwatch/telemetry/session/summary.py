@@ -27,6 +27,7 @@ OBJECTS: Mapping[str, tuple[str, ...]] = {
     "system": (
         "hostname", "os", "kernel", "cpu_model", "cpu_count", "memory_bytes", "driver", "cuda",
     ),
+    "profile": ("step", "computation_ms", "communication_ms", "other_ms"),
     "evaluation": (), "timers": (), "configuration": (), "environment": (), "packages": (),
 }  # fmt: skip
 """Objects, with the keys that are always present."""

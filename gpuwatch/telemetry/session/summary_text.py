@@ -41,6 +41,7 @@ def _facts(summary: Mapping[str, Any]) -> list[str]:
     times_text = ", ".join(f"{key} {shown(times.get(key), '{:.4g}s')}" for key in ("mean", "p50", "p99"))
     mfu = ((key, shown(summary.get(f"mfu_{key}"), "{:.1f}%", 100)) for key in ("step", "overall"))
     mfu_text = ", ".join(f"{key} {value}" for key, value in mfu)
+    lost = summary.get("non_finite_loss_step")
     rows: Iterable[tuple[str, str | None]] = (
         ("Session", shown(summary.get("id"))),
         ("Run ID", shown(summary.get("run_id"))),
@@ -59,7 +60,7 @@ def _facts(summary: Mapping[str, Any]) -> list[str]:
         ("Step time", times_text),
         ("MFU", mfu_text),
         ("Final loss", shown(summary.get("final_loss"), "{:.4f}")),
-        ("Loss", shown(summary.get("non_finite_loss_step"), "NaN or Inf since step {}")),
+        ("Loss", f"NaN or Inf since step {shown(lost)}" if lost is not None else None),
         ("Best loss", shown(summary.get("best_loss"), "{:.4f}")),
     )  # fmt: skip
     return [f"{name + ':':<14}{value}" for name, value in rows if value is not None]

@@ -6,7 +6,7 @@ import logging
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Callable
 
@@ -62,7 +62,7 @@ class ProfilerSettings:
 
 @dataclass(frozen=True)
 class TimeBreakdown:
-    """Device time (or CPU time, if no device was used) of the profiled steps, in ms."""
+    """Device time (or CPU time, if no device was used) of a profiled step, in ms."""
 
     computation_ms: float
     communication_ms: float
@@ -78,6 +78,11 @@ class TimeBreakdown:
     def overhead(self) -> float | None:
         """Ratio of communication to computation; None without computation."""
         return self.communication_ms / self.computation_ms if self.computation_ms else None
+
+    def per_step(self, steps: int) -> TimeBreakdown:
+        """Return the times of one of several profiled steps."""
+        parts = (self.computation_ms, self.communication_ms, self.other_ms)
+        return TimeBreakdown(*(part / max(1, steps) for part in parts))
 
     def line(self, step: int) -> str:
         """Return the log line, which progress dialects read as the timers of a step."""
@@ -119,9 +124,18 @@ class TrainingProfiler:
         self,
         settings: ProfilerSettings | None = None,
         *,
+        tracker: Any = None,
         logger: logging.Logger | None = None,
         enabled: bool = True,
     ) -> None:
+        """Create a profiler.
+
+        Args:
+            settings: What is profiled, and when.
+            tracker: A `TelemetryTracker`, which records the breakdown in the session.
+            logger: Receives the breakdown; by default that of `setup_rank_logging`.
+            enabled: False: profile nothing, at no cost.
+        """
         self.settings = settings or ProfilerSettings()
         self.enabled = enabled
         self.rank = identify().rank
@@ -130,6 +144,7 @@ class TrainingProfiler:
         """The breakdown of the newest cycle."""
         self.traces: list[Path] = []
         """The trace files of this rank."""
+        self._tracker = tracker
         self._logger = logger or logging.getLogger(f"rank_{self.rank}")
         self._profile: Any = None
         self._table = ""
@@ -183,11 +198,15 @@ class TrainingProfiler:
     def _ready(self, profile: Any) -> None:
         """Log the breakdown of a cycle and write its trace; on a full disk only the trace is lost."""
         events = profile.key_averages()
-        self.breakdown = time_breakdown(events)
+        active = self.settings.active if self.settings.enable_schedule else self.steps
+        self.breakdown = time_breakdown(events).per_step(active)
         on_device = any(_device_us(event) for event in events)
         order = "self_cuda_time_total" if on_device else "self_cpu_time_total"
         self._table = events.table(sort_by=order, row_limit=TABLE_ROWS)
-        self._logger.info("%s", self.breakdown.line(self.steps))
+        line = self.breakdown.line(self.steps)
+        self._logger.info("%s", line)
+        if self._tracker is not None:
+            self._tracker.recorder.profile(self.steps, line, asdict(self.breakdown))
         overhead = self.breakdown.overhead
         if overhead is not None and overhead > HIGH_OVERHEAD:
             remedy = "larger batches amortize it, overlap hides it, fewer tensor-parallel ranks avoid it"

@@ -51,7 +51,8 @@ class StepLog:
             self._recorder.logs.process_group(group.backend, group.world_size, self._facts.local_rank)
             extra = f"Processes: {group.world_size}"
             self._recorder.logs.communication("training_start", extra=extra)
-        self._recorder.communication.add("training_start")
+        if self._facts.rank == 0:  # a mark of the job, not an operation of each rank
+            self._recorder.communication.add("training_start")
 
     def check(self, values: StepValues) -> None:
         """Warn of a NaN or Inf loss that is a Python float, so that reading it needs no wait for the GPU."""

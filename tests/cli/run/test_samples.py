@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpuwatch.cli.run.samples import NodeSamples
+from gpuwatch.cli.run.summary import scale_rates
 from gpuwatch.diagnose.model.alert import Alert, Proof
 
 
@@ -31,3 +32,11 @@ def test_alerts_of_other_jobs_are_not_of_the_run(found: Alert, is_ours: bool) ->
     samples = NodeSamples()
     samples.jobs.add("ours")
     assert samples.is_of_run(found, "/logs/training_1") is is_ours
+
+
+def test_what_the_library_measured_is_of_the_whole_run() -> None:
+    """Document 001, line 297: efficiency with all overhead."""
+    part = {"duration_s": 30.0, "samples_per_s": 8.0, "mfu_overall": 0.4}
+    summary = {**part, "mfu_step": 0.5}
+    scale_rates(summary, {}, part, 60.0)
+    assert (summary["samples_per_s"], summary["mfu_overall"], summary["mfu_step"]) == (4.0, 0.2, 0.5)

@@ -10,7 +10,13 @@ from pathlib import Path
 
 from gpuwatch.runs.sessions.folders.log_text import LogRecord, dated_records
 from gpuwatch.runs.sessions.model.session import CurveSet
-from gpuwatch.runs.sessions.model.summary import CommunicationTotals, SessionGpu, SessionWarning
+from gpuwatch.runs.sessions.model.summary import (
+    CommunicationTotals,
+    SessionGpu,
+    SessionProfile,
+    SessionWarning,
+    read_struct,
+)
 
 BYTES_OF = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 """1 MB is 10^6 bytes, as defined in `docs/sessions.md`."""
@@ -26,6 +32,11 @@ PERFORMANCE = re.compile(r"\bPerformance\s*\|\s*Step (?P<step>\d{1,15})\b(?P<res
 STEP_TIME = re.compile(r"Avg step time:\s*(\d{1,15}(?:\.\d{1,15})?)\s*s")
 THROUGHPUT = re.compile(r"Throughput:\s*(\d{1,15}(?:\.\d{1,15})?)\s*samples/s")
 BATCH = re.compile(r"Total batch size:\s*(\d{1,12})")
+PROFILE = re.compile(
+    r"\bProfiler \| step (?P<step>\d{1,15}) \| computation: (?P<computation_ms>[\d.]{1,20}) ms"
+    r" \| communication: (?P<communication_ms>[\d.]{1,20}) ms \| other: (?P<other_ms>[\d.]{1,20}) ms"
+)
+"""The line of a profiled step, as `gpuwatch.telemetry` writes it."""
 GPU = re.compile(r"\bGPU (?P<index>\d{1,4})\s*\|\s*(?P<rest>.*)")
 GPU_VALUE = re.compile(
     r"(?P<name>Utilization|Memory|Temperature|Power):\s*(?P<value>\d{1,15}(?:\.\d{1,15})?)\s?(?:%|C|W)"
@@ -110,6 +121,7 @@ class ProcessLogs:
     facts: dict[str, str] = field(default_factory=dict)
     step_times: list[float] = field(default_factory=list)
     batch_size: int | None = None
+    profile: SessionProfile | None = None
     last_step: int | None = None
     begin: float | None = None
     end: float | None = None
@@ -134,6 +146,8 @@ class ProcessLogs:
             self._communication(operation["name"], text, record)
         elif performance := PERFORMANCE.search(text):
             self._performance(int(performance["step"]), performance["rest"], record.time)
+        elif (profile := profile_of(text)) is not None:
+            self.profile = profile
         elif gpu := GPU.search(text):
             self._gpu(int(gpu["index"]), gpu["rest"], record.time)
         elif step := STEP.search(text):
@@ -201,6 +215,15 @@ class ProcessLogs:
                 example=record.text[:MAX_EXAMPLE_CHARS],
             ),
         )
+
+
+def profile_of(text: str) -> SessionProfile | None:
+    """Return the times of a profiled step in a line; None: it has none."""
+    found = PROFILE.search(text)
+    if found is None:
+        return None
+    problems: list[str] = []
+    return read_struct(SessionProfile, found.groupdict(), "", problems)
 
 
 def add_warning(known: dict[str, SessionWarning], new: SessionWarning) -> None:

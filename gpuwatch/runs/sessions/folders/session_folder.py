@@ -117,6 +117,8 @@ def complete(summary: SessionSummary, main: MainLog, logs: ProcessLogs) -> None:
     _take_gpus(summary, logs)
     if summary.warnings is None and logs.warnings:
         summary.warnings = list(logs.warnings.values())
+    if summary.profile is None or summary.profile.step is None:
+        summary.profile = logs.profile
     facts = logs.facts
     summary.backend = summary.backend or facts.get("Distributed backend")
     if summary.world_size is None:

@@ -104,6 +104,15 @@ class TimerTotals(msgspec.Struct, kw_only=True):
     kind: str | None = None
 
 
+class SessionProfile(msgspec.Struct, kw_only=True):
+    """The times of the newest profiled step (ms)."""
+
+    step: int | None = None
+    computation_ms: float | None = None
+    communication_ms: float | None = None
+    other_ms: float | None = None
+
+
 class SessionRank(msgspec.Struct, kw_only=True):
     """One rank of the session; `log` is the path of its log relative to the folder."""
 
@@ -211,6 +220,7 @@ class SessionSummary(msgspec.Struct, kw_only=True):
     gpus: list[SessionGpu] | None = None
     communication: list[CommunicationTotals] | None = None
     timers: dict[str, TimerTotals] | None = None
+    profile: SessionProfile | None = None
     ranks: list[SessionRank] | None = None
     nodes: list[SessionNode] | None = None
     configuration: dict[str, Any] | None = None

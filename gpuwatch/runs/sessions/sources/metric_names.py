@@ -43,7 +43,12 @@ PAIRS = {
     ("throughput", "samples"): "samples_per_s",
 }
 """Last two components of a name -> curve; takes precedence."""
-MFU = {"train_step_mfu": "mfu_step", "mfu": "mfu_step", "train_mfu": "mfu_overall"}
+MFU = {
+    "train_step_mfu": "mfu_step",
+    "mfu": "mfu_step",
+    "train_mfu": "mfu_overall",
+    "mfu_overall": "mfu_overall",
+}
 EVALUATION = re.compile(r"^(?:eval|val|valid|validation)[/_]")
 NOT_RESULTS = re.compile(r"runtime|_per_second|epoch|step$")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections.abc import Sequence
@@ -13,15 +14,23 @@ from gpuwatch.runs.files.files import gather
 from gpuwatch.runs.placement.step_series import StepPoint, StepSeries
 from gpuwatch.runs.scan.result import LogScan, Scan
 from gpuwatch.runs.scan.scan import scan
-from gpuwatch.runs.sessions.folders.process_logs import add_warning
+from gpuwatch.runs.sessions.folders.process_logs import add_warning, profile_of
 from gpuwatch.runs.sessions.folders.session_folder import complete_losses, complete_rates
 from gpuwatch.runs.sessions.model.session import TrainingSession
-from gpuwatch.runs.sessions.model.summary import SessionRank, SessionSummary, SessionWarning
+from gpuwatch.runs.sessions.model.summary import (
+    SessionProfile,
+    SessionRank,
+    SessionSummary,
+    SessionWarning,
+)
 from gpuwatch.telemetry.session.summary import OF_A_PEER
+from gpuwatch.whole_file import read_bounded
 
 SOURCE = "rank logs"
 NO_STEPS = "no line of the logs reports a step of training"
 MAX_EXAMPLE_CHARS, MAX_ERROR_CHARS = 500, 2_000
+MAX_PROFILED_LOGS, MAX_PROFILED_BYTES = 16, 4 << 20
+"""Logs, and bytes of each, that are searched for a profiled step: profiles are made in the first steps."""
 EXCEPTION = re.compile(r"[A-Za-z_][\w.]{0,200}(?:Error|Exception|Interrupt|Failure|Exit)\b")
 """The last line of a traceback, at the beginning of a message."""
 QUANTITIES = (
@@ -51,6 +60,7 @@ def read_rank_logs(paths: Sequence[Path], folder: Path) -> TrainingSession:
     take_ranks(summary, result, folder)
     take_warnings(summary, result)
     summary.error = first_exception(result)
+    summary.profile = newest_profile([log.path for log in result.files])
     complete_rates(summary, step_times)
     complete_losses(session)
     return session
@@ -144,6 +154,17 @@ def first_exception(result: Scan) -> str | None:
             is_of_peer = finding.role == "echo" or bool(OF_A_PEER.search(text))
             found.append((is_of_peer, finding.at if finding.timed else math.inf, text[:MAX_ERROR_CHARS]))
     return min(found, key=lambda each: each[:2])[2] if found else None
+
+
+def newest_profile(paths: Sequence[Path]) -> SessionProfile | None:
+    """Return the last profiled step near the beginning of the first logs; None: no log has one."""
+    found: list[SessionProfile] = []
+    for path in paths[:MAX_PROFILED_LOGS]:
+        with contextlib.suppress(OSError):
+            lines = read_bounded(path, MAX_PROFILED_BYTES).split(b"\n")
+            texts = (line.decode(errors="replace") for line in lines if b"Profiler | step" in line)
+            found += [profile for profile in map(profile_of, texts) if profile is not None][-1:]
+    return max(found, key=lambda profile: profile.step or 0, default=None)
 
 
 def take_warnings(summary: SessionSummary, result: Scan) -> None:

@@ -53,6 +53,7 @@ def read_telemetry_files(paths: Sequence[Path], folder: Path) -> TrainingSession
         session.summary.world_size = max(ranks) + 1
     complete_rates(session.summary, ())
     complete_losses(session)
+    session.summary.best_loss = None  # the files have the last loss only
     return session
 
 
@@ -65,6 +66,7 @@ def take_metrics(session: TrainingSession, facts: Mapping[str, Any]) -> None:
             add_metric(session, name, step, None, known)
     session.summary.epochs = number(facts.get("epoch")) or session.summary.epochs
     session.summary.last_step = step or session.summary.last_step
+    session.summary.total_steps = whole(facts.get("total_steps")) or session.summary.total_steps
 
 
 def take_summary(

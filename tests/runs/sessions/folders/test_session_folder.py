@@ -8,10 +8,11 @@ from typing import get_args
 
 import pytest
 
-from gpuwatch.report.sessions.details import detail_facts
+from gpuwatch.report.sessions.details import detail_facts, training_rows
 from gpuwatch.runs.sessions.find import find_sessions
 from gpuwatch.runs.sessions.model.session import TrainingSession
-from gpuwatch.runs.sessions.model.summary import Status
+from gpuwatch.runs.sessions.model.summary import SessionProfile, Status
+from gpuwatch.telemetry.tracing.profiling import TimeBreakdown
 from tests.runs.sessions.written import (
     MAIN,
     MULTI,
@@ -79,6 +80,18 @@ def test_communication_is_summed_by_operation(tmp_path: Path) -> None:
     assert (start.operation, start.count, start.bytes_total) == ("training_start", 1, None)
     assert (sync.operation, sync.count, sync.bytes_total) == ("gradient_sync", 2, 91_340_000)
     assert sync.bandwidth_avg_bps == pytest.approx(45.67e6 / 12.34e-3)
+
+
+def test_the_newest_profiled_step_is_kept(tmp_path: Path) -> None:
+    profiled = [TimeBreakdown(12.34, 3.21, other).line(step) for step, other in ((10, 1.0), (18, 2.5))]
+    added = "".join(f"2024-12-06 14:40:00 | INFO     | MainProcess  | {line}\n" for line in profiled)
+    write_session(tmp_path, MULTI, None, main=MAIN, multigpu=MULTIGPU, performance=PERFORMANCE + added)
+    session = only(tmp_path)
+    rows = dict(training_rows(session.summary))
+    assert rows["profiled step"].startswith("18: ")
+    assert session.summary.profile == SessionProfile(
+        step=18, computation_ms=12.34, communication_ms=3.21, other_ms=2.5
+    )
 
 
 def test_gpu_samples_become_averages_and_peaks(tmp_path: Path) -> None:

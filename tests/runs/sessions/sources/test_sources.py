@@ -13,6 +13,7 @@ import pytest
 
 from gpuwatch.runs.sessions.find import find_sessions
 from gpuwatch.runs.sessions.model.session import TrainingSession
+from gpuwatch.runs.sessions.model.summary import SessionProfile
 from gpuwatch.runs.sessions.sources.rank_logs import read_rank_logs
 from tests.cli.running import environment
 from tests.runs.sessions.written import event
@@ -69,6 +70,7 @@ def test_an_oumi_output_folder_is_a_session(tmp_path: Path) -> None:
     """Document 001, lines 96 to 100 and 307 to 323: logs/, telemetry/ and the telemetry callback's files."""
     run = tmp_path / "my_run"
     metrics = {"loss": 1.25, "learning_rate": 5e-5, "epoch": 1.0, "train_step_mfu": 0.41, "train_mfu": 0.35}
+    metrics |= {"step": 100, "total_steps": 400}
     write(run / "telemetry" / "telemetry_callback_metrics_rank0000.json", metrics)
     write(
         run / "telemetry" / "telemetry_callback_all_ranks.json",
@@ -79,6 +81,7 @@ def test_an_oumi_output_folder_is_a_session(tmp_path: Path) -> None:
     summary = one(run).summary
     assert (summary.id, summary.mode, summary.world_size) == ("my_run", "multi", 2)
     assert (summary.final_loss, summary.mfu_step, summary.mfu_overall) == (1.25, 0.41, 0.35)
+    assert (summary.last_step, summary.total_steps, summary.best_loss) == (100, 400, None)
     assert (summary.steps, summary.duration_s, summary.steps_per_s) == (100, 100.0, 1.0)
     assert [rank.step_time_mean_s for rank in summary.ranks or ()] == [0.5, 0.7]
     assert (summary.ranks or [])[0].peak_memory_bytes == 1 << 30
@@ -127,9 +130,13 @@ def test_torchrun_folders_are_those_of_ranks(tmp_path: Path) -> None:
 def test_a_slurm_log_is_a_session(tmp_path: Path) -> None:
     log = tmp_path / "slurm-4711.out"
     lines = [f"2024-12-06 14:30:{step:02} step {step}/9 loss: {3 - step / 4}" for step in range(1, 10)]
+    lines.append("Profiler | step 5 | computation: 12.340 ms | communication: 3.210 ms | other: 1.000 ms")
     write(log, "\n".join(lines) + "\n")
     session = one(log)
     assert (session.name, session.summary.last_step, session.summary.final_loss) == ("slurm-4711", 9, 0.75)
+    assert session.summary.profile == SessionProfile(
+        step=5, computation_ms=12.34, communication_ms=3.21, other_ms=1.0
+    )
     assert session.summary.duration_s == 8.0
 
 
