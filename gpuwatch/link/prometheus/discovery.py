@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
@@ -28,6 +30,8 @@ DISCOVERY_S = 15.0
 """All queries for the nodes together; nothing is shown before they are answered."""
 LOOKED_BACK_S = 300.0
 """Seconds of samples from which the scrape interval is computed."""
+MAX_NODES = 20_000
+"""Most nodes: an exporter can state any number of names."""
 LEAST_INTERVAL_S, MOST_INTERVAL_S, USUAL_INTERVAL_S = 1.0, 300.0, 30.0
 
 
@@ -78,14 +82,14 @@ def find(client: PrometheusClient) -> Found:
     own = bool(present & {OWN_GPUS, OWN_NODES})
     if own:
         found = client.instant(f"group by (node) ({target.of(OWN_NODES)})")
-        nodes = [label_text(each.metric.node) for each in found]
+        name_of = OWN.node_of
     elif DCGM_GPUS in present:
         found = client.instant(f"group by (Hostname, instance) ({target.of(DCGM_GPUS)})")
-        nodes = [DCGM.node_of(each.metric) for each in found]
+        name_of = DCGM.node_of
     else:
         found = client.instant(f"group by (nodename, instance) ({target.of(NODE_EXPORTER)})")
-        nodes = [label_text(each.metric.nodename or host_of(each.metric.instance)) for each in found]
-    nodes = sorted({name for name in nodes if name}, key=_in_order)
+        name_of = _host_name
+    nodes = sorted(_kept([(name_of(each.metric), each.metric.instance) for each in found]), key=_in_order)
     if not nodes:
         what = f" with {target.selector}" if target.selector else ""
         raise PrometheusError(
@@ -99,6 +103,20 @@ def find(client: PrometheusClient) -> Found:
         scrape_interval_s(client, metric, found[0].metric),
         not own and NODE_EXPORTER in present,
     )
+
+
+def _host_name(labels: SeriesLabels) -> str:
+    return label_text(labels.nodename or host_of(labels.instance))
+
+
+def _kept(found: Sequence[tuple[str, str]]) -> Sequence[str]:
+    """Return the names of (name, exporter), at most `MAX_NODES`: those of exporters with few names first."""
+    names = Counter(exporter for _, exporter in found)
+    fewest: dict[str, int] = {}
+    for name, exporter in found:
+        if name:
+            fewest[name] = min(names[exporter], fewest.get(name, names[exporter]))
+    return sorted(fewest, key=lambda name: (fewest[name], name))[:MAX_NODES]
 
 
 def scrape_interval_s(client: PrometheusClient, metric: str, labels: SeriesLabels) -> float:

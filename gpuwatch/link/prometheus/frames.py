@@ -100,7 +100,7 @@ class NodeFrames:
                 continue
             _, severity, title, remedy = meaning(code, "")
             yield Event(
-                t=t if at is None else at,
+                t=t if at is None else min(t, at),
                 seq=self._number(),
                 event="xid",
                 title=title,

@@ -9,14 +9,13 @@ from typing import Any, TypeAlias
 
 from gpuwatch.link.prometheus.client import PrometheusClient, PrometheusError
 from gpuwatch.link.prometheus.discovery import find
+from gpuwatch.link.prometheus.gpu_query import MAX_TIME
 from gpuwatch.link.prometheus.history import SHOWN_FIELDS
 from gpuwatch.link.prometheus.tier_values import built
 from gpuwatch.link.prometheus.vocabularies import Vocabulary
 from gpuwatch.wire import GpuFast
 
 DAY_S, RECENT_S = 86_400.0, 900.0
-MAX_TIME = 1e11
-"""Unix seconds, in the year 5138."""
 DAY_STEP_S = 120.0
 """Seconds between points of the day's history."""
 MAX_POINTS = 100_000

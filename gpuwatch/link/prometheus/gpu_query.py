@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
 from gpuwatch.link.prometheus.client import InstantSeries, PrometheusClient, SeriesLabels
+from gpuwatch.link.prometheus.exporter_choice import ExporterChoice
 from gpuwatch.link.prometheus.series import dcgm, gpu, host
 from gpuwatch.link.prometheus.tier_values import built, label_text, number_of
 from gpuwatch.link.prometheus.vocabularies import DCGM, Vocabulary
@@ -14,6 +16,8 @@ from gpuwatch.wire import GpuFast, GpuInfo
 MAX_GPUS = 1024
 """Most GPUs per node."""
 MAX_KEYS = 200_000
+MAX_TIME = 1e11
+"""Unix seconds, in the year 5138."""
 MAX_REASONS = 16
 
 
@@ -60,12 +64,33 @@ class GpuQuery:
     `nodes` has the results.
     """
 
-    def __init__(self, client: PrometheusClient, vocabulary: Vocabulary) -> None:
+    def __init__(self, client: PrometheusClient, vocabulary: Vocabulary, known: Collection[str]) -> None:
+        """Prepare; nothing is queried yet. `known`: the nodes of the plan; others are left out."""
         self.client, self.words = client, vocabulary
         self.nodes: dict[str, QueriedNode] = {}
+        self._known = frozenset(known)
+        self._exporters = ExporterChoice()
         self._of_labels: dict[tuple[str, ...], QueriedGpu] = {}
         """Raw labels -> GPU; parsing them again would dominate the cost."""
         self._own = vocabulary is not DCGM
+
+    def sources(self) -> None:
+        """Query which exporters state each node, and when they were scraped; call it before all others."""
+        words = self.words
+        by = "node, instance" if self._own else "Hostname, instance"
+        present = self.client.target.of(words.present)
+        claims = []
+        for each in self.client.instant(f"max by ({by}) (timestamp({present}))"):
+            at = number_of(each.value[1])
+            if at is not None:
+                claims.append((words.node_of(each.metric), each.metric.instance, at))
+        if self._exporters.update(claims):
+            self._of_labels.clear()
+        times = {name: at for name, exporter, at in claims if self._exporters.is_believed(name, exporter)}
+        for name in self._known & times.keys():
+            self.nodes.setdefault(name, QueriedNode())
+        for name, node in self.nodes.items():
+            node.scraped_at = times.get(name)
 
     def inventory(self) -> None:
         """Query the constant properties: models, memory, slowdown temperatures."""
@@ -99,13 +124,17 @@ class GpuQuery:
             self._of_labels[key] = found
         return found
 
+    def is_known(self, labels: SeriesLabels) -> bool:
+        """Return True if the labels name a GPU of the plan's nodes, and its exporter is believed."""
+        return self._gpu(labels) is not None
+
     def _find(self, labels: SeriesLabels) -> QueriedGpu | None:
         name, uuid = self.words.node_of(labels), self.words.uuid_of(labels)
         if not name or not uuid:
             return None
         node = self.nodes.get(name)
-        if node is None:
-            node = self.nodes[name] = QueriedNode()
+        if node is None or not self._exporters.is_believed(name, labels.instance):
+            return None
         known = node.gpus.get(uuid)
         if known is None:
             index = int(labels.gpu) if labels.gpu.isdecimal() and len(labels.gpu) < 5 else -1
@@ -150,20 +179,13 @@ class GpuQuery:
                 known.values.pop(tier, None)
 
     def moments(self) -> None:
-        """Query the last scrape time of each node, and the states of its GPUs."""
+        """Query the states of the GPUs and their newest Xids."""
         target, words = self.client.target, self.words
-        for node in self.nodes.values():
-            node.scraped_at = None
-        by = "node" if self._own else "Hostname, instance"
-        present = target.of(words.present)
-        for each in self.client.instant(f"max by ({by}) (timestamp({present}))"):
-            known, at = self.nodes.get(words.node_of(each.metric)), number_of(each.value[1])
-            if known is not None and at is not None:
-                known.scraped_at = at
         if self._own:  # its exporter goes on to tell of nodes that it has lost
             for each in self.client.instant(target.of(host.NODE_STATE.name, 'state="lost"')):
-                if (known := self.nodes.get(words.node_of(each.metric))) is not None:
-                    known.scraped_at = None
+                name = words.node_of(each.metric)
+                if name in self.nodes and self._exporters.is_believed(name, each.metric.instance):
+                    self.nodes[name].scraped_at = None
         self._states()
         self._xids()
 
@@ -172,26 +194,28 @@ class GpuQuery:
 
         Dcgm-exporter's series of a lost GPU end.
         """
-        lost: dict[tuple[str, str], str] = {}
-        if self._own:
-            for each in self.client.instant(self.client.target.of(gpu.GPU_STATE.name, 'state!="ok"')):
-                lost[self.words.node_of(each.metric), self.words.uuid_of(each.metric)] = each.metric.state
-        for name, node in self.nodes.items():
+        for node in self.nodes.values():
             for known in node.gpus.values():
                 gone = not self._own and node.scraped_at is not None and not known.values.get("fast")
-                known.state = "lost" if gone else lost.get((name, known.uuid), "ok")
+                known.state = "lost" if gone else "ok"
+        if self._own:
+            for each in self.client.instant(self.client.target.of(gpu.GPU_STATE.name, 'state!="ok"')):
+                if (stated := self._gpu(each.metric)) is not None:
+                    stated.state = each.metric.state
 
     def _xids(self) -> None:
         target = self.client.target
         metric = gpu.LAST_XID.name if self._own else dcgm.XID_ERRORS.family.name
-        times: dict[str, float] = {}
+        times: dict[int, float] = {}
         if self._own:
             for each in self.client.instant(target.of(gpu.LAST_XID_TIME.name)):
-                times[self.words.uuid_of(each.metric)] = number_of(each.value[1]) or 0.0
+                stated, at = self._gpu(each.metric), number_of(each.value[1])
+                if stated is not None and at is not None and 0 < at < MAX_TIME:
+                    times[id(stated)] = at
         for each in self.client.instant(f"{target.of(metric)} != 0"):
             known, code = self._gpu(each.metric), number_of(each.value[1])
             if known is not None and code is not None and 0 < code < 100_000:
-                known.xid = round(code), times.get(known.uuid)
+                known.xid = round(code), times.get(id(known))
 
     def fast_of(self, known: QueriedGpu, at: float) -> GpuFast | None:
         """Return the fast tier of a GPU; None if it has no values."""

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gpuwatch.link.prometheus.client import PrometheusClient
+from gpuwatch.link.prometheus.gpu_query import GpuQuery
 from gpuwatch.link.prometheus.tier_values import built
-from gpuwatch.link.prometheus.vocabularies import Vocabulary
 from gpuwatch.wire import GpuFast, GpuSample, Sample
 
 HISTORY_S = 3600.0
@@ -28,13 +28,13 @@ def step_s(gpus: int, interval_s: float) -> float | None:
 
 
 def past_samples(
-    client: PrometheusClient, words: Vocabulary, now: float, interval_s: float, gpus: int
+    client: PrometheusClient, query: GpuQuery, now: float, interval_s: float, gpus: int
 ) -> Mapping[str, Sequence[Sample]]:
     """Return node -> samples of the last hour, oldest first, without the newest scrape.
 
     Args:
         client: Queries the server.
-        words: The exporter's names.
+        query: Knows the GPUs, and the exporter of each node.
         now: The Prometheus' clock (unix seconds).
         interval_s: Between two scrapes.
         gpus: How many there are in all.
@@ -45,11 +45,13 @@ def past_samples(
     step = step_s(gpus, interval_s)
     if step is None:
         return {}
-    columns = words.columns["fast"]
+    columns = query.words.columns["fast"]
     wanted = [metric for metric in columns.metrics if columns.field_of(metric) in SHOWN_FIELDS]
     values: dict[str, dict[float, dict[str, dict[str, Any]]]] = {}
     for series in client.range(client.target.any_of(wanted), now - HISTORY_S, now - interval_s, step):
-        node, uuid = words.node_of(series.metric), words.uuid_of(series.metric)
+        if not query.is_known(series.metric):
+            continue
+        node, uuid = query.words.node_of(series.metric), query.words.uuid_of(series.metric)
         of_node = values.setdefault(node, {})
         for at, text in series.values:
             columns.put(of_node.setdefault(at, {}).setdefault(uuid, {}), series.metric.metric, text)

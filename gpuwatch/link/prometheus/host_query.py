@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from gpuwatch.link.prometheus.client import InstantSeries, PrometheusClient
+from gpuwatch.link.prometheus.exporter_choice import ExporterChoice
 from gpuwatch.link.prometheus.series import host
 from gpuwatch.link.prometheus.tier_values import Columns, built, label_text, number_of
 from gpuwatch.link.prometheus.vocabularies import NODE_EXPORTER, host_of
@@ -79,6 +80,7 @@ class HostsQuery:
         self._node_exporter = node_exporter
         self._names: dict[str, str] = {}
         """Scrape target of node-exporter -> node."""
+        self._exporters = ExporterChoice()
 
     def ask(self, known: Callable[[str], str | None]) -> None:
         """Query the hosts' values again. `known`: maps a host name to a node of the plan, or None."""
@@ -95,8 +97,12 @@ class HostsQuery:
         target = self.client.target
         more = (host.NIC_UP.name, host.IB_UP.name)
         metrics = [*_HOST.metrics, *_NIC.metrics, *_IB.metrics, *_DISK.metrics, *more]
-        for each in self.client.instant(target.any_of(metrics)):
+        answers = self.client.instant(target.any_of(metrics))
+        self._exporters.update((label_text(one.metric.node), one.metric.instance, 0.0) for one in answers)
+        for each in answers:
             labels, text = each.metric, each.value[1]
+            if not self._exporters.is_believed(label_text(labels.node), labels.instance):
+                continue
             found = self._host(label_text(labels.node))
             if labels.mountpoint:
                 _DISK.put(found.disks.setdefault(label_text(labels.mountpoint), {}), labels.metric, text)
@@ -115,11 +121,16 @@ class HostsQuery:
 
     def _ask_node_exporter(self, known: Callable[[str], str | None]) -> None:
         target, ask = self.client.target, self.client.instant
+        claims = []
         for each in ask(target.of(NODE_EXPORTER)):
             instance = each.metric.instance
-            name = known(each.metric.nodename) or known(host_of(instance))
+            name = known(host_of(instance)) or known(each.metric.nodename)
             if name is not None:
-                self._names[instance] = name
+                claims.append((name, instance, 0.0))
+        self._exporters.update(claims)
+        self._names = {
+            exporter: name for name, exporter, _ in claims if self._exporters.is_believed(name, exporter)
+        }
         for each in ask(target.any_of(list(_NODE_EXPORTER))):
             self._put(each, _NODE_EXPORTER.get(each.metric.metric, ""))
         memory, swap = target.of("node_memory_MemAvailable_bytes"), target.of("node_memory_SwapFree_bytes")

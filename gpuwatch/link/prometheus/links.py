@@ -11,7 +11,7 @@ from gpuwatch.hosts.prometheus_target import PrometheusTarget
 from gpuwatch.link.prometheus.client import PrometheusClient, PrometheusError
 from gpuwatch.link.prometheus.discovery import Found, find
 from gpuwatch.link.prometheus.frames import NodeFrames
-from gpuwatch.link.prometheus.gpu_query import GpuQuery, QueriedNode
+from gpuwatch.link.prometheus.gpu_query import MAX_TIME, GpuQuery, QueriedNode
 from gpuwatch.link.prometheus.history import past_samples
 from gpuwatch.link.prometheus.host_query import HostsQuery
 from gpuwatch.link.stream.inbox import Arrival, ClockReading, Content, Inbox, LinkStatus
@@ -174,6 +174,7 @@ class PrometheusPump:
         asked_at, (server, query_s) = time.time(), self._server_time()
         clock = ClockReading(server - asked_at - query_s / 2, query_s / 2)
         if self._gpus is not None:
+            self._gpus.sources()
             if first:
                 self._gpus.inventory()
             self._gpus.tier("fast")
@@ -186,7 +187,7 @@ class PrometheusPump:
         self._deliver(server, clock, again=slow)
 
     def _begin(self, found: Found) -> None:
-        self._gpus = None if found.gpus is None else GpuQuery(self._client, found.gpus)
+        self._gpus = None if found.gpus is None else GpuQuery(self._client, found.gpus, self.nodes)
         self._hosts = HostsQuery(self._client, node_exporter=found.node_exporter)
 
     def _server_time(self) -> tuple[float, float]:
@@ -195,6 +196,8 @@ class PrometheusPump:
         answers = self._client.instant("vector(1)")
         if not answers:
             raise PrometheusError("the answer is not that of a Prometheus")
+        if not 0 < answers[0].value[0] < MAX_TIME:
+            raise PrometheusError("its clock states no time")
         return answers[0].value[0], time.monotonic() - began
 
     def _ask_slowly(self) -> None:
@@ -269,7 +272,7 @@ class PrometheusPump:
             return {}
         count = sum(len(node.gpus) for node in gpus.nodes.values())
         try:
-            return past_samples(self._client, gpus.words, server, self._interval_s, count)
+            return past_samples(self._client, gpus, server, self._interval_s, count)
         except PrometheusError:
             return {}  # a server without the past has a present
 

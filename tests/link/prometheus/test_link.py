@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -15,33 +13,10 @@ from gpuwatch.link.prometheus.client import PrometheusClient, PrometheusError
 from gpuwatch.link.prometheus.discovery import discover
 from gpuwatch.link.prometheus.gpu_query import GpuQuery
 from gpuwatch.link.prometheus.vocabularies import DCGM
-from gpuwatch.session import Session
-from tests.link.prometheus.simulated import SCRAPE_S, SimulatedPrometheus, simulated
+from tests.link.prometheus.sessions import WAIT_S, live, session_of, until
+from tests.link.prometheus.simulated import SCRAPE_S, simulated
 
 SECRET = "hunter2hunter2"  # noqa: S105 - a test's
-WAIT_S = 20.0
-
-
-@contextlib.contextmanager
-def session_of(
-    known: SimulatedPrometheus, selector: str = "", interval_s: float | None = None
-) -> Iterator[Session]:
-    with Session(*discover(known.url, selector, interval_s)) as session:
-        yield session
-
-
-def until(session: Session, holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + WAIT_S
-    while not holds():
-        assert time.monotonic() < end
-        session.poll()
-        time.sleep(0.01)
-
-
-def live(session: Session, count: int) -> Callable[[], bool]:
-    return lambda: (
-        sum(node.state(time.monotonic()) == "live" for node in session.fleet.nodes.values()) == count
-    )
 
 
 def test_gpus_of_dcgm_exporter() -> None:
@@ -218,6 +193,7 @@ def test_a_node_has_no_more_gpus_than_a_machine_can() -> None:
         for number in range(2000):
             labels = {"Hostname": "gpu-001", "UUID": f"X{number}", "gpu": str(number)}
             known.add("DCGM_FI_DEV_GPU_TEMP", 50.0, **labels)
-        query = GpuQuery(PrometheusClient(PrometheusTarget(known.url)), DCGM)
+        query = GpuQuery(PrometheusClient(PrometheusTarget(known.url)), DCGM, ["gpu-001"])
+        query.sources()
         query.tier("fast")
         assert len(query.nodes["gpu-001"].gpus) == 1024

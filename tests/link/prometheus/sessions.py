@@ -1,0 +1,35 @@
+"""Sessions over a simulated Prometheus."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+
+from gpuwatch.link.prometheus.discovery import discover
+from gpuwatch.session import Session
+from tests.link.prometheus.simulated import SimulatedPrometheus
+
+WAIT_S = 60.0
+
+
+@contextlib.contextmanager
+def session_of(
+    known: SimulatedPrometheus, selector: str = "", interval_s: float | None = None
+) -> Iterator[Session]:
+    with Session(*discover(known.url, selector, interval_s)) as session:
+        yield session
+
+
+def until(session: Session, holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + WAIT_S
+    while not holds():
+        assert time.monotonic() < end
+        session.poll()
+        time.sleep(0.01)
+
+
+def live(session: Session, count: int) -> Callable[[], bool]:
+    return lambda: (
+        sum(node.state(time.monotonic()) == "live" for node in session.fleet.nodes.values()) == count
+    )
