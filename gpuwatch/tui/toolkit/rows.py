@@ -9,7 +9,7 @@ from typing import TypeAlias
 from rich.segment import Segment
 from rich.style import Style
 
-from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
+from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit, legible
 
 Row: TypeAlias = "tuple[Segment, ...]"
 """One painted line."""
@@ -38,7 +38,7 @@ def highlighted(row: Row, width: int, style: Style) -> Row:
     """Return the line padded to the whole width, with this style over its own."""
     used = sum(segment.cell_length for segment in row)
     padded = (*row, Segment(" " * max(0, width - used)))
-    return tuple(Segment(s.text, (s.style + style) if s.style else style) for s in padded)
+    return tuple(Segment(s.text, (legible(s.style, style) + style) if s.style else style) for s in padded)
 
 
 def wrapped(text: str, width: int, style: Style, *, indent: int = 1) -> list[Row]:

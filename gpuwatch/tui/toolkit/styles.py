@@ -203,8 +203,33 @@ def _badges(dark: bool, colours: Colours) -> dict[str, Style]:
 def _cursor(colours: Colours, *, dark: bool) -> Style:
     """Return the cursor's style; with 16 colours any may be the terminal's background, so it is also bold."""
     if colours == "many":
-        return Style(bgcolor="#26405c" if dark else "#cfe3f8")
+        return Style(bgcolor=_CURSOR_GROUNDS[dark])
     return Style(bgcolor="blue", bold=True) if colours == "few" else Style(reverse=True)
+
+
+_CURSOR_GROUNDS = {True: "#26405c", False: "#cfe3f8"}
+"""The cursor's background where there are 256 colours or more, keyed by `dark`."""
+_CURSOR_INKS = {
+    "#26405c": {
+        "#ff2a00": "#ffb09f",
+        "#66b2ff": "#a9d4ff",
+        "#8a8a8a": "#c6ced6",
+        "#8b949e": "#c6ced6",
+        "#343b45": "#7d8a98",
+    },
+    "#cfe3f8": {"#6b6b6b": "#4a4a4a", "#5f6368": "#44484c", "#7a5c00": "#5e4600", "#c9ced6": "#7d8a98"},
+    "blue": {"bright_red": "bright_white", "bright_cyan": "bright_white", "bright_black": "white"},
+}
+"""Background of the cursor -> colour of a text -> the one that is legible there."""
+
+
+@lru_cache(maxsize=512)
+def legible(ink: Style, ground: Style) -> Style:
+    """Return `ink` with the colour that is legible on the background of `ground`; badges keep their own."""
+    if ink.color is None or ink.bgcolor is not None or ground.bgcolor is None:
+        return ink
+    other = _CURSOR_INKS.get(ground.bgcolor.name, {}).get(ink.color.name)
+    return ink if other is None else ink + Style(color=other)
 
 
 def _pointer(colours: Colours, ink: str, paper: str) -> Style:

@@ -14,7 +14,7 @@ from gpuwatch.number_text import folded
 from gpuwatch.rules.compiling.typed_pattern import TypedPattern
 from gpuwatch.tui.logs.data.folding import Fold
 from gpuwatch.tui.logs.data.line_prefix import message_at, short_prefix
-from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
+from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit, legible
 from gpuwatch.wire import LogLine, Severity
 
 LOUD = ("warning", "error", "critical")
@@ -177,4 +177,4 @@ def on_ground(row: Sequence[Segment], width: int, ground: Style) -> tuple[Segmen
     """Return the line padded to the whole width, on a background; badges keep their own."""
     used = sum(segment.cell_length for segment in row)
     padded = (*row, Segment(" " * max(0, width - used)))
-    return tuple(Segment(s.text, ground + s.style if s.style else ground) for s in padded)
+    return tuple(Segment(s.text, ground + legible(s.style, ground) if s.style else ground) for s in padded)
