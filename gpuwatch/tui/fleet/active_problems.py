@@ -17,7 +17,7 @@ from gpuwatch.diagnose.past_jobs.text import outcome_text
 from gpuwatch.diagnose.straggler.alerts import sentence
 from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.hosts.names import fold
-from gpuwatch.number_text import age_text
+from gpuwatch.number_text import age_text, plural
 from gpuwatch.tui.model.alert_snapshot import acknowledged_text, problem_text, severity_shown
 from gpuwatch.tui.model.node_summary import NodeView
 from gpuwatch.tui.model.severity import Severity
@@ -273,7 +273,7 @@ class ActiveProblems(MultiLinePage):
     def _empty_row(self) -> Row:
         states = self.cockpit.totals.states
         if states["connecting"]:
-            return note(f"{states['connecting']} nodes connecting", self.look)
+            return note(f"{plural(states['connecting'], 'node')} connecting", self.look)
         reported = self.view_state.snapshot
         if reported.loudest is not None:
             severity = reported.loudest.severity

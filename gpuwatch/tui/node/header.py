@@ -57,11 +57,12 @@ def cost_text(node: Node) -> str:
 def header(view: NodeView, width: int, look: StyleSet, now: float) -> Row:
     """Return the whole line; facts on the right that do not fit are left out."""
     node = view.node
+    state = "unreachable" if view.never_reached else view.state
     left = [
         Segment(f" {clean(view.name)} ", look.brand),
         Segment(" "),
         look.mark(view.severity),
-        Segment(f" {view.state}", look.severity[STATE_SEVERITY[view.state]]),
+        Segment(f" {state}", look.severity[STATE_SEVERITY[view.state]]),
     ]
     age = node.age(now)
     if view.state in ("stale", "lost") and age is not None:
@@ -73,8 +74,8 @@ def header(view: NodeView, width: int, look: StyleSet, now: float) -> Row:
     present = view.ok + view.stuck
     if view.gpus and present < view.expected:
         left.append(Segment(f"{present} of {view.expected} GPUs  ", look.severity["critical"]))
-    kinds = clean(models(node)) if node.hello else "connecting"
-    kinds = kinds or without_gpus(node)
+    unanswered = "" if view.never_reached else "connecting"  # the reason stands whole below
+    kinds = clean((models(node) or without_gpus(node)) if node.hello else unanswered)
     left.append(Segment(fit(kinds, max(8, min(cell_len(kinds), width - 30))) + "  "))
     right: list[Segment] = []
     used = sum(s.cell_length for s in left)
