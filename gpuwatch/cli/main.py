@@ -154,7 +154,7 @@ class CommandLine(click.Group):
         Raises:
             click.UsageError: The first word looks like a misspelt command.
         """
-        if ctx.resilient_parsing and (not args or args[0].startswith("-")):
+        if ctx.resilient_parsing and (not args or args[0] in ("-h", "--help", "--version")):
             return super().parse_args(ctx, args)  # a shell asks what may come next
         if not args:
             args = [DEFAULT_COMMAND, "--local"]

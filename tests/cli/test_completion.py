@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import subprocess
@@ -15,10 +16,11 @@ from tests.cli.running import COMMAND, environment, gpuwatch
 from tests.parts import need
 
 
-def offered(line: str, cwd: Path) -> set[str]:
+def offered(line: str, cwd: Path, **variables: str) -> set[str]:
     """What is offered for the last word of a line, as bash asks."""
     words = line.split(" ")
-    asking = environment(**{VARIABLE: "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)})
+    place = {VARIABLE: "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
+    asking = environment(**place, **variables)
     done = subprocess.run(
         COMMAND, cwd=cwd, env=asking, capture_output=True, text=True, timeout=60, check=False
     )
@@ -37,6 +39,17 @@ def test_commands_options_files_and_nodes_are_completed(tmp_path: Path) -> None:
         "plain,gpu-01", "plain,gpu-02", "plain,gpu-03",
     }  # fmt: skip
     assert offered("gpuwatch stacks nosuch.yaml --node gpu", tmp_path) == set()
+
+
+def test_themes_topics_and_job_ids_are_completed(tmp_path: Path) -> None:
+    squeue = tmp_path / "squeue"
+    squeue.write_text("#!/bin/sh\necho '61|RUNNING|ann|2|5:00|0:10|gres:gpu:8|node001|run seven'\n")
+    squeue.chmod(0o755)
+    assert offered("gpuwatch --theme gpuw", tmp_path) == {"plain,gpuwatch", "plain,gpuwatch-light"}
+    assert "plain,hang" in offered("gpuwatch explain ha", tmp_path)
+    assert "plain,gpu.xid.fell_off" in offered("gpuwatch explain xi", tmp_path)
+    for line in ("gpuwatch --slurm ", "gpuwatch once --slurm 6"):
+        assert offered(line, tmp_path, PATH=f"{tmp_path}{os.pathsep}{os.environ['PATH']}") == {"plain,61"}
 
 
 @pytest.mark.parametrize("shell", SHELLS)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuwatch.cli.analysis.found_logs import gathered
-from gpuwatch.cli.shared import exit_codes
+from gpuwatch.cli.shared import completed, exit_codes
 from gpuwatch.cli.shared.output import writing
 from gpuwatch.cli.shared.signals import StopRequest, ctrl_c_stops, leaving_politely
 from gpuwatch.cli.shared.source import Refusal
@@ -44,7 +44,13 @@ if TYPE_CHECKING:
     help="What searches first: hyperscan where it is installed (pip install 'gpuwatch-cluster[hyperscan]'), "
     "else what also runs on the nodes. Both find the same.",
 )
-@click.option("--slurm", "slurm_job", metavar="JOB", help="Also scan the output files of this Slurm job.")
+@click.option(
+    "--slurm",
+    "slurm_job",
+    metavar="JOB",
+    shell_complete=completed.slurm_jobs,
+    help="Also scan the output files of this Slurm job.",
+)
 @click.option("--open", "in_screens", is_flag=True, help="Open the screens instead, as `gpuwatch open`.")
 def scan(
     paths: tuple[Path, ...], as_json: bool, verbose: bool, packs: tuple[Path, ...], engine: Engine | None,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from gpuwatch.cli.shared import exit_codes
+from gpuwatch.cli.shared import completed, exit_codes
 from gpuwatch.cli.shared.output import writing
 
 MIN_SCORE_TO_SHOW = 1
@@ -17,7 +17,7 @@ MIN_SCORE_TO_SHOW = 1
 
 
 @click.command()
-@click.argument("words", nargs=-1, metavar="[TOPIC|RULE|METRIC|WORDS]...")
+@click.argument("words", nargs=-1, metavar="[TOPIC|RULE|METRIC|WORDS]...", shell_complete=completed.explained)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option(
     "--rules",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpuwatch.cli.shared import exit_codes
+from gpuwatch.cli.shared import completed, exit_codes
 from gpuwatch.cli.shared.receivers import alertmanager_option, delivering, tell_trouble
 from gpuwatch.cli.shared.signals import leaving_politely
 from gpuwatch.cli.shared.source import Refusal, Source, source_options
@@ -48,7 +48,12 @@ NEEDED = ("aiohttp", "textual_serve")
     help="Viewers at the same time; each is a process of about 100 MB on this machine.",
 )  # fmt: skip
 @click.option("--hz", type=click.FloatRange(MIN_HZ, MAX_HZ), help="Maximum repaints per second.")
-@click.option("--theme", metavar="NAME", help="Theme of the pages: gpuwatch, gpuwatch-light, ...")
+@click.option(
+    "--theme",
+    metavar="NAME",
+    shell_complete=completed.themes,
+    help="Theme of the pages: gpuwatch, gpuwatch-light, ...",
+)
 @alertmanager_option
 def serve(
     source: Source,

@@ -1,4 +1,4 @@
-"""Shell completions of option values: files, and the nodes of the source on the command line."""
+"""Shell completions of values: files, the nodes of a source, themes, topics, ids of Slurm jobs."""
 
 from __future__ import annotations
 
@@ -29,3 +29,41 @@ def nodes(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[
         return []
     names = [] if plan is None else [node.name for node in plan.nodes]
     return [CompletionItem(name) for name in names if name.startswith(incomplete)][:MAX_NAMES]
+
+
+def themes(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the names of themes that begin with `incomplete`."""
+    from gpuwatch.tui.toolkit.themes import THEME_NAMES  # noqa: PLC0415 - only when a shell asks
+
+    return [CompletionItem(name) for name in THEME_NAMES if name.startswith(incomplete)]
+
+
+def explained(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the ids of topics, rules, alerts and metrics that begin with `incomplete`.
+
+    If none does, those of which a part does: `xi` leads to `gpu.xid.fell_off`.
+    """
+    from gpuwatch.diagnose.explanations.explanation import all_explanations  # noqa: PLC0415 - only when a shell asks
+    from gpuwatch.rules.load import load_packs  # noqa: PLC0415 - loaded when it is needed
+    from gpuwatch.rules.model.rule import Rule  # noqa: PLC0415 - loaded when it is needed
+
+    known = all_explanations({each.id: each for each in load_packs().all if isinstance(each, Rule)})
+    found = [each for each in known if each.ident.startswith(incomplete)]
+    found = found or [each for each in known if f".{incomplete}" in each.ident]
+    return [CompletionItem(each.ident, help=each.title) for each in found]
+
+
+def slurm_jobs(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the ids of this user's jobs in Slurm's queue that begin with `incomplete`, running ones first.
+
+    Empty if squeue fails.
+    """
+    from gpuwatch.hosts.errors import HostsError  # noqa: PLC0415 - only when a shell asks
+    from gpuwatch.hosts.slurm.commands import queued_jobs  # noqa: PLC0415 - loaded when it is needed
+
+    try:
+        jobs = queued_jobs()
+    except HostsError:  # a completion has no place to say why
+        return []
+    found = [job for job in jobs if job.id.startswith(incomplete)][:MAX_NAMES]
+    return [CompletionItem(job.id, help=f"{job.state.lower()} {job.name}") for job in found]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuwatch.cli.shared import exit_codes
+from gpuwatch.cli.shared import completed, exit_codes
 from gpuwatch.number_text import plural
 from gpuwatch.tui.toolkit.refresh_rate import MAX_HZ, MIN_HZ
 
@@ -37,7 +37,12 @@ SCREEN = (
         type=click.FloatRange(MIN_HZ, MAX_HZ),
         help="Maximum repaints per second. [default: 8, or refresh of the settings]",
     ),
-    click.option("--theme", metavar="NAME", help="Theme: gpuwatch, gpuwatch-light, or any Textual theme."),
+    click.option(
+        "--theme",
+        metavar="NAME",
+        shell_complete=completed.themes,
+        help="Theme: gpuwatch, gpuwatch-light, or any Textual theme.",
+    ),
     click.option(
         "--ascii", "ascii_only", is_flag=True, default=None, help="Use ASCII instead of symbols and braille."
     ),

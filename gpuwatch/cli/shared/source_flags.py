@@ -24,6 +24,7 @@ NODES: tuple[Decorator, ...] = (
         metavar="[JOB|me]",
         is_flag=False,
         flag_value="",
+        shell_complete=completed.slurm_jobs,
         help="Monitor the nodes of a Slurm job and its log files; without JOB: choose one on a screen; "
         "me: your only running job, else choose.",
     ),

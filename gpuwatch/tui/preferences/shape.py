@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 import yaml
-from textual.theme import BUILTIN_THEMES
 
 from gpuwatch.fleet.nodes.metrics import HEAT_METRICS
 from gpuwatch.hosts.errors import Problems, shown
@@ -16,7 +15,7 @@ from gpuwatch.tui.fleet import node_columns
 from gpuwatch.tui.node import gpu_columns, process_columns
 from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.refresh_rate import MAX_HZ, MIN_HZ
-from gpuwatch.tui.toolkit.themes import THEMES
+from gpuwatch.tui.toolkit.themes import THEME_NAMES
 from gpuwatch.tui.training import rank_columns
 
 TITLES = {
@@ -90,7 +89,7 @@ def _bindings() -> Record:
 FILE = Record(
     "the settings file",
     (
-        Key("theme", Keyword(sorted({*(own.name for own in THEMES), *BUILTIN_THEMES})), "Colours."),
+        Key("theme", Keyword(THEME_NAMES), "Colours."),
         Key("metric", Keyword(HEAT_METRICS), "The metric that the heat map shows first."),
         Key(
             "sort",

@@ -11,7 +11,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
 from textual.filter import LineFilter
-from textual.theme import Theme
+from textual.theme import BUILTIN_THEMES, Theme
 
 THEMES = (
     Theme(
@@ -59,6 +59,7 @@ THEMES = (
         },
     ),
 )
+THEME_NAMES = sorted({*(own.name for own in THEMES), *BUILTIN_THEMES})
 
 
 @lru_cache(maxsize=1024)
