@@ -9,7 +9,7 @@ from msgspec import structs
 
 from gpuwatch.clock import SteadyOffset
 from gpuwatch.diagnose.alerts.condition_alerts import on_its_rank
-from gpuwatch.diagnose.alerts.deduplication import Deduplicator
+from gpuwatch.diagnose.alerts.deduplication.deduplicator import Deduplicator
 from gpuwatch.diagnose.alerts.full_mounts import Disks, disks_of, with_mounts
 from gpuwatch.diagnose.alerts.operator_marks import Acknowledgement, OperatorMarks
 from gpuwatch.diagnose.alerts.reported import ReportedAlerts

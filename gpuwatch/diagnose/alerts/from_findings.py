@@ -9,9 +9,9 @@ from dataclasses import replace
 from msgspec import structs
 
 from gpuwatch.agent.kernel.xid_table import FOLLOW_UPS
-from gpuwatch.diagnose.alerts.deduplication import joined
+from gpuwatch.diagnose.alerts.deduplication.deduplicator import joined
+from gpuwatch.diagnose.alerts.deduplication.unexplained import quoted
 from gpuwatch.diagnose.alerts.finding_place import LocatedFinding, gpu_index, place_of
-from gpuwatch.diagnose.alerts.unexplained import quoted
 from gpuwatch.diagnose.error_outcome.repeated import outlived_repeats
 from gpuwatch.diagnose.error_outcome.step_track import StepTrack
 from gpuwatch.diagnose.model.alert import Alert, Proof

@@ -9,7 +9,7 @@ from itertools import islice
 
 from msgspec import structs
 
-from gpuwatch.diagnose.alerts.deduplication import Deduplicator
+from gpuwatch.diagnose.alerts.deduplication.deduplicator import Deduplicator
 from gpuwatch.diagnose.alerts.finding_place import LocatedFinding, stated_host
 from gpuwatch.diagnose.alerts.from_events import alert_of_event
 from gpuwatch.diagnose.alerts.from_findings import alert_of, merge_repeat

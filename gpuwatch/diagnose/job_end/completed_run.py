@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import structs
 
-from gpuwatch.diagnose.alerts.deduplication import KILLS
+from gpuwatch.diagnose.alerts.deduplication.same_event import KILLS
 from gpuwatch.diagnose.error_outcome.recovery_by_steps import FINISHED, Recovery, may_recover, softened
 from gpuwatch.diagnose.error_outcome.step_track import StepTrack, reached
 from gpuwatch.diagnose.incidents.causes.grouping import QUIET_ALONE

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from gpuwatch.agent.logs.matching.text_form import MAX_NEAR, is_in_text
-from gpuwatch.diagnose.alerts.unexplained import quoted
+from gpuwatch.diagnose.alerts.deduplication.unexplained import quoted
 from gpuwatch.diagnose.job_end.closing import NUMBER, is_failed_end
 from gpuwatch.diagnose.job_end.job_end import JobEnd, is_failure
 from gpuwatch.diagnose.last_lines.endings import (

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import structs
 
-from gpuwatch.diagnose.alerts.unexplained import quoted
+from gpuwatch.diagnose.alerts.deduplication.unexplained import quoted
 from gpuwatch.diagnose.error_outcome.step_track import StepTrack
 from gpuwatch.diagnose.hang.hang_watch import CODE as HANG
 from gpuwatch.diagnose.incidents.causes.grouping import QUIET_ALONE

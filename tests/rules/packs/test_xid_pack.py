@@ -11,7 +11,7 @@ from gpuwatch.agent.gpu.driver import xid_event
 from gpuwatch.agent.kernel.xid_lines import event as event_of_line
 from gpuwatch.agent.kernel.xid_table import ACTIONS, CATALOGUE, FOLLOW_UPS, meaning
 from gpuwatch.agent.logs.matching.ruleset import RuleSet
-from gpuwatch.diagnose.alerts.deduplication import joined
+from gpuwatch.diagnose.alerts.deduplication.deduplicator import joined
 from gpuwatch.diagnose.alerts.finding_place import LocatedFinding
 from gpuwatch.diagnose.alerts.from_events import alert_of_event
 from gpuwatch.diagnose.alerts.from_findings import alert_of

@@ -13,7 +13,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpuwatch.agent.logs.lines.levels import level
-from gpuwatch.diagnose.alerts.unexplained import last_resort
+from gpuwatch.diagnose.alerts.deduplication.unexplained import last_resort
 from gpuwatch.diagnose.incidents.causes.cause_precedence import CausePrecedence, precedence
 from gpuwatch.diagnose.incidents.causes.exclusions import ALIVE_S, listed, possible_causes
 from gpuwatch.diagnose.incidents.causes.explaining_error import KERNEL_S, MILD_ENDS, SAME_MOMENT_S, explained

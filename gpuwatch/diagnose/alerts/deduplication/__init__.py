@@ -1,0 +1,1 @@
+"""Merging of alerts that report one event, and error lines that no rule knows."""

@@ -1,0 +1,155 @@
+"""One event and the alerts that report it: which of them leads, and what the merged alert states.
+
+Example: of rank 3's `CUDA error: out of memory` and the launcher's copy of it, the line with the rank leads,
+as it is more specific. The merged alert has the id and the time of the earlier one and a proof for each.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import TypeVar
+
+from msgspec import structs
+
+from gpuwatch.diagnose.alerts.deduplication.same_event import Marks
+from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.diagnose.model.condition import ORDER
+from gpuwatch.diagnose.model.failure_classes import GENERIC_EXCEPTIONS, GPU_GONE, LOST, UNEXPLAINED
+from gpuwatch.diagnose.model.text import what
+
+SAME_S = 120.0
+"""Lines of one failure of a rank are at most this far apart (s): a watchdog's dumps take up to a minute."""
+CHAIN_S = 2.0
+"""Tracebacks of one exception chain are printed within this time; a caught and logged one is not."""
+LOST_SAME_S = 180.0
+"""Seconds within which a GPU that fell off the bus is reported: by the next driver call, or a blocked one."""
+WORDING_CHARS = 1000
+"""Characters of a line that are compared; hostile lines have 16 kB."""
+MAX_PROOFS = 12
+_NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
+Value = TypeVar("Value")
+
+
+class Occurrence:
+    """One event and all alerts that report it, which `alert` merges into one."""
+
+    def __init__(self, alert: Alert, marks: Marks, attempt: tuple[int, int]) -> None:
+        self.reported = [alert]
+        self._marks = marks
+        self._attempt = attempt
+        lasts = LOST_SAME_S if alert in GPU_GONE else CHAIN_S if alert in GENERIC_EXCEPTIONS else SAME_S
+        self._until = alert.first + lasts
+
+    def takes(self, alert: Alert, marks: Marks, attempt: tuple[int, int]) -> bool:
+        """Add the alert and return True if it reports this event; return False if it is about another one."""
+        if alert.first > self._until or attempt != self._attempt:
+            return False
+        if any(self._marks.get(name, value) != value for name, value in marks.items()):
+            return False
+        self._marks = {**marks, **self._marks}
+        self.reported.append(alert)
+        return True
+
+    def alert(self) -> Alert:
+        """Return the merged alert: the most specific one leads, and the proofs of the others follow."""
+        reported = self.reported
+        if len(reported) == 1:
+            return reported[0]
+        reported = [alert for alert in self.reported if not alert.doubt] or self.reported
+        lead = max(reported, key=_states)  # the earliest of equals
+        if lead in GENERIC_EXCEPTIONS:
+            lead = _chained(reported)
+        timed = [alert for alert in reported if alert.timed] or reported
+        earliest = min(timed, key=lambda alert: alert.first)
+        fields = dict(lead.fields)
+        if lead not in GENERIC_EXCEPTIONS:  # the words of two exceptions do not mix
+            for alert in reported:
+                fields = {**alert.fields, **fields}
+        line = lead.proof[0].kind == "line"
+        text = what(lead.code, lead.title, fields, lead.stated)
+        return structs.replace(
+            lead,
+            id=self.reported[0].id,
+            severity=min((alert.severity for alert in reported), key=ORDER.index),
+            text=text if line and fields != lead.fields else lead.text,
+            proof=_proofs([lead, *self.reported]),
+            node=_first_of(lead.node, (alert.node for alert in reported)),
+            gpu=_first_of(lead.gpu, (alert.gpu for alert in reported)),
+            rank=_first_of(lead.rank, (alert.rank for alert in reported)),
+            job=_first_of(lead.job, (alert.job for alert in reported)),
+            first=earliest.first,
+            bound=earliest.bound,
+            not_before=earliest.not_before,
+            last=max(alert.last for alert in reported),
+            timed=any(alert.timed for alert in reported),
+            count=_times(reported),
+            last_offset=_last_offset(lead.proof[0], reported),
+            fields=fields,
+            state="firing" if any(alert.state == "firing" for alert in reported) else "resolved",
+            kernel=any(alert.kernel for alert in reported),
+            writer_unknown=all(alert.writer_unknown or not alert.kernel for alert in reported),
+            parts=tuple(alert.id for alert in self.reported),
+        )
+
+
+def _states(alert: Alert) -> tuple[bool, bool, bool, int, bool]:
+    """Return the sort key for how specific an alert is; the most specific one has the highest."""
+    named = alert.code not in LOST
+    return named, alert.proof[0].kind == "line", alert.rank is not None, len(alert.fields), alert.timed
+
+
+def _chained(reported: Sequence[Alert]) -> Alert:
+    """Return the last alert of an exception chain; its text names the first exception as the origin."""
+    first, last = reported[0].fields.get("exception"), reported[-1]
+    if first is None or first == last.fields.get("exception"):
+        return last
+    return structs.replace(last, text=f"{last.text}, from {first}")
+
+
+def _proofs(reported: Sequence[Alert]) -> tuple[Proof, ...]:
+    """Return one proof for each wording and file, at most MAX_PROOFS."""
+    found: dict[object, Proof] = {}
+    for alert in reported:
+        for proof in alert.proof:
+            found.setdefault(_wording(proof), proof)
+    return tuple(found.values())[:MAX_PROOFS]
+
+
+def _times(reported: Sequence[Alert]) -> int:
+    """Return how often the event happened: the highest count of one wording in one file.
+
+    For an unknown error the sum of all, because nothing shows which lines report one event.
+    """
+    counts: Counter[object] = Counter()
+    for alert in reported:
+        counts[_wording(alert.proof[0])] += alert.count
+    return sum(counts.values()) if reported[0].code == UNEXPLAINED else max(counts.values())
+
+
+def _last_offset(proof: Proof, reported: Sequence[Alert]) -> int | None:
+    """Return the highest offset (bytes) of the alerts in the proof's file; None: it is the proof's own."""
+    offsets = [
+        offset
+        for alert in reported
+        if (alert.proof[0].file, alert.proof[0].node) == (proof.file, proof.node)
+        for offset in (alert.proof[0].offset, alert.last_offset)
+        if offset is not None
+    ]
+    last = max(offsets, default=None)
+    return None if last is None or last == proof.offset else last
+
+
+def _wording(proof: Proof) -> object:
+    return proof.kind, proof.node, proof.file, _without_numbers(proof.text[:WORDING_CHARS])
+
+
+@lru_cache(maxsize=4096)
+def _without_numbers(text: str) -> str:
+    return _NUMBERS.sub("#", text)
+
+
+def _first_of(lead: Value | None, others: Iterable[Value | None]) -> Value | None:
+    return lead if lead is not None else next((each for each in others if each is not None), None)
