@@ -36,7 +36,8 @@ class SimulatedSeries:
 class SimulatedPrometheus:
     series: list[SimulatedSeries] = field(default_factory=list)
     mood: str = "ok"
-    """ok, 500, garbage, html or error."""
+    """ok, 500, garbage, html, error, drop (closes without an answer) or slow (waits until `held` is set)."""
+    held: threading.Event = field(default_factory=threading.Event)
     url: str = ""
     queries: list[str] = field(default_factory=list)
     authorization: set[str | None] = field(default_factory=set)
@@ -123,12 +124,16 @@ def simulated() -> Iterator[SimulatedPrometheus]:
         def do_POST(self) -> None:
             given = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
             known.authorization.add(self.headers.get("Authorization"))
+            if known.mood == "slow":
+                known.held.wait(60)
+            if known.mood == "drop":
+                return
             if known.mood == "garbage":
                 self.wfile.write(b"\x00\xff not HTTP\n\n")
                 return
             refused = json.dumps({"status": "error", "error": "parse error: \x1b[31munexpected"}).encode()
             moods = {"500": (500, b"oops"), "html": (200, b"<html>"), "error": (400, refused)}
-            status, data = moods[known.mood] if known.mood != "ok" else (200, known.answer(self.path, given))
+            status, data = moods.get(known.mood) or (200, known.answer(self.path, given))
             self.send_response(status)
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()

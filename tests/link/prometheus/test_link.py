@@ -138,7 +138,7 @@ def test_a_selector_narrows_every_query() -> None:
         assert all('Hostname="gpu-002"' in each for each in known.queries if each != "vector(1)")
 
 
-@pytest.mark.parametrize("mood", ["500", "garbage", "html", "error"])
+@pytest.mark.parametrize("mood", ["500", "garbage", "html", "error", "drop"])
 def test_a_server_that_fails_is_told_and_found_again(mood: str) -> None:
     with simulated() as known:
         known.gpu(1, 0)
@@ -152,6 +152,20 @@ def test_a_server_that_fails_is_told_and_found_again(mood: str) -> None:
             assert node.link.retry_at is not None
             known.mood = "ok"
             session.retry()
+            until(session, live(session, 1))
+
+
+def test_a_slow_server_holds_up_no_session() -> None:
+    with simulated() as known:
+        known.gpu(1, 0)
+        found = discover(known.url, "", 2.0)
+        known.mood, asked = "slow", len(known.queries)
+        with Session(*found) as session:
+            for _ in range(200):  # none of them waits for the answer
+                session.poll()
+            assert len(known.queries) == asked
+            assert session.fleet.nodes["gpu-001"].hello is None
+            known.held.set()
             until(session, live(session, 1))
 
 
