@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import PurePosixPath
 
 from gpuwatch.hosts.errors import HostsError
 from gpuwatch.hosts.external_command import RunCommand, run_external
@@ -10,6 +12,7 @@ from gpuwatch.hosts.slurm.plan import allocation_of
 from gpuwatch.hosts.slurm.reports import (
     ACCOUNT_FIELDS,
     QUEUE_FORMAT,
+    UNKNOWN,
     QueuedJob,
     SlurmJob,
     SlurmNode,
@@ -17,8 +20,10 @@ from gpuwatch.hosts.slurm.reports import (
     read_jobs,
     read_nodes,
     read_queue,
+    submitted_output,
 )
 from gpuwatch.hosts.slurm.scheduler_facts import NodeStanding, SchedulerFacts
+from gpuwatch.plain import plain
 from gpuwatch.shell_command import value
 
 
@@ -75,7 +80,23 @@ def _accounted(job: str, refused: HostsError, run: RunCommand) -> SlurmJob:
         raise HostsError([*refused.problems, *error.problems]) from None
     if found is None:
         raise HostsError([*refused.problems, f"sacct: no job {job}"])
-    return found
+    return replace(found, stdout=_accounted_output(found, run))
+
+
+def _accounted_output(job: SlurmJob, run: RunCommand) -> str:
+    """Return the output file that accounting knows: StdOut of Slurm 24.05 and later, else by the submit line.
+
+    "" if neither names one, as where the script itself has `#SBATCH --output`.
+    """
+    for field, read in (("StdOut", str.strip), ("SubmitLine", submitted_output)):
+        try:
+            lines = run(["sacct", "-D", "-X", "-P", "-n", "-j", job.id, "-o", field]).splitlines()
+        except HostsError:
+            continue  # this Slurm has no such field
+        path = read(plain(lines[-1])) if lines else ""
+        if path not in UNKNOWN:
+            return str(PurePosixPath(job.folder) / path)
+    return ""
 
 
 def queued_jobs(run: RunCommand = run_external, *, of_all_users: bool = False) -> list[QueuedJob]:

@@ -106,7 +106,11 @@ def _files(path: str, job: str) -> list[Path]:
 
     The job's user has chosen the path: with many patterns it would search the whole file system.
     """
-    if not 0 < len(_PATTERN.findall(path)) <= MAX_PATTERNS:
+    count = len(_PATTERN.findall(path))
+    filled = _PATTERN.sub(lambda found: _filled(found[1], found[2], job), path)
+    if filled.count("*") == path.count("*"):
+        return [Path(filled)]
+    if count > MAX_PATTERNS:
         return [Path(path)]
     found = Path("/").glob(as_glob(path, job).lstrip("/"))
     return sorted(islice(found, MAX_FILES)) or [Path(path)]

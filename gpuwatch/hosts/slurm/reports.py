@@ -8,6 +8,7 @@ the GPUs 0 to 3.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -187,7 +188,8 @@ def read_queue(text: str) -> list[QueuedJob]:
     return [QueuedJob(*row) for row in rows if len(row) == QUEUE_FIELDS]
 
 
-ACCOUNT_FIELDS = ("JobIDRaw", "JobName", "User", "State", "ExitCode", "NodeList", "WorkDir", "End")
+ACCOUNT_FIELDS = ("JobIDRaw", "User", "State", "ExitCode", "NodeList", "End", "WorkDir", "JobName")
+"""The name, which its user chooses, comes last: it may hold the separator."""
 
 
 def read_account(text: str, asked: str) -> SlurmJob | None:
@@ -197,7 +199,8 @@ def read_account(text: str, asked: str) -> SlurmJob | None:
     only rows with the id `asked` count. The task of an array has another raw id; then the first row counts.
     """
     lines = plain_text(text).splitlines()
-    rows = [line.split("|") for line in lines if line.count("|") == len(ACCOUNT_FIELDS) - 1]
+    split = [line.split("|", len(ACCOUNT_FIELDS) - 1) for line in lines]
+    rows = [row for row in split if len(row) == len(ACCOUNT_FIELDS)]
     if not rows:
         return None
     rows = [row for row in rows if row[0] == asked] or rows[:1]
@@ -213,3 +216,19 @@ def read_account(text: str, asked: str) -> SlurmJob | None:
         ends=moment(row["End"]),
         restarts=len(rows) - 1,
     )
+
+
+def submitted_output(line: str) -> str:
+    """Return the output file that a submit line such as `sbatch -o out-%j.log job.sh` names, or ""."""
+    try:
+        words = shlex.split(line)
+    except ValueError:
+        return ""
+    for at, word in enumerate(words):
+        if word.startswith("--output="):
+            return word.removeprefix("--output=")
+        if word in ("-o", "--output") and at + 1 < len(words):
+            return words[at + 1]
+        if word.startswith("-o") and word[1] != "-":
+            return word[2:]
+    return ""

@@ -106,15 +106,38 @@ def test_an_old_job_is_found_by_accounting() -> None:
         if argv[0] == "scontrol":
             raise HostsError(["Invalid job id specified"])
         return (
-            "40|old|ann|NODE_FAIL|1:0|node001|/home/ann|2026-11-26T01:00:00\n"
-            "40|old|ann|CANCELLED by 1000|0:9|node[001-002]|/home/ann|2026-11-26T02:00:00\n"
+            "40|ann|NODE_FAIL|1:0|node001|2026-11-26T01:00:00|/home/ann|old\n"
+            "40|ann|CANCELLED by 1000|0:9|node[001-002]|2026-11-26T02:00:00|/home/ann|a|b\n"
+            if "JobName" in argv[-1]
+            else ""
         )
 
     job = known_job("40", run)
     assert (job.state, job.exit_code, job.restarts) == ("CANCELLED", "0:9", 1)
+    assert job.name == "a|b"
     assert job.nodes == ("node001", "node002")
     assert [str(path) for path in output_files(job)] == ["/home/ann/slurm-40.out"]
     assert read_account("nonsense\n", "40") is None
+
+
+@pytest.mark.parametrize(
+    ("field", "stated", "path"),
+    [
+        ("StdOut", "/scratch/out-40.log", "/scratch/out-40.log"),
+        ("SubmitLine", "sbatch -N2 -o 'my out-%j.log' job.sh", "/home/ann/my out-40.log"),
+        ("SubmitLine", "sbatch --output=/scratch/%j.log job.sh", "/scratch/40.log"),
+        ("SubmitLine", "sbatch job.sh 'it", "/home/ann/slurm-40.out"),
+    ],
+)
+def test_accounting_names_the_output_of_an_old_job(field: str, stated: str, path: str) -> None:
+    def run(argv: Sequence[str]) -> str:
+        if argv[0] == "scontrol" or (argv[-1] == "StdOut" and field != "StdOut"):
+            raise HostsError(["invalid"])
+        if argv[-1] in ("StdOut", "SubmitLine"):
+            return f"{stated}\n"
+        return "40|ann|FAILED|1:0|node001|2026-11-26T01:00:00|/home/ann|old\n"
+
+    assert [str(each) for each in output_files(known_job("40", run))] == [path]
 
 
 def test_patterns_that_slurm_has_not_filled_in_match_the_files(tmp_path: Path) -> None:
