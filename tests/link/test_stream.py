@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuwatch.link.recording.records import content, record
 from gpuwatch.link.stream.frame_stream import FrameStream, Item, Started, StreamLimits
 from gpuwatch.link.stream.inbox import Refused
 from gpuwatch.link.stream.limits import NOISE_LIMIT_BYTES, StreamError
@@ -178,3 +179,13 @@ def test_a_flood_of_what_is_kept_ends_the_stream_and_a_flood_of_samples_does_not
     assert len(list(stream.feed(sent(event * 4), 1.0))) == 4
     with pytest.raises(StreamError, match="findings, events and lists"):
         list(stream.feed(sent(event * 2), 1.0))
+
+
+def test_the_line_of_a_frame_is_kept_for_recordings_as_it_came() -> None:
+    line = b'{"kind":"sample","t":1.0,"seq":3,"v":1,"of_a_newer_agent":[1]}'
+    stream = FrameStream(NONCE)
+    (_, frame) = _run(stream, [MARK + _squeezed([line + b"\n"])])
+    assert isinstance(frame, Sample)
+    one = record(5, 1, frame, 0.0, stream.line)
+    assert (one.kind, one.body) == ("sample", line)
+    assert content(one) == frame

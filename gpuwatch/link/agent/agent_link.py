@@ -20,7 +20,7 @@ from gpuwatch.link.stream.carrier import CarrierError, Dialer
 from gpuwatch.link.stream.frame_stream import ItemStream, Started, kept_allowance
 from gpuwatch.link.stream.inbox import Arrival, ArrivalSink, Content, LinkStatus
 from gpuwatch.link.stream.remote_text import shown_lines, shown_text
-from gpuwatch.wire import AnyRequest
+from gpuwatch.wire import AnyRequest, Sample
 
 NOISE_LINES = 50
 CLOSE_S = 2.0
@@ -149,6 +149,7 @@ class AgentLink:
         stream = way.stream
 
         def deliver(content: Content | Started) -> None:
+            line = stream.line if isinstance(content, Sample) else None
             if isinstance(content, Started):
                 self._board.slots.give(slot)  # the login is over
                 took_s = time.monotonic() - dialled_at
@@ -156,7 +157,7 @@ class AgentLink:
                 content = LinkStatus(
                     "live", attempt=attempt, noise=_noise(stream), start_s=took_s, login=login
                 )
-            self._report(content)
+            self._report(content, line)
 
         timing = self._board.timing
         if way.ping_every_s is not None:
@@ -185,9 +186,9 @@ class AgentLink:
         }
         return agent_start(self._spec.python, settings, board.modules, self._kept)
 
-    def _report(self, content: Content) -> None:
+    def _report(self, content: Content, line: bytes | None = None) -> None:
         if not self._closing.is_set():
-            self._board.inbox.put(Arrival(self.node, time.monotonic(), content))
+            self._board.inbox.put(Arrival(self.node, time.monotonic(), content, line))
 
 
 def _noise(stream: ItemStream) -> str:

@@ -5,13 +5,26 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from msgspec import structs
 
 from gpuwatch.agent.base.secret_forms import MASK
 from gpuwatch.link.recording.records import StreamRecord
 from gpuwatch.link.stream.inbox import Content, LinkStatus
-from gpuwatch.wire import Event, Finding, Progress, Sample, encode
+from gpuwatch.wire import (
+    Event,
+    Finding,
+    GpuFast,
+    GpuMedium,
+    GpuSample,
+    GpuSlow,
+    Progress,
+    Sample,
+    encode,
+)
+
+KeptSample: TypeAlias = tuple[StreamRecord, Sample]
 
 KEPT_EVENTS = 200
 """Per node, as many as the fleet keeps."""
@@ -20,10 +33,21 @@ KEPT_FINDINGS = 2_000
 KEPT_PROGRESS = 2
 """Per writer and file: enough for a step time."""
 MASK_BYTES = MASK.encode()
-MAX_WRITERS = 4_096
+MAX_WRITERS, MAX_GPUS = 4_096, 1_024
 """Per node."""
 REPLACED = frozenset(("link", "clock", "refused", "hello", "ranks", "logs", "bye"))
 """Kinds of which a newer record replaces the older one."""
+
+
+@dataclass(slots=True)
+class _GpuTiers:
+    """The last sample of a GPU, and each part of it from the last sample that had it."""
+
+    sample: KeptSample
+    fast: GpuFast | None = None
+    medium: GpuMedium | None = None
+    slow: GpuSlow | None = None
+    missing: dict[str, str] | None = None
 
 
 @dataclass
@@ -32,8 +56,10 @@ class _NodeRecords:
 
     newest: dict[str, StreamRecord] = field(default_factory=dict)
     """By kind."""
-    tiers: dict[tuple[str, str], tuple[StreamRecord, Sample]] = field(default_factory=dict)
-    """GPU (host and agent: "") and part -> the last sample that had it."""
+    gpus: dict[str, _GpuTiers] = field(default_factory=dict)
+    """By UUID."""
+    host: dict[str, KeptSample] = field(default_factory=dict)
+    """`host`, `disks` and `agent` -> the last sample that had it."""
     events: deque[StreamRecord] = field(default_factory=lambda: deque(maxlen=KEPT_EVENTS))
     findings: dict[tuple[int, int], StreamRecord] = field(default_factory=dict)
     """By agent instance and finding id."""
@@ -63,23 +89,28 @@ class _NodeRecords:
                 pass
 
     def _take_sample(self, one: StreamRecord, sample: Sample) -> None:
-        found, tiers = (one, sample), self.tiers
+        found = (one, sample)
         if sample.host is not None:
-            tiers["", "host"] = found
+            self.host["host"] = found
             if sample.host.disks:
-                tiers["", "disks"] = found
+                self.host["disks"] = found
         if sample.agent is not None:
-            tiers["", "agent"] = found
+            self.host["agent"] = found
         for gpu in sample.gpus:
-            tiers[gpu.uuid, "state"] = found
+            tiers = self.gpus.get(gpu.uuid)
+            if tiers is None:
+                if len(self.gpus) >= MAX_GPUS:
+                    del self.gpus[next(iter(self.gpus))]
+                tiers = self.gpus[gpu.uuid] = _GpuTiers(found)
+            tiers.sample = found
             if gpu.fast is not None:
-                tiers[gpu.uuid, "fast"] = found
+                tiers.fast = gpu.fast
             if gpu.medium is not None:
-                tiers[gpu.uuid, "medium"] = found
+                tiers.medium = gpu.medium
             if gpu.slow is not None:
-                tiers[gpu.uuid, "slow"] = found
+                tiers.slow = gpu.slow
             if gpu.missing is not None:
-                tiers[gpu.uuid, "missing"] = found
+                tiers.missing = gpu.missing
 
     def _take_finding(self, one: StreamRecord, finding: Finding) -> None:
         self.findings.pop((self.life, finding.id), None)
@@ -112,33 +143,27 @@ class _NodeRecords:
         yield from self.past.values()
 
     def _samples(self) -> Iterator[StreamRecord]:
-        """Yield the last sample, and of earlier ones the parts that no later one has."""
-        wanted: dict[int, set[tuple[str, str]]] = {}
-        found: dict[int, tuple[StreamRecord, Sample]] = {}
-        for part, each in self.tiers.items():
-            wanted.setdefault(id(each[1]), set()).add(part)
-            found[id(each[1])] = each
-        for number, (one, sample) in found.items():
-            yield replace(one, body=encode(stripped(sample, wanted[number])).rstrip())
+        """Yield the last sample of each GPU with all that earlier ones stated of it, and the host's parts."""
+        kept = [*(tiers.sample for tiers in self.gpus.values()), *self.host.values()]
+        for found in {id(each): each for each in kept}.values():
+            one, sample = found
+            is_last = {name: each is found for name, each in self.host.items()}
+            whole = structs.replace(
+                sample,
+                gpus=list(self._gpus_of(found)),
+                host=sample.host if is_last.get("host") or is_last.get("disks") else None,
+                agent=sample.agent if is_last.get("agent") else None,
+            )
+            yield replace(one, body=encode(whole).rstrip())
 
-
-def stripped(sample: Sample, wanted: set[tuple[str, str]]) -> Sample:
-    """Return the sample with only the parts `wanted`: (UUID, part) of a GPU, ("", part) of host and agent."""
-    gpus = [
-        structs.replace(
-            gpu,
-            fast=gpu.fast if (gpu.uuid, "fast") in wanted else None,
-            medium=gpu.medium if (gpu.uuid, "medium") in wanted else None,
-            slow=gpu.slow if (gpu.uuid, "slow") in wanted else None,
-            missing=gpu.missing if (gpu.uuid, "missing") in wanted else None,
-        )
-        for gpu in sample.gpus
-        if any((gpu.uuid, part) in wanted for part in ("state", "fast", "medium", "slow", "missing"))
-    ]
-    host = sample.host if {("", "host"), ("", "disks")} & wanted else None
-    return structs.replace(
-        sample, gpus=gpus, host=host, agent=sample.agent if ("", "agent") in wanted else None
-    )
+    def _gpus_of(self, found: KeptSample) -> Iterator[GpuSample]:
+        """Yield the GPUs of which this sample is the last, with what earlier ones stated of them."""
+        for gpu in found[1].gpus:
+            tiers = self.gpus.get(gpu.uuid)
+            if tiers is not None and tiers.sample is found:
+                yield structs.replace(
+                    gpu, fast=tiers.fast, medium=tiers.medium, slow=tiers.slow, missing=tiers.missing
+                )
 
 
 class LatestRecords:

@@ -70,7 +70,7 @@ class Player:
         if budget.is_spent:
             self._give_up()
         later = next((n for n, one in enumerate(behind) if one.at > self.position), len(behind))
-        self._waiting = [*records, *thinned(behind[:later], self.position), *behind[later:]][::-1]
+        self._waiting = [*thinned(records, behind[:later], self.position), *behind[later:]][::-1]
         self._shift = self.recording.wall_shift(self.position)
         self._before = self._real()
         self.seeks += 1

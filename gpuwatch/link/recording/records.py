@@ -42,7 +42,7 @@ class StreamRecord:
         return b"%d %d %s %s\n" % (self.at - since, self.node, self.kind.encode(), self.body)
 
 
-_LINE = re.compile(rb"(-?[0-9]{1,17}) ([0-9]{1,9}) ([!-~]{1,40}) ([^\n]*)")
+_HEAD = re.compile(rb"(-?[0-9]{1,17}) ([0-9]{1,9}) ([!-~]{1,40}) ")
 MAX_RECORDS = 500_000
 """Most records per block; one of 1,000 nodes has about 10,000."""
 
@@ -62,9 +62,9 @@ def records_of(data: bytes, since: int, skipped: Callable[[], None]) -> Iterator
             return
         end = data.find(b"\n", start)
         end = len(data) if end < 0 else end
-        if found := _LINE.fullmatch(data, start, end):
-            at, node, kind, body = found.groups()
-            yield StreamRecord(since + int(at), int(node), kind.decode("ascii"), body)
+        if found := _HEAD.match(data, start, end):
+            at, node, kind = found.groups()
+            yield StreamRecord(since + int(at), int(node), kind.decode("ascii"), data[found.end() : end])
         else:
             skipped()
             odd += 1
@@ -75,10 +75,10 @@ def records_of(data: bytes, since: int, skipped: Callable[[], None]) -> Iterator
         skipped()
 
 
-def record(at: int, node: int, what: Content, shift_s: float) -> StreamRecord:
+def record(at: int, node: int, what: Content, shift_s: float, line: bytes | None = None) -> StreamRecord:
     """Return the record of an arrival at `at` (microseconds of recorded time).
 
-    `shift_s` converts the session's monotonic clock to recorded time.
+    `shift_s` converts the session's monotonic clock to recorded time; `line`: the frame as it came.
     """
     if isinstance(what, LinkStatus):
         if what.retry_at is not None:
@@ -86,7 +86,8 @@ def record(at: int, node: int, what: Content, shift_s: float) -> StreamRecord:
         return StreamRecord(at, node, "link", _json.encode(what))
     if isinstance(what, ClockReading | Refused):
         return StreamRecord(at, node, _NAMES[type(what)], _json.encode(what))
-    return StreamRecord(at, node, str(what.__struct_config__.tag), _json.encode(what))
+    body = _json.encode(what) if line is None else line
+    return StreamRecord(at, node, str(what.__struct_config__.tag), body)
 
 
 def content(one: StreamRecord) -> Content:

@@ -1,4 +1,4 @@
-"""Writes a recording: a thread commits once a second, and goes on after a full disk."""
+"""Writes a recording: a thread commits each block as it comes, and goes on after a full disk."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ from gpuwatch.link.recording.tee import (
 from gpuwatch.whole_file import write_whole
 
 COMMIT_S = 1.0
+"""Longest time between commits (seconds); a block is committed at once."""
 WAITING_BYTES = 64 << 20
 """Bytes buffered while the disk is full or slow; then the oldest are dropped, and the gap is recorded."""
 CLOSE_S = 10.0
@@ -81,6 +82,8 @@ class RecordingWriter:
         """First and last time of blocks dropped since the last commit."""
         self._changed = threading.Condition()
         self._closing = False
+        self._hasty = False
+        """True if a block waits that the thread has not tried to commit."""
         self._retention = retention or Retention()
         self._heartbeat = heartbeat
         self.state = RecorderState(path)
@@ -97,13 +100,16 @@ class RecordingWriter:
         self._thread.start()
 
     def put(self, item: Item) -> None:
-        """Queue an item, which is on disk about a second later.
+        """Queue an item; a block is committed at once, with everything before it.
 
         If too much waits, the oldest items are lost.
         """
         with self._changed:
             self._items.append(item)
             self._waiting_bytes += size_of(item)
+            if isinstance(item, RecordBlock):
+                self._hasty = True
+                self._changed.notify()
             while self._waiting_bytes > WAITING_BYTES and len(self._items) > 1:
                 self._lose(self._items.popleft())
 
@@ -124,8 +130,8 @@ class RecordingWriter:
     def _run(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._closing, COMMIT_S)
-                closing = self._closing
+                self._changed.wait_for(lambda: self._closing or self._hasty, COMMIT_S)
+                closing, self._hasty = self._closing, False
                 items, waiting, gap = list(self._items), self._waiting_bytes, self._gap
             self._commit(items, waiting, gap)
             if closing:

@@ -64,6 +64,11 @@ class ItemStream(Protocol):
         """The raw output before the start marker."""
         ...
 
+    @property
+    def line(self) -> bytes | None:
+        """The line of the frame that was yielded last; None: frames of this stream are not sent as lines."""
+        ...
+
     def feed(self, data: bytes, now: float) -> Iterator[Item]:
         """Process the next bytes, at `now` (monotonic seconds), and yield the items in them.
 
@@ -79,6 +84,8 @@ class MarkedStream:
     def __init__(self, nonce: str) -> None:
         self._start = StartFinder(nonce)
         self._refused = Refusals()
+        self.line: bytes | None = None
+        """The line of the frame that was yielded last, unsanitized."""
 
     @property
     def started(self) -> bool:
@@ -170,6 +177,7 @@ class FrameStream(MarkedStream):
                         f"the node sent more than {self._limits.kept_bytes_per_s / 1024:.0f} KiB/s of "
                         "findings, events and lists, which is not the output of an agent; the link was closed"
                     )
+                self.line = line
                 return frame
         return None
 

@@ -63,6 +63,8 @@ class Arrival:
     node: str
     at: float
     what: Content
+    line: bytes | None = None
+    """The line of JSON that `what` was decoded from, unsanitized; None: not kept."""
 
 
 class ArrivalSink(Protocol):

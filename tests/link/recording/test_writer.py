@@ -19,7 +19,7 @@ from gpuwatch.link.recording.reader import Recording
 from gpuwatch.link.recording.records import StreamRecord, records_of
 from gpuwatch.link.recording.retention import Retention, used_bytes
 from gpuwatch.link.recording.schema import SCHEMA_VERSION, RecordingError
-from gpuwatch.link.recording.tee import MICRO, IncidentMark, KeyFrame, RecordBlock
+from gpuwatch.link.recording.tee import BLOCK_S, MICRO, IncidentMark, KeyFrame, RecordBlock
 from gpuwatch.link.recording.writer import RecordingWriter
 
 PLAN = Plan(nodes=(NodeSpec("n1"),), source="n1")
@@ -74,6 +74,16 @@ def test_a_recording_is_read_while_it_is_written(tmp_path: Path) -> None:
             writer.put(block(2))
             wait_until(lambda: recording.last >= 2 * MICRO)
             assert [each.first // MICRO for each in recording.blocks(0)] == [1, 2]
+
+
+def test_a_block_is_on_disk_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kill loses what is in the open block, and no second of waiting beside it."""
+    monkeypatch.setattr("gpuwatch.link.recording.writer.COMMIT_S", 10_000.0)
+    assert BLOCK_S < 0.8
+    with writing(tmp_path / "a.gpw") as writer:
+        writer.put(block(1))
+        wait_until(lambda: writer.state.written_bytes > 0)
+        assert moments(tmp_path / "a.gpw") == [1]
 
 
 def test_a_full_disk_is_reported_and_the_recording_goes_on_when_there_is_space(tmp_path: Path) -> None:
