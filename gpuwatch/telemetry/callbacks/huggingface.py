@@ -10,6 +10,7 @@ from transformers import TrainerCallback
 
 from ..base.settings import TelemetrySettings
 from ..summaries.files import timer_metrics
+from ..tracing.communication import watch_gradients
 from ..tracker.tracker import TelemetryTracker
 
 
@@ -44,6 +45,8 @@ class TelemetryCallback(TrainerCallback):  # type: ignore[misc]
         self._first_step = 0
         self._mark = 0.0
         self._epoch: Any = None
+        self.trainer: Any = None
+        """The Trainer, if `add_telemetry` was called: it has the DDP module."""
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Open the session."""
@@ -60,6 +63,7 @@ class TelemetryCallback(TrainerCallback):  # type: ignore[misc]
             gradient_accumulation_steps=args.gradient_accumulation_steps,
             global_batch_size=args.train_batch_size * args.gradient_accumulation_steps * args.world_size,
         )
+        watch_gradients(self.tracker, getattr(self.trainer, "model_wrapped", None))
         self._first_step = state.global_step
         self._mark = time.perf_counter()
 
@@ -145,7 +149,11 @@ class TelemetryCallback(TrainerCallback):  # type: ignore[misc]
 def add_telemetry(
     trainer: Any, callback: TelemetryCallback | None = None, **options: Any
 ) -> TelemetryCallback:
-    """Insert a callback before all others of a Trainer, so that reporters see its metrics; return it."""
+    """Insert a callback before all others of a Trainer, so that reporters see its metrics; return it.
+
+    It measures the gradient synchronization of several ranks, too, unless the DDP module has a hook.
+    """
     callback = callback or TelemetryCallback(**options)
+    callback.trainer = trainer
     trainer.callback_handler.callbacks.insert(0, callback)
     return callback

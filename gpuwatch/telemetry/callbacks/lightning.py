@@ -8,6 +8,7 @@ from typing import Any
 from ..base.json_files import as_number
 from ..base.settings import TelemetrySettings
 from ..session.recorder import status_of
+from ..tracing.communication import watch_gradients
 from ..tracker.tracker import TelemetryTracker
 
 try:
@@ -61,6 +62,7 @@ class LightningTelemetry(Callback):  # type: ignore[misc]
             per_device_batch_size=self._batch_size,
             gradient_accumulation_steps=trainer.accumulate_grad_batches,
         )
+        watch_gradients(self.tracker, getattr(trainer.strategy, "model", None))
         self._step = trainer.global_step
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:

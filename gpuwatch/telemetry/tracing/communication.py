@@ -185,6 +185,24 @@ class CommunicationProfiler:
             self._logger.debug(f"Rank %d: {text}", self._facts.rank, operation)
 
 
+def watch_gradients(tracker: Any, model: Any) -> CommunicationProfiler | None:
+    """Measure the gradient synchronization of a DDP module for a tracker's session; return what measures.
+
+    None, with no effect: the module is none, has a communication hook of its own, or
+    `detailed_communication_logs` is off.
+    """
+    torch = loaded_torch()
+    is_ddp = torch is not None and isinstance(model, torch.nn.parallel.DistributedDataParallel)
+    if not is_ddp or not tracker.settings.detailed_communication_logs:
+        return None
+    profiler = CommunicationProfiler(tracker)
+    try:
+        profiler.watch(model)
+    except RuntimeError:  # its hook can be set once
+        return None
+    return profiler
+
+
 def gradient_hook(state: tuple[CommunicationProfiler, Any], bucket: Any) -> Any:
     """Do DDP's default averaging of one bucket of gradients, with measurement; return its future.
 

@@ -33,6 +33,20 @@ print(sorted(trainer.state.log_history[0]))
 """
 
 
+def test_the_gradients_of_two_ranks_are_measured(tmp_path: Path) -> None:
+    """Document 002, lines 53 and 66."""
+    need_package("transformers", "accelerate")
+    (tmp_path / "train.py").write_text(TRAINER.replace("REPORT", "[]"))
+    launch = (
+        "from torch.distributed.run import main; main(['--standalone', '--nproc-per-node', '2', 'train.py'])"
+    )
+    run(tmp_path, launch)
+    session, summary = session_of(tmp_path)
+    counts = {each["operation"]: each["count"] for each in summary["communication"]}
+    assert counts == {"gradient_sync": 24, "training_start": 1}, "12 steps of two ranks"
+    assert "communication_s: " in session.main_log.read_text()
+
+
 def test_a_trainer_of_transformers(tmp_path: Path) -> None:
     """Document 001, line 277."""
     need_package("transformers", "accelerate")
