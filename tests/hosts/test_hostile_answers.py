@@ -134,8 +134,8 @@ def test_two_pods_of_one_name_are_refused() -> None:
 SLURM: dict[str, tuple[str, Callable[[str], object]]] = {
     "job": (JOB, read_jobs),
     "nodes": (NODES, read_nodes),
-    "queue": (QUEUE, read_queue),
-    "account": (ACCOUNT, lambda text: read_account(text, "40")),
+    "queue": (QUEUE, lambda text: read_queue(text, "|")),
+    "account": (ACCOUNT, lambda text: read_account(text, "40", "|")),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
@@ -11,7 +12,7 @@ from gpuwatch.hosts.external_command import RunCommand, run_external
 from gpuwatch.hosts.slurm.plan import allocation_of
 from gpuwatch.hosts.slurm.reports import (
     ACCOUNT_FIELDS,
-    QUEUE_FORMAT,
+    QUEUE_FIELDS,
     UNKNOWN,
     QueuedJob,
     SlurmJob,
@@ -74,8 +75,9 @@ def _accounted(job: str, refused: HostsError, run: RunCommand) -> SlurmJob:
         HostsError: sacct fails, as on a cluster without accounting, or does not know the job.
     """
     try:
-        fields = ",".join(ACCOUNT_FIELDS)
-        found = read_account(run(["sacct", "-D", "-X", "-P", "-n", "-j", job, "-o", fields]), job)
+        fields, separator = ",".join(ACCOUNT_FIELDS), _separator()
+        argv = ["sacct", "-D", "-X", "-P", "-n", f"--delimiter={separator}", "-j", job, "-o", fields]
+        found = read_account(run(argv), job, separator)
     except HostsError as error:
         raise HostsError([*refused.problems, *error.problems]) from None
     if found is None:
@@ -99,14 +101,19 @@ def _accounted_output(job: SlurmJob, run: RunCommand) -> str:
     return ""
 
 
+def _separator() -> str:
+    """Return a text between the fields of a line that no job's name can hold on purpose."""
+    return f"|{secrets.token_hex(8)}|"
+
+
 def queued_jobs(run: RunCommand = run_external, *, of_all_users: bool = False) -> list[QueuedJob]:
     """Return this user's jobs in the queue, or those of all users, the running ones first.
 
     Raises:
         HostsError: squeue fails.
     """
-    whose = [] if of_all_users else ["--me"]
-    jobs = read_queue(run(["squeue", *whose, "-h", "-o", QUEUE_FORMAT]))
+    whose, separator = [] if of_all_users else ["--me"], _separator()
+    jobs = read_queue(run(["squeue", *whose, "-h", "-o", separator.join(QUEUE_FIELDS)]), separator)
     return sorted(jobs, key=lambda job: job.state != "RUNNING")
 
 

@@ -152,17 +152,17 @@ class SlurmNode:
 
 def read_nodes(text: str) -> dict[str, SlurmNode]:
     """Return name -> state of the nodes in the output of `scontrol show node -o`."""
-    found = {}
+    found: dict[str, SlurmNode] = {}
     for line in plain_text(text).splitlines():
-        pairs = dict(_PAIR.findall(line))
-        reason = re.search(r"(?<!\S)Reason=(.*)$", line)
-        if "NodeName" in pairs:
-            found[pairs["NodeName"]] = SlurmNode(pairs.get("State", ""), reason[1].strip() if reason else "")
+        stated, _, reason = line.partition(" Reason=")
+        pairs = dict(reversed(_PAIR.findall(stated)))  # what comes first is not free text
+        if line.startswith("NodeName="):
+            found.setdefault(pairs["NodeName"], SlurmNode(pairs.get("State", ""), reason.strip()))
     return found
 
 
-QUEUE_FORMAT = "%i|%T|%u|%D|%M|%L|%b|%R|%j"
-QUEUE_FIELDS = 9
+QUEUE_FIELDS = ("%i", "%T", "%u", "%D", "%M", "%L", "%b", "%R", "%j")
+"""Fields of `squeue -o`; the name, which its user writes, is the last one."""
 
 
 @dataclass(frozen=True)
@@ -182,24 +182,29 @@ class QueuedJob:
     name: str
 
 
-def read_queue(text: str) -> list[QueuedJob]:
-    """Return the jobs in the output of `squeue -h -o QUEUE_FORMAT`; lines with too few fields are skipped."""
-    rows = [line.split("|", QUEUE_FIELDS - 1) for line in plain_text(text).splitlines()]
-    return [QueuedJob(*row) for row in rows if len(row) == QUEUE_FIELDS]
+def read_queue(text: str, separator: str) -> list[QueuedJob]:
+    """Return the jobs in the output of `squeue -h -o` with these fields.
+
+    `separator`: between the fields; no user knows it, so no line of a job's name has as many fields.
+    """
+    last = len(QUEUE_FIELDS) - 1
+    rows = [line.split(separator, last) for line in plain_text(text).splitlines()]
+    return [QueuedJob(*row) for row in rows if len(row) > last]
 
 
 ACCOUNT_FIELDS = ("JobIDRaw", "User", "State", "ExitCode", "NodeList", "End", "WorkDir", "JobName")
-"""The name, which its user chooses, comes last: it may hold the separator."""
+"""The name, which its user chooses, comes last: it may hold line ends."""
 
 
-def read_account(text: str, asked: str) -> SlurmJob | None:
+def read_account(text: str, asked: str, separator: str) -> SlurmJob | None:
     """Return the job in the output of `sacct -X -P -n -o ACCOUNT_FIELDS`, or None if it holds no row.
 
-    If the job was requeued, its last attempt. A job's name can contain a line that looks like another job's:
-    only rows with the id `asked` count. The task of an array has another raw id; then the first row counts.
+    If the job was requeued, its last attempt. A job's name and folder can hold line ends, but not the
+    `separator` between the fields, which no user knows. Only rows with the id `asked` count. The task of an
+    array has another raw id; then the first row counts.
     """
     lines = plain_text(text).splitlines()
-    split = [line.split("|", len(ACCOUNT_FIELDS) - 1) for line in lines]
+    split = [line.split(separator, len(ACCOUNT_FIELDS) - 1) for line in lines]
     rows = [row for row in split if len(row) == len(ACCOUNT_FIELDS)]
     if not rows:
         return None

@@ -22,6 +22,8 @@ FILE = "Kubernetes events"
 FIRST_ID = 1 << 40
 """First finding id of this source; agents use lower ones."""
 SOURCE = "--kube "
+MAX_KNOWN = 20_000
+"""Most events of pods that are remembered; the one reported longest ago is forgotten first."""
 
 
 class KubeWatch:
@@ -56,6 +58,8 @@ class KubeWatch:
         self._selector = label_selector(plan.source.removeprefix(SOURCE))
         self._known: dict[tuple[str, str], tuple[int, int]] = {}
         """(event, pod) -> id of its finding and the reported count."""
+        self._next = 0
+        """The number of the next new event."""
         self._looking = RepeatedLook(self._look, every_s, "kubernetes events")
         self.start = self._looking.start
         self.close = self._looking.close
@@ -81,8 +85,11 @@ class KubeWatch:
         return (event.name,) if event.name in self._pods else ()
 
     def _finding(self, event: KubeEvent, pod: str, wall: float) -> Finding:
-        number = self._known.get((event.uid, pod), (len(self._known), 0))[0]
+        number = self._known.pop((event.uid, pod), (self._next, 0))[0]
+        self._next += number == self._next
         self._known[event.uid, pod] = number, event.count
+        if len(self._known) > MAX_KNOWN:
+            del self._known[next(iter(self._known))]
         rule, severity = RULES[event.reason]
         return Finding(
             t=wall,

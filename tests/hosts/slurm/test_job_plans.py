@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -54,6 +55,12 @@ FORGED = (
 REAL_99 = JOB.replace("JobId=41", "JobId=99").replace("ann", "bob")
 
 
+def separated(argv: Sequence[str], text: str) -> str:
+    """A program's answer with the separator that was asked for."""
+    found = re.search(r"\|[0-9a-f]{16}\|", " ".join(argv))
+    return text if found is None else text.replace("|", found[0])
+
+
 def answers(text: str, other: str = REAL_99) -> Callable[[Sequence[str]], str]:
     return lambda argv: other if argv[-1] == "99" else text
 
@@ -86,10 +93,14 @@ def test_a_row_of_accounting_that_a_name_made_is_no_job() -> None:
     def run(argv: Sequence[str]) -> str:
         if argv[0] == "scontrol":
             raise HostsError(["Invalid job id specified"])
-        row = "|old|ann|FAILED|1:0|node001|/home/ann|2026-11-26T01:00:00"
-        return f"40{row}\n99{row}\n"
+        name = "a\n40|bob|RUNNING|0:0|node[001-999]|Unknown|/home/bob|a"
+        rows = "".join(
+            f"{job}|ann|FAILED|1:0|node001|2026-11-26T01:00:00|/home/ann|NAME\n" for job in ("40", "99")
+        )
+        return separated(argv, rows if "JobName" in argv[-1] else "").replace("NAME", name)
 
-    assert known_job("40", run).id == "40"
+    found = known_job("40", run)
+    assert (found.id, found.user, found.state, found.nodes) == ("40", "ann", "FAILED", ("node001",))
     assert known_job("40_1", run).id == "40"
 
 
@@ -105,19 +116,20 @@ def test_an_old_job_is_found_by_accounting() -> None:
     def run(argv: Sequence[str]) -> str:
         if argv[0] == "scontrol":
             raise HostsError(["Invalid job id specified"])
-        return (
+        return separated(
+            argv,
             "40|ann|NODE_FAIL|1:0|node001|2026-11-26T01:00:00|/home/ann|old\n"
-            "40|ann|CANCELLED by 1000|0:9|node[001-002]|2026-11-26T02:00:00|/home/ann|a|b\n"
+            "40|ann|CANCELLED by 1000|0:9|node[001-002]|2026-11-26T02:00:00|/home/ann|NAME\n"
             if "JobName" in argv[-1]
-            else ""
-        )
+            else "",
+        ).replace("NAME", "a|b")
 
     job = known_job("40", run)
     assert (job.state, job.exit_code, job.restarts) == ("CANCELLED", "0:9", 1)
     assert job.name == "a|b"
     assert job.nodes == ("node001", "node002")
     assert [str(path) for path in output_files(job)] == ["/home/ann/slurm-40.out"]
-    assert read_account("nonsense\n", "40") is None
+    assert read_account("nonsense\n", "40", "|") is None
 
 
 @pytest.mark.parametrize(
@@ -135,7 +147,7 @@ def test_accounting_names_the_output_of_an_old_job(field: str, stated: str, path
             raise HostsError(["invalid"])
         if argv[-1] in ("StdOut", "SubmitLine"):
             return f"{stated}\n"
-        return "40|ann|FAILED|1:0|node001|2026-11-26T01:00:00|/home/ann|old\n"
+        return separated(argv, "40|ann|FAILED|1:0|node001|2026-11-26T01:00:00|/home/ann|old\n")
 
     assert [str(each) for each in output_files(known_job("40", run))] == [path]
 
@@ -151,12 +163,19 @@ def test_patterns_that_slurm_has_not_filled_in_match_the_files(tmp_path: Path) -
 
 
 def test_running_jobs_come_first_and_a_name_may_hold_anything() -> None:
-    queue = (
-        "7|PENDING|ann|2|0:00|1:00|gres:gpu:8|(Resources)|a\n6|RUNNING|ann|1|5:00|0:10|N/A|node001|b|c|d\n"
-    )
-    jobs = queued_jobs(lambda _: queue)
+    """A line of a name is no job."""
+    name = "b|c|d\n99|RUNNING|bob|1|5:00|0:10|N/A|node009|c"
+    queue = "7|PENDING|ann|2|0:00|1:00|gres:gpu:8|(Resources)|a\n6|RUNNING|ann|1|5:00|0:10|N/A|node001|NAME\n"
+    jobs = queued_jobs(lambda argv: separated(argv, queue).replace("NAME", name))
     assert [job.id for job in jobs] == ["6", "7"]
     assert jobs[0].name == "b|c|d"
+
+
+def test_a_reason_states_nothing_but_itself() -> None:
+    text = NODES + "NodeName=node009 State=DOWN Reason=x NodeName=node001 State=IDLE [root@now]\n"
+    nodes = read_nodes(text)
+    assert nodes["node009"] == SlurmNode("DOWN", "x NodeName=node001 State=IDLE [root@now]")
+    assert nodes["node001"] == read_nodes(NODES)["node001"]
 
 
 def test_node_reports_are_optional() -> None:

@@ -24,7 +24,7 @@ WAIT_S = 60.0
 
 
 def read(everyone: bool) -> Sequence[QueuedJob]:
-    return read_queue(OWN.replace("63|", OTHERS + "63|") if everyone else OWN)
+    return read_queue(OWN.replace("63|", OTHERS + "63|") if everyone else OWN, "|")
 
 
 async def until(holds: Callable[[], bool]) -> None:
