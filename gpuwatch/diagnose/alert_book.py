@@ -297,8 +297,8 @@ class AlertBook:
         if self._judging is None:
             self._dirty = False
             self._node_reports = node_reports(fleet, now, wall)
-            self._disks = disks_of(fleet.nodes.values())
-            self._outcomes.begin(fleet)
+            self._disks = disks_of(fleet.nodes.values(), wall - now)
+            self._outcomes.begin(fleet, now, wall)
             self.checkpoints = self._earlier.checkpoints | checkpoints(fleet, now, wall)
             self._judging = self._judge(len(fleet.nodes), wall)
         until = perf_counter() + SLICE_S

@@ -12,7 +12,7 @@ from gpuwatch.diagnose.error_outcome.recovery_by_lines import unsettled, with_re
 from gpuwatch.diagnose.error_outcome.recovery_by_steps import may_recover
 from gpuwatch.diagnose.error_outcome.reporting_nodes import ReportingNodes
 from gpuwatch.diagnose.error_outcome.step_track import StepTrack
-from gpuwatch.diagnose.error_outcome.undecided import undecided, with_undecided
+from gpuwatch.diagnose.error_outcome.undecided import held_lines, undecided, with_undecided
 from gpuwatch.diagnose.incidents.causes.resumptions import Resumptions
 from gpuwatch.diagnose.incidents.resolution import (
     Attempt,
@@ -31,6 +31,7 @@ from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint
 from gpuwatch.diagnose.model.timing import Resumed
 from gpuwatch.diagnose.past_jobs.ended_jobs_watch import EndedJobsWatch
+from gpuwatch.diagnose.sources.ended_pids import without_foreign_ends
 from gpuwatch.diagnose.training.reporting_ranks import with_reporting_ranks
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.progress import RankProgress
@@ -58,6 +59,8 @@ class Outcomes:
         """Node -> its log files that belong to one rank alone, as of the judgement in progress."""
         self._writers: list[RankProgress] = []
         """What the ranks logged, as of the judgement in progress."""
+        self._offset_s = 0.0
+        """Unix seconds minus the clock of the steps, as of the judgement in progress."""
 
     def look(
         self,
@@ -92,9 +95,10 @@ class Outcomes:
         """Return job -> when it resumed training."""
         return self._resumptions.of_job
 
-    def begin(self, fleet: Fleet) -> None:
+    def begin(self, fleet: Fleet, now: float, wall: float) -> None:
         """Record what the starting judgement needs of the fleet: ranks' own log files, who logs steps."""
         self._own_files = own_files(fleet.nodes.values())
+        self._offset_s = wall - now
         self._writers = list(fleet.progress.writers.values())
 
     def applied(self, known: Sequence[Alert], checkpoints: Iterable[Checkpoint], wall: float) -> list[Alert]:
@@ -102,6 +106,7 @@ class Outcomes:
 
         `wall`: unix seconds.
         """
+        known = without_foreign_ends(known, self._reported.places.ranks)
         known = with_reporting_ranks(with_observed_ends(known), self._writers, self._reported.where.sizes)
         self._settled = with_ends(known, self._with_lines(self._with_steps(known), checkpoints))
         self._undecided = self._not_decided(wall)
@@ -117,7 +122,9 @@ class Outcomes:
         return [with_closing(each, self._closings.get(each.id)) for each in counted]
 
     def _not_decided(self, wall: float) -> frozenset[str]:
-        return undecided(self._settled, self._reported.places.ranks, self._tracks, self.lines.read, wall)
+        places = self._reported.places.ranks
+        waiting = undecided(self._settled, places, self._tracks, self.lines.read, wall)
+        return waiting | held_lines(self._settled, places, self._writers, self._offset_s, wall)
 
     def _with_steps(self, alerts: Sequence[Alert]) -> list[Alert]:
         return with_outcomes(alerts, self._tracks, ReportingNodes(self._reported.places))

@@ -6,7 +6,8 @@ Each attempt starts `--nproc` ranks, each with `FOLDER/attempt_N/RANK/stdout.log
 the launcher's output, `--nowhere`: with /dev/null. When one ends badly the others are ended, and the next
 attempt begins; `--stay` leaves them alone, as srun does without --kill-on-bad-exit. A rank does what
 `FOLDER/ctl/rankN` says: `exit`, `raise`, `nan`, `hang`, `eval`, `save`; it writes nothing while
-its first word is `load`.
+its first word is `load`. `print` writes the lines below it and trains on. `--tag`: each line begins with
+the time and the rank.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ while os.path.exists(control) and open(control).read().strip() == "load":
     time.sleep(0.05)
 print("[W socket.cpp:462] [c10d] The hostname of the client socket cannot be retrieved. err=-3", flush=True)
 metrics = open(sys.argv[3], "a", buffering=1) if len(sys.argv) > 3 else None
+def line(text):
+    tag = time.strftime("%Y-%m-%d %H:%M:%S") + ",000 rank " + os.environ["RANK"] + ": "
+    print((tag if os.environ.get("STUB_TAG") else "") + text, flush=True)
 step = 0
 while step < total:
     word = open(control).read().strip() if os.path.exists(control) else ""
@@ -33,6 +37,10 @@ while step < total:
         sys.exit(3)
     if word == "raise":
         raise ValueError("sample 4711 has no label")
+    if word.startswith("print\\n"):
+        os.remove(control)
+        for each in word.split("\\n")[1:]:
+            line(each)
     if word == "hang":
         time.sleep(3600)
     if word in ("eval", "save"):
@@ -42,7 +50,7 @@ while step < total:
         time.sleep(3600)
     step += 1
     loss = "nan" if word == "nan" else "%.4f" % (1 / step + 1)
-    print(f"step {step}/{total} loss {loss}", flush=True)
+    line(f"step {step}/{total} loss {loss}")
     if metrics is not None:
         metrics.write('{"step": %d, "loss": %s}\\n' % (step, loss))
     time.sleep(0.2)
@@ -68,6 +76,7 @@ def start(args: argparse.Namespace, attempt: int) -> list[subprocess.Popen[bytes
             "RANK": str(rank),
             "LOCAL_RANK": str(rank),
             "WORLD_SIZE": str(args.nproc),
+            "STUB_TAG": "1" if args.tag else "",
             "TORCHELASTIC_RUN_ID": args.run_id,
             "TORCHELASTIC_RESTART_COUNT": str(attempt),
         }
@@ -108,6 +117,7 @@ def main() -> int:
     parser.add_argument("--metrics", help="a file into which rank 0 writes its steps as JSON lines")
     parser.add_argument("--nowhere", action="store_true")
     parser.add_argument("--stay", action="store_true")
+    parser.add_argument("--tag", action="store_true")
     args = parser.parse_args()
     for attempt in range(args.max_restarts + 1):
         ranks = start(args, attempt)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from msgspec import structs
 
@@ -17,12 +17,30 @@ FULL_PCT = 99.0
 ABOUT_DISKS = ("storage.full", "ckpt.write_fail")
 PATH = re.compile(r"(?<![\w.])/[\w.@+%-]+(?:/[\w.@+%=-]+)*")
 NO_SPACE = re.compile(r"No space left|Errno 28|ENOSPC|(?:disk|file ?system|volume) is full", re.IGNORECASE)
-Disks: TypeAlias = Mapping[str, Sequence[Disk]]
+CLOCK_S = 1.0
 
 
-def disks_of(nodes: Iterable[Node]) -> Disks:
-    """Return node -> the file systems that it reported; nodes without any are left out."""
-    return {node.name: node.host.disks for node in nodes if node.host is not None and node.host.disks}
+class DiskReading(NamedTuple):
+    """The file systems of a node, and when they were read (unix seconds on our clock; None: unknown)."""
+
+    disks: Sequence[Disk]
+    at: float | None
+
+
+Disks: TypeAlias = Mapping[str, DiskReading]
+NONE_READ = DiskReading((), None)
+
+
+def disks_of(nodes: Iterable[Node], offset_s: float) -> Disks:
+    """Return node -> the file systems that it reported; nodes without any are left out.
+
+    `offset_s`: unix seconds minus the fleet's own clock.
+    """
+    return {
+        node.name: DiskReading(node.host.disks, None if node.disks_at is None else node.disks_at + offset_s)
+        for node in nodes
+        if node.host is not None and node.host.disks
+    }
 
 
 def with_mounts(alerts: Iterable[Alert], disks: Disks) -> list[Alert]:
@@ -34,11 +52,13 @@ def with_mounts(alerts: Iterable[Alert], disks: Disks) -> list[Alert]:
 
 
 def _with_mount(alert: Alert, disks: Disks) -> Alert:
-    listed = disks.get(alert.node or "", ())
+    listed, read_at = disks.get(alert.node or "", NONE_READ)
     line = alert.proof[0].text if alert.proof else ""
     if not listed or "mount" in alert.fields or not NO_SPACE.search(line):
         return alert
-    disk = _of_path(line, listed) or _only_full(listed)
+    # one that was full before the error may be another job's: the failed write filled its own since
+    current = read_at is not None and (not alert.timed or read_at >= alert.first - CLOCK_S)
+    disk = _of_path(line, listed) or (_only_full(listed) if current else None)
     if disk is None:
         return alert
     full = percent(disk)

@@ -31,6 +31,8 @@ START_S = 3.0
 """A launcher may write its banner this long after the start of its ranks (seconds)."""
 IDLE_CPU_PCT = 20.0
 """Percent of a core; a rank that loads or compiles uses a whole one."""
+IDLE_CHILDREN_PCT = 4.0
+"""Percent of a core; two tokenizers on a machine with other work use 11, a service that logs metrics 2."""
 IDLE_GPU_PCT = 10.0
 SPINNING_GPU_PCT = 95.0
 SPINNING_POWER_SHARE = 1 / 3
@@ -194,9 +196,23 @@ def sleeps(process: Process) -> bool:
 
     What it has started counts: a rank waits for its tokenizers.
     """
-    if process.cpu_pct is None:
-        return process.state == "S"
-    return process.cpu_pct + (process.children_cpu_pct or 0.0) <= IDLE_CPU_PCT
+    if (process.children_cpu_pct or 0.0) > IDLE_CHILDREN_PCT:
+        return False
+    return process.state == "S" if process.cpu_pct is None else process.cpu_pct <= IDLE_CPU_PCT
+
+
+def lacks_cpu_shares(node: Node, now: float) -> bool:
+    """Return True if a rank seems to wait at its start, and the node's next list gives its CPU use.
+
+    The first list has states only, and a rank whose children compute sleeps. `now`: monotonic seconds.
+    """
+    return any(
+        process.rank is not None
+        and process.cpu_pct is None
+        and process.state == "S"
+        and WAITING_S <= age_s(node, process, now) <= _silent_s(node, process, now) + START_S
+        for process in node.processes
+    )
 
 
 class UnstartedWatch(PeriodicWatch):

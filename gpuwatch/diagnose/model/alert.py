@@ -14,6 +14,8 @@ OWN_LOG: tuple[RankSource, ...] = ("process", "path", "line")
 RANK_INFERRED = "rank_inferred"
 """Field that marks alerts of an earlier session whose rank was inferred."""
 
+OF_ENDED_JOB = "of_ended_job"
+"""Field that marks alerts of a job that has ended and whose log a running job writes, too."""
 REPORTED_FOR_JOB = "reported_for_job"
 """Field that marks alerts whose rank only reports a condition of its job."""
 

@@ -1,4 +1,4 @@
-"""Gives a kernel's report about a process to the rank that a launcher's table names with that pid. Pure.
+"""Gives reports about processes that have ended to the ranks and jobs of their pids. Pure.
 
 Example: the kernel logs `Xid ... 31, pid=1437` and torchrun's table `rank : 1, exitcode : -6 (pid: 1437)` on
 the same node in the same second. The process is gone by then; the table says that it was rank 1.
@@ -6,15 +6,19 @@ the same node in the same second. The process is gone by then; the table says th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 
 from msgspec import structs
 
-from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.model.failure_classes import EXITS, KERNEL_RULES
+from gpuwatch.diagnose.model.alert import OF_ENDED_JOB, Alert
+from gpuwatch.diagnose.model.failure_classes import EXITS, KERNEL_RULES, LAUNCHER
+from gpuwatch.fleet.jobs.places import RankPlace
 
 NEAR_S = 120.0
 """Most seconds between the two reports; a pid may be given again later."""
+SIGNALS = frozenset(("launch.siblings_killed",))
+"""A launcher's lines about the processes that it ends."""
 
 
 def with_ended_pids(alerts: Iterable[Alert]) -> list[Alert]:
@@ -34,3 +38,46 @@ def _with_rank(alert: Alert, end: Alert | None) -> Alert:
     if not end.first - NEAR_S <= alert.last <= end.last + NEAR_S:
         return alert
     return structs.replace(alert, rank=end.rank, rank_from="field", job=alert.job or end.job)
+
+
+def without_foreign_ends(alerts: Sequence[Alert], places: Iterable[RankPlace]) -> list[Alert]:
+    """Return the alerts; ends of processes that are none of their job's are of no known job.
+
+    Example: two jobs append to one log and one of them has ended. The launcher's table names a pid, and every
+    rank of the other job, which the file is known to belong to, still runs as another process.
+
+    `places`: where the ranks run.
+    """
+    of_job: dict[str | None, list[RankPlace]] | None = None
+    found = []
+    for alert in alerts:
+        about_end = alert in EXITS or alert in LAUNCHER or alert.code in SIGNALS
+        pid = alert.fields.get("pid")
+        if about_end and alert.job is not None and isinstance(pid, int) and not alert.kernel:
+            of_job = _by_job(places) if of_job is None else of_job
+            if _is_of_another(alert, pid, of_job.get(alert.job, ())):
+                fields = {**alert.fields, OF_ENDED_JOB: 1}
+                unplaced = structs.replace(alert, job=None, rank=None, rank_from=None, gpu=None)
+                found.append(structs.replace(unplaced, fields=fields))
+                continue
+        found.append(alert)
+    return found
+
+
+def _by_job(places: Iterable[RankPlace]) -> dict[str | None, list[RankPlace]]:
+    found: dict[str | None, list[RankPlace]] = defaultdict(list)
+    for place in places:
+        found[place.job].append(place)
+    return found
+
+
+def _is_of_another(alert: Alert, pid: int, ranks: Sequence[RankPlace]) -> bool:
+    """Return True if the whole job ran before this end, still runs, and never was this process."""
+    world = {place.world_size for place in ranks}
+    return world == {len(ranks)} and all(
+        place.until is None
+        and pid not in (None, place.pid, place.inner_pid)
+        and place.started is not None
+        and place.started < alert.first
+        for place in ranks
+    )

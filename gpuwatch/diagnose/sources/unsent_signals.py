@@ -39,7 +39,8 @@ def with_unsent_signals(alerts: Sequence[Alert]) -> list[Alert]:
         signalled -= {None}
         ranks = {alert.rank for alert in ends} - {None} - signalled
         whole = sum(alert.count for alert in sent) == len(signalled)
-        others = [each for each in alerts if each.node == node and each not in ends]
+        near = [each for each in alerts if each.node == node and each.job in (None, job)]
+        others = [each for each in near if each not in ends]
         if whole and len(ranks) == 1 and not any(_is_other_cause(alert, last) for alert in others):
             blamed |= {alert.id for alert in ends if alert.rank in ranks}
     return [

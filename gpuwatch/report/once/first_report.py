@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 from gpuwatch.diagnose.missing_ranks.unreaped import may_be_reaped
+from gpuwatch.diagnose.missing_ranks.unstarted import lacks_cpu_shares
 from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.link.agent.backoff import RetryPace
 from gpuwatch.report.once.pending import lists_processes, pending_of, waited_for
@@ -58,6 +59,7 @@ class FirstReport:
             return False  # it reports again or is lost soon: its logs may not be searched yet
         parts = [self._twice(node, "", node.host_at), listed(node), not _waits(node, now)]
         parts += [not node.events_held, not may_be_reaped(node), _lists_holders(node)]
+        parts.append(not lacks_cpu_shares(node, now))
         parts += [
             not waited_for(gpu) and self._twice(node, uuid, gpu.fast_at) and gpu.medium is not None
             for uuid, gpu in node.gpus.items()

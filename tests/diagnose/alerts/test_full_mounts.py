@@ -46,3 +46,21 @@ def test_the_mounts_of_another_node_are_not_named() -> None:
     cluster.step(2)
     (alert,) = (each for each in cluster.book.alerts.values() if each.code == "storage.full")
     assert "mount" not in alert.fields
+
+
+def test_a_mount_that_was_full_before_the_error_is_not_named_until_the_mounts_are_read_again() -> None:
+    """The job writes elsewhere: its own mount is full only since the failed write."""
+    cluster = Cluster()
+    other, own = disk("/srv/other", 1.0), disk("/srv/own", 0.5)
+    before = wire.HostSample(t=cluster.t, disks=[other, own])
+    cluster.report("gpu-001", wire.Sample(t=cluster.t, seq=4, host=before))
+    cluster.step(20)
+    cluster.find("storage.full", 3, lines=[NO_SPACE])
+    cluster.step(2)
+    (incident,) = cluster.book.incidents
+    assert "/srv" not in incident.headline
+    after = wire.HostSample(t=cluster.t, disks=[disk("/srv/other", 0.2), disk("/srv/own", 1.0)])
+    cluster.report("gpu-001", wire.Sample(t=cluster.t, seq=5, host=after))
+    cluster.step(12)
+    (incident,) = cluster.book.incidents
+    assert "/srv/own" in incident.headline

@@ -192,6 +192,8 @@ def test_a_rank_that_no_node_runs_is_named_when_the_others_wait_for_it() -> None
         (0.3, None, 100.0, 0),
         (0.3, None, 1.0, 0),  # a rank's first line, right after its start: it compiles now
         (0.3, 180.0, None, 0),
+        (0.3, 11.0, None, 0),  # two tokenizers beside other work
+        (0.3, 2.0, None, 1),
     ],
 )
 def test_a_job_whose_ranks_all_sleep_from_the_start_is_told(

@@ -108,6 +108,22 @@ def test_what_the_ranks_write_is_waited_for() -> None:
     assert first.settled(node, START + 2)
 
 
+def test_ranks_that_seem_to_wait_at_their_start_are_listed_twice() -> None:
+    """The first list has no CPU shares: their children may compute."""
+    fleet, first = begun(0), FirstReport()
+    node = fleet.nodes["gpu-001"]
+    log = LogFile("/logs/0.log", size=0, searched_to=0)
+    feed(fleet, "gpu-001", Logs(t=NODE_TIME, seq=3, files=[log], complete=True))
+    rank = Process(7, "python", rank=0, logs=["/logs/0.log"], state="S", start=NODE_TIME - 200.0)
+    feed(fleet, "gpu-001", Ranks(t=NODE_TIME, seq=4, processes=[rank]))
+    for second in range(3):
+        take(fleet, second)
+        assert not first.settled(node, START + second)
+    again = structs.replace(rank, cpu_pct=0.1, children_cpu_pct=12.0)
+    feed(fleet, "gpu-001", Ranks(t=NODE_TIME + 2, seq=5, processes=[again]))
+    assert first.settled(node, START + 2)
+
+
 def test_a_refusal_that_may_pass_is_waited_for_where_the_wait_is_long_enough() -> None:
     fleet = healthy_fleet()
     feed(fleet, "gpu-001", LinkStatus("lost", "connection reset", retry_at=START + 2.0, attempt=1))

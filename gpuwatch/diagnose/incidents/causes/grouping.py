@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from msgspec import structs
 
 from gpuwatch.diagnose.incidents.causes.resumptions import went_on_at
-from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.alert import OF_ENDED_JOB, Alert
 from gpuwatch.diagnose.model.failure_classes import PRECURSORS, REBOOTED, of_kinds
 from gpuwatch.diagnose.model.rank_index import RankIndex, lived
 from gpuwatch.diagnose.model.timing import (
@@ -135,6 +135,8 @@ def _thrown_out(group: AlertGroup) -> bool:
 def _job(alert: Alert, where: RankIndex) -> str | None:
     """Return the job of an alert: the one it names, or the only one on its rank, GPU or node; else None."""
     line = _is_line(alert)
+    if OF_ENDED_JOB in alert.fields:
+        return None
     if alert.job is not None:
         weighed = line or alert.code.startswith("rank.")  # by what the nodes list, elsewhere
         return alert.job if weighed or not where.claimants.is_doubtful(alert.node, alert.job) else None
@@ -191,7 +193,7 @@ def _likely(alert: Alert, reported: Mapping[str, list[float]], where: RankIndex)
     if len(jobs) > 1:
         began = onset(alert)
         jobs = [job for job in jobs if _near(reported[job], began)]
-    if len(jobs) != 1 or not _may_be_of(alert, jobs[0], where):
+    if len(jobs) != 1 or OF_ENDED_JOB in alert.fields or not _may_be_of(alert, jobs[0], where):
         return None
     if not _is_line(alert):
         return jobs[0] if len(reported) == 1 else None

@@ -178,10 +178,17 @@ def test_torchruns_first_observed_failure_is_no_order_where_both_were_dead() -> 
     assert (incident.code, incident.rank) == ("data.loader_crash", None)
 
 
-@pytest.mark.parametrize("signalled", [(0,), (0, 1)])
-def test_the_rank_that_its_launcher_did_not_signal_ended_first(signalled: tuple[int, ...]) -> None:
-    """Both ranks end by SIGTERM; torchrun logs to which process it sent the signal."""
+@pytest.mark.parametrize(("signalled", "beside"), [((0,), None), ((0, 1), None), ((0,), "other")])
+def test_the_rank_that_its_launcher_did_not_signal_ended_first(
+    signalled: tuple[int, ...], beside: str | None
+) -> None:
+    """Both ranks end by SIGTERM; torchrun logs to which process it sent the signal.
+
+    A failure of another job on the node is no cause of theirs.
+    """
     reported = job()
+    if beside is not None:
+        reported.find("n1", "/runs/8/train.log", "oom.cuda", 60.0, role="root", job=beside, rank=0)
     ended(reported, 1, -15, 99.8)
     for number in signalled:
         sent: dict[str, Any] = {"role": "echo", "severity": "info", "fields": {"pid": 900 + number}}
@@ -191,7 +198,7 @@ def test_the_rank_that_its_launcher_did_not_signal_ended_first(signalled: tuple[
     table(reported, 1, -15, 100.2)
     for second in range(4):
         reported.look(106.0 + 5 * second)
-    named = [(each.code, each.rank) for each in reported.book.incidents]
+    named = [(each.code, each.rank) for each in reported.book.incidents if each.code != "oom.cuda"]
     assert named == ([("rank.terminated", 1)] if signalled == (0,) else [])
 
 
