@@ -18,12 +18,17 @@ from gpuwatch.diagnose.job_end.closing import NUMBER, is_failed_end
 from gpuwatch.diagnose.job_end.job_end import JobEnd, is_failure
 from gpuwatch.diagnose.last_lines.endings import (
     form,
-    has_trouble_words,
     is_intended,
     is_ordinary,
     states_good_end,
 )
-from gpuwatch.diagnose.last_lines.failures import is_foreign, is_quiet, states_failure
+from gpuwatch.diagnose.last_lines.failures import (
+    is_foreign,
+    is_quiet,
+    states_failure,
+    states_machine_trouble,
+)
+from gpuwatch.diagnose.last_lines.trouble_words import has_trouble_words
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.failure_classes import UNEXPLAINED
 from gpuwatch.runs.scan.result import LogScan
@@ -72,7 +77,9 @@ def last_words_of(file: LogScan) -> str | None:
 
 def _is_strange(line: str) -> bool:
     """Return True if a line below the last step is not ordinary, and not harmless by its own level."""
-    return states_failure(line, quiet=True) if is_quiet(line) else not is_ordinary(line)
+    if is_quiet(line):
+        return states_failure(line, quiet=True) or states_machine_trouble(line)
+    return not is_ordinary(line)
 
 
 def below_last_step(file: LogScan) -> Sequence[str] | None:
@@ -109,6 +116,7 @@ def _is_text(line: str, lines: Sequence[str]) -> bool:
 def _of(file: LogScan) -> list[Alert]:
     line = next((each for each in file.last_lines[-CLOSING_LINES:] if states_failure(each)), None)
     line = last_words_of(file) if line is None else line
+    line = next(filter(states_machine_trouble, file.last_lines[-1:]), None) if line is None else line
     if line is None or _is_text(line, file.last_lines):
         return []
     at = file.mtime if file.last_time is None else file.last_time

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from gpuwatch.diagnose.last_lines.trouble_words import has_trouble_words
+
 GOOD_END = re.compile(
     r"(?i)\b(?:done|finish(?:ed|ing)?|complet(?:e|ed|ion)|success(?:ful(?:ly)?)?|succe(?:ss|eded|eds)|passed"
     r"|normally|converged|reached|achieved|all [\w ]{1,40}\bok|ok|bye|goodbye|farewell|the end"
@@ -41,38 +43,14 @@ REPORT = re.compile(
 """Words of a closing report."""
 DENIED = re.compile(r"(?i)\b(?:never|no|without|neither|nor|nobody|nothing|none|too|limit|half|only|reset)\b")
 """Words that deny an end, and are no sign of trouble by themselves."""
-TROUBLE = re.compile(
-    r"(?i)\b(?:not|n[o']t|missing|cannot|unable"
-    r"|incomplete|un\w+able"
-    r"|unsuccessful\w*|instead|wrong|bad|illegal|invalid|unknown|unexpected\w*|premature\w*|timed? ?out"
-    r"|deadline|exce\w+d\w*|expired|gone|dark|down|dropped|drops?|left the|disappear\w*"
-    r"|vanish\w*|los(?:t|e|es|ing)"
-    r"|fail\w*|errors?|err|exception|fault\w*|abort\w*|kill\w*|dead\w*|died|crash\w*|panic\w*|refus\w*|reject\w*"
-    r"|denied|corrupt\w*|broken?|never (?:\w+ed|came|began)"
-    r"|mismatch\w*|stuck|hung|hang\w*|stall\w*|frozen|silent|starv\w*|unhealthy"
-    r"|too (?:old|small|large|big|long|short|low|high|slow)|(?:over|above|beyond) (?:the |its )?limit"
-    r"|giv(?:ing|en) up|gave up|bail\w*|evict\w*|revok\w*|reclaim\w*|preempt\w*|terminating|drain\w*"
-    r"|overflow\w*|underflow\w*|nan|inf|overheat\w*|throttl\w*|degraded|partial\w*)\b|n't\b"
-)
-"""Words that programs use for trouble; they deny an end, too."""
-PASSED = re.compile(r"\bPASSED\b")
-"""The verdict of a test or drill, whose name may hold any word."""
-CODE = re.compile(
-    r"(?i)\b(?:exit(?:ed|ing|s)?|end(?:ed|ing|s)?|leav(?:es|ing)|left|quit\w*|return(?:ed|ing|s)?|status|code|rc"
-    r"|err(?:no)?|signal|retcode|retval|ret|finish\w*|done|complet\w*)\b"
-    r"(?: (?:with|on|at|is|was|by|the|a|an|exit|return|status|code|signal|value|of)){0,4}[ =:(#]{0,3}"
-    r"(?!0\b|0x0+\b|\d+ (?:s|ms|sec|seconds|min|minutes|h|hours|m|of|steps?|iter\w*|epochs?|tr\w+|files?"
-    r"|samples?|batches|updates?|rounds?|ranks?|workers?|tasks?|jobs?|runs?|examples?|items?"
-    r"|tokens?|records?|rows?)\b|\d+[.,/:]\d)"
-    r"-?(?:0x[\da-f]*[1-9a-f][\da-f]*|\d{1,5})\b(?![.:/%,]\d)(?! ?/)"
-)
-"""A status other than 0 in prose: `ended with 139`, `err 113`, `status 0x0086`."""
 INTENDED = re.compile(
     r"(?i)\b(?:early[ -]?stop\w*|no improvement|patience|KeyboardInterrupt|ctrl[- ]?c|sig(?:int|term|usr1)"
     r"|cancel\w*|time[ -]?limit|wall ?time|requeu\w*|by (?:the )?(?:user|operator|owner|admin)"
     r"|on request|as requested)\b|\^C"
 )
 """Wording for an end that somebody wanted, or that was planned."""
+FORCED = re.compile(r"(?i)\b(?:due to|because of|after)\b.{0,40}\b(?:fail\w*|errors?|lost|crash\w*|down)\b")
+"""What forced a cancellation."""
 PART = re.compile(
     r"(?i)\b(?:ok|bye|goodbye|farewell|leaving|HTTP|GET|POST|NCCL|batch|epoch|warm-?up|eval\w*|validation"
     r"|upload|checkpoint|ckpt|snapshot|shard|all[-_ ]?reduce|all[-_ ]?gather|all[-_ ]?to[-_ ]?all|gather"
@@ -93,14 +71,9 @@ TABLE = re.compile(r"\W{0,2}[|+\u2502\u251c\u2514\u2500]|.{0,80}\S {2,}[:|]|.{0,
 """A row of a table."""
 
 
-def has_trouble_words(line: str) -> bool:
-    """Return True if a line names a failure or states a status other than 0."""
-    return PASSED.search(line) is None and (TROUBLE.search(line) or CODE.search(line)) is not None
-
-
 def is_intended(line: str) -> bool:
     """Return True if a line states an end that a person asked for, or that was planned."""
-    return INTENDED.search(line) is not None
+    return INTENDED.search(line) is not None and FORCED.search(line) is None
 
 
 def states_good_end(line: str) -> bool:

@@ -7,6 +7,8 @@ import re
 from gpuwatch.agent.logs.lines.levels import own_level
 from gpuwatch.agent.logs.lines.programs import head_program
 from gpuwatch.agent.logs.matching.event_form import is_absent, is_continuing, is_event
+from gpuwatch.diagnose.last_lines.polarity import is_live
+from gpuwatch.diagnose.last_lines.trouble_words import has_foreign_trouble, has_trouble_words
 
 MAX_LINE_CHARS = 400
 """A longer line is data or a command, no message."""
@@ -37,6 +39,21 @@ TABLE_ROW = re.compile(
     r"\W{0,2}[|+]|.{0,80}\S {2,}[:|]|.{0,80} {3,}\S|\w[\w ]{0,60}: (?:0|[Nn]o|[Nn]one|N/A)$"
 )
 """A row of a table, or a name and its value, as tools print them."""
+MIN_WORDS, MAX_WORDS = 3, 16
+"""Words of a line that states trouble in a short sentence."""
+MACHINE = re.compile(
+    r"(?i)\b(?:gpu|device|driver|accelerator|slice|stream|rank|peer|node|host|machine|worker|process|thread|job|run"
+    r"|task|step|link|port|nic|hca|switch|route|network|connection|socket|heartbeat|disk|file|handle|mount"
+    r"|volume|shard|record|bucket|quota|permission|inode|container|pod|image|entrypoint|memory|swap|heap|cpu"
+    r"|fan|power|temperature|cache|checkpoint|weights?|loss|gradient|norm|optimi[sz]er|matrix|scale|kernel"
+    r"|collective|barrier|communicator|loader|queue|dataset|tokeni[sz]er|model|replica|engine|actor|executor"
+    r"|raylet|allocation|scheduler|server|store|coordinator|backend|request|requests|token|key|licen[cs]e"
+    r"|credential|certificate|retr(?:y|ies)|attempts?|resume"
+    r"|qp|queue pair|ring|group|channel|buffer|interface|bus|board|card|lane|cable|raid|database|service"
+    r"|daemon|client|endpoint|session|lease|lock|plugin|module|library|pipeline|config\w*|environment|version|shape"
+    r"|tensor|layer|parameter|page|ecc|stage|batch|window|[a-z]{2,6}\d{1,3}(?:_\d{1,2})?)e?s?\b"
+)
+"""Parts of a machine or job."""
 QUIET_HEAD = re.compile(r"\W{0,2}[DIVW](?: |\d{3,4}\b)")
 """The head of a record of a logger that states its level by a letter."""
 QUIET_LEVELS = ("debug", "info", "warning")
@@ -56,9 +73,20 @@ def states_failure(line: str, *, quiet: bool = False) -> bool:
         not NONE_OF_IT.search(line, 0, found.start())
         and not _joins(line, found.start(), found.end())
         and is_event(line, found.start())
+        and is_live(line, *found.span())
         and not is_absent(line, found.end())
         for found in FAILURE_WORDS.finditer(line)
     )
+
+
+def states_machine_trouble(line: str) -> bool:
+    """Return True if a short line states trouble of a part of the machine or job: `port 1 is down`."""
+    if is_foreign(line) or TABLE_ROW.match(line) or is_continuing(line) or not is_event(line, 0):
+        return False
+    quiet = own_level(line) in QUIET_LEVELS[:2]
+    if quiet or not MIN_WORDS <= len(line.split()) <= MAX_WORDS:
+        return has_foreign_trouble(line) and not quiet
+    return has_foreign_trouble(line) or (MACHINE.search(line) is not None and has_trouble_words(line))
 
 
 def is_foreign(line: str) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpuwatch.diagnose.last_lines.endings import has_trouble_words, is_ordinary, states_job_end
+from gpuwatch.diagnose.last_lines.endings import is_ordinary, states_job_end
+from gpuwatch.diagnose.last_lines.trouble_words import has_trouble_words
 
 JOB_ENDS = (
     "finished 512 steps, best at 480",

@@ -1,0 +1,78 @@
+"""Decides whether a word of trouble states trouble: not denied, counted as 0, supposed, or overcome. Pure.
+
+Example: `0 ranks lost`, `worker 3 died and was restarted`, `if a rank dies the job is restarted` and `crash
+reporter enabled` state none; `restarted twice, then rank 3 died` does.
+"""
+
+from __future__ import annotations
+
+import re
+
+CLAUSE = re.compile(r"[,;:(]\s|\s(?:but|because|since|then|-{1,2})\s|\.\s")
+"""Between the clauses of a line."""
+DENIED = re.compile(
+    r"(?i)(?:\b(?:no|not|never|none|without(?: any)?|nor|neither|zero)|n't)(?: [\w-]{1,20}){0,2} ?$"
+)
+NONE_OF = re.compile(r"(?i)(?:\b(\w{1,20})[ #]?)?(?<![\w.:-])0 (?:[\w-]{1,20} ){0,5}$")
+"""0 and a unit before a word: `0 GPUs lost`."""
+COUNT_0 = re.compile(r"(?i)(?: [\w-]{1,20}){0,2}?\s?[:= ]\s?0\b(?![.,:]?\d)")
+"""0 behind a word: `failed: 0`, `failed 0 times`."""
+INDEX = re.compile(
+    r"(?i)(?:gpu|device|rank|node|worker|process|core|cpu|slot|port|link|stage|shard|epoch|step|at|to)$"
+)
+"""Words after which 0 is a number of one."""
+VALUE_0 = re.compile(
+    r"(?i)[:=]\s{0,4}(?:0|none|no|false|off|ok|passed|healthy|disabled)\W{0,2}$"
+    r"|(?i:\bnone\W{0,2}$)"
+)
+PRECAUTION = re.compile(
+    r"(?i)(?:[- ](?:of|for|on|in) \w+)?[- _](?:handlers?|report(?:er|ing)|tolerance|limits?|thresholds?"
+    r"|detect\w*|counts?|counters?|rates?|polic\w+|checks?|tests?|mode|recovery|budget|injection|hooks?"
+    r"|probability|letters?|handling|flags?|window|listener|monitor|logger|callback)\b(?! fail| broke)"
+)
+"""What a program does about such trouble, named after it: `crash reporter`."""
+SUPPOSED = re.compile(
+    r"(?i)\b(?:if|whenever|unless|would|will|may|might|max\w*|at most|up to|in case|evaluating"
+    r"|to (?:avoid|prevent|detect))\b"
+)
+"""Words before trouble that has not come; in the clause."""
+STAGED = re.compile(
+    r"(?i)\bdry[- ]?run|\bsimulat\w+|\btest mode|\bplanned\b|\bmaintenance\b|\bdrill\b|\boptional\b"
+    r"|\byesterday\b|\blast (?:night|week)\b|\bon purpose\b|\bas expected\b|\bharmless\b"
+    r"|\bnon-?fatal\b|\b(?:test|check|probe) (?:of .{1,60} )?(?:passed|ok)\b"
+    r"|\b(?:is|are|will be) (?:reported|written|logged|replaced|restarted|retried|handled|ignored|caught"
+    r"|skipped|counted|tolerated)\b|\b(?:enabled|installed|registered|armed)$"
+)
+"""Words that make all trouble of a line planned, staged, optional or past."""
+OVERCOME = re.compile(
+    r"(?i)(?<!not )(?<!cannot be )(?<!not be )(?<!never )(?<!n't be )\b(?:ok now|recovered|reconnected"
+    r"|restarted|restored|resumed|replaced|repaired|fixed|resolved|rerouted|retried|succeeded|works? again"
+    r"|back to normal|is back|back (?:up|online|in)|corrected|handled|ignored|skipped|continu(?:ed|ing|es)"
+    r"|going on|went on|carr(?:ied|ying) on|defaults? used|used instead|using|fell back|falling back"
+    r"|(?:second|third|next|another) (?:try|attempt)|fetched|answers? again|tolerated|recreated|respawned)\b"
+)
+"""Words behind trouble that state that it is over."""
+HANDLED = re.compile(
+    r"(?i)\b(?:recovered|restarted|restored|resumed|reconnected|retried|skipp(?:ed|ing)|dropping|ignor(?:ed|ing)"
+    r"|replac(?:ed|ing)|repaired|fixed|survived|handl(?:ed|ing)|caught|removed|despite|tolerat\w+|continu(?:ed|ing)"
+    r"|retry \d+ of \d+)\b"
+)
+"""Words before trouble, in its clause, for what a program did about it."""
+
+
+def is_live(line: str, start: int, end: int) -> bool:
+    """Return True if the words of trouble from `start` to `end` state trouble that is there and lasts."""
+    before, behind = line[:start], line[end:]
+    cut = 0
+    for found in CLAUSE.finditer(before):
+        cut = found.end()
+    clause = before[cut:]
+    if DENIED.search(clause) or SUPPOSED.search(clause) or HANDLED.search(clause):
+        return False
+    if STAGED.search(line) or VALUE_0.search(behind) or OVERCOME.search(behind) or PRECAUTION.match(behind):
+        return False
+    none = NONE_OF.search(clause)
+    if none is not None and not INDEX.search(none[1] or ""):
+        return False
+    count = COUNT_0.match(behind)
+    return count is None or INDEX.search(count[0].rstrip("0").rstrip(" :=")) is not None
