@@ -10,12 +10,14 @@ from textual.widgets import Tab
 
 from gpuwatch import wire
 from gpuwatch.diagnose.alert_book import AlertBook
-from gpuwatch.diagnose.alerts.condition_alerts import AlertIndex
+from gpuwatch.diagnose.alerts.condition_alerts import AlertIndex, as_alert
+from gpuwatch.diagnose.model.condition import Condition, Evidence
 from gpuwatch.link.demo.links import EPOCH
 from gpuwatch.link.stream.inbox import Arrival
 from gpuwatch.tui.chrome.status_bar import StatusLine
 from gpuwatch.tui.incidents.screen import IncidentsScreen
 from gpuwatch.tui.model.alert_snapshot import kinds
+from gpuwatch.tui.model.unalerted import Unalerted
 from tests.bench.latency import alerts_on
 from tests.tui.screen_text import text_on
 from tests.tui.still import NOW, judged_session, still_app
@@ -89,3 +91,19 @@ async def test_all_screens_count_the_same_problems_and_acknowledging_resolves_no
         await pilot.pause()
         assert isinstance(app.screen, IncidentsScreen)
         assert app.screen.detail.ident == incident.id
+
+
+def test_the_list_has_the_value_of_now_and_what_a_person_did_with_the_alert() -> None:
+    def hot(degrees: float) -> Condition:
+        evidence = Evidence("temperature", degrees, " C")
+        return Condition("temperature", "warning", f"{degrees:.0f} C, close to the threshold", evidence, 2)
+
+    fired = as_alert("gpu-006", hot(82), EPOCH, EPOCH)
+    listed = Unalerted()
+    for second, alert in enumerate((fired, structs.replace(fired, acknowledged=True)), 1):
+        listed.refresh([("gpu-006", hot(84 + second))], {alert.id: alert}, second, EPOCH + 2 * second)
+        shown = listed.alerts[alert.id]
+        assert shown.text.startswith(f"{84 + second} C")
+        assert shown.acknowledged is alert.acknowledged
+    listed.refresh([("gpu-006", hot(82))], {fired.id: fired}, 3, EPOCH + 9)
+    assert listed.alerts == {}
