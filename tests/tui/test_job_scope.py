@@ -8,13 +8,16 @@ import pytest
 from msgspec import structs
 from textual.widgets import OptionList
 
+from gpuwatch import wire
 from gpuwatch.fleet.logs.log_stream import LogStream
 from gpuwatch.fleet.nodes.node import Node
+from gpuwatch.link.demo.links import EPOCH
+from gpuwatch.link.stream.inbox import Arrival
 from gpuwatch.tui.app import GpuwatchApp
 from gpuwatch.tui.logs.data.sources import all_sources
 from tests.tui.screen_text import text_on
 from tests.tui.scripted_alerts import StillBook, demo_incident, disk_alert
-from tests.tui.still import StillSession, judged_session, still_app
+from tests.tui.still import NOW, StillSession, judged_session, still_app
 
 SECOND = 95.0
 OTHER, OWN = "900111", ("gpu-003", "gpu-004")
@@ -32,6 +35,28 @@ def two_jobs() -> StillSession:
                 for process in judged_session(40.0).fleet.nodes[name].processes
             ]
     return session
+
+
+async def test_the_ends_of_other_jobs_ranks_are_no_events_of_the_chosen_one() -> None:
+    session = two_jobs()
+    node = session.fleet.nodes[OWN[0]]
+    mine = node.processes[0]
+    theirs = structs.replace(mine, pid=777_777, rank=0, job="77", gpus=[])
+    node.processes = [*node.processes, theirs]
+    app = still_app(session, SECOND)
+    async with app.run_test(size=(120, 40)) as pilot:
+        app.show_job(OTHER)
+        await pilot.pause()
+        for seq, pid in enumerate((theirs.pid, mine.pid)):
+            event = wire.Event(
+                t=EPOCH + SECOND, seq=900 + seq, event="rank_ended", title=f"pid {pid} ended", pid=pid
+            )
+            session.waiting.append(Arrival(node.name, NOW, event))
+        app.pump()
+        await pilot.pause()
+        shown = text_on(app)
+        assert f"pid {mine.pid} ended" in shown
+        assert f"pid {theirs.pid} ended" not in shown
 
 
 async def test_every_screen_shows_the_chosen_job_alone() -> None:

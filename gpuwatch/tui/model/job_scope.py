@@ -89,8 +89,9 @@ class JobScope:
         if self._members is None or seen != self._members_for:
             members, self._members_for = members_of(self.job, fleet, seats), seen
             if members != self._members or id(fleet) != self._whole:
-                self._members, self._whole = members, id(fleet)
+                self._whole = id(fleet)
                 self._part, self._nodes, self._findings = None, {}, None
+            self._members = members
         return self._members
 
     def _part_of_node(self, node: Node, members: JobMembers) -> Node:
@@ -136,10 +137,11 @@ def _narrowed(node: Node, part: Node, members: JobMembers) -> Node:
     processes = [process for process in node.processes if members.has_process(name, process)]
     logs = [file for file in node.logs if members.has_file(node, file)]
     hidden = len(node.gpus) - len(gpus)
-    if not hidden and len(processes) == len(node.processes) and len(logs) == len(node.logs):
+    events = deque((event for event in node.events if _is_of(event, name, members)), node.events.maxlen)
+    parts = (processes, node.processes), (logs, node.logs), (events, node.events)
+    if not hidden and all(len(own) == len(known) for own, known in parts):
         return node
     expected = max(0, node.gpus_expected() - hidden)
-    events = deque((event for event in node.events if _is_of(event, name, members)), node.events.maxlen)
     vars(part).update(
         vars(node),
         gpus=gpus,
@@ -153,6 +155,8 @@ def _narrowed(node: Node, part: Node, members: JobMembers) -> Node:
 
 
 def _is_of(event: Event, node: str, members: JobMembers) -> bool:
+    if event.pid is not None and (node, event.pid) in members.foreign_pids:
+        return False
     return event.gpu is None or members.has_gpu(node, event.gpu)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gpuwatch.diagnose.training.job_view.rank_placement import Job, RankPlacement
 from gpuwatch.fleet.fleet import Fleet
@@ -24,6 +24,8 @@ class JobMembers:
     """(node, UUID) of GPUs that only other jobs use, or used last."""
     foreign_indices: frozenset[tuple[str, int]]
     """The same GPUs by index."""
+    foreign_pids: frozenset[tuple[str, int]] = field(default=frozenset(), compare=False)
+    """(node, pid) of the ranks of other jobs, running and ended."""
 
     def has_gpu(self, node: str, uuid: str) -> bool:
         """Return True if a GPU of one of its nodes belongs to the job."""
@@ -70,5 +72,11 @@ def members_of(job: Job, fleet: Fleet, seats: RankPlacement) -> JobMembers:
             (name, fleet.nodes[name].gpus[uuid].info.index)
             for name, uuid in foreign
             if name in fleet.nodes and uuid in fleet.nodes[name].gpus
+        ),
+        frozenset(
+            (seat.node, seat.pid)
+            for name, ranks in seats.jobs.items()
+            for seat in ranks.values()
+            if name not in (None, job)
         ),
     )
