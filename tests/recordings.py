@@ -104,12 +104,16 @@ def record_demo(
     """Record so many seconds; `watch` is called after every five of them."""
     session = PlayedSession(demo_plan(), demo_story(seconds))
     tee = session.keep_stream()
+    for part in (path, *(path.with_name(f"{path.name}{end}") for end in ("-wal", "-shm"))):
+        part.unlink(missing_ok=True)  # of a test whose time ran out
     writer = RecordingWriter(path, session.plan, tee.nodes)
-    detach = tee.attach(writer)
-    for second in range(5, int(seconds) + 1, 5):
-        session.run(second)
-        watch(session)
-    detach()
-    writer.close()
+    try:
+        detach = tee.attach(writer)
+        for second in range(5, int(seconds) + 1, 5):
+            session.run(second)
+            watch(session)
+        detach()
+    finally:
+        writer.close()
     assert not writer.state.trouble
     return session

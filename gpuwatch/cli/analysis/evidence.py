@@ -255,6 +255,7 @@ def follow(session: Session, run: EvidenceRun, out: Path) -> None:
     Raises:
         OutputError: The bundle cannot be written; what was fetched stays in `OUT.part`.
     """
+    from gpuwatch.cli.analysis.evidence_folder import missing_text
     from gpuwatch.number_text import file_size, plural
 
     size = f", {file_size(run.fetch.bytes)}" if run.fetch.bytes else ""
@@ -277,8 +278,7 @@ def follow(session: Session, run: EvidenceRun, out: Path) -> None:
         run.close(keep=not whole)
         if not whole:
             click.echo(plain(f"gpuwatch: not finished; the same command continues with {out}.part"), err=True)
-    for what, why in run.troubles:
-        click.echo(plain(f"gpuwatch: not in the bundle: {what}: {why}"), err=True)
+    click.echo(missing_text(run.troubles), err=True, nl=False)
     click.echo(plain(f"{out}: {file_size(out.stat().st_size)}, begin with its index.md"))
 
 

@@ -19,10 +19,13 @@ from gpuwatch.cli.shared.source import Refusal
 from gpuwatch.plain import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from gpuwatch.diagnose.model.incident import Incident
     from gpuwatch.report.scan.report import ScanReport
+
+LISTED_PARTS = 3
+"""Most parts that a bundle lacks for one reason and that stderr lists individually."""
 
 
 def bundle_folder(folder: Path, out: Path, incident: str | None, *, whole_logs: bool, artifacts: bool) -> int:
@@ -61,10 +64,23 @@ def bundle_folder(folder: Path, out: Path, incident: str | None, *, whole_logs: 
             file.discard()
     except OSError as error:
         raise OutputError(f"cannot write {out}: {error.strerror or error}") from error
-    for what, why in bundle.missing:
-        click.echo(plain(f"gpuwatch: not in the bundle: {what}: {why}"), err=True)
+    click.echo(missing_text(bundle.missing), err=True, nl=False)
     click.echo(plain(f"{out}: {file_size(out.stat().st_size)}, begin with its index.md"))
     return exit_codes.HEALTHY
+
+
+def missing_text(missing: Iterable[tuple[str, str]]) -> str:
+    """Return lines with what is not in a bundle, each (what, why); of many with one reason the first."""
+    by_reason: dict[str, list[str]] = {}
+    for what, why in missing:
+        by_reason.setdefault(why, []).append(what)
+    lines: list[str] = []
+    for why, parts in by_reason.items():
+        if len(parts) <= LISTED_PARTS:
+            lines += (f"{what}: {why}" for what in parts)
+        else:
+            lines.append(f"{parts[0]} and {len(parts) - 1} more: {why}; index.md lists them")
+    return "".join(f"{plain(f'gpuwatch: not in the bundle: {line}')}\n" for line in lines)
 
 
 def scanned(folder: Path) -> ScanReport:

@@ -132,7 +132,7 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
 
 
 def open_for_reading(path: Path) -> sqlite3.Connection:
-    """Open a recording, also a growing one, or one in a folder without write permission.
+    """Open a recording, also a growing or cut one, or one in a folder without write permission.
 
     Raises:
         RecordingError: it is not a recording, of a newer version, or damaged.
@@ -141,15 +141,18 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
         why = "not a recording" if path.is_file() else "no such file"
         raise RecordingError(f"{path}: {why}")
     problem: sqlite3.Error | None = None
-    ways: tuple[str, ...] = ("mode=ro", "mode=ro&immutable=1")
+    alone = "mode=ro&immutable=1"
+    ways = [("mode=ro", False), (alone, False), (alone, True)]
     if not is_continued(path) and others_may_add(path):
-        ways = ways[1:]  # what another user puts beside it from now on is not read
-    for options in ways:
+        del ways[0]  # what another user puts beside it from now on is not read
+    for options, cut in ways:
         name = f"{path.absolute().as_uri()}?{options}"
         try:
             file = sqlite3.connect(
                 name, uri=True, timeout=BUSY_S, isolation_level=None, check_same_thread=False
             )
+            if cut:  # else SQLite reads nothing of a file with fewer pages than it states
+                file.execute("PRAGMA writable_schema = ON")
             check_version(file, path)
             check_tables(file, path)
             is_continued(path)

@@ -139,9 +139,13 @@ def last_of_ranks(
     """Return the index of each rank's last line among the `RANK_LINES` lines of one kind up to `last`."""
     found: dict[bytes, int] = {}
     kind = kinds[shapes[last]]
+    start, end, before = 0, 0, b"?"
     for index in range(last, max(-1, last - RANK_LINES), -1):
-        if kinds.get(shapes[index]) == kind:
-            prefix = _RANK_PREFIX.search(lines[index], 0, 200)
-            if prefix is not None:
-                found.setdefault(prefix.group(), index)
+        line = lines[index]
+        if line[start:end] == before or kinds.get(shapes[index]) != kind:
+            continue  # mostly of the same rank: comparing is a tenth of searching
+        prefix = _RANK_PREFIX.search(line, 0, 200)
+        if prefix is not None:
+            start, end, before = prefix.start(), prefix.end(), prefix.group()
+            found.setdefault(before, index)
     return found.values()

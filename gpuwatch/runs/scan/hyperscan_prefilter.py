@@ -42,7 +42,12 @@ class HyperSieve:
         """Record that lines of this shape contain no progress."""
         self._steps.no_progress(shape)
 
-    def hits(self, data: bytes, newest: Any = None) -> list[tuple[int, Phrase]]:  # noqa: ANN401 - the agent's type
+    def hits(
+        self,
+        data: bytes,
+        newest: Any = None,  # noqa: ANN401 - the agent's type
+        known: set[int] | None = None,  # noqa: ARG002 - all is searched
+    ) -> list[tuple[int, Phrase]]:
         """Return (offset, phrase) in order; one hit per line and phrase. `newest`: as in `Sieve.hits`."""
         if newest is not None:
             self._steps.hits(data, newest)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuwatch.cli.analysis.evidence_folder import missing_text
 from tests.cli.running import COMMAND, ROOT, environment, gpuwatch
 from tests.isolation import own_processes
 from tests.session.evidence.live import OOM, TOKEN, write_logs
@@ -109,3 +110,11 @@ def test_ctrl_c_leaves_no_half_bundle_and_the_same_command_goes_on(tmp_path: Pat
         lines = archive.read(name).decode().splitlines()
     assert len(lines) == 20_001
     assert [line.split()[4] for line in lines[:-1]] == [str(step) for step in range(20_000)]
+
+
+def test_what_many_parts_lack_for_one_reason_is_one_line() -> None:
+    missing = [(f"log {n}", "not in this recording") for n in range(90)] + [("stacks", "no \x1b[2Janswer")]
+    lines = missing_text(missing).splitlines()
+    assert len(lines) == 2
+    assert "89" in lines[0]
+    assert "\x1b" not in lines[1]

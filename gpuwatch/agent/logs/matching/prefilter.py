@@ -39,6 +39,7 @@ _DIGITS = b"0123456789"
 _CONTROLS = bytes(c for c in range(32) if c not in (9, 10, 13)) + b"\x7f"
 SHAPELESS = _CONTROLS + _DIGITS
 """Bytes that are removed from a line to get its shape."""
+_ONE_DIGIT = bytes(48 if 48 <= c <= 57 else c for c in range(256))
 _LETTERS = bytes(c if 65 <= c <= 90 or 97 <= c <= 122 else 32 for c in range(256))
 
 
@@ -63,15 +64,19 @@ class Sieve(object):
         self._progress_shapes: dict[bytes, list[CompiledDialect]] = {}
         """Shapes of lines that may report progress, of which only the newest line is needed."""
         self._bytes = 0
+        self._steady: dict[bytes, bool] = {}
+        """Searched shapes -> whether lines that differ only in digits are the same to all their phrases."""
         self._dialects = ruleset.dialects
         for phrase in ruleset.phrases if phrases is None else phrases:
             self._place(phrase)
 
-    def hits(self, data: bytes, newest: "Newest | None" = None) -> "list[tuple[int, Phrase]]":
+    def hits(
+        self, data: bytes, newest: "Newest | None" = None, known: "set[int] | None" = None
+    ) -> "list[tuple[int, Phrase]]":
         """Return (offset in `data`, phrase) where a rule's phrase occurs; one per line.
 
         `data`: complete lines without escapes. `newest` gets the last lines of shapes that may report
-        progress.
+        progress. `known`: forms (see `form_of`) of lines of this file that are left out.
         """
         if b"\r" in data:
             data = data.replace(b"\r", b"\n")
@@ -88,13 +93,25 @@ class Sieve(object):
         found: list[tuple[int, Phrase]] = []
         if not searched_shapes:
             return found
+        lines = lines if lines and raw is data else data.split(b"\n")
+        same = self._same(searched_shapes) if known and raw is data else set()
+        fresh = _fresh(shapes, data, searched_shapes, same, known)
         at = 0
-        for shape, line in zip(shapes, lines if lines and raw is data else data.split(b"\n")):  # noqa: B905 - strict needs Python 3.10
-            if shape in searched_shapes:
+        for shape, line, is_fresh in zip(shapes, lines, fresh):  # noqa: B905 - strict needs Python 3.10
+            if is_fresh:
                 _find(line, searched_shapes[shape], at, found)
             at += len(line) + 1
         found.sort(key=_where)
         return found
+
+    def _same(self, shapes: "dict[bytes, list[Phrase]]") -> "set[bytes]":
+        """Return the shapes of which lines with other digits are the same to the rules."""
+        if len(self._steady) > MAX_SHAPES:
+            self._steady.clear()
+        for shape, phrases in shapes.items():
+            if shape not in self._steady:
+                self._steady[shape] = len(shape) <= MAX_SHAPE and all(each.steady() for each in phrases)
+        return {shape for shape in shapes if self._steady[shape]}
 
     def no_progress(self, shape: bytes) -> None:
         """Record that lines of this shape report no progress, whatever their digits."""
@@ -214,6 +231,34 @@ class Sieve(object):
             for at in range(len(folded) - size + 1):
                 found.update(self._heads.get(folded[at : at + size], ()))
         return found
+
+
+def form_of(line: bytes) -> int:
+    """Return a number that is equal for lines that differ only in the values of their digits."""
+    return hash(line.translate(_ONE_DIGIT))
+
+
+def _fresh(
+    shapes: "list[bytes]",
+    data: bytes,
+    searched: "dict[bytes, list[Phrase]]",
+    same: "set[bytes]",
+    known: "set[int] | None",
+) -> "list[bool]":
+    """Return for each line whether it has a shape that is searched.
+
+    Lines of a shape in `same` with a `known` form are left out.
+    """
+    if not known or not same:
+        return [shape in searched for shape in shapes]
+    forms = list(map(hash, data.translate(_ONE_DIGIT).split(b"\n")))
+    new = set(forms) - known
+    if not new and len(same) == len(searched):
+        return []
+    return [
+        shape in searched and (form in new or shape not in same)
+        for form, shape in zip(forms, shapes)  # noqa: B905 - strict needs Python 3.10
+    ]
 
 
 def _holds(shape: bytes, texts: "list[bytes]") -> bool:

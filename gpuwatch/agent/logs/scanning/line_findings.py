@@ -7,6 +7,7 @@ from ..matching.candidate import CandidateLine
 from ..matching.event_form import is_continuing, is_quoted
 from ..matching.finding import described, whose
 from ..matching.matcher import SEARCHED_CHARS
+from ..matching.prefilter import form_of
 from ..matching.record_rank import read_around
 from ..matching.ruleset import Phrase
 from .dedup import report
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from ..matching.ruleset import CompiledRule, RuleSet
     from .dedup import Gatherer
     from .open_blocks import OpenBlocks
-
-_ONE_DIGIT = bytes(48 if 48 <= c <= 57 else c for c in range(256))
 
 
 class LineFindings(object):
@@ -57,6 +56,11 @@ class LineFindings(object):
         self._shape_searched: int | None = None
         self._steady: dict[Phrase, bool] = {}
         self._repeats = Repeats()
+
+    @property
+    def known(self) -> "set[int]":
+        """Forms of lines that give nothing, whatever the values of their digits."""
+        return self._known_lines.plain
 
     def seam(self) -> None:
         """Reset: the file was truncated or replaced, so offsets have a new meaning."""
@@ -117,7 +121,7 @@ class LineFindings(object):
                 steady = self._steady[phrase] = phrase.steady()
             if not steady:
                 return None
-        return hash(line.translate(_ONE_DIGIT))
+        return form_of(line)
 
     def _search_line(
         self,

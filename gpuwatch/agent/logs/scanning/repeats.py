@@ -64,6 +64,8 @@ class KnownLines(object):
         self._shapes: dict[int, list[tuple[int, int]]] = {}
         """Shape -> position of the decisive text in its lines; none for lines without a match."""
         self._texts: set[tuple[Any, ...]] = set()
+        self.plain: set[int] = set()
+        """Shapes of lines without a match."""
 
     def holds(self, shape: int, line: bytes) -> bool:
         """Return True if a line of this shape gives nothing new."""
@@ -80,8 +82,11 @@ class KnownLines(object):
         if len(self._shapes) >= MAX_KNOWN or len(self._texts) >= MAX_KNOWN:
             self._shapes.clear()
             self._texts.clear()
+            self.plain.clear()
         places = [(line.index(each), line.index(each) + len(each)) for each in raw]
         self._shapes[shape] = places
+        if not places:
+            self.plain.add(shape)
         if places:
             self._texts.add(_texts_at(shape, line, places))
 

@@ -167,15 +167,16 @@ class Scanner(object):
         """
         chunk = Chunk(raw, base, self._past)
         self._blocks.fill(chunk, arrived, out)
+        raised = self._tracebacks.find(chunk)
+        known = None if raised else self._lines.known
         if self._progress is None:
-            hits = self._sieve.hits(chunk.clean)
+            hits = self._sieve.hits(chunk.clean, None, known)
         else:
             self._progress.take_from(self._lines.backlog)
-            hits = self._sieve.hits(chunk.clean, self._progress.newest)
+            hits = self._sieve.hits(chunk.clean, self._progress.newest, known)
             self._progress.newest.place(chunk.offset_of, arrived, self._lines.backlog)
         if until is not None and until < len(raw):
             hits = [hit for hit in hits if hit[0] < until]
-        raised = self._tracebacks.find(chunk)
         if raised:
             hits = sorted(hits + [(start, self._lines.raised) for start in raised], key=_place)
         index = 0
