@@ -11,7 +11,7 @@ FORM_SIGNS = (
     "hf_", "akia", "asia", "ghp_", "gho_", "ghs_", "ghu_", "ghr_", "github_pat_", "glpat-", "ptt-", "ldt-",
     "lrt-", "xox", "xapp-", "sk-", "aiza", "eyj", "wandb", "webhookb2/", ".org/bot", "dop_v1_", "nvapi-",
     "npm_", "dckr_pat_", "pypi-", "sg.", "ya29.", "k_live_", "k_test_", "hvs.", "hvb.", "gsk_", "xai-",
-    "r8_", "dapi", "hooks.slack.com", "/webhooks/", "atatt3x", "secret-key-", "tskey-", "mii",
+    "r8_", "dapi", "shpat_", "hooks.slack.com", "/webhooks/", "atatt3x", "secret-key-", "tskey-", "mii",
     "b3blbnnzac1rzxktdj", "gocspx-", "1//0", "q~", "fwogzxivyxdz", "iqojb3jpz2lu",
 )  # fmt: skip
 """One of these substrings (lower case) is in every text with such a token."""

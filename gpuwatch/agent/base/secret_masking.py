@@ -58,7 +58,7 @@ _URL = re.compile(r"(?<=://)([^\s/@:\"']{0,256})(:[^\s/\"']{0,256})?(?=@)")
 _URL_SLASH = re.compile(r"(?<=://)([^\s/@:\"']{1,256}:)(?!\d{1,5}(?:/|$))([^\s\"'@]{1,256})(?=@)")
 """A password in a URL with an unescaped slash."""
 _SIGNED = re.compile(
-    r"([?&;]sig(?:nature)?=|\bX-(?:Amz|Goog)-(?:Signature|Security-Token)=|\b(?:Account|SharedAccess)Key=)"
+    r"([?&;]sig(?:nature)?=|\bX-(?:Amz|Goog)-(?:Signature|Security-Token)=|\b(?:Account|SharedAccess)(?:Key|Signature)=)"
     r"([^\s\"'&;]{4,4096})",
     re.IGNORECASE,
 )

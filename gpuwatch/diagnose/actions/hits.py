@@ -48,11 +48,20 @@ def job_hits(fleet: Fleet, job: str | None) -> tuple[str, ...]:
 
 def users_of(fleet: Fleet, job: str | None) -> set[str]:
     """Return the user names of a job's ranks, as far as their nodes report them."""
+    return {user for user in _stated_users(fleet, job) if user}
+
+
+def is_of_user(fleet: Fleet, job: str | None, user: str) -> bool:
+    """Return True if a job has no ranks, or those that have a user have this one; one at least must."""
+    return {found for found in _stated_users(fleet, job) if found} == {user} or not _stated_users(fleet, job)
+
+
+def _stated_users(fleet: Fleet, job: str | None) -> set[str | None]:
     return {
         process.user
         for node in fleet.nodes.values()
         for process in node.processes
-        if process.rank is not None and process.job == job and process.user
+        if process.rank is not None and process.job == job
     }
 
 

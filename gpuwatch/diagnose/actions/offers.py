@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from gpuwatch.diagnose.actions.action import Action, ActionKind, ActionTarget, SignalledProcess, safe_reason
-from gpuwatch.diagnose.actions.hits import gpu_hits, job_hits, node_hits, rank_hits, slurm_words, users_of
+from gpuwatch.diagnose.actions.hits import gpu_hits, is_of_user, job_hits, node_hits, rank_hits, slurm_words
 from gpuwatch.diagnose.hang.remedies import on_node, slurm_job
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import Node
@@ -120,7 +120,7 @@ def _slurm_job_actions(fleet: Fleet, job: str | None) -> Iterator[Action]:
     if ident is None or carried not in (None, ident):
         return
     stated = fleet.scheduler.jobs.get(ident, allocation)
-    if stated is None or users_of(fleet, job) - {stated.user}:
+    if stated is None or not is_of_user(fleet, job, stated.user):
         return  # ranks that carry an id that Slurm does not know, was not asked for, or gives to another user
     hits = (*job_hits(fleet, job), *slurm_words(stated))
     for kind, program, first in JOB_COMMANDS:

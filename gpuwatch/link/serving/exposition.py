@@ -38,7 +38,7 @@ def samples(text: str, prefixes: Sequence[str]) -> Iterator[MetricSample]:
             value = float(number)
         except ValueError:
             continue
-        if not abs(value) <= MAX_VALUE:
+        if not 0.0 <= value <= MAX_VALUE or "_" in number or not number.isascii():
             continue  # no counter, gauge or time of a server; nor is NaN
         yield MetricSample(name, dict(LABEL.findall(labels or "")), value)
         count += 1

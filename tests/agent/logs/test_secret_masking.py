@@ -28,6 +28,8 @@ ISSUED = [
     "gldt-" + "aB3-" * 5,
     "xapp-1-A0123456789-1234567890123-abcdefgh",
     "dop_v1_" + HEX,
+    "shpat_" + HEX,
+    "SharedAccessSignature=" + RANDOM,
     *(f"{prefix}{RANDOM}" for prefix in ("whsec_", "pplx-", "lin_api_", "glsa_", "rpa_", "api_org_", "")),
     "ghp_" + "aB3" * 12,
     "github_pat_" + "aB3_" * 10,

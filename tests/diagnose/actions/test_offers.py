@@ -19,7 +19,7 @@ from tests.report.fleets import NODE_TIME, feed, plan, process
 HOSTILE = ("gpu;reboot", "-rf", "$(id)", "a b", "gpu-1\nreboot", "gpu\x1b[2J", "ALL", "default", "gpu-[1-9]")
 
 
-def job_fleet(of: Plan, slurm: str | None = "41") -> Fleet:
+def job_fleet(of: Plan, slurm: str | None = "41", user: str | None = "alice") -> Fleet:
     """A rank on each node, all of one job that Slurm knows."""
     fleet = Fleet(of)
     if slurm is not None:
@@ -28,7 +28,7 @@ def job_fleet(of: Plan, slurm: str | None = "41") -> Fleet:
         )
     variables = {"SLURM_JOB_ID": slurm} if slurm is not None else {}
     for rank, spec in enumerate(of.nodes):
-        own = process(100 + rank, 0, rank, job="41", variables=variables, start=5.0)
+        own = process(100 + rank, 0, rank, job="41", variables=variables, start=5.0, user=user)
         feed(fleet, spec.name, Ranks(t=NODE_TIME, seq=1, processes=[own]))
     return fleet
 
@@ -117,6 +117,13 @@ def test_a_job_that_slurm_gives_to_another_user_has_no_action() -> None:
         found = by_kind(ActionTarget("a"), fleet)
         assert ("cancel" in found) is offered
         assert not offered or any("RUNNING" in line for line in found["cancel"].hits)
+
+
+def test_a_job_whose_ranks_have_no_user_has_no_action() -> None:
+    """Their node states an id of Slurm, which may be that of another user's job."""
+    fleet = job_fleet(plan("a"), user=None)
+    fleet.take_scheduler(SchedulerFacts(jobs={"41": Allocation("41", "x", "alice", "RUNNING", None, 0)}))
+    assert "cancel" not in by_kind(ActionTarget("a"), fleet)
 
 
 @pytest.mark.parametrize("ident", ["0041", "4294967337", "41_0", "041_0", "41_00", "41"])

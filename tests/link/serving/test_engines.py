@@ -58,6 +58,7 @@ def test_numbers_that_no_server_has_are_left_out() -> None:
         'vllm:num_requests_running{model_name="a"} 1e308\nvllm:num_requests_running{model_name="b"} 1e308\n'
         "vllm:num_requests_waiting NaN\nvllm:kv_cache_usage_perc 1e308\nvllm:generation_tokens_total 7\n"
         'vllm:e2e_request_latency_seconds_bucket{le="1e308"} 5\n'
+        "vllm:num_requests_waiting -5\nvllm:num_requests_waiting 1_000\nvllm:num_requests_waiting \u0661\n"
     )
     found = read_page(page, 1.0)
     assert (found.running, found.waiting, found.cache_share, found.latency) == (None, None, None, ())

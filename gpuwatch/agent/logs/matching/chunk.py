@@ -32,7 +32,7 @@ _ENTRY = re.compile(r"\s*\[(\d{1,6})\]:\s*$")
 _RANKS = re.compile(r"(?P<rank>\d{1,6}) \(local_rank: (?P<local_rank>\d{1,4})\)")
 _RAISED = re.compile(
     r"[A-Za-z_][\w.]{2,}(?:Error|Exception|Interrupt|Exit|Warning|Closed\w*|Timeout)\b"
-    r"|(?:[A-Za-z_]\w*\.){0,8}[A-Z]\w*[a-z]\w*(?::|$)"
+    r"|(?:[A-Za-z_]\w*\.){0,8}[A-Z][^\Wa-z]*[a-z]\w*(?::|$)"
 )
 
 

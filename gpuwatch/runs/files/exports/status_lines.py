@@ -19,6 +19,8 @@ MAX_BYTES = 8 << 20
 MAX_YAML = 1 << 20
 """Characters of a YAML document that is parsed."""
 MAX_DOCUMENTS = 64
+MAX_DIGITS = 20
+"""Digits of a whole number; a longer one is no time, code or count, and is read as text."""
 MAX_IN_VAIN = 2 * MAX_BYTES
 """Characters that are parsed as documents that turn out to be none."""
 LINE_COUNT_SPEED = 32
@@ -32,7 +34,9 @@ _INSPECTION = re.compile(containers.INSPECT_HEADING.pattern, re.MULTILINE)
 _STEPS = frozenset(("step", "global_step", "loss", "iteration", "iter", "epoch"))
 _MESSAGES = frozenset(("message", "msg", "log", "textpayload", "jsonpayload", "body", "event"))
 _LEVELS = frozenset(("level", "severity", "lvl", "levelname", "loglevel", "ts", "priority"))
-_DECODER = json.JSONDecoder()
+_DECODER = json.JSONDecoder(
+    parse_int=lambda text: int(text) if len(text) <= MAX_DIGITS else text[:MAX_DIGITS]
+)
 
 
 def is_status_document(data: bytes, *, log: bool = False) -> bool:

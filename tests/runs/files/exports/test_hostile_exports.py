@@ -105,3 +105,9 @@ def test_a_log_that_is_a_document_as_a_whole_is_a_log() -> None:
     text = b"kind: x\napiVersion: y\nstatus: z\ntrace: RuntimeError\n"
     assert is_status_document(text)
     assert not is_status_document(text, log=True)
+
+
+def test_a_number_of_any_length_hides_no_failure() -> None:
+    document = b'{"status": "FAILED", "exitCode": ' + b"9" * 6000 + b', "reason": "OutOfMemoryError"}'
+    assert is_status_document(document)
+    assert b"OutOfMemoryError" in status_lines(document)
