@@ -28,7 +28,10 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-r
 run: $(INSTALLED)
 	@$(BIN)/gpuwatch $(or $(ARGS),--local)
 
+# In a new clone two processes compile the test modules first, which each of the five would do otherwise.
 test: $(INSTALLED_DEV)
+	@test -d tests/__pycache__ || printf '%s\n' tests/*/ | \
+	    xargs -n 12 -P 2 $(BIN)/python -m pytest -q -p no:xdist --collect-only > /dev/null || true
 	$(PYTEST) -m 'not long' $(ARGS)
 
 test-long: $(INSTALLED_DEV)
