@@ -1,13 +1,13 @@
 """A launcher that does and writes what torchrun does, without torch: a rank is up within 0.1 s.
 
-    stub_launcher.py FOLDER --nproc 2 --max-restarts 1 [--total 1000] [--inherit] [--stay]
+    stub_launcher.py FOLDER --nproc 2 --max-restarts 1 [--total 1000] [--inherit] [--stay] [--inside]
 
 Each attempt starts `--nproc` ranks, each with `FOLDER/attempt_N/RANK/stdout.log`; `--inherit`: with
 the launcher's output, `--nowhere`: with /dev/null. When one ends badly the others are ended, and the next
 attempt begins; `--stay` leaves them alone, as srun does without --kill-on-bad-exit. A rank does what
 `FOLDER/ctl/rankN` says: `exit`, `raise`, `nan`, `hang`, `eval`, `save`; it writes nothing while
 its first word is `load`. `print` writes the lines below it and trains on. `--tag`: each line begins with
-the time and the rank.
+the time and the rank. `--inside`: the launcher is rank 0, as in Lightning: its environment has no rank.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def head() -> str:
 def start(args: argparse.Namespace, attempt: int) -> list[subprocess.Popen[bytes]]:
     """The ranks of one attempt."""
     found = []
-    for rank in range(args.nproc):
+    for rank in range(1 if args.inside else 0, args.nproc):
         log = Path(args.folder) / f"attempt_{attempt}" / str(rank) / "stdout.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         env = {
@@ -80,6 +80,8 @@ def start(args: argparse.Namespace, attempt: int) -> list[subprocess.Popen[bytes
             "TORCHELASTIC_RUN_ID": args.run_id,
             "TORCHELASTIC_RESTART_COUNT": str(attempt),
         }
+        if args.inside:
+            env |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29933"}
         argv = [sys.executable, "-c", RANK, f"{args.folder}/ctl/rank{rank}", str(args.total)]
         argv += [f"{args.folder}/{args.metrics}"] if args.metrics and rank == 0 else []
         if args.inherit:
@@ -118,9 +120,14 @@ def main() -> int:
     parser.add_argument("--nowhere", action="store_true")
     parser.add_argument("--stay", action="store_true")
     parser.add_argument("--tag", action="store_true")
+    parser.add_argument("--inside", action="store_true")
     args = parser.parse_args()
     for attempt in range(args.max_restarts + 1):
         ranks = start(args, attempt)
+        if args.inside:
+            os.environ.update(RANK="0", LOCAL_RANK="0", STUB_TAG="1" if args.tag else "")
+            sys.argv = ["", f"{args.folder}/ctl/rank0", str(args.total)]
+            exec(RANK, {"__name__": "__main__"})  # noqa: S102 - the text above
         end = failed(ranks, stay=args.stay)
         if end is None:
             return 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import pairwise
+from math import isfinite
 from statistics import median
 
 from msgspec import structs
@@ -178,7 +179,7 @@ def _stepped_before(alert: Alert, writer: RankProgress, offset_s: float) -> bool
     same_rank = alert.rank is not None and (writer.job, writer.rank) == (alert.job, alert.rank)
     if not (same_file or same_rank) or writer.per_epoch:
         return False
-    times = [step.at + offset_s for step in list(writer.steps)[-STEPS:]]
+    times = [step.at + offset_s for step in writer.curve()[-STEPS:] if isfinite(step.at)]
     periods = [later - earlier for earlier, later in pairwise(times)]
     if len(periods) < 2:
         return False

@@ -18,7 +18,7 @@ EQUAL_PCT = 20.0
 """Utilizations that differ by less (percentage points) count as equal."""
 USED_S = 180
 """Seconds over which utilization is compared; one rank's checkpoint or evaluation is mostly shorter."""
-PARTLY_PCT, ALWAYS_PCT = 5.0, 80.0
+PARTLY_PCT, ALWAYS_PCT = 5.0, 70.0
 """Below the first (percent) a GPU is idle or of another job; above the second it always works."""
 ALONE_POWER_FACTOR = 1.3
 """A GPU with this multiple of its peers' power does more work than they do.

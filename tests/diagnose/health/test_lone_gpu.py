@@ -76,6 +76,7 @@ def test_a_process_alone_on_one_gpu_beside_idle_ones_is_remarked(
         ((45.0, 95.0), USED_S, {"less_used_than_peers"}),
         ((95.0, 96.0, 45.0), USED_S, {"less_used_than_peers"}),
         ((53.0, 84.0), USED_S, {"less_used_than_peers"}),
+        ((41.0, 74.0), USED_S, {"less_used_than_peers"}),  # 95 % in its steps, which load and wait, too
         ((45.0, 95.0), 60, set()),
         ((85.0, 95.0), USED_S, set()),
         ((0.0, 95.0), USED_S, set()),
