@@ -15,8 +15,8 @@ from tests.bench.cpu import Row, shares
 from tests.cli.running import COMMAND, environment
 
 SECONDS = 60.0
-SETTLED_S = 15.0
-"""Until the rules are compiled, the agent runs and the backlog is read."""
+SETTLE_S, LOOK_S = 180.0, 5.0
+"""Most seconds until the rules are compiled, the agent runs and the backlog is read, and one look at that."""
 STEPS_PER_S = 20
 TRAINING = f"""
 import time
@@ -44,10 +44,20 @@ def monitored(folder: Path) -> Iterator[list[int]]:
     """A command under `gpuwatch run`; gives the pids of gpuwatch's own processes."""
     argv = [*COMMAND, "run", "--", sys.executable, "-c", TRAINING]
     with subprocess.Popen(argv, cwd=folder, env=environment(), stdout=subprocess.DEVNULL) as process:
-        time.sleep(SETTLED_S)
-        below = psutil.Process(process.pid).children(recursive=True)
-        yield [process.pid, *(each.pid for each in below if TRAINING not in each.cmdline())]
+        deadline, usual = time.monotonic() + SETTLE_S, 0.0
+        while time.monotonic() < deadline:  # until two looks are alike
+            now = sum(shares(own_processes(process.pid), LOOK_S))
+            if abs(now - usual) < max(now, usual) / 4:
+                break
+            usual = now
+        yield own_processes(process.pid)
         process.terminate()
+
+
+def own_processes(pid: int) -> list[int]:
+    """The processes of `gpuwatch run` without the command."""
+    below = psutil.Process(pid).children(recursive=True)
+    return [pid, *(each.pid for each in below if TRAINING not in each.cmdline())]
 
 
 def command_cpu_s(folder: Path, *before: str) -> float:

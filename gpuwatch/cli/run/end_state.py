@@ -59,3 +59,22 @@ def write_bare_summary(config: Mapping[str, Any], end: Mapping[str, Any]) -> Non
         write_part(folder.parts / f"node_{config['part']:03d}.json", {**facts, "node_rank": config["part"]})
     else:
         write_summary(folder, {**empty_summary(), **facts})
+
+
+def final_text(summary: dict[str, Any], end: dict[str, Any]) -> str:
+    """Return the last line: `completed after 12.3 s, 100 steps, 8.1 steps/s, final loss 1.234`."""
+    how = {"completed": "completed", "failed": "failed", "interrupted": "interrupted"}[end["status"]]
+    if end.get("exit_signal"):
+        how += f" by {end['exit_signal']}"
+    elif end.get("exit_code"):
+        how += f" with exit code {end['exit_code']}"
+    parts = [f"{how} after {summary['duration_s']:.1f} s"]
+    if summary.get("steps"):
+        parts.append(f"{summary['steps']} steps, {summary.get('steps_per_s') or 0:.4g} steps/s")
+    if summary.get("non_finite_loss_step") is not None:
+        parts.append(f"the loss is NaN or Inf since step {summary['non_finite_loss_step']}")
+    elif isinstance(summary.get("final_loss"), float):
+        parts.append(f"final loss {summary['final_loss']:.4g}")
+    if summary.get("warnings"):
+        parts.append(f"{len(summary['warnings'])} kinds of warnings")
+    return ", ".join(parts)

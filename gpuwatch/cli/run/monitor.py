@@ -20,6 +20,7 @@ from typing import IO, Any
 
 import msgspec
 
+from gpuwatch.cli.run.end_state import final_text
 from gpuwatch.cli.run.library_log import LibraryLog
 from gpuwatch.cli.run.own_rows import OwnRows
 from gpuwatch.cli.run.samples import NodeSamples, memory_pct
@@ -46,7 +47,8 @@ from gpuwatch.telemetry.session.logs import SessionLogs
 from gpuwatch.telemetry.session.summary import merge_parts, write_part, write_summary
 from gpuwatch.whole_file import open_in_place
 
-POLL_S = 1.0
+POLL_S, POLL_ALONE_S = 1.0, 2.0
+"""Seconds between two readings of the machine with `--output`, and without: half the cost."""
 SUMMARY_EVERY_S = 30.0
 SNAPSHOT_EVERY_S = 10.0
 """Interval of GPU readings in the performance log (document 002: gpu_snapshot_interval)."""
@@ -264,25 +266,6 @@ class Monitor:
         return final_text(summary, end)
 
 
-def final_text(summary: dict[str, Any], end: dict[str, Any]) -> str:
-    """Return the last line: `completed after 12.3 s, 100 steps, 8.1 steps/s, final loss 1.234`."""
-    how = {"completed": "completed", "failed": "failed", "interrupted": "interrupted"}[end["status"]]
-    if end.get("exit_signal"):
-        how += f" by {end['exit_signal']}"
-    elif end.get("exit_code"):
-        how += f" with exit code {end['exit_code']}"
-    parts = [f"{how} after {summary['duration_s']:.1f} s"]
-    if summary.get("steps"):
-        parts.append(f"{summary['steps']} steps, {summary.get('steps_per_s') or 0:.4g} steps/s")
-    if summary.get("non_finite_loss_step") is not None:
-        parts.append(f"the loss is NaN or Inf since step {summary['non_finite_loss_step']}")
-    elif isinstance(summary.get("final_loss"), float):
-        parts.append(f"final loss {summary['final_loss']:.4g}")
-    if summary.get("warnings"):
-        parts.append(f"{len(summary['warnings'])} kinds of warnings")
-    return ", ".join(parts)
-
-
 def say(facts: dict[str, Any]) -> None:
     """Send `gpuwatch run` one JSON line on stdout; ignored if it is gone."""
     with contextlib.suppress(OSError):
@@ -292,8 +275,9 @@ def say(facts: dict[str, Any]) -> None:
 
 def watched_plan(config: dict[str, Any]) -> Any:  # noqa: ANN401 - a Plan
     """Return the plan: this machine, and the rank logs of the session; no other logs are searched for."""
-    folder = Path(config["folder"])
-    return dataclasses.replace(local_plan(), discover=False, log_options=(f"{folder}/ranks/*.log",))
+    logs = f"{config['folder']}/ranks/*.log"
+    interval_s = POLL_S if config.get("output") else POLL_ALONE_S
+    return dataclasses.replace(local_plan(), discover=False, log_options=(logs,), interval_s=interval_s)
 
 
 class MonitorInput:
@@ -332,7 +316,7 @@ def main() -> None:
         monitor = Monitor(config, session, output)
         end, shown = None, ""
         while end is None:
-            for facts in incoming.new(POLL_S):
+            for facts in incoming.new(session.plan.interval_s):
                 monitor.child = facts.get("pid", monitor.child)
                 end = facts.get("end", end)
             monitor.poll()

@@ -17,6 +17,8 @@ from tests.packages import path_of
 
 ENDINGS = {"main.log", "multigpu.log", "performance.log", "summary.json", "summary.txt"}
 STEPS = 'for i in 1 2 3 4 5; do echo "step $i/5 loss: $((10 - i)).5 lr: 0.01"; sleep 0.05; done'
+WATCHED = 'until ls "$GPUWATCH_RUN_DIR" | grep -q _summary.json; do sleep 0.2; done'
+"""Until the monitor has read the machine once."""
 RANKS = """\
 import os, subprocess, sys, time
 if "RANK" not in os.environ:
@@ -122,7 +124,7 @@ def test_after_sigterm_the_summary_is_there(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_on_a_terminal_one_line_follows_and_the_title_is_brought_back(tmp_path: Path) -> None:
     code, written = on_a_terminal(
-        "run", "--logs", str(tmp_path / "logs"), "--", "sh", "-c", f"{STEPS}; sleep 4; exit 5"
+        "run", "--logs", str(tmp_path / "logs"), "--", "sh", "-c", f"{STEPS}; {WATCHED}; sleep 4; exit 5"
     )
     assert code == 5
     session, _ = only_session(tmp_path)

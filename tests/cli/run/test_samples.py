@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from gpuwatch.cli.run.monitor import watched_plan
 from gpuwatch.cli.run.samples import NodeSamples
 from gpuwatch.cli.run.summary import scale_rates
 from gpuwatch.diagnose.model.alert import Alert, Proof
@@ -40,3 +43,8 @@ def test_what_the_library_measured_is_of_the_whole_run() -> None:
     summary = {**part, "mfu_step": 0.5}
     scale_rates(summary, {}, part, 60.0)
     assert (summary["samples_per_s"], summary["mfu_overall"], summary["mfu_step"]) == (4.0, 0.2, 0.5)
+
+
+def test_without_an_output_file_the_machine_is_read_half_as_often(tmp_path: Path) -> None:
+    plans = [watched_plan({"folder": str(tmp_path), "output": output}) for output in (None, "o.jsonl")]
+    assert [plan.interval_s for plan in plans] == [2.0, 1.0]
