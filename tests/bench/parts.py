@@ -41,6 +41,7 @@ PARTS = {
     "hang": "tests.bench.hang",
     "telemetry": "tests.bench.telemetry",
     "run": "tests.bench.run",
+    "recording": "tests.bench.recording",
 }
 LIMIT_S = 1200.0
 """The longest part (matcher, 100 MB on a slow core) takes a quarter of it."""

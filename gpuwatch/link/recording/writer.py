@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import socket
 import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -73,7 +75,8 @@ class RecordingWriter:
             heartbeat: A file into which the time (unix seconds) of each commit is written.
 
         Raises:
-            RecordingError: it cannot be written, is of other nodes, or another recorder writes it.
+            RecordingError: it cannot be written, is of other nodes, or another recorder writes it; not raised
+                for a full disk: the file is opened when there is space.
         """
         self._items: deque[Item] = deque()
         self._waiting_bytes = 0
@@ -87,15 +90,15 @@ class RecordingWriter:
         self._retention = retention or Retention()
         self._heartbeat = heartbeat
         self.state = RecorderState(path)
-        self._file = open_for_writing(path) if path.exists() else create(path)
+        self._open: Callable[[], tuple[sqlite3.Connection, Lease]] = partial(opened, path, plan, nodes)
+        self._to: tuple[sqlite3.Connection, Lease] | None = None
+        """The open file; None until there is space for it."""
         try:
-            self._lease = Lease(self._file, path)
-            describe(self._file, path, plan, nodes)
-        except (RecordingError, sqlite3.Error) as error:
-            self._file.close()
-            if isinstance(error, sqlite3.Error):
-                raise RecordingError(f"{path}: {error}") from error
-            raise
+            self._to = self._open()
+        except RecordingError as error:
+            if not lacks_space(error):
+                raise
+            self.state = replace(self.state, trouble=str(error))
         self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
         self._thread.start()
 
@@ -136,22 +139,24 @@ class RecordingWriter:
             self._commit(items, waiting, gap)
             if closing:
                 break
-        with contextlib.suppress(sqlite3.Error):
-            self._lease.release()
-        with contextlib.suppress(sqlite3.Error):
-            self._file.close()
+        if self._to is not None:
+            file, lease = self._to
+            with contextlib.suppress(sqlite3.Error):
+                lease.release()
+            with contextlib.suppress(sqlite3.Error):
+                file.close()
 
     def _commit(self, items: Sequence[Item], waiting: int, gap: tuple[int, int] | None) -> None:
         try:
-            self._file.execute("BEGIN IMMEDIATE")
-            write_items(self._file, items)
-            if gap is not None:
-                self._file.execute("INSERT INTO gap VALUES (?, ?, ?)", (*gap, self.state.trouble))
-            self._lease.beat()
-            self._file.execute("COMMIT")
+            file, lease = self._to = self._to or self._open()
+            with rolled_back(file):
+                file.execute("BEGIN IMMEDIATE")
+                write_items(file, items)
+                if gap is not None:
+                    file.execute("INSERT INTO gap VALUES (?, ?, ?)", (*gap, self.state.trouble))
+                lease.beat()
+                file.execute("COMMIT")
         except (sqlite3.Error, RecordingError) as error:
-            with contextlib.suppress(sqlite3.Error):
-                self._file.execute("ROLLBACK")
             self.state = replace(self.state, trouble=str(error), waiting_bytes=waiting, lost_items=self._lost)
             return
         with self._changed:
@@ -168,12 +173,49 @@ class RecordingWriter:
             self._lost,
         )
         with contextlib.suppress(sqlite3.Error):  # as on a full disk; tried again
-            self._retention.apply(self._file)
+            self._retention.apply(file)
         if self._heartbeat is not None:
             try:
                 write_whole(self._heartbeat, f"{time.time():.0f}\n".encode())
             except OSError as error:
                 self.state = replace(self.state, trouble=f"{self._heartbeat}: {error.strerror}")
+
+
+def opened(path: Path, plan: Plan, nodes: Mapping[str, int]) -> tuple[sqlite3.Connection, Lease]:
+    """Return the new or existing file and its lease, ready to be written.
+
+    Raises:
+        RecordingError: it cannot be written, is of other nodes, or another recorder writes it.
+    """
+    file = open_for_writing(path) if path.exists() else create(path)
+    try:
+        lease = Lease(file, path)
+        describe(file, path, plan, nodes)
+    except (RecordingError, sqlite3.Error) as error:
+        file.close()
+        if isinstance(error, sqlite3.Error):
+            raise RecordingError(f"{path}: {error}") from error
+        raise
+    return file, lease
+
+
+def lacks_space(error: RecordingError) -> bool:
+    """Return True if there was no space: the disk is full, or a quota or limit of sizes is reached."""
+    why = error.__cause__
+    if isinstance(why, OSError):
+        return why.errno in (errno.ENOSPC, errno.EDQUOT)
+    return str(why) in ("database or disk is full", "disk I/O error")
+
+
+@contextlib.contextmanager
+def rolled_back(file: sqlite3.Connection) -> Iterator[None]:
+    """Roll the transaction back if an error leaves the context."""
+    try:
+        yield
+    except (sqlite3.Error, RecordingError):
+        with contextlib.suppress(sqlite3.Error):
+            file.execute("ROLLBACK")
+        raise
 
 
 def describe(file: sqlite3.Connection, path: Path, plan: Plan, nodes: Mapping[str, int]) -> None:

@@ -106,6 +106,26 @@ def test_a_full_disk_is_reported_and_the_recording_goes_on_when_there_is_space(t
     assert moments(path) == [1, 2, 3, 4, 5, 6]
 
 
+@pytest.mark.parametrize("before", ["no file", "a recording"])
+def test_a_disk_that_is_full_at_the_start_ends_nothing(tmp_path: Path, before: str) -> None:
+    """A service that is started again after a reboot judges and delivers, and records when there is space."""
+    path = tmp_path / "a.gpw"
+    if before == "a recording":
+        with writing(path) as writer:
+            writer.put(block(1))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, hard))
+        writer = RecordingWriter(path, PLAN, NODES)
+        assert writer.state.trouble
+        writer.put(block(2))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    wait_until(lambda: not writer.state.trouble and not writer.state.waiting_bytes)
+    writer.close()
+    assert moments(path) == ([2] if before == "no file" else [1, 2])
+
+
 def test_what_does_not_fit_into_memory_meanwhile_is_a_gap(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
