@@ -53,3 +53,15 @@ def test_a_traceback_takes_in_no_line_of_another_rank() -> None:
         (lines[2], 1),
         (lines[6], 3),
     ]
+
+
+def test_ordinary_lines_without_a_time_are_not_folded_over_ranks() -> None:
+    session = LogSession({"gpu-001": [FakeFile(f"/logs/{rank}", [rank]) for rank in range(2)]})
+    for rank in range(2):
+        session.write("gpu-001", f"/logs/{rank}", "step 75/1000 loss 4.9250")
+    merge = Merge(followed(session, *(LogSource("gpu-001", f"/logs/{rank}", rank) for rank in range(2))))
+    merge.sync()
+    sheet = RowModel()
+    sheet.across = True
+    sheet.sync(merge)
+    assert [row.ranks for row in sheet.rows] == [{0}, {1}]

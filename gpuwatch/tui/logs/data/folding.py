@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Literal, TypeAlias
 
 from gpuwatch.wire import LogLine
@@ -179,12 +180,15 @@ class Folder:
         before, row = self._line, self.rows[-1]
         if before is None or row.kind == "trace":
             return False
+        another = rank is not None and bool(row.ranks) and rank not in row.ranks
+        quiet = line.level in (None, "info")
+        if another and quiet and not isfinite(at):  # lines that follow each other by chance
+            return False
         if before.text == line.text:
             return True
         if before.level != line.level or abs(len(before.text) - len(line.text)) > _MAX_LENGTH_DIFFERENCE:
             return False
-        another = rank is not None and bool(row.ranks) and rank not in row.ranks
-        if another and at > row.at + TOGETHER_S and line.level in (None, "info"):
+        if another and quiet and not _is_together(at, row):
             return False
         if self._normal is None or self._loose != another:
             self._normal, self._loose = normal(before, loose=another), another
@@ -198,10 +202,16 @@ class Folder:
         if row is None or row.fixed or rank in row.ranks:
             return None
         quiet = line.level in (None, "info") and line.rule is None
-        return row if at <= (row.at + TOGETHER_S if quiet else row.until + TRICKLE_S) else None
+        together = _is_together(at, row) if quiet else at <= row.until + TRICKLE_S
+        return row if together else None
 
     def _remember(self, line: LogLine, row: Fold) -> None:
         self._alike[line.level, normal(line, loose=True)] = row
+
+
+def _is_together(at: float, row: Fold) -> bool:
+    """Return True if a line was written within `TOGETHER_S` after a row; False if its time is unknown."""
+    return isfinite(at) and at <= row.at + TOGETHER_S
 
 
 def _extend(row: Fold, number: int, rank: int | None, at: float, *, stands: bool) -> None:
