@@ -15,8 +15,9 @@ from tests.bench.cpu import Row, shares
 from tests.cli.running import COMMAND, environment
 
 SECONDS = 60.0
-SETTLE_S, LOOK_S = 180.0, 5.0
-"""Most seconds until the rules are compiled, the agent runs and the backlog is read, and one look at that."""
+SETTLE_S, LOOK_S, BUSY = 240.0, 5.0, 0.03
+"""Most seconds until the rules are compiled, the agent runs and the backlog is read; that is so once one look
+of some seconds, after the first steps were read, found less than this share of a core."""
 STEPS_PER_S = 20
 TRAINING = f"""
 import time
@@ -44,12 +45,11 @@ def monitored(folder: Path) -> Iterator[list[int]]:
     """A command under `gpuwatch run`; gives the pids of gpuwatch's own processes."""
     argv = [*COMMAND, "run", "--", sys.executable, "-c", TRAINING]
     with subprocess.Popen(argv, cwd=folder, env=environment(), stdout=subprocess.DEVNULL) as process:
-        deadline, usual = time.monotonic() + SETTLE_S, 0.0
-        while time.monotonic() < deadline:  # until two looks are alike
-            now = sum(shares(own_processes(process.pid), LOOK_S))
-            if abs(now - usual) < max(now, usual) / 4:
+        deadline = time.monotonic() + SETTLE_S
+        while time.monotonic() < deadline:
+            share = sum(shares(own_processes(process.pid), LOOK_S))
+            if share < BUSY and list(folder.glob("logs/*/*_main.log")):
                 break
-            usual = now
         yield own_processes(process.pid)
         process.terminate()
 
