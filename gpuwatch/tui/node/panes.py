@@ -19,7 +19,7 @@ from gpuwatch.tui.toolkit.rows import Row, heading, note, text_of, wrapped
 from gpuwatch.tui.toolkit.selectable_lines import RebuiltPage
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 from gpuwatch.tui.toolkit.text import event_clock, event_title, evidence_text, link_words
-from gpuwatch.wire import Disk, Event, IbPort, Nic, Process
+from gpuwatch.wire import NO_PYTHON, Disk, Event, IbPort, Nic, Process
 
 Builder: TypeAlias = "Callable[[NodeView, int, StyleSet, float], list[Row]]"
 
@@ -57,6 +57,8 @@ def processes(
             text = fit(column.text(process, view), cells, ">" if column.right else "<") + " "
             row.append(Segment(text, _process_style(column.name, process, look)))
         rows.append(tuple(row))
+    if not node.processes and node.hello is not None and node.hello.python == NO_PYTHON:
+        return [*rows, note("processes not known: no agent runs on the node", look)]
     if not node.processes:
         stated = "no process uses a GPU" if node.processes_at is not None else "no process list yet"
         rows.append(note(stated, look))

@@ -39,4 +39,6 @@ async def test_the_node_that_stays_on_the_screen_is_entered() -> None:
         assert "gpu-003" not in session.entered
         app.pump()
         await pilot.pause()
-        assert "Connection refused" in text_on(app)
+        shown = text_on(app)
+        assert "Connection refused" in shown
+        assert "not known: no agent" in shown
