@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -82,3 +83,16 @@ def test_nothing_is_connected_where_that_is_switched_off() -> None:
             until(session, lambda: node.hello is not None)
             session.enter("gpu-001")
             assert node.link.reason == ""
+
+
+def test_a_name_that_is_no_host_name_is_never_dialled() -> None:
+    name = "-oProxyCommand=touch x"
+    with simulated() as known:
+        known.add("DCGM_FI_DEV_GPU_TEMP", 60.0, gpu="0", UUID="GPU-1", Hostname=name, instance="x:9400")
+        plan, options = discover(known.url, "", None)
+        with Session(plan, options) as session:
+            (node,) = session.fleet.nodes.values()
+            until(session, lambda: node.hello is not None)
+            session.enter(node.name)
+            until(session, lambda: node.link.reason != "")
+            assert not any(each.name.startswith("link ") for each in threading.enumerate())
