@@ -8,6 +8,7 @@ from textual._context import active_message_pump
 from textual.actions import ActionParseResult, parse
 from textual.dom import DOMNode
 from textual.message_pump import MessagePump
+from textual.notifications import Notification, Notify
 from textual.widget import AwaitMount, Widget
 
 from gpuwatch.tui.fleet.screen import FleetScreen
@@ -19,6 +20,26 @@ CRASHED = 70
 """Exit status after an internal fault (EX_SOFTWARE of sysexits.h)."""
 
 
+LEAST_LEFT_S = 0.05
+
+
+class LastingNotification(Notification):
+    """A notice whose time left is never negative, also after a step of the clock or a long pause.
+
+    Textual makes a timer of the time left; one with a negative interval never ends and stops the app.
+    """
+
+    @property
+    def time_left(self) -> float:
+        """Return the seconds until it is taken away."""
+        return max(LEAST_LEFT_S, super().time_left)
+
+    @property
+    def has_expired(self) -> bool:
+        """Return True once its time is over."""
+        return super().time_left <= 0.0
+
+
 class FaultRecovery(ErrorBoundary, OperatorActions):
     """An app that continues after an error as long as it has a working screen."""
 
@@ -26,6 +47,10 @@ class FaultRecovery(ErrorBoundary, OperatorActions):
     crash: Exception | None = None
     started = False
     """True after the links were started, which is after the first paint."""
+
+    def on_notify(self, event: Notify) -> None:
+        """Replace the notice by one whose timer ends; Textual shows it after this."""
+        event.notification = LastingNotification(**vars(event.notification))
 
     def attempt(self, part: str, step: Callable[[], object]) -> None:
         """Run one step of a frame; an exception in it is reported, and the other steps still run."""

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+
 import pytest
 from textual.command import CommandPalette
+from textual.notifications import Notification
 from textual.widget import Widget
 from textual.widgets import Input
+from textual.widgets._toast import Toast
 
+from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.tui.app import GpuwatchApp
 from gpuwatch.tui.command_palette import Palette
 from gpuwatch.tui.fleet.screen import FleetScreen
 from gpuwatch.tui.logs.screen import LogsScreen
-from tests.tui.still import demo_session, judged_session, still_app
+from tests.tui.still import StillSession, demo_session, judged_session, still_app
 
 WAYS = {
     "node": (("show_node", "gpu-006"),),
@@ -159,3 +165,28 @@ async def test_a_hidden_field_gives_the_focus_away_and_esc_shows_all() -> None:
         await pilot.press("escape", "4")
         assert app.where == "incidents"
         assert not screen.shown.narrowed
+
+
+async def test_a_notice_whose_time_is_over_before_it_is_shown_stops_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    app = still_app(StillSession(Plan((NodeSpec("gpu-001"),), source="hosts.yaml")))
+    async with app.run_test(size=(100, 30), notifications=True) as pilot:
+        await pilot.pause()
+        made: list[float] = []
+        plain = Toast.__init__
+
+        def late(toast: Toast, notification: Notification) -> None:
+            notification.raised_at -= 60.0  # the clock was set, or the machine stood still
+            plain(toast, notification)
+            made.append(notification.time_left)
+
+        monkeypatch.setattr(Toast, "__init__", late)
+        app.notify("once")
+        end = time.monotonic() + 60
+        while not made:
+            assert time.monotonic() < end
+            await asyncio.sleep(0.02)
+        await pilot.press("2")
+        await pilot.pause()
+        assert min(made) > 0
