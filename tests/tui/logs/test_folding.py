@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gpuwatch.tui.logs.data.buffer import Buffer
 from gpuwatch.tui.logs.data.merge import Merge
 from gpuwatch.tui.logs.data.rows import RowModel
@@ -65,3 +67,27 @@ def test_ordinary_lines_without_a_time_are_not_folded_over_ranks() -> None:
     sheet.across = True
     sheet.sync(merge)
     assert [row.ranks for row in sheet.rows] == [{0}, {1}]
+
+
+@pytest.mark.parametrize("other", ["  [rank3]: {}", "[1,3]<stderr>:{}", "3: {}", "(rank 3) {}"])
+def test_a_traceback_takes_in_no_line_in_front_of_which_another_rank_stands(other: str) -> None:
+    error = other.format("torch.OutOfMemoryError: CUDA out of memory")
+    lines = ["[rank9]: Traceback (most recent call last):", '[rank9]:   File "a.py", line 1, in f', error]
+    session = LogSession({"gpu-001": [FakeFile(PATH, [])]})
+    session.write("gpu-001", PATH, "\n".join([*lines, "[rank9]: ValueError: x"]))
+    [buffer] = followed(session, LogSource("gpu-001", PATH))
+    sheet = RowModel()
+    sheet.sync(buffer)
+    assert (error, 1) in [(buffer.line(row.key).text, row.count) for row in sheet.rows]
+
+
+def test_faults_of_two_gpus_are_two_rows() -> None:
+    session = LogSession({"gpu-001": [FakeFile("/a", [9]), FakeFile("/b", [3])]})
+    session.write("gpu-001", "/a", f"{clock(1)} GPU 3 has 1 uncorrectable errors")
+    session.write("gpu-001", "/b", f"{clock(1)} GPU 5 has 9 uncorrectable errors")
+    merge = Merge(followed(session, LogSource("gpu-001", "/a", 9), LogSource("gpu-001", "/b", 3)))
+    merge.sync()
+    sheet = RowModel()
+    sheet.across = True
+    sheet.sync(merge)
+    assert [row.count for row in sheet.rows] == [1, 1]

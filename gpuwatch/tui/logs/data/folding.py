@@ -21,6 +21,12 @@ _CODES = re.compile(
     r"[ :=(]{0,4}(-?\d{1,6})\b"
 )
 """Numbers that say what happened: lines that differ in them are different."""
+_FAULTY_GPU = re.compile(r"(?i)\bgpu[ :#]{0,2}(\d{1,4})\b(?=.{0,80}(?:error|uncorrect|fail|lost|fell off))")
+"""The GPU that a line about a fault names."""
+_RANK_MARK = re.compile(
+    r"\s{0,8}(?:\[rank(\d{1,7})\]|\[\d{1,7},(\d{1,7})\]<|\(?rank (\d{1,7})\)|(\d{1,7}): )"
+)
+"""The rank in front of a line, as torchrun, mpirun and srun write it."""
 TRACE = "Traceback (most recent call last)"
 """The first line of a Python traceback."""
 _CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
@@ -48,7 +54,11 @@ def normal(line: LogLine, *, loose: bool = False) -> str:
     strict = not loose and line.level in (None, "info") and line.rule is None
     variable = _STAMP if strict else _NUMBERS
     message = variable.sub("#", line.text)
-    return message if strict else "\0".join((message, *_CODES.findall(line.text)))
+    return (
+        message
+        if strict
+        else "\0".join((message, *_CODES.findall(line.text), *_FAULTY_GPU.findall(line.text)))
+    )
 
 
 @dataclass(slots=True)
@@ -86,6 +96,8 @@ class _Trace:
     row: Fold
     indent: int
     """The column where its text begins."""
+    marked: str = ""
+    """The rank in front of its first line; empty: none."""
     ended: bool = False
     """True after its exception was read; only an announced further one may follow."""
     chained: bool = False
@@ -150,7 +162,7 @@ class Folder:
             row.ranks.add(rank)
         self.rows.append(row)
         if indent >= 0:
-            self._traces[rank], self._traced = _Trace(row, indent), rank
+            self._traces[rank], self._traced = _Trace(row, indent, _marked(line.text)), rank
         elif self._across and self.folding and rank is not None:
             self._remember(line, row)
         return row
@@ -159,7 +171,7 @@ class Folder:
         """Add a line to an existing row and return the row; None if it needs a row of its own."""
         writer = self._writer(rank)
         trace = self._traces.get(writer)
-        if trace is not None and not trace.row.fixed:
+        if trace is not None and not trace.row.fixed and not _is_of_another(trace, line.text):
             if _in_trace(trace, line.text):
                 stands = bool(line.text.strip()) and not _FRAME.search(line.text)
                 _extend(trace.row, number, rank, at, stands=stands)
@@ -232,6 +244,16 @@ def _extend(row: Fold, number: int, rank: int | None, at: float, *, stands: bool
     row.count += 1
     if rank is not None:
         row.ranks.add(rank)
+
+
+def _marked(text: str) -> str:
+    found = _RANK_MARK.match(text)
+    return "" if found is None else next(each for each in found.groups() if each)
+
+
+def _is_of_another(trace: _Trace, text: str) -> bool:
+    """Return True if the rank in front of a line is not that in front of the traceback."""
+    return trace.marked != "" and _marked(text) not in ("", trace.marked)
 
 
 def _in_trace(trace: _Trace, text: str) -> bool:
