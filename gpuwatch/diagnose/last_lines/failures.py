@@ -44,7 +44,7 @@ MIN_WORDS, MAX_WORDS = 3, 16
 MACHINE = re.compile(
     r"(?i)\b(?:gpu|device|driver|accelerator|slice|stream|rank|peer|node|host|machine|worker|process|thread|job|run"
     r"|task|step|link|port|nic|hca|switch|route|network|connection|socket|heartbeat|disk|file|handle|mount"
-    r"|volume|shard|record|bucket|quota|permission|inode|container|pod|image|entrypoint|memory|swap|heap|cpu"
+    r"|volume|shard\w*|input/output|manager|record|bucket|quota|permission|inode|container|pod|image|entrypoint|memory|swap|heap|cpu"
     r"|fan|power|temperature|cache|checkpoint|weights?|loss|gradient|norm|optimi[sz]er|matrix|scale|kernel"
     r"|collective|barrier|communicator|loader|queue|dataset|tokeni[sz]er|model|replica|engine|actor|executor"
     r"|raylet|allocation|scheduler|server|store|coordinator|backend|request|requests|token|key|licen[cs]e"

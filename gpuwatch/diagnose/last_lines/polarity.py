@@ -15,7 +15,7 @@ DENIED = re.compile(
 )
 NONE_OF = re.compile(r"(?i)(?:\b(\w{1,20})[ #]?)?(?<![\w.:-])0 (?:[\w-]{1,20} ){0,5}$")
 """0 and a unit before a word: `0 GPUs lost`."""
-COUNT_0 = re.compile(r"(?i)(?: [\w-]{1,20}){0,2}?\s?[:= ]\s?0\b(?![.,:]?\d)")
+COUNT_0 = re.compile(r"(?i) in none\b|(?: [\w-]{1,20}){0,2}?\s?[:= ]\s?0\b(?![.,:]?\d)")
 """0 behind a word: `failed: 0`, `failed 0 times`."""
 INDEX = re.compile(
     r"(?i)(?:gpu|device|rank|node|worker|process|core|cpu|slot|port|link|stage|shard|epoch|step|at|to)$"
@@ -45,7 +45,7 @@ STAGED = re.compile(
 )
 """Words that make all trouble of a line planned, staged, optional or past."""
 OVERCOME = re.compile(
-    r"(?i)(?<!not )(?<!cannot be )(?<!not be )(?<!never )(?<!n't be )\b(?:ok now|recovered|reconnected"
+    r"(?i)(?<!not )(?<!(?:not|n't|ust) be )(?<!never )(?<!to be )\b(?:ok now|recovered|reconnected"
     r"|restarted|restored|resumed|replaced|repaired|fixed|resolved|rerouted|retried|succeeded|works? again"
     r"|back to normal|is back|back (?:up|online|in)|corrected|handled|ignored|skipped|continu(?:ed|ing|es)"
     r"|going on|went on|carr(?:ied|ying) on|defaults? used|used instead|using|fell back|falling back"
@@ -69,7 +69,12 @@ def is_live(line: str, start: int, end: int) -> bool:
     clause = before[cut:]
     if DENIED.search(clause) or SUPPOSED.search(clause) or HANDLED.search(clause):
         return False
-    if STAGED.search(line) or VALUE_0.search(behind) or OVERCOME.search(behind) or PRECAUTION.match(behind):
+    if (
+        STAGED.search(line)
+        or VALUE_0.search(behind)
+        or OVERCOME.search(line, end)
+        or PRECAUTION.match(behind)
+    ):
         return False
     none = NONE_OF.search(clause)
     if none is not None and not INDEX.search(none[1] or ""):

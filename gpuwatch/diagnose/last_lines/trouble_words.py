@@ -8,7 +8,7 @@ from gpuwatch.diagnose.last_lines.polarity import is_live
 
 TROUBLE = re.compile(
     r"(?i)\b(?:(?:(?:will|would|could|can|does|do|did) )?not(?! (?:needed|necessary|required|used|enabled"
-    r"|throttled|only|yet|a)\b)|missing|absent|instead of \S+"
+    r"|throttled|only|yet|a)\b)|missing|absent|(?:packet )?loss of [1-9]\d*|instead of \S+"
     r"|cannot|unable|impossible|incomplete|un\w+able|truncated|damaged|garbage|garbled|stale"
     r"|unsuccessful\w*|wrong|bad|illegal|invalid|unknown|unexpected\w*|premature\w*"
     r"|timed? ?out(?! (?:for|of|is)\b|[=:] ?\d)"
@@ -18,7 +18,7 @@ TROUBLE = re.compile(
     r"|reject\w*|denied|revoked|corrupt\w*|broken?|never (?:\w+ed|came|began)|torn down|shut off"
     r"|thrash\w*|overheat\w*|mismatch\w*|disagree\w*|diverged|stuck|hung|hang\w*|stall\w*|frozen|blocked|silent|starv\w*|unhealthy"
     r"|too (?:old|small|large|big|long|short|low|high|slow|many|few|little)"
-    r"|(?:over|above|beyond) (?:the |its )?limit|(?:fell|dropped|is) below (?:the |its )"
+    r"|(?:over|above|beyond) (?:the |its )?limit|(?:fell|dropped) below (?:the |its )"
     r"|(?:stop(?:s|ped)|cease[sd]?) (?:answering|respond\w*|sending|posting|report\w*)"
     r"|out of (?!\d|order\b|the\b)[\w-]+"
     r"|(?:disk|file ?system|swap|volume|storage|partition|quota)\b.{0,40} is full"

@@ -48,6 +48,9 @@ _TYPE_OF_VARIABLE = re.compile(r"""(?m)^([ \t]*[A-Za-z_][\w.]*): (?:"[^"\n]*"|[^
 _DOCSTRING = re.compile(r'(?m)^([ \t]*)"""(?:[^"\\]|"(?!""))*"""$')
 _INDENT = re.compile(r'(?m)("""(?:[^"\\]|"(?!""))*""")|^(?: {4})+')
 """Leading blanks of a line, or a multi-line literal, whose blanks stay."""
+_PIECES = re.compile(r'\br"(?:[^"\\\n]|\\.)*"(?:\n[ \t]*r"(?:[^"\\\n]|\\.)*")+')
+"""Raw strings in a row, which are one."""
+_BETWEEN_PIECES = re.compile(r'"\n[ \t]*r"')
 _BLANK = re.compile(r"(?m)^[ \t]*\n")
 """A blank line; pynvml has thousands, and nobody reads its line numbers on a node."""
 _SAFE_PATH = re.compile(r"[\w@%+=:,./~-]+", re.ASCII)
@@ -122,12 +125,17 @@ def without_prose(source: str) -> str:
     """
     text = _TYPES_ONLY.sub(lambda found: "\n" * found[0].count("\n"), _DOCSTRING.sub(_emptied, source))
     code = "\n".join(_COMMENT.sub(r"\1", line) if "#" in line else line for line in text.split("\n"))
+    code = _PIECES.sub(_joined, code)
     bare = _TYPE_OF_VARIABLE.sub(r"\1 = ", _SIGNATURE.sub(_without_types, code))
     return _INDENT.sub(lambda found: found[1] or "\t" * (len(found[0]) // 4), bare)
 
 
 def _without_types(signature: re.Match[str]) -> str:
     return _TYPE_OF_RESULT.sub("):", _TYPE_OF_ARGUMENT.sub("", signature[0]))
+
+
+def _joined(pieces: re.Match[str]) -> str:
+    return _BETWEEN_PIECES.sub("", pieces[0]) + "\n" * pieces[0].count("\n")
 
 
 def _emptied(docstring: re.Match[str]) -> str:

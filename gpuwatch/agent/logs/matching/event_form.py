@@ -243,7 +243,7 @@ def is_quoted(chunk: "Chunk", start: int, text: str, raw: str, advice: bool = Fa
     `advice`: also accept it within advice.
     """
     if has_stamp(raw) or text != raw or _STRONG.match(text) or own_level(text) == "critical":
-        return False
+        return raw[:2] == "> " and any(line[:2] == b"> " for line in chunk.above(start, 1))
     entry = not advice and _ENTRY.match(text) is not None
     fences = 0
     raised = False

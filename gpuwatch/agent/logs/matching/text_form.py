@@ -22,14 +22,15 @@ _FORM = re.compile(
     # subtitles, talks, rows of a corpus, cells of a table
     r"|\W{0,3}(?:\d\d:){1,2}\d\d[.,]\d{3} --> |(?:.{0,16}[\[ (])?\d\d:\d\d\]? <[\w.-]{1,30}> "
     r"|[STHPDA]-\d{1,9}\s"
-    r"|\s{0,4}\u2502(?![ \u2771]*\d* *\u2502)(?![ \u2771]*\d+ )[^\u2502]*\u2502[^\u2502]*\u2502"
+    r"|\s{0,4}\u2502(?![ \u2771]*\d+ *\u2502)(?![ \u2771]*\d+ )[^\u2502]*\u2502[^\u2502]*\u2502"
     r"|\s*<(?:test\w*|summary|text)\b[^>]{0,200}\"|\d{1,9},\"[^\"]*\",\""
     # statements of a program or shell, also numbered or added
     r"|(?:\s{0,6}\d{1,5}[:|]?\s{1,4})?(?:[-+]\s{0,20})?\s*(?:(?:el)?if\b.{1,200}(?:[:{};\\]|then)\s*$"
     r"|(?:except|case|class|def|for \w+ in) .{1,200}(?::|;;|\bin|\bdo)\s*$"
     r"|(?:throw|yield|echo|trap|raise|return(?! code| val| stat)) .{0,80}[\"']"
     r"|(?:std::)?f?print(?:f|ln)?!?\(|raise \w[\w.]{0,60}\(|(?:log(?:ger|ging)?|self|console)\.\w{1,20}\("
-    r"|import \w[\w.]*$|#define |static const |\S{1,20}\) echo |.{1,200}(?:\|\||&&) ?[{(]\s)"
+    r"|import \w[\w.]*$|(?:SELECT|FROM|WHERE|AND|OR) \w|#\d+ \[\d+/\d+\] RUN "
+    r"|#define |static const |\S{1,20}\) echo |.{1,200}(?:\|\||&&) ?[{(]\s)"
     # entries of settings: a value in quotes
     r"|(?:\s+(?:- )?(?=\S+ [\"']\S)|(?=\S+ \"[^\"]*\"$))"
     r"(?!\S{0,20}(?:err|mess|msg|reason|stat|detail|cause|fail|exc|log|std|res|out|warn|event|crit|fatal))"
@@ -51,6 +52,7 @@ _HEADING = re.compile(
 )
 _TURN = re.compile(r"(?i)\W{0,8}(?:observation|tool (?:output|result)|execution result)\W{0,6}$")
 _ENTRY = re.compile(r"[-+>]|\s|\d{1,3}[.)] |\* ")
+_COMMIT = re.compile(r"(?=[a-f]*\d)[0-9a-f]{7,12} (?=[A-Z])")
 _ROW = re.compile(r"\s{0,6}(\d{1,9})(?: {2,}|,\"|[.)] )\S")
 _SMALL_WORD = re.compile(
     r"(?i)\b(?:a|an|the|and|was|were|is|are|of|to|that|which|who|had|has|in|it|its|we|you|my|your|because|by|on"
@@ -91,6 +93,12 @@ def is_in_text(text: str, above: "list[str]", below: "list[str]") -> bool:
         if any(each is not None and abs(int(each.group(1)) - number) == 1 for each in rows):
             return True
     if above and _TURN.match(above[0]):
+        return True
+    commit = _COMMIT.match(text)
+    if commit is not None:
+        others = [_COMMIT.match(each) for each in near]
+        return any(each is not None and each.group() != commit.group() for each in others)
+    if text.startswith("##") and any(map(_is_prose, below)):
         return True
     if _ENTRY.match(text):
         for each in above:

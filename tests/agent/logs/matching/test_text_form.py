@@ -24,7 +24,10 @@ TEXTS = [
     "│ 12 of 20 │ Segmentation fault (core dumped) │ 0.4 │",
     "H-2    -0.31    Segmentation fault in the kernel",
     "Segmentation(123, 5) fault(7, 7) (9, 9) core(1, 1) dumped(2, 2)",
+    "1d2c3b4 Crash where the checkpoint is corrupt\n2d2c3b5 Segmentation fault (core dumped) is gone",
+    "     OR state = 'OUT_OF_MEMORY'",
     # talks and samples
+    "> [rank1]: ok\n> [rank2]: torch.OutOfMemoryError: CUDA out of memory.",
     "[00:04.320 --> 00:07.100]  CUDA error: an illegal memory access was encountered, it read.",
     "[10:01] <ann> CUDA error: uncorrectable ECC error encountered",
     "rejected: RuntimeError: CUDA error: unspecified launch failure",
