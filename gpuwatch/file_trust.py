@@ -48,7 +48,7 @@ def trusted_path(path: Path) -> Path:
         if parts:
             is_open = bool(at.stat().st_mode & stat.S_IWOTH)
             is_foreign = is_open and not (_is_own(found) or _is_shared(found))
-            _refuse(here, is_foreign, f"everybody may write {at}, and {here} is another user's")
+            _refuse(here, is_foreign, f"{at} is world-writable, and {here} belongs to another user")
         at = here
     return at
 
@@ -60,7 +60,7 @@ def shared_folder(path: Path) -> os.stat_result:
         PermissionError: the folder is world-writable.
     """
     found = path.parent.stat()
-    _refuse(path.parent, bool(found.st_mode & stat.S_IWOTH), f"everybody may write {path.parent} (chmod o-w)")
+    _refuse(path.parent, bool(found.st_mode & stat.S_IWOTH), f"{path.parent} is world-writable (chmod o-w)")
     return found
 
 
@@ -88,7 +88,9 @@ def own_beside(database: Path) -> bool:
         found = True
         is_foreign = one.st_uid not in (0, os.geteuid(), main.st_uid) or not stat.S_ISREG(one.st_mode)
         is_loose = bool(one.st_mode & ~main.st_mode & 0o022)
-        _refuse(beside, is_foreign or is_loose, f"{beside.name} beside it can be another user's: remove it")
+        _refuse(
+            beside, is_foreign or is_loose, f"{beside.name} next to it may belong to another user: remove it"
+        )
     return found
 
 

@@ -60,7 +60,7 @@ def replaced_whole(path: Path, mode: int = OWN_MODE) -> Iterator[BinaryIO]:
 
 
 def _give(number: int, folder: Path, mode: int) -> None:
-    """Give an open file the folder's group and the rights `mode`; nothing if `mode` is the owner's only."""
+    """Give our open file the folder's group and the rights `mode`; do nothing if `mode` is `OWN_MODE`."""
     if mode != OWN_MODE and os.fstat(number).st_uid == os.geteuid():
         with contextlib.suppress(OSError):
             os.fchown(number, -1, folder.stat().st_gid)
@@ -207,7 +207,7 @@ def read_own(path: Path, most: int, *, follow: bool = True) -> bytes:
         elif found.st_uid not in (0, os.geteuid()):
             why = "it belongs to another user"
         elif found.st_mode & 0o022:
-            why = "other users may write it (chmod go-w)"
+            why = "other users can write to it (chmod go-w)"
         elif found.st_size > most:
             why = f"larger than {most >> 20} MB"
         else:

@@ -21,7 +21,7 @@ from gpuwatch.link.stream.inbox import Arrival
 from gpuwatch.report.once.active import standing
 from gpuwatch.report.once.json_output import fleet_facts, to_json
 from gpuwatch.session import Session
-from tests.link.demo.story import told_until
+from tests.link.demo.story import frames_until
 
 BEGAN = 5_000.0
 """Of the monotonic clock when the recording begins."""
@@ -51,7 +51,7 @@ class PlayedSession(Session):
 
 
 def demo_story(seconds: float) -> list[Arrival]:
-    return list(told_until(seconds, BEGAN + seconds))
+    return list(frames_until(seconds, BEGAN + seconds))
 
 
 class NoBook:

@@ -112,7 +112,7 @@ class Emitter(object):
     def _listen(self, seconds: float) -> None:
         alive_for = self._received + self._deadline - time.monotonic()
         if alive_for <= 0:
-            self.leave("no request came for {:g} s".format(self._deadline))
+            self.leave("no request received for {:g} s".format(self._deadline))
             return
         writing = [self._outlet.fileno()] if self._outlet.full else []
         ready, writable, _ = select.select(
@@ -173,7 +173,7 @@ class Emitter(object):
                 return None
             reply["error"] = refused
         elif command != "ping":
-            reply["error"] = "this agent does not know how to do {}".format(str(command)[:80])
+            reply["error"] = "this agent does not support the request {}".format(str(command)[:80])
         return reply
 
     # ----------------------------------------------------------------- sending

@@ -88,7 +88,7 @@ class GpuWatch(object):
                 "gpu_stuck",
                 "critical",
                 "GPU {} is stuck in {}".format(gpu.index, call[0]),
-                "Read the kernel log for Xids. What hangs in state D cannot be killed: reboot.",
+                "Read the kernel log for Xids. A process in state D cannot be killed: reboot.",
             )
         return call
 

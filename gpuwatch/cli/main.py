@@ -38,12 +38,12 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "evidence": (
         "gpuwatch.cli.analysis.evidence",
         "evidence",
-        "Write one zip file about an incident or a job, to hand over.",
+        "Write one zip file about an incident or a job, for support.",
     ),
     "incidents": (
         "gpuwatch.cli.analysis.incidents",
         "incidents",
-        "List the incidents that were seen before, per node and GPU.",
+        "List the incidents of all sessions, per node and GPU.",
     ),
     "probe": (
         "gpuwatch.cli.probe.command",

@@ -121,7 +121,7 @@ class Assembly:
             if member.group not in self._groups:
                 hint = did_you_mean(member.group, self._groups)
                 self._problems.add(
-                    member.place, f"no group {shown(member.group)} stands above this one{hint}"
+                    member.place, f"no group {shown(member.group)} is defined above this one{hint}"
                 )
             found = self._groups.get(member.group, ())
             if len(found) > self._problems.names_left:

@@ -91,7 +91,7 @@ def _bounded(text: str, problems: Problems) -> bool:
             sizes.update({anchor: 1} if anchor else {})
         elif isinstance(event, yaml.CollectionStartEvent):
             if event.tag is not None and not STANDARD_TAG.fullmatch(event.tag):
-                tag = f"the tag {shown(event.tag)} means nothing here"
+                tag = f"the tag {shown(event.tag)} is not supported"
                 problems.add(_place(event.start_mark), tag)
                 return False
             opened.append((anchor, total))

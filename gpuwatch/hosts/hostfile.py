@@ -78,7 +78,7 @@ def _line(stated: str, at: TextPosition, problems: Problems) -> list[NodeSpec]:
                 did_you_mean(key, ("slots", *_IGNORED))
                 or "; a line is a node name, optionally followed by slots=N"
             )
-            problems.add(at, f"{shown(option)} means nothing here{hint}")
+            problems.add(at, f"{shown(option)} is not a known option{hint}")
     try:
         user, names = expand_login(named, min(MAX_NODES, problems.names_left))
     except RangeError as error:

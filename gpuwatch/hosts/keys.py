@@ -200,7 +200,7 @@ _LIMITS = (
     Key("clear_s", Number(0, 3600, "seconds"),
         "How long a value must be back within its limit before the alert ends."),
     Key("clear_margin", Number(0, 20, "degrees or percent"),
-        "How far inside its limit a value must be to count as fine again."),
+        "How far inside its limit a value must be to count as normal again."),
 )
 # fmt: on
 _THRESHOLDS = Record("thresholds", _LIMITS)
@@ -217,14 +217,14 @@ _MODEL = Record(
         Key(
             "layers",
             Whole(1, 100_000),
-            "Number of layers; with hidden and seq_len, attention counts, too.",
+            "Number of layers; with hidden and seq_len, the FLOPs of attention are included.",
         ),
         Key("hidden", Whole(1, 10_000_000), "Width of a layer."),
         Key("seq_len", Whole(1, 1_000_000_000), "Tokens of one sequence."),
         Key(
             "tokens_per_s",
             Keyword(("gpu", "job")),
-            "Whether the log's tokens per second are of one GPU or the job, where gpuwatch cannot know.",
+            "Whether the log's tokens per second are of one GPU or the job, if gpuwatch cannot determine it.",
         ),
         Key(
             "peak_tflops",

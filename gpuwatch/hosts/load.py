@@ -33,7 +33,7 @@ def load_source(text: str) -> Plan:
     if os.path.exists(text):  # noqa: PTH110 - Path.exists raises for a range longer than a file name may be
         return load_plan(Path(text))
     if os.path.islink(text):  # noqa: PTH114 - likewise
-        raise HostsError([f"{escaped(text)}: a symbolic link that leads to no file"])
+        raise HostsError([f"{escaped(text)}: a dangling symbolic link"])
     if "/" in _BRACKETS.sub("", text) or text.lower().endswith(_FILE_ENDINGS):
         raise HostsError([f"{escaped(text)}: no such file{_similar_file(text)}"])
     try:
@@ -58,7 +58,9 @@ def load_plan(path: Path) -> Plan:
     except OSError as error:
         raise HostsError([f"{escaped(source)}: {error.strerror}"]) from error
     if len(data) > MAX_BYTES:
-        raise HostsError([f"{escaped(source)}: larger than {MAX_BYTES >> 10} KiB, which no hosts file is"])
+        raise HostsError(
+            [f"{escaped(source)}: larger than {MAX_BYTES >> 10} KiB, too large for a hosts file"]
+        )
     try:
         return parse_plan(data.decode("utf-8-sig"), source)
     except UnicodeDecodeError as error:

@@ -62,7 +62,7 @@ def expand(text: str, most: int = MAX_NODES) -> list[str]:
     for operand in operands:
         _combine(names, operand)
     if not names:
-        raise RangeError(0, "no node is left of it")
+        raise RangeError(0, "it selects no node")
     return list(names)
 
 

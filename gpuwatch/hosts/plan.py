@@ -93,7 +93,7 @@ class Thresholds:
     clear_s: float = 60.0
     """An alert ends when its value was fine for this long."""
     clear_margin: float = 3.0
-    """How far (degrees or percent) inside its limit a value must be to count as fine again."""
+    """How far (degrees or percent) inside its limit a value must be to count as normal again."""
 
 
 @dataclass(frozen=True)

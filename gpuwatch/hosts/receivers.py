@@ -90,7 +90,7 @@ class UrlText(Text):
             return False
 
     def refuse(self, node: yaml.Node, problems: Problems) -> None:
-        problems.refuse(place(node), f"must be {self.what} (what stands there is not shown)")
+        problems.refuse(place(node), f"must be {self.what} (the value is not shown)")
 
 
 class BodyText(Text):
@@ -159,7 +159,7 @@ RECEIVERS = ListOf(
             Key(
                 "min_severity",
                 Keyword(("critical", "error", "warning")),
-                "The least severity that is delivered.",
+                "The lowest severity that is delivered.",
             ),
             Key(
                 "headers",

@@ -103,7 +103,7 @@ class Record(Shape):
         for name, key_node, value_node in pairs(node, problems):
             key = self.keys.get(name)
             if key is None:
-                word = shown(name) if WORD.fullmatch(name) else "that is no word (not shown)"
+                word = shown(name) if WORD.fullmatch(name) else "that is not a word (not shown)"
                 problems.add(place(key_node), f"unknown key {word}{self._hint(name)}")
                 continue
             entry.places[name] = place(value_node)
@@ -125,7 +125,7 @@ class Record(Shape):
 
     def _hint(self, name: str) -> str:
         if name == "<<":
-            return "; merge keys are not read, shared settings go under 'defaults' or 'groups'"
+            return "; merge keys are not supported, shared settings go under 'defaults' or 'groups'"
         return did_you_mean(name, self.keys) or f"; known here: {', '.join(self.keys)}"
 
 

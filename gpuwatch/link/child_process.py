@@ -182,7 +182,7 @@ def _wake_pipe() -> tuple[int, int]:
     try:
         return os.pipe()
     except OSError as error:
-        raise CarrierError(f"no descriptor is left ({error.strerror}); raise `ulimit -n`") from error
+        raise CarrierError(f"no file descriptor is left ({error.strerror}); raise `ulimit -n`") from error
 
 
 def _spawn(argv: Sequence[str]) -> subprocess.Popen[bytes]:
@@ -193,7 +193,7 @@ def _spawn(argv: Sequence[str]) -> subprocess.Popen[bytes]:
         )
     except FileNotFoundError as error:
         raise CarrierError(
-            f"{argv[0]} was not found here; install it or correct `command:`", final=True
+            f"{argv[0]} was not found on this machine; install it or correct `command:`", final=True
         ) from error
     except OSError as error:
         raise CarrierError(f"{argv[0]} could not be run: {error.strerror or error}") from error

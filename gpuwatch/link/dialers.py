@@ -92,5 +92,7 @@ def make_room(links: int) -> None:
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         return
     allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-    with contextlib.suppress(OSError, ValueError):  # refused (macOS has its own limit): a dial says so
+    with contextlib.suppress(
+        OSError, ValueError
+    ):  # refused (macOS has its own limit): a dial then reports it
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))

@@ -231,7 +231,7 @@ def to_json(checks: Sequence[NodeCheck]) -> str:
 
 
 def print_checks(checks: Sequence[NodeCheck], out: TextIO) -> None:
-    """Write a block for each node, then how many are fine and what is wrong with the others."""
+    """Write a block for each node, then how many passed and what is wrong with the others."""
     with console_on(out) as console:
         _draw(checks, console)
 

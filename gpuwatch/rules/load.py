@@ -51,7 +51,7 @@ class Packs:
 
     @property
     def all(self) -> tuple[Rule | Dialect, ...]:
-        """Return everything that is sent to an agent."""
+        """Return the rules and dialects, all of which are sent to an agent."""
         return (*self.rules, *self.dialects)
 
     @property

@@ -61,7 +61,9 @@ class EarlierHistory:
             self._trouble = f"no history from {self._target.name}: {error}"
             return
         if not past:
-            self._trouble = f"no history from {self._target.name}: it knows none of {len(uuids)} GPUs"
+            self._trouble = (
+                f"no history from {self._target.name}: it has no series of any of {len(uuids)} GPUs"
+            )
         histories = earlier_histories(past)
         with self._lock:
             self._found.update(histories)

@@ -44,7 +44,10 @@ class LineReads(Protocol):
         before: int = 0,
         after: int = 0,
     ) -> LogStream:
-        """Request lines around a byte offset, a time or the end of a file."""
+        """Request lines around a byte offset, a time or the end of a file.
+
+        At most `before` lines above that place and `after` below it.
+        """
         ...
 
     def drop(self, stream: LogStream) -> None:

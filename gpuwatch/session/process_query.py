@@ -28,7 +28,7 @@ def ask_processes(
     """Request the stacks of processes and wait for the answers.
 
     Args:
-        session: Started.
+        session: A started session.
         pids: Node -> pids; at most `MAX_PIDS` of each node are queried.
         py_spy: Its path on the nodes; empty: search for it there; None: do not use it.
         longest_s: A node that has not answered after this many seconds is given up.

@@ -59,7 +59,7 @@ class ReplaySession(Session):
         super().__init__(self.recording.plan, clock=self.player.clock, links=self._replay_links)
         self._hang_queries = None
         self.book.clear()
-        self.book.restore(())  # silences of today say nothing about what was shown then
+        self.book.restore(())  # silences of today do not apply to recorded alerts
 
     def _replay_links(self, inbox: Inbox) -> Links:
         numbers = {name: number for number, name in self.recording.nodes.items()}

@@ -215,14 +215,14 @@ class Session(RequestSender):
     ) -> str | None:
         """Silence matching alerts, also in other running gpuwatches and later sessions.
 
-        Return the reason if they will not have it, else None.
+        Return why the silence could not be saved for them, else None.
         """
         return self._state.silence(self.book, Silence(code, node, gpu, rank, until))
 
     def unsilence(
         self, code: str, *, node: str | None = None, gpu: int | None = None, rank: int | None = None
     ) -> str | None:
-        """Remove a silence everywhere; return why others will still have it, or None."""
+        """Remove a silence everywhere; return why its removal could not be saved, or None."""
         return self._state.unsilence(self.book, Silence(code, node, gpu, rank))
 
     def note(self, incident: str, text: str) -> str | None:
@@ -276,7 +276,7 @@ class Session(RequestSender):
             ProbeRunsError: the previous probe has not ended.
         """
         if self.probes and not self.probes[-1].results.over:
-            raise ProbeRunsError("a probe is under way; wait for its end, or cancel it")
+            raise ProbeRunsError("a probe is already running; wait for its end, or cancel it")
         from gpuwatch.probe.orchestration.conductor import Conductor  # noqa: PLC0415 - only a probe pays for it
         from gpuwatch.probe.orchestration.opening import node_lines  # noqa: PLC0415 - loaded when it is needed
 

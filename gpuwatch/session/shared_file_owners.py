@@ -85,7 +85,7 @@ class SharedSearches:
 
 
 class SharedFileOwners:
-    """Tells each agent which files other agents follow, whenever that changes."""
+    """Sends each agent the files that other agents follow, whenever that changes."""
 
     def __init__(self) -> None:
         self._chosen: dict[str, str] = {}
@@ -95,7 +95,7 @@ class SharedFileOwners:
         self._searches = SharedSearches()
 
     def update(self, fleet: Fleet, send: Callable[[str, AnyRequest], bool]) -> None:
-        """Recompute which node follows each shared file, and tell the nodes which files to leave.
+        """Recompute which node follows each shared file, and send the nodes the files to leave.
 
         Does nothing if no file list changed.
         """

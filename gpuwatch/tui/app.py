@@ -185,9 +185,9 @@ class GpuwatchApp(FaultRecovery):
         self._write(self._announcements.codes(new, self.preferences))
         if self.where != "incidents":  # the banner has the sentence
             key = self.key_of("app.incidents")
-            one = f"incident {new[0].number} is new: {key} opens it"
+            one = f"new incident {new[0].number}: {key} opens it"
             self.notify(
-                one if len(new) == 1 else f"{len(new)} incidents are new: {key} lists them",
+                one if len(new) == 1 else f"{len(new)} new incidents: {key} lists them",
                 severity="error",
                 timeout=10,
             )

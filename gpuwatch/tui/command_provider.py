@@ -65,7 +65,7 @@ class PlaceProvider(Provider):
         app, view_state = self._cockpit, self._cockpit.view_state
         whole = view_state.frozen_fleet or view_state.session.fleet
         for each in summaries(whole, view_state.seats):
-            note = f"job, {each.ranks} ranks, {'running' if each.running else 'ended'}; shows it alone"
+            note = f"job, {each.ranks} ranks, {'running' if each.running else 'ended'}; shows only this job"
             yield PaletteEntry(clean(f"job {each.job}"), partial(app.show_job, each.job), note)
         if view_state.scope.job is not None:
             yield PaletteEntry("all jobs", partial(app.show_job, ""), "shows every job")

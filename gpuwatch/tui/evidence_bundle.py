@@ -72,7 +72,7 @@ class EvidenceBundle:
         elif self.begin is None:
             self._notify("an evidence bundle cannot be written here", True)
         elif incident is None and job is None:
-            self._notify("no incident, and no job is shown alone: nothing to bundle", False)
+            self._notify("no incident, and no job is chosen: nothing to bundle", False)
         else:
             try:
                 self._work = self.begin(incident, job, hang)
@@ -95,9 +95,7 @@ class EvidenceBundle:
         if work.over:
             self._work = None
             left_out = len(work.troubles)
-            more = (
-                f"; {plural(left_out, 'thing')} could not be included, see its index.md" if left_out else ""
-            )
+            more = f"; {plural(left_out, 'item')} could not be included, see its index.md" if left_out else ""
             self._notify(f"evidence written: {work.out}{more}", False)
         elif now - self._reported_at >= REPORT_EVERY_S:
             self._reported_at = now

@@ -126,7 +126,7 @@ class Navigation(App[None]):
         self.push_screen(IncidentsScreen(ident))
 
     def show_alert(self, alert: Alert, incident: Incident | None = None) -> None:
-        """Open the log line of an alert; if it has none, its GPU or node; without these, say so."""
+        """Open the log line of an alert; if it has none, its GPU or node; without these, show a notice."""
         if spot := location_of(alert):
             self._turn = incident.id if incident else "", alert.rank
             self._show_spot(spot, incident)
@@ -303,7 +303,7 @@ class Navigation(App[None]):
         view_state = self.view_state
         jobs = summaries(view_state.frozen_fleet or view_state.session.fleet, view_state.seats)
         if not jobs:
-            self.notify("no job is known; a job is known by its ranks' processes", timeout=3)
+            self.notify("no job detected; jobs are detected by the processes of their ranks", timeout=3)
             return
         self.push_screen(
             JobsScreen(jobs, view_state.scope.job, self.key_of, view_state.wall()), self.show_job

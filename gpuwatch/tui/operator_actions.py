@@ -22,10 +22,10 @@ class OperatorActions(ReplayControl):
             return "actions are off: the hosts file has actions: off"
         if not self.preferences.actions:
             return "actions are off: the settings file has actions: off"
-        return "" if self.replay is None else "a recording shows the past: nothing can be done in it"
+        return "" if self.replay is None else "a recording shows the past: no action is possible"
 
     def action_act(self) -> None:
-        """Open the list of actions for the selected place; without any, say why there are none."""
+        """Open the list of actions for the selected place; without any, show a notice that states why."""
         from gpuwatch.diagnose.actions.offers import possible_actions  # noqa: PLC0415 - rarely needed
         from gpuwatch.tui.actions.action_text import title_of  # noqa: PLC0415 - loaded when it is needed
         from gpuwatch.tui.actions.actions_screen import ActionsScreen  # noqa: PLC0415 - loaded when it is needed
@@ -37,13 +37,13 @@ class OperatorActions(ReplayControl):
             return
         target = self._target()
         if target is None:
-            self.notify("nothing under the cursor that can be acted on", timeout=3)
+            self.notify("no action is possible on the item under the cursor", timeout=3)
             return
         actions = possible_actions(target, self.view_state.session.fleet)
         title = title_of(target)
         if not actions:
             words = "no rank runs there, and neither Slurm nor Kubernetes manages it"
-            self.notify(f"{title}: nothing can be done from here ({words})", timeout=5)
+            self.notify(f"{title}: no action is possible from here ({words})", timeout=5)
             return
 
         def confirm(action: Action | None) -> None:
@@ -66,11 +66,7 @@ class OperatorActions(ReplayControl):
         from gpuwatch.tui.actions.confirm_screen import ConfirmScreen  # noqa: PLC0415 - loaded when it is needed
 
         incident = self.view_state.snapshot.incident(target.incident or "")
-        noted = (
-            "no incident is about it: not noted"
-            if incident is None
-            else f"noted on incident {incident.number}"
-        )
+        noted = "not noted on any incident" if incident is None else f"noted on incident {incident.number}"
 
         def begin(confirmed: Action, about: ActionTarget) -> Acting | str:
             from gpuwatch.session.actions.running import RefusedActionError  # noqa: PLC0415 - likewise

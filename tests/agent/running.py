@@ -169,7 +169,7 @@ class RunningAgent:
     def _read(self) -> None:
         try:
             self._decode()
-        except Exception as error:  # told to the test that waits
+        except Exception as error:  # passed to the test that waits
             self.trouble = error
         with self._news:
             self._ended = True

@@ -147,7 +147,7 @@ def test_what_is_not_supported_is_asked_once_and_never_again(start: Start, fake:
     assert [calls[index] for index in codes] == [2] * 4 and calls[0] > 4
 
 
-def test_what_is_not_permitted_is_told_as_that(start: Start, fake: FakeNvml) -> None:
+def test_what_is_not_permitted_is_reported_as_that(start: Start, fake: FakeNvml) -> None:
     fake.set("error 1 4 nvmlGpmSampleGet")
     missing = start().gpu(1, lambda g: bool(g.missing) and "tensor_activity_pct" in (g.missing or {})).missing
     assert missing is not None and missing["tensor_activity_pct"] == "no_permission"

@@ -17,7 +17,7 @@ from tests.fake_nvml.build import FakeNvml
 
 
 def identified(hello: Hello) -> int:
-    """GPUs that have told who they are; the others are listed by their index."""
+    """GPUs that have reported their UUIDs; the others are listed by their index."""
     return sum(gpu.identified for gpu in hello.gpus)
 
 

@@ -65,7 +65,7 @@ def xid(code: int, t: float, source: str, gpu: str | None = "GPU-a") -> dict[str
     return {"event": "xid", "code": code, "t": t, "source": source, "gpu": gpu}
 
 
-def test_an_xid_seen_by_both_is_told_once_with_the_kernels_words() -> None:
+def test_an_xid_seen_by_both_is_reported_once_with_the_kernels_words() -> None:
     join = XidJoin()
     assert join.take([xid(79, 100.0, "nvml")], [], True, 0.0) == []
     reported = join.take([], [xid(79, 100.2, "kernel")], True, 0.5)
@@ -121,6 +121,6 @@ def test_seven_of_eight_is_an_alarm_except_in_a_container() -> None:
 @pytest.mark.parametrize(
     ("code", "notice"), [(9, "driver_not_loaded"), (12, "library_missing"), (18, "driver_mismatch")]
 )
-def test_a_machine_with_gpus_on_its_bus_and_no_driver_is_told_what_to_do(code: int, notice: str) -> None:
+def test_a_machine_with_gpus_on_its_bus_and_no_driver_gets_a_remedy(code: int, notice: str) -> None:
     found = notices.of_init(code, 8)
     assert found["code"] == notice and found["remedy"]

@@ -147,7 +147,7 @@ def readable(agent: RunningAgent) -> int:
     return int.from_bytes(fcntl.ioctl(agent.stdout, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
-def test_an_xid_is_told_with_its_gpu_and_meaning_each_time(start: Start, fake: FakeNvml) -> None:
+def test_an_xid_is_reported_with_its_gpu_and_meaning_each_time(start: Start, fake: FakeNvml) -> None:
     agent = start(kmsg="/none")
     agent.gpu(5, lambda g: g.fast is not None)
     agent.until(lambda _: 5 in fake.calls().get("nvmlDeviceRegisterEvents", {}), "registration")

@@ -16,12 +16,15 @@ EVENT_EVERY_S = 1800.0
 
 
 def main(seed: int, *, whole: bool) -> int:
-    """Print what happened and what was told, day by day; the exit status is the number of false alarms."""
+    """Print what happened and what was reported, by day; the exit status is the number of false alarms."""
     week, began = HealthyWeek(seed, EVENT_EVERY_S, whole=whole), time.process_time()
     for day in range(7):
         week.run(DAY_S, day)
         spent = time.process_time() - began
-        print(f"day {day + 1}: {week.ticks} looks, {spent:.0f} s CPU, told {dict(week.reported)}", flush=True)
+        print(
+            f"day {day + 1}: {week.ticks} looks, {spent:.0f} s CPU, reported {dict(week.reported)}",
+            flush=True,
+        )
     print(f"events: {dict(week.happened)}")
     print(f"false alarms: {dict(week.alarms) or 0}")
     for alert in week.book.alerts.values():

@@ -46,7 +46,7 @@ PARTS = {
 LIMIT_S = 1200.0
 """The longest part (matcher, 100 MB on a slow core) takes a quarter of it."""
 ENDING_S = 30.0
-"""For a part to end what it has started, once it is told to."""
+"""For a part to end what it has started, once it is asked to."""
 
 
 @dataclass(frozen=True)

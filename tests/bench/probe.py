@@ -80,7 +80,7 @@ def covered_nodes(plan: ProbePlan, seats: Sequence[Seat]) -> int:
 
 
 def send_recv_row() -> Row:
-    """The probe's own ranks and plain torch, both started once and told in turn; pairs of turns are compared.
+    """The probe's own ranks and plain torch, both started once and run in turn; pairs of turns are compared.
 
     What else the machine does changes from second to second, so only turns side by side are: the median of
     their ratios is the number, and the quartiles say how sure it is.
@@ -110,7 +110,7 @@ def turn_about(ours: Callable[[], float], plain: Callable[[], float], *, first: 
 
 
 class ProbeTurns:
-    """A launcher with two real ranks, told the steps that a probe tells them."""
+    """A launcher with two real ranks, sent the steps that a probe sends."""
 
     def __init__(self) -> None:
         self._driven = Driven(dial_local, modules=None)

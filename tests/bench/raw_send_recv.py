@@ -21,7 +21,7 @@ import torch.distributed as dist
 def turns(
     rank: int, store: str, size: int, warmup: int, iterations: int, reported: Iterable[bytes]
 ) -> Iterator[list[float]]:
-    """The seconds of every timed iteration of one rank, a turn for every line that it is told."""
+    """The seconds of every timed iteration of one rank, a turn for every line that it receives."""
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
     give, take = torch.zeros(size // 4), torch.zeros(size // 4)
     for _ in reported:
@@ -39,7 +39,7 @@ def turns(
 
 
 def main() -> None:
-    """Fork the second rank after the import; it is told of each turn and tells its times through pipes."""
+    """Fork the second rank after the import; it receives each turn and returns its times through pipes."""
     size, warmup, iterations = int(sys.argv[1]) << 20, int(sys.argv[2]), int(sys.argv[3])
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     with tempfile.TemporaryDirectory() as folder:

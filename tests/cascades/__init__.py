@@ -1,1 +1,1 @@
-"""Whole jobs that fail, told as the text of their logs: the incident must name the right rank and class."""
+"""Whole jobs that fail, given as the text of their logs: the incident must name the right rank and class."""

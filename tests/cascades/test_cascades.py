@@ -112,7 +112,7 @@ def test_gpu_that_falls_off_the_bus(job: Cluster, sentences: Sentences) -> None:
     sentences(incident.headline)
 
 
-def test_memory_error_told_inside_a_watchdog_line(job: Cluster) -> None:
+def test_memory_error_reported_inside_a_watchdog_line(job: Cluster) -> None:
     job.kernel(
         "gpu-002", 30.0,
         f"NVRM: Xid (PCI:{job.bus(10)}): 94, pid={job.pid(10)}, name=python3, Contained: SM (0x1). RST: No, "

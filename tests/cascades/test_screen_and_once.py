@@ -48,7 +48,7 @@ def fleet_of(cluster: Cluster) -> Fleet:
     return fleet
 
 
-def told(cluster: Cluster, found: Sequence[LocatedFinding], every: int) -> list[tuple[str, int | None]]:
+def streamed(cluster: Cluster, found: Sequence[LocatedFinding], every: int) -> list[tuple[str, int | None]]:
     """Class and rank of the incidents of a book that judges after so many findings, as `once` lists them."""
     fleet, book = fleet_of(cluster), AlertBook(packs(), Thresholds())
     for number, each in enumerate(found):
@@ -77,9 +77,9 @@ class Both(Cluster):
         found = self.found(backlog=backlog)
         self.chance.setstate(state)
         every = max(3, len(found) // JUDGED)
-        screen = told(self, sorted(found, key=lambda each: each.finding.at - each.offset_s), every)
+        screen = streamed(self, sorted(found, key=lambda each: each.finding.at - each.offset_s), every)
         assert screen
-        assert screen == told(self, found, every=len(found))
+        assert screen == streamed(self, found, every=len(found))
         return super().judged(extra, backlog)
 
 

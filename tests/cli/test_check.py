@@ -80,7 +80,7 @@ def test_deep_names_the_nic_that_is_slow() -> None:
     assert "mlx5_3" in reported["probe.links"]["detail"]
 
 
-def test_what_is_wrong_with_a_real_job_is_told(tmp_path: Path) -> None:
+def test_what_is_wrong_with_a_real_job_is_reported(tmp_path: Path) -> None:
     """Document 004, line 759."""
     logs = [tmp_path / f"rank_{number}.log" for number in (0, 1, 1)]
     devices = ("0", "1", "1")

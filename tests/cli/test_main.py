@@ -78,7 +78,7 @@ def test_exactly_one_source_has_to_be_named(arguments: tuple[str, ...]) -> None:
         (("dmon", "--demo", "-c", "0"), "0"),
     ],
 )
-def test_a_wrong_command_line_is_told_in_a_sentence(arguments: tuple[str, ...], sentence: str) -> None:
+def test_a_wrong_command_line_is_reported_in_a_sentence(arguments: tuple[str, ...], sentence: str) -> None:
     done = gpuwatch(*arguments)
     assert done.returncode == 2
     assert sentence in done.stderr

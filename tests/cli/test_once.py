@@ -74,7 +74,7 @@ def test_no_color_is_honoured() -> None:
     assert not SGR_COLOUR.search(text)
 
 
-def test_a_node_that_cannot_be_reached_is_told_and_the_status_is_1(
+def test_a_node_that_cannot_be_reached_is_reported_and_the_status_is_1(
     tmp_path: Path, sentences: Sentences
 ) -> None:
     path = hosts_file(
@@ -156,7 +156,7 @@ def test_a_signal_closes_everything(tmp_path: Path, number: signal.Signals, stat
 @pytest.mark.parametrize(
     "arguments", [("once", "--demo"), ("dmon", "--demo", "-c", "1"), ("hosts", "check", "--demo")]
 )
-def test_a_closed_stdout_changes_no_status_and_a_full_one_is_told(arguments: tuple[str, ...]) -> None:
+def test_a_closed_stdout_changes_no_status_and_a_full_one_is_reported(arguments: tuple[str, ...]) -> None:
     command = shlex.join([*COMMAND, *arguments])
     for target, status, reported in ((">&-", 0, ""), (">/dev/full", 74, "No space left on device")):
         done = subprocess.run(

@@ -169,7 +169,7 @@ def test_a_broken_pack_is_refused_with_its_place(tmp_path: Path) -> None:
     assert f"{pack}:1:" in done.stderr
 
 
-def test_files_that_cannot_be_read_are_told_and_the_rest_is_read(
+def test_files_that_cannot_be_read_are_reported_and_the_rest_is_read(
     tmp_path: Path, rules: str, sentences: Sentences
 ) -> None:
     jobs.flat(tmp_path)
@@ -315,7 +315,7 @@ def test_lines_in_a_file_that_is_named_as_json_are_a_log(tmp_path: Path) -> None
     assert [each["name"] for each in facts["skipped"]] == [str(tmp_path / "config.json")]
 
 
-def test_a_name_that_is_told_as_missing_cannot_steer_the_terminal(tmp_path: Path) -> None:
+def test_a_name_that_is_reported_as_missing_cannot_steer_the_terminal(tmp_path: Path) -> None:
     """As a shell expands `*`, of a link that its owner takes away."""
     for arguments in (
         ("scan",),

@@ -134,7 +134,7 @@ class Cluster:
         self.fleet.apply(Arrival(f"gpu-{node:03d}", self.now, what))
 
     def tick(self) -> None:
-        """One tick passes: steps are made and told, every node sends its sample."""
+        """One tick passes: steps are made and reported, every node sends its sample."""
         self.now += self.tick_s
         for job in self.jobs:
             self._steps(job)

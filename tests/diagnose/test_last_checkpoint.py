@@ -14,7 +14,7 @@ LOG = "/runs/ck/train.log"
 
 
 @pytest.mark.parametrize("read_pct", [41.0, None])
-def test_a_number_of_a_log_that_is_half_read_is_told_as_such(read_pct: float | None) -> None:
+def test_a_number_of_a_log_that_is_half_read_is_reported_as_such(read_pct: float | None) -> None:
     reported = Several()
     reported.list_files("n1", wire.LogFile(LOG, size=1000, backlog_pct=read_pct))
     reported.find("n1", LOG, SAVED, severity="info", role="hint", lines=["saved checkpoint step 25 in 0.1 s"])

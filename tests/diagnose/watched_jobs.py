@@ -15,7 +15,7 @@ ONE, OTHER = "127.0.0.1:29500", "127.0.0.1:29501"
 
 
 class Watched(Several):
-    """The same with a book of alerts, whose clock goes with what is told."""
+    """The same with a book of alerts, whose clock follows the reports."""
 
     def __init__(self, nodes: int = 1) -> None:
         super().__init__(nodes)

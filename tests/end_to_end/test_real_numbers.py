@@ -24,7 +24,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 
 
 def spread(scene: Scene, story: str) -> list[int | None]:
-    """Ranks that have told some more steps after the first bad one, with a loss that is no number."""
+    """Ranks that have reported some more steps after the first bad one, with a loss that is no number."""
     reported = scene.session.fleet.progress.writers.values()
     writers = [writer for writer in reported if writer.job == name_of(story)]
     late = [writer for writer in writers if (writer.value("step") or 0.0) >= STEP_OF_GRIEF + 8]

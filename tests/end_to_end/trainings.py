@@ -1,6 +1,6 @@
 """Real trainings over gloo that come to grief, watched by one session on this machine.
 
-The jobs run at the same time, as on a cluster; every test waits for what a person would be told of one.
+The jobs run at the same time, as on a cluster; every test waits for what a person would learn of one.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Scene:
         return incident
 
     def hang(self, story: str) -> Incident:
-        """That the job hangs is told unasked, and that its ranks live."""
+        """The hang of the job is reported without a request, and that its ranks live."""
         alert = self.alert(story, "job.hang")
         assert any("4 ranks live" in each.text for each in alert.proof)
         self.until(story, lambda: self.says_how_to_settle(story))  # or has asked by itself

@@ -200,7 +200,9 @@ def test_over_real_connections_every_node_gets_its_own_verdict(sshd: Sshd, tmp_p
     assert "refused" in nodes["closed"]["error"]
 
 
-def test_a_mistake_in_the_file_is_told_and_nothing_is_connected(tmp_path: Path, sentences: Sentences) -> None:
+def test_a_mistake_in_the_file_is_reported_and_nothing_is_connected(
+    tmp_path: Path, sentences: Sentences
+) -> None:
     plan = tmp_path / "hosts.yaml"
     touched = tmp_path / "touched"
     plan.write_text(f"hosts:\n  - {{name: a, command: [touch, {touched}]}}\n  - {{name: b, prot: 22}}\n")

@@ -121,7 +121,7 @@ def test_a_tilde_in_a_key_path_is_the_home_directory(monkeypatch: pytest.MonkeyP
     )
 
 
-def test_a_bad_model_is_told_with_file_line_and_remedy(tmp_path: Path) -> None:
+def test_a_bad_model_is_reported_with_file_line_and_remedy(tmp_path: Path) -> None:
     file = tmp_path / "hosts.yaml"
     file.write_text("hosts: n1\nmodel:\n  params: 13B\n")
     with pytest.raises(HostsError) as caught:
@@ -135,7 +135,7 @@ def test_a_model_reaches_the_plan() -> None:
     assert plan.model == Model(13e9, layers=40, peak_tflops=148)
 
 
-def test_every_mistake_is_told_at_once_in_the_order_of_the_file(sentences: Sentences) -> None:
+def test_every_mistake_is_reported_at_once_in_the_order_of_the_file(sentences: Sentences) -> None:
     text = """\
 defaults:
   prot: 22
@@ -207,7 +207,7 @@ interval: 1
         ("hosts: " + "[" * 100 + "]" * 100, "1:23: nested too deep"),
     ],
 )
-def test_a_mistake_is_told_with_its_place(text: str, problem: str) -> None:
+def test_a_mistake_is_reported_with_its_place(text: str, problem: str) -> None:
     reported = problems(text)
     assert any(problem in line for line in reported), reported
     assert all(line.isprintable() for line in reported)
@@ -264,14 +264,14 @@ def test_a_list_or_a_hostfile_is_known_by_its_content(text: str, tmp_path: Path)
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("n1\nn2 slot=8\n", "2:1: 'slot=8' means nothing here, did you mean 'slots'?"),
+        ("n1\nn2 slot=8\n", "2:1: 'slot=8' is not a known option, did you mean 'slots'?"),
         ("n1\n  n2 slots=many\n", "2:3: 'slots' must be a whole number from 0 to 1024, not 'many'"),
         ("n1 slots=8\nn2\nn1 slots=4", "3:1: 'n1' is listed twice, first in line 1"),
         ("n1\nn[2-\n", "2:2: 'n[2-': '[' is not closed"),
         ("hosts\n  - n1\n", "2:3: '-': a node name cannot begin with '-'"),
     ],
 )
-def test_a_mistake_in_a_hostfile_is_told_with_its_place(text: str, problem: str) -> None:
+def test_a_mistake_in_a_hostfile_is_reported_with_its_place(text: str, problem: str) -> None:
     assert any(line.startswith(f"hosts.yaml:{problem}") for line in problems(text)), problems(text)
 
 

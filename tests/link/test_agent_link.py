@@ -228,13 +228,13 @@ def test_no_python_is_final_and_names_the_remedy(start: Start, tmp_path: Path, s
     sentences(watcher.lost().reason)
 
 
-def test_a_program_that_is_not_there_is_told(start: Start, sentences: Sentences) -> None:
+def test_a_program_that_is_not_there_is_reported(start: Start, sentences: Sentences) -> None:
     spec = NodeSpec("n1", link="command", command=("no-such-kubectl", "exec"))
     _, watcher = start(CommandDialer(spec), spec)
     sentences(watcher.lost().reason)
 
 
-def test_an_unsafe_interpreter_path_is_told_and_nothing_runs(start: Start) -> None:
+def test_an_unsafe_interpreter_path_is_reported_and_nothing_runs(start: Start) -> None:
     _, watcher = start(spec=replace(SPEC, python="python3; reboot"))
     assert "interpreter path" in watcher.lost().reason
 

@@ -61,7 +61,7 @@ def test_any_chunking_gives_the_same_frames(noise: bytes, lines: list[bytes], si
     whole, pieces = FrameStream(NONCE), FrameStream(NONCE)
     at_once = _run(whole, [data, b""], now=0.0)
     in_pieces = _run(pieces, _cut(data, sizes), now=0.0)
-    # What was refused may be told later than it happened, but never lost.
+    # What was refused may be reported later than it happened, but never lost.
     at_once += whole.feed(b"", 10.0)
     in_pieces += pieces.feed(b"", 10.0)
     frames = [item for item in at_once if not isinstance(item, Refused)]

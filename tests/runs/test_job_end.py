@@ -217,7 +217,7 @@ def test_early_stopping_that_is_only_set_up_or_counts_ends_nothing(tmp_path: Pat
     assert (found.end.state, found.end.early) == ("stopped", False)
 
 
-def test_a_job_that_was_told_to_end_is_a_warning_at_most(tmp_path: Path) -> None:
+def test_a_job_that_was_asked_to_end_is_a_warning_at_most(tmp_path: Path) -> None:
     (tmp_path / "slurm-3.out").write_text(steps(59, 1000) + "Terminated\n")
     found = report(tmp_path)
     assert found.end.state == "stopped"

@@ -1,4 +1,4 @@
-"""Facts that cannot be judged, or are too many, cost the node that told them its link and nobody else."""
+"""Facts that cannot be judged, or are too many, cost the node that reported them its link and nobody else."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ def test_findings_about_ever_new_hosts_cost_the_link(session: Session, count: in
     assert sorted(set(session._links.ended)) == ended  # type: ignore[attr-defined]
 
 
-def test_what_is_forgotten_is_all_that_a_node_told(session: Session) -> None:
+def test_what_is_forgotten_is_all_that_a_node_reported(session: Session) -> None:
     for node in ("good", "bad"):
         report(session, node, Event(t=1.0, seq=2, event="xid", title="x", code=79, severity="critical"))
     session.poll()

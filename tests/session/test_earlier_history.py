@@ -83,7 +83,7 @@ def test_the_charts_begin_before_the_session(session: PlayedSession) -> None:
     assert later[5] == pytest.approx(PAST_PCT, abs=0.1)
 
 
-def test_a_server_that_fails_costs_the_past_alone_and_is_told_once(session: PlayedSession) -> None:
+def test_a_server_that_fails_costs_the_past_alone_and_is_reported_once(session: PlayedSession) -> None:
     with simulated() as known:
         history = asked(known, session)
         assert PrometheusTarget(known.url).name in (history.take_trouble() or "")

@@ -69,17 +69,17 @@ def test_a_node_reads_the_logs_of_its_own_ranks_whoever_claims_them(
 
 
 class Agents:
-    """What the agents are told, by the frames that they send."""
+    """The paths sent to the agents, by the frames that they send."""
 
     def __init__(self, *names: str) -> None:
         self.fleet = Fleet(plan(*names))
         self.owners = SharedFileOwners()
-        self.told: dict[tuple[str, str], list[str]] = {}
+        self.sent: dict[tuple[str, str], list[str]] = {}
 
     def send(self, node: str, request: AnyRequest) -> bool:
         assert isinstance(request, (LeaveFiles, SearchFolders))
-        told = request.files if isinstance(request, LeaveFiles) else request.folders
-        self.told[node, type(request).__name__] = told
+        paths = request.files if isinstance(request, LeaveFiles) else request.folders
+        self.sent[node, type(request).__name__] = paths
         return True
 
     def list(self, node: str, mark: str | None) -> None:
@@ -97,8 +97,8 @@ def test_a_node_that_states_anothers_file_is_not_its_reader_unless_both_see_the_
     agents = Agents("gpu-001", "gpu-002")
     agents.list("gpu-001", mark)
     agents.list("gpu-002", "7:9")
-    assert ("gpu-002", "LeaveFiles") not in agents.told
-    assert agents.told["gpu-002", "SearchFolders"] == ["/jobs"]
+    assert ("gpu-002", "LeaveFiles") not in agents.sent
+    assert agents.sent["gpu-002", "SearchFolders"] == ["/jobs"]
     agents.list("gpu-001", "7:9")
-    assert agents.told["gpu-002", "LeaveFiles"] == ["/jobs/a.log"]
-    assert sorted(map(len, (agents.told[name, "SearchFolders"] for name in agents.fleet.nodes))) == [0, 1]
+    assert agents.sent["gpu-002", "LeaveFiles"] == ["/jobs/a.log"]
+    assert sorted(map(len, (agents.sent[name, "SearchFolders"] for name in agents.fleet.nodes))) == [0, 1]

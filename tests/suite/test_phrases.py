@@ -51,7 +51,7 @@ def phrases(source: str) -> list[tuple[int, str]]:
     return sorted((node.lineno, text_of(node)) for node in found.values() if PHRASE.search(text_of(node)))
 
 
-def test_phrases_are_told_from_codes_and_inputs() -> None:
+def test_phrases_are_reported_from_codes_and_inputs() -> None:
     sentence = 'assert text == f"rank {rank} never entered the collective"'
     assert [line for line, _ in phrases(sentence)] == [1]
     assert len(phrases('if "the node was lost" in text: pass')) == 1

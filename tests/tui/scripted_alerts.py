@@ -102,7 +102,7 @@ def demo_incident() -> Incident:
 
 
 class StillBook:
-    """A book that says what it was told to say."""
+    """A book that returns the given alerts."""
 
     ended_jobs: tuple[EndedJob, ...] = ()
     checkpoints: Mapping[str | None, Checkpoint] = MappingProxyType({})

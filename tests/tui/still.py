@@ -30,7 +30,7 @@ from gpuwatch.session.actions.execution import ActionRun
 from gpuwatch.session.actions.running import RefusedActionError, refuse_unless_possible
 from gpuwatch.tui.app import GpuwatchApp
 from gpuwatch.tui.model.alert_snapshot import Book
-from tests.link.demo.story import told_until
+from tests.link.demo.story import frames_until
 from tests.tui.scripted_alerts import StillBook
 
 NOW = 10_000.0
@@ -175,7 +175,7 @@ def demo_session(second: float, plan: Plan | None = None, book: Book | None = No
 def _demo_fleet(second: float) -> bytes:
     """The pickled fleet at that second: a copy is made in a fifth of the time that its frames take."""
     fleet = Fleet(demo_plan())
-    for arrival in told_until(second, NOW):
+    for arrival in frames_until(second, NOW):
         fleet.apply(arrival)
     return pickle.dumps(fleet, pickle.HIGHEST_PROTOCOL)
 

@@ -21,7 +21,7 @@ FIRST_PERSON = 1000
 def no_gpu() -> "dict[str, Any]":
     """Return the notice for a machine without an NVIDIA GPU, or whose driver lists none."""
     if sys.platform == "darwin":
-        return _notice("mps", "info", "An Apple machine: its GPU has no NVML, so only the host is shown.")
+        return _notice("mps", "info", "Apple machine: its GPU has no NVML, so only the host is shown.")
     return _notice("no_gpu", "info", "No NVIDIA GPU here: only the host is shown.")
 
 
@@ -36,8 +36,8 @@ def of_init(code: int, on_bus: "int | None") -> "dict[str, Any]":
             "critical",
             "The NVIDIA library and the loaded kernel module have different versions: no GPU can be read.",
             "Reboot, or stop every GPU process and reload the module: rmmod nvidia_uvm nvidia_drm "
-            "nvidia_modeset nvidia && modprobe nvidia. The agent tries again every 30 s and starts anew when "
-            "the library was replaced; if it still says this after that, end gpuwatch and start it again.",
+            "nvidia_modeset nvidia && modprobe nvidia. The agent tries again every 30 s and restarts when "
+            "the library was replaced; if this notice remains, end gpuwatch and start it again.",
         )
     if (
         code in (nvml_codes.LIBRARY_NOT_FOUND, nvml_codes.DRIVER_NOT_LOADED)
@@ -57,7 +57,7 @@ def of_init(code: int, on_bus: "int | None") -> "dict[str, Any]":
             "driver_not_loaded",
             "critical",
             "The NVIDIA kernel module is not loaded: no GPU can be read.",
-            "Load it: modprobe nvidia. If that fails, read dmesg: a new kernel needs the module built anew.",
+            "Load it: modprobe nvidia. If that fails, read dmesg: a new kernel needs the module rebuilt.",
         )
     return _notice(
         "nvml_error",
@@ -75,8 +75,8 @@ def starting(call: str, late: bool = False) -> "dict[str, Any]":
     return _notice(
         "nvml_starting",
         "warning" if late else "info",
-        "NVML has not answered yet ({}): the host is shown, GPUs follow when it does.".format(call),
-        "If it stays so, the driver hangs: read the kernel log; usually only a reboot helps.",
+        "NVML has not answered yet ({}): only the host is shown until it does.".format(call),
+        "If this persists, the driver hangs: read the kernel log; usually only a reboot helps.",
     )
 
 
@@ -98,7 +98,7 @@ def fewer_than_on_bus(
         "gpu_missing",
         "critical",
         text,
-        "Read the kernel log for Xids and PCIe errors; reboot, then reseat it.",
+        "Read the kernel log for Xids and PCIe errors; reboot the node, then reseat the GPU.",
     )
 
 

@@ -37,7 +37,7 @@ class OutputStream(object):
         """Send a batch of frames; a frame may already be JSON. Call only when not `full`.
 
         Raises:
-            OSError: the reader is gone.
+            OSError: the reader has closed the pipe.
         """
         text = _valid(
             "".join([(frame if isinstance(frame, str) else _encode(frame)) + "\n" for frame in frames])
@@ -49,7 +49,7 @@ class OutputStream(object):
         """Write what the pipe accepts now.
 
         Raises:
-            OSError: the reader is gone.
+            OSError: the reader has closed the pipe.
         """
         while self._pending:
             try:

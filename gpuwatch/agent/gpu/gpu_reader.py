@@ -196,7 +196,7 @@ class GpuReader(Reader):
         self._health = slow
 
     def _place(self) -> None:
-        """Read the paths to the other GPUs, once, and again when another one responds."""
+        """Read the topology paths to the other GPUs: once, and again when a further GPU responds."""
         peers = self._driver.peers_of(self)
         if self.topology is None or set(peers) - set(self.topology):
             links = (self.info or {}).get("nvlink_count") or 0

@@ -63,7 +63,7 @@ def dump_files(request: "dict[str, Any]", proc: str = "/proc") -> "dict[str, Any
     for number, (prefix, _) in enumerate(keys):
         row: dict[str, Any] = {"pids": found[keys[number]], "prefix": clean(prefix, 300)}
         answer = rows.get(number)
-        row.update(answer if isinstance(answer, dict) else {"error": "its folder does not answer"})
+        row.update(answer if isinstance(answer, dict) else {"error": "the file system of its folder hangs"})
         row["left_out"] = max(0, len(row.get("files", ())) - left)
         row["files"] = row.get("files", [])[:left]
         left -= len(row["files"])
@@ -81,7 +81,7 @@ def dump_piece(request: "dict[str, Any]", proc: str = "/proc") -> "dict[str, Any
     pid, prefix, name = request.get("pid"), request.get("prefix"), request.get("name")
     offset = request.get("offset", 0)
     if not isinstance(pid, int) or not isinstance(offset, int) or offset < 0:
-        raise ValueError("a dump's piece needs a pid and an offset")
+        raise ValueError("reading a dump needs a pid and an offset")
     folder = os.path.join(proc, str(pid))
     own = [each for each, _ in _prefixes(folder) if clean(each, 300) == prefix]
     if not own or not isinstance(name, str) or NAME.match(name) is None:

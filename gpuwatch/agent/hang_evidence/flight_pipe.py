@@ -26,7 +26,7 @@ def trigger(request: "dict[str, Any]", proc: str = "/proc") -> "dict[str, Any]":
     """Return `wire.DumpResults`: what happened at each process's pipe."""
     pids = [pid for pid in request.get("pids", ()) if isinstance(pid, int) and pid > 0][:MAX_PROCESSES]
     answers = TimedCalls(patience_s=3.0).ask({pid: _of(proc, pid) for pid in pids})
-    silent = {"error": "its files do not answer"}
+    silent = {"error": "the file system of its files hangs"}
     return {"processes": [dict(answers.get(pid) or silent, pid=pid) for pid in pids]}  # type: ignore[call-overload]
 
 
@@ -66,12 +66,12 @@ def _write(folder: str, path: str) -> "str | None":
         descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
         if error.errno == errno.ENXIO:
-            return "no process reads its pipe: its NCCL group does not exist yet, or no longer"
+            return "no process reads its pipe: its NCCL group is not created yet, or is gone"
         return "its pipe cannot be opened: " + (error.strerror or str(error)).lower()
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISFIFO(found.st_mode) or found.st_uid != os.stat(folder).st_uid:
-            return "that file is no pipe of this process"
+            return "that file is not a pipe of this process"
         os.write(descriptor, b"1")
     except OSError as error:
         return (error.strerror or str(error)).lower()

@@ -37,7 +37,7 @@ class UploadedProgram(object):
         if offset == 0:
             self._digest, self._packed = digest, bytearray()
         if digest != self._digest or offset != len(self._packed) or not 0 < int(size or 0) <= MAX_PACKED:
-            raise ValueError("a piece that does not follow the one before")
+            raise ValueError("a part of the program is missing")
         self._packed += piece
         if len(self._packed) < int(size or 0):
             return {"ready": False}
@@ -52,9 +52,9 @@ def _unpacked(packed: bytes, digest: str) -> bytes:
     try:
         program = zlib.decompressobj().decompress(packed, MAX_PROGRAM)
     except zlib.error as error:
-        raise ValueError("the program came damaged: {}".format(error)) from error
+        raise ValueError("the program arrived damaged: {}".format(error)) from error
     if hashlib.sha256(program).hexdigest() != digest:
-        raise ValueError("the program came damaged: another digest")
+        raise ValueError("the program arrived damaged: wrong digest")
     return program
 
 

@@ -189,7 +189,7 @@ class RasConnection(object):
             more = self._more()
         packed += packer.flush()
         if more or len(packed) > most:
-            raise ValueError("an answer of more than {} MB, too long to be sent on".format(size >> 20))
+            raise ValueError("an answer of more than {} MB, too long to forward".format(size >> 20))
         return packed
 
     def _more(self) -> bool:

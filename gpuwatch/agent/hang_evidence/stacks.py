@@ -159,7 +159,7 @@ def children(proc: str, pid: int) -> "list[dict[str, Any]]":
 
 
 def threads(proc: str, pid: int, only: "tuple[str, ...] | None" = None) -> "dict[int, dict[str, Any]]":
-    """Return thread id -> `tid`, `name`, `state` and `cpu_s` so far; empty if the process is gone.
+    """Return thread id -> `tid`, `name`, `state` and `cpu_s` (CPU seconds); empty if the process ended.
 
     `only`: restrict to these threads.
     """

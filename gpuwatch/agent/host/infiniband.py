@@ -98,7 +98,7 @@ def _words_as_bytes(path: str) -> "int | None":
 
 
 def _after_number(text: "str | None") -> "str | None":
-    """Return `ACTIVE` for `4: ACTIVE`."""
+    """Return the name after a state's number: `ACTIVE` for `4: ACTIVE`; None for None."""
     return text.partition(":")[2].strip() or text if text else None
 
 

@@ -28,7 +28,7 @@ UNREADABLE = {
 class KernelLog(object):
     """Follows the kernel log without blocking.
 
-    `source`: where it is read (None: nowhere); `notice`: what to tell the user then; both may change when a
+    `source`: where it is read (None: nowhere); `notice`: the user's notice then; both may change when a
     source ends. Create it in a thread that lives as long as the agent: a child started here ends with that
     thread.
     """

@@ -5,13 +5,13 @@ Codes and remedies follow NVIDIA's Xid catalogue ("Analyzing Xid errors with the
 docs.nvidia.com/deploy/xid-errors). An unlisted code is `gpu.xid.unknown`.
 """
 
-_RESTART = "Restart the program; the GPU can stay. If it does the same with another program, take it out."
+_RESTART = "Restart the program; the GPU can stay. If another program fails alike, replace the GPU."
 _FOLLOW = "Look at the other Xids of this GPU in the same seconds: this one follows from them."
 _RESET = "End every process on the GPU and reset it (nvidia-smi -r), or reboot; replace it if that repeats."
 _RESET_REPORT = (
     "Run nvidia-bug-report.sh first, then reset the GPU or reboot; if it repeats, look for a newer driver."
 )
-_NOTE = "Nothing to do for one of these; report it to NVIDIA's or the vendor's support if they repeat."
+_NOTE = "No action for a single one; report it to NVIDIA's or the vendor's support if they repeat."
 _POWER_CYCLE = (
     "Drain the node and power-cycle it; look for PCIe (AER) errors just before, at temperature and power. "
     "A second time: reseat or replace the GPU."
@@ -29,9 +29,9 @@ _DOUBLE_BIT = (
 )
 _REMAPPED = "Takes effect at the next GPU reset: drain the node when the job ends, and reset."
 _CONTAINED = "Restart the job: only that program is hit. Reset the GPU at the next chance to remap the row."
-_UNCONTAINED = "Stop everything on this GPU, drain the node and reset the GPU before it works again."
-_PEER = "Mostly the echo of a fault on the peer GPU: look for an Xid 94 or 14x there first."
-_RECOVERY = "Do what the line says (reset, reboot, drain); the cause is the Xid before it."
+_UNCONTAINED = "Stop everything on this GPU, drain the node and reset the GPU before its next use."
+_PEER = "Usually the consequence of a fault on the peer GPU: look for an Xid 94 or 14x there first."
+_RECOVERY = "Do what the line asks for (reset, reboot, drain); the cause is the Xid before it."
 _POWER = "Check the power cables and supply, then power-cycle."
 
 _COPY_ENGINES = (39, 40, 41, 70, 71, 72, 75, 76, 77, 85) + tuple(range(126, 136))

@@ -94,7 +94,9 @@ class FileTurns(object):
         if follower.finished:
             self._catalog.note_finished(follower)
         if follower.merged:
-            self._server.forget(entry, "{} is another name of a file that is followed now".format(entry.name))
+            self._server.forget(
+                entry, "{} is another name of a file that is already followed".format(entry.name)
+            )
             self._catalog.drop(entry)
             return False
         if piece is None:

@@ -241,7 +241,7 @@ class LogReader(object):
         self._config["next_id"] += (
             1000  # what it had not reported comes again: not under a number that was used
         )
-        error = "the log reader of this node {} and was started anew".format(
+        error = "the log reader of this node {} and was restarted".format(
             why if why in ("ended", "stopped") else "hung ({})".format(name or why)
         )
         with self._lock:

@@ -61,7 +61,7 @@ class ProcessReader(object):
     def partial(self) -> "str | None":
         """Why facts are missing, if reading about a process does not return; else None."""
         stuck = self._processes.stuck
-        return "reading /proc/{} does not come back".format(stuck[0]) if stuck else None
+        return "reading /proc/{} does not return".format(stuck[0]) if stuck else None
 
     def read(
         self, gpu_processes: "dict[int, list[dict[str, object]]]"

@@ -96,5 +96,5 @@ def owners(
 
 
 def place_of(facts: "dict[str, object]") -> "tuple[object, ...]":
-    """Return the part of an identity that distinguishes a rank from the processes around it."""
+    """Return (rank, local rank, world size) of an identity: processes of one rank have them in common."""
     return tuple(facts.get(key) for key in ("rank", "local_rank", "world_size"))

@@ -154,7 +154,7 @@ def settings(environ: bytes) -> "dict[str, str]":
 
 
 def _package(root: str, site: "str | None", start: str) -> "str | None":
-    """Return a version from the name of its dist-info folder, or None."""
+    """Return a package's version from the name of its dist-info folder; None: not installed there."""
     if site is None:
         return None
     for name in names(root + site):

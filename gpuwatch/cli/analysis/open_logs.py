@@ -28,9 +28,9 @@ def open_logs(
     Without a terminal `report` is called instead.
 
     Args:
-        paths: What the user named.
-        found: The logs there.
-        rules: The rules to read them with.
+        paths: The paths given by the user.
+        found: The logs in them.
+        rules: The rules to apply.
         report: Prints the report of `gpuwatch scan` and returns its exit status.
         look: Values of `screen_options`; missing ones have their defaults.
 
@@ -40,7 +40,7 @@ def open_logs(
     if all(log.size == 0 for log in found.files):
         raise Refusal([f"{log.name}: empty" for log in found.files])
     if not can_draw():
-        click.echo(f"gpuwatch: no screen, for {why_not_drawn()}: the report of `gpuwatch scan`", err=True)
+        click.echo(f"gpuwatch: {why_not_drawn()}; printing the report of `gpuwatch scan` instead", err=True)
         return report()
     from gpuwatch.cli.config.settings import loaded  # noqa: PLC0415 - loaded when it is needed
     from gpuwatch.session.log_folder.session import FolderSession  # noqa: PLC0415 - only where it is shown

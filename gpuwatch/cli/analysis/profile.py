@@ -51,7 +51,7 @@ class RankOrMedian(click.ParamType[int | str]):
     help="Sample this rank too, at the same time, and show the frames that differ first; median: the rank of "
     "the job with the median step time.",
 )
-@click.option("--job", metavar="JOB", help="The job of the rank, where several have one.")
+@click.option("--job", metavar="JOB", help="The job of the rank, if several jobs have a rank of that number.")
 @click.option(
     "--seconds", type=click.IntRange(1, 60), default=10, show_default=True, help="How long to sample."
 )

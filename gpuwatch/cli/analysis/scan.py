@@ -130,7 +130,8 @@ def scan_and_print(
 ) -> int:
     """Scan the logs, judge them and print the report to stdout; return the exit status.
 
-    Ctrl-C ends the scan; what was found until then is printed.
+    Ctrl-C ends the scan; the findings until then are printed. `verbose` adds evidence and timelines to the
+    text; `as_json` prints JSON instead.
 
     Raises:
         Refusal: Nothing could be read.

@@ -1,4 +1,4 @@
-"""`gpuwatch explain`: prints what the playbook, the rules and the metrics say about an id or words."""
+"""`gpuwatch explain`: prints the entries of the playbook, the rules and the metrics for an id or words."""
 
 # ruff: noqa: PLC0415  a command imports only what it uses, so that --help and usage errors stay fast
 

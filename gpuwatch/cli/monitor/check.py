@@ -76,7 +76,7 @@ def check(
     if (against is None and save_to is not None) or (against is not None and deep):
         raise click.UsageError("--save-profile needs --against; --against and --deep exclude each other.")
     if deep and source.recording is not None:
-        raise Refusal([f"{source.recording}: not in this recording: --deep needs the nodes"])
+        raise Refusal([f"{source.recording}: a recording; --deep needs live nodes"])
     wait_s = default_wait_s(source.plan.interval_s) + 5.0 if wait_s is None else wait_s
     if against is not None and source.recording is not None:
         raise click.UsageError(
@@ -188,7 +188,7 @@ def compare(
 def probed(session: Session) -> tuple[Results, bool]:
     """Run a quick probe over the session's links; return its results, and True if Ctrl-C ended it.
 
-    If any GPU is busy, the probe refuses, and the results say so.
+    If any GPU is busy, the probe refuses, and the results state it.
     """
     from gpuwatch.diagnose.preflight.links import QUICK
 

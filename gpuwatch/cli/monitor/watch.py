@@ -44,11 +44,14 @@ def watch(source: Source, **look: Any) -> int:  # noqa: ANN401 - what click pars
 
 
 def show(source: Source, *, alertmanagers: tuple[str, ...] = (), **look: Any) -> int:  # noqa: ANN401 - what click parsed
-    """Show the screens of a source; without a terminal print the report of `once`. Return the exit status."""
+    """Show the screens of a source; without a terminal print the report of `once`. Return the exit status.
+
+    `alertmanagers`: URLs that also receive the incidents.
+    """
     if not can_draw():
         from gpuwatch.cli.monitor.once import report_once
 
-        click.echo(f"gpuwatch: no screen, for {why_not_drawn()}: the report of `gpuwatch once`", err=True)
+        click.echo(f"gpuwatch: {why_not_drawn()}; printing the report of `gpuwatch once` instead", err=True)
         return report_once(source)
     from gpuwatch.cli.config.settings import loaded
     from gpuwatch.session.session_recording import SessionRecording

@@ -86,6 +86,8 @@ def open_source(source: Source, request: ProbeRequest, baseline: Baseline | None
 def conduct(conductor: Conductor, source: Source, outputs: Outputs, *, yes: bool) -> int:
     """Run a started probe from the preflight to the verdict, and write its outputs; return the exit status.
 
+    `yes`: do not ask before it measures.
+
     Raises:
         Refusal: The probe was refused or not confirmed.
         OutputError: An output cannot be written.
@@ -147,7 +149,7 @@ def confirm(results: Results, *, yes: bool) -> None:
 
 
 def refusal(results: Results) -> list[str]:
-    """Return the lines that say why nothing was measured, and the remedy."""
+    """Return the lines that state why nothing was measured, and the remedy."""
     from gpuwatch.report.probe.preflight import refused_lines
 
     return [line.text for line in refused_lines(results)]

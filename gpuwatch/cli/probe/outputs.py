@@ -152,7 +152,7 @@ def keep(results: Results, name: str) -> None:
     except BaselineError as error:
         raise OutputError(str(error)) from error
     if results.verdict is None or results.verdict.status != "ok":
-        click.echo(plain(f"gpuwatch: {name} now holds a run with problems"), err=True)
+        click.echo(plain(f"gpuwatch: {name} now contains a run with problems"), err=True)
 
 
 def is_demo(source: Source) -> bool:

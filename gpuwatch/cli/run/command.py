@@ -70,7 +70,7 @@ def run(output: Path | None, logs: Path, command: tuple[str, ...]) -> int:
     from gpuwatch.whole_file import open_in_place  # noqa: PLC0415 - loaded when it is needed
 
     if os.environ.get(DIRECTORY_VARIABLE):
-        raise Refusal([f"{DIRECTORY_VARIABLE} is set: this is inside of a run already"])
+        raise Refusal([f"{DIRECTORY_VARIABLE} is set: this is already inside of a run"])
     start = time.time()
     place = identify_run(command, os.environ)
     made: list[Path] = []

@@ -267,7 +267,7 @@ class Monitor:
 
 
 def say(facts: dict[str, Any]) -> None:
-    """Send `gpuwatch run` one JSON line on stdout; ignored if it is gone."""
+    """Send `gpuwatch run` one JSON line on stdout; do nothing if it has ended."""
     with contextlib.suppress(OSError):
         sys.stdout.write(json.dumps(facts) + "\n")
         sys.stdout.flush()

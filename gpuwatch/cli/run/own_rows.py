@@ -24,7 +24,7 @@ class OwnRows:
         self._stepped: tuple[set[str | None], set[str | None]] = (set(), set())
         """The jobs of other steps, and of our own."""
 
-        self._told: dict[tuple[int, int], str | None] = {}
+        self._first_file: dict[tuple[int, int], str | None] = {}
         """(rank, step) -> the file that reported it; the newest."""
 
     def is_first(self, row: Row) -> bool:
@@ -36,9 +36,9 @@ class OwnRows:
         if row["kind"] != "step":
             return True
         key = (row["rank"] or 0, row["step"])
-        if len(self._told) >= MAX_STEPS_KEPT:
-            self._told.pop(next(iter(self._told)))
-        return bool(self._told.setdefault(key, row["file"]) == row["file"])
+        if len(self._first_file) >= MAX_STEPS_KEPT:
+            self._first_file.pop(next(iter(self._first_file)))
+        return bool(self._first_file.setdefault(key, row["file"]) == row["file"])
 
     def takes(self, row: Row, alerts: Mapping[str, Alert]) -> bool:
         """Return True if a row belongs to the run.

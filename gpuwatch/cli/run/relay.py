@@ -199,7 +199,7 @@ class Relay:
     def _signals(self) -> Iterator[None]:
         """Within this context, signals are recorded in `_received` instead of ending us.
 
-        SIGCHLD only wakes.
+        SIGCHLD only wakes the loop and is not recorded.
         """
 
         def note(number: int, _frame: FrameType | None) -> None:

@@ -37,7 +37,7 @@ NEEDED = ("aiohttp", "textual_serve")
 @source_options
 @click.option(
     "--listen", metavar="HOST:PORT", default=DEFAULT_LISTEN, show_default=True,
-    help="Where to serve the page; port 0 chooses a free one, :PORT listens on every interface.",
+    help="Address to serve the page on; port 0 chooses a free port, :PORT listens on all interfaces.",
 )  # fmt: skip
 @click.option(
     "--allow-changes", is_flag=True,
@@ -45,7 +45,7 @@ NEEDED = ("aiohttp", "textual_serve")
 )  # fmt: skip
 @click.option(
     "--max-viewers", type=click.IntRange(1, 200), default=8, show_default=True,
-    help="Viewers at the same time; each is a process of about 100 MB on this machine.",
+    help="Maximum number of viewers; each is a process of about 100 MB on this machine.",
 )  # fmt: skip
 @click.option("--hz", type=click.FloatRange(MIN_HZ, MAX_HZ), help="Maximum repaints per second.")
 @click.option(
@@ -136,7 +136,7 @@ def open_server(listen: str, source: Source, viewers: Viewers, max_viewers: int)
         raise Refusal([f"--listen {listen}: {error.strerror or error}"]) from error
     if server.exposed:
         click.echo(
-            "gpuwatch: other machines reach this address, and its traffic with the token is not encrypted; "
+            "gpuwatch: other machines can reach this address, and its traffic and token are unencrypted; "
             "see docs/serve.md for ssh and TLS",
             err=True,
         )

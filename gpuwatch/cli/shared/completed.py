@@ -14,7 +14,7 @@ def files(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list
 
 
 def nodes(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the node names that begin with `incomplete`, of the source that stands earlier on the line.
+    """Return the node names that begin with `incomplete`, of the source given earlier on the command line.
 
     At most 1000; empty if the source cannot be read.
     """
@@ -25,7 +25,7 @@ def nodes(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[
     named = ctx.params.get("named") or next(iter(ctx.args), None)  # click leaves it there at an open option
     try:
         plan = demo_plan() if ctx.params.get("demo") else load_source(named) if named else None
-    except (HostsError, OSError):  # a completion has no place to say why
+    except (HostsError, OSError):  # a completion cannot report an error
         return []
     names = [] if plan is None else [node.name for node in plan.nodes]
     return [CompletionItem(name) for name in names if name.startswith(incomplete)][:MAX_NAMES]

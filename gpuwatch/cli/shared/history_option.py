@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 history_option = click.option(
     "--history-from",
     metavar="URL",
-    help="A Prometheus that knows these GPUs: their charts begin with its last day.",
+    help="A Prometheus server with series of these GPUs: charts begin with its last day of data.",
 )
 """For commands over live nodes."""
 

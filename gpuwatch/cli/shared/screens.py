@@ -157,8 +157,8 @@ def run(app: GpuwatchApp, session: Session | FolderSession, *, mouse: bool) -> i
     """
     asyncio.run(until_leaving(app, mouse=mouse))
     if app.faults.count:
-        counted = plural(app.faults.count, "fault")
-        click.echo(f"gpuwatch: the screen survived {counted}; please report {app.faults.file}", err=True)
+        counted = plural(app.faults.count, "internal error")
+        click.echo(f"gpuwatch: {counted} in the screens; please report {app.faults.file}", err=True)
     if app.crash is None:
         return app.return_code or exit_codes.HEALTHY
     session.close()

@@ -50,8 +50,10 @@ def chosen_job(*, only: bool) -> str:
         return _on_screen()
     table = job_table(jobs)
     if not running:
-        raise HostsError(["--slurm: none of your jobs runs", *table])
-    raise HostsError([f"--slurm: several of your jobs run; name one: --slurm {running[0].id}", *table])
+        raise HostsError(["--slurm: none of your jobs is running", *table])
+    raise HostsError(
+        [f"--slurm: several of your jobs are running; name one: --slurm {running[0].id}", *table]
+    )
 
 
 def _on_screen() -> str:

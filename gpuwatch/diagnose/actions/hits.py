@@ -66,7 +66,7 @@ def _stated_users(fleet: Fleet, job: str | None) -> set[str | None]:
 
 
 def slurm_words(allocation: Allocation | None) -> tuple[str, ...]:
-    """Return the state of a job in Slurm as one line; no line if the allocation is not known."""
+    """Return the state of a job in Slurm as one line; empty if the allocation is unknown."""
     if allocation is None:
         return ()
     user = f", user {allocation.user}" if allocation.user else ""

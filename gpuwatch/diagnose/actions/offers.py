@@ -27,7 +27,7 @@ SIGNALS: tuple[tuple[ActionKind, str, tuple[str, ...]], ...] = (
 
 
 def possible_actions(target: ActionTarget, fleet: Fleet) -> list[Action]:
-    """Return the actions for a target. An action is left out where one of its values is malformed."""
+    """Return the actions for a target. An action is left out if one of its values is malformed."""
     node = fleet.nodes.get(target.node or "")
     chosen = _ranks(target, fleet, node)
     found: list[Action] = []

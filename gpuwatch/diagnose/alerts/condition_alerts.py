@@ -1,4 +1,4 @@
-"""Conditions that are not reported as alerts: those in their hold time, and kinds that never are."""
+"""Converts conditions into alerts, and states which of them a set of alerts already reports."""
 
 from __future__ import annotations
 

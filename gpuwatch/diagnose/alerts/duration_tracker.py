@@ -14,7 +14,7 @@ from gpuwatch.fleet.fleet import Fleet
 class DurationTracker:
     """Stores for each alert id when its symptom was first and last seen, and the alert once it is raised.
 
-    `alerts` has the firing and the resolved ones. Times are monotonic seconds unless a name says `wall`.
+    `alerts` has the firing and the resolved ones. Times are monotonic seconds unless a name contains `wall`.
     """
 
     def __init__(self, clear_s: float, skipped_s: float = inf) -> None:

@@ -61,7 +61,10 @@ class LocatedFinding:
 def place_of(
     found: LocatedFinding, where: RankIndex, at: float, *, kernel: bool
 ) -> tuple[str | None, RankPlace | None, RankSource | None]:
-    """Return the node of a finding, its rank's place, and how the rank is known; None for what is unknown."""
+    """Return the node of a finding, its rank's place, and how the rank is known; None: unknown.
+
+    `kernel`: the finding is of a kernel rule. `at`: unix seconds.
+    """
     finding = found.finding
     if finding.file == KERNEL_LOG and found.node is not None:  # whatever host the finding names
         return _kernel_place(finding, found.node, where, _dated(finding, at))

@@ -195,7 +195,10 @@ def _role(finding: Finding, *, refuted: bool) -> Role:
 
 
 def _job(finding: Finding, place: RankPlace | None, where: RankIndex, *, by_driver: bool) -> str | None:
-    """Return the job that a finding names, else that of its rank; a live kernel line names none."""
+    """Return the job that a finding names, else that of its rank.
+
+    `by_driver`: the line is of kernel or driver; on live nodes such a line names no job.
+    """
     named = None if by_driver and where.places.live else finding.job
     return named or (None if place is None else place.job) or _slurm_job(finding, where)
 

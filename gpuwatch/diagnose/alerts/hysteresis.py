@@ -77,7 +77,7 @@ def hold_s(code: str, thresholds: Thresholds) -> float:
 
 
 def clear_s(code: str, thresholds: Thresholds) -> float:
-    """Return how many seconds a condition must be gone before its alert ends."""
+    """Return how many seconds a condition must be absent before its alert ends."""
     return min(thresholds.clear_s, CLEAR_SOON_S) if code in CLEAR_SOON else thresholds.clear_s
 
 
@@ -115,7 +115,7 @@ class Hysteresis:
         }
 
     def see(self, node: str, conditions: Iterable[Condition], now: float, wall: float) -> None:
-        """Record all conditions that hold on a node now; earlier ones that are not among them are gone.
+        """Record all conditions that hold on a node now; earlier ones that are not among them no longer hold.
 
         `wall`: unix seconds.
         """

@@ -130,7 +130,10 @@ class OperatorMarks:
         return known.mark
 
     def _covers(self, mark: Acknowledgement, alert: Alert, *, is_value: bool) -> bool:
-        """Return True if another cockpit acknowledged this very alert, not an earlier one of the same id."""
+        """Return True if another cockpit acknowledged this very alert, not an earlier one of the same id.
+
+        `is_value`: the alert is about a value, which may have held since before this cockpit's start.
+        """
         if alert.first <= mark.at or abs(alert.first - mark.first) <= SAME_S:
             return True
         began = self._began or 0.0

@@ -47,7 +47,7 @@ def place_of(alert: Alert) -> Place | None:
 def around_place(
     place: Place, text: str, rows: Iterable[LogLine], last: Iterable[LogLine], size: int
 ) -> Around | None:
-    """Return the lines around an error in the form that `scan` reads; None: the file has the error no longer.
+    """Return the lines around an error in the form that `scan` reads; None: it is no longer in the file.
 
     Args:
         place: Of the error.
@@ -105,10 +105,10 @@ class AnsweredLines:
     def recoveries(
         self, alerts: Iterable[Alert], own: Mapping[str, Collection[str]], tracks: Iterable[StepTrack]
     ) -> dict[str, Recovery]:
-        """Return alert id -> how its program went on, judged by the lines of its own node.
+        """Return alert id -> how its program continued, judged by the lines of its own node.
 
         Args:
-            alerts: With what later steps showed.
+            alerts: With the severities that later steps gave them.
             own: Node -> its log files that belong to one rank alone.
             tracks: The steps that ranks logged.
         """

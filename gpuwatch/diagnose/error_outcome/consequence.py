@@ -1,4 +1,4 @@
-"""Severity by consequence: what a line says about its own outcome, and faults without effect. Pure."""
+"""Severity by consequence: what a line states about its own outcome, and faults without effect. Pure."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def followed_nothing(alert: Alert) -> Alert:
 
 
 def _raised(alert: Alert) -> bool:
-    """Return True if the alert's line ends a traceback and the rank did not go on."""
+    """Return True if the alert's line ends a traceback and the rank did not continue."""
     return not alert.recovered and any(TRACEBACK in line for proof in alert.proof[:1] for line in proof.lines)
 
 

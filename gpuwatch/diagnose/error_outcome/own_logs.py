@@ -79,8 +79,8 @@ def _weighed(
     if not any(_steps_on(alert, track, here) for track in own):
         return alert
     doubt = (
-        f"the line is in the log of rank {owner} and names rank {alert.rank}, whose own log steps on"
-        " and does not have it"
+        f"the line is in the log of rank {owner} and names rank {alert.rank}, whose own log continues"
+        " and does not contain it"
     )
     return structs.replace(
         alert, rank=owner, rank_from="path", node=alert.proof[0].node, gpu=None, doubt=doubt, refuted=True,

@@ -42,7 +42,7 @@ class Judge(Protocol):
     def __call__(
         self, alert: Alert, around: Around, least: int, *, own_file: bool, stopped: bool
     ) -> Recovery | None:
-        """Return how the program of an error went on; None: its lines do not show it."""
+        """Return how the program continued; None: its lines do not show it. Arguments as for `outlived`."""
         ...
 
 
@@ -113,7 +113,7 @@ def unsettled(alerts: Sequence[Alert]) -> list[Alert]:
 
 
 def outlived(alert: Alert, around: Around, least: int, *, own_file: bool, stopped: bool) -> Recovery | None:
-    """Return how the program of an error went on, by the lines of its file; None: they do not show it.
+    """Return how the program of an error continued, by the lines of its file; None: they do not show it.
 
     Args:
         alert: An error.
@@ -158,7 +158,7 @@ def _is_overcome(alert: Alert, around: Around) -> bool:
 def _died(alert: Alert, around: Around, *, stopped: bool) -> bool:
     """Return True if the error ended its process, by the lines of its file.
 
-    An exit status of 0 below it is then another program's.
+    `stopped`: the steps of a training end at the error; an exit status of 0 below it is another program's.
     """
     ended = stopped or _ends_work(alert) or later_lines.from_main(around)
     return ended and not later_lines.works_on(around, None) and not later_lines.reports_end(around)

@@ -231,7 +231,7 @@ def _follows(alert: Alert, end: Alert) -> bool:
         below = (other.offset or 0) - max(proof.offset or 0, alert.last_offset or 0)
         if not ends_process(alert):
             return below > 0
-        # A time that only bounds the alert's says nothing about an end above it in the same file
+        # A time that only bounds the alert's is no evidence about an end above it in the same file
         is_later = later_s is not None and later_s > LEAVING_S and (alert.timed or below > 0)
         return below > BUFFER_BYTES or is_later
     return later_s is not None and later_s > (LEAVING_S if ends_process(alert) else CLOCK_S)
@@ -309,7 +309,7 @@ class TrackIndex:
 def _of_same_job(alert: Alert, track: StepTrack, namesakes: Sequence[StepTrack]) -> bool:
     """Return True if the steps of this rank number belong to the alert's job.
 
-    Those of another job prove nothing.
+    The steps of another job are no evidence.
 
     If one of the jobs is unknown, they are the same only if no other job has such a rank and both are on one
     node, or no job is known at all.

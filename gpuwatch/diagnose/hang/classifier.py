@@ -138,7 +138,7 @@ def _why_spinning(
     reported += _of_limit([rank for rank in spinning if rank.uuid not in usual_w])
     tensor = [rank.tensor_pct for rank in spinning if rank.tensor_pct is not None]
     if tensor:
-        reported.append(f"tensor cores work {max(tensor):.1f} % of the time at most")
+        reported.append(f"tensor cores are active {max(tensor):.1f} % of the time at most")
     return reported
 
 
@@ -176,7 +176,8 @@ def _for_stopped(job: str, stopped: Sequence[RankSigns], waiting: int, silent: s
 
 def _for_ended(job: str, ended: Sequence[RankSigns], waiting: int, silent: str) -> SilentHang:
     many = len(ended) > 1
-    sentence = f"{'their processes have' if many else 'its process has'} ended while {waiting} ranks live on"
+    ended_text = "their processes have" if many else "its process has"
+    sentence = f"{ended_text} ended while {waiting} ranks are still running"
     reported = tuple(_gone(rank) for rank in ended[:MAX_SHOWN_RANKS])
     first = ended[0]
     settle = (f"the end of the log of rank {first.rank}, and the kernel log of {first.node}: why it ended",)
@@ -209,7 +210,7 @@ def _for_one_unseen(
     job: str, idle: Sequence[RankSigns], busy: Sequence[RankSigns], silent: str
 ) -> SilentHang:
     """Return the verdict where the busy GPUs show nothing but utilization, and a few ranks are idle."""
-    sentence = f"idle while {len(busy)} GPUs are fully busy and nothing is written"
+    sentence = f"idle while {len(busy)} GPUs are fully busy and nothing is logged"
     reported = tuple(
         f"{rank.place} is at {rank.busy_pct:.0f} %{_in_kernel(rank)}" for rank in idle[:MAX_SHOWN_RANKS]
     )
@@ -220,7 +221,7 @@ def _for_one_unseen(
 
 def _busy(job: str, busy: Sequence[RankSigns], silent: str) -> SilentHang:
     sentence = (
-        f"job {job}: {len(busy)} GPUs are fully busy and nothing is written; "
+        f"job {job}: {len(busy)} GPUs are fully busy and nothing is logged; "
         "whether they train or wait cannot be seen from outside"
     )
     return SilentHang(job, "busy", (), sentence, (silent, UNSEEN_POWER), "low", (STACKS,))
@@ -232,7 +233,7 @@ def _host(job: str, observed: Sequence[RankSigns], silent: str) -> SilentHang | 
     evidence = (
         silent,
         f"all {len(observed)} GPUs are idle while their processes run",
-        *([f"{working} of {len(observed)} processes take half a core or more"] if working else []),
+        *([f"{working} of {len(observed)} processes use half a core or more"] if working else []),
     )
     few = stuck if stuck and len(stuck) <= max(1, MAX_IDLE_SHARE * len(observed)) else []
     if few:
@@ -256,7 +257,7 @@ def _without_gpus(job: str, ranks: Sequence[RankSigns], silent: str) -> SilentHa
         return None  # they only print seldom
     stuck = [rank for rank in ranks if rank.state == "D"]
     odd = next((few for few in (stuck, working) if len(few) == 1), [])
-    evidence: tuple[str, ...] = (silent, f"all {len(ranks)} ranks live, and none has a GPU")
+    evidence: tuple[str, ...] = (silent, f"all {len(ranks)} ranks are running, and none has a GPU")
     if odd and odd[0].state == "D":
         sentence = f"waits in the kernel (state D) while {len(ranks) - 1} ranks wait for it"
     elif odd:

@@ -78,9 +78,9 @@ class JobState:
         return median(self.gaps) if len(self.gaps) >= MIN_GAPS else None
 
     def wake(self, at: float) -> None:
-        """Record that the job moved at `at` (monotonic seconds), after a gap.
+        """Record that the job logged something at `at` (monotonic seconds), after a gap.
 
-        Clears what is known of the silence.
+        Clears the state of the silence.
         """
         gap_s = at - self.moved
         self.gaps.append(gap_s)

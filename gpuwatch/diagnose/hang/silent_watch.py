@@ -33,7 +33,7 @@ class SilentWatch(PeriodicWatch):
         silent = {
             f"{CODE}@{each.job}": each
             for each in found
-            if self._is_told(each) and all_live >= set(each.nodes)
+            if self._is_reported(each) and all_live >= set(each.nodes)
         }
         before = {name for name, alert in self.alerts.items() if alert.state == "firing"}
         for name in before - silent.keys():
@@ -42,7 +42,7 @@ class SilentWatch(PeriodicWatch):
             self.alerts[name] = _alert(name, silent[name], wall)
         return before != silent.keys()
 
-    def _is_told(self, job: SilentJob) -> bool:
+    def _is_reported(self, job: SilentJob) -> bool:
         if job.job is None or not job.is_stalled or job.is_starting or job.stopped:
             return False  # a job that never began, and one with stopped ranks, has an alert of its own
         return not self._hangs.is_firing(job.job) and job.seconds > PAUSES * self._hangs.longest_pause_s(

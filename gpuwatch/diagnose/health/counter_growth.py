@@ -37,7 +37,7 @@ class Growth:
         weight = sum(count * (CRC_WEIGHT if name == "crc" else 1.0) for name, count in grown.items())
         if grown and weight >= thresholds.nvlink_errors:
             stated = ", ".join(f"{count} {name}" for name, count in sorted(grown.items()))
-            evidence = Evidence("NVLink errors since the reading before", stated)
+            evidence = Evidence("NVLink errors since the previous reading", stated)
             yield Condition("nvlink_errors", "warning", f"NVLink errors: {stated}", evidence, gpu.info.index)
 
     def _replays(self, gpu: Gpu) -> Iterator[Condition]:

@@ -32,7 +32,7 @@ REMEDIES: dict[str, str] = {
     "job_no_start": _NO_START,
     "rank_missing": _VANISHED,
     "gpu_stuck": "Look for Xids in the kernel log and for processes in state D; usually only a reboot helps.",
-    "gpu_stale": "Its numbers are old: do not trust them. If it continues, the driver is about to hang.",
+    "gpu_stale": "Its values are old: do not rely on them. If it continues, the driver is about to hang.",
     "values_unreadable": "Run `nvidia-smi -q` on the node and read the kernel log for Xids; if it "
     "persists, reboot the node.",
     "gpu_missing": "Compare `lspci` with `nvidia-smi -L`; read the kernel log; reseat or replace the GPU.",
@@ -46,7 +46,7 @@ REMEDIES: dict[str, str] = {
     "remap_failed": "There are no spare rows left: replace the GPU.",
     "remap_pending": "Reset the GPU (`nvidia-smi -r`) when it is idle; until then the bad row stays in use.",
     "retired_pending": "Reset the GPU (`nvidia-smi -r`) when it is idle.",
-    "recovery_action": "Do what the GPU asks for before the next job starts there.",
+    "recovery_action": "Carry out the recovery that the driver requests before the next job starts there.",
     "pcie_degraded": "Reseat the GPU or the riser; look for PCIe errors (AER) in the kernel log.",
     "nvlink_down": "Look at `nvidia-smi nvlink -s` and the fabric manager; collectives take a slower path.",
     "nvlink_errors": "Compare both ends with `nvidia-smi nvlink -e`; links that recover often fail soon.",
@@ -61,13 +61,13 @@ REMEDIES: dict[str, str] = {
     "less_used_than_peers": "See what its process does (`gpuwatch stacks SOURCE --pid PID`): its data, its "
     "host threads or its share of the model differ.",
     "idle_held": "Find out whose process it is; a rank that waits for others is idle too.",
-    "node_stale": "The node or the network to it is overloaded or gone; the old numbers stay, dimmed.",
-    "clock_off": "Start its time service (chrony, ntpd): events of this node are in the wrong order.",
+    "node_stale": "The node or the network to it is overloaded or down; the last values stay, dimmed.",
+    "clock_off": "Start its time service (chrony, ntpd): events of this node may appear in the wrong order.",
     "scheduler_state": "Read the reason; once it is fixed: `scontrol update NodeName=NODE State=RESUME`, "
     "`kubectl uncordon NODE`.",
     "host_memory": "Find the largest process before the kernel's OOM killer does.",
     "disk_full": "Make room: a checkpoint that cannot be written ends the job.",
-    "ib_down": "Check cable, switch port and `ibstat`; the job's traffic takes fewer ports, or none.",
+    "ib_down": "Check cable, switch port and `ibstat`; the job's traffic uses fewer ports, or none.",
     "job.hang": "Before anything is killed, find the rank that the others wait for "
     "(`gpuwatch stacks SOURCE`, or D here); then end the job and start it again without the suspect's node.",
     "num.nan_loss": "Stop it and go back to the last good checkpoint; if the same GPU is involved "
@@ -92,7 +92,7 @@ REMEDIES: dict[str, str] = {
     "train.data_bound": "More loader workers, faster storage, or prefetching.",
     "serve.errors": "Look at the server's log for the first failed request, and at its GPUs (Xid, memory).",
     "serve.queue_grows": "More requests arrive than it serves: add a replica, or lower the load; a full KV "
-    "cache takes fewer requests at once.",
+    "cache limits the requests served at once.",
     "serve.unreachable": "Check whether the server runs and whether its metrics are enabled "
     "(SGLang: --enable-metrics).",
     "agent_cost": "Lengthen the interval (`-d`), and please report it.",

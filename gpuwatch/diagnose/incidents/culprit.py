@@ -228,7 +228,9 @@ def _by_address(
     if cause.code == STORE_LOST:
         votes, host = without_reporters(votes, cause, alerts, where, job)
         if not votes:
-            because = "the launchers of the other nodes lost the store, which is not on their own nodes"
+            because = (
+                "the launchers of the other nodes lost the rendezvous store, which is not on their own nodes"
+            )
             return CulpritChoice(node=host, confidence="low", because=because)
     if votes and (len(votes) == 1 or votes[0][1] > votes[1][1]):
         node, count = votes[0]
@@ -264,7 +266,7 @@ def _away(cause: Alert, alerts: Sequence[Alert], where: RankIndex, job: str | No
             node=nodes.pop(), confidence="medium", because="the only node that is known and did not wait"
         )
     if cause not in RENDEZVOUS_TIMEOUTS:
-        return CulpritChoice(because="who reports it need not be who hangs or was lost")
+        return CulpritChoice(because="the rank that reports it need not be the one that hangs or was lost")
     return CulpritChoice(
         confidence="medium", because="the ranks that entered report missing ranks, but not which"
     )
@@ -339,5 +341,5 @@ def _among_suspects(stuck: Hang, where: RankIndex, job: str | None) -> CulpritCh
             because=f"{len(suspects)} ranks logged no error, which may also mean that their logs are not read"
         )
     if stuck.whole and len(stuck.victims) >= len(stuck.world):
-        return CulpritChoice(because="every rank entered the collective: a link or a GPU")
-    return CulpritChoice(because="the absent rank is unknown: not all ranks, or not their number, are logged")
+        return CulpritChoice(because="every rank entered the collective, so suspect a link or a GPU")
+    return CulpritChoice(because="the absent rank is unknown: the logs lack some ranks, or their number")

@@ -39,7 +39,7 @@ MAX_READ_CHARACTERS = 2000
 VICTIMS = TIMEOUTS | PEER_CONNECTION_ERRORS
 """Logged by ranks that waited for another one or lost it."""
 TOGETHER_S = 0.3
-"""Two kills within this time have one cause outside of the job; their order says nothing (seconds)."""
+"""Two kills within this time have one cause outside of the job; their order is no evidence (seconds)."""
 TERMINATED_WEIGHT = 3
 """The `end_weight` of ranks that the launcher terminated."""
 
@@ -196,7 +196,7 @@ def first_to_suffer(
         because = f"the first rank on {cause.node} with its own error after it"
     else:
         ranks = {each.rank for each in suffering if explains(cause, each) or each.code == cause.code}
-        because = "the only rank that reports what follows from it"
+        because = "the only rank that reports its consequences"
     rank = next(iter(ranks), None)
     return (rank, because) if len(ranks) == 1 and rank is not None else None
 

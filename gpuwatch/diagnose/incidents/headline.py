@@ -80,9 +80,10 @@ def sentence(reported: HeadlineFacts, where: RankIndex, now: float) -> str:
 def _likely(reported: HeadlineFacts, where: RankIndex) -> str:
     who = place(reported.rank, reported.node, reported.gpu)
     if reported.rank is None:
-        return f"lines about lost connections name {who}: the likely one"
+        return f"lines about lost connections name {who}: the likely culprit"
     read = reported.rank is None or where.of(reported.rank, reported.job) is not None
-    return f"{who} logged no error: the likely one" if read else f"no log of {who} was found: the likely one"
+    reason = f"{who} logged no error" if read else f"no log of {who} was found"
+    return f"{reason}: the likely culprit"
 
 
 def followers(reported: HeadlineFacts, where: RankIndex) -> int:
@@ -312,7 +313,7 @@ def _unknown(reported: HeadlineFacts, where: RankIndex, now: float) -> str:
     if not suspects:
         if stuck.whole and len(stuck.victims) >= len(stuck.world):
             return f"{head}: all of them entered it, so look at the fabric and the GPUs{did}"
-        return f"{head}; who did not take part is not logged{did}"
+        return f"{head}; which rank did not take part is not logged{did}"
     if len(suspects) == 1:
         who = place(reported.rank if reported.rank is not None else suspects[0], reported.node, reported.gpu)
         own = (
@@ -320,10 +321,10 @@ def _unknown(reported: HeadlineFacts, where: RankIndex, now: float) -> str:
             if reported.did is None or reported.did.rank is None
             else f"; its last line: {reported.did.text!r}"
         )
-        return f"{head}; {who} {_why(stuck, reported.alerts)}: the likely one{own}"
+        return f"{head}; {who} {_why(stuck, reported.alerts)}: the likely culprit{own}"
     who = f"ranks {ranges(suspects)}" + (f" (all on {reported.node})" if reported.node else "")
     likely = len(suspects) <= MAX_NAMED_SUSPECTS or reported.node or stuck.listed
-    return f"{head}; {who} {_why(stuck, reported.alerts)}" + (": the likely ones" if likely else "") + did
+    return f"{head}; {who} {_why(stuck, reported.alerts)}" + (": the likely culprits" if likely else "") + did
 
 
 def _waiting(stuck: Hang) -> str:
@@ -338,7 +339,7 @@ def _waiting(stuck: Hang) -> str:
 
 def _why(stuck: Hang, alerts: Iterable[Alert]) -> str:
     if stuck.listed:
-        return "did not come, by the log's own list"
+        return "did not take part, according to the log's own list"
     if stuck.left_out:
         return "had ended before the launcher ended the others"
     if stuck.odd:
@@ -346,4 +347,4 @@ def _why(stuck: Hang, alerts: Iterable[Alert]) -> str:
             return "never entered it"
         return f"{'was' if len(stuck.odd) == 1 else 'were'} in {stuck.odd_where} instead"
     has_logged = any(alert.rank in stuck.suspects and alert.role != "hint" for alert in alerts)
-    return "did not report the time-out" if has_logged else "logged no error"
+    return "did not report the timeout" if has_logged else "logged no error"

@@ -85,7 +85,7 @@ class Attempt:
         """Return what closes an earlier incident: ` and making steps again`; None if nothing does yet.
 
         At least PROOF_STEPS steps must be logged. Of a job that never logged one, it is only known that its
-        ranks still run: that is enough after SILENT_START_S, and the text says so. `wall`: now, unix seconds.
+        ranks still run: that is enough after SILENT_START_S; the text states it. `wall`: now, unix seconds.
         """
         if self.steps >= PROOF_STEPS:
             return STEPS_AGAIN
@@ -157,7 +157,7 @@ def closings(
         before: The previous result: a closed incident stays closed until it gets a new alert.
         wall: Unix seconds.
         last_attempts: Ended job -> number of its last attempt that trained.
-        resumed: Job -> when it resumed training.
+        resumed: Job -> when it resumed training (unix seconds).
     """
     found = {}
     for incident in incidents:
@@ -172,7 +172,7 @@ def closings(
 
 
 def _failed_since(incident: Incident, recovered_at: float) -> bool:
-    """Return True if a rank failed after `recovered_at` (unix seconds) and did not go on itself."""
+    """Return True if a rank failed after `recovered_at` (unix seconds) and did not itself resume."""
     return any(
         each.severity in GRAVE and not (each.recovered or each.is_remark) and each.last > recovered_at
         for each in incident.alerts
@@ -281,7 +281,7 @@ def _earliest(incident: Incident) -> float:
 def with_ends(before: Iterable[Alert], after: Iterable[Alert]) -> list[Alert]:
     """Return the alerts of `after`; ends of processes that recovered get their severity of `before`.
 
-    If the rank is known to have gone on, its incident is closed with a reason instead, so that the record
+    If the rank is known to have resumed, its incident is closed with a reason instead, so that the record
     remains.
     """
     grave = {alert.id: alert.severity for alert in before if alert in EXITS}

@@ -29,7 +29,7 @@ def with_completed_run(alerts: Iterable[Alert], end: JobEnd, tracks: Sequence[St
     end of the whole job shows that the pods started after all.
 
     Args:
-        alerts: With what later steps and lines showed.
+        alerts: With the severities that later steps and lines gave them.
         end: How the job ended.
         tracks: The steps of its ranks.
     """

@@ -83,7 +83,10 @@ def _is_strange(line: str) -> bool:
 
 
 def below_last_step(file: LogScan) -> Sequence[str] | None:
-    """Return the lines below the last step; None: the log has few steps, or its last lines name none."""
+    """Return the last lines of a log from below the line of its last step on.
+
+    None: the log has fewer than `MIN_STEPS` steps, or none of its last lines names the last one.
+    """
     points = [point for series in file.series if not series.per_epoch for point in series.points]
     if len(points) < MIN_STEPS:
         return None

@@ -45,7 +45,7 @@ def _track(writer: RankProgress, offset_s: float, *, alone: bool) -> StepTrack:
     """Return the newest steps of one writer.
 
     A last step without offset gets that of the file's newest line. `offset_s`: unix seconds minus the clock
-    of the steps.
+    of the steps. `alone`: no other writer shares the file.
     """
     newest = writer.curve()[-KEPT_STEPS:]
     marks = [Mark(step.step, _wall(step, offset_s), step.offset, _is_finite(step)) for step in newest]

@@ -91,7 +91,7 @@ class JobEnd:
             total += f" in epoch {self.epoch[0]:,} of {self.epoch[1]:,}"
         at = total if self.step is None else f" at step {self.step:,}{total}"
         if self.early and self.step is not None:
-            return f"ended early by its own rule{at}"
+            return f"ended by its own early stopping{at}"
         if self.state == "finished":
             return f"finished{at}"
         if self.state == "running":

@@ -1,4 +1,4 @@
-"""Tells apart jobs whose folders have steps of the same ranks, and judges each."""
+"""Separates jobs whose folders have steps of the same ranks, and judges each."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def ends_by_job(
 
 
 def _named(place: str, closings: Mapping[str, LogEnd]) -> str:
-    """The name of a job: that of its folder, or of the file where several lie in one."""
+    """Return the name of a job: its folder's, or its file's if several jobs are in one folder."""
     path = PurePath(place)
     if place not in closings:
         return path.name

@@ -39,7 +39,7 @@ RESIZED = re.compile(
 def ranks_cut_short(
     tracks: Iterable[StepTrack], total: int | None, closings: Mapping[str, LogEnd]
 ) -> tuple[int, ...]:
-    """Return the ranks that logged steps like the others, up to one after which their log just ends.
+    """Return the ranks that logged steps like the others up to one after which their log ends unexplained.
 
     Excluded are ranks that log at other times, that log why they leave, that other ranks pause for (an
     elastic job) or that restart, and several that stop at one step while only rank 0 logs on.
@@ -167,7 +167,10 @@ def _falls_short(
     shared: bool,
     least: int,
 ) -> bool:
-    """Return True if the steps stop while those of a finished track of the same job go to the last one."""
+    """Return True if the steps stop while those of a finished track of the same job go to the last one.
+
+    `least`: the number of steps that both must have logged.
+    """
     return not track.complete and any(
         _of_one_job(track, other, shared=shared) and _leaves_behind(track, other, closings, least)
         for other in through
@@ -232,7 +235,7 @@ def _breaks_off(track: StepTrack, closings: Mapping[str, LogEnd]) -> bool:
 
 
 def _pauses(track: StepTrack, step: int) -> bool:
-    """Return True if a rank waits near a step far longer than usual, and then goes on."""
+    """Return True if a rank waits near a step far longer than usual, and then continues."""
     gaps = [
         (before.step, later.at - before.at)
         for before, later in pairwise(track.marks)

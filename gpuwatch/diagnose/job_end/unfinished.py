@@ -30,13 +30,13 @@ def unfinished_alerts(
         return []
     at = file.mtime if file.last_time is None else file.last_time
     node = found.host or file.node
-    text = f"began {found.what} and logged no end of it; {found.peers} others did"
+    text = f"began {found.what} and did not log its end; {found.peers} other ranks did"
     settle = f"the stack of rank {found.rank}, and its node's kernel log"
     proof = Proof("line", found.text, None, False, node, found.file, None, (found.text,))
     return [
         Alert(
             id=f"{HANG}@{found.file}:{found.rank}", code=HANG, severity="error",
-            title="A rank did not come to the end", text=text, proof=(proof,), role="root", node=node,
+            title="A rank did not reach the end", text=text, proof=(proof,), role="root", node=node,
             rank=found.rank, first=at, last=at, timed=False, bound="undated",
             fields={"confidence": "medium", "settle": settle},
         )

@@ -71,7 +71,7 @@ class ListedRanks:
         return node not in rivals or not outweighs(most, own, max(1, disputed))
 
     def went_to(self, key: RankKey, gone: str, running: Running) -> bool:
-        """Return True if a rank runs on node `gone`, or on one that never listed it at the same time."""
+        """Return True if a rank runs on node `gone`, or on one that did not list it together with `gone`."""
         rivals = self._beside.get(key, set())
         return any(name == gone or not {name, gone} <= rivals for name in running.get(key, ()))
 

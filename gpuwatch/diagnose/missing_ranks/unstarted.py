@@ -62,7 +62,7 @@ class UnstartedRanks:
 
     @property
     def text(self) -> str:
-        """Return `rank 4 of 5 runs on no watched node; the 4 others idle and log nothing for 3m 20s`."""
+        """Return `rank 4 of 5 runs on no monitored node; the 4 others idle and log nothing for 3m 20s`."""
         if not self.ranks and self.spinning:
             verb = "sleeps" if len(self.idle) == 1 else "sleep"
             others = f"{plural(self.spinning, 'other')} wait on busy GPUs at low power"
@@ -77,13 +77,13 @@ class UnstartedRanks:
             )
         verb = "runs" if len(self.ranks) == 1 else "run"
         others = f"the {plural(self.present, 'other')} idle and log nothing for {duration(self.silent_s)}"
-        return f"{ranks_text(self.ranks)} of {self.world_size} {verb} on no watched node; {others}"
+        return f"{ranks_text(self.ranks)} of {self.world_size} {verb} on no monitored node; {others}"
 
 
 def unstarted_ranks(fleet: Fleet, now: float) -> list[UnstartedRanks]:
     """Return the jobs that wait for ranks which no watched node runs. `now`: monotonic seconds.
 
-    Only if every node of the plan answers, at least half of the ranks are seen, and the job has not logged a
+    Only if every node of the plan answers, at least half of the ranks are found, and the job has not logged a
     step: otherwise the missing ranks may run on unwatched nodes.
     """
     if not all(names_ranks(node, now) for node in fleet.nodes.values()):
@@ -233,7 +233,7 @@ class UnstartedWatch(PeriodicWatch):
 
 
 def _alert(name: str, one: UnstartedRanks, wall: float) -> Alert:
-    proof = Proof("value", f"{one.present} of {one.world_size} ranks are seen", wall, node=one.node.name)
+    proof = Proof("value", f"{one.present} of {one.world_size} ranks were found", wall, node=one.node.name)
     return Alert(
         id=name,
         code=one.code,

@@ -200,11 +200,11 @@ def how_ended(node: Node | None, job: str, rank: int) -> str:
         return "vanished, exit status unknown"
     if status >= 0:
         return f"ended with exit code {status}"
-    return f"was ended by signal {-status}"
+    return f"was terminated by signal {-status}"
 
 
 def _others(left: int) -> str:
-    return f"{plural(left, 'other rank')} of the job {'lives' if left == 1 else 'live'} on"
+    return f"{plural(left, 'other rank')} of the job {'is' if left == 1 else 'are'} still running"
 
 
 def _alert(name: str, job: str, rank: int, seen: Seen, text: str) -> Alert:

@@ -58,7 +58,7 @@ def what(code: str, title: str, fields: Fields, stated: FailureClass | None = No
 def exception(fields: Fields) -> str:
     """Return `ValueError: sample 4711 has no label`, shortened for a headline."""
     words = [str(fields[name]) for name in ("exception", "what") if fields.get(name) not in (None, "")]
-    if len(": ".join(words)) > MAX_QUOTED_CHARS:  # the message says more than the module of its class
+    if len(": ".join(words)) > MAX_QUOTED_CHARS:  # the message is more useful than the module of its class
         words[0] = words[0].rpartition(".")[2] or words[0]
     stated = ": ".join(words)
     return stated if len(stated) <= MAX_QUOTED_CHARS else stated[: MAX_QUOTED_CHARS - 3].rstrip() + "..."
@@ -91,7 +91,10 @@ def waited_s(fields: Fields) -> float | None:
 
 
 def lowered(title: str) -> str:
-    """Return a title for use inside a sentence: `No space left` becomes `no space left`, `CUDA ...` stays."""
+    """Return a title for use inside a sentence: `No space left` becomes `no space left`, `CUDA ...` stays.
+
+    A final period is removed.
+    """
     if title.split(" ", 1)[0].rstrip(":'s") in NAMES:
         return title.rstrip(".")
     if title[1:2].islower() or (title[:1] == "A" and title[1:2] == " "):

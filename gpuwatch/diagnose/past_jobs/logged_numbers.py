@@ -63,7 +63,7 @@ def with_lasting(alerts: Iterable[Alert], files: Iterable[LogScan]) -> list[Aler
     """Return the alerts; gradients that are NaN up to the end of a log become an error and possible cause.
 
     At least LASTING_STEPS lines must show it. Lines without a step (`{'loss': 0.0, 'grad_norm': nan}`
-    beside a bar) form no series that could be judged.
+    beside a bar) cannot be judged as a series.
     """
     ends = {file.name: file.size for file in files if file.packing is None}
     return [

@@ -77,7 +77,7 @@ KINDS = (
     ),
     Kind(
         "gpu.pcie",
-        "PCIe at full generation and width where a GPU works",
+        "PCIe at full generation and width where a GPU is busy",
         ("pcie_degraded", "pcie_replays"),
         lambda gpu: gpu.medium is not None and gpu.medium.pcie_gen is not None,
         warn=("pcie_replays",),
@@ -206,7 +206,10 @@ def memory(case: PreflightData) -> Check:
         return skipped(id_, "no GPU reports its memory")
     if not reported:
         return passed(id_, f"memory is free, or held by a rank: {counted(known, 'GPU')}")
-    remedy = "End what holds it before a job starts there; without a process shown, look in other containers."
+    remedy = (
+        "End the processes that hold it before a job starts there; if none is shown, look in other "
+        "containers."
+    )
     return Check(
         id_,
         "WARN",

@@ -301,7 +301,7 @@ def master(case: PreflightData) -> Check:
         addresses = sorted({address for _, address, _ in tried})
         nodes_of = {node for node, _, _ in tried}
         return passed(id_, f"{', '.join(addresses[:3])} can be reached from {counted(len(nodes_of), 'node')}")
-    remedy = "Open the port in the firewall, or choose an address that all nodes are in one network with."
+    remedy = "Open the port in the firewall, or choose an address in a network that all nodes share."
     nodes = tuple(dict.fromkeys(node for node, _ in failed))
     return Check(id_, "FAIL", listed(text for _, text in failed), nodes, remedy)
 
@@ -324,7 +324,7 @@ def port(case: PreflightData) -> Check:
     if not taken:
         return passed(
             id_,
-            f"port {RENDEZVOUS_PORT}, torchrun's default, is free or a job's own: "
+            f"port {RENDEZVOUS_PORT}, torchrun's default, is free or used by a job: "
             + counted(len(reported), "node"),
         )
     who = listed(

@@ -113,14 +113,14 @@ def compared(profiles: Mapping[str, Profile], reference: Profile, name: str) -> 
             checks.append(Check(f"same.{setting}", "FAIL", f"{found} instead of {wanted}", tuple(odd)))
         equal += bool(known) and not odd
     if profiles and not checks and not equal:
-        detail = f"nothing was compared: {name} states no setting that a node reports"
+        detail = f"nothing was compared: {name} has no setting that a node reports"
         checks.append(Check("same", "FAIL", detail, tuple(profiles)))
     elif profiles:
         checks.append(passed("same", f"{counted(equal, 'setting')} as on {name}"))
     if unknown:
         more = len(unknown) - MAX_UNKNOWN
         names = ", ".join(unknown[:MAX_UNKNOWN]) + (f", {more} more" if more > 0 else "")
-        checks.append(skipped("same.unknown", f"not known of every node: {names}"))
+        checks.append(skipped("same.unknown", f"not known for every node: {names}"))
     return checks
 
 

@@ -80,7 +80,7 @@ def software(case: PreflightData) -> Iterator[Check]:
         "gpu.model",
         "GPUs",
         {node.name: _models(node) for node in nodes if node.gpus},
-        "Keep other GPUs out of the job.",
+        "Use nodes with the same GPU model.",
     )
     yield of_ranks(
         "versions.torch", "torch", case, lambda rank: rank.reported.torch if rank.reported else None
@@ -131,7 +131,9 @@ def torch_fits(case: PreflightData) -> Check:
         return Check(
             id_, "WARN", text, tuple(dict.fromkeys(rank.node for rank in old)), "Install a newer torch."
         )
-    return passed(id_, f"torch has FSDP and a CUDA that its driver runs: {counted(len(known), 'rank')}")
+    return passed(
+        id_, f"torch has FSDP and a CUDA version that its driver supports: {counted(len(known), 'rank')}"
+    )
 
 
 def of_ranks(id_: str, what: str, case: PreflightData, value: Callable[[PreflightRank], str | None]) -> Check:
@@ -189,9 +191,9 @@ def memlock(case: PreflightData) -> Check:
     limits, nodes = node_limits(((rank.node, limit) for rank, limit in known), inf)
     reported = differing({node: kib(limit) for node, limit in limits.items()})
     detail = f"locked memory is limited for {counted(len(low), 'rank')}: {reported}"
-    remedy = "ulimit -l unlimited before the launcher starts (LimitMEMLOCK=infinity in its unit)."
+    remedy = "Run `ulimit -l unlimited` before the launcher starts (LimitMEMLOCK=infinity in its unit)."
     if not rdma:
-        return passed(id_, f"{detail}; no RDMA port is here that would need more")
+        return passed(id_, f"{detail}; no node has an RDMA port, which would need more")
     return Check(id_, "FAIL", detail, tuple(nodes), remedy)
 
 
@@ -228,7 +230,9 @@ def open_files(case: PreflightData) -> Check:
     limits, nodes = node_limits(((rank.node, limit) for rank, limit in known), MIN_NOFILE)
     reported = differing({node: "unlimited" if one == inf else f"{one:,.0f}" for node, one in limits.items()})
     detail = f"open files are limited for {counted(len(low), 'rank')}: {reported}"
-    return Check(id_, "WARN", detail, tuple(nodes), f"ulimit -n {MIN_NOFILE} before the launcher starts.")
+    return Check(
+        id_, "WARN", detail, tuple(nodes), f"Run `ulimit -n {MIN_NOFILE}` before the launcher starts."
+    )
 
 
 def variables(case: PreflightData) -> Check:

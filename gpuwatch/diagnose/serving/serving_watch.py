@@ -29,7 +29,7 @@ SILENT_S = 30.0
 TITLES = {
     "serve.errors": "Inference server fails requests",
     "serve.queue_grows": "Queue of an inference server grows",
-    "serve.unreachable": "Inference server gives no metrics",
+    "serve.unreachable": "Inference server serves no metrics",
 }
 
 

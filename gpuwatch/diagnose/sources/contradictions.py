@@ -64,7 +64,10 @@ def with_contradictions(
 
 
 def changed(alerts: Iterable[Alert], where: RankIndex, reports: Mapping[str, NodeReport]) -> bool:
-    """Return True if a contradiction appeared or disappeared since the alerts were marked."""
+    """Return True if a contradiction appeared or disappeared since the alerts were marked.
+
+    Alerts of kernel rules are not compared.
+    """
     alerts = list(alerts)
     confirmed = own_errors(alerts)
     return any(
@@ -159,7 +162,8 @@ def _about_failed_node(alert: Alert, node: str, where: RankIndex, reports: Mappi
     running = [place for place in _started_before(alert, node, where) if place.until is None]
     if running:
         return Doubt(
-            f"{node} responds, and {len(running)} ranks that were started before still run there", True
+            f"{node} responds, and {len(running)} ranks started before this alert are still running there",
+            True,
         )
     return Doubt(f"{node} responds now and has not been rebooted since")
 
@@ -213,7 +217,7 @@ def _about_rank(
             return UNDISPUTED if confirms else Doubt(f"only {_named(senders)} reports it")
         return Doubt(f"{_named(senders)}, which logged it, runs no process of that job", refuted=True)
     is_read = any(path in own.read for path in place.logs)
-    log = "its own log there does not have it" if is_read else "nothing there confirms it"
+    log = "its own log there does not contain it" if is_read else "nothing there confirms it"
     refuted = not job_mates or (is_read and alert not in EXITS)
     return Doubt(
         f"rank {alert.rank} runs on {place.node}, and {log}", refuted and not seen & set(own.shared.values())
@@ -318,12 +322,12 @@ def ended_first(place: RankPlace, where: RankIndex) -> bool:
 
 
 def _came_later(alert: Alert, place: RankPlace) -> bool:
-    """Return True if a rank was started after a line about it: the line is about the previous process."""
+    """Return True if a rank was started after the alert's line, which is then about the previous process."""
     return place.started is not None and place.started > alert.first
 
 
 def _is_outlived(alert: Alert, where: RankIndex, reports: Mapping[str, NodeReport]) -> bool:
-    """Return True for a line about its end in the log of a rank that still runs: a sample, say."""
+    """Return True for a line about its end in the log of a rank that still runs, such as a sample text."""
     own = alert.rank is not None and alert.rank_from in OWN_LOG
     place = where.of(alert.rank, alert.job) if own and alert.rank is not None else None
     return place is not None and _lives(alert, place, reports)

@@ -1,7 +1,7 @@
 """Gives reports about processes that have ended to the ranks and jobs of their pids. Pure.
 
 Example: the kernel logs `Xid ... 31, pid=1437` and torchrun's table `rank : 1, exitcode : -6 (pid: 1437)` on
-the same node in the same second. The process is gone by then; the table says that it was rank 1.
+the same node in the same second. The process is gone by then; the table records that it was rank 1.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def idle(group: Sequence[GpuLoad], busy_pct: float) -> Iterator[Outlier]:
         yield Outlier(
             "busy", each.rank, len(known) - 1, "utilization", f"{busy:.0f} %", f"{usual:.0f} %",
             f"busy only {busy:.0f} % of the time (its peers: {usual:.0f} %)", 1 - busy / usual,
-            "its host is late (data, code or storage)", each, len(low),
+            "its host side is slow (data, code or storage)", each, len(low),
         )  # fmt: skip
 
 

@@ -58,7 +58,7 @@ class CpuStraggler:
             if usual >= 1
             else f"computes, and not {others}"
         )
-        full = "; it waits for a core, its node is full" if self.worker.starved else ""
+        full = "; it waits for a core: its node is overloaded" if self.worker.starved else ""
         return (
             f"{who} ({own:.0f} % of a core, they {usual:.0f} %{full}): every step waits for it, "
             f"which costs the job about {100 * (1 - usual / own):.0f} % if all ranks have the same work"

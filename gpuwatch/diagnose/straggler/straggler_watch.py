@@ -143,8 +143,8 @@ def unlike_peers(group: Sequence[GpuLoad], limits: Thresholds, *, steps: bool) -
     Args:
         group: All of them.
         limits: The thresholds.
-        steps: Whether the job has made steps all the time that the means are of. A rank that saves or
-            evaluates alone works while the others wait, too; without steps only clocks and PCIe rates count.
+        steps: Whether the job has made steps throughout the period of the means. A rank that saves or
+            evaluates alone also works while the others wait; without steps only clocks and PCIe rates count.
     """
     yield from slow_clocks(group, limits.peer_clock_pct)
     yield from narrow_pcie(group, limits.peer_link_pct)

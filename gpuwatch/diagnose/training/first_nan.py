@@ -32,7 +32,7 @@ class Onset:
         return self.before == self.step.step - 1
 
     def may_precede(self, other: Onset) -> bool:
-        """Return True if this NaN may have begun no later than the other one."""
+        """Return True if this NaN may have begun at the same time as `other` or earlier."""
         return self.before is None or self.before < other.step.step
 
 

@@ -188,7 +188,7 @@ def risen_far(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
     """Yield a sign if the loss is at several times its best, for runs too short for `rising`.
 
     Each of the last `FAR_STEPS` logged losses is above `RISEN_FAR` times the best median of as many, and the
-    run has not come back from such a height before.
+    run has not recovered from such a rise before.
     """
     losses = [s.loss for s in steps[-4 * WINDOW_STEPS :] if s.loss is not None and math.isfinite(s.loss)]
     if len(losses) < 3 * FAR_STEPS or min(losses) <= 0:

@@ -39,7 +39,7 @@ TITLES = {
     "num.steps_skipped": "Many steps are skipped",
     "train.slow": "Training is slow",
     "train.restarted": "Steps went back",
-    "train.low_utilisation": "GPUs are little used",
+    "train.low_utilisation": "Low GPU utilization",
     "train.communication_bound": "Training waits for communication",
     "train.data_bound": "Training waits for data",
 }
@@ -130,7 +130,7 @@ def stepping_s(writer: RankProgress, since: float) -> float:
 
 
 def speakers(fleet: Fleet, now: float) -> dict[str | None, RankProgress]:
-    """Return job -> its writer with the newest step, of writers that stepped within STEPPED_S."""
+    """Return job -> the writer with its newest step, among writers that logged a step within STEPPED_S."""
     found: dict[str | None, RankProgress] = {}
     for writer in lately(fleet, now):
         known = found.get(writer.job)

@@ -36,7 +36,7 @@ _GENERAL = re.compile(
     r"(?:logs?|outputs?|out|runs?|results?|jobs?|work|tmp|exp(?:eriments?)?|default|version_\d{1,6}"
     r"|\d{2}-\d{2}-\d{2}|\d{4}-\d{2}-\d{2}|\d{1,4})"
 )
-"""Folder names that say nothing about the job (`logs`, `output`)."""
+"""Folder names that do not identify a job (`logs`, `output`)."""
 
 _RECORD = re.compile(
     r"(?i)(?:kubectl[-_.])?(?:describe|events?|inspect|sacct|scontrol|squeue|dmesg|journal(?:ctl)?|nvidia-smi|df"

@@ -27,7 +27,7 @@ class JobFiles:
         self._writers: dict[tuple[str, str], str | None] = {}
         """(node, path) -> the job whose ranks write or wrote it; None: ranks of several jobs."""
         self._several: dict[tuple[str, str], tuple[frozenset[str], int]] = {}
-        """(node, path) -> the jobs that wrote a file at the same time, and how many lists say so."""
+        """(node, path) -> the jobs that wrote a file at the same time, and how many file lists show this."""
         self._shared: dict[str, str | None] = {}
         """The same by the identity of a file on a shared file system, which is equal on every node."""
         self._listed: dict[str, dict[str, str]] = {}
@@ -58,9 +58,9 @@ class JobFiles:
             _keep(self._writers, (node, path), self._only(node, path, jobs))
 
     def _only(self, node: str, path: str, jobs: AbstractSet[str]) -> str | None:
-        """Return the only job that writes a file; None: several do, or did besides one that still does.
+        """Return the only job that writes a file; None: several do, or did in the last `SHARED_LISTS` lists.
 
-        What a job wrote last may be read after its end, when the other one alone writes.
+        The last lines of a job may be read after its end, when only the other job still writes.
         """
         before, lists = self._several.get((node, path), (frozenset(), 0))
         shared = lists >= SHARED_LISTS and jobs <= before

@@ -47,7 +47,7 @@ class RunningRank:
 
     @property
     def likeness(self) -> tuple[str, str | None, int, str]:
-        """Return the attributes that distinguish its job from others that claim the same rank."""
+        """Return (host, rendezvous, launcher, folder); jobs that claim the same rank differ in these."""
         return self.host, self.master, self.launcher, self.folder
 
 
@@ -135,7 +135,7 @@ class JobUsers:
         return changed
 
     def is_strange(self, member: RunningRank) -> bool:
-        """Return True if a process runs beside ranks of its job's main user, and is another user's."""
+        """Return True if a process is not of the job's main user, who has ranks on the same node."""
         if (member.node, member.base) not in self.mixed or member.user in (None, ROOT):
             return False
         owner = self._owner(member.base)

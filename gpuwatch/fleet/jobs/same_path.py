@@ -74,6 +74,8 @@ class SamePath:
     ) -> dict[str, str]:
         """Return name here -> the shorter name that another node's files give to the same job.
 
+        Also stores the node's folders, and marks other nodes whose longer name this node replaces.
+
         One node may have files that show the run's id, as torchrun's, and the other only logs of ranks.
         """
         here = _rank_folders(files, names)

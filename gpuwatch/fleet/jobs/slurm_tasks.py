@@ -110,5 +110,5 @@ class SlurmTasks:
             self._jobs.popitem(last=False)
 
     def ranks(self) -> Mapping[str, Mapping[int, str | None]]:
-        """Return job -> rank -> the host that is reported for it, for jobs whose tasks are their ranks."""
+        """Return job -> rank -> the reported host (None: none), for jobs whose tasks are their ranks."""
         return {name: job.nodes for name, job in self._jobs.items() if job.are_ranks()}

@@ -64,7 +64,7 @@ class Metric:
         return self.quantity.width
 
     def read(self, gpu: Gpu, now: float) -> float | None:
-        """Return the last known value; None: unknown, never 0."""
+        """Return the last known value in the metric's unit; None: unknown (never 0)."""
         return gpu.age(now) if self.name == "age" else self.read_value(gpu)
 
     def age(self, gpu: Gpu, now: float) -> float | None:
@@ -99,7 +99,7 @@ class NodeMetric:
     series: str | None = None
 
     def read(self, node: Node, now: float) -> float | None:
-        """Return the last known value; None: unknown, never 0."""
+        """Return the last known value in the metric's unit; None: unknown (never 0)."""
         return self.read_value(node, now)
 
     def format(self, value: float | None) -> str:

@@ -138,7 +138,10 @@ class Rings:
             self._row.pack_into(self._fine, offset, *clipped)
 
     def _forward(self, second: int, *, bridge: bool, row: Sequence[float]) -> None:
-        """Advance to a new second: close the buckets before it, and fill or blank the skipped seconds."""
+        """Advance to a new second: close the buckets before it, and fill the skipped seconds.
+
+        They get `row` if `bridge`, else NaN.
+        """
         if second // BUCKET_S > self._second // BUCKET_S:
             self._close_buckets(second // BUCKET_S)
         skipped = range(max(self._second + 1, second - FINE_S), second)

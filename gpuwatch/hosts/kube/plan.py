@@ -81,7 +81,7 @@ def present(pods: Sequence[Pod]) -> Sequence[Pod]:
 
 
 def pod_node(pod: Pod) -> NodeSpec:
-    """Return the `NodeSpec` of a pod; its labels `kube_*` say where it runs and in what state it is."""
+    """Return the `NodeSpec` of a pod; its labels `kube_*` state where it runs and its state."""
     labels = {
         "kube_node": pod.node,
         "kube_namespace": pod.namespace,

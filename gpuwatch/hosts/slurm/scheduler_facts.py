@@ -62,7 +62,7 @@ def standing_at_start(spec: NodeSpec) -> NodeStanding | None:
 
 
 def facts_at_start(plan: Plan) -> SchedulerFacts:
-    """Return what the plan itself knows of the scheduler: the states of its nodes and its allocation."""
+    """Return the scheduler's facts in the plan: the states of its nodes and its allocation."""
     found = {spec.name: standing_at_start(spec) for spec in plan.nodes}
     known = {name: standing for name, standing in found.items() if standing is not None}
     return SchedulerFacts(known, {} if plan.allocation is None else {plan.allocation.job: plan.allocation})

@@ -65,7 +65,7 @@ class DemoLink:
         self._pump.remove(self)
 
     def advance(self) -> list[wire.AnyFrame]:
-        """Return the frames of the due tick, and go on to the next."""
+        """Return the frames of the due tick, and advance to the next."""
         t, count = self.next, next(self._count)
         frames = self.script.tick(count, t, self.before, self._interval_s if self._greet else None)
         seq = count * FRAMES_PER_TICK + len(frames)

@@ -153,9 +153,9 @@ class NodeLogs:
     # ---- answering
 
     def answer(self, request: wire.AnyRequest, t: float) -> Iterable[wire.Lines]:
-        """Return the lines that a request asks for, as far as available at once.
+        """Return the requested lines that are available at once.
 
-        A search goes on in `work`.
+        A search continues in `work`.
         """
         match request:
             case wire.Tail(id=number, file=path):

@@ -35,7 +35,7 @@ _SIGNATURES = {
 
 
 class BadCertificateError(Exception):
-    """Raised if the certificate cannot be parsed; the message says why."""
+    """Raised if the certificate cannot be parsed; the message states why."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def _to_blob(line: bytes) -> bytes:
     try:
         return base64.b64decode(line.split()[1], validate=True)
     except (IndexError, binascii.Error) as error:
-        raise BadCertificateError("a key in it cannot be written out") from error
+        raise BadCertificateError("one of its keys cannot be encoded") from error
 
 
 def _signature_type(blob: bytes) -> str:
@@ -146,5 +146,5 @@ def _string(blob: bytes, at: int) -> tuple[bytes, int]:
     (length,) = struct.unpack_from(">I", blob, at)
     end = at + 4 + length
     if end > len(blob):
-        raise ValueError("a field is cut short")
+        raise ValueError("a field is truncated")
     return blob[at + 4 : end], end

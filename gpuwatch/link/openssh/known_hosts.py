@@ -31,7 +31,7 @@ _recording = threading.Lock()
 
 @dataclass(frozen=True)
 class HostKeyVerdict:
-    """What known_hosts says about a key."""
+    """The result of looking up a key in known_hosts."""
 
     trust: Literal["known", "unknown", "changed", "revoked"]
     entry: KnownHostsLine | None = None
@@ -136,7 +136,8 @@ class KnownHosts:
     def record(self, host: HostName, blob: bytes, *, hashed: bool, now: float) -> HostKeyVerdict:
         """Append an unknown key to the user's first file (created with mode 0600) and return the new verdict.
 
-        A key that is not unknown is not recorded; its verdict is returned. `now`: unix seconds.
+        A key that is not unknown is not recorded; its verdict is returned. `hashed`: hash the name.
+        `now`: unix seconds.
 
         Raises:
             OSError: the file cannot be written.
@@ -168,7 +169,7 @@ class KnownHosts:
                     refusal = certificate.refusal(host.principal, now)
                     if refusal is None:
                         return HostKeyVerdict("known", entry, certified=True)
-                    note = f"its certificate does not help: {refusal}"
+                    note = f"its certificate is not accepted: {refusal}"
                     break
             blob = certificate.key
         plain = [entry for entry in entries if not entry.marker]

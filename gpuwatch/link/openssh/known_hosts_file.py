@@ -69,7 +69,7 @@ def lines_about(file: Path, name: str) -> tuple[KnownHostsLine, ...]:
 
 
 def append_key(file: Path, name: str, key: bytes, *, hashed: bool) -> None:
-    """Append a line with this key to a file, created with mode 0600 if missing.
+    """Append a line with this key to a file, created with mode 0600 if missing; `hashed`: hash the name.
 
     Raises:
         OSError: it cannot be written.

@@ -222,7 +222,9 @@ class Tokens:
         if letter in "hnrk" and (
             value.startswith("-") or any(c in "'`\"$\\;&<>|(){}" or c.isspace() for c in value)
         ):
-            raise ConfigError(f"the host or user name {value!r} holds characters that a shell would act on")
+            raise ConfigError(
+                f"the host or user name {value!r} contains characters that a shell would interpret"
+            )
         return value
 
 

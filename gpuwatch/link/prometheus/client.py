@@ -156,7 +156,7 @@ def _result(data: bytes, decoder: msgspec.json.Decoder[_QueryAnswer[V]]) -> list
     try:
         answer = decoder.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        raise PrometheusError("the answer is not that of a Prometheus") from None
+        raise PrometheusError("the answer is not from a Prometheus server") from None
     if answer.status != "success" or answer.data is None:
         raise PrometheusError(answer.error or "the query failed")
     return answer.data.result

@@ -56,10 +56,10 @@ def gpu_past(
     asked_at = clock()
     answers = client.instant("vector(1)")
     if not answers:
-        raise PrometheusError("the answer is not that of a Prometheus")
+        raise PrometheusError("the answer is not from a Prometheus server")
     server = answers[0].value[0]
     if not 0 < server < MAX_TIME:
-        raise PrometheusError("its clock states no time")
+        raise PrometheusError("it reports an invalid time")
     shift = asked_at - server
     known = [uuid for uuid in uuids if UUID.fullmatch(uuid)]
     fewest = max(1, MAX_POINTS // max(1, len(known)))

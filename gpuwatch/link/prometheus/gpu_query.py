@@ -181,7 +181,7 @@ class GpuQuery:
     def moments(self) -> None:
         """Query the states of the GPUs and their newest Xids."""
         target, words = self.client.target, self.words
-        if self._own:  # its exporter goes on to tell of nodes that it has lost
+        if self._own:  # its exporter continues to report nodes that it has lost
             for each in self.client.instant(target.of(host.NODE_STATE.name, 'state="lost"')):
                 name = words.node_of(each.metric)
                 if name in self.nodes and self._exporters.is_believed(name, each.metric.instance):

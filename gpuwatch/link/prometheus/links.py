@@ -191,11 +191,11 @@ class PrometheusPump:
         self._hosts = HostsQuery(self._client, node_exporter=found.node_exporter)
 
     def _server_time(self) -> tuple[float, float]:
-        """Return Prometheus's clock (unix seconds), and how many seconds the answer took."""
+        """Return Prometheus's clock (unix seconds), and how many seconds the query took."""
         began = time.monotonic()
         answers = self._client.instant("vector(1)")
         if not answers:
-            raise PrometheusError("the answer is not that of a Prometheus")
+            raise PrometheusError("the answer is not from a Prometheus server")
         if not 0 < answers[0].value[0] < MAX_TIME:
             raise PrometheusError("its clock states no time")
         return answers[0].value[0], time.monotonic() - began
@@ -248,7 +248,7 @@ class PrometheusPump:
             if again or scraped is None or scraped != frames.sent_at:
                 for frame in frames.sample(server, node, host, self._gpus):
                     self.put(name, frame)
-        reason = f"{self.target.name} has no samples of this node of the last {limit_s:.0f} s"
+        reason = f"{self.target.name} has no samples of this node from the last {limit_s:.0f} s"
         self._lose(gone if not first else [], reason)
         if self._hosts is not None:
             self._hosts.hosts = {}

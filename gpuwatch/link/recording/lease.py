@@ -66,7 +66,8 @@ class Lease:
         try:
             other = holder(file)
             if other is not None and other.alive(time.time()):
-                raise RecordingError(f"{path}: {other.words} records into this file; name another with -o")  # noqa: TRY301 - the lease is given up below
+                text = f"{path}: {other.words} is recording into this file; name another with -o"
+                raise RecordingError(text)  # noqa: TRY301 - the lease is given up below
             self.beat()
         except BaseException:
             file.execute("ROLLBACK")
@@ -81,7 +82,7 @@ class Lease:
         """
         other = holder(self._file)
         if other is not None and other.token != self._own.token and other.alive(time.time()):
-            raise RecordingError(f"{other.words} took the file over")
+            raise RecordingError(f"{other.words} has taken over the recording")
         self._own = msgspec.structs.replace(self._own, beat=time.time())
         value = msgspec.json.encode(self._own).decode()
         self._file.execute("INSERT OR REPLACE INTO meta VALUES ('recorder', ?)", (value,))

@@ -109,7 +109,7 @@ class Player:
         self.position = min(self.last, self.position + round(passed * self.speed * MICRO))
 
     def skip(self, micros: int) -> None:
-        """Advance the position by so many microseconds; everything in between becomes due."""
+        """Advance the position by `micros` microseconds; everything in between becomes due."""
         self.last = self.recording.last
         self.position = min(self.last, self.position + micros)
 

@@ -47,7 +47,7 @@ class RelayConnection:
             self._read()
         first = self._arrived.popleft()
         if not isinstance(first, Opening):
-            raise RelayError("the first message is no opening")
+            raise RelayError("the first message is not an opening message")
         self.opening = first
         end.settimeout(None)
         self._thread = threading.Thread(target=self._follow, name="relay", daemon=True)
@@ -86,7 +86,7 @@ class RelayConnection:
             while not self.ended.is_set():
                 self._read()
         except RelayError:
-            pass  # `ended` says so
+            pass  # `ended` reports it
         finally:
             self.ended.set()
 
@@ -96,7 +96,7 @@ class RelayConnection:
         except OSError as error:
             raise RelayError(str(error)) from error
         if not data:
-            raise RelayError("the relay is gone")
+            raise RelayError("the relay has ended")
         try:
             self._arrived.extend(to_viewer.decode(body) for body in self._reader.feed(data))
         except msgspec.MsgspecError as error:
@@ -116,7 +116,7 @@ class RelayLink:
     def send(self, request: AnyRequest) -> bool:
         """Send a request to the relay; if the relay cannot answer it, an error comes back.
 
-        Return False if the relay is gone.
+        Return False if the relay has ended.
         """
         return self._connection.send(ViewerRequest(self.node, encode_request(request)))
 

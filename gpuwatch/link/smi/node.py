@@ -127,7 +127,7 @@ class SmiNode:
         elif key in _FACTS:
             self._facts[key] = rest
         else:
-            return f'a line "@{key}" that is not known'
+            return f'a line "@{key}" that is unknown'
         return None
 
     def _finish_block(self, request: str, now: float) -> str | None:
@@ -139,7 +139,7 @@ class SmiNode:
         try:
             ping = msgspec.json.decode(request, type=Ping)
         except msgspec.DecodeError:
-            return "an answer to no ping"
+            return "an answer without a ping"
         if self._precise:
             self._others.append(Reply(id=ping.id, t=at, seq=0))
         return None
@@ -166,7 +166,7 @@ class SmiNode:
         if uuid is None or (uuid not in self._gpus and (reason is not None or row.index is None)):
             name = f"GPU {row.index if row.index is not None else row.bus_id or '?'}"
             if len(self._notices) < MAX_SMI_GPUS:
-                self._notices[name] = notices.unknown(name, reason or "it does not say its UUID")
+                self._notices[name] = notices.unknown(name, reason or "it does not report its UUID")
             return None
         if uuid not in self._gpus:
             if len(self._gpus) >= MAX_SMI_GPUS:

@@ -18,7 +18,7 @@ def no_python(python: str | None) -> Notice:
     return Notice(
         code="no_python",
         severity="warning",
-        text=f"{why}: nvidia-smi gives the GPUs' figures. Missing: processes, ranks, Xids, NVLink and "
+        text=f"{why}: GPU values come from nvidia-smi. Missing: processes, ranks, Xids, NVLink and "
         "PCIe rates, activity counters, remapped rows, network and disks; logs cannot be followed.",
         remedy="Install python3, or name an interpreter with `python:` in the hosts file.",
     )
@@ -29,7 +29,7 @@ def starting() -> Notice:
     return Notice(
         code="nvml_starting",
         severity="info",
-        text="nvidia-smi has not answered yet: the host is shown, GPUs follow when it does.",
+        text="nvidia-smi has not answered yet: only the host is shown until it does.",
     )
 
 
@@ -40,7 +40,7 @@ def ended(words: list[str]) -> Notice:
         code="nvidia_smi_failed",
         severity="critical",
         text=f"nvidia-smi ended: {stated}",
-        remedy="Run nvidia-smi on the node and read the kernel log; it is started again by itself.",
+        remedy="Run nvidia-smi on the node and read the kernel log; gpuwatch restarts it automatically.",
     )
 
 

@@ -73,7 +73,7 @@ def authenticate(
         except paramiko.BadAuthenticationType as error:
             methods = error.allowed_types
         except TooManyPromptsError as error:
-            raise CarrierError(f"{host.where} {error}; the login is given up", final=True) from error
+            raise CarrierError(f"{host.where} {error}; the login was aborted", final=True) from error
         except (paramiko.SSHException, EOFError, OSError) as error:
             if not transport.is_active():
                 raise _hung_up(host, proposal, tried, error) from error

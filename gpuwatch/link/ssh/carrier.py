@@ -44,9 +44,9 @@ class SshCarrier:
         try:
             self._channel.sendall(data)
         except (EOFError, paramiko.SSHException) as error:
-            raise OSError("the connection is gone") from error
+            raise OSError("the connection was lost") from error
         if not self._connection.alive:  # paramiko drops what is sent on a dead connection without a word
-            raise OSError("the connection is gone")
+            raise OSError("the connection was lost")
 
     def stderr(self) -> str:
         """Return the last lines of the command's stderr."""

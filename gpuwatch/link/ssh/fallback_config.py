@@ -37,7 +37,9 @@ def read_plainly(query: HostQuery, config_file: str | None) -> dict[str, list[st
         except OSError as error:
             raise ConfigError(f"{file} cannot be read: {error.strerror}") from error
         if len(text) > MAX_FILE_BYTES:
-            raise ConfigError(f"{file} is larger than {MAX_FILE_BYTES >> 20} MiB, which no ssh_config is")
+            raise ConfigError(
+                f"{file} is larger than {MAX_FILE_BYTES >> 20} MiB, too large for an ssh_config"
+            )
         _refuse_what_is_misread(file, text)
         try:
             config.parse(text.splitlines())
@@ -67,12 +69,12 @@ def _refuse_what_is_misread(file: Path, text: str) -> None:
         keyword = words[0].lower()
         if keyword == "include" and any(_included(pattern, file) for pattern in words[1:]):
             raise ConfigError(
-                f"{file}:{number}: Include needs the ssh program to be read right; install "
+                f"{file}:{number}: Include needs the ssh program to be read correctly; install "
                 "openssh-client, or give the hosts file's address, user and identity_file"
             )
         if keyword == "match" and not {word.lower() for word in words[1::2]} <= _KNOWN_MATCH:
             raise ConfigError(
-                f"{file}:{number}: this Match needs the ssh program to be read right; install openssh-client"
+                f"{file}:{number}: this Match can only be read by the ssh program; install openssh-client"
             )
 
 

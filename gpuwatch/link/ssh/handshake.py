@@ -75,7 +75,7 @@ def negotiate(
 ) -> tuple[paramiko.Transport, TrustedHost]:
     """Exchange keys and verify the host's; return the transport and the trusted key.
 
-    Sends nothing of the user.
+    No user name or key of the user is sent.
 
     Raises:
         CarrierError: the other side does not speak ssh, or its key is not trusted.
@@ -175,11 +175,11 @@ def _handshake_failure(host: ResolvedHost, error: Exception | None, stream: Byte
     if isinstance(error, paramiko.ssh_exception.IncompatiblePeer):
         reason = plain(str(error))
         return CarrierError(
-            f"{host.where} shares no accepted algorithm with us ({reason}); it needs a newer sshd"
+            f"{host.where} shares no accepted algorithm with gpuwatch ({reason}); it needs a newer sshd"
         )
     if error is None or isinstance(error, EOFError) or "banner" in str(error).lower():
         return UngreetedError(
             f"{host.where} closed the connection or sent nothing before the key exchange; "
-            "sshd may be overloaded (MaxStartups), or it is no ssh server"
+            "sshd may be overloaded (MaxStartups), or it is not an ssh server"
         )
     return CarrierError(f"the key exchange with {host.where} failed: {plain(str(error))}")

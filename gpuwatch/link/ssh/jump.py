@@ -62,7 +62,7 @@ class JumpHost:
             if not connection.alive:
                 raise CarrierError(f"the jump host {self.host.where} closed the connection") from error
             raise CarrierError(
-                f"the jump host {self.host.where} did not open the way to {target.hostname} port "
+                f"the jump host {self.host.where} did not open a connection to {target.hostname} port "
                 f"{target.port} within {timeout_s:g} s"
             ) from error
         return JumpStream(channel)

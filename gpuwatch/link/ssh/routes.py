@@ -81,8 +81,7 @@ class Routes:
             chain = [*hosts, *chain]
             if len(chain) > _MAX_JUMPS:
                 raise ConfigError(
-                    f"the way to {target.query.host} has over {_MAX_JUMPS} jump hosts: "
-                    "ProxyJump goes round in a circle"
+                    f"the way to {target.query.host} has over {_MAX_JUMPS} jump hosts: ProxyJump is circular"
                 )
             via, before = hosts[0].proxy_jump, hosts[0]
         return tuple(chain)
@@ -107,7 +106,7 @@ class Routes:
             return error
         except ValueError as error:  # of a port or a timeout
             return ConfigError(
-                f"ssh_config for {query.host} holds a value that is no number: {plain(str(error))}"
+                f"ssh_config for {query.host} contains a value that is not a number: {plain(str(error))}"
             )
 
 

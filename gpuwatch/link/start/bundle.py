@@ -160,5 +160,7 @@ def pynvml_source() -> str:
     """
     spec = find_spec("pynvml")
     if spec is None or spec.origin is None:
-        raise RuntimeError("pynvml.py is missing here; reinstall gpuwatch with its dependency nvidia-ml-py")
+        raise RuntimeError(
+            "pynvml.py is missing on this machine; reinstall gpuwatch with its dependency nvidia-ml-py"
+        )
     return Path(spec.origin).read_text("utf-8")

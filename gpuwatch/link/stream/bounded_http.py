@@ -98,7 +98,7 @@ def _answer(url: str, body: bytes | None, headers: Mapping[str, str], bounds: Bo
     except urllib.error.URLError as error:
         raise HttpError(str(getattr(error.reason, "strerror", None) or error.reason)) from None
     except http.client.HTTPException as error:
-        raise HttpError(f"the answer is no HTTP ({type(error).__name__})") from None
+        raise HttpError(f"the answer is not HTTP ({type(error).__name__})") from None
     except (OSError, ValueError) as error:
         raise HttpError(str(getattr(error, "strerror", None) or error)) from None
 

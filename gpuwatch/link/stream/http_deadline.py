@@ -45,7 +45,7 @@ class Bounds:
         """
         self.left -= count
         if self.left < 0:
-            raise OSError("the answer has too many headers, or too much around its content")
+            raise OSError("the answer has too many headers, or too much data besides its content")
 
     def begin_body(self) -> None:
         """Set the byte limit of the body.

@@ -40,7 +40,7 @@ MAX_STATEMENTS = 2
 
 
 def judge(results: Results, baseline: Baseline | None = None) -> Verdict:
-    """Return the verdict; while the probe runs it is preliminary, and its sentence says so.
+    """Return the verdict; while the probe runs it is preliminary, and its sentence states that.
 
     Args:
         results: Everything measured so far; it is not changed.

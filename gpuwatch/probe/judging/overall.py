@@ -46,11 +46,11 @@ def failed_collectives(results: Results) -> Iterator[str]:
 
 
 def doubts(case: LinkAssessment) -> Iterator[str]:
-    """Yield sentences why nobody is blamed although not everything is good."""
+    """Yield sentences that state why no component is blamed although some links are not good."""
     measured = sum(link.ratio is not None for link in case.links)
     if case.congested:
         yield (
-            f"{some(len(case.congested), measured, 'link')} slow only while others talk, not alone:"
+            f"{some(len(case.congested), measured, 'link')} slow only while other links are in use:"
             " congestion, not a fault"
         )
     for name, fast in case.fast_outliers.items():
@@ -119,7 +119,7 @@ def _no_links(results: Results) -> str:
     if done:
         return f"{plural(done, 'collective')} measured without a fault; no pair was, so no link is judged"
     if results.gpus:
-        return f"{plural(len(results.gpus), 'GPU')} measured alone, nothing slow; no link was measured"
+        return f"{plural(len(results.gpus), 'GPU')} measured alone, none is slow; no link was measured"
     return "nothing was measured" if results.over else "nothing is measured yet"
 
 
@@ -147,7 +147,7 @@ def _of_class(name: LinkClass, links: list[MeasuredLink]) -> Iterator[str]:
     message = [f"{grades['bad']} under {BAD_RATIO:g} of that"] if grades["bad"] else []
     message += [f"{grades['low']} under {OK_RATIO:g} of that"] if grades["low"] else []
     message += [f"{grades['noisy']} vary by over {percent(NOISY_SPREAD)}"] if grades["noisy"] else []
-    message += [f"{grades['dead']} let nothing through"] if grades["dead"] else []
+    message += [f"{grades['dead']} carry no data"] if grades["dead"] else []
     if message:
         every = plural(len(links), f"{class_name(name)} link")
         tenth = f", the best tenth at {rate_with_unit(best)}" if best else ""

@@ -142,7 +142,7 @@ class Launcher(object):
             self._prepare(order)
         elif command == "step":
             if self._worker is None:
-                self._outlet.note("a step was asked for before the ranks were prepared")
+                self._outlet.note("a step was requested before the ranks were prepared")
             else:
                 self._worker.send(order)
         elif command == "stop":

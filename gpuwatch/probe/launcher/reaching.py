@@ -22,7 +22,7 @@ _WORDS = {
     errno.EADDRNOTAVAIL: "{source} is not an address of this node",
     errno.EACCES: "forbidden by this node's own firewall",
     errno.EPERM: "forbidden by this node's own firewall",
-    errno.ECONNRESET: "reset while connecting: something on the way breaks connections off",
+    errno.ECONNRESET: "reset while connecting: something on the path resets connections",
     errno.EMFILE: "no file descriptor is left on this node",
 }
 

@@ -107,7 +107,7 @@ class WorkerProcess(object):
         return None if found is None else found.state
 
     def give_up(self, reason: str) -> None:
-        """Kill it; `reason` is reported as the reason of its end."""
+        """Kill the worker; `reason` is reported as the reason for its end."""
         self._given_up = reason
         self.process.kill()
 

@@ -179,7 +179,7 @@ class Conductor:
         if run.left_out:
             reported = ", ".join(run.left_out[:MAX_LEFT_OUT])
             more = len(run.left_out) - MAX_LEFT_OUT
-            run.note(f"not measured for want of time: {reported}" + (f" and {more} more" if more > 0 else ""))
+            run.note(f"not measured for lack of time: {reported}" + (f" and {more} more" if more > 0 else ""))
 
     def _retest_suspects(self, pairs: Pairs) -> None:
         asked = self._links(pair for each in self._pool.asked_retests() for pair in each.pairs)

@@ -130,7 +130,7 @@ def _nccl_member(
     try:
         _build_group(torch, prepare, seat, store.group("all"), new_store)
     except words.TORCH_ERRORS as error:
-        raise CannotJoinError(f"cannot build the group of all: {words.first_line(error)}") from error
+        raise CannotJoinError(f"cannot create the group of all ranks: {words.first_line(error)}") from error
     return _able(
         member, CollectiveRunner(torch, buffers, CudaClock(torch), seat.rank, prepare.world_size), prepare
     )

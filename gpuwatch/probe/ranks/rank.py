@@ -116,7 +116,7 @@ class ProbeRank:
     def _collective(member: JoinedRank, step: StepFields) -> Raw:
         absent = roll_call(member.store, f"step/{step.id}", member.rank, member.world_size, step.timeout_s)
         if absent:
-            error = f"{words.ranks(absent)} did not come within {words.seconds(step.timeout_s)}"
+            error = f"{words.ranks(absent)} did not arrive within {words.seconds(step.timeout_s)}"
             return {"absent": absent, "error": error}
         if member.collectives is None:
             return {"error": "there is no group of all ranks: some cannot connect to each other"}

@@ -103,7 +103,7 @@ class RankSupervisor:
                     continue  # it has died; the funnel states it
 
     def emit(self, message: Raw) -> None:
-        """Write a message of the parent itself."""
+        """Write a message of this process, not of a rank, to the launcher."""
         self._write(json.dumps(message).encode() + b"\n")
 
     def leave(self, within_s: float) -> None:

@@ -25,7 +25,7 @@ TOKEN_BYTES = 24
 MAX_MESSAGE_BYTES = 256 << 10
 """Largest message from a browser; pastes are the longest."""
 QUIET_LOG = logging.getLogger("gpuwatch.browser")
-"""Takes what aiohttp says of requests that are no HTTP: strangers would fill the terminal with it."""
+"""Receives aiohttp's messages about invalid HTTP requests: strangers could fill the terminal with them."""
 QUIET_LOG.setLevel(logging.CRITICAL + 1)
 HEARTBEAT_S = 40.0
 """Seconds between pings; a browser must answer within half of that, which leaves room on a busy machine."""
@@ -175,7 +175,7 @@ class BrowserServer:
     async def _websocket(self, request: Any) -> Any:
         origin = request.headers.get("Origin")
         if origin is not None and urlsplit(origin).netloc != request.host:
-            return web.Response(status=403, text="refused: another page asks\n")
+            return web.Response(status=403, text="refused: the request comes from another web page\n")
         if len(self._viewers) >= self._max_viewers:
             return web.Response(status=503, text=f"{self._full()}\n")
         channel = web.WebSocketResponse(heartbeat=HEARTBEAT_S, max_msg_size=MAX_MESSAGE_BYTES)

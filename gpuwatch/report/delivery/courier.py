@@ -124,7 +124,9 @@ class Courier:
                     continue
             except NotDeliveredError as error:
                 self._failed(error)
-            except Exception as error:  # a thread that ends would deliver nothing more, and say nothing
+            except (
+                Exception
+            ) as error:  # a thread that ends would deliver nothing more, without an error message
                 self._failed(NotDeliveredError(f"internal error, please report it: {type(error).__name__}"))
 
     def _failed(self, error: NotDeliveredError) -> None:

@@ -113,7 +113,7 @@ class Delivery:
             more = f" (+{len(failing) - 1})" if len(failing) > 1 else ""
             return f"alerts not delivered: {failing[0]}{more}"
         if self._ledger is not None and self._ledger.trouble:
-            return f"what was delivered is not kept: {self._ledger.trouble}"
+            return f"the record of deliveries is not saved: {self._ledger.trouble}"
         return self._trouble
 
     def close(self) -> None:

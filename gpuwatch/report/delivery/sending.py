@@ -42,7 +42,7 @@ def send(message: Post, *, only_json: bool = False) -> None:
         try:
             json.loads(text)
         except (ValueError, RecursionError):
-            raise NotDeliveredError("the answer is not that of an Alertmanager") from None
+            raise NotDeliveredError("the answer is not from an Alertmanager") from None
 
 
 def _retry_after(headers: Message | None) -> float | None:

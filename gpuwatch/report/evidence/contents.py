@@ -69,7 +69,7 @@ def entries(found: BundleFacts, now: float, wall: float) -> Iterator[BundleEntry
     yield BundleEntry(
         GPU_VALUES,
         gpu_values(fleet, subject.nodes, subject.at, now, wall),
-        "values of the GPUs around the moment",
+        "values of the GPUs around that time",
     )
     for name in subject.nodes:
         about = "" if name != subject.nodes[0] else "the nodes as they are now, as in `gpuwatch once --json`"
@@ -80,7 +80,7 @@ def entries(found: BundleFacts, now: float, wall: float) -> Iterator[BundleEntry
 
 
 def summary(subject: EvidenceSubject, *, recorded: bool) -> str:
-    """Return the incidents as Markdown, as the key `Y` copies them."""
+    """Return the incidents as Markdown, as the key `Y` copies them. `recorded`: they are of a recording."""
     return "\n".join(as_markdown(incident, recorded=recorded) for incident in subject.incidents)
 
 
@@ -136,7 +136,7 @@ def _logs(found: BundleFacts) -> Iterator[BundleEntry]:
             if part.whole
             else "lines around the evidence in"
             if part.places
-            else "lines of the moment in"
+            else "lines around that time in"
         )
         ranks = f", rank {part.ranks[0]}" if len(part.ranks) == 1 else ""
         named = part.places or first.intersection(part.ranks)

@@ -120,7 +120,7 @@ class FolderBundle:
         taken: set[str] = set()
         for log in sorted(self.report.scan.files, key=lambda each: each.name not in places):
             if log.path.is_symlink() and not log.path.stat().st_mode & 0o004:
-                self.missing.append((log.name, "a link to a file that not everybody may read"))
+                self.missing.append((log.name, "a link to a file that is not world-readable"))
                 continue
             offsets = sorted(places.get(log.name, ()))[:MAX_PLACES]
             what = (
@@ -178,6 +178,6 @@ def folder_artifacts(folder: Path) -> tuple[list[Artifact], list[tuple[str, str]
             chosen, left_out = chosen_artifacts(files)
             return chosen, [
                 *left_out,
-                (".", f"more than {MAX_WALKED_FILES:,} files: the others were not looked at"),
+                (".", f"more than {MAX_WALKED_FILES:,} files: the others were not read"),
             ]
     return chosen_artifacts(files)

@@ -34,7 +34,7 @@ COLUMNS = {
 }
 
 GPU_VALUES = "gpus/values.csv"
-UNKNOWN = "not known; in a recording, play up to the moment: a jump skips values"
+UNKNOWN = "unknown; in a recording, play up to that time: a jump skips values"
 
 
 def first_value(fleet: Fleet, nodes: Sequence[str], at: float, now: float, wall: float) -> str | None:

@@ -53,10 +53,13 @@ def index_text(
         lines += ["**DEMO: simulated; no machine, GPU or job behind it exists.**", ""]
     lines += [f"> {cell(headline)}" for headline in head.headlines]
     lines += ["", f"Made by gpuwatch {__version__} on {stamp} from {cell(head.source)}.", ""]
-    lines += ["| file | what it holds |", "|---|---|"]
+    lines += ["| file | content |", "|---|---|"]
     lines += _rows(held)
     if head.has_blocks:
-        lines += ["", "In the logs `>` marks a line of evidence, and `--- byte N ---` stands behind a gap."]
+        lines += [
+            "",
+            "In the logs `>` marks a line of evidence, and `--- byte N ---` the first byte after a gap.",
+        ]
     if missing:
         lines += ["", "## Not in this bundle", ""]
         lines += [f"- {cell(what)}: {cell(why)}" for what, why in missing]

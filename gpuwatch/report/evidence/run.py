@@ -97,11 +97,11 @@ class EvidenceRun:
         """Select the logs and query the nodes.
 
         Args:
-            session: Started, its first reports are there.
+            session: A started session whose nodes have sent their first reports.
             subject: The incident or job.
             out: The final name of the bundle; its folder exists.
             whole_logs: Fetch all lines of the job's logs instead of those around the evidence.
-            hang: Gives the newest hang report, or None.
+            hang: Returns the newest hang report, or None.
             cut: Writes a period of the recording into a file; None: nothing was recorded.
             clock: Monotonic seconds of the session.
             wall: Unix seconds of the session.

@@ -70,4 +70,4 @@ def match_lines(found: Sequence[Explanation], heading: str) -> Iterator[ReportLi
     for each in shown:
         yield ReportLine(plain(f"  {each.ident:<{width}}  {each.kind:<9}  {each.title}"), hang=width + 15)
     if len(found) > len(shown):
-        yield ReportLine(f"  and {len(found) - len(shown)} more: add a word", "old")
+        yield ReportLine(f"  and {len(found) - len(shown)} more: add a word to narrow the search", "old")

@@ -26,22 +26,24 @@ INCIDENT = MetricFamily(
     "gpuwatch_incident_active", "gauge", "1: this incident is active; its root cause in labels."
 )
 INCIDENT_START = MetricFamily(
-    "gpuwatch_incident_start_timestamp_seconds", "gauge", "When the root cause of an incident happened."
+    "gpuwatch_incident_start_timestamp_seconds", "gauge", "Unix time of the root cause of an incident."
 )
 INCIDENT_RANKS = MetricFamily(
-    "gpuwatch_incident_followers", "gauge", "Ranks (nodes, where no ranks are known) that only follow."
+    "gpuwatch_incident_followers", "gauge", "Ranks (nodes, if no ranks are known) affected by the root cause."
 )
-RECEIVER_UP = MetricFamily("gpuwatch_alert_receiver_up", "gauge", "1: the receiver took the newest message.")
+RECEIVER_UP = MetricFamily(
+    "gpuwatch_alert_receiver_up", "gauge", "1: the receiver accepted the newest message."
+)
 WAITING_FOR = MetricFamily(
     "gpuwatch_alert_receiver_waiting_incidents",
     "gauge",
-    "Incidents that a receiver does not know the state of.",
+    "Incidents whose state is not yet delivered to a receiver.",
 )
 DELIVERED = MetricFamily(
-    "gpuwatch_alert_receiver_delivered_total", "counter", "Messages that a receiver took."
+    "gpuwatch_alert_receiver_delivered_total", "counter", "Messages that a receiver accepted."
 )
 LOST = MetricFamily(
-    "gpuwatch_alert_receiver_lost_total", "counter", "Incidents that a receiver will never know of."
+    "gpuwatch_alert_receiver_lost_total", "counter", "Incidents that will never be delivered to a receiver."
 )
 
 

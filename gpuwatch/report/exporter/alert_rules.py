@@ -85,7 +85,7 @@ def _findings() -> Iterator[AlertRule]:
     )  # fmt: skip
     yield AlertRule(
         "GpuwatchSeriesDropped", "series_dropped", "warning", "gpuwatch_exporter_dropped_series > 0",
-        "{{ $value }} samples are over the bounds of the exporter", 300.0,
+        "{{ $value }} samples exceed the limits of the exporter", 300.0,
     )  # fmt: skip
 
 

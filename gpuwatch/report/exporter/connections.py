@@ -88,7 +88,11 @@ class Connections:
                 self._drop(secured)
 
     def note(self, line: socket.socket, *, is_answered: bool, is_sent: bool = False) -> None:
-        """Record the phase of a connection: request complete, answer being sent, or next request awaited."""
+        """Record the phase of a connection.
+
+        `is_answered`: its request is complete and being answered; False: the next request is awaited.
+        `is_sent`: the client is reading the answer.
+        """
         with self._lock:
             if line in self._open:
                 self._open[line] = _RequestPhase(

@@ -22,16 +22,16 @@ OWN_SERIES = 8
 """Samples reserved for the page's own metrics."""
 BUILD = MetricFamily("gpuwatch_build_info", "info", "The version of gpuwatch.")
 SERIES_SHOWN = MetricFamily(
-    "gpuwatch_exporter_series", "gauge", "Samples of this page without those about it."
+    "gpuwatch_exporter_series", "gauge", "Samples in this page, except those about the page itself."
 )
 SERIES_DROPPED = MetricFamily(
     "gpuwatch_exporter_dropped_series",
     "gauge",
-    "Samples that the bounds of the exporter left out of this page.",
+    "Samples left out of this page by the limits of the exporter.",
 )
 SCRAPES = MetricFamily("gpuwatch_exporter_scrapes_total", "counter", "Pages that were made.")
 MAKING = MetricFamily(
-    "gpuwatch_exporter_last_page_duration_seconds", "gauge", "Time that the page before took."
+    "gpuwatch_exporter_last_page_duration_seconds", "gauge", "Duration of the previous page."
 )
 
 

@@ -34,7 +34,7 @@ class HashText(Text):
 
     def refuse(self, node: yaml.Node, problems: Problems) -> None:
         """Report the invalid value at `node`."""
-        problems.refuse(place(node), f"must be {self.what} (what stands there is not shown)")
+        problems.refuse(place(node), f"must be {self.what} (the value is not shown)")
 
 
 _PATH = Text("the path of a file, relative to this one", r"[^\x00]+")
@@ -48,9 +48,9 @@ _SHAPE = Record(
                 (
                     Key("cert_file", _PATH, "The certificate chain (PEM).", required=True),
                     Key("key_file", _PATH, "The private key (PEM).", required=True),
-                    Key("client_ca_file", _PATH, "Authorities of client certificates (PEM)."),
+                    Key("client_ca_file", _PATH, "Certificate authorities for client certificates (PEM)."),
                     Key("client_auth_type", Keyword((NO_CLIENT, NEEDS_CLIENT)), "Whether clients need one."),
-                    Key("min_version", Keyword(("TLS12", "TLS13")), "The oldest version of TLS."),
+                    Key("min_version", Keyword(("TLS12", "TLS13")), "The minimum TLS version."),
                 ),
             ),
             "Serve over TLS.",

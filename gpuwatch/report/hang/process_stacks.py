@@ -17,7 +17,7 @@ SHOWN_FRAMES = 12
 
 @dataclass(frozen=True)
 class SeenProcess:
-    """A process of a node and what it was doing. Without a `stack`, `missing` may say why."""
+    """A process of a node and what it was doing. Without a `stack`, `missing` may state why."""
 
     node: str
     pid: int

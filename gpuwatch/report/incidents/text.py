@@ -146,7 +146,7 @@ def evidence_lines(proofs: Sequence[tuple[Alert, Proof]], place: Place) -> list[
         lines.append(ReportLine(f"{INDENT}  {plain(place(proof))}  {alert.code}"))
         lines += [ReportLine(f"{INDENT}  {mark} {plain(text)}", look) for mark, text, look in block(proof)]
     more = len(proofs) - SHOWN_EVIDENCE
-    return [*lines, heading(f"  and {more} more (--json has them)")] if more > 0 else lines
+    return [*lines, heading(f"  and {more} more (--json lists them)")] if more > 0 else lines
 
 
 def block(proof: Proof) -> Iterable[tuple[str, str, str]]:
@@ -181,7 +181,7 @@ def outside_lines(alerts: Sequence[Alert], place: Place) -> list[ReportLine]:
     sorted_kinds = sorted(kinds.values(), key=lambda kind: order.index(kind[0].severity))
     lines = [kind_line(kind, place) for kind in sorted_kinds[:SHOWN_OUTSIDE]]
     more = len(sorted_kinds) - SHOWN_OUTSIDE
-    return [*lines, ReportLine(f"and {more} more kinds (--json has them)")] if more > 0 else lines
+    return [*lines, ReportLine(f"and {more} more kinds (--json lists them)")] if more > 0 else lines
 
 
 def went_on(alert: Alert) -> str:

@@ -56,7 +56,7 @@ def placed_conditions(fleet: Fleet, now: float) -> list[PlacedCondition]:
         if (each.job, each.rank) not in named
     ]
     for each in [*unstarted_ranks(fleet, now), *sleeping_jobs(fleet, now)]:
-        seen = Evidence(f"{each.present} of {each.world_size} ranks are seen")
+        seen = Evidence(f"{each.present} of {each.world_size} ranks were found")
         condition = Condition(
             each.code.replace(".", "_"), "warning", f"{each.text} ({job_text(each.job)})", seen
         )
@@ -77,13 +77,13 @@ def _unreaped(running: Running, one: MissingRank) -> Condition:
     """Return the condition of a rank whose process has ended and is still listed."""
     text = f"rank {one.rank} {how_ended(one.node, one.job, one.rank)} ({job_text(one.job)})"
     severity: Severity = "error" if has_failed(running, one) else "warning"
-    return Condition("rank_missing", severity, text, Evidence("its parent has not collected the process"))
+    return Condition("rank_missing", severity, text, Evidence("its parent has not reaped the process"))
 
 
 def unanswered(node: Node, now: float) -> list[Condition]:
     """Return the condition of a node that has not answered yet; empty for others.
 
-    On screens a node may be connecting; a report must say what it does not know.
+    A screen may show a node as connecting; a report must list it as unknown.
     """
     if node.state(now) != "connecting":
         return []

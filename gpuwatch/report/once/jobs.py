@@ -84,7 +84,7 @@ def _whole(value: float | None) -> int | None:
 
 
 def _number(value: float | None) -> float | None:
-    """Return the value, or None if not finite: JSON has no NaN, and an alert reports it."""
+    """Return the value; None if it is not finite, since JSON has no NaN (an alert reports the NaN)."""
     return value if value is not None and math.isfinite(value) else None
 
 

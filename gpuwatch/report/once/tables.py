@@ -76,7 +76,10 @@ def fitting(widths: list[int], room: int) -> list[int]:
 def gpu_table(
     block: NodeBlock, widths: list[int], kept: list[int], room: int | None, *, titles: bool
 ) -> Table:
-    """Return the table of one node's GPUs; the last column is cut at `room` cells (None: never)."""
+    """Return the table of one node's GPUs, the columns `kept` of it; `titles`: with a header row.
+
+    The last column is cut at `room` cells (None: never).
+    """
     table = Table(box=None, show_header=titles, header_style="dim", pad_edge=False, padding=(0, GAP, 0, 0))
     table.add_column("", width=INDENT - GAP)
     last = len(COLUMNS) - 1

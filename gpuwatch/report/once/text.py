@@ -228,5 +228,5 @@ def not_looked_at(fleet: Fleet, stands: Standing) -> list[str]:
     jobs = [each.job for each in stands.stepless if each.job not in silent]
     if jobs:
         named = job_text(jobs[0]) if len(jobs) == 1 else plural(len(jobs), "job")
-        found.append(f"no step of {named} is seen yet")
+        found.append(f"no step of {named} has been logged yet")
     return found

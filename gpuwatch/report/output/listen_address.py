@@ -19,7 +19,7 @@ def parse_listen(text: str) -> Endpoint:
     """
     host, colon, port = text.rpartition(":")
     if not colon or not port.isdecimal() or int(port) > 65535 or (":" in host and not host.startswith("[")):
-        raise ListenError(f"{text!r} is no address; give HOST:PORT, [IPv6]:PORT or :PORT")
+        raise ListenError(f"{text!r} is not an address; give HOST:PORT, [IPv6]:PORT or :PORT")
     return host.strip("[]"), int(port)
 
 

@@ -80,7 +80,7 @@ def node_summary(
     lines += table_lines(columns, troubled[:SHOWN_NODES], width, node_style)
     more = len(troubled) - SHOWN_NODES
     lines += (
-        [ReportLine(f"and {counted(more, 'node')} more with slow links (--json has them)")]
+        [ReportLine(f"and {counted(more, 'node')} more with slow links (--json lists them)")]
         if more > 0
         else []
     )
@@ -121,7 +121,7 @@ def slow_lines(links: Iterable[MeasuredLink], results: Results) -> list[ReportLi
         ReportLine(f"  {link_text(link, results)}", STYLES[link.grade]) for link in reported[:SHOWN_LINKS]
     ]
     more = len(reported) - SHOWN_LINKS
-    lines += [ReportLine(f"  and {more} more (--json has them)")] if more > 0 else []
+    lines += [ReportLine(f"  and {more} more (--json lists them)")] if more > 0 else []
     of_sick = len(slow) - len(reported)
     lines += [ReportLine(f"  {counted(of_sick, 'link')} of {fold(sick)}")] if of_sick else []
     return [ReportLine("slow links"), *lines]
@@ -158,7 +158,9 @@ def error_lines(links: Iterable[MeasuredLink]) -> list[ReportLine]:
         for error, failed in list(kinds.items())[:SHOWN_ERRORS]
     ]
     more = len(kinds) - SHOWN_ERRORS
-    return [*lines, ReportLine(f"and {more} more kinds of failure (--json has them)")] if more > 0 else lines
+    return (
+        [*lines, ReportLine(f"and {more} more kinds of failure (--json lists them)")] if more > 0 else lines
+    )
 
 
 def which(links: Sequence[MeasuredLink]) -> str:

@@ -61,7 +61,10 @@ def node_rows(node: ProbedNode, *, alone: bool) -> Iterator[Row]:
 
 
 def python_row(inventory: NodeInventory, *, alone: bool) -> Row:
-    """Return the interpreter, why it was chosen, and its torch."""
+    """Return the interpreter, why it was chosen, and its torch.
+
+    `alone`: the row is of one node; else pids, which differ between nodes, are left out.
+    """
     if inventory.python is None:
         return "python", "none with torch", "critical"
     because = inventory.python_from or ""

@@ -194,7 +194,7 @@ def counter_lines(results: Results) -> list[ReportLine]:
     changed = [each for each in results.counters if each.before != each.after]
     lines = [ReportLine(plain(f"{each.node}: {change_text(each)}")) for each in changed[:SHOWN_COUNTERS]]
     more = len(changed) - SHOWN_COUNTERS
-    return [*lines, ReportLine(f"and {more} more (--json has them)")] if more > 0 else lines
+    return [*lines, ReportLine(f"and {more} more (--json lists them)")] if more > 0 else lines
 
 
 def change_text(change: CounterChange) -> str:

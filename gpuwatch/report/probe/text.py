@@ -141,7 +141,7 @@ def sentence_lines(verdict: Verdict) -> Iterator[ReportLine]:
         yield from culprit_lines(culprit, verdict.sentence)
     more = len(verdict.culprits) - SHOWN_CULPRITS
     if more > 0:
-        yield ReportLine(f"  and {more} more (--json has them)")
+        yield ReportLine(f"  and {more} more (--json lists them)")
 
 
 def _states(sentence: str, evidence: str) -> bool:

@@ -170,7 +170,7 @@ class Redaction:
     def value(self, value: Any, field: str = "") -> Any:  # noqa: ANN401 - JSON is what it is
         """Return a decoded JSON value with the names in its texts replaced.
 
-        `field`: the key of the value; it tells users and structural texts.
+        `field`: the key of the value; user names and structural texts are recognised by it.
         """
         if isinstance(value, str):
             if field in {"user", "owner"}:

@@ -113,7 +113,7 @@ def performance_lines(found: SessionComparison) -> Iterator[ReportLine]:
         yield from map(scaling_line, found.scaling)
     else:
         yield ReportLine(
-            "Speedup: not known; it takes sessions of different GPU counts with steps and durations"
+            "Speedup: unknown; it requires sessions of different GPU counts with steps and durations"
         )
 
 

@@ -57,7 +57,7 @@ def _table(table: ReportTable) -> Table:
 
 
 def print_charts(charts: Sequence[Chart], console: Console) -> None:
-    """Print charts of characters, one below the other."""
+    """Print charts drawn with characters, one below the other."""
     has_unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     width = min(console.width, PLOT_WIDTH) if console.color_system is None else console.width
     for number, chart in enumerate(charts):

@@ -219,7 +219,7 @@ def tables_of(profile: RankProfile) -> Iterator[tuple[str, Table]]:
 
 
 def note_lines(found: FoundTraces, chosen: RankProfile) -> Iterator[ReportLine]:
-    """Yield peak memory, and which files were read, incomplete or not read."""
+    """Yield peak memory, notes on damaged, incomplete and skipped files, and counts of ranks and events."""
     yield ReportLine("")
     for device, size in sorted(chosen.trace.peak_allocated.items()):
         reserved = chosen.trace.peak_reserved.get(device)
@@ -229,7 +229,7 @@ def note_lines(found: FoundTraces, chosen: RankProfile) -> Iterator[ReportLine]:
         )
     for each in (*found.profiles, *found.older):
         trace = each.trace
-        for note in (*trace.notes, *(("it ends in the middle",) if trace.cut_off else ())):
+        for note in (*trace.notes, *(("it is truncated",) if trace.cut_off else ())):
             yield ReportLine(plain(f"{trace.file}: {note}"), "warning")
         if trace.unreadable:
             yield ReportLine(

@@ -52,13 +52,13 @@ def check_pattern(pattern: str) -> None:
     tree, folded = checked_tree(pattern)
     if estimated_steps(tree, folded=folded) > MAX_STEPS:
         raise PatternError(
-            "repeats that follow each other can match one text, so a long line may never end. Bound them "
-            "([^ ]{0,80} for .*), or put a character between that they cannot match"
+            "repeats that follow each other can match one text, so matching a long line may never end. Bound "
+            "them ([^ ]{0,80} for .*), or put a character between that they cannot match"
         )
     if ways(tree, folded=folded) > MAX_WAYS:
         raise PatternError(
-            "its optional parts and alternatives can match one text in many ways, so a long line may never "
-            "end. Use fewer of them, or such that begin with different characters"
+            "its optional parts and alternatives match one text in many ways, so matching a long line may "
+            "never end. Use fewer of them, or ones that begin with different characters"
         )
 
 

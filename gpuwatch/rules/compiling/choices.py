@@ -54,7 +54,7 @@ def _ways_of(code: Any, argument: Any, folded: bool, after: Lead) -> float:
 
 
 def _of_alternatives(parts: Any, folded: bool, after: Lead) -> float:
-    """Return the most ways over the alternatives that can begin one text."""
+    """Return the largest number of ways to match one text: the sum over alternatives that can begin alike."""
     known = [
         (_lead_of(part, folded, after), ways(part, folded=folded, after=after) if part else 1.0)
         for part in parts

@@ -123,16 +123,16 @@ def check_repeats(tree: Any, *, folded: bool) -> None:
             continue
         if code in REPEATS and argument[1] > 1 and _looks_far(argument[2]):
             raise PatternError(
-                "a repeated group looks ahead without a limit, so a long line may never end: its "
-                "characters are read again and again. Look at a fixed number, or outside of the repeat"
+                "a repeated group looks ahead without a limit, so matching a long line may never end: "
+                "its characters are read again and again. Look at a fixed number, or outside of the repeat"
             )
         if code in REPEATS and argument[1] >= UNBOUNDED_REPEAT and not _is_one(argument[2]):
             builder = _Builder(folded=folded)
             builder.repeated(builder.sequence(argument[2]))
             if _is_ambiguous(builder):
                 raise PatternError(
-                    "a repeated group can match one text in several ways, so a long line may never end. Put "
-                    "a character between that neither neighbour can match, or use a character class"
+                    "a repeated group can match one text in several ways, so matching a long line may never "
+                    "end. Put a character between that neither neighbour can match, or use a character class"
                 )
         for inner in inner_parts(code, argument):
             check_repeats(inner, folded=folded)

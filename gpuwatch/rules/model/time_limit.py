@@ -25,7 +25,7 @@ class EndlessError(Exception):
     """Raised if a scan took too much CPU time; `rule` is the id of the rule that was searched, else ""."""
 
     def __init__(self, rule: str) -> None:
-        super().__init__(f"no end in searching for {rule}" if rule else "no end in scanning")
+        super().__init__(f"searching for {rule} timed out" if rule else "the scan timed out")
         self.rule = rule
 
 

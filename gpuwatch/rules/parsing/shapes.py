@@ -105,7 +105,7 @@ _SEVERITY = Keyword(("info", "warning", "error", "critical"))
 _PATTERN = PatternShape()
 _PATTERNS = ListOf(_PATTERN, "a regular expression or a list of them", or_single=True)
 _PASSAGES = ListOf(
-    Passage("lines of a log", limit=20_000), "lines of a log or a list of such", or_single=True
+    Passage("lines of a log", limit=20_000), "a text with log lines, or a list of such texts", or_single=True
 )
 _SENTENCES = ListOf(Passage("a sentence", limit=2000), "a sentence or a list of them", or_single=True)
 _ID = Text("family.name in small letters", r"[a-z0-9_]+(\.[a-z0-9_]+)+", 80)
@@ -144,7 +144,12 @@ RULE = RuleRecord(
             "What happened, as a headline.",
             required=True,
         ),
-        Key("match", _PATTERNS, "Patterns, any of which is searched anywhere in a line.", required=True),
+        Key(
+            "match",
+            _PATTERNS,
+            "Patterns; a line matches if one of them is found anywhere in it.",
+            required=True,
+        ),
         Key("explain", Passage("a few sentences", limit=4000), "What it means.", required=True),
         Key("do", _SENTENCES, "What to do first, the best first.", required=True),
         Key("examples", _PASSAGES, "Lines that must match this rule.", required=True),
@@ -153,7 +158,7 @@ RULE = RuleRecord(
         Key(
             "end_weight",
             Whole(0, 3),
-            "For an end of a process: larger if it more likely follows from others.",
+            "For the end of a process: larger if it is more likely a consequence of others.",
         ),
         Key("explains", _EFFECTS, "What follows from it at the same place."),
         Key("literals", _LITERALS, "For the prefilter."),
@@ -254,7 +259,7 @@ DIALECT = RuleRecord(
         Key("literals", _LITERALS, "For the prefilter."),
         Key("unless", _PATTERNS, "Exceptions: a line with one of these does not match."),
         Key("words", MapOf("a mapping of words", _WORD, _QUANTITY), "Word of a line -> quantity."),
-        Key("like", _ID, "The dialect whose words apply, too."),
+        Key("like", _ID, "A dialect whose words also apply."),
         Key("plain", _YES, "True: only the named groups are read."),
         Key(
             "needs",

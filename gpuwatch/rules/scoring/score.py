@@ -108,7 +108,7 @@ def _excerpt(file: LabelledFile, number: int, line: str) -> Excerpt:
         )  # fmt: skip
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(
-            f"{file.name}:{number}: no labelled excerpt ({type(error).__name__}: {error}); "
+            f"{file.name}:{number}: not a labelled excerpt ({type(error).__name__}: {error}); "
             "a line is a JSON object with at least 'class' and 'lines'"
         ) from None
 

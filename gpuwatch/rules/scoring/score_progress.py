@@ -108,7 +108,7 @@ def _labelled(file: LabelledFile, number: int, text: str) -> Labelled:
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(
-            f"{file.name}:{number}: no labelled progress line ({type(error).__name__}: {error}); "
+            f"{file.name}:{number}: not a labelled progress line ({type(error).__name__}: {error}); "
             "a line is a JSON object with 'line' and 'expect'"
         ) from None
 
@@ -140,7 +140,7 @@ def read_line(ruleset: RuleSet, line: str) -> dict[str, Any]:
 
 
 def score_progress(ruleset: RuleSet, lines: Iterable[Labelled]) -> ProgressScore:
-    """Score every line: each field of `expect` counts once, and so does each found one."""
+    """Score every line: each field in `expect` counts as expected, each field read from it as given."""
     score = ProgressScore()
     for line in lines:
         given = read_line(ruleset, line.line)

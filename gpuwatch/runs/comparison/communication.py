@@ -14,7 +14,7 @@ from gpuwatch.runs.sessions.model.summary import CommunicationTotals, SessionSum
 GRADIENT_SYNC = re.compile(r"grad|all_?reduce|reduce_?scatter", re.IGNORECASE)
 """Operations that synchronise gradients between ranks."""
 MARK = re.compile(r"(?:^|_)(?:start|end|init|barrier)$", re.IGNORECASE)
-"""Operations that are logged once and say nothing about gradients."""
+"""Operations that are logged once and are no evidence of gradient synchronisation."""
 MIN_SPEEDUP = 1.1
 """Smallest speed-up over one GPU at which several GPUs are useful."""
 IDLE_PCT = 5.0
@@ -125,7 +125,7 @@ def gradient_reason(summary: SessionSummary) -> Reason:
         return Reason("gradient_sync", "unknown", "no communication is logged")
     if all(MARK.search(each.operation) for each in summary.communication):
         return Reason(
-            "gradient_sync", "unknown", "no communication is logged but for marks such as training_start"
+            "gradient_sync", "unknown", "no communication is logged except marks such as training_start"
         )
     seen = [each for each in summary.communication if GRADIENT_SYNC.search(each.operation) and each.count]
     if not seen:

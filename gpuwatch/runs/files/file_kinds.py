@@ -69,11 +69,11 @@ def kind_of_name(name: str) -> str | None:
         return "data"
     if plain.endswith(".json") and plain not in JSON_LOGS:
         return "trace or profile" if "trace" in plain else "source or settings"
-    return ENDINGS.get(os.path.splitext(plain)[1])  # noqa: PTH122  a Path of a name alone says no more
+    return ENDINGS.get(os.path.splitext(plain)[1])  # noqa: PTH122  a Path is not needed for a plain name
 
 
 def may_be_log(path: Path, kind: str, columns: Mapping[str, str]) -> bool:
-    """Return True if a file is a log by its beginning, although its name says `kind`.
+    """Return True if a file is a log by its beginning, although its name has the ending of `kind`.
 
     PBS, LSF and many scripts name a job's output `task2.o`; `journalctl -o json` and structured loggers write
     `.json`; tool output is pasted into notes.

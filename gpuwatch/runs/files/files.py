@@ -165,7 +165,7 @@ def natural(path: Path) -> list[tuple[int, str]]:
 
 
 def _is_read_anyway(path: Path, kind: str, columns: Mapping[str, str]) -> bool:
-    """Return True for a log or a table of metrics whose name says `kind`."""
+    """Return True for a log or a table of metrics whose name has the ending of `kind`."""
     return kind != SAVED_SCREEN and (may_be_log(path, kind, columns) or is_metrics_table(path, columns))
 
 
@@ -227,7 +227,10 @@ def take(path: Path, root: Path | None, gathered: Gathered, seen: set[tuple[int,
 
 
 def take_binary(path: Path, sample: bytes, gathered: Gathered, *, given: bool) -> None:
-    """Record a file that is not text: a flight-recorder dump, or one that is skipped."""
+    """Record a file that is not text: a flight-recorder dump, or one that is skipped.
+
+    `given`: the user named the file itself; it is then reported as unreadable.
+    """
     name = plain(str(path))
     if is_flight_dump(sample):
         gathered.dumps.append(path)

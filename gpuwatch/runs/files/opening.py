@@ -32,7 +32,7 @@ class _FileThatAnswers(io.FileIO):
 
 
 def _no_data() -> BlockingIOError:
-    return BlockingIOError(errno.EAGAIN, "it has no data now, and is no file of a disk")
+    return BlockingIOError(errno.EAGAIN, "it has no data now, and is not a regular file")
 
 
 def open_file(path: Path) -> BinaryIO:
@@ -78,7 +78,7 @@ def open_buffered(path: Path) -> BinaryIO:
 
 
 def beginning(path: Path) -> Callable[[int], bytes]:
-    """Return a function that returns up to so many bytes of a file's beginning.
+    """Return a function that takes a number and returns up to that many bytes of a file's beginning.
 
     It raises OSError if the file cannot be read.
     """

@@ -239,7 +239,7 @@ class Contents:
                         break
                     data, decoder = decoder.unused_data, None
         if decoder is not None:
-            self.damage = f"the {packing} data ends in the middle"
+            self.damage = f"the {packing} data is truncated"
 
 
 def stored_bytes(status: os.stat_result) -> int:

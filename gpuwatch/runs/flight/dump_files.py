@@ -94,7 +94,9 @@ def gather_dumps(
         if task is not None:
             tasks.append(task)
     if len(tasks) > MAX_FILES:
-        found.skipped.append(Skipped(f"{len(tasks) - MAX_FILES} files", "too many at once", unreadable=True))
+        found.skipped.append(
+            Skipped(f"{len(tasks) - MAX_FILES} files", "too many dumps at once", unreadable=True)
+        )
         tasks = tasks[:MAX_FILES]
     read = [(task, result) for task, result in _results(tasks, report, file_cpu_s)]
     read.sort(key=lambda each: (each[0].mtime, each[0].rank, each[0].name))
@@ -115,7 +117,7 @@ def gather_dumps(
 
 
 def dumps_beside(logs: Gathered) -> list[RankDump]:
-    """Return the dumps that lie beside logs; without any, no process is started."""
+    """Return the dumps in the folders of the logs; if there are none, no process is started."""
     return gather_dumps(logs.dumps).dumps if logs.dumps else []
 
 

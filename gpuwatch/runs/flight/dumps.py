@@ -80,7 +80,7 @@ def read_dump(data: bytes, rank: int, file: str) -> RankDump:
     _refuse_too_many(data.count(ENTRY_KEY))  # before any of them takes memory
     found = read_as(data, _DumpFile)
     if found.entries is UNSET and found.pg_config is UNSET:
-        raise NoDumpError("holds no flight recorder's dump")
+        raise NoDumpError("contains no flight-recorder dump")
     entries = [] if found.entries is UNSET else found.entries
     _refuse_too_many(len(entries))
     words: dict[str, str] = {}

@@ -34,7 +34,9 @@ class _Plain(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> NoReturn:
         """Raise: a global in a pickle could be called."""
-        raise UnreadableDumpError(f"names {module}.{name}, which torch does not write into it: refused")
+        raise UnreadableDumpError(
+            f"refers to {module}.{name}, which torch does not write into a dump: refused"
+        )
 
     def persistent_load(self, _pid: object) -> NoReturn:
         """Raise: there are no external objects."""
@@ -56,7 +58,7 @@ def read_as(data: bytes, kind: type[_Kind], what: str = FLIGHT_DUMP, most: int =
     if len(data) > most:
         raise UnreadableDumpError(f"{len(data) >> 20} MB, more than the {most >> 20} MB that are read")
     if not data:
-        raise NoDumpError("empty: the rank was ended before it could write its dump")
+        raise NoDumpError("empty: the rank was terminated before it could write its dump")
     if data.startswith(PICKLE_BEGINS):
         return _converted(_unpickled(data), kind, what)
     if data.lstrip()[:1] == b"{":

@@ -45,7 +45,7 @@ def gather_memory(paths: Sequence[Path]) -> FoundMemory:
         else:
             found.ranks += here
             if not here:
-                found.skipped.append(Skipped(name, "tells of no memory", unreadable=root is None))
+                found.skipped.append(Skipped(name, "contains no memory values", unreadable=root is None))
     last = 1 << 31
     found.ranks.sort(key=lambda each: (last if each.rank is None else each.rank, each.device or 0, each.file))
     return found

@@ -67,7 +67,7 @@ MAPPED = re.compile(r"'([^']+)': \[([\d, ]+)\]")
 
 @dataclass(frozen=True, slots=True)
 class Clue:
-    """What one line says about where a rank or process runs; None: not stated."""
+    """What one line states about where a rank or process runs; None: not stated."""
 
     file: str
     how: str

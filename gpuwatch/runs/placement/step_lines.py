@@ -70,7 +70,7 @@ class LineChoice:
         return chosen
 
     def note(self, dialects: Sequence[CompiledDialect], *, reported: bool) -> None:
-        """Record whether a line parsed for these dialects had values."""
+        """Record whether a line that was parsed for these dialects had values (`reported`)."""
         names = tuple(each.id for each in dialects)
         self._barren[names] = 0 if reported else self._barren[names] + 1
 

@@ -45,7 +45,7 @@ def whole(
     *,
     stopped: bool,
 ) -> Scan:
-    """Return the result made from all parts of the files."""
+    """Return the result made from all parts of the files; `stopped`: the scan was ended early."""
     owners = [owner_of(file.log) for file in files]
     reads = {file.log.name: file.in_order() for file in files}
     rows = rows_of(files, rules)

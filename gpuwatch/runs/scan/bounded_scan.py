@@ -87,4 +87,4 @@ class BoundedScan:
             return None
         size = sum(end - begin for begin, end in self.skipped)
         places = ", ".join(f"{begin} to {end}" for begin, end in self.skipped[:3])
-        return f"{len(self.skipped)} lines ({size} bytes) not searched, as that does not end: bytes {places}"
+        return f"{len(self.skipped)} lines ({size} bytes) not searched, as that timed out: bytes {places}"

@@ -211,7 +211,7 @@ def read_part(
     if part.end is None:
         read.last_lines = last_lines(tail, LAST_LINES)
     read.events, read.clues, read.left_out = recorder.events, recorder.clues, recorder.left_out
-    unread = packed and f"{packed} data in the midst of text are not read"
+    unread = packed and f"{packed} data inside of text is not read"
     unknown = ""
     if foreign is not None:
         unknown = (

@@ -33,7 +33,7 @@ class ScanFile:
     @property
     def trouble(self) -> str | None:
         """Why the file was not read completely; None: it was."""
-        stopped = ["not read: stopped before"] if self.left else []
+        stopped = ["not read: the scan was stopped first"] if self.left else []
         return "; ".join(dict.fromkeys([*self.troubles, *stopped])) or None
 
     def in_order(self) -> list[PartRead]:

@@ -176,7 +176,7 @@ class Workers(Generic[Task, Result]):
             return f"needs more than {(self._memory or 0) >> 20} MB of memory: given up"
         if code == -signal.SIGXCPU:
             return f"needs more than {self._task_cpu_s} s of CPU time: given up"
-        return f"its reader was ended by signal {-code}" if code < 0 else "its reader ended early"
+        return f"its reader was terminated by signal {-code}" if code < 0 else "its reader ended early"
 
     def _begin(self, number: int) -> _Worker[Task]:
         ours, theirs = self._context.Pipe()

@@ -58,7 +58,7 @@ class Breakdown:
 
     @property
     def idle_ms(self) -> float:
-        """Time without a counted event."""
+        """Time without a counted event (ms)."""
         busy = self.compute_ms + self.communication_ms + self.memory_copy_ms + self.other_ms
         return max(0.0, self.span_ms - busy)
 

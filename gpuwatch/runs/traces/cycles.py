@@ -18,7 +18,7 @@ WORKER is host and process.
 def newest_cycles(profiles: Iterable[RankProfile]) -> tuple[list[RankProfile], list[RankProfile]]:
     """Return the newest trace of each rank, and the older ones, both in the given order.
 
-    A trace without a rank belongs to the process in its file name; without one, it stands alone.
+    A trace without a rank belongs to the process in its file name; without one, it is a newest trace.
     """
     every = list(profiles)
     newest: dict[Hashable, RankProfile] = {}

@@ -95,7 +95,7 @@ class EventStream:
                 return held[: found.start()], held[found.end() :].lstrip()
             if len(held) > MAX_METADATA_BYTES:
                 break
-        raise NoTraceError('no Chrome trace: it has no list "traceEvents"' if held else "empty")
+        raise NoTraceError('not a Chrome trace: it has no list "traceEvents"' if held else "empty")
 
     def _filled(self, held: bytes) -> tuple[bytes, bool]:
         """Read enough bytes for a batch; return them, and whether the file has ended."""

@@ -20,7 +20,7 @@ class Intervals:
 
     @property
     def total(self) -> float:
-        """The total length."""
+        """The total length, in the unit of the intervals."""
         return float(np.sum(self.ends - self.starts))
 
     def covered(self, starts: Floats, ends: Floats) -> Floats:

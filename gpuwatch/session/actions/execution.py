@@ -82,9 +82,9 @@ class ActionRun:
             carrier.close()
         problem = ""
         if given_up.is_set():
-            problem = f"no end within {self._limit_s:g} s, so it was given up; it may still run"
+            problem = f"it did not end within {self._limit_s:g} s and was given up; it may still be running"
         elif status is None:
-            problem = "it ran; its exit status did not come back"
+            problem = "it ran; its exit status is unknown"
         return ActionOutcome(status, "\n".join(plain_lines(text, MAX_LINES)), problem)
 
 

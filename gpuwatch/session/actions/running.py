@@ -88,7 +88,7 @@ def refuse_unless_possible(action: Action, target: ActionTarget, fleet: Fleet) -
     same = now.get(action.argv)
     compared = (action.confirm, action.process, action.node, action.hits)
     if same is None or (same.confirm, same.process, same.node, same.hits) != compared:
-        raise RefusedActionError("what this would hit has changed: look again")
+        raise RefusedActionError("what this action affects has changed: check it again")
 
 
 def _refuse_another_process(process: SignalledProcess, fleet: Fleet) -> None:

@@ -73,7 +73,7 @@ class ClusterState:
         self._new: ClusterMarks | None = None
         self._unwritten: list[Change] = []
         self._trouble: str | None = None
-        self._was_told: set[str] = set()
+        self._reported: set[str] = set()
         self._changed = threading.Condition()
         self._closing = False
         self._thread: threading.Thread | None = None
@@ -104,9 +104,9 @@ class ClusterState:
         """Return why the file cannot be read or written, each reason once; None: nothing new."""
         with self._changed:
             trouble, self._trouble = self._trouble, None
-        if trouble is None or trouble in self._was_told:
+        if trouble is None or trouble in self._reported:
             return None
-        self._was_told.add(trouble)
+        self._reported.add(trouble)
         return trouble
 
     def update(self, book: AlertBook) -> None:

@@ -150,7 +150,7 @@ class MarksFile:
         if not self.shared and (foreign or found.st_mode & stat.S_IWGRP):
             return "another user may have written it"
         if self.shared and not is_of_folder(found, shared_folder(path)):
-            return f"it belongs to a user who may not write {path.parent}"
+            return f"it belongs to a user without write permission on {path.parent}"
         if found.st_mode & stat.S_IWOTH:
-            return "everybody may write it (chmod o-w)"
+            return "it is world-writable (chmod o-w)"
         return f"larger than {MAX_FILE_BYTES >> 20} MB" if found.st_size > MAX_FILE_BYTES else None

@@ -121,7 +121,7 @@ class LogFetched:
         spool.append(self.part, self.spooled, text, following, done=done)
         self._attempts, self.over = 0, done
         if done and following < self.part.size and not self.part.is_kernel:
-            self.trouble = f"read up to byte {following:,} of {self.part.size:,}: no line ends behind it"
+            self.trouble = f"read up to byte {following:,} of {self.part.size:,}: no line ends after it"
 
     def drop(self, session: LineReads) -> None:
         """End the outstanding request."""
@@ -205,7 +205,7 @@ class LogFetch:
         for log in self.logs:
             logs.setdefault(log.part.node, []).append(log)
         for own in logs.values():
-            why = f"no end within {MAX_NODE_S / 60:.0f} min" if is_late else ""
+            why = f"not finished within {MAX_NODE_S / 60:.0f} min" if is_late else ""
             if sum(log.spooled.written for log in own) > MAX_NODE_BYTES:
                 why = f"more than {MAX_NODE_BYTES >> 30} GiB from this node"
             if sum(log.is_silent for log in own) >= MAX_SILENT and not any(log.has_answered for log in own):

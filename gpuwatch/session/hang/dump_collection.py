@@ -31,7 +31,7 @@ from gpuwatch.wire import DumpPlaces
 
 Phase: TypeAlias = Literal["listing", "writing", "fetching", "judging", "over"]
 FETCH_S = 120.0
-NOT_WRITTEN = f"none was written within {WRITE_S:.0f} s of being asked"
+NOT_WRITTEN = f"none was written within {WRITE_S:.0f} s of the request"
 
 
 class DumpCollection:
@@ -160,7 +160,7 @@ class DumpCollection:
 
     def _watch_writing(self) -> None:
         writing = self._writing
-        assert writing is not None  # noqa: S101 - the phase says so
+        assert writing is not None  # noqa: S101 - set in this phase
         writing.update()
         if not writing.over:
             return
@@ -213,7 +213,7 @@ class DumpCollection:
         late = self._clock() >= self._deadline
         for courier in self._couriers:
             if late and not courier.over:
-                courier.give_up(f"it did not come within {FETCH_S:.0f} s")
+                courier.give_up(f"it did not arrive within {FETCH_S:.0f} s")
             courier.update()
         if all(courier.over for courier in self._couriers):
             self._couriers = []

@@ -15,8 +15,8 @@ Key: TypeAlias = tuple[str, int]
 """Node, pid."""
 File: TypeAlias = tuple[str, str]
 """Node, path."""
-NONE_LEFT = "none is there"
-NOWHERE = "none is there, and it runs on no node"
+NONE_LEFT = "it left none"
+NOWHERE = "it left none, and it runs on no node"
 NOT_ASKED = "it runs on no node that was asked"
 
 
@@ -130,7 +130,7 @@ def _explain(case: DumpTargets, rank: int, key: Key | None, listed: Listed) -> N
         case.unread[rank] = listed.refused[key]
         return
     if pid in reported.unread:
-        case.unread[rank] = f"{node}: where it writes them cannot be read"
+        case.unread[rank] = f"{node}: the path of its dumps cannot be read"
         return
     places = [place for place in reported.places if pid in place.pids]
     shared = next((p for p in places if p.files and len(_jobs(node, p, listed)) > 1), None)
@@ -139,7 +139,7 @@ def _explain(case: DumpTargets, rank: int, key: Key | None, listed: Listed) -> N
         named = ", ".join(str(each) for each in sorted(_jobs(node, shared, listed), key=str))
         case.unread[rank] = f"jobs {named} write to the same {shared.prefix}: which job wrote them is unknown"
     elif trouble is not None:
-        why = trouble.error or f"{trouble.left_out} files too many lie there"
+        why = trouble.error or f"{trouble.left_out} files are over the limit of files that are listed"
         case.unread[rank] = f"{node}: {trouble.prefix}: {why}"
     elif listed.only is not None:
         case.unread[rank] = listed.late  # it may only be slow: that shows nothing of it

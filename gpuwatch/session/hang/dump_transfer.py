@@ -141,7 +141,7 @@ class DumpTransfer:
             return
         parcel.taken += piece.bytes
         if piece.bytes <= 0 or parcel.taken >= parcel.size:
-            self._end(parcel, None if parcel.taken == parcel.size else "it got shorter while it was read")
+            self._end(parcel, None if parcel.taken == parcel.size else "it was truncated while it was read")
 
     def _again(self, parcel: DumpFileTransfer, piece: DumpPiece) -> None:
         """Start a dump again that was rewritten during the transfer; fail it the second time."""

@@ -31,7 +31,7 @@ PY_SPY_SHARE = 0.6
 """Share of a node's time for py-spy; the rest is for kernel stacks and the transfer."""
 MAX_QUERIED_PROCESSES = 64
 """Most processes per node; its agent accepts no more."""
-TOO_MANY = f"only {MAX_QUERIED_PROCESSES} processes of a node are looked at"
+TOO_MANY = f"only {MAX_QUERIED_PROCESSES} processes of a node are queried"
 RAS_NODES = 2
 """Nodes per job whose RAS is queried: one answer covers the job, but the first node may be faulty."""
 
@@ -125,7 +125,7 @@ class HangQuery:
         """The current activity (upload of py-spy, dumps) as text; empty if there is none."""
         if self._lending:
             least = min(self._loans[node].share for node in self._lending)
-            return f"lending py-spy to {plural(len(self._lending), 'node')}, {100 * least:.0f} %"
+            return f"uploading py-spy to {plural(len(self._lending), 'node')}, {100 * least:.0f} %"
         return self.dumps.progress if self.dumps is not None else ""
 
     def write_dumps(self) -> bool:
@@ -192,7 +192,7 @@ class HangQuery:
             self.version += 1
             for key, each in self.stacks.items():
                 if each.node == loan.node and each.stack is not None and each.stack.why:
-                    why = f"{each.stack.why}, and could not be lent: {loan.why}"
+                    why = f"{each.stack.why}, and could not be uploaded: {loan.why}"
                     self.stacks[key] = replace(each, stack=structs.replace(each.stack, why=why))
 
     def _begin(self, node: Node) -> None:
@@ -224,7 +224,7 @@ class HangQuery:
         return pids
 
     def _stepped(self, fleet: Fleet) -> dict[str | None, float]:
-        """Return job -> time of its last logged step (unix seconds), where that is known precisely."""
+        """Return job -> time of its last logged step (unix seconds), where it is exact."""
         by_node: dict[str, list[RankStack]] = {}
         for each in self.stacks.values():
             by_node.setdefault(each.node, []).append(each)

@@ -112,4 +112,4 @@ class PySpyUpload:
         reported, self.why = asked.read(UploadResult)
         self.ready = reported is not None and reported.ready
         if not self.over and self._sent == len(self._program.packed):
-            self.why = "the node did not take it"
+            self.why = "the node did not accept it"

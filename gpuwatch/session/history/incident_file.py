@@ -94,7 +94,7 @@ class IncidentFile:
         if found.st_uid != os.geteuid():
             raise PermissionError(errno.EPERM, "it belongs to another user")
         if found.st_mode & 0o022:
-            raise PermissionError(errno.EPERM, "other users may write it (chmod go-w)")
+            raise PermissionError(errno.EPERM, "other users can write to it (chmod go-w)")
         own_beside(self.path)
         file = sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None)
         file.text_factory = lambda text: text.decode("utf-8", "replace")

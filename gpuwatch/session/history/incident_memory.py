@@ -56,7 +56,7 @@ class IncidentMemory:
         self._thread: threading.Thread | None = None
         self._closing = False
         self._trouble: str | None = None
-        self._was_told = False
+        self._reported = False
         self._now = 0.0
         self._version = -1
 
@@ -68,9 +68,9 @@ class IncidentMemory:
     def take_trouble(self) -> str | None:
         """Return why the history cannot be read or written; once, then None."""
         with self._changed:
-            if self._trouble is None or self._was_told:
+            if self._trouble is None or self._reported:
                 return None
-            self._was_told = True
+            self._reported = True
             return self._trouble
 
     def update(self, book: AlertBook, fleet: Fleet, wall: float) -> None:

@@ -78,7 +78,7 @@ class SearchServer:
     def begin(self, request: Search) -> None:
         """Start a search; if that fails, answer with the reason."""
         if len(self._running) >= MAX_SEARCHES:
-            self._end(request.id, f"{MAX_SEARCHES} searches are already going on")
+            self._end(request.id, f"{MAX_SEARCHES} searches are already running")
             return
         try:
             plan = SearchPlan(

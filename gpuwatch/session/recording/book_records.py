@@ -138,5 +138,5 @@ def read_change(body: bytes) -> BookChange:
     times += [at for one in change.incidents for at in (one.incident.first, one.incident.last)]
     times += [proof.at for alert in alerts for proof in alert.proof if proof.at is not None]
     if not all(0.0 <= at <= MAX_MOMENT for at in times):
-        raise ValueError("a time that no clock shows")
+        raise ValueError("a time out of range")
     return change

@@ -182,7 +182,7 @@ class ViewerSession(Session):
         Raises:
             NotHereError: always.
         """
-        raise NotHereError("a probe is started from a terminal: gpuwatch probe")
+        raise NotHereError("probes can only be started from a terminal: gpuwatch probe")
 
     def close(self) -> None:
         """Close the connection to the relay."""

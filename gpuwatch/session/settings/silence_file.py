@@ -45,7 +45,7 @@ class SilenceFile:
         except OSError as error:
             self.trouble = f"silences cannot be read from {self.path}: {error.strerror}"
         except DamagedSilencesError as error:
-            self.trouble = f"{self.path} holds no silences ({error}); correct it or move it away"
+            self.trouble = f"{self.path} is not a file of silences ({error}); correct it or move it away"
         return list(self._known)
 
     def write(self, silences: Sequence[Silence], wall: float) -> list[Silence]:
@@ -73,7 +73,7 @@ class SilenceFile:
                 write_whole(self.path, msgspec.json.format(msgspec.json.encode(lasting), indent=2) + b"\n")
                 self._known = lasting
         except OSError as error:
-            self.trouble = f"silences cannot be kept in {self.path}: {error.strerror}"
+            self.trouble = f"silences cannot be saved in {self.path}: {error.strerror}"
             return list(silences)
         return lasting
 

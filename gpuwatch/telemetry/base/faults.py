@@ -32,7 +32,7 @@ def contained(method: F) -> F:
             return method(*arguments, **options)
         except CONTAINED_ERRORS as error:
             if name not in _seen:
-                _LOG.warning("%s failed, the training goes on: %s", name, error, exc_info=True)
+                _LOG.warning("%s failed, the training continues: %s", name, error, exc_info=True)
             _seen[name] = _seen.get(name, 0) + 1
             return None
 

@@ -54,7 +54,7 @@ class TelemetrySettings:
         for name in ("logging_steps", "log_interval_steps", "performance_log_steps"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value < 1):
-                raise ValueError(f"{name} is a number of steps from 1 on, not {value!r}")
+                raise ValueError(f"{name} must be a number of steps, 1 or more, not {value!r}")
         if self.logging_strategy not in STRATEGIES:
             raise ValueError(
                 f"logging_strategy is one of {', '.join(STRATEGIES)}, not {self.logging_strategy!r}"

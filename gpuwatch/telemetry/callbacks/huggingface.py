@@ -38,7 +38,7 @@ class TelemetryCallback(TrainerCallback):  # type: ignore[misc]
             **options: Fields of `TelemetrySettings`, instead of `settings`: `track_gpu_temperature=True`.
         """
         chosen = settings or TelemetrySettings(**options)
-        chosen.logging_strategy = "no"  # the Trainer says when a step is logged
+        chosen.logging_strategy = "no"  # the Trainer decides when a step is logged
         self.settings = chosen
         self.tracker = TelemetryTracker(chosen, output_dir=output_dir, logs_dir=logs_dir)
         self._tokens_seen = 0.0

@@ -172,14 +172,14 @@ def _file_handler(folder: Path, facts: RankFacts, max_bytes: int, backups: int) 
     name = folder / f"rank_{facts.rank}.log"
     try:
         return RankFileHandler(str(name), maxBytes=max_bytes, backupCount=backups, encoding="utf-8")
-    except OSError as error:  # another process says that it is this rank, or it is a link or a FIFO
+    except OSError as error:  # another process claims this rank, or the file is a link or a FIFO
         is_taken = isinstance(error, BlockingIOError)
         if not is_taken and error.errno not in NO_FILE:
             raise
         own = folder / f"rank_{facts.rank}.pid{facts.pid}.log"
         handler = RankFileHandler(str(own), maxBytes=max_bytes, backupCount=backups, encoding="utf-8")
         if not is_taken:
-            _LOG.warning("%s is no regular file, this process writes %s", name, own.name)
+            _LOG.warning("%s is not a regular file, this process writes %s", name, own.name)
             return handler
         remedy = "call setup_rank_logging after init_process_group, or start the ranks with RANK set"
         text = "another process writes %s, this one writes %s: %s"

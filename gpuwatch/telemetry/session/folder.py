@@ -28,7 +28,7 @@ class SessionFolder:
             NotADirectoryError: it is not a folder.
         """
         if not path.is_dir():
-            raise NotADirectoryError(f"{path} is no session folder")
+            raise NotADirectoryError(f"{path} is not a session folder")
         return cls(path.resolve())
 
     @property
@@ -125,7 +125,7 @@ def is_own_folder(path: Path) -> bool:
 def named_folder(env: Mapping[str, str] | None = None) -> SessionFolder | None:
     """Return the folder that `gpuwatch run` created for this run.
 
-    None without `gpuwatch run`, or if the folder is gone.
+    None without `gpuwatch run`, or if the folder no longer exists.
     """
     path = (os.environ if env is None else env).get(DIRECTORY_VARIABLE, "")
     return SessionFolder.existing(Path(path)) if path and Path(path).is_dir() else None

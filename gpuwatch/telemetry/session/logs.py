@@ -150,7 +150,7 @@ class SessionLogs:
         self._worker("performance", "INFO", lines.gpu_line(sample, node))
 
     def warning(self, text: str, *, log: str = "performance", level: str = "WARNING") -> None:
-        """Write a warning to one of the logs `main`, `multigpu` and `performance`."""
+        """Write a warning to one of the logs `main`, `multigpu` and `performance`, at a `logging` level."""
         if log == "main":
             self._main(level, text)
         else:

@@ -100,8 +100,8 @@ def merge_parts(summary: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) 
         found = [part[name] for part in ordered if part.get(name) is not None]
         if merged[name] is None and found:
             merged[name] = found[0]
-    tells = [each for each in (summary, *ordered) if any(each.get(name) is not None for name in LOSS)]
-    merged.update({name: tells[0].get(name) if tells else None for name in LOSS})
+    with_loss = [each for each in (summary, *ordered) if any(each.get(name) is not None for name in LOSS)]
+    merged.update({name: with_loss[0].get(name) if with_loss else None for name in LOSS})
     merged["error"] = first_error([summary, *ordered])
     for name, keys in OBJECTS.items():
         sources = [source for source in (summary, *ordered) if isinstance(source.get(name), Mapping)]

@@ -34,7 +34,7 @@ def cross_rank_statistics(
 
     Returns:
         The same tree; each leaf has `count`, `mean`, `median`, `std_dev`, `min`, `max`, `min_index`,
-        `max_index`. The indices are ranks. What no rank has is left out.
+        `max_index`. The indices are ranks. Numbers that no rank has are left out.
     """
     return _aggregate(dict(enumerate(summaries)), names)
 

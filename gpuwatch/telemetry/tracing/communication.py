@@ -81,7 +81,7 @@ class CommunicationProfiler:
 
     @contextlib.contextmanager
     def measure(self, operation: str, size_bytes: float | None = None) -> Iterator[None]:
-        """Measure a block that communicates; `size_bytes`: what it transfers, None: unknown."""
+        """Measure a block that communicates; `size_bytes`: the bytes transferred; None: unknown."""
         if not self.enabled:
             yield
             return

@@ -92,7 +92,7 @@ class TimeBreakdown:
 
 
 def time_breakdown(events: Iterable[Any]) -> TimeBreakdown:
-    """Return the times of a profile's averages, classified by the names of its operations."""
+    """Return the times (ms) of a profile's averages, classified by the names of its operations."""
     listed = [event for event in events if not ANNOTATION.search(event.key)]
     times = [_device_us(event) for event in listed]
     if not any(times):

@@ -65,7 +65,7 @@ class MetricOutputs:
         try:
             self._writers.append(make())
         except Exception as error:  # no package, no account, no disk: each library has its own errors
-            _LOG.warning("metrics do not go to %s: %s: %s", name, type(error).__name__, error)
+            _LOG.warning("metrics are not sent to %s: %s: %s", name, type(error).__name__, error)
 
     def _each(self, write: Callable[[MetricWriter], object]) -> None:
         for writer in list(self._writers):

@@ -47,7 +47,9 @@ class ModelChecks(RankTracker):
         if report.non_finite:
             self.warn("num.nan_grad", f"the gradient is NaN or Inf in {_names(report.non_finite)}")
         if report.is_exploding:
-            self.warn("num.grad_explodes", f"the gradient norm is {report.norm:.4g}, over 10 times the usual")
+            self.warn(
+                "num.grad_explodes", f"the gradient norm is {report.norm:.4g}, over 10 times its usual value"
+            )
         if report.is_vanishing:
             self.warn("num.grad_vanishes", f"the gradient norm is {report.norm:.2g}: nothing is learnt")
         if report.without_gradient and report.norm is None:

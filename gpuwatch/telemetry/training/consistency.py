@@ -74,7 +74,10 @@ def differences_across_ranks(
 
 
 def different_sums(by_rank: list[dict[str, int | None]]) -> list[RankDifference]:
-    """Return the names whose sums differ, with the ranks that differ from the most frequent sum."""
+    """Return the names whose sums differ, with the ranks that differ from the most frequent sum.
+
+    On a tie, the ranks that differ from rank 0.
+    """
     found = []
     names = list(dict.fromkeys(name for sums in by_rank for name in sums))
     for name in names:

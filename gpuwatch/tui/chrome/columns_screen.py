@@ -22,7 +22,7 @@ CLOSES = ("app.back", "app.quit", "app.columns", "move.open")
 
 
 class ColumnChoice(SelectionList[str]):
-    """A list of columns whose marks also tell without colour what is selected: `X`, or an empty box."""
+    """A list of columns whose marks also show without colour what is selected: `X`, or an empty box."""
 
     def render_line(self, y: int) -> Strip:
         line = super().render_line(y)

@@ -51,7 +51,7 @@ class JobsScreen(ErrorBoundary, ModalScreen["str | None"]):
 
     def compose(self) -> ComposeResult:
         with Vertical(id="jobs-box"):
-            yield Label("Jobs: every screen shows the chosen one alone")
+            yield Label("Jobs: every screen then shows only the chosen one")
             yield self.choice
             choose, back = self._key_of("move.open"), self._key_of("app.back")
             ways = f"{choose}: choose   {back}: leave it as it is"

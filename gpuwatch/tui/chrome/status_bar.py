@@ -99,7 +99,7 @@ def gpu_counts(totals: Totals, look: StyleSet) -> list[Segment]:
 def worst(totals: Totals, stragglers: Sequence[Alert], look: StyleSet, width: int) -> list[Segment]:
     """Return the segments with the worst condition or straggler, and how many others there are.
 
-    A rank that slows its job comes before the warnings of its GPU, which only say why. Empty if there is
+    A rank that slows its job precedes the warnings of its GPU, which only show the reason. Empty if there is
     none, or below 12 columns.
     """
     known = [(each.severity, f"{node}: {each.sentence}") for node, each in totals.worst]
@@ -253,7 +253,7 @@ class StatusLine(RebuiltPage, can_focus=False):
         return parts
 
     def _source(self, width: int) -> list[Segment]:
-        """Return the segments that say what is shown: nodes, a simulation, a recording or logs."""
+        """Return the segments that state what is shown: nodes, a simulation, a recording or logs."""
         look, view_state = self.look, self.view_state
         left: list[Segment] = []
         if self.cockpit.shared_view is not None:

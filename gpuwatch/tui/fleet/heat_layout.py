@@ -67,7 +67,7 @@ class HeatLayout:
         return None
 
     def hit(self, line: int, x: int) -> tuple[int, int] | None:
-        """Return the (node, GPU) indices at a line and column; None beside the cells.
+        """Return the (node, GPU) indices at a line and column; None outside of the cells.
 
         A node without GPUs: GPU 0.
         """

@@ -317,7 +317,7 @@ class HeatMap(SelectableLines):
     def click(self, line: int, x: int, *, twice: bool) -> None:
         """Move the cursor to the clicked cell; open it if it is clicked again.
 
-        Beside the cells do nothing.
+        Outside of the cells do nothing. `twice`: this is the second click of a double click.
         """
         hit = self.layout_now.hit((line - 1) // self.layout_now.tall, x) if line else None
         if hit is None:

@@ -201,7 +201,7 @@ class IncidentsScreen(LiveScreen):
     def action_silence(self) -> None:
         """Silence the alert's code at its place, or undo it; for a folded line at every place.
 
-        Outside of the alert list, only say how to reach it.
+        Outside of the alert list, only show a notice about how to reach it.
         """
         session, undo = self.cockpit.view_state.session, self.cockpit.key_of("incident.silence")
         if self.focused is not self.alerts:

@@ -263,7 +263,7 @@ class LinkMatrix(SelectableLines):
         self.put(*((0, 0) if item >= 0 else (last, last)))
 
     def click(self, line: int, x: int, *, twice: bool) -> None:
-        """Move the cursor to the clicked cell; choose it if it is clicked again."""
+        """Move the cursor to the clicked cell; choose it on the second click of a double click (`twice`)."""
         if line < self.pinned or x < self.shape.label:
             return
         row = (line - self.pinned) // self.shape.tall

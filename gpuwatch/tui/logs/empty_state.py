@@ -15,7 +15,7 @@ HOW_FOUND = (
 
 
 def why_empty(fleet: Fleet, now: float) -> list[str]:
-    """Return sentences that say why no log can be shown, the reason first, then how to name log files."""
+    """Return sentences that state why no log can be shown, the reason first, then how to name log files."""
     nodes = list(fleet.nodes.values())
     if not nodes:
         return ["No node is monitored."]

@@ -56,7 +56,7 @@ class Book(Protocol):
 
     @property
     def version(self) -> int:
-        """Increases with every change of the above."""
+        """Increases with every change of the alerts, incidents or checkpoints."""
         ...
 
     def keep_hang_check(self, ident: str, hang_check: HangCheck, /) -> None:

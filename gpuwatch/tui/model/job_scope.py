@@ -106,7 +106,7 @@ class JobScope:
     def reported(self, all_of: AlertSnapshot) -> AlertSnapshot:
         """Return the alerts and incidents of the job, and those of its nodes and GPUs that name no job.
 
-        Without a selected job, all of them.
+        Without a selected job, all alerts and incidents.
         """
         members = self._members
         if self.job is None or members is None:

@@ -241,11 +241,11 @@ class SharedView:
     def refusal(self, action: str) -> str:
         """Return why an action (its name without arguments) is refused here; "" if it is allowed."""
         if action in CHANGING and not self.changes:
-            return "read-only view: gpuwatch serve --allow-changes lets viewers change things"
+            return "read-only view: gpuwatch serve --allow-changes enables changes by viewers"
         if action in ACTING:
             return "not in a shared view: actions on nodes and ranks are only available in a terminal"
         if action in PROBING:
-            return "not in a shared view: probes are made from a terminal, by gpuwatch probe"
+            return "not in a shared view: probes can only be started from a terminal (gpuwatch probe)"
         if action in WRITING:
             return "not in a shared view: it writes files, or starts a program, where gpuwatch runs"
         return ""

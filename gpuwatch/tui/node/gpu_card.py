@@ -36,7 +36,7 @@ def lines_of(shape: Shape, columns: int) -> int:
 
 
 def shape_for(gpus: int, columns: int, width: int, height: int) -> tuple[Shape, int]:
-    """Return the largest shape with which all GPUs fit, and how many GPUs are side by side.
+    """Return the largest shape with which all GPUs fit (else `line`), and how many GPUs are side by side.
 
     `columns` is the number of values of a GPU, `width` and `height` are the available screen cells.
     """
@@ -47,7 +47,7 @@ def shape_for(gpus: int, columns: int, width: int, height: int) -> tuple[Shape, 
 
 
 def _first_words(subject: Subject) -> tuple[str, Severity | None]:
-    """Return the text that must be shown beside the numbers, and its severity: trouble, age or throttling."""
+    """Return the text that precedes the numbers (trouble, age or throttling), and its severity."""
     if trouble := trouble_of(subject.gpu, subject.now):
         return trouble, trouble_severity(subject.gpu)
     if subject.view.state != "live":

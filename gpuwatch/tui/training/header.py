@@ -47,7 +47,7 @@ class JobHeader:
     def number(self, title: str, fact: Fact | None, text: str, *, first: bool = False) -> list[Segment]:
         """Return the segments of a title and a value, whose text is `text`; a dash if `fact` is None.
 
-        `first`: it is the first of its line, aligned with those of the other lines.
+        `first`: it is the first of its line; its title is padded to align with those of the other lines.
         """
         look = self._look
         parts = [Segment(f" {title.ljust(TITLE) if first else title} ", look.dim)]
@@ -64,7 +64,10 @@ class JobHeader:
         return [*parts, Segment(" ")]
 
     def reported(self, title: str, name: str, form: str, *, first: bool = False) -> list[Segment]:
-        """Return the segments of a reported field, formatted by `form`; a dash if it is not reported."""
+        """Return the segments of a reported field, formatted by `form`; a dash if it is not reported.
+
+        `first`: pad the title, as the first one in its line.
+        """
         fact = self._facts.facts.get(name)
         return self.number(title, fact, "" if fact is None else form.format(fact.value), first=first)
 
@@ -74,12 +77,12 @@ class JobHeader:
 
 
 def whose(facts: JobFacts) -> str:
-    """Return a text that says which rank logs for the job, or that no log has progress."""
+    """Return a text that states which rank logs for the job, or that no log has progress."""
     writer = facts.speaker
     if writer is None:
         return "no progress in its logs"
     who = writer.file.rpartition("/")[2] if facts.speaker_rank is None else f"rank {facts.speaker_rank}"
-    others = f"; the {facts.speaking - 1} others log steps, too" if facts.speaking > 1 else ""
+    others = f"; the {facts.speaking - 1} others log steps as well" if facts.speaking > 1 else ""
     return f"steps from the log of {who}{others}"
 
 

@@ -73,7 +73,7 @@ def test_dumps_of_this_run_are_listed_with_their_age_and_older_ones_are_only_cou
     assert (place.older, round(place.older_age_s or 0, -2), place.foreign) == (1, 3600, 1)
 
 
-def test_a_pipe_is_told_only_where_it_lies(rank: int, tmp_path: Path) -> None:
+def test_a_pipe_is_reported_only_where_it_lies(rank: int, tmp_path: Path) -> None:
     assert listed(rank).pipes == [wire.DumpPipe(pid=rank, there=False)]
     os.mkfifo(tmp_path / "ask_3.pipe")
     assert listed(rank).pipes == [wire.DumpPipe(pid=rank, there=True)]
@@ -135,7 +135,7 @@ def test_where_nothing_is_named_torchs_own_places_are_looked_at(tmp_path: Path) 
     assert (place.named, [file.rank for file in place.files]) == (False, [0])
 
 
-def test_a_folder_that_is_not_there_and_a_process_that_is_gone_are_told(
+def test_a_folder_that_is_not_there_and_a_process_that_is_gone_are_reported(
     rank: int, tmp_path: Path, sentences: Sentences
 ) -> None:
     reported = listed(rank)

@@ -43,7 +43,7 @@ def asked(pid: int) -> dict[str, Any]:
     return answer
 
 
-def test_a_byte_reaches_the_rank_and_the_place_of_the_dump_is_told(
+def test_a_byte_reaches_the_rank_and_the_place_of_the_dump_is_reported(
     rank: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:
     pipe = tmp_path / "fr_3.pipe"

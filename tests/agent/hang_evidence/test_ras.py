@@ -76,7 +76,7 @@ def test_a_server_that_says_nothing_costs_only_its_time() -> None:
     assert "no answer" in found.error
 
 
-def test_nobody_and_somebody_else_are_told_apart(sentences: Sentences) -> None:
+def test_nobody_and_somebody_else_are_distinguished(sentences: Sentences) -> None:
     free = socket.create_server(("127.0.0.1", 0))
     port = free.getsockname()[1]
     free.close()

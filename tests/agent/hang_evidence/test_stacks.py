@@ -63,7 +63,7 @@ def test_the_kernel_tells_what_a_process_does(running: dict[str, int]) -> None:
     assert asleep.why is None
 
 
-def test_what_a_process_has_started_is_told_too(running: dict[str, int]) -> None:
+def test_what_a_process_has_started_is_reported_too(running: dict[str, int]) -> None:
     """A worker of a data loader that is stopped, say: its rank only waits for it."""
     found = reported([running["feeding"], running["asleep"]], py_spy=None)
     assert found[running["asleep"]].children == []

@@ -20,7 +20,7 @@ print(processes_hidden() is not None)
 FIRST, SECOND = 64123, 64124
 
 
-def test_a_proc_that_hides_others_is_told(tmp_path: Path) -> None:
+def test_a_proc_that_hides_others_is_reported(tmp_path: Path) -> None:
     (tmp_path / "self").mkdir()
     (tmp_path / "self" / "stat").write_text("1 (python) R")
     notice = processes_hidden(str(tmp_path), 1000)

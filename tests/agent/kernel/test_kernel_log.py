@@ -97,7 +97,7 @@ def test_more_than_anybody_reads_is_counted() -> None:
     assert found[-1]["t"] == records[-1][0]
 
 
-def test_the_fall_next_to_its_xid_is_told_once(kmsg: Kmsg) -> None:
+def test_the_fall_next_to_its_xid_is_reported_once(kmsg: Kmsg) -> None:
     log = follow(kmsg)
     kmsg.emit("NVRM: GPU 0000:41:00.0: GPU has fallen off the bus.")
     kmsg.emit("NVRM: Xid (PCI:0000:41:00): 79, GPU has fallen off the bus.")

@@ -85,7 +85,7 @@ def test_a_gpu_that_fell_off_without_a_code() -> None:
     assert "\n" not in str(found["detail"])
 
 
-def test_switch_errors_are_told_by_their_own_word() -> None:
+def test_switch_errors_are_reported_by_their_own_word() -> None:
     found = event("nvidia-nvswitch3: SXid (PCI:0000:05:00.0): 12028, Non-fatal, Link 32 egress error")
     assert found is not None
     assert (found["event"], found["code"], found["severity"]) == ("sxid", 12028, "warning")

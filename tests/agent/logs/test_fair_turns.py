@@ -107,7 +107,7 @@ def test_a_step_is_as_long_as_its_lines_are_quick() -> None:
     assert step.bytes == MIN_BYTES
 
 
-def test_counts_that_grow_are_told_some_at_a_time() -> None:
+def test_counts_that_grow_get_an_errorme_at_a_time() -> None:
     scanner = Scanner(RuleSet(compiled((BOOM,))), "a.log", itertools.count(1).__next__)
     data = flood(500).encode()
     assert len(scanner.feed(data, 0, 1e9)) == 500

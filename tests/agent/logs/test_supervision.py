@@ -42,7 +42,7 @@ def test_a_rule_that_never_ends_is_suspended_and_the_others_go_on(folder: Path, 
     assert notice.remedy
     assert agent.found(lambda one: one.fields == {"code": 2}).file == str(log)
     assert [one.fields for one in agent.findings()].count({"code": 1}) == 1, (
-        "the old finding is not told again"
+        "the old finding is not reported again"
     )
     gaps = [b - a for a, b in zip(samples(agent)[before - 1 :], samples(agent)[before:], strict=False)]
     assert gaps, "sampling went on"
@@ -88,7 +88,7 @@ def test_kernel_records_that_a_reader_hung_on_are_skipped_and_the_others_searche
 
 
 @pytest.mark.long
-def test_who_waits_for_a_reader_that_hangs_is_told(folder: Path, agent_of: Start) -> None:
+def test_who_waits_for_a_reader_that_hangs_is_reported(folder: Path, agent_of: Start) -> None:
     log = folder / "a.log"
     log.write_text("x\n")
     agent = agent_of(rules=(BOOM, ENDLESS))

@@ -437,7 +437,7 @@ def test_logs_are_written_regular_files(tmp_path: Path) -> None:
     assert row.logs == [str(tmp_path / name) for name in ("out", "err", "train.log")]
 
 
-def test_a_log_inside_a_container_is_told_by_a_path_that_works_here(job: Job) -> None:
+def test_a_log_inside_a_container_is_reported_by_a_path_that_works_here(job: Job) -> None:
     """`unshare` gives a real process a mount namespace in which its log's path means something else."""
     inside = job.folder / "workspace"
     inside.mkdir()

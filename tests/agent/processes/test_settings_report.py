@@ -114,7 +114,7 @@ def test_a_session_asks_its_nodes(rank: subprocess.Popen[str]) -> None:
     assert reported.shm_total_bytes is not None
 
 
-def test_two_jobs_without_an_id_are_both_told_and_helpers_are_not(tmp_path: Path) -> None:
+def test_two_jobs_without_an_id_are_both_reported_and_helpers_are_not(tmp_path: Path) -> None:
     same = {"RANK": "1", "WORLD_SIZE": "2"}
     for launcher, rank_of_it, loader in ((40, 50, 55), (60, 70, 75)):
         process(tmp_path, launcher, {}, name="bash")

@@ -64,7 +64,7 @@ def test_collectives_by_name() -> None:
         (("/nowhere/hosts.yaml",), "no such file"),
     ],
 )
-def test_a_wrong_command_line_is_told_before_anything_is_connected(
+def test_a_wrong_command_line_is_reported_before_anything_is_connected(
     arguments: tuple[str, ...], sentence: str
 ) -> None:
     done = gpuwatch("probe", *arguments)

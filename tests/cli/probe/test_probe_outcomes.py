@@ -229,7 +229,7 @@ def test_output_that_cannot_be_written_has_its_own_status() -> None:
 @pytest.mark.parametrize(
     ("where", "why"), [("/proc/links.json", "no such file or directory"), ("links.json", "file too large")]
 )
-def test_a_file_that_cannot_be_written_is_told_before_anything_is_measured(
+def test_a_file_that_cannot_be_written_is_reported_before_anything_is_measured(
     tmp_path: Path, where: str, why: str
 ) -> None:
     """A disk may be full, and root is allowed everything; here a limit of 1 KiB stands for the disk."""

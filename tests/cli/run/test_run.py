@@ -209,7 +209,7 @@ def test_what_cannot_be_run_leaves_nothing(tmp_path: Path, name: str, code: int)
     assert not (tmp_path / "logs").exists()
 
 
-def test_a_folder_that_cannot_be_written_is_told_before_the_start(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_reported_before_the_start(tmp_path: Path) -> None:
     (tmp_path / "logs").write_text("a file")
     done = run_in(tmp_path, "touch", "started")
     assert (done.returncode, done.stdout) == (2, "")

@@ -59,7 +59,7 @@ def test_plot_refuses_another_ending(folder: Path) -> None:
     assert ".svg" in done.stderr
 
 
-def test_a_full_disk_is_told(folder: Path) -> None:
+def test_a_full_disk_is_reported(folder: Path) -> None:
     done = gpuwatch("runs", "report", "--html", "/dev/full", cwd=folder)
     assert done.returncode == 74
     assert "/dev/full" in done.stderr

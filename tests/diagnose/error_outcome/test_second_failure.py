@@ -100,7 +100,7 @@ def test_a_failure_after_a_restart_is_another_incident(rule: str, *, named: bool
     assert min(alert.first for alert in second.alerts) > WALL + FAILED_AGAIN - 1
 
 
-def test_a_failure_of_the_second_attempt_is_told_while_the_third_one_trains() -> None:
+def test_a_failure_of_the_second_attempt_is_reported_while_the_third_one_trains() -> None:
     job = Job()
     job.attempt(0, 0.0)
     job.steps(0, 10, FAILED)

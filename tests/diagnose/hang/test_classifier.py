@@ -104,7 +104,7 @@ def aged(ranks: tuple[RankSigns, ...], age: float, steps: bool) -> list[RankSign
     return [replace(rank, wrote_s=age, stepped_s=age if steps else None) for rank in ranks]
 
 
-def test_cpu_ranks_are_told_apart_by_what_they_compute(sentences: Sentences) -> None:
+def test_cpu_ranks_are_distinguished_by_what_they_compute(sentences: Sentences) -> None:
     ranks = [replace(rank, gpu=None, uuid=None, cpu_pct=1.0) for rank in ranks_of(4)]
     found = verdict("job-1", ranks, 95.0, 1.0, {})
     assert found is not None
@@ -172,7 +172,7 @@ class Story:
         return [alert.text for alert in self.watch.alerts.values() if alert.state == "firing"]
 
 
-def test_a_hang_is_told_within_30_s_of_its_window_and_ends_with_the_next_step() -> None:
+def test_a_hang_is_reported_within_30_s_of_its_window_and_ends_with_the_next_step() -> None:
     story = Story()
     story.train(64, 60)
     ranks = ranks_of(64, **SPIN)
@@ -187,7 +187,7 @@ def test_a_hang_is_told_within_30_s_of_its_window_and_ends_with_the_next_step() 
     assert not story.reported
 
 
-def test_busy_gpus_that_tell_nothing_more_are_told_by_a_long_silence_alone(sentences: Sentences) -> None:
+def test_busy_gpus_that_tell_nothing_more_are_reported_by_a_long_silence_alone(sentences: Sentences) -> None:
     """A100s do not tell their tensor work, and what they draw in training is not known to who comes late."""
     blind = {**SPIN, "power_w": 95.0, "tensor_pct": None}
     for silent_s, reported in ((400.0, 0), (2400.0, 1)):
@@ -213,7 +213,7 @@ def test_busy_gpus_that_tell_nothing_more_are_told_by_a_long_silence_alone(sente
     [(95.0, None, 150.0), (95.0, 17, 100.0), (400.0, 17, 100.0)],
     ids=["far under the limit", "one idle", "one idle, the rest at any power"],
 )
-def test_a_job_that_hangs_soon_after_we_came_is_told_by_its_peers_and_limits(
+def test_a_job_that_hangs_soon_after_we_came_is_reported_by_its_peers_and_limits(
     power_w: float, idle: int | None, silent_s: float
 ) -> None:
     """Its usual gap is known after 20 s, what its GPUs draw in training is not, nor their tensor work."""
@@ -274,7 +274,7 @@ def test_a_look_between_two_states_does_not_make_a_second_hang_of_one() -> None:
     assert story.watch.suspected == {"job-1"}
 
 
-def test_an_answer_that_may_be_a_pause_only_refines_what_is_told_in_its_time() -> None:
+def test_an_answer_that_may_be_a_pause_only_refines_what_is_reported_in_its_time() -> None:
     story = Story()
     story.train(8, 60, busy_pct=0.0)
     still = ranks_of(8, **{**SPIN, "busy_pct": 0.0})
@@ -310,7 +310,7 @@ def test_a_rank_that_vanished_is_whom_the_others_wait_for(sentences: Sentences) 
     sentences(story.reported[0])
 
 
-def test_a_job_that_was_silent_before_we_came_is_told_soon() -> None:
+def test_a_job_that_was_silent_before_we_came_is_reported_soon() -> None:
     """It has stopped for 40 minutes: nobody waits another window, but one moment is too short a look."""
     story = Story()
     ranks = ranks_of(64, **SPIN)
@@ -342,7 +342,7 @@ def test_the_rank_that_saves_for_all_is_given_five_windows(sentences: Sentences)
 
 
 def test_a_pause_that_ended_by_itself_may_come_again() -> None:
-    """An evaluation on little power: told once, and again only when it lasts longer than ever."""
+    """An evaluation on little power: reported once, and again only when it lasts longer than ever."""
     story = Story()
     story.train(8, 60)
     low = ranks_of(8, **SPIN)

@@ -31,7 +31,7 @@ def test_who_called_something_else_is_outvoted_whatever_its_rank(sentences: Sent
 
 
 @pytest.mark.parametrize(("change", "word"), [({"size": 999}, "[999]"), ({"dtype": "Half"}, "Half")])
-def test_another_size_or_type_is_told_with_both(change: dict[str, object], word: str) -> None:
+def test_another_size_or_type_is_reported_with_both(change: dict[str, object], word: str) -> None:
     odd = [*steps(6, "completed"), entry(7, state="started", **change)]  # type: ignore[arg-type]
     stated = judge_flight(job(8, {5: odd}, steps(7))).testimony
     assert stated.culprits == (5,)
@@ -215,7 +215,7 @@ def test_a_dump_that_could_not_be_read_does_not_accuse_its_rank(sentences: Sente
     sentences((none.sentence, *none.evidence, *none.settle))
 
 
-def test_beside_a_culprit_the_unread_are_told_as_what_they_are(sentences: Sentences) -> None:
+def test_beside_a_culprit_the_unread_are_reported_as_what_they_are(sentences: Sentences) -> None:
     stated = judge_flight(job(8, {2: steps(6, "completed")}, steps(7), gone=(5,)), unread={5}).testimony
     assert stated.culprits == (2,)
     sentences(stated.evidence)

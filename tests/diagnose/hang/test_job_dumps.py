@@ -53,6 +53,6 @@ def test_a_doubtful_witness_makes_no_other_surer() -> None:
     assert surer.confidence == "high"
 
 
-def test_equal_reasons_are_told_once(sentences: Sentences) -> None:
+def test_equal_reasons_are_reported_once(sentences: Sentences) -> None:
     reported = reasons_text({0: "none is there", 1: "none is there", 5: "b: no answer in 20 s"})
     sentences(reported)

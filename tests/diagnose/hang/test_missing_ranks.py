@@ -36,7 +36,7 @@ def test_a_job_that_steps_now_has_all_its_ranks(stepped: float, named: list[tupl
     assert missing(reported) == named
 
 
-def test_the_one_that_its_siblings_miss_is_told() -> None:
+def test_the_one_that_its_siblings_miss_is_reported() -> None:
     reported = Several()
     running(reported, "n1", *map(member, (0, 2, 3)))
     assert missing(reported) == [("n1", 1)]
@@ -196,7 +196,7 @@ def test_a_rank_that_no_node_runs_is_named_when_the_others_wait_for_it() -> None
         (0.3, 2.0, None, 1),
     ],
 )
-def test_a_job_whose_ranks_all_sleep_from_the_start_is_told(
+def test_a_job_whose_ranks_all_sleep_from_the_start_is_reported(
     cpu_pct: float, children: float | None, written: float | None, reports: int
 ) -> None:
     reported = Several()
@@ -216,7 +216,7 @@ def test_a_job_whose_ranks_all_sleep_from_the_start_is_told(
 @pytest.mark.parametrize(
     ("power_w", "cpu_pct", "reports"), [(180.0, 0.3, 1), (500.0, 0.3, 0), (180.0, 90.0, 0)]
 )
-def test_a_job_that_waits_on_busy_gpus_for_a_sleeping_rank_is_told(
+def test_a_job_that_waits_on_busy_gpus_for_a_sleeping_rank_is_reported(
     power_w: float, cpu_pct: float, reports: int
 ) -> None:
     reported = Several()

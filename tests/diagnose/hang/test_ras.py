@@ -1,4 +1,4 @@
-"""What NCCL's RAS told, judged: whom the job waits for."""
+"""The judgement of NCCL RAS reports: which rank the job waits for."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_who_met_the_end_of_another_is_not_the_one_that_ended() -> None:
     assert judge_ras([reported(answer(ranks))]).culprits == (3,)
 
 
-def test_who_left_or_aborted_is_told(sentences: Sentences) -> None:
+def test_who_left_or_aborted_is_reported(sentences: Sentences) -> None:
     verdict = judge_ras([reported(answer([rank(n, 7, abort_flag=n == 2) for n in range(8)]))])
     assert verdict.culprits == (2,)
     assert "aborted" in verdict.sentence
@@ -185,11 +185,11 @@ def test_errors_and_states_of_the_text() -> None:
 
 def test_what_cannot_be_read_says_why() -> None:
     packed = base64.b64encode(zlib.compress(b'{"communicators": 7}')).decode()
-    with pytest.raises(RasError, match="not RAS's JSON"):
+    with pytest.raises(RasError, match="not the JSON of NCCL RAS"):
         read_ras(RasAnswer(address="a", packed=packed, format="json"), "n")
     with pytest.raises(RasError, match="damaged"):
         read_ras(RasAnswer(address="a", packed="!", format="json"), "n")
-    with pytest.raises(RasError, match="not an answer of RAS"):
+    with pytest.raises(RasError, match="not an answer of NCCL RAS"):
         stated("220 mail.example.org ESMTP\n")
     with pytest.raises(RasError, match="refused"):
         read_ras(RasAnswer(address="a", error="connection refused"), "n")

@@ -25,7 +25,7 @@ from tests.fleet.logs.reporting import report
         (None, 130.0, True, False),
     ],
 )
-def test_a_silence_is_told_by_how_often_steps_came(
+def test_a_silence_is_reported_by_how_often_steps_came(
     gap_s: float | None, silent_s: float, *, listed: bool, stalled: bool
 ) -> None:
     reported = Several()
@@ -45,7 +45,9 @@ def test_a_silence_is_told_by_how_often_steps_came(
 
 
 @pytest.mark.parametrize(("states", "listed"), [("RT", True), ("TT", False), ("RR", False)])
-def test_a_rank_that_is_stopped_alone_is_told_before_the_window_ends(states: str, *, listed: bool) -> None:
+def test_a_rank_that_is_stopped_alone_is_reported_before_the_window_ends(
+    states: str, *, listed: bool
+) -> None:
     reported = Several()
     ranks = [
         structs.replace(rank(number, 900 + number, 2, start=WALL - 500.0), job="4711", state=state)
@@ -92,7 +94,7 @@ def test_a_long_silence_of_unknown_pace_is_not_healthy() -> None:
     assert [each.is_stalled for each in found] == [True]
 
 
-def test_a_silence_that_no_sign_explains_is_told_on_the_screens_too() -> None:
+def test_a_silence_that_no_sign_explains_is_reported_on_the_screens_too() -> None:
     """Rank 1 is blocked in a file system; nothing of CPU or GPU is known."""
     reported = Several()
     ranks = [

@@ -115,7 +115,7 @@ def test_a_stopped_rank_is_stopped_wherever_it_is(sentences: Sentences) -> None:
     sentences(job.testimony.sentence)
 
 
-def test_the_worker_that_is_stuck_is_told_with_its_rank(sentences: Sentences) -> None:
+def test_the_worker_that_is_stuck_is_reported_with_its_rank(sentences: Sentences) -> None:
     rank = at(2, LOADS, kernel_thread("poll"))
     assert rank.stack is not None
     worker = KernelThread(tid=4711, name="pt_data_worker", state="D", wchan="nfs_wait_bit_killable")
@@ -124,7 +124,7 @@ def test_the_worker_that_is_stuck_is_told_with_its_rank(sentences: Sentences) ->
     sentences(job.testimony.evidence[2])
 
 
-def test_the_system_call_is_told_where_the_frames_end_before_it() -> None:
+def test_the_system_call_is_reported_where_the_frames_end_before_it() -> None:
     rank = at(2, OPENS, kernel_thread("flock"))
     (job,) = judge_stacks([rank, *(python(rank, WAITS) for rank in (0, 1, 3))])
     assert "1 of 4 in load_shard (train.py:25), 0 % CPU, waiting (flock)" in job.testimony.evidence[0]
@@ -218,7 +218,7 @@ def test_one_without_python_stacks_is_compared_by_what_all_have() -> None:
     assert job.spots[-1].frames[0].startswith("all_reduce")
 
 
-def test_ranks_that_do_not_answer_are_told_and_lower_the_confidence() -> None:
+def test_ranks_that_do_not_answer_are_reported_and_lower_the_confidence() -> None:
     ranks = [python(rank, LOADS if rank == 1 else WAITS) for rank in range(7)]
     unseen = RankStack(7, "gpu-000", 1007, "4711", 7, None, None, "silent")
     (job,) = judge_stacks([*ranks, unseen])

@@ -11,7 +11,7 @@ from gpuwatch.diagnose.model.condition import Condition, worst
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from tests.diagnose.story import LIMITS, NOW, Story, codes
-from tests.link.demo.story import told_until
+from tests.link.demo.story import frames_until
 from tests.sentences import Sentences
 
 
@@ -19,7 +19,7 @@ from tests.sentences import Sentences
 def demo(seconds: float) -> Fleet:
     nodes = tuple(NodeSpec(f"gpu-{n:03}", link="demo", slots=8) for n in range(1, 17))
     fleet = Fleet(Plan(nodes))
-    for arrival in told_until(seconds, ends_at=NOW):
+    for arrival in frames_until(seconds, ends_at=NOW):
         fleet.apply(arrival)
     return fleet
 

@@ -69,7 +69,7 @@ def test_evidence_has_the_number_its_limit_and_its_age() -> None:
     assert (found.evidence.value, found.evidence.threshold, found.evidence.age_s) == (88.0, 87.0, 1.5)
     assert str(found.evidence) == "temperature 88 C, limit 87 C, 1.5 s ago"
     assert found.gpu == 0
-    assert "GPU" not in found.text, "the place is told apart from the text"
+    assert "GPU" not in found.text, "the place is separate from the text"
 
 
 def test_old_values_prove_nothing() -> None:
@@ -143,7 +143,7 @@ def xid(code: int, severity: wire.Severity, ago: float, gpu: str | None = "GPU-0
     )
 
 
-def test_the_worst_recent_xid_is_told_and_an_old_one_fades() -> None:
+def test_the_worst_recent_xid_is_reported_and_an_old_one_fades() -> None:
     story = Story()
     story.sample()
     story.report(NOW, xid(31, "warning", 90_000.0))

@@ -83,7 +83,7 @@ def test_a_process_alone_on_one_gpu_beside_idle_ones_is_remarked(
         ((45.0, 60.0), USED_S, set()),
     ],
 )
-def test_a_gpu_that_works_for_a_part_of_the_time_for_minutes_is_told(
+def test_a_gpu_that_works_for_a_part_of_the_time_for_minutes_is_reported(
     used: Sequence[float], seconds: int, found: set[str]
 ) -> None:
     assert codes(node_with(used, [on_gpu(7 + n, n) for n in range(len(used))], seconds)) == found

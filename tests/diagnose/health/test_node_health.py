@@ -37,7 +37,7 @@ def test_seven_of_eight(sentences: Sentences) -> None:
     ]
 
 
-def test_a_driver_that_does_not_match_is_told_once(sentences: Sentences) -> None:
+def test_a_driver_that_does_not_match_is_reported_once(sentences: Sentences) -> None:
     notice = wire.Notice("driver_mismatch", "versions differ", "critical", "reboot the node")
     (found,) = Story(NodeSpec("n1", slots=8), gpus=0, notices=[notice]).of_node(NOW - 19)
     assert codes([found]) == [("driver_mismatch", "critical")]

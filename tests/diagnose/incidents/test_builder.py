@@ -112,7 +112,7 @@ def test_a_kill_that_nothing_explains_says_how_to_find_out() -> None:
     assert any("dmesg" in step for step in incident.settle)
 
 
-def test_who_said_nothing_is_told_where_all_others_fell_over_its_connection() -> None:
+def test_silent_rank_is_culprit_where_all_others_fell_over_its_connection() -> None:
     """It was killed, and no launcher tells it: started by hand, or a launcher that has not noticed."""
     raised = ["[rank1]: RuntimeError: [pair.cc:53] Connection closed by peer [10.1.2.3]:4711"]
     ended = ["[W1] recvValue failed: Connection closed by peer"]
@@ -275,7 +275,7 @@ def test_512_ranks_are_one_incident_with_counts() -> None:
     assert len(incident.alerts) == 1 + 2 * 511
 
 
-def test_the_end_of_a_rank_is_told_with_the_exception_that_it_printed(sentences: Sentences) -> None:
+def test_the_end_of_a_rank_is_reported_with_the_exception_that_it_printed(sentences: Sentences) -> None:
     report = Reporter(places(8))
     report.emit("python.exception", 0.0, 3, exception="KeyError", what="'labels'")
     report.emit("rank.exit_error", 1.0, 3, exitcode=1)

@@ -91,7 +91,7 @@ def test_torchruns_own_port_is_not_taken_by_somebody_else() -> None:
     assert cluster.check(strange)["net.port"].status == "WARN"
 
 
-def test_a_job_that_writes_nothing_is_not_told_to_be_in_step(sentences: Sentences) -> None:
+def test_a_job_that_writes_nothing_is_not_reported_to_be_in_step(sentences: Sentences) -> None:
     cluster = Cluster(4)
     cluster.ranks(world=4, wrote_s=2.0)
     assert cluster.check({})["ranks.in_step"].status == "PASS"
@@ -275,11 +275,11 @@ def test_the_step_times_of_the_ranks_are_compared(slow_s: float, status: str) ->
     for number, name in enumerate(cluster.names):
         for step in range(5):
             fields: dict[str, Any] = {"step": step, "step_time_s": slow_s if number else 0.3}
-            told = wire.Progress(
+            progress = wire.Progress(
                 t=EPOCH, seq=9, file=f"/logs/{number}.log", offset=step, at=EPOCH, timed=True,
                 dialect="progress.x", fields=fields, rank=number, job="7", pid=50,
             )  # fmt: skip
-            cluster.report(name, told)
+            cluster.report(name, progress)
     found = cluster.check({})["ranks.balanced"]
     assert (found.status, set(found.nodes)) == (status, set(cluster.names if status == "WARN" else ()))
 
@@ -289,6 +289,6 @@ def test_nodes_that_have_not_listed_processes_prove_no_absence_of_ranks() -> Non
     cluster.report("gpu-001", wire.Ranks(t=EPOCH, seq=2, processes=[]))
     for waits in (True, False):
         found = cluster.check({})
-        told = [found[name].detail for name in ("ranks.initialised", "ranks.multi_gpu")]
-        assert [("gpu-002" in each, "unknown" in each) for each in told] == [(waits, waits)] * 2
+        details = [found[name].detail for name in ("ranks.initialised", "ranks.multi_gpu")]
+        assert [("gpu-002" in each, "unknown" in each) for each in details] == [(waits, waits)] * 2
         cluster.report("gpu-002", wire.Ranks(t=EPOCH, seq=2, processes=[]))

@@ -203,7 +203,7 @@ STORIES: dict[str, Story] = {
 }  # fmt: skip
 
 
-def told(name: str, seed: int, *, member: bool, lies: int) -> LyingNode:
+def lying_cluster(name: str, seed: int, *, member: bool, lies: int) -> LyingNode:
     """The story with lies before, in and after it."""
     cluster = LyingNode(seed, member=member)
     story = STORIES[name]

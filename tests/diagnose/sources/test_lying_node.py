@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.diagnose.sources.lying_node import STORIES, accused, is_named, told
+from tests.diagnose.sources.lying_node import STORIES, accused, is_named, lying_cluster
 
 LIES = 3
 SEEDS = (0, 1, 2, 6, 7, 104, 108, 118, 119, 120, 123, 127, *range(200, 230))
@@ -17,14 +17,14 @@ MEMBERS = [name for name in STORIES if name != "vanished"]
 
 @pytest.mark.parametrize("name", STORIES)
 def test_the_stories_have_their_culprit(name: str) -> None:
-    assert is_named(told(name, 0, member=False, lies=0))
+    assert is_named(lying_cluster(name, 0, member=False, lies=0))
 
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_node_outside_the_job_changes_no_culprit(seed: int) -> None:
     for name in STORIES:
-        cluster = told(name, seed, member=False, lies=LIES)
+        cluster = lying_cluster(name, seed, member=False, lies=LIES)
         assert is_named(cluster), name
         assert accused(cluster) == [], name
 
@@ -33,6 +33,6 @@ def test_a_node_outside_the_job_changes_no_culprit(seed: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_node_of_the_job_gets_no_honest_node_named(seed: int) -> None:
     for name in MEMBERS:
-        cluster = told(name, seed, member=True, lies=LIES)
+        cluster = lying_cluster(name, seed, member=True, lies=LIES)
         assert is_named(cluster) or seed in LED_AWAY, name
         assert accused(cluster) == [], name

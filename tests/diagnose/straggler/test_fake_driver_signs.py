@@ -31,7 +31,7 @@ WORKING = (
 
 @pytest.fixture(scope="module")
 def readings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[wire.GpuSample]]:
-    """All three tiers of all 64 GPUs, as the agent told them."""
+    """All three tiers of all 64 GPUs, as the agent reported them."""
     need_compiler()
     folder = tmp_path_factory.mktemp("fake")
     driver = FakeNvml(build(folder / "nvml"), folder / "work")

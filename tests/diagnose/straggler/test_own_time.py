@@ -50,7 +50,7 @@ def test_of_three_ranks_nobody_is_the_odd_one() -> None:
     assert stand_out({1: {"forward": 0.9}}, ranks=3) == []
 
 
-def test_one_told_hiccup_is_none_and_a_silent_rank_says_nothing_about_now() -> None:
+def test_one_reported_hiccup_is_none_and_a_silent_rank_says_nothing_about_now() -> None:
     fleet = Fleet(Plan((NodeSpec("n1"),)))
 
     def step(number: int, slow: float) -> list[int]:
@@ -83,7 +83,7 @@ def test_the_words_of_a_log_that_names_no_job_are_of_the_only_one_on_its_node() 
     assert paces(fleet, 12.0) == {}
 
 
-def test_a_job_pauses_when_no_step_was_told_for_one_and_a_half_usual_gaps() -> None:
+def test_a_job_pauses_when_no_step_was_reported_for_one_and_a_half_usual_gaps() -> None:
     fleet = Fleet(Plan((NodeSpec("n1"),)))
     for step in range(5):
         report(fleet.progress, {"step": step}, 40.0 * step, rank=0, job="j")

@@ -64,7 +64,7 @@ def test_the_one_that_works_while_the_others_spin_is_waited_for(sentences: Sente
     assert len(cluster.reported) == 1
 
 
-def test_the_one_that_spins_while_the_others_work_is_told_and_blamed_for_nothing() -> None:
+def test_the_one_that_spins_while_the_others_work_is_reported_and_blamed_for_nothing() -> None:
     cluster = Watched()
     cluster.job.phase("work", steps=True, odd=(RANK, "spin"))
     cluster.run(90)

@@ -19,7 +19,7 @@ WORKING = structs.replace(FINE, utilization_pct=99.0, sm_clock_mhz=1755, throttl
 SLOW = structs.replace(WORKING, sm_clock_mhz=1228, throttle_pct={"sw_thermal": 88.0})
 
 
-def test_a_straggler_is_told_once_with_cause_and_cost_and_ends(sentences: Sentences) -> None:
+def test_a_straggler_is_reported_once_with_cause_and_cost_and_ends(sentences: Sentences) -> None:
     """Document 001, line 164."""
     cluster = Cluster(nodes=8)
     all_fine = {f"GPU-{node}-{gpu}": WORKING for node in range(8) for gpu in range(8)}
@@ -77,7 +77,9 @@ class CpuJob:
         return [alert.text for alert in self.watch.alerts.values() if alert.state == "firing"]
 
 
-def test_a_cpu_rank_that_computes_while_the_others_wait_is_told_when_it_lasted(sentences: Sentences) -> None:
+def test_a_cpu_rank_that_computes_while_the_others_wait_is_reported_when_it_lasted(
+    sentences: Sentences,
+) -> None:
     job = CpuJob()
     assert job.look(24, 26, 99, 25, seconds=25) == []
     assert job.look(24, 26, 100, 25, seconds=20) != []

@@ -15,7 +15,7 @@ from gpuwatch.hosts.plan import Thresholds
 from tests.diagnose.incidents.alert_cluster import Cluster
 from tests.diagnose.story import FINE
 from tests.fleet.logs.reporting import frame
-from tests.link.demo.story import told_until
+from tests.link.demo.story import frames_until
 from tests.sentences import Sentences
 
 FALL_AT = 45
@@ -25,7 +25,7 @@ HOT = structs.replace(WORKING, sm_clock_mhz=1200, throttle=["sw_thermal"], throt
 
 def alerts_of_the_demo() -> Iterator[tuple[int, Alert]]:
     fleet, watch = Fleet(demo_plan()), StragglerWatch(Thresholds())
-    story = list(told_until(FALL_AT - 1, ends_at=FALL_AT - 1))
+    story = list(frames_until(FALL_AT - 1, ends_at=FALL_AT - 1))
     for second in range(1, FALL_AT):
         while story and story[0].at <= second:
             fleet.apply(story.pop(0))

@@ -113,7 +113,7 @@ def test_memory_may_differ_by_a_fifth() -> None:
     assert made.rows[0].flags == {"memory_bytes"}
 
 
-def test_lag_counts_from_the_furthest_and_one_told_step_is_none() -> None:
+def test_lag_counts_from_the_furthest_and_one_reported_step_is_none() -> None:
     job = Job()
     for step in (10, 20, 30, 40):  # a log that tells every tenth step
         for rank in range(8):

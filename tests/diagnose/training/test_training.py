@@ -32,7 +32,7 @@ def writer(
     took: Callable[[int], float | None] = lambda _: 1.0,
     **values: float,
 ) -> RankProgress:
-    """A run of so many told steps, one a second."""
+    """A run of so many reported steps, one a second."""
     reported = RankProgress("gpu-001", "/logs/rank_0.log", rank=0, job="4711")
     for step in range(1, count + 1):
         reported.steps.append(LoggedStep(step, float(step), took(step), loss(step), norm(step)))
@@ -93,8 +93,8 @@ def test_a_loss_that_is_no_number_on_all_ranks_at_once_leads_to_none_of_them(sen
     sentences(found.sign.text)
 
 
-def test_between_told_steps_nobody_is_surely_first(sentences: Sentences) -> None:
-    """Each rank's log is told once a second, at steps of its own: 96 on one may be after 97 on the other."""
+def test_between_reported_steps_nobody_is_surely_first(sentences: Sentences) -> None:
+    """Each rank's log is reported once a second, at its own steps: 96 on one may be after 97 on the other."""
     ranks = [writer(100, loss=nan_from(95)) for _ in range(2)]
     for rank, each in enumerate(ranks):
         each.rank = rank
@@ -126,7 +126,7 @@ def test_an_earlier_step_that_is_read_later_takes_the_alerts_place(sentences: Se
     assert not watch.go(fleet, 107.0, 1e9)
 
 
-def test_a_spike_is_told_against_the_running_median_and_not_for_one_point(sentences: Sentences) -> None:
+def test_a_spike_is_reported_against_the_running_median_and_not_for_one_point(sentences: Sentences) -> None:
     usual = noisy(2.4, 0.03)
     assert codes(writer(200, loss=lambda step: 9.0 if step == 200 else usual(step))) == set()
     spiked = writer(200, loss=lambda step: 9.0 if step >= 199 else usual(step))
@@ -161,7 +161,7 @@ def test_losses_that_jump_by_their_nature_are_no_spikes(kind: str) -> None:
         assert codes(writer(steps, loss=losses.__getitem__)) - {"num.plateau"} == set(), steps
 
 
-def test_tasks_that_take_turns_are_told_at_most_a_few_times() -> None:
+def test_tasks_that_take_turns_are_reported_at_most_a_few_times() -> None:
     def of_task(step: int) -> float:
         return (5.0 if step % 100 < 10 else 0.5) + step % 7 / 50
 
@@ -217,7 +217,7 @@ def test_a_noisy_loss_that_falls_slowly_does_not_stand_still(start: int) -> None
     assert codes(late) == set()
 
 
-def test_a_run_that_became_slower_is_told_with_both_times() -> None:
+def test_a_run_that_became_slower_is_reported_with_both_times() -> None:
     usual = noisy(0.50, 0.05)
     reported = writer(240, took=lambda step: 1.3 * usual(step) if step > 215 else usual(step))
     (sign,) = pace(reported, ())
@@ -260,12 +260,12 @@ def test_what_the_run_waits_for(sentences: Sentences) -> None:
     assert timers(batch_generator=[0.5] * 3) == {"train.data_bound"}
     assert timers(data=[0.5] * 3) == {"train.data_bound"}
     assert timers(data=[0.1] * 3) == set()
-    assert timers(data=[0.1, 0.1, 0.8]) == set()  # one hiccup of the loader, told before a pause
+    assert timers(data=[0.1, 0.1, 0.8]) == set()  # one hiccup of the loader, reported before a pause
     assert timers(data=[0.8]) == set()
     assert timers(batch_generator=[0.1] * 3, train_batch=[1.0] * 3) == set()
 
 
-def test_what_was_true_before_a_pause_is_told_only_when_the_run_confirms_it(sentences: Sentences) -> None:
+def test_what_was_true_before_a_pause_is_reported_only_when_the_run_confirms_it(sentences: Sentences) -> None:
     fleet = Fleet(Plan((NodeSpec("gpu-000"),)))
     watch = TrainingWatch(Thresholds())
 
@@ -301,13 +301,13 @@ def test_no_rank_is_named_in_what_the_rank_that_was_read_says_of_the_job() -> No
 
 
 @pytest.mark.parametrize("steps", [40, 100, 400])
-def test_a_loss_that_rises_from_1_to_6_is_told_in_runs_of_any_length(steps: int) -> None:
+def test_a_loss_that_rises_from_1_to_6_is_reported_in_runs_of_any_length(steps: int) -> None:
     assert "num.loss_rising" in codes(writer(steps, loss=lambda step: 1.0 + 4.9 * step / steps))
     assert "num.loss_rising" not in codes(writer(steps, loss=lambda step: 5.9 - 4.9 * step / steps))
 
 
 @pytest.mark.parametrize(("limit_s", "found"), [(0.0, []), (9.0, ["train.slow"]), (11.0, [])])
-def test_a_run_that_is_slow_from_its_start_is_told_where_a_limit_is_set(
+def test_a_run_that_is_slow_from_its_start_is_reported_where_a_limit_is_set(
     limit_s: float, found: list[str]
 ) -> None:
     times = RankProgress("gpu-000", "a.log")

@@ -96,7 +96,7 @@ def test_fresh_dumps_over_ssh_name_the_missing_rank(hanging: Hanging, tmp_path: 
     assert done.returncode == 1
 
 
-def test_what_lies_there_broken_or_huge_is_told_and_nothing_of_it_is_run(
+def test_what_lies_there_broken_or_huge_is_reported_and_nothing_of_it_is_run(
     hanging: Hanging, tmp_path: Path
 ) -> None:
     trap = tmp_path / "trap"

@@ -66,7 +66,7 @@ def ranks(tmp_path: Path) -> Iterator[list[int]]:
 
 
 @pytest.mark.parametrize("idle", [None, 2], ids=["all spin", "one idle"])
-def test_a_hang_within_the_first_minute_is_told(
+def test_a_hang_within_the_first_minute_is_reported(
     driver: FakeNvml, ranks: list[int], tmp_path: Path, idle: int | None
 ) -> None:
     held = [f"process {gpu} {pid} 40000000000 compute 50" for gpu, pid in enumerate(ranks)]

@@ -141,7 +141,7 @@ def test_nccls_counts_name_the_rank_that_the_stacks_do_not() -> None:
     assert done.returncode == 1
 
 
-def test_a_node_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_node_that_is_not_there_is_reported(tmp_path: Path) -> None:
     hosts = tmp_path / "hosts.yaml"
     hosts.write_text("hosts:\n  - {name: gone, command: [/bin/false]}\n")
     done = gpuwatch("stacks", str(hosts))

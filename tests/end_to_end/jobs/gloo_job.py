@@ -17,7 +17,7 @@ STEP_OF_GRIEF = int(os.environ.get("STEP_OF_GRIEF", "20"))
 
 
 def main(how: str, whom: int, timeout_s: float) -> None:
-    """Train for ever; at a certain step one rank does what it is told."""
+    """Train for ever; at a certain step one rank fails as configured."""
     dist.init_process_group("gloo", timeout=dt.timedelta(seconds=timeout_s))
     rank = dist.get_rank()
     first_life = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") == "0"

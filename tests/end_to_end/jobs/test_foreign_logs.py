@@ -74,7 +74,7 @@ def proc_of(folder: Path, pids: list[int]) -> str:
     return str(folder)
 
 
-def test_a_dead_jobs_log_is_of_no_job_that_runs_and_told_once(
+def test_a_dead_jobs_log_is_of_no_job_that_runs_and_reported_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dead = tmp_path / "old" / "train.log"

@@ -65,7 +65,7 @@ def reported(session: Session, how: str) -> list[Incident]:
 
 
 def wait_until_told(session: Session, how: str) -> None:
-    """Until the incident of this job names the rank; if it never does, tell what was told instead."""
+    """Until the incident of this job names the rank; if it never does, print what was reported instead."""
     try:
         watch(session, lambda _fleet, _now: WHOM in [one.rank for one in reported(session, how)], seconds=30)
     except AssertionError as error:

@@ -29,9 +29,9 @@ def test_the_rank_in_its_data_loader_is_named(scene: Scene) -> None:
     assert incident.hang_check.culprits == (WHOM,)
     assert (incident.rank, incident.confidence) == (WHOM, "high")
     assert "in data_loader_next (training_job.py:" in incident.headline
-    # asked, and told, before silence alone would tell
+    # queried and reported before silence alone is enough
     assert incident.hang_check.at - incident.first < PAUSE_WINDOWS * LIMITS.hang_s, (
-        "asked, and told, before silence alone would tell"
+        "queried and reported before silence alone is enough"
     )
     reported = scene.asked("stall")
     assert (reported.testimony.culprits, reported.testimony.confidence) == ((WHOM,), "high")

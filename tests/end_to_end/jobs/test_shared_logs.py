@@ -1,4 +1,4 @@
-"""Two nodes that see one file system: every file is followed by one of them, and nothing is told twice."""
+"""Two nodes with one file system: every file is followed by one of them, and nothing is reported twice."""
 
 from __future__ import annotations
 

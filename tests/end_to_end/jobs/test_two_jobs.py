@@ -88,7 +88,7 @@ def test_each_incident_is_of_one_job(tmp_path: Path) -> None:
             try:
                 watch(session, lambda _fleet, _now: words_of(session) == expected_words, seconds=30)
             except AssertionError:
-                assert words_of(session) == expected_words  # what was told instead
+                assert words_of(session) == expected_words  # what was reported instead
 
 
 def words_of(session: Session) -> dict[str | None, list[tuple[str, int | None]]]:

@@ -16,7 +16,7 @@ from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.stream.inbox import Arrival, LinkStatus
 from gpuwatch.wire import GpuFast, GpuInfo
-from tests.link.demo.story import told_until
+from tests.link.demo.story import frames_until
 
 NOW = 1000.0
 
@@ -26,7 +26,7 @@ def demo(seconds: float) -> Fleet:
     names = [f"gpu-{n:03}" for n in range(1, 17)]
     rack = {name: {"rack": f"r{1 + index // 8}"} for index, name in enumerate(names)}
     fleet = Fleet(Plan(tuple(NodeSpec(name, link="demo", labels=rack[name]) for name in names)))
-    for arrival in told_until(seconds, ends_at=NOW):
+    for arrival in frames_until(seconds, ends_at=NOW):
         fleet.apply(arrival)
     return fleet
 

@@ -79,7 +79,7 @@ def test_log_files_of_many_folders_cost_no_more_than_their_number(found: bool) -
     assert cost(1600) < LINEAR * cost(400)
 
 
-def test_a_rank_claimed_too_often_is_stated_and_the_first_claims_are_told_apart() -> None:
+def test_a_rank_claimed_too_often_is_stated_and_the_first_claims_are_distinguished() -> None:
     cluster = Several(2)
     cluster.run("n1", *claimed("masters", MAX_CLAIMS + 9, 1, 1))
     names = list(cluster.jobs("n1").values())

@@ -83,7 +83,7 @@ def test_who_claims_a_rank_of_a_running_job_is_of_another_one_to_its_end() -> No
     assert reported.jobs("n1") == {300: "n1:29500"}
 
 
-def test_two_runs_under_one_allocation_are_told_apart_on_all_nodes() -> None:
+def test_two_runs_under_one_allocation_are_distinguished_on_all_nodes() -> None:
     reported = Several(2)
     reported.run("n2", rank(4, 104, 8, job="7", master="n1:1"), rank(5, 205, 8, job="7", master="n1:2"))
     assert set(reported.jobs("n2").values()) == {"7"}
@@ -230,7 +230,7 @@ def test_a_shared_file_is_of_the_job_that_writes_it_on_another_node() -> None:
 # --------------------------------------------------------------------------- lines and steps
 
 
-def test_a_line_gets_its_job_when_that_is_known_and_its_finer_name_when_jobs_are_told_apart() -> None:
+def test_a_line_gets_its_job_when_that_is_known_and_its_finer_name_when_jobs_are_distinguished() -> None:
     reported = Several()
     reported.find("n1", "/runs/1/rank_0.log")
     assert reported.found() == [None]

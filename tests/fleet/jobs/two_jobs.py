@@ -1,4 +1,4 @@
-"""Fleets in which several jobs run at once, told by frames as agents tell them."""
+"""Fleets in which several jobs run at once, reported by frames as agents send them."""
 
 from __future__ import annotations
 
@@ -82,5 +82,5 @@ class Several:
         return {file.path: file.job for file in self.fleet.nodes[node].logs}
 
     def found(self) -> list[str | None]:
-        """The jobs of the findings, in the order in which they were told."""
+        """The jobs of the findings, in the order in which they were reported."""
         return [each.finding.job for each in self.fleet.findings.values()]

@@ -35,7 +35,7 @@ def test_each_value_has_its_own_age() -> None:
     assert rank.value("mfu") is None
 
 
-def test_step_times_are_those_told_else_those_between_two_steps() -> None:
+def test_step_times_are_those_reported_else_those_between_two_steps() -> None:
     progress = FleetProgress()
     report(progress, {"step": 10}, 10.0)
     report(progress, {"step": 14}, 12.0)
@@ -69,7 +69,7 @@ def test_what_is_no_number_stays_none() -> None:
     assert writer.value("grad_norm") == math.inf
 
 
-def test_the_past_of_a_log_replaces_nothing_that_was_told_live() -> None:
+def test_the_past_of_a_log_replaces_nothing_that_was_reported_live() -> None:
     progress = FleetProgress()
     report(progress, {"step": 500, "loss": 1.0}, 100.0, offset=5000)
     late = frame({"step": 499, "loss": 9.0, "lr": 0.5}, -3600.0, backlog=True, timed=True, offset=100)
@@ -110,7 +110,7 @@ def test_the_bar_of_an_evaluation_does_not_set_the_training_back() -> None:
     assert writer.value("step") == 3
 
 
-def test_ranks_files_and_jobs_are_told_apart() -> None:
+def test_ranks_files_and_jobs_are_distinguished() -> None:
     progress = FleetProgress()
     for rank in range(4):
         report(progress, {"step": 10 + rank}, 1.0 + rank, rank=rank, job="a", file="/logs/all.log")

@@ -18,7 +18,7 @@ LAST_S = 120.0
 """The job has ended by then."""
 
 
-def told_until(second: float, ends_at: float) -> Iterator[Arrival]:
+def frames_until(second: float, ends_at: float) -> Iterator[Arrival]:
     """What `arrivals(demo_plan(), second, ends_at)` gives, oldest first.
 
     Raises:

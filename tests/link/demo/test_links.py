@@ -15,14 +15,14 @@ from gpuwatch.hosts.builtin import demo_plan
 from gpuwatch.hosts.plan import Plan
 from gpuwatch.link.demo.links import arrivals, demo_links
 from gpuwatch.link.stream.inbox import Arrival, Inbox, LinkStatus
-from tests.link.demo.story import LAST_S, told_until
+from tests.link.demo.story import LAST_S, frames_until
 
 PLAN = demo_plan()
 
 
 def fleet_at(seconds: float) -> Fleet:
     fleet = Fleet(PLAN)
-    for arrival in told_until(seconds, ends_at=1000.0):
+    for arrival in frames_until(seconds, ends_at=1000.0):
         fleet.apply(arrival)
     return fleet
 
@@ -64,13 +64,13 @@ def test_a_fleet_of_128_ranks_trains() -> None:
 def test_the_same_second_is_the_same_frames() -> None:
     reported = arrivals(PLAN, 20.0, 512.0)
     assert reported == arrivals(PLAN, 20.0, 512.0)
-    later = list(told_until(20.0, 512.0))
+    later = list(frames_until(20.0, 512.0))
     assert [(each.node, each.what) for each in later] == [(each.node, each.what) for each in reported]
     assert [each.at for each in later] == pytest.approx([each.at for each in reported])
 
 
 def test_slow_tiers_come_at_an_agents_pace() -> None:
-    frames = [arrival.what for arrival in told_until(61.0, 0.0) if arrival.node == "gpu-002"]
+    frames = [arrival.what for arrival in frames_until(61.0, 0.0) if arrival.node == "gpu-002"]
     samples = [frame for frame in frames if isinstance(frame, wire.Sample)]
     tiers = Counter[str]()
     for sample in samples:
@@ -84,7 +84,7 @@ def test_slow_tiers_come_at_an_agents_pace() -> None:
     assert numbers == sorted(set(numbers))
 
 
-def test_the_fall_is_told_as_an_agent_tells_it_and_once() -> None:
+def test_the_fall_is_reported_as_an_agent_tells_it_and_once() -> None:
     fleet = fleet_at(60.0)
     reported = [(each.node, each.event.event, each.event.source) for each in fleet.events]
     assert reported == [
@@ -173,7 +173,7 @@ def test_a_pump_that_is_always_behind_answers() -> None:
 def test_no_load_is_negative_or_minus_zero() -> None:
     loads = [
         arrival.what.host.load_1m
-        for arrival in told_until(LAST_S, ends_at=1000.0)
+        for arrival in frames_until(LAST_S, ends_at=1000.0)
         if isinstance(arrival.what, wire.Sample) and arrival.what.host is not None
     ]
     assert len(loads) > 1900

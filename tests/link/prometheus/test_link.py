@@ -140,7 +140,7 @@ def test_a_selector_narrows_every_query() -> None:
 
 
 @pytest.mark.parametrize("mood", ["500", "garbage", "html", "error", "drop"])
-def test_a_server_that_fails_is_told_and_found_again(mood: str) -> None:
+def test_a_server_that_fails_is_reported_and_found_again(mood: str) -> None:
     with simulated() as known:
         known.gpu(1, 0)
         with session_of(known, interval_s=2.0) as session:
@@ -178,9 +178,9 @@ def test_a_password_goes_into_a_header_and_into_no_message() -> None:
         assert known.authorization == {"Basic Ym9iOmh1bnRlcjJodW50ZXIy"}
         assert SECRET not in repr(plan) + repr(options)
         known.mood = "500"
-        with pytest.raises(PrometheusError) as told:
+        with pytest.raises(PrometheusError) as raised:
             discover(url, "", None)
-        assert SECRET not in str(told.value)
+        assert SECRET not in str(raised.value)
     with pytest.raises(ReceiverError):
         discover(f"file:///{SECRET}", "", None)
 

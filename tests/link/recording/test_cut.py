@@ -14,7 +14,7 @@ from gpuwatch.link.recording.reader import Recording
 from gpuwatch.link.recording.schema import RecordingError
 from gpuwatch.link.recording.tee import StreamTee
 from gpuwatch.session.replay_session import ReplaySession
-from tests.link.demo.story import told_until
+from tests.link.demo.story import frames_until
 from tests.recordings import NoBook, recorded_demo
 
 
@@ -40,7 +40,7 @@ def test_the_minute_around_an_incident_shows_what_the_whole_recording_shows(tmp_
 def test_the_ring_of_a_session_is_cut_the_same_way(tmp_path: Path) -> None:
     now = 0.0
     tee = StreamTee(["gpu-001"], NoBook(), SessionClock(lambda: now, lambda: now))
-    for arrival in told_until(50.0, 50.0):
+    for arrival in frames_until(50.0, 50.0):
         if arrival.node == "gpu-001":
             now = arrival.at
             tee.take([arrival], now)

@@ -11,7 +11,7 @@ from gpuwatch.link.recording.cut import cut_ring
 from gpuwatch.link.recording.reader import Recording
 from gpuwatch.link.recording.tee import StreamTee
 from gpuwatch.link.recording.writer import RecordingWriter
-from tests.link.demo.story import told_until
+from tests.link.demo.story import frames_until
 from tests.recordings import NoBook
 
 
@@ -21,7 +21,7 @@ def test_a_dictionary_more_than_halves_the_seconds_of_one_node(tmp_path: Path) -
     writer = RecordingWriter(tmp_path / "a.gpw", demo_plan(), tee.nodes)
     tee.attach(writer)
     frames = 0
-    for arrival in told_until(42.0, 42.0):
+    for arrival in frames_until(42.0, 42.0):
         if arrival.node == "gpu-001":
             now = arrival.at
             tee.take([arrival], now)

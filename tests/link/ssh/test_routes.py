@@ -49,7 +49,7 @@ def test_include_and_match_are_read_as_ssh_reads_them(sshd: Sshd, tmp_path: Path
     assert states(NodeSpec("by-match"), options) == "in"
 
 
-def test_a_config_error_is_told_for_the_node_and_not_raised_early(sshd: Sshd, tmp_path: Path) -> None:
+def test_a_config_error_is_reported_for_the_node_and_not_raised_early(sshd: Sshd, tmp_path: Path) -> None:
     (tmp_path / "config").write_text("Nonsense yes\n")
     error = refusal(NodeSpec("x"), replace(sshd.client.options(), ssh_config=str(tmp_path / "config")))
     assert error.final

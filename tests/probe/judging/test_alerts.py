@@ -1,4 +1,4 @@
-"""What is told before any number, and what the tables advise."""
+"""What is reported before any number, and what the tables advise."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def test_other_shapes_stay_in_the_file_and_the_same_is_replaced(tmp_path: Path) 
     assert len(load(path).entries) == 4
 
 
-def test_another_version_is_compared_and_told(tmp_path: Path) -> None:
+def test_another_version_is_compared_and_reported(tmp_path: Path) -> None:
     baseline = load(kept(tmp_path / "healthy.json", run()))
     newer = run(busbw=8.0)
     newer.torch = "2.15.0"

@@ -43,7 +43,7 @@ def test_a_crashed_rank_is_the_culprit_and_explains_its_links(sentences: Sentenc
 
 def test_a_rank_of_many_on_its_node_is_named_by_its_gpu(sentences: Sentences) -> None:
     results = Fabric(2, 8, gpus=True).results()
-    results.phase, results.gone = "failed", {11: "did not come to it within 30 s"}
+    results.phase, results.gone = "failed", {11: "did not join it within 30 s"}
     verdict = judge(results)
 
     assert names(results) == [("gpu", "host-1 GPU 3")]
@@ -58,7 +58,7 @@ def test_a_lost_node_is_one_culprit(sentences: Sentences) -> None:
     sentences(judge(results).sentence)
 
 
-def test_a_node_that_was_left_out_is_told_once(sentences: Sentences) -> None:
+def test_a_node_that_was_left_out_is_reported_once(sentences: Sentences) -> None:
     fabric = Fabric(4, jitter=0.05).dead(through("host-3"))
     fabric.unreachable = [Unreachable(f"host-{src}", "host-3", "refused") for src in range(3)]
     results = fabric.results()
@@ -97,7 +97,7 @@ def test_a_wrong_result_is_bad_at_once(sentences: Sentences) -> None:
     sentences(verdict.sentence)
 
 
-def test_a_slow_collective_is_not_told_beside_the_node_that_makes_it_slow() -> None:
+def test_a_slow_collective_is_not_reported_beside_the_node_that_makes_it_slow() -> None:
     results = Fabric(4).slow(through("host-1")).results()
     results.collectives = [row("all_reduce", busbw_gb_per_s=0.01, nic_gb_per_s=0.01, least_waiting=1)]
 
@@ -105,7 +105,7 @@ def test_a_slow_collective_is_not_told_beside_the_node_that_makes_it_slow() -> N
     assert "all_reduce" not in judge(results).sentence
 
 
-def test_a_collective_that_failed_because_of_a_dead_pair_is_not_told_twice() -> None:
+def test_a_collective_that_failed_because_of_a_dead_pair_is_not_reported_twice() -> None:
     results = Fabric(4).dead(both_ways("host-0", "host-1")).results()
     results.collectives = [row("all_reduce", p50_s=None, correct=None, error="rank 0 (host-0): timed out")]
 
@@ -123,7 +123,7 @@ def test_a_collective_that_fails_on_fine_links_is_bad(sentences: Sentences) -> N
 def test_what_a_back_end_lacks_is_no_failure() -> None:
     results = Fabric(4).results()
     results.collectives = [
-        row("all_to_all", p50_s=None, correct=None, error="this torch's gloo cannot do it")
+        row("all_to_all", p50_s=None, correct=None, error="it is not supported by this torch's gloo")
     ]
 
     assert judge(results).status == "ok"

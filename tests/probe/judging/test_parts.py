@@ -177,7 +177,7 @@ def test_a_link_that_is_slow_at_its_best_is_slow_however_it_varies() -> None:
     assert culprits(Fabric(8).slow(out_of("host-3"), to=0.2, spread=0.5)) == [("direction", "host-3 egress")]
 
 
-def test_links_between_the_lines_are_told_and_nobody_is_blamed(sentences: Sentences) -> None:
+def test_links_between_the_lines_are_reported_and_nobody_is_blamed(sentences: Sentences) -> None:
     verdict = judge(Fabric(8).slow(through("host-5"), to=0.8).results())
 
     assert (verdict.status, verdict.culprits) == ("ok", ())

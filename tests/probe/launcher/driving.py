@@ -181,7 +181,7 @@ class Driven:
                     with self._news:
                         self.message.append(message)
                         self._news.notify_all()
-        except Exception as error:  # told to the test that waits
+        except Exception as error:  # passed to the test that waits
             self.trouble = error
         with self._news:
             self.ended = True

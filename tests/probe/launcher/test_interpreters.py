@@ -85,7 +85,7 @@ def test_activation_is_shell_and_may_print_read_and_set_what_it_wants(
         assert driven.until(Done).step == 3
 
 
-def test_activation_that_fails_is_told_and_nothing_else_is_taken(
+def test_activation_that_fails_is_reported_and_nothing_else_is_taken(
     with_torch: Path,
 ) -> None:
     need("bash")

@@ -1,4 +1,4 @@
-"""What a node has, told by a fake driver and by this machine's kernel."""
+"""What a node has, reported by a fake driver and by this machine's kernel."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def by_index(found: NodeInventory) -> dict[int, InventoryGpu]:
     return {gpu.index: gpu for gpu in found.gpus}
 
 
-def test_gpus_are_told_with_those_who_hold_them(fake: FakeNvml) -> None:
+def test_gpus_are_reported_with_those_who_hold_them(fake: FakeNvml) -> None:
     fake.set(
         f"process 2 {os.getpid()} 4096 compute 50",
         "set 2 memory_used 5000000",
@@ -49,7 +49,7 @@ def test_gpus_are_told_with_those_who_hold_them(fake: FakeNvml) -> None:
     assert (unseen.pid, unseen.name) == (999999, None)
 
 
-def test_a_gpu_that_hangs_or_is_lost_is_noted_and_the_others_are_told(
+def test_a_gpu_that_hangs_or_is_lost_is_noted_and_the_others_are_reported(
     fake: FakeNvml, sentences: Sentences
 ) -> None:
     fake.set("hang 3 nvmlDeviceGetUUID", "error 5 15 *")

@@ -49,7 +49,7 @@ def worker_facts(launcher: Driven) -> tuple[dict[str, object], dict[str, str], s
     return config, environ, python, path
 
 
-def test_the_ground_is_told_by_itself_and_first(launcher: Driven) -> None:
+def test_the_ground_is_reported_by_itself_and_first(launcher: Driven) -> None:
     inventory = launcher.inventory()
     assert launcher.message[0] is inventory
     assert (inventory.python_from, inventory.torch, inventory.tried) == ("hosts file", "2.9.1+fake", [])
@@ -146,7 +146,7 @@ def test_stop_before_there_are_ranks(launcher: Driven) -> None:
     assert gone(launcher.inventory().pid)
 
 
-def test_a_worker_that_dies_is_told_with_its_last_words(launcher: Driven, sentences: Sentences) -> None:
+def test_a_worker_that_dies_is_reported_with_its_last_words(launcher: Driven, sentences: Sentences) -> None:
     prepared(launcher)
     launcher.send(Step(id=1, what="h2d"))
     died = launcher.until(Died)

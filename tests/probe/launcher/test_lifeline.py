@@ -33,7 +33,7 @@ def test_a_killed_launcher_takes_worker_and_ranks_along() -> None:
         assert gone(*everyone)
 
 
-def test_a_launcher_that_is_told_to_terminate_takes_them_along() -> None:
+def test_a_launcher_that_is_asked_to_terminate_takes_them_along() -> None:
     with Driven() as driven:
         everyone = with_a_rank(driven)
         os.kill(everyone[0], signal.SIGTERM)

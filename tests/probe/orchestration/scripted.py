@@ -69,7 +69,7 @@ class Fabric:
     _last: tuple[Step | None, dict[int, tuple[int, int]]] = (None, {})
 
     def peers(self, step: Step) -> dict[int, tuple[int, int]]:
-        """Rank -> its pair; all nodes are told the same object."""
+        """Rank -> its pair; all nodes receive the same object."""
         if self._last[0] is not step:
             self._last = (step, {rank: pair for pair in step.pairs for rank in pair})
         return self._last[1]
@@ -114,7 +114,7 @@ class ScriptedLine:
         self._receive(self.node, Lost(reason))
 
     def steps(self, what: str) -> list[Step]:
-        """The steps of a kind that it was told."""
+        """The steps of a kind that it received."""
         return [order for order in self.reported if isinstance(order, Step) and order.what == what]
 
     def _answer(self, order: AnyOrder) -> None:

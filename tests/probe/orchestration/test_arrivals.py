@@ -9,7 +9,7 @@ from tests.sentences import Sentences
 SEATS = [Seat(rank, f"gpu-{rank // 2}", rank % 2) for rank in range(4)]
 
 
-def test_a_slow_import_is_waited_for_and_told_as_such() -> None:
+def test_a_slow_import_is_waited_for_and_reported_as_such() -> None:
     arrivals = Arrivals(SEATS, 100.0, 30.0)
     for rank in (0, 1):
         arrivals.arrived(rank, 105.0)

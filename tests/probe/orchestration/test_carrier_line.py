@@ -105,7 +105,7 @@ def test_a_node_that_cannot_be_reached_is_lost_with_the_reason(sentences: Senten
     sentences(Listening(None).last())
 
 
-def test_a_launcher_that_fails_is_told_as_our_error(sentences: Sentences) -> None:
+def test_a_launcher_that_fails_is_reported_as_our_error(sentences: Sentences) -> None:
     _, reason = Listening("begin(); raise ValueError('boom')").last()
     sentences(reason)
     assert "boom" in reason

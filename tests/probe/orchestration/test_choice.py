@@ -91,7 +91,7 @@ def test_one_node_elsewhere_is_left_out_with_the_reason() -> None:
     assert "10.1.0.0/16" in choice.without["c"]
 
 
-def test_a_named_interface_wins_and_who_has_none_is_told() -> None:
+def test_a_named_interface_wins_and_who_has_none_is_reported() -> None:
     choice = choose(
         {
             "a": node("a", ("eth0", "10.1.0.1/16"), ("ib0", "10.9.0.1/16")),
@@ -221,7 +221,7 @@ def test_of_two_that_cannot_meet_one_is_left_with_the_reason(sentences: Sentence
     sentences(without)
 
 
-def test_a_name_that_no_interface_has_is_told_with_those_there_are() -> None:
+def test_a_name_that_no_interface_has_is_reported_with_those_there_are() -> None:
     inventories = {"a": inventory("a", 1), "b": inventory("b", 2)}
     with pytest.raises(NoNetworkError, match=r"no node has an interface ib9 .*there are: .*eth0"):
         choose(inventories, "ib9")

@@ -204,7 +204,7 @@ def test_a_dead_rail_of_one_node_is_not_waited_for_in_every_round() -> None:
     assert len(tried) == 3
 
 
-def test_a_dead_pair_is_told_and_not_waited_for() -> None:
+def test_a_dead_pair_is_reported_and_not_waited_for() -> None:
     cut = frozenset(("gpu-001", "gpu-003"))
     lines = cluster(4, fabric=Fabric(cut={cut}))
     results = run_through(lines)
@@ -393,7 +393,7 @@ def test_a_collective_that_torch_cannot_do_leaves_the_others() -> None:
     assert "not implemented" in (failed[0].error or "")
 
 
-def test_wrong_results_are_told() -> None:
+def test_wrong_results_are_reported() -> None:
     def unlucky(_node: str, step: Step, rank: int) -> Done | bool:
         wrong = step.collective == "all_reduce" and rank == 1
         return Done(step=step.id, rank=rank, times_s=[0.01], correct=False) if wrong else True
@@ -454,7 +454,7 @@ def test_the_budget_ends_it_and_says_what_was_left_out(sentences: Sentences) -> 
     assert clock[0] < 30
     assert 0 < len(results.collectives) < 30
     assert results.pairs
-    left_out = next(note for note in results.notes if note.startswith("not measured for want of time"))
+    left_out = next(note for note in results.notes if note.startswith("not measured for lack of time"))
     sentences(left_out)
 
 

@@ -1,4 +1,4 @@
-"""Which NIC is whose GPU's: by the buses as servers have them, and by what NCCL is told."""
+"""Which NIC is whose GPU's: by the buses as servers have them, and by NCCL's settings."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_port_that_is_down_carries_nothing() -> None:
         ("^=mlx5_10", ["mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3"]),
     ],
 )
-def test_what_nccl_is_told_comes_first(setting: str, expected: list[str | None]) -> None:
+def test_what_nccl_is_given_comes_first(setting: str, expected: list[str | None]) -> None:
     assert nics(rails(NCCL_IB_HCA=setting)) == expected
 
 

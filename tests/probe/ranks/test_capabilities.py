@@ -92,7 +92,7 @@ def test_orders_are_read_with_the_defaults_that_talk_leaves_out() -> None:
     ) == orders.StepFields(1, "copy")
 
 
-def test_a_rank_is_told_only_its_own_part() -> None:
+def test_a_rank_gets_only_its_own_part() -> None:
     """512 pairs in one step must not fill the pipe of a rank that is busy."""
     step = {"do": "step", "id": 1, "what": "latency", "pairs": [[0, 1], [2, 3]]}
     assert orders.part_of(3, step) == dict(step, pairs=[[2, 3]])

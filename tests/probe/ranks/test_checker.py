@@ -82,7 +82,7 @@ class Stopped:
         return
 
 
-def test_a_damaged_result_is_not_correct_and_the_place_is_told(torch: Any, sentences: Sentences) -> None:
+def test_a_damaged_result_is_not_correct_and_the_place_is_reported(torch: Any, sentences: Sentences) -> None:
     """In `Done` as a fact, and in a note in words.
 
     Document 004, line 486.

@@ -70,7 +70,7 @@ def test_a_store_that_nobody_hosts_is_named_by_its_address() -> None:
     worker.close()
 
 
-def test_a_killed_rank_is_told_at_once_and_named_by_the_barrier_of_the_next_step(
+def test_a_killed_rank_is_reported_at_once_and_named_by_the_barrier_of_the_next_step(
     sentences: Sentences,
 ) -> None:
     """The others answer every step and can make pairs, also without rank 0 on the store's node."""
@@ -107,7 +107,7 @@ def test_a_rank_killed_within_a_collective_is_an_error_of_the_others() -> None:
 
 
 @pytest.mark.long
-def test_ranks_that_do_not_agree_on_a_size_are_told_so(sentences: Sentences) -> None:
+def test_ranks_that_do_not_agree_on_a_size_get_an_error(sentences: Sentences) -> None:
     """gloo aborts the rank that expects less; its last words are translated, the other one answers."""
     with Cluster((1, 1)) as cluster:
         cluster.ready()
@@ -139,7 +139,7 @@ def test_an_interface_that_does_not_exist_leaves_no_rank_hanging() -> None:
         assert all("nope0" in message.text for message in notes)
 
 
-def test_a_broken_torch_is_told_before_any_rank_exists(sentences: Sentences) -> None:
+def test_a_broken_torch_is_reported_before_any_rank_exists(sentences: Sentences) -> None:
     """The import fails in many ways; one line says so."""
     worker = Worker("sys.modules['torch.distributed'] = None;")
     seats = [RankSeat(rank=0, local=0)]

@@ -39,7 +39,7 @@ def test_a_rank_tells_its_gpu_and_which_nccl_it_has(cluster: Cluster) -> None:
 
 
 def test_what_nccl_prints_becomes_a_transport(cluster: Cluster) -> None:
-    """On its stdout, as NCCL does by itself; told once a rank."""
+    """On its stdout, as NCCL does by itself; reported once a rank."""
     reported = cluster.all_of(Transport, 3)
     assert sorted((message.rank, message.transports) for message in reported) == [
         (r, ["NET/Socket"]) for r in range(3)
@@ -86,7 +86,7 @@ def test_gpu_checks_give_a_rate(cluster: Cluster, what: str) -> None:
     assert all(message.error is None and message.value and len(message.times_s) == 3 for message in done)
 
 
-def test_a_gpu_that_never_finishes_is_given_up_and_told(
+def test_a_gpu_that_never_finishes_is_given_up_and_reported(
     monkeypatch: pytest.MonkeyPatch, sentences: Sentences
 ) -> None:
     """Every later step is answered at once, since it would wait behind; stopping does not hang."""

@@ -64,7 +64,7 @@ MOODS: list[tuple[Mood, str]] = [
 
 
 @pytest.mark.parametrize(("mood", "said"), MOODS, ids=[mood for mood, _ in MOODS])
-def test_a_failing_receiver_is_shown_and_told_once_later(tmp_path: Path, mood: Mood, said: str) -> None:
+def test_a_failing_receiver_is_shown_and_reported_once_later(tmp_path: Path, mood: Mood, said: str) -> None:
     with receiver(mood) as known, delivery(tmp_path, hook(known.url)) as made:
         one = incident()
         until(made, [one], lambda: said in made.trouble)
@@ -207,8 +207,8 @@ def test_a_flood_comes_at_the_rate_and_loses_nothing(tmp_path: Path) -> None:
 def test_history_and_remarks_are_not_delivered(tmp_path: Path) -> None:
     old = incident(1, first=time.time() - 90_000, last=time.time() - 86_400)
     with receiver() as known, delivery(tmp_path, hook(known.url)) as made:
-        told = [old, incident(2, severity="info"), incident(3)]
-        until(made, told, lambda: len(known.bodies) == 1 and made.status()[0].waiting == 0)
+        given = [old, incident(2, severity="info"), incident(3)]
+        until(made, given, lambda: len(known.bodies) == 1 and made.status()[0].waiting == 0)
         assert known.json()[0]["rank"] == 3
 
 
@@ -251,7 +251,7 @@ def test_a_command_that_fails_says_why(tmp_path: Path) -> None:
         assert "\x1b" not in made.trouble
 
 
-def test_a_state_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_state_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     made = Delivery([hook("http://127.0.0.1:9")], "hosts.yaml", tmp_path / "file" / "state", QUICK)
     made.update([incident()])

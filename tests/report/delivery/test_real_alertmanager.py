@@ -58,7 +58,7 @@ def free_port() -> int:
         return int(free.getsockname()[1])
 
 
-def told(chat: Receiver) -> list[tuple[str, str]]:
+def messages(chat: Receiver) -> list[tuple[str, str]]:
     """(status, incident) of each notification."""
     groups: list[dict[str, Any]] = chat.json()
     return [(each["status"], each["groupLabels"]["incident"]) for each in groups]
@@ -72,7 +72,7 @@ def test_once_for_each_incident_across_restarts_of_both(tmp_path: Path) -> None:
         with alertmanager(tmp_path, chat, port) as url:
             with delivery(state, ReceiverSpec("alertmanager", url), pace=PACE) as made:
                 until(made, [first, second], lambda: len(chat.bodies) == 2)
-                names = {name for _, name in told(chat)}
+                names = {name for _, name in messages(chat)}
                 assert len(names) == 2
                 assert all(len(each["alerts"]) == 1 for each in chat.json())
             end = time.monotonic() + QUIET_S
@@ -89,8 +89,8 @@ def test_once_for_each_incident_across_restarts_of_both(tmp_path: Path) -> None:
             until(made, [over(first), second], lambda: len(chat.bodies) == 3)
             end = time.monotonic() + QUIET_S
             until(made, [over(first), second], lambda: time.monotonic() > end)
-        assert sorted(status for status, _ in told(chat)) == ["firing", "firing", "resolved"]
-        assert {name for _, name in told(chat)} == names
+        assert sorted(status for status, _ in messages(chat)) == ["firing", "firing", "resolved"]
+        assert {name for _, name in messages(chat)} == names
 
 
 @pytest.mark.long

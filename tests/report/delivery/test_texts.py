@@ -115,6 +115,6 @@ def test_receivers_of_the_settings_file(tmp_path: Path) -> None:
 )
 def test_what_is_no_receiver_is_refused_without_its_secrets(tmp_path: Path, text: str, word: str) -> None:
     (tmp_path / "config.yaml").write_text(f"alerts: {text}\n")
-    with pytest.raises(HostsError, match=word) as told:
+    with pytest.raises(HostsError, match=word) as raised:
         load(tmp_path / "config.yaml", {})
-    assert SECRET not in str(told.value)
+    assert SECRET not in str(raised.value)

@@ -82,14 +82,14 @@ def test_stuck_and_lost_gpus_say_so_beside_the_healthy_ones(sentences: Sentences
     sentences(" ".join(third[2:]))
 
 
-def test_a_node_in_trouble_is_a_comment_told_once(sentences: Sentences) -> None:
+def test_a_node_in_trouble_is_a_comment_reported_once(sentences: Sentences) -> None:
     fleet, out = Fleet(plan("gpu-001")), stream()
     feed(fleet, "gpu-001", LinkStatus("lost", "connection refused"))
     sentences(out.lines(fleet, START, NODE_TIME))
     assert out.lines(fleet, START + 1, NODE_TIME) == []
 
 
-def test_a_node_that_is_tried_again_stays_lost_and_is_not_told_anew(sentences: Sentences) -> None:
+def test_a_node_that_is_tried_again_stays_lost_and_is_not_reported_anew(sentences: Sentences) -> None:
     fleet, out = Fleet(plan("gpu-001")), stream()
     feed(fleet, "gpu-001", LinkStatus("connecting"))
     assert out.lines(fleet, START, NODE_TIME) == []
@@ -100,7 +100,7 @@ def test_a_node_that_is_tried_again_stays_lost_and_is_not_told_anew(sentences: S
     assert out.lines(fleet, START, NODE_TIME) == []
 
 
-def test_a_node_that_comes_back_is_told_and_a_good_start_is_not(sentences: Sentences) -> None:
+def test_a_node_that_comes_back_is_reported_and_a_good_start_is_not(sentences: Sentences) -> None:
     fleet, out = healthy_fleet(gpus=0), stream()
     feed(fleet, "gpu-001", hello(1))
     assert out.lines(fleet, START, NODE_TIME) == []
@@ -110,7 +110,7 @@ def test_a_node_that_comes_back_is_told_and_a_good_start_is_not(sentences: Sente
     assert out.lines(fleet, START, NODE_TIME) == ["# gpu-001: live"]
 
 
-def test_what_an_agent_warns_of_is_a_comment_told_once(sentences: Sentences) -> None:
+def test_what_an_agent_warns_of_is_a_comment_reported_once(sentences: Sentences) -> None:
     fleet, out = healthy_fleet(gpus=0), stream()
     notice = Notice("nvml_error", "GPU 2 does not answer.", "critical", "Reset the GPU.")
     feed(fleet, "gpu-001", hello(1, notices=[notice, Notice("no_proc", "processes are hidden")]))

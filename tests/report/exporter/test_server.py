@@ -300,9 +300,9 @@ def test_tls(tmp_path: Path) -> None:
 )
 def test_a_wrong_configuration_is_refused(tmp_path: Path, text: str, line: str) -> None:
     (tmp_path / "web.yml").write_text(text)
-    with pytest.raises(HostsError, match=line) as told:
+    with pytest.raises(HostsError, match=line) as raised:
         read_web_config(tmp_path / "web.yml")
-    assert "plaintext" not in str(told.value)
+    assert "plaintext" not in str(raised.value)
 
 
 @pytest.mark.parametrize("text", ["", "9480", "host", "::1:9480", "h:99999", "h:x"])

@@ -133,7 +133,7 @@ def test_a_notice_of_many_nodes_is_said_once() -> None:
     assert [line.split(maxsplit=1)[1] for line in lines] == [expected]
 
 
-def test_logs_that_may_not_be_read_or_are_not_there_are_told(sentences: Sentences) -> None:
+def test_logs_that_may_not_be_read_or_are_not_there_are_reported(sentences: Sentences) -> None:
     fleet = healthy_fleet("gpu-001", "gpu-002")
     fleet.plan = replace(fleet.plan, log_options=("/scratch/*.log",))
     for name in fleet.nodes:
@@ -168,7 +168,7 @@ def test_remarks_of_one_kind_do_not_fill_the_screen(sentences: Sentences) -> Non
     assert "all healthy" in printed(fleet)
 
 
-def test_a_grave_notice_makes_the_fleet_unhealthy_and_is_told_once() -> None:
+def test_a_grave_notice_makes_the_fleet_unhealthy_and_is_reported_once() -> None:
     fleet = healthy_fleet(gpus=1)
     notice = Notice("driver_mismatch", "driver-updated", "critical", "Reboot the node.")
     feed(fleet, "gpu-001", hello(1, notices=[notice]))
@@ -220,7 +220,7 @@ def test_markup_in_a_process_name_is_printed_as_it_is() -> None:
     assert "[red]x[/] :boom:" in printed(fleet)
 
 
-def test_a_job_that_is_silent_is_told_though_every_node_is_well(sentences: Sentences) -> None:
+def test_a_job_that_is_silent_is_reported_though_every_node_is_well(sentences: Sentences) -> None:
     fleet = healthy_fleet(gpus=2)
     node = fleet.nodes["gpu-001"]
     node.processes = [process(77 + n, n, rank=n, job="4711", logs=["/logs/a.log"]) for n in range(2)]

@@ -67,7 +67,7 @@ def test_gloo_is_never_taken_for_the_fabric(sentences: Sentences) -> None:
     sentences(line_of(stated(cluster(2, 1)), "NCCL"))
 
 
-def test_nodes_that_are_alike_are_told_once(sentences: Sentences) -> None:
+def test_nodes_that_are_alike_are_reported_once(sentences: Sentences) -> None:
     results = cluster(4, 8)
     results.nodes[2] = ProbedNode("gpu-003", problem="no answer within 20 s")
     text = [line.text for line in inventory_lines(results)]
@@ -143,7 +143,7 @@ def test_many_ranks_are_folded_to_the_worst_link_of_two_nodes(sentences: Sentenc
     sentences(line_of(text, "gpu-001"))
 
 
-def test_many_nodes_are_told_by_the_nodes_in_trouble(sentences: Sentences) -> None:
+def test_many_nodes_are_reported_by_the_nodes_in_trouble(sentences: Sentences) -> None:
     results = with_pairs(cluster(40, 2), lopsided)
     results.verdict = slow_node("gpu-003")
     lines = stated(results).splitlines()
@@ -167,7 +167,7 @@ def test_the_verdict_stands_last_with_its_evidence(sentences: Sentences) -> None
 
 def test_failures_of_collectives_name_who_was_waited_for(sentences: Sentences) -> None:
     results = cluster(2, 2)
-    failed = CollectiveResult("all_to_all", 1 << 20, error="rank 3 did not come within 30 s")
+    failed = CollectiveResult("all_to_all", 1 << 20, error="rank 3 did not arrive within 30 s")
     slow = replace(measured([4])[0], least_waiting=2)
     wrong = replace(measured([16])[0], correct=False)
     results.collectives = [failed, slow, wrong]
@@ -191,7 +191,7 @@ def test_unreachable_nodes_counters_and_partial_results(sentences: Sentences) ->
     assert "verdict: none" in text
 
 
-def test_why_a_node_takes_no_part_is_told_once(sentences: Sentences) -> None:
+def test_why_a_node_takes_no_part_is_reported_once(sentences: Sentences) -> None:
     results = cluster(2, 1, phase="done")
     why = "no Python with torch; name one with `python:`"
     results.notes = [f"gpu-002 does not take part: {why}", "a word about something else"]
@@ -202,7 +202,7 @@ def test_why_a_node_takes_no_part_is_told_once(sentences: Sentences) -> None:
     sentences(line_of(text, "gpu-002"))
 
 
-def test_why_a_node_was_lost_is_told_once_and_not_for_each_of_its_ranks(sentences: Sentences) -> None:
+def test_why_a_node_was_lost_is_reported_once_and_not_for_each_of_its_ranks(sentences: Sentences) -> None:
     why = "gpu-002 was lost: the session or the node went down"
     results = cluster(2, 2, phase="failed")
     results.reason = why

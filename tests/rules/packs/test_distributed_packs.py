@@ -71,7 +71,7 @@ def test_a_cuda_error_that_the_watchdog_tells_is_this_ranks_own() -> None:
     assert "nccl.watchdog_teardown" not in rules
 
 
-def test_completions_of_a_card_are_told_apart_by_their_status() -> None:
+def test_completions_of_a_card_are_distinguished_by_their_status() -> None:
     line = (
         "n1:9:9 [0] transport/net_ib.cc:1 NCCL WARN NET/IB : Got completion from peer 10.0.0.9<51> "
         "with error {}, opcode 0, len 0, vendor err 129\n"

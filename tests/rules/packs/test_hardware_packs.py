@@ -51,7 +51,7 @@ def test_a_link_error_names_the_link_and_how_bad_it_is() -> None:
     assert finding["severity"] == "warning"
 
 
-def test_a_switch_error_is_as_bad_as_its_own_word_and_told_once() -> None:
+def test_a_switch_error_is_as_bad_as_its_own_word_and_reported_once() -> None:
     head = "nvidia-nvswitch1: SXid (PCI:0000:84:00.0): 22013, "
     text = (
         head
@@ -130,7 +130,7 @@ def test_a_processor_that_cools_down_closes_its_finding() -> None:
         ("[Hardware Error]: Corrected error, no action required.", "warning"),
     ],
 )
-def test_repaired_and_lost_memory_are_told_apart(line: str, severity: str) -> None:
+def test_repaired_and_lost_memory_are_distinguished(line: str, severity: str) -> None:
     assert of("kernel.mce", line + "\n")["severity"] == severity
 
 

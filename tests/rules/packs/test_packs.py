@@ -77,7 +77,7 @@ def test_the_packs_reach_their_goals_on_labelled_excerpts(scored: Score) -> None
     assert facts["false_alarm_rate"] <= 0.02, facts["false_alarm_rate"]
 
 
-def test_the_rank_that_an_excerpt_names_is_told(scored: Score) -> None:
+def test_the_rank_that_an_excerpt_names_is_reported(scored: Score) -> None:
     named = [
         (judged.excerpt.rank, [f.get("rank") for f in judged.findings])
         for judged in scored.judged

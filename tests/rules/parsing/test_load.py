@@ -1,4 +1,4 @@
-"""Reading packs: what is wrong is told with file, line, column and remedy."""
+"""Reading packs: what is wrong is reported with file, line, column and remedy."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("old", "new", "at", "stated"), MISTAKES)
-def test_a_mistake_is_told_with_its_place_and_rule(old: str, new: str, at: str, stated: str) -> None:
+def test_a_mistake_is_reported_with_its_place_and_rule(old: str, new: str, at: str, stated: str) -> None:
     assert old in GOOD
     problem = "\n".join(problems(GOOD.replace(old, new)))
     assert problem.startswith(f"my.yaml:{at}: rule my.frobnicator: ")
@@ -178,7 +178,7 @@ def test_a_dialect_of_ones_own_is_tried_before_the_built_in_ones(tmp_path: Path)
 
 
 @pytest.mark.parametrize(("old", "new", "at", "stated"), DIALECT_MISTAKES)
-def test_a_mistake_in_a_dialect_is_told_with_its_place(old: str, new: str, at: str, stated: str) -> None:
+def test_a_mistake_in_a_dialect_is_reported_with_its_place(old: str, new: str, at: str, stated: str) -> None:
     assert old in DIALECT
     problem = "\n".join(problems(DIALECT.replace(old, new)))
     assert f"my.yaml:{at}: rule my.trainer: " in problem

@@ -89,7 +89,7 @@ def test_colours_bars_and_other_alphabets_are_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs /proc")
-def test_what_cannot_be_read_is_told_and_does_not_stop_the_rest(tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_reported_and_does_not_stop_the_rest(tmp_path: Path) -> None:
     (tmp_path / "broken.log").symlink_to("/proc/self/mem")  # reading its beginning fails for everybody
     (tmp_path / "rank_0.log").write_text("x")
     found = gather([tmp_path])
@@ -205,7 +205,7 @@ def test_what_is_neither_member_nor_text_is_damage(tmp_path: Path, packing: str,
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("packing", PACKERS)
-def test_packed_data_in_the_midst_of_text_are_told(tmp_path: Path, packing: str) -> None:
+def test_packed_data_in_the_midst_of_text_are_reported(tmp_path: Path, packing: str) -> None:
     (tmp_path / "rank_0.log").write_bytes(TEXT + PACKERS[packing](TEXT) + TEXT)
     found = CliRunner().invoke(scan, ["--json", str(tmp_path)], standalone_mode=False)
     (reported,) = json.loads(found.stdout)["files"]
@@ -235,7 +235,7 @@ def test_a_log_in_an_unknown_packing_is_unread(tmp_path: Path, ending: str) -> N
     assert skipped.unreadable
 
 
-def test_damaged_data_are_told(tmp_path: Path, sentences: Sentences) -> None:
+def test_damaged_data_are_reported(tmp_path: Path, sentences: Sentences) -> None:
     path = tmp_path / "rank_0.log.gz"
     data = bytearray(gzip.compress(random.Random(3).randbytes(50_000).hex().encode()))
     data[20_000:20_400] = bytes(400)

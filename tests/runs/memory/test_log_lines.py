@@ -134,7 +134,7 @@ def test_summaries_of_ranks_that_write_at_a_time_are_kept_apart() -> None:
     ]
 
 
-def test_a_log_without_memory_is_told_and_long_lines_cost_little(tmp_path: Path) -> None:
+def test_a_log_without_memory_is_reported_and_long_lines_cost_little(tmp_path: Path) -> None:
     path = tmp_path / "train.log"
     path.write_bytes(b"loss 2.3\n" * 10 + b"MA memory | " * 500_000)
     found = gather_memory([path])

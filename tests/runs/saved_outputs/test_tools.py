@@ -152,7 +152,7 @@ def test_a_text_that_lost_its_indentation_or_has_prefixes_is_read_too(tmp_path: 
         assert facts(reported) == {(code, severity, node, gpu) for code, severity, gpu in expected}, name
 
 
-def test_lines_of_two_hosts_in_turn_are_told_apart(tmp_path: Path, packs: Packs) -> None:
+def test_lines_of_two_hosts_in_turn_are_distinguished(tmp_path: Path, packs: Packs) -> None:
     one = smi.query("570", smi.eight(gpu0={"GPU Recovery Action": "Reboot"}))
     other = smi.query("570", smi.eight(gpu7={"HW Thermal Slowdown": "Active"}))
     lines = [line for a, b in zip(one, other, strict=True) for line in (f"gpu-c01: {a}", f"gpu-c02: {b}")]

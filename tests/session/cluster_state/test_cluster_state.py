@@ -117,15 +117,17 @@ def test_a_group_shares_a_file_in_its_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["{", '{"version": 99}', '{"notes": [{"incident": 1}]}', "[" * 10_000])
-def test_a_damaged_file_is_told_once_left_alone_and_the_marks_hold_here(tmp_path: Path, text: str) -> None:
+def test_a_damaged_file_is_reported_once_left_alone_and_the_marks_hold_here(
+    tmp_path: Path, text: str
+) -> None:
     path = tmp_path / "cluster.json"
     path.write_text(text)
     state, book = cockpit(path)
     assert state.silence(book, HOT) is not None
     assert book.silences == (HOT,)
-    told = state.take_trouble()
-    assert told is not None
-    assert str(path) in told
+    trouble = state.take_trouble()
+    assert trouble is not None
+    assert str(path) in trouble
     assert state.take_trouble() is None
     assert path.read_text() == text
     path.unlink()

@@ -126,7 +126,7 @@ def test_the_rank_that_never_came_is_named_and_nothing_is_left_or_written(
     assert list((tmp_path / "spool").iterdir()) == []
 
 
-def test_a_silent_node_is_told_and_its_ranks_are_not_accused(nodes: Nodes, sentences: Sentences) -> None:
+def test_a_silent_node_is_reported_and_its_ranks_are_not_accused(nodes: Nodes, sentences: Sentences) -> None:
     nodes.silent.add("n1")
     nodes.leave(0)
     nodes.leave(1)
@@ -138,7 +138,9 @@ def test_a_silent_node_is_told_and_its_ranks_are_not_accused(nodes: Nodes, sente
     sentences(job.testimony.evidence)
 
 
-def test_what_is_no_dump_is_told_and_never_run(nodes: Nodes, tmp_path: Path, sentences: Sentences) -> None:
+def test_what_is_no_dump_is_reported_and_never_run(
+    nodes: Nodes, tmp_path: Path, sentences: Sentences
+) -> None:
     trap = tmp_path / "trap"
     nodes.leave(0, pickle.dumps(os.system)[:-1] + b"(S'touch " + str(trap).encode() + b"'\ntR.")
     os.truncate(nodes.leave(1, b"\x80"), 2 * dump_transfer.MAX_DUMP_BYTES)

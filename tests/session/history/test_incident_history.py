@@ -137,7 +137,7 @@ def newer(path: Path) -> None:
         lambda path: path.symlink_to("/etc/passwd"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_told_once_and_the_session_goes_on(
+def test_a_file_that_cannot_be_used_is_reported_once_and_the_session_goes_on(
     damage: Callable[[Path], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(VARIABLE)
@@ -152,9 +152,9 @@ def test_a_file_that_cannot_be_used_is_told_once_and_the_session_goes_on(
         assert session._memory is not None
         while session._memory._known is None:
             session.poll()
-    told = session.take_trouble()
-    assert told is not None
-    assert str(path) in told
+    trouble = session.take_trouble()
+    assert trouble is not None
+    assert str(path) in trouble
     assert session.take_trouble() is None
 
 

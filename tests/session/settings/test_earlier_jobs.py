@@ -131,7 +131,7 @@ def test_lines_of_a_log_that_is_read_again_are_not_reported_twice(tmp_path: Path
     assert file.read(wall(cluster)) == [job]
 
 
-def test_a_job_that_is_found_by_its_logs_is_not_told_twice(tmp_path: Path) -> None:
+def test_a_job_that_is_found_by_its_logs_is_not_reported_twice(tmp_path: Path) -> None:
     path = failed_before(tmp_path)
     (job,) = EarlierJobsFile(path).read(wall(Watched()))
     assert "/logs/rank_9.log" in job.logs

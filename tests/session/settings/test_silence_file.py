@@ -62,7 +62,7 @@ def test_many_writers_at_once_lose_nothing(tmp_path: Path) -> None:
     )
 
 
-def test_a_lock_that_is_not_let_go_of_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_that_is_not_let_go_of_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(whole_file, "LOCK_S", 0.05)
     file = SilenceFile(tmp_path / "silences.json")
     with (tmp_path / "silences.lock").open("w") as held:
@@ -72,7 +72,7 @@ def test_a_lock_that_is_not_let_go_of_is_told(tmp_path: Path, monkeypatch: pytes
     assert not file.path.exists()
 
 
-def test_a_damaged_file_is_told_and_not_overwritten(tmp_path: Path) -> None:
+def test_a_damaged_file_is_reported_and_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "silences.json"
     path.write_text('[{"code": "temperature", "nod": "x"}]')
     file = SilenceFile(path)
@@ -83,7 +83,7 @@ def test_a_damaged_file_is_told_and_not_overwritten(tmp_path: Path) -> None:
     assert "nod" in path.read_text()
 
 
-def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_reported(tmp_path: Path) -> None:
     (tmp_path / "in the way").write_text("")
     file = SilenceFile(tmp_path / "in the way" / "silences.json")
     file.read()

@@ -115,7 +115,7 @@ for step in range(1, 21): tracker.step(loss=math.nan if step in (5, 10) else 2.0
     assert "| WARN  | " in session.main_log.read_text()
 
 
-def test_slow_steps_are_told(tmp_path: Path) -> None:
+def test_slow_steps_are_reported(tmp_path: Path) -> None:
     """Document 002, line 259, on a clock of the test."""
     code = """
 now = iter(range(0, 100000, 15))

@@ -292,7 +292,7 @@ def test_remedies_are_sentences() -> None:
 
 async def test_nodes_never_reached_for_one_reason_are_one_row_with_the_whole_reason() -> None:
     names = [f"gpu-{number}" for number in range(1, 6)]
-    reason = "port 22: connection refused; nothing listens there, check that sshd runs and the port"
+    reason = "port 22: connection refused; nothing listens there; check the port, and that sshd is running"
     plan = Plan(nodes=tuple(NodeSpec(name, address=f"10.0.0.{n}") for n, name in enumerate(names, 1)))
     session = StillSession(
         plan,

@@ -1,4 +1,4 @@
-"""Screen 4 and what all other screens say of alerts, over the demo's incident told by hand."""
+"""Screen 4 and what all other screens say of alerts, over the demo's incident built by hand."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def utc(monkeypatch: pytest.MonkeyPatch) -> None:
     time.tzset()
 
 
-def told_app(book: StillBook | None = None) -> GpuwatchApp:
+def incident_app(book: StillBook | None = None) -> GpuwatchApp:
     return still_app(demo_session(95, book=book or demo_book()), 95)
 
 
@@ -66,7 +66,7 @@ def flat(app: GpuwatchApp) -> str:
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("size", SIZES)
 async def test_the_first_screen_says_who_why_and_what_to_do(size: tuple[int, int]) -> None:
-    app = told_app()
+    app = incident_app()
     async with app.run_test(size=size) as pilot:
         await pilot.press("4")
         await pilot.pause()
@@ -81,7 +81,7 @@ async def test_the_first_screen_says_who_why_and_what_to_do(size: tuple[int, int
 
 
 async def test_every_screen_leads_with_the_incident() -> None:
-    app = told_app()
+    app = incident_app()
     async with app.run_test(size=(200, 60)) as pilot:
         await pilot.pause()
         assert SENTENCE in text_on(app).splitlines()[1]
@@ -93,7 +93,7 @@ async def test_every_screen_leads_with_the_incident() -> None:
 
 
 async def test_the_situation_leads_with_it_and_enter_opens_it() -> None:
-    app = told_app()
+    app = incident_app()
     async with app.run_test(size=(80, 24)) as pilot:
         assert isinstance(app.screen, FleetScreen)
         app.screen.situation.focus()
@@ -109,7 +109,7 @@ async def test_the_situation_leads_with_it_and_enter_opens_it() -> None:
 async def test_enter_leads_to_the_very_line_r_to_the_next_rank_m_to_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    app = told_app()
+    app = incident_app()
     opened: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
     monkeypatch.setattr(app, "show_logs", lambda *given, **named: opened.append((given, named)))
     async with app.run_test(size=(120, 40)) as pilot:
@@ -128,7 +128,7 @@ async def test_enter_leads_to_the_very_line_r_to_the_next_rank_m_to_all(
 
 async def test_enter_on_an_alert_without_a_line_goes_to_its_gpu_and_a_fold_opens() -> None:
     bare = structs.replace(xid_alert(), id="a-hot", code="temperature", proof=())
-    app = told_app(StillBook([demo_incident()], [bare]))
+    app = incident_app(StillBook([demo_incident()], [bare]))
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("4")
         alerts = incidents_of(app).alerts
@@ -148,7 +148,7 @@ async def test_enter_on_an_alert_without_a_line_goes_to_its_gpu_and_a_fold_opens
 
 async def test_acknowledged_is_dim_and_stays_in_the_status_line_and_back() -> None:
     book = demo_book()
-    app = told_app(book)
+    app = incident_app(book)
     async with app.run_test(size=(120, 40)) as pilot:
         loud = app.look.badge["critical"].bgcolor
         await pilot.press("4", "a")
@@ -166,7 +166,7 @@ async def test_acknowledged_is_dim_and_stays_in_the_status_line_and_back() -> No
 
 async def test_silence_is_for_the_alert_under_the_cursor_at_its_place() -> None:
     book = demo_book()
-    app = told_app(book)
+    app = incident_app(book)
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("4")
         alerts = incidents_of(app).alerts
@@ -188,7 +188,7 @@ async def test_silence_is_for_the_alert_under_the_cursor_at_its_place() -> None:
 
 
 async def test_y_copies_the_command_of_a_step() -> None:
-    app = told_app()
+    app = incident_app()
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("4", "y")
         assert app.clipboard.startswith(SENTENCE)
@@ -217,7 +217,9 @@ async def test_without_an_incident_it_says_what_that_is_worth() -> None:
     assert "gpu-003 88 files" in shown
 
 
-async def test_a_new_incident_is_told_once_and_rings_only_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_new_incident_is_reported_once_and_rings_only_when_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for bell in (False, True):
         session = demo_session(95)
         app = GpuwatchApp(session, clock=lambda: NOW, preferences=Preferences(bell=bell))
@@ -258,7 +260,7 @@ async def test_many_incidents_are_listed_the_cursor_chooses_which_is_whole() -> 
         first=demo_incident().first - 3000, over=True, do=("Make the batch smaller",), settle=(),
     )  # fmt: skip
     newest = structs.replace(demo_incident(), number=2)
-    app = told_app(StillBook([newest, other]))
+    app = incident_app(StillBook([newest, other]))
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("4")
         screen = incidents_of(app)
@@ -298,7 +300,7 @@ async def test_hostile_words_do_not_steer_the_terminal() -> None:
         demo_incident(), headline=evil, do=(evil,), because=evil, explain=evil, settle=(evil,)
     )
     alert = structs.replace(disk_alert(), text=evil, code=evil, node=evil)
-    app = told_app(StillBook([incident], [alert]))
+    app = incident_app(StillBook([incident], [alert]))
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("4")
         await pilot.pause()
@@ -330,7 +332,7 @@ def test_the_way_through_an_incident_begins_with_the_first_failure() -> None:
     assert location_of(disk_alert()) is None
 
 
-async def test_the_demo_s_own_incident_is_told_from_the_log_lines_alone() -> None:
+async def test_the_demo_s_own_incident_is_reported_from_the_log_lines_alone() -> None:
     for second, following in ((47.0, ""), (95.0, "; 127 ranks then timed out in ALLREDUCE seq 2381")):
         app = still_app(judged_session(second), second)
         async with app.run_test(size=(120, 40)) as pilot:
@@ -385,7 +387,7 @@ def test_a_live_rank_whose_log_is_not_followed_is_not_called_free_of_errors() ->
 
 async def test_the_page_of_an_incident_tells_the_checkpoint_to_restart_from() -> None:
     last = Checkpoint(41_000, NOW, "/ckpt/step_41000", complete=True, last_step=41_344, last_at=NOW)
-    app = told_app(StillBook([structs.replace(demo_incident(), checkpoint=last)]))
+    app = incident_app(StillBook([structs.replace(demo_incident(), checkpoint=last)]))
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("4")
         await pilot.pause()

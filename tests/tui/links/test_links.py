@@ -295,7 +295,7 @@ async def test_every_screen_hints_at_a_bad_verdict_and_at_a_probe_that_runs() ->
         assert "links: probing" in flat(app)
 
 
-async def test_a_dead_pair_is_a_sign_and_its_reason_is_told(sentences: Sentences) -> None:
+async def test_a_dead_pair_is_a_sign_and_its_reason_is_reported(sentences: Sentences) -> None:
     results = still_probes.done()
     for src, dst in list(results.pairs):
         if (src // 8, dst // 8) == (1, 3):

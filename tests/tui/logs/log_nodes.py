@@ -97,7 +97,7 @@ class LogSession(StillSession):
         return next((file for file in self.files[node] if file.path == path), None)
 
     def write(self, node: str, path: str, text: str, arrived: float | None = None) -> None:
-        """Let a file grow; every tail of it is told."""
+        """Let a file grow; every tail of it is reported."""
         file = self.file(node, path)
         assert file is not None
         new = file.write(text, arrived)

@@ -59,7 +59,7 @@ async def test_many_ranks_are_shown_as_far_as_there_is_room() -> None:
         assert "7-8 of 8 logs" in workspace.text()
 
 
-async def test_logs_are_chosen_by_text_and_mistakes_are_told_beside_it(sentences: Sentences) -> None:
+async def test_logs_are_chosen_by_text_and_mistakes_are_reported_beside_it(sentences: Sentences) -> None:
     async with log_desk(story()) as workspace:
         await workspace.type("c", "0-3,77")
         sentences(str(workspace.screen.prompt.reported.render()))
@@ -192,7 +192,7 @@ async def test_search_lists_hits_of_all_nodes_and_goes_to_one(sentences: Sentenc
         assert isinstance(workspace.app.screen, LogsScreen)
 
 
-async def test_a_wrong_pattern_is_told_and_a_search_can_be_cancelled() -> None:
+async def test_a_wrong_pattern_is_reported_and_a_search_can_be_cancelled() -> None:
     session = story()
     async with log_desk(session) as workspace:
         await workspace.type("slash", "(open")
@@ -252,7 +252,7 @@ async def test_no_files_says_why_and_what_to_do() -> None:
         assert "here I am" in workspace.text()  # shown as soon as it is known
 
 
-async def test_clocks_that_are_not_known_are_told(sentences: Sentences) -> None:
+async def test_clocks_that_are_not_known_are_reported(sentences: Sentences) -> None:
     session = story()
     session.fleet.nodes["gpu-002"].clock = None
     async with log_desk(session) as workspace:

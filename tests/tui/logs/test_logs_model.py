@@ -77,7 +77,7 @@ def test_a_jump_loads_a_window_which_meets_the_growing_end_again() -> None:
     assert not buffer.live
     session.write("gpu-001", PATH, f"{clock(1001)} line 1000")
     pulled(session, buffer)
-    assert buffer.waiting == 1  # told, not loaded: the window stays where it is
+    assert buffer.waiting == 1  # counted, not loaded: the window stays where it is
     for _ in range(12):
         buffer.later()
         pulled(session, buffer)
@@ -108,7 +108,7 @@ def test_memory_stays_bounded_while_following_and_while_scrolled_back() -> None:
     assert buffer.waiting > 0
 
 
-def test_an_unterminated_line_is_told_again_when_it_is_whole() -> None:
+def test_an_unterminated_line_is_reported_again_when_it_is_whole() -> None:
     session = one_file(3)
     buffer = opened(session)
     sheet = RowModel()
@@ -442,14 +442,14 @@ def test_capitals_in_a_pattern_mean_capitals() -> None:
 
 
 def test_the_pager_gets_a_file_that_only_its_owner_reads_and_that_is_gone_afterwards(tmp_path: Path) -> None:
-    told = tmp_path / "told"
+    seen = tmp_path / "seen"
     pager = tmp_path / "pager"
     pager.write_text(
-        f'#!/bin/sh\nfor f; do :; done\nls -l "$f" > {told}\ncat "$f" >> {told}\necho "$f" >> {told}\n'
+        f'#!/bin/sh\nfor f; do :; done\nls -l "$f" > {seen}\ncat "$f" >> {seen}\necho "$f" >> {seen}\n'
     )
     pager.chmod(0o755)
     assert page(["one", "two"], 2, [str(pager)]) == 0
-    lines = told.read_text().splitlines()
+    lines = seen.read_text().splitlines()
     assert lines[0].startswith("-rw-------")
     assert lines[1:3] == ["one", "two"]
     assert not Path(lines[3]).exists()

@@ -1,4 +1,4 @@
-"""The screen of a node that Prometheus names: the session is told of it, and states how ssh went."""
+"""The screen of a node that Prometheus names: the session is notified, and states how ssh went."""
 
 from __future__ import annotations
 

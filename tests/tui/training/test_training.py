@@ -185,7 +185,7 @@ async def test_several_jobs_turn_with_the_neighbour_keys() -> None:
         assert "job 418207" in flat(app)
 
 
-async def test_alerts_of_the_job_are_told_in_its_head() -> None:
+async def test_alerts_of_the_job_are_reported_in_its_head() -> None:
     def alert(ident: str, code: str, job: str) -> Alert:
         proof = (Proof("line", "loss nan", EPOCH, node="gpu-001"),)
         title = f"title-{ident}"

@@ -134,7 +134,7 @@ def _has_gap(names: "Iterable[str]") -> bool:
 
 
 def _lacks(found: "StoredCheckpoint", earlier: "StoredCheckpoint") -> bool:
-    """Return True if an earlier one has more files and bytes; fewer ranks write as many bytes."""
+    """Return True if an earlier checkpoint has more files and bytes; fewer ranks write as many bytes."""
     return len(found.files) < len(earlier.files) and found.size < SAME_SIZE * earlier.size
 
 

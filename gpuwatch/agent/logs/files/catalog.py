@@ -214,7 +214,7 @@ class Catalog(object):
         )
 
     def _make_room(self) -> bool:
-        """Drop the file that is gone for longest and not shown; return True if there was one."""
+        """Drop the file that has been missing the longest and is not shown; return True if there was one."""
         gone = [
             entry
             for entry in self.entries.values()

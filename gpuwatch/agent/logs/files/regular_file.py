@@ -19,7 +19,7 @@ FD_PATH = "/proc/self/fd/{}"
 MAX_LINKS = 40
 """Link limit of the kernel per path."""
 NOT_REGULAR = "not a regular file"
-FOREIGN_LINK = "a link of another user, to a file that not everybody may read"
+FOREIGN_LINK = "a link of another user, to a file that is not world-readable"
 
 
 def open_regular(path: str, no_link: bool = False) -> int:
@@ -30,8 +30,8 @@ def open_regular(path: str, no_link: bool = False) -> int:
         no_link: Refuse a name that is itself a link.
 
     Raises:
-        OSError: it is not there, may not be read, is no regular file, or the link of a user to a file of
-            somebody else that not everybody may read.
+        OSError: it is missing, unreadable or not a regular file, or it is a user's link to a file of another
+            user that is not world-readable.
     """
     extra = os.O_NOFOLLOW if no_link else 0
     if PATH_ONLY is not None:

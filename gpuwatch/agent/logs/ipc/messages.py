@@ -6,10 +6,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-STUCK = "reading it does not come back; its mount may be dead"
+STUCK = "a read does not return; its mount may be dead"
 _WRITER = ("pid", "rank", "local_rank", "job", "start")
-ENDLESS_RULE = "it did not come to an end on some line"
-ENDLESS = "scanning it does not come to an end"
+ENDLESS_RULE = "it timed out on a line"
+ENDLESS = "scanning it timed out"
 
 
 def of_processes(rows: "list[dict[str, Any]]", launchers: "dict[int, dict[str, Any]]") -> "dict[str, Any]":
@@ -69,7 +69,7 @@ def no_reader(why: str) -> "dict[str, Any]":
     return {
         "code": "log_reader_failed",
         "severity": "warning",
-        "text": "Logs are not read here: the reader's process does not start ({}).".format(why[:200]),
+        "text": "Logs of this node are not read: the reader process does not start ({}).".format(why[:200]),
         "remedy": "Name another interpreter with `python:` in the hosts file.",
     }
 
@@ -79,10 +79,10 @@ def given_up(count: int) -> "dict[str, Any]":
     return {
         "code": "log_reader_failed",
         "severity": "critical",
-        "text": "Logs are not read here any more: {} readers hang in the kernel, on dead mounts.".format(
+        "text": "Logs of this node are no longer read: {} readers hang in the kernel, on dead mounts.".format(
             count
         ),
-        "remedy": "Look at the mounts of the files named above; gpuwatch reads again after a new connection.",
+        "remedy": "Check the mounts of the files named above, then reconnect: gpuwatch reads the logs again.",
     }
 
 
@@ -93,7 +93,7 @@ def stuck(path: str, why: str) -> "dict[str, Any]":
         "severity": "warning",
         "text": "{} is not read: {}.".format(path, why),
         "remedy": "Look at its mount (`stat {}` on the node)".format(path)
-        + ("; it is tried again when the read comes back." if why == STUCK else "."),
+        + ("; it is tried again when the read returns." if why == STUCK else "."),
     }
 
 
@@ -150,7 +150,7 @@ def ended(why: str, status: "int | None") -> "dict[str, Any]":
     return {
         "code": "log_reader_ended",
         "severity": "warning",
-        "text": "The log reader {} and was started again.".format(
+        "text": "The log reader {} and was restarted.".format(
             what if why != "ended" else "ended unexpectedly (status {})".format(status)
         ),
         "remedy": "Please report it with what `gpuwatch hosts check` prints.",

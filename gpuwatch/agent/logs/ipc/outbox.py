@@ -70,7 +70,7 @@ class Outbox(object):
         """Write what the pipe accepts now.
 
         Raises:
-            OSError: the agent is gone.
+            OSError: the agent has ended.
         """
         while self._pending:
             data = self._pending[0] if len(self._pending) == 1 else b"".join(self._pending)

@@ -101,7 +101,7 @@ _GOES_ON = re.compile(
     r"|falling back|fall back|(?:left|leaving) out|skipp(?:ed|ing)|ignor(?:ed|ing)|continuing"
     r"|recover(?:ed|ing))\b"
 )
-"""Wording of an error whose line says that the program goes on."""
+"""Wording in an error line which states that the program continues."""
 _GAVE_UP = re.compile(
     r"(?i)\b(?:bail(?:ed|ing|s) out|(?:gave|giv(?:es|ing|en)) up|(?:has |have )?died|is dead"
     r"|went away|(?:worker|rank|process|peer|node) #?\d{1,6} is gone|crashed|abort(?:ed|ing)|cannot continue"
@@ -206,12 +206,12 @@ def is_absent(text: str, end: int) -> bool:
 
 
 def is_continuing(text: str) -> bool:
-    """Return True if an error line itself says that the program retries, skips or continues without it."""
+    """Return True if an error line itself states that the program retries, skips or continues without it."""
     return _GOES_ON.search(text) is not None
 
 
 def has_given_up(text: str) -> bool:
-    """Return True if a line says that a process ended or gave up, and not that it continues."""
+    """Return True if a line states that a process ended or gave up, and not that it continues."""
     return _GAVE_UP.search(text) is not None and not is_continuing(text)
 
 

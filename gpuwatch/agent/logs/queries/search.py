@@ -285,7 +285,7 @@ class RunningSearch(object):
         if cpu - before > STALL_CPU_S:
             return "the pattern takes too long on a single line; the search was given up"
         if time.monotonic() - then > STALL_S and state not in ("R", "T", "t"):
-            return "a file does not answer; the search was given up"
+            return "a read does not return; the search was given up"
         return None
 
     def listening(self) -> None:

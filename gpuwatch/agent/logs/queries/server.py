@@ -112,7 +112,7 @@ class Server(object):
             min(int(request.get("lines", 200)), pages.MAX_ROWS),
         )
         if len(self._tails) >= MAX_TAILS:
-            raise RequestRefusedError("this agent already follows {} files for somebody".format(MAX_TAILS))
+            raise RequestRefusedError("this agent already follows {} files, its limit".format(MAX_TAILS))
         tail = FollowedTail(number, name, self._outbox)
         if name == KERNEL:
             tail.send(self._kernel.page(None, None, count, 0))
@@ -121,9 +121,7 @@ class Server(object):
             entry = self._entry(name)
             follower = entry.follower
             if follower is None:
-                raise RequestRefusedError(
-                    "{} is not followed here: {}".format(name, entry.reason or entry.state)
-                )
+                raise RequestRefusedError("{} is not followed: {}".format(name, entry.reason or entry.state))
             start, seam = _begin(follower, request.get("offset"), count)
             data = follower.at(start, follower.offset - start)
             tail.begin(

@@ -190,7 +190,10 @@ def problem_of(process_group: ProcessGroup) -> Problem | None:
 def _mismatch(
     process_group: ProcessGroup, first_open: int | None, low: int, *, states: bool
 ) -> Problem | None:
-    """Return the first collective that members called differently and that not all completed, or None."""
+    """Return the first collective that members called differently and that not all completed, or None.
+
+    `states`: the dumps record which collectives have ended; else the newest ones are compared backwards.
+    """
     if len(process_group.histories) < 2:
         return None
     oldest = max(min(history.collectives, default=1) for history in process_group.histories.values())

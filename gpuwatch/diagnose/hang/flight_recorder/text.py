@@ -17,7 +17,9 @@ Newest = Mapping[int, Op]
 
 MAX_SHOWN_RANKS = 8
 """Ranks that the evidence lists individually."""
-SAME_MOMENT = "whether all dumps were written at the same moment: a job that runs on looks like this too"
+SAME_MOMENT = (
+    "whether all dumps were written at the same moment: a job that continues normally looks like this too"
+)
 
 
 def nothing_testimony() -> SourceVerdict:

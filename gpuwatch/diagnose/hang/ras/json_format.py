@@ -70,7 +70,7 @@ def read_json(words: bytes, node: str, address: str) -> Ras:
     try:
         found = msgspec.json.decode(words, type=_Answer)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise RasError(f"not RAS's JSON: {plain(str(error))[:160]}") from error
+        raise RasError(f"not the JSON of NCCL RAS: {plain(str(error))[:160]}") from error
     version = plain(found.nccl_version)[:40] if found.nccl_version else None
     communicators = tuple(_communicator(each) for each in found.communicators)
     counted = sum(bool(rank.collective_counts) for each in found.communicators for rank in each.ranks)

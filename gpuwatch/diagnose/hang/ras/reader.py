@@ -37,7 +37,7 @@ def unpacked(packed: str) -> bytes:
     try:
         words = decoder.decompress(base64.b64decode(packed, validate=True), MAX_BYTES)
     except (ValueError, zlib.error) as error:
-        raise RasError(f"damaged on its way: {error}") from error
+        raise RasError(f"damaged in transit: {error}") from error
     if decoder.unconsumed_tail:
         raise RasError(f"more than {MAX_BYTES >> 20} MB")
     return words

@@ -53,9 +53,9 @@ def read_text(words: str, node: str, address: str) -> Ras:
         RasError: It is not RAS's.
     """
     if "Communicators..." not in words:
-        raise RasError("not an answer of RAS: " + plain(words.strip()[:80]))
+        raise RasError("not an answer of NCCL RAS: " + plain(words.strip()[:80]))
     if DIGITS.search(words):
-        raise RasError("not an answer of RAS: it has numbers of more than 18 digits")
+        raise RasError("not an answer of NCCL RAS: it has numbers of more than 18 digits")
     version = VERSION.search(words)
     timeouts = TIMEOUTS.search(words)
     sizes: dict[int, int] = {}

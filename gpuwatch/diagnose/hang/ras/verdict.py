@@ -15,7 +15,7 @@ Locate: TypeAlias = Callable[[str | None, int | None], int | None]
 """Host and pid -> global rank, or None."""
 NOBODY: Mapping[str, str] = {}
 REMOTE = "remote process error"
-STILL_LISTED = "its node lists that process as running: only the network of RAS has lost it"
+STILL_LISTED = "its node lists that process as running: only RAS's own network has lost it"
 ONE_NODE = "RAS of one node alone reports it of another node"
 LAUNCHES = "RAS counts launches, not completions: flight recorder dumps show in which collective they wait"
 
@@ -109,7 +109,7 @@ def _charges(each: Communicator) -> list[_Charge]:
 
     many = size > 2
     charge(0, each.dead, "is dead according to the others: its process cannot be reached", "high")
-    charge(1, each.silent, "does not answer: its process is stopped, or its node is out of reach", "medium")
+    charge(1, each.silent, "does not answer: its process is stopped, or its node is unreachable", "medium")
     for words in dict.fromkeys(words for _, words in each.failed):
         noticed = words == REMOTE  # its own process is well: it met the end of another process
         weight = 5 if noticed else 2
@@ -156,7 +156,7 @@ def _circumstances(ras: Ras) -> list[str]:
         f"{plural(len(ras.communicators), 'communicator')} reported by {ras.node} on {ras.address}{version}"
     ]
     if ras.timeouts:
-        reported.append(f"{plural(ras.timeouts, 'process')} did not answer in time while RAS asked around")
+        reported.append(f"{plural(ras.timeouts, 'process')} did not answer RAS in time")
     return reported
 
 

@@ -27,7 +27,7 @@ MAX_ODD_SHARE = 0.25
 """Largest share of a job's ranks that can be outliers."""
 STILL_PCT = 10.0
 """Percent of a core; a rank whose threads use less moves no data."""
-AGAIN = "the same once more in a minute: whether they are still there"
+AGAIN = "collect the stacks again in a minute: are the ranks still in the same calls?"
 PYTHON_STACKS = (
     'Python stacks: py-spy on the nodes (pip install py-spy), or --upload-py-spy "$(which py-spy)"'
 )
@@ -79,7 +79,7 @@ def _testimony(spots: Sequence[StackGroup], unseen: Sequence[RankStack], by: str
     usual = spots[-1]
     if len(spots) == 1:
         all_of = "the one rank that answered is" if total == 1 else f"all {total} ranks are"
-        settle.append("the flight recorder's dumps (gpuwatch flight), or NCCL's RAS: who is behind there")
+        settle.append("the flight recorder's dumps (gpuwatch flight), or NCCL's RAS: which rank is behind")
         return SourceVerdict(
             "stacks",
             wrong=False,

@@ -59,7 +59,11 @@ class AlertGroup:
     """When the attempts of its job began (unix seconds), as far as is known."""
 
     def same_attempt(self, one: Alert, other: Alert) -> bool:
-        """Return True if no attempt began between two alerts; a start too close to one is ignored."""
+        """Return True if no attempt began between two alerts.
+
+        A start up to `APART_S` before the earlier alert counts as between; one less than `ATTEMPT_BEGINS_S`
+        before the later alert does not.
+        """
         low, high = sorted((one.first, other.first))
         return not any(low <= start + APART_S and start + ATTEMPT_BEGINS_S < high for start in self.starts)
 
@@ -233,7 +237,7 @@ def _in_time(
     limits: dict[str, tuple[float, float]],
     resumed: Sequence[Resumption] = (),
 ) -> list[AlertGroup]:
-    """Split a job's alerts at gaps of GAP_S, at new attempts, and where all failed ranks had gone on."""
+    """Split a job's alerts at gaps of GAP_S, at new attempts, and where all failed ranks had resumed."""
     ends = with_resumptions(attempts_end(alerts), resumed, alerts)
     starts = tuple(each.began for each in resumed)
     certain = [alert for alert in alerts if sure(limits[alert.id])]
@@ -267,7 +271,7 @@ def _in_time(
 
 
 def _is_past(group: AlertGroup, alert: Alert) -> bool:
-    """Return True if the ranks of a group had gone on before this error happened."""
+    """Return True if the ranks of a group had resumed before this error happened."""
     if alert.severity not in ("error", "critical"):
         return False
     over = went_on_at(group.alerts)

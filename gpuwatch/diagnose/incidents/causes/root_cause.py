@@ -68,9 +68,9 @@ def root_cause_of(alerts: Sequence[Alert]) -> RootCause:
             best = strongest
         elif best is None or precedence(strongest) < precedence(best):
             best = strongest
-            found.doubts.append("the line that names the cause has no time of its own")
+            found.doubts.append("the line that names the cause has no timestamp")
         elif precedence(strongest) == precedence(best) and strongest.rank != best.rank:
-            found.doubts.append(f"{strongest.title!r} has no time and may be older")
+            found.doubts.append(f"{strongest.title!r} has no timestamp and may be older")
     accuser = None if best is not None and precedence(best) < CausePrecedence.LOST_PEER else _accuser(alerts)
     if accuser is not None:
         return RootCause(accuser, listed(accuser))

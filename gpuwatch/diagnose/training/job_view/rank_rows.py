@@ -76,7 +76,7 @@ def _written(node: Node, now: float, wall: float) -> dict[int | str, float]:
 
 
 def _place(row: RankRow, seat: PlacedRank, node: Node, written: dict[int | str, float], now: float) -> None:
-    """Set what is known of a rank from outside: its GPU, and when its log grew."""
+    """Set the values of a rank that are not from its log lines: its GPU, and when its log grew."""
     row.file = seat.logs[0] if seat.logs else None
     grown = [written[key] for key in (seat.pid, *seat.logs) if key in written]
     row.wrote_at = max(grown, default=None)

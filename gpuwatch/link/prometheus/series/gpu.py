@@ -132,13 +132,15 @@ GPU_UP = MetricFamily(
     f"{_G}up", "gauge", "1: the driver reports the GPU's values; 0: it is lost, stuck or silent."
 )
 GPU_STATE = MetricFamily(f"{_G}state", "gauge", "1: the state of the GPU (ok, unanswered, stuck, lost).")
-STUCK = MetricFamily(f"{_G}stuck_seconds", "gauge", "How long an NVML call has not returned.")
+STUCK = MetricFamily(f"{_G}stuck_seconds", "gauge", "Duration of the NVML call that has not returned.")
 LAST_XID = MetricFamily(f"{_G}last_xid", "gauge", "Code of the newest Xid; absent: none was seen.")
-LAST_XID_TIME = MetricFamily(f"{_G}last_xid_timestamp_seconds", "gauge", "When the newest Xid was reported.")
+LAST_XID_TIME = MetricFamily(f"{_G}last_xid_timestamp_seconds", "gauge", "Unix time of the newest Xid.")
 SAMPLED = MetricFamily(
     f"{_G}last_sample_timestamp_seconds",
     "gauge",
     "Unix time of the last read of a tier (fast, medium, slow).",
 )
-SLOWDOWN = MetricFamily(f"{_G}slowdown_temperature_celsius", "gauge", "Where the GPU slows itself down.")
+SLOWDOWN = MetricFamily(
+    f"{_G}slowdown_temperature_celsius", "gauge", "Temperature at which the GPU slows down."
+)
 GPU_INFO = MetricFamily(f"{_G}info", "info", "Model and PCI bus id of a GPU.")

@@ -55,16 +55,18 @@ NODE_UP = MetricFamily(f"{_N}up", "gauge", "1: the node is live; 0: connecting, 
 NODE_STATE = MetricFamily(f"{_N}state", "gauge", "1: the state of the node (connecting, live, stale, lost).")
 NODE_INFO = MetricFamily(f"{_N}info", "info", "Host name, kernel and driver of a node.")
 RECEIVED = MetricFamily(
-    f"{_N}last_frame_timestamp_seconds", "gauge", "When the node's agent sent anything last."
+    f"{_N}last_frame_timestamp_seconds", "gauge", "Unix time of the last message from the node's agent."
 )
 HOST_SAMPLED = MetricFamily(
-    f"{_N}last_sample_timestamp_seconds", "gauge", "When the host's values were read last."
+    f"{_N}last_sample_timestamp_seconds", "gauge", "Unix time of the last read of the host's values."
 )
-BOOTED = MetricFamily(f"{_N}boot_time_seconds", "gauge", "When the kernel started, by the node's clock.")
+BOOTED = MetricFamily(
+    f"{_N}boot_time_seconds", "gauge", "Unix time of the kernel's start, by the node's clock."
+)
 CLOCK_OFFSET = MetricFamily(
     f"{_N}clock_offset_seconds", "gauge", "The node's clock minus the clock of gpuwatch."
 )
-CLOCK_ERROR = MetricFamily(f"{_N}clock_error_seconds", "gauge", "The offset is right within this.")
+CLOCK_ERROR = MetricFamily(f"{_N}clock_error_seconds", "gauge", "Error bound of the clock offset.")
 EXPECTED = MetricFamily(f"{_N}gpus_expected", "gauge", "GPUs that the node should have.")
 PRESENT = MetricFamily(f"{_N}gpus_present", "gauge", "GPUs that have answered and are not lost.")
 REFUSED = MetricFamily(f"{_N}refused_frames_total", "counter", "Frames of the node that were refused.")

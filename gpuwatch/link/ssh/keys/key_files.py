@@ -33,7 +33,7 @@ MAX_FILE_BYTES = 1 << 20
 
 
 class KeyFileError(Exception):
-    """Raised if a key file cannot be used; the message says why."""
+    """Raised if a key file cannot be used; the message states why."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,9 @@ class KeyFile:
                 key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode()
             )
         except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-            wrong = "the passphrase is wrong" if passphrase is not None else "it is damaged or no private key"
+            wrong = (
+                "the passphrase is wrong" if passphrase is not None else "it is damaged or not a private key"
+            )
             raise KeyFileError(wrong) from error
         if isinstance(key, RSAPrivateKey):
             return paramiko.RSAKey.from_private_key(plain)

@@ -97,7 +97,7 @@ class Keyring:
         )
 
     def _key(self, path: Path, agents: dict[bytes, AgentKey]) -> paramiko.PKey | str:
-        loaded = self._loaded.get(path, "it is in no agent any more")
+        loaded = self._loaded.get(path, "no ssh agent holds it any more")
         public = public_key(path) if isinstance(loaded, str) and agents else None
         return agents.get(public, loaded) if public is not None else loaded
 

@@ -106,7 +106,7 @@ def _advice(error: OSError | None, timeout_s: float) -> str:
     if isinstance(error, TimeoutError):
         return f"no answer within {timeout_s:g} s; the node is down or a firewall drops the packets"
     if isinstance(error, ConnectionRefusedError):
-        return "connection refused; nothing listens there, check that sshd runs and the port"
+        return "connection refused; nothing listens there; check the port, and that sshd is running"
     return f"{_reason(error)}; check the network and the address"
 
 

@@ -202,7 +202,7 @@ class Comparison:
         return {each: before[each] for each in get_args(LinkClass) if each in before}
 
     def regressions(self, *, explained: bool = False) -> list[str]:
-        """Return the regressions as sentences, the worst first; one for all if a culprit explains them."""
+        """Return the regressions as sentences, the worst first; a single one if `explained` by a culprit."""
         worse = sorted((change for change in self.changes if change.regressed), key=lambda each: each.delta)
         if not explained or len(worse) < 2:
             return [f"slower than the baseline: {change.text}" for change in worse]

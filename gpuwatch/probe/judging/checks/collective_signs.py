@@ -73,7 +73,7 @@ def waited_for_alerts(results: Results) -> NamedCulprit | None:
     culprit = Culprit(
         "gpu" if seat.gpu is not None and several else "node", name, None, (text,), "is waited for"
     )
-    return NamedCulprit(culprit, f"{name} is what the others wait for: {text}")
+    return NamedCulprit(culprit, f"{name} delays the others: {text}")
 
 
 def waiting_text(found: tuple[int, int, int], name: str) -> str:

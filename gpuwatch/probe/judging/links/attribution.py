@@ -98,7 +98,10 @@ class FaultAttribution:
         return parts
 
     def _of(self, seat: Seat, way: Direction, inside: bool) -> tuple[Component, ...]:
-        """Return the components of a link at one of its ends."""
+        """Return the components of a link at one of its ends (`seat`).
+
+        `way`: out of or into the seat. `inside`: both ends are on one node.
+        """
         key = (seat.node, seat.rank, way, inside)
         if key not in self._known:
             here = (seat.node, label(seat))

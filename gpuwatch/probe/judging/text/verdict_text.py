@@ -50,7 +50,7 @@ def reported(blame: Attribution, links: Mapping[tuple[int, int], MeasuredLink]) 
     subject = f"{kind} {name}" if kind in {"node", "link"} else name
     if ratio is None:
         why = _why(blame.bad) or f"; {DEAD}"
-        sentence = f"nothing comes through {subject}: {_count(blame)} failed{why}"
+        sentence = f"no data gets through {subject}: {_count(blame)} failed{why}"
     else:
         sentence = f"{subject} is slow: {_reach(blame, ratio, back, len(links))}; {LOOK_AT[part.scope]}"
     state = "dead" if ratio is None else ""
@@ -60,7 +60,7 @@ def reported(blame: Attribution, links: Mapping[tuple[int, int], MeasuredLink]) 
 def _reach(blame: Attribution, ratio: float, back: str, every: int) -> str:
     """Return the rate of the blamed component's links in words.
 
-    Of the only two links of two ranks, relative to the other one.
+    If two ranks have only these two links, the rate is relative to the other link.
     """
     if len(blame.bad) == 1 and every == 2:
         return f"it reaches {percent(ratio)} of the other direction, with nothing else to compare"
@@ -112,7 +112,7 @@ def numbers(blame: Attribution) -> list[str]:
         links = some(len(slow), every, "link")
         message.append(f"{links} {place} at {percent(middle.ratio or 0.0)} of {peers} ({number})")
     if dead:
-        message.append(f"nothing came through {some(len(dead), every, 'link')} {place}{_why(dead)}")
+        message.append(f"no data got through {some(len(dead), every, 'link')} {place}{_why(dead)}")
     return message if len(slow) >= len(dead) else message[::-1]
 
 
@@ -135,7 +135,7 @@ def _other_way(blame: Attribution, links: Mapping[tuple[int, int], MeasuredLink]
         return ""
     back = [links.get((link.dst.rank, link.src.rank)) for link in blame.bad]
     ratios = [link.ratio for link in back if link is not None and link.ratio is not None]
-    return f"the other way {percent(median_low(ratios))}" if ratios else ""
+    return f"the reverse direction {percent(median_low(ratios))}" if ratios else ""
 
 
 def _retests(blame: Attribution) -> list[str]:

@@ -37,7 +37,7 @@ class LineWriter(object):
         self.emit("note", text=text[: 4 * MAX_TEXT])
 
     def write(self, data: bytes) -> None:
-        """Write all of `data`; blocks while nobody reads.
+        """Write all of `data`; blocks until it is read.
 
         Raises:
             OSError: the connection is closed.

@@ -153,7 +153,7 @@ def choose(candidates: "Iterable[Interpreter]") -> "tuple[Interpreter | None, li
         seen.add(one.same())
         left = until - time.monotonic()
         if left <= 0 or len(tried) >= MAX_TRIED:
-            tried.append("others were not looked at: that has taken long enough")
+            tried.append("others were not checked: the time limit was reached")
             break
         reason = ask(one, min(ASK_S, left))
         if reason is None:
@@ -211,7 +211,7 @@ def _reported(output: bytes) -> "dict[str, Any] | None":
 
 def _no_answer(status: int, words: bytes) -> str:
     lines = [line for line in words.decode("utf-8", "replace").splitlines() if line.strip()]
-    last = clean(masked(lines[-1]), MAX_TEXT) if lines else "no word on stderr"
+    last = clean(masked(lines[-1]), MAX_TEXT) if lines else "nothing on stderr"
     return "{}: {}".format(ending(status), last)
 
 

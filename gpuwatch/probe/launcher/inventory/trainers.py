@@ -60,9 +60,9 @@ def _looked_into(proc: str, pid: int, tried: "list[str]") -> "Interpreter | None
     why = "process {} ({})".format(pid, looked.script)
     if not looked.ours:
         # what another user's environment names would run as us
-        tried.append("{}: another user's, and only one's own is used".format(why))
+        tried.append("{}: it belongs to another user, and only your own is used".format(why))
     elif looked.is_python and looked.python is None:
-        tried.append("{}: its interpreter is in a container and not to be had from here".format(why))
+        tried.append("{}: its interpreter is in a container and cannot be used from the host".format(why))
     elif looked.python is not None and looked.environ is not None:
         return Interpreter(why, looked.python, environ=like_process(looked.environ))
     return None

@@ -152,7 +152,8 @@ def _shared(
 ) -> tuple[Network, dict[str, InventoryNic]] | None:
     """Return the network with the most nodes, the fastest of several, with each node's interface in it.
 
-    None if there is none. A bridge with the same address everywhere is ignored.
+    None if there is none. A bridge with the same address everywhere is ignored. `inward_too`: include
+    interfaces that seldom lead to another node (`INWARD`).
     """
     by_network: dict[Network, dict[str, InventoryNic]] = {}
     for node, nics in usable.items():

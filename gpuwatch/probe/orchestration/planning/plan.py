@@ -108,7 +108,7 @@ def make_plan(
 def _row_s(size: int, rate: float) -> float:
     """Return the seconds of a row at `rate` (bytes/s): as many iterations as `ROW_S` allows, at least 5.
 
-    These are a check, a warm-up and three timed ones.
+    The 5 are a check, a warm-up and three timed ones.
     """
     one_s = 2 * size / rate  # an all_reduce moves everything about twice
     return max(min(ROW_S, 0.1 + MAX_ITERATIONS * one_s), 5 * one_s)

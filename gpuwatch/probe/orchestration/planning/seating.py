@@ -63,7 +63,7 @@ def seat_ranks(
             owners[_uuids(inventory)] = node
         count = _ranks(inventory, request, backend, alone=len(inventories) == 1)
         if request.ranks_per_node is not None and count < request.ranks_per_node:
-            notes.append(f"{node} has {count} GPUs: so many ranks run there, not {request.ranks_per_node}")
+            notes.append(f"{node} has {count} GPUs: that many ranks run there, not {request.ranks_per_node}")
         for local in range(count):
             gpu = inventory.gpus[local] if backend == "nccl" else None
             seats.append(
@@ -77,7 +77,7 @@ def seat_ranks(
                 )
             )
     if backend == "gloo" and any(inventory.gpus for inventory in inventories.values()):
-        notes.append("this runs on CPUs over TCP (gloo), which is not the fabric that training on GPUs takes")
+        notes.append("this runs on CPUs over TCP (gloo), which is not the fabric that training on GPUs uses")
     return Seating(backend, tuple(seats), tuple(notes), without)
 
 

@@ -65,8 +65,8 @@ class CollectiveStage:
         """Return why a collective is not measured: torch does not support it, on all nodes or on some."""
         nodes = self._run.lacks[op]
         if nodes == {seat.node for seat in self._run.results.seats}:
-            return f"this torch's {self._run.results.backend} cannot do it"
-        return f"not measured: only {', '.join(sorted(nodes)[:4])} reported to have no {op}"
+            return f"it is not supported by this torch's {self._run.results.backend}"
+        return f"not measured: only {', '.join(sorted(nodes)[:4])} reported to be without {op}"
 
     def _check(self, op: Collective) -> None:
         if op in self._run.lacks:
@@ -172,7 +172,7 @@ class CollectiveStage:
         if outcome.blame is not None:
             return outcome.blame
         if outcome.absent:
-            return f"{self._ranks.names(outcome.absent)} did not come to it within {timeout_s:.0f} s"
+            return f"{self._ranks.names(outcome.absent)} did not join it within {timeout_s:.0f} s"
         if not outcome.missing:
             return None
         errors = outcome.local_faults or outcome.errors

@@ -54,7 +54,7 @@ class Contacts:
         if one != other:
             self._failures.update(pair)
             if frozenset((one, other)) not in self._met:
-                self._run.dead[one, other] = f"nothing came through between {one} and {other}: {error}"
+                self._run.dead[one, other] = f"no data got through between {one} and {other}: {error}"
 
     def forget(self, pair: Pair) -> None:
         """Forget that a pair is dead, so that it is tried again."""

@@ -280,7 +280,7 @@ class Pairs:
             silent = outcome.silent(self._run.node_of)
             why = "did not answer" if silent else "failed, and others wait for it"
             ranks = self._ranks.names(silent or outcome.errors or outcome.missing)
-            raise FailedError(f"{ranks} {why}: NCCL cannot continue without")
+            raise FailedError(f"{ranks} {why}: NCCL cannot continue without them")
 
     def _inside(self, pair: Pair) -> bool:
         one, other = self._run.nodes_of(pair)

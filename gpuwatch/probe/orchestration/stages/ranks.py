@@ -45,7 +45,7 @@ class RankControl:
         """Start the ranks; return when all have joined.
 
         Raises:
-            FailedError: a rank died or did not come.
+            FailedError: a rank died or did not arrive.
             CancelledError: the user has cancelled.
         """
         run = self._run
@@ -139,7 +139,7 @@ class RankControl:
         """Determine which ranks were absent, and mark those that failed the step as gone."""
         run = self._run
         outcome.absent = sorted(outcome.reported_absent(run.node_of))
-        run.lose(outcome.absent, f"did not come to it within {step.timeout_s:.0f} s")
+        run.lose(outcome.absent, f"did not join it within {step.timeout_s:.0f} s")
         if outcome.died or outcome.absent:
             return
         if outcome.missing and outcome.collective:
@@ -186,13 +186,13 @@ class RankControl:
         results = self._run.results
         seat = self._run.seat(ready.rank)
         if ready.backend != results.backend:
-            self._run.note(f"{self._run.name(ready.rank)} does not report the back end {results.backend}")
+            self._run.note(f"{self._run.name(ready.rank)} does not report the backend {results.backend}")
         results.torch = results.torch or ready.torch
         results.nccl = results.nccl or ready.nccl
         for op in ready.lacks:
             self._run.lacks.setdefault(op, set()).add(seat.node if seat is not None else "")
         if ready.nccl_backend not in {None, "nccl"}:
-            self._run.note(f"torch runs NCCL through its back end {ready.nccl_backend}")
+            self._run.note(f"torch runs NCCL through its backend {ready.nccl_backend}")
         self._run.changed()
 
     def _who(self, node: str, rank: int | None) -> str:

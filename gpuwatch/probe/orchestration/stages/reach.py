@@ -65,8 +65,8 @@ def reach(run: ProbeRun) -> Rendezvous:
 def settle(nodes: list[str], failures: Mapping[tuple[str, str], str]) -> tuple[str, dict[str, str]]:
     """Return the node of the store, and node -> reason for those left out.
 
-    A node that nobody reaches, or that reaches nobody, is left out; then the store is on the node that most
-    reach, and nodes that do not reach it are left out too.
+    A node that no other node reaches, or that reaches no other node, is left out. The store is on the node
+    that the most nodes reach; nodes that do not reach it are left out too.
 
     Args:
         nodes: All that listen, in order.
@@ -139,5 +139,5 @@ def _try_all(run: ProbeRun, places: Mapping[str, Listening]) -> dict[tuple[str, 
     for node in waiting:
         for other in places:
             if other != node:
-                failures[node, other] = "it did not say what it can reach"
+                failures[node, other] = "it did not report which nodes it can reach"
     return failures

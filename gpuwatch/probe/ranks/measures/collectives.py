@@ -132,7 +132,7 @@ class CollectiveRunner:
         """
         op = step.collective or ""
         if op not in self._names:
-            return {"error": f"this torch and backend cannot do {op}"}
+            return {"error": f"{op} is not supported by this torch and backend"}
         job = self._job(op, self._names[op], step.bytes)
         message: Dict[str, Any] = {}
         shares = self._buffers.shares(*self._counts(op, step.bytes))

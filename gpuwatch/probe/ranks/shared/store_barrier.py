@@ -26,13 +26,13 @@ GRACE_S = 5.0
 
 
 def roll_call(store: SealedStore, name: str, rank: int, world_size: int, timeout_s: float) -> List[int]:
-    """Wait until every rank has reached `name`, and return the ranks that did not.
+    """Wait until every rank has reached `name`; return the ranks that did not within `timeout_s`.
 
     All get the same answer, which is written once: a rank that arrives later learns that the others have
     continued without it.
 
     Raises:
-        StoreLostError: the store did not answer, or somebody else wrote to it.
+        StoreLostError: the store did not answer, or another process wrote to it.
     """
     try:
         place = _counted(store, name, rank, world_size)
@@ -59,7 +59,7 @@ def _counted(store: SealedStore, name: str, rank: int, world_size: int) -> int:
     """
     own, place = store.add(f"{name}/{rank}", 1), store.add(f"{name}/here", 1)
     if own != 1 or not 1 <= place <= world_size:
-        raise StoreTamperedError(f"rank {rank} was counted at {name} before it came")
+        raise StoreTamperedError(f"rank {rank} was counted at {name} before it arrived")
     return place
 
 
@@ -79,7 +79,7 @@ def _absent(store: SealedStore, name: str, world_size: int) -> List[int]:
             return found
         time.sleep(_READ_AGAIN_S)
     raise StoreTamperedError(
-        f"{world_size - len(found)} ranks are counted one by one at {name}, not as many together"
+        f"{world_size - len(found)} ranks are marked as arrived at {name}, but the counter differs"
     )
 
 
@@ -96,8 +96,8 @@ def meet(store: SealedStore, name: str, me: int, other: int, note: str, timeout_
     """Exchange a short note with one other rank; return the other's.
 
     Raises:
-        TimeoutError: the other did not come.
-        StoreLostError: the store did not answer, or somebody else wrote to it.
+        TimeoutError: the other rank did not arrive.
+        StoreLostError: the store did not answer, or another process wrote to it.
     """
     theirs = f"{name}/{other}"
     try:
@@ -110,7 +110,7 @@ def meet(store: SealedStore, name: str, me: int, other: int, note: str, timeout_
         raise
     except words.TORCH_ERRORS as error:
         raise StoreLostError(f"the store of the probe does not answer: {words.first_line(error)}") from error
-    raise TimeoutError(f"rank {other} did not come within {words.seconds(timeout_s)}")
+    raise TimeoutError(f"rank {other} did not arrive within {words.seconds(timeout_s)}")
 
 
 def _waited(store: SealedStore, key: str, timeout_s: float) -> bool:

@@ -67,7 +67,7 @@ def _message(line: str) -> str:
 
 
 def is_noise(line: str) -> bool:
-    """Return True if a line of stderr says nothing about the reason of the end."""
+    """Return True if a line of stderr does not contain the reason why the process ended."""
     return any(noise in line for noise in _NOISE)
 
 

@@ -59,7 +59,7 @@ def _walk(
     depth: int,
     left: list[int],
 ) -> Iterator[StatedFailure]:
-    """Yield the failures in a part of a document; `left` holds how many records may still be looked at."""
+    """Yield the failures in a part of a document; `left[0]`: how many more records may be read."""
     if depth > MAX_DEPTH or left[0] <= 0:
         return
     if isinstance(value, list):
@@ -84,7 +84,7 @@ def _walk(
     if good:
         yield from (each for each in inner if words.FAILED.match(each.state) and each.exit_code)
         return
-    if any(each.exit_code for each in inner):  # the end of a container says more than that it waits
+    if any(each.exit_code for each in inner):  # the end of a container is more specific than that it waits
         inner = [each for each in inner if each.exit_code or not _is_crash_loop(each)]
     own = own or _report(record, place, state)
     if own is not None and not _is_repeated(own, inner):

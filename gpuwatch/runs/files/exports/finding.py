@@ -20,7 +20,7 @@ def export_packing(head: bytes, read: Callable[[int], bytes], *, log: bool = Fal
     Args:
         head: The first bytes of the file.
         log: Whether the file has the name of a log: a document in it must state a failure.
-        read: Reads up to so many bytes from its beginning; called if the first ones may begin a document.
+        read: Returns up to that many bytes of its beginning; called if `head` may begin a document.
     """
     if is_log_table(head):
         return LOG_TABLE

@@ -127,7 +127,7 @@ def _of_yaml(text: str) -> Any:  # noqa: ANN401 - of YAML
 
 
 def _rendered(document: str, found: list[StatedFailure]) -> str:
-    """Return as many lines as the document has: blank, or a sentence for each failure decided there."""
+    """Return as many lines as the document has: blank, or a sentence for each failure found on that line."""
     lines: list[str] = [""] * (document.count("\n") + 1)
     at = 0
     for report in found:

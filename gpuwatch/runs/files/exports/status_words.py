@@ -87,7 +87,7 @@ FAILED = re.compile(
 )
 """States of a failure."""
 ENDED = re.compile(r"(?i)(?:job_?state_)?(?:complet(?:e|ed)|finished|done|ended|terminated)$")
-"""States of an end that may have been a failure, as a result within says."""
+"""States of an end that may have been a failure, which a result inside the record decides."""
 EARLIER = _words("attempts retries history events previousattempts taskinstances jobhistory tries")
 """Keys of earlier attempts, which a later one has made good."""
 GOOD = re.compile(

@@ -73,7 +73,7 @@ def read_session_folder(folder: Path, session: str) -> TrainingSession:
 
 
 def refuse_contradiction(summary: SessionSummary, problems: list[str]) -> None:
-    """Set the status `failed` in a summary that says `completed` but has an exit code or signal.
+    """Set the status `failed` in a summary that has `completed` but also an exit code or signal.
 
     Add that to `problems`.
     """

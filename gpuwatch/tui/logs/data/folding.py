@@ -20,7 +20,7 @@ _CODES = re.compile(
     r"(?i)\b(?:xid(?: \([^)]{0,60}\))?|exit ?code|exit status|signal|errno|error|err|status|code|rc)"
     r"[ :=(]{0,4}(-?\d{1,6})\b"
 )
-"""Numbers that say what happened: lines that differ in them are different."""
+"""Numbers that identify an event: lines that differ in them are not folded."""
 _FAULTY_GPU = re.compile(r"(?i)\bgpu[ :#]{0,2}(\d{1,4})\b(?=.{0,80}(?:error|uncorrect|fail|lost|fell off))")
 """The GPU that a line about a fault names."""
 _RANK_MARK = re.compile(

@@ -25,7 +25,7 @@ HOW: dict[RankSource, str] = {
 
 
 class ChoiceError(ValueError):
-    """Raised if a typed text selects nothing; the message says why."""
+    """Raised if a typed text selects nothing; the message states why."""
 
 
 @dataclass(frozen=True)

@@ -74,9 +74,11 @@ class LogHunt:
             self.version += 1
 
     def to_bad(self, view: View, step: int, *, warnings: bool) -> bool:
-        """Jump to the next (1) or previous (-1) error or warning; return True if the cursor is there already.
+        """Jump to the next (1) or previous (-1) error; return True if the cursor is there already.
 
-        If a search on the node is needed, it becomes the pending jump; if there is none, `note` says so.
+        `warnings`: also to warnings.
+
+        If a search on the node is needed, it becomes the pending jump; if there is none, `note` states it.
         """
         self.end_quest()
         view_state, offset_s = self._scene, self._offset(view.buffers[0].source.node)
@@ -91,7 +93,7 @@ class LogHunt:
     def to_hit(self, view: View, step: int) -> bool:
         """Jump to the next (1) or previous (-1) search hit; return True if the cursor is there already.
 
-        If there is none, `note` says so.
+        If there is none, `note` states it.
         """
         if self.search is None:
             return self._received(f"no search; press {self._key_of('app.find')} to search")

@@ -54,7 +54,7 @@ def loudness(line: LogLine, found: Severity | None) -> Severity | None:
 def mark(
     severity: Severity | None, look: StyleSet, *, bookmarked: bool, wanted: bool = False
 ) -> list[Segment]:
-    """Return two cells: a bookmark or the severity's sign, then a bar if the line was jumped to."""
+    """Return two cells: a bookmark or the severity's sign, then a bar if the line is `wanted` (jumped to)."""
     if bookmarked:
         sign = Segment("*", look.title)
     else:

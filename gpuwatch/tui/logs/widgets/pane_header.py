@@ -54,7 +54,7 @@ def _age(buffer: Buffer, file: LogFile | None, wall: float) -> float | None:
 
 
 def _trouble(view: View, view_state: ViewState, look: StyleSet) -> list[Segment]:
-    """Return the segments that say why lines are not shown; empty if nothing is wrong."""
+    """Return the segments that state why lines are not shown; empty if nothing is wrong."""
     buffer = view.buffers[0]
     if view.merged:
         failed = sum(bool(each.error) for each in view.buffers)

@@ -19,7 +19,7 @@ OPENED_AT_ONCE = 16
 STILL_S = 0.25
 """The cursor must rest this many seconds before other files are read at its time."""
 COMMON_LINE_CHARS = 4096
-"""A filter that sees fewer characters of a line says so."""
+"""A filter that sees fewer characters of a line than this is reported in `filter_note`."""
 UNSURE_S = 1.0
 """A clock error above this many seconds is reported."""
 
@@ -92,7 +92,7 @@ class OpenLogs:
     def lead(self, source: LogSource, offset: int) -> None:
         """Jump to the line at a byte offset of a file.
 
-        It stays there while the others move to the common time.
+        This pane stays there while the others move to the common time.
         """
         self.view_of(source).go(offset=offset)
         if self.time is not None:
@@ -231,7 +231,7 @@ class OpenLogs:
     def set_filter(self, text: str) -> None:
         """Show only lines that match a pattern, or with a leading `!` those that do not; "" shows all.
 
-        A pattern without capital letters ignores case. `filter_note` says if it sees only the beginning of a
+        A pattern without capital letters ignores case. `filter_note`: it sees only the beginning of a
         line.
 
         Raises:

@@ -217,7 +217,7 @@ class LogWorkspace:
 
     @property
     def ink(self) -> tuple[int, int, bool]:
-        """A value that changes when every line must be painted again."""
+        """A value that changes with the search, bookmarks or clocks: every line is then painted again."""
         return self.hunt.version, self.bookmarks.version, self.clocks
 
     def _arrange(self, lead: tuple[LogSource, int] | None = None) -> None:
@@ -289,7 +289,7 @@ class LogWorkspace:
         return source
 
     def turn(self, step: int, room: int) -> None:
-        """Show the next (1) or previous (-1) page of the selected logs; if all are shown, only say so.
+        """Show the next (1) or previous (-1) page of the selected logs; if all are shown, only a notice.
 
         Args:
             step: The direction, wrapping around.

@@ -70,7 +70,7 @@ def test_a_prefix_is_peeled_and_names_who_speaks(line: str, message: str, who: d
     assert {name: value for name in WHO if (value := getattr(speaker, name)) is not None} == who
 
 
-def test_two_ranks_on_one_line_are_told_apart() -> None:
+def test_two_ranks_on_one_line_are_distinguished() -> None:
     rules = ruleset(rule("boom"))
     (finding,) = found(rules, "[rank1]: step 5 [rank2]: boom\n")
     assert finding["rank"] == 2

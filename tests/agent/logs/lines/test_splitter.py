@@ -29,7 +29,7 @@ def test_lines_carry_their_place_in_the_file() -> None:
     assert rows(data) == [(0, 4, "one"), (4, 9, "two"), (9, 10, ""), (10, 14, "four")]
 
 
-def test_of_a_bar_only_the_last_state_is_told_and_the_record_glued_to_it_stands_alone() -> None:
+def test_of_a_bar_only_the_last_state_is_reported_and_the_record_glued_to_it_stands_alone() -> None:
     bar = b"\r 33%|###       | 1/3 [00:01<00:02,  1.00s/it]\r 66%|######    | 2/3 [00:02<00:01,  1.00s/it]"
     assert texts(bar) == [" 66%|######    | 2/3 [00:02<00:01,  1.00s/it]"]
     assert texts(bar + b"\nnext\n") == [" 66%|######    | 2/3 [00:02<00:01,  1.00s/it]", "next"]

@@ -48,7 +48,7 @@ def test_a_frame_has_the_newest_values_and_fits_the_wire() -> None:
     assert (decoded.at, decoded.timed, decoded.backlog) == (NOW, False, False)
 
 
-def test_nothing_is_told_twice_and_a_tick_without_lines_tells_nothing() -> None:
+def test_nothing_is_reported_twice_and_a_tick_without_lines_tells_nothing() -> None:
     one = scanner()
     assert reported(line(1), one)
     assert one.progress() == []
@@ -73,7 +73,7 @@ def test_a_block_of_lines_is_one_state() -> None:
     assert frame["fields"] == {"step": 40, "total_steps": 50000, "epoch": 1, "loss": 5.25, "grad_norm": 0.75}
 
 
-def test_a_bar_without_a_line_end_is_told_after_a_quiet_while_with_its_last_state() -> None:
+def test_a_bar_without_a_line_end_is_reported_after_a_quiet_while_with_its_last_state() -> None:
     one = scanner()
     one.feed(
         b"\r  0%|          | 0/12 [00:00<?, ?it/s]\r  8%|8         | 1/12 [00:20<03:40, 20.00s/it]", 0, NOW
@@ -83,7 +83,7 @@ def test_a_bar_without_a_line_end_is_told_after_a_quiet_while_with_its_last_stat
     assert (frame["fields"]["step"], frame["fields"]["eta_s"]) == (1, 220)
 
 
-def test_ranks_of_one_file_are_told_apart() -> None:
+def test_ranks_of_one_file_are_distinguished() -> None:
     text = "".join(f"[rank{rank}]: {line(step, rank)}" for step in (1, 2) for rank in range(8))
     frames = reported(text)
     assert {frame["rank"]: (frame["fields"]["step"], frame["fields"]["loss"]) for frame in frames} == {
@@ -107,10 +107,10 @@ def test_the_head_of_a_logger_tells_the_rank(head: str) -> None:
 
 @pytest.mark.parametrize("cut", [(), (5,), (6,), (3, 6, 7)], ids=str)
 @pytest.mark.parametrize("tick", [True, False])
-def test_the_turn_of_a_loss_to_nan_is_told_beside_the_newest_line(
+def test_the_turn_of_a_loss_to_nan_is_reported_beside_the_newest_line(
     cut: tuple[int, ...], *, tick: bool
 ) -> None:
-    """`cut`: steps at which a new read of the file begins; `tick`: whether what was read is told then."""
+    """`cut`: steps at which a new read of the file begins; `tick`: whether what was read is reported then."""
     one, frames, at = scanner(), [], 0
     pieces: list[str] = []
     for step in range(1, 11):
@@ -230,7 +230,7 @@ def test_of_a_timer_across_ranks_the_slowest_one_counts() -> None:
     assert frame["phases_s"] == {"forward_backward": 0.50025}
 
 
-def test_a_loss_that_is_no_number_is_told() -> None:
+def test_a_loss_that_is_no_number_is_reported() -> None:
     (frame,) = reported("step 4 loss nan lr 0.1 grad_norm inf\n")
     assert frame["fields"] == {"step": 4, "loss": "nan", "lr": 0.1, "grad_norm": "inf"}
 
@@ -245,7 +245,7 @@ def test_evaluation_settings_and_other_bars_are_no_progress() -> None:
     assert reported(text) == []
 
 
-def test_a_flood_is_read_a_few_lines_a_tick_and_its_newest_is_told() -> None:
+def test_a_flood_is_read_a_few_lines_a_tick_and_its_newest_is_reported() -> None:
     one, read = scanner(), []
     search = one._progress._search  # type: ignore[union-attr]
     reading = search.reading
@@ -296,13 +296,13 @@ def past_of(text: str, one: Scanner | None = None, piece: int = 4096) -> list[Pr
         one.feed(data[at : at + piece], at, NOW, True)
         one.progress()
     frames = one.past(NOW)
-    assert one.past(NOW) == [], "it is told once"
+    assert one.past(NOW) == [], "it is reported once"
     one.feed(line(10**6).encode(), len(data), NOW, True)
     assert one.past(NOW) == []
     return [msgspec.convert({"t": NOW, "seq": 1, "kind": "progress", **frame}, Progress) for frame in frames]
 
 
-def test_the_past_is_told_thinned_with_its_ends() -> None:
+def test_the_past_is_reported_thinned_with_its_ends() -> None:
     text = "".join(line(step, 9.0 - step / 1000) + "chatter\n" for step in range(5000))
     (frame,) = past_of(text)
     steps = [each.step for each in frame.past]
@@ -358,7 +358,7 @@ def test_ranks_that_share_a_file_without_numbers_hide_no_turn_to_nan(lag: int, s
     assert first.sign.step == 50
 
 
-def test_a_short_past_is_told_whole_with_the_lines_own_times() -> None:
+def test_a_short_past_is_reported_whole_with_the_lines_own_times() -> None:
     text = "".join(f"2025-06-15 12:00:{step:02}Z " + line(step) for step in range(30))
     (frame,) = past_of(text)
     assert [(each.step, each.at) for each in frame.past] == [(n, 1749988800.0 + n) for n in range(30)]

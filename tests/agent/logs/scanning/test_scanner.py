@@ -32,7 +32,7 @@ def test_a_finding_says_where_when_and_what_and_fits_the_wire() -> None:
     assert (frame.at, frame.timed, frame.count) == (1749988800.25, True, 1)
 
 
-def test_a_line_without_a_time_is_told_with_its_arrival() -> None:
+def test_a_line_without_a_time_is_reported_with_its_arrival() -> None:
     (finding,) = found(LOST, LINE + "\n")
     assert (finding["at"], finding["timed"]) == (NOW, False)
 
@@ -43,7 +43,7 @@ def test_what_was_there_before_is_no_younger_than_the_time_below_it() -> None:
     assert (finding["at"], finding["timed"], finding["backlog"]) == (1749988800.0, False, True)
 
 
-def test_between_two_times_both_bounds_are_told() -> None:
+def test_between_two_times_both_bounds_are_reported() -> None:
     """An appended log: the attempt that wrote the line began before the later time."""
     text = f"2025-06-15 11:00:00Z step 1\n{LINE}\n2025-06-15 12:00:00Z step 1\n"
     (finding,) = scanner(LOST).feed(text.encode(), 0, NOW, True)
@@ -157,7 +157,7 @@ FLOOD = ruleset(
 )
 
 
-def test_a_flood_is_told_once_it_is_one() -> None:
+def test_a_flood_is_reported_once_it_is_one() -> None:
     stamps = ("12:00:00", "12:02:00", "12:02:10", "12:02:30", "12:02:31")
     lines = "".join(f"2025-06-15 {stamp} corrected bus glitch\n" for stamp in stamps)
     assert found(FLOOD, "".join(lines.splitlines(True)[:3])) == []
@@ -188,7 +188,7 @@ def test_a_block_takes_the_lines_below_up_to_its_end_across_chunks(sentences: Se
     sentences(finding["lines"])
 
 
-def test_a_block_that_never_fills_is_told_after_a_quiet_while(sentences: Sentences) -> None:
+def test_a_block_that_never_fills_is_reported_after_a_quiet_while(sentences: Sentences) -> None:
     one = scanner(ruleset(rule("summary of failures", extra="block: 5")))
     assert one.feed(b"summary of failures\nrank 1\n", 0, NOW) == []
     (finding,) = one.quiet(NOW + 1)
@@ -344,7 +344,7 @@ def test_a_phrase_on_the_border_of_two_parts_of_a_long_line_is_found_once() -> N
         assert [each["count"] for each in findings] == [1], before
 
 
-def test_bytes_count_as_searched_when_their_line_is_and_its_block_is_told() -> None:
+def test_bytes_count_as_searched_when_their_line_is_and_its_block_is_reported() -> None:
     one, data = scanner(ruleset(rule("boom", extra="block: 3"))), b"boom\nfirst\nhalf"
     one.feed(data, 0, NOW)
     assert one.searched_to(len(data)) == 0

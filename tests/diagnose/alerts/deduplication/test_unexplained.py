@@ -103,7 +103,7 @@ def test_a_flood_of_errors_is_counted_to_the_last_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("last", ["Verbindung verloren, Abbruch", "Connexion perdue", "Verloren", None])
-def test_a_job_that_stopped_is_told_with_the_words_that_end_its_log(
+def test_a_job_that_stopped_is_reported_with_the_words_that_end_its_log(
     tmp_path: Path, last: str | None, sentences: Sentences
 ) -> None:
     steps = [f"2025-03-02 10:{s // 60:02}:{s % 60:02} INFO step {s}/1000 loss 2.1" for s in range(200)]

@@ -199,7 +199,7 @@ def test_an_id_a_folder_and_a_renamed_folder_lead_to_a_session(tmp_path: Path) -
     assert len(found.unknown) == 1
 
 
-def test_wrong_types_in_a_summary_are_told_without_python(tmp_path: Path) -> None:
+def test_wrong_types_in_a_summary_are_reported_without_python(tmp_path: Path) -> None:
     wrong = {
         "status": "odd",
         "model": 3,

@@ -200,13 +200,13 @@ def test_an_offline_run_of_wandb_is_read(tmp_path: Path) -> None:
     assert one(tmp_path).problems
 
 
-def test_a_folder_without_a_training_is_told(tmp_path: Path) -> None:
+def test_a_folder_without_a_training_is_reported(tmp_path: Path) -> None:
     (tmp_path / "a.bin").write_bytes(b"\0")
     found = find_sessions((str(tmp_path),), tmp_path)
     assert (found.sessions, len(found.unknown)) == ([], 1)
 
 
-def test_a_nan_loss_and_the_error_that_came_first_are_told(tmp_path: Path) -> None:
+def test_a_nan_loss_and_the_error_that_came_first_are_reported(tmp_path: Path) -> None:
     (tmp_path / "console_a.log").write_text(
         "step 1/5 loss: 2.5\nstep 2/5 loss: nan\nstep 3/5 loss: nan\n"
         "[rank0]: Traceback (most recent call last):\n"
