@@ -17,6 +17,8 @@ from gpuwatch.fleet.jobs.places import RankPlace
 
 NEAR_S = 120.0
 """Most seconds between the two reports; a pid may be given again later."""
+STARTED_S = 10.0
+"""Start times are exact to a second or two, and a restarted rank is no older than the end before it."""
 SIGNALS = frozenset(("launch.siblings_killed",))
 """A launcher's lines about the processes that it ends."""
 
@@ -78,6 +80,6 @@ def _is_of_another(alert: Alert, pid: int, ranks: Sequence[RankPlace]) -> bool:
         place.until is None
         and pid not in (None, place.pid, place.inner_pid)
         and place.started is not None
-        and place.started < alert.first
+        and place.started < alert.first - STARTED_S
         for place in ranks
     )

@@ -14,7 +14,7 @@ LOG = "/runs/both/train.log"
 @pytest.mark.parametrize("restarted", [False, True])
 def test_the_end_of_another_process_is_not_given_to_a_job_that_runs(*, restarted: bool) -> None:
     reported = Watched()
-    start = WALL + 60.0 if restarted else WALL - 90
+    start = WALL + 19.5 if restarted else WALL - 90
     ranks = [rank(number, 900 + number, 2, start=start, logs=[LOG], job="healthy") for number in range(2)]
     reported.run("n1", *ranks)
     reported.list_files("n1", wire.LogFile(LOG, pids=[900, 901], job="healthy"))
