@@ -178,7 +178,7 @@ interval: 1
         ("hosts:", "1:7: 'hosts' must be a list of hosts, not nothing"),
         ("hosts: []", "1:8: 'hosts' must be a list of hosts, not an empty list"),
         ("defaults: {}", "1:1: a hosts file needs the key 'hosts'"),
-        ("hosts: [n1]\n<<: {a: b}", "2:1: unknown key '<<'; merge keys are not read"),
+        ("hosts: [n1]\n<<: {a: b}", "2:1: unknown key '<<'; merge keys are not supported"),
         ("hosts: [!secret n1]", "1:9: 'hosts' must be"),
         ("hosts: [n1]\ndefaults: &a {labels: {x: *a}}", "2:27: the alias '*a' has no anchor before it"),
         ("hosts: [n1\n", "2:1: not YAML: "),

@@ -109,7 +109,7 @@ def test_a_gpu_that_never_said_its_uuid_is_a_notice(sentences: Sentences) -> Non
         (_row(line=row(0).replace("0, ", "999999, ", 1)), "number 999999"),
         (b"x" * (LINE_LIMIT_BYTES + 1) + b"\n", "more than 4096 bytes"),
         (b"\x1b]0;owned\x07\n", "\u241b]0;owned"),
-        (b"@done reboot\n", "no ping"),
+        (b"@done reboot\n", "without a ping"),
     ],
 )
 def test_garbage_is_counted_and_the_stream_goes_on(garbage: bytes, words: str) -> None:

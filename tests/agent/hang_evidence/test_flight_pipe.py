@@ -68,7 +68,7 @@ def test_nothing_but_its_pipe_is_written(
     assert "error" in asked(rank.pid)
     pipe.unlink()
     pipe.write_text("kept")
-    assert "no pipe" in asked(rank.pid)["error"]
+    assert "not a pipe" in asked(rank.pid)["error"]
     assert (pipe.read_text(), other.read_text()) == ("kept", "kept")
     pipe.unlink()
     os.mkfifo(pipe)

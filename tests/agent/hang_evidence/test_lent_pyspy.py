@@ -55,10 +55,10 @@ def test_one_that_is_begun_anew_replaces_what_came_before() -> None:
 @pytest.mark.parametrize(
     ("odd", "why"),
     [
-        (pieces(PROGRAM)[1], "does not follow"),
-        (pieces(PROGRAM, size=1 << 20, digest="0" * 64)[0], "another digest"),
-        (pieces(PROGRAM, size=MAX_PACKED + 1)[0] | {"size": MAX_PACKED + 1}, "does not follow"),
-        (pieces(b"\0" * (MAX_PROGRAM + 1), size=1 << 20)[0], "another digest"),
+        (pieces(PROGRAM)[1], "is missing"),
+        (pieces(PROGRAM, size=1 << 20, digest="0" * 64)[0], "wrong digest"),
+        (pieces(PROGRAM, size=MAX_PACKED + 1)[0] | {"size": MAX_PACKED + 1}, "is missing"),
+        (pieces(b"\0" * (MAX_PROGRAM + 1), size=1 << 20)[0], "wrong digest"),
         (pieces(PROGRAM)[0] | {"piece": "?"}, "base64"),
         ({"digest": "x", "offset": 0, "size": 4, "piece": base64.b64encode(b"junk").decode()}, "damaged"),
     ],

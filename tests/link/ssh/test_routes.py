@@ -78,7 +78,7 @@ def test_without_ssh_an_include_of_nothing_is_harmless(tmp_path: Path) -> None:
 
 
 def test_a_host_name_never_reaches_a_shell(sshd: Sshd) -> None:
-    with pytest.raises(ConfigError, match="a shell would act on"):
+    with pytest.raises(ConfigError, match="a shell would interpret"):
         resolve({"proxycommand": ["nc %h %p"]}, HostQuery("evil$(id)"))
     assert refusal(NodeSpec("-oProxyCommand=id"), sshd.client.options()).final
 
