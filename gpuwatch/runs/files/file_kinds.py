@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from gpuwatch.agent.logs.discovery.walk import SAVED_SCREEN_NAME
 from gpuwatch.agent.logs.progress.metrics_table import HEADER_BYTES, table_of
 from gpuwatch.agent.logs.scanning.table_sieve import is_table_name
 from gpuwatch.runs.files.byte_samples import is_text, looked_into
@@ -30,8 +31,6 @@ BINARY = {"picture", "checkpoint or weights", "program"}
 TEXT_ALL_THE_SAME = (".svg", ".pdf", ".ptx")
 """Suffixes among these that are text but no logs."""
 SAVED_SCREEN = "saved screen"
-"""A screen that gpuwatch saved (Ctrl+O): it shows lines of logs, and is none."""
-_OF_A_SCREEN = re.compile(r"gpuwatch-\d{8}-\d{6}(?:-\d+)?\.(?:txt|svg)")
 PASTED_INTO = {"data", "source or settings"}
 """Kinds of files into which people paste tool output."""
 ENDINGS = {f".{ending}": kind for kind, endings in KINDS.items() for ending in endings.split()}
@@ -63,7 +62,7 @@ def unpacked_name(name: str) -> str:
 def kind_of_name(name: str) -> str | None:
     """Return what a file of this name is instead of a log (`data`, ...); None: it may be a log."""
     plain = unpacked_name(name)
-    if _OF_A_SCREEN.fullmatch(plain):
+    if SAVED_SCREEN_NAME.match(plain):
         return SAVED_SCREEN
     if TENSORBOARD.match(plain):
         return "data"

@@ -299,33 +299,33 @@ class StatusLine(RebuiltPage, can_focus=False):
         )
 
     def _second(self, width: int) -> Row:
-        look, totals, reported, view_state = (
-            self.look,
-            self.cockpit.totals,
-            self.view_state.snapshot,
-            self.view_state,
-        )
-        nodes, gpus, alerts = (
-            node_counts(totals, look),
-            gpu_counts(totals, look),
-            alert_counts(reported, look),
-        )
-        if view_state.folder is not None:
-            nodes, gpus = folder_counts(view_state.fleet, look), []
+        """Return the counts and, on the right, the most important statement that fits beside them."""
+        look, totals, folder = self.look, self.cockpit.totals, self.view_state.folder
+        reported = self.view_state.snapshot
+        nodes, gpus = node_counts(totals, look), gpu_counts(totals, look)
+        if folder is not None:
+            nodes, gpus = folder_counts(self.view_state.fleet, look), []
+        alerts = alert_counts(reported, look)
         left = [*nodes, *gpus, *alerts]
-        if incident := reported.leading:
-            wanted = len(main_clause(incident)) + 1
+        incident, stragglers = reported.leading, reported.stragglers
+        if incident is not None:
             trouble = [*([Segment(" ")] if gpus else []), *gpus[GPU_COUNT_PARTS:]]
-            ways = left, [Segment(" "), *gpus, *alerts], [*trouble, *alerts], [*trouble, *alerts[1:]]
-            left = next((way for way in ways if _width(way) + wanted <= width), [Segment(" ")])
+            shorter = [*trouble, *alerts], [*trouble, *alerts[1:]], [Segment(" ")]
+            room = width - len(main_clause(incident)) - 1
+            left = _fitting(left, [Segment(" "), *gpus, *alerts], *shorter, room=room)
             return spread(left, sentence(incident, look, width - _width(left) - 1), width)
-        if view_state.folder is not None:
-            return spread(left, folder_state(view_state, look, width - _width(left) - 1), width)
-        if reported.stragglers and not any(each.severity != "warning" for _, each in totals.worst[:1]):
-            wanted = len(sentence_of(reported.stragglers[0]).partition(",")[0]) + 8
-            ways = left, [Segment(" "), *gpus, *alerts], [Segment(" "), *alerts], [Segment(" "), *alerts[1:]]
-            left = next((way for way in ways if _width(way) + wanted <= width), ways[-1])
-        trouble = worst(totals, reported.stragglers, look, width - _width(left) - 1)
+        if folder is not None:
+            return spread(left, folder_state(self.view_state, look, width - _width(left) - 1), width)
+        if stragglers and not any(each.severity != "warning" for _, each in totals.worst[:1]):
+            shorter = [Segment(" "), *gpus, *alerts], [Segment(" "), *alerts], [Segment(" "), *alerts[1:]]
+            room = width - len(sentence_of(stragglers[0]).partition(",")[0]) - 8
+            left = _fitting(left, *shorter, room=room)
+        trouble = worst(totals, stragglers, look, width - _width(left) - 1)
         if not trouble and not totals.worst and totals.states["live"]:
             trouble = quiet(reported, look, width - _width(left) - 1)
         return spread(left, trouble, width)
+
+
+def _fitting(*ways: list[Segment], room: int) -> list[Segment]:
+    """Return the first way to show the counts that fits into `room` columns; the last one if none does."""
+    return next((way for way in ways if _width(way) <= room), ways[-1])

@@ -31,7 +31,7 @@ _ENDING = re.compile(r"\.([A-Za-z][A-Za-z0-9]{0,11})$")
 _ENDINGS = re.compile(r"(?i)(?:log|out|err|rank|worker|task|node|local|proc|host|old|prev|bak)\d{0,6}$")
 """Suffixes of logs for a rank, node or copy (`out.rank3`, `run.log.old`)."""
 _DULL = frozenset(("node_modules", "site-packages", "dist-packages", "__pycache__"))
-_SAVED_SCREEN = re.compile(r"gpuwatch-\d{8}-\d{6}(?:-\d+)?\.txt$")
+SAVED_SCREEN_NAME = re.compile(r"gpuwatch-\d{8}-\d{6}(?:-\d+)?\.(?:txt|svg)$")
 """A screen that gpuwatch saved (Ctrl+O): it shows lines of logs, and is none."""
 _MADE_BY_TOOLS = re.compile(
     r"(?:wandb|run-\d{8}_\d{6}-\w{1,64}|files|lightning_logs|version_\d{1,6}|outputs|multirun"
@@ -151,7 +151,7 @@ class Walk(object):
 
 def _may_be_log(name: str) -> bool:
     """Return True for a log's name: by its suffix, or by a word in it if it has no other suffix."""
-    if _SAVED_SCREEN.match(name):
+    if SAVED_SCREEN_NAME.match(name):
         return False
     if _LOG_NAME.search(name):
         return True
