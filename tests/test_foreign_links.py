@@ -32,6 +32,7 @@ WRITERS = {
     "agent": "runs on the nodes, without the rest",
     "telemetry": "runs in the training, without the rest",
     "diagnose/hang/flight_recorder/isolated.py": "a private temporary folder",
+    "link/kube/log_copy.py": "a private temporary folder",
     "session/hang/dump_transfer.py": "a private temporary folder",
 }
 """What may open a file for writing itself."""

@@ -16,6 +16,7 @@ from gpuwatch.hosts.errors import HostsError
 from gpuwatch.hosts.slurm.reports import QueuedJob
 from gpuwatch.number_text import plural
 from gpuwatch.plain import plain
+from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.themes import THEMES
 
 AGAIN_S = 30.0
@@ -36,12 +37,9 @@ class SlurmJobsApp(App[str]):
     """
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "choose", "open", priority=True),
-        Binding("a", "everyone", "all users / own jobs"),
-        Binding("r", "read", "read again"),
+        *keys.SLURM,
         Binding("j", "down", "next", show=False),
         Binding("k", "up", "previous", show=False),
-        Binding("escape,q", "leave", "quit", priority=True),
     ]
 
     def __init__(self, read: ReadQueue, table: Callable[[Sequence[QueuedJob]], Sequence[str]]) -> None:

@@ -212,6 +212,13 @@ PROFILE = [
     row("profile.start", "enter", "choose", "Start", display="enter", hint=True, tooltip="sample the ranks"),
 ]
 
+SLURM = [
+    row("slurm.open", "enter", "choose", "Open", display="enter", hint=True, priority=True),
+    row("slurm.all", "a", "everyone", "All users", "show the jobs of all users, or yours again", hint=True),
+    row("slurm.read", "r", "read", "Read again", hint=True),
+    row("slurm.quit", "escape,q", "leave", "Quit", hint=True, priority=True),
+]
+
 LINK = [
     row("links.again", "enter", "choose", "Again", display="enter", hint=True,
         tooltip="on a link: measure this link again, alone"),
