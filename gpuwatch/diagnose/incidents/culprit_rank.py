@@ -193,10 +193,10 @@ def first_to_suffer(
         ]
         on_node = [each for each in errors if _node_of(each, where, job) == cause.node]
         ranks = _first_ranks(on_node)
-        because = f"the first rank on {cause.node} with its own error after it"
+        because = f"the first rank on {cause.node} with its own error after the storage fault"
     else:
         ranks = {each.rank for each in suffering if explains(cause, each) or each.code == cause.code}
-        because = "the only rank that reports its consequences"
+        because = "the only rank that reports consequences of the fault"
     rank = next(iter(ranks), None)
     return (rank, because) if len(ranks) == 1 and rank is not None else None
 

@@ -94,7 +94,7 @@ def busy_behind(tracks: Iterable[StepTrack], closings: Mapping[str, LogEnd]) -> 
 def absent_from_collective(tracks: Iterable[StepTrack], closings: Mapping[str, LogEnd]) -> tuple[int, ...]:
     """Return the only rank whose log does not end with a wait, if at least `PEERS` others' all do.
 
-    Else ().
+    Else (), also if that rank's last line says why it left.
     """
     own = [track for track in tracks if track.rank is not None and track.alone and track.file in closings]
     last = {track.rank: next(reversed(closings[track.file].lines), "") for track in own}

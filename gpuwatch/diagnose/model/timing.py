@@ -165,7 +165,7 @@ def run_of_path(file: str) -> str:
 def attempt_of(alert: Alert, ends: list[float]) -> int:
     """Return the number (from 0) of the attempt in which an alert began: by its file's folder, else by time.
 
-    `ends`: when the attempts ended, sorted.
+    `ends`: when the attempts ended (unix seconds), sorted; up to LATE_S after one, it is still that attempt.
     """
     number = attempt_of_path(alert.proof[0].file or "")
     return number if number is not None else bisect_left(ends, onset(alert) - LATE_S)
@@ -188,7 +188,7 @@ def with_resumptions(
     """Return the ends of attempts (for `attempt_of`), with those that only later steps show.
 
     Args:
-        ends: As launchers and folders show them.
+        ends: As launchers and folders show them (unix seconds).
         resumed: Of the job.
         alerts: Of the job. An attempt that followed no failure separates nothing.
     """

@@ -1,4 +1,4 @@
-"""The cost of sampling a rank: the estimate before, and the measurement after."""
+"""The options for sampling a rank, and the estimate of what it costs."""
 
 from __future__ import annotations
 

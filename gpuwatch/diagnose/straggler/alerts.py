@@ -19,10 +19,10 @@ CODE, TITLE = "slower_than_peers", "Straggler"
 SLOW: tuple[Sign, ...] = ("throttled", "time", "clock", "busy", "works_alone", "last")
 """Signs of a rank that the others wait for, most severe first."""
 ODD: dict[Sign, tuple[str, str, Severity]] = {
-    "pcie": ("link_below_peers", "Link slower than its peers'", "warning"),
+    "pcie": ("link_below_peers", "Link slower than those of its peers", "warning"),
     "spins": ("spins_alone", "Spins at low power", "info"),
-    "nvlink_rate": ("link_below_peers", "Link slower than its peers'", "warning"),
-    "pcie_rate": ("link_below_peers", "Link slower than its peers'", "warning"),
+    "nvlink_rate": ("link_below_peers", "Link slower than those of its peers", "warning"),
+    "pcie_rate": ("link_below_peers", "Link slower than those of its peers", "warning"),
 }
 """Sign of a rank that differs without slowing others -> code, title, severity."""
 

@@ -64,7 +64,7 @@ def kube_plan(selector: str, namespace: str | None, run: RunCommand = run_extern
     names = [pod.name for pod in pods]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise HostsError([f"--kube {selector}: kubectl reports two pods {twice}"])
+        raise HostsError([f"--kube {selector}: kubectl reports two pods named {twice}"])
     return Plan(nodes=tuple(pod_node(pod) for pod in present(pods)), source=f"--kube {selector}")
 
 

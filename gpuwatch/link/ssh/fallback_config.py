@@ -1,6 +1,7 @@
 """Reads ssh_config without `ssh`: by paramiko's parser, limited to what that handles correctly.
 
-It ignores Include and treats an unknown Match as matching, so files with either are refused.
+It ignores Include and treats an unknown Match as matching, so files with an unknown Match or an Include of an
+existing file are refused.
 """
 
 from __future__ import annotations
@@ -20,21 +21,22 @@ _USUAL_IDENTITIES = ("id_rsa", "id_ecdsa", "id_ed25519")
 def read_plainly(query: HostQuery, config_file: str | None) -> dict[str, list[str]]:
     """Return the settings for a host, by keyword, in the form of `ssh -G`.
 
+    `config_file`: replaces the default files, of which each may be missing; `none` for no file.
+
     Raises:
-        ConfigError: a file cannot be read, or contains what only OpenSSH reads correctly.
+        ConfigError: a file cannot be read or used, or contains what only OpenSSH reads correctly.
     """
-    files = (
-        [Path(config_file)]
-        if config_file is not None
-        else [Path("~/.ssh/config").expanduser(), Path("/etc/ssh/ssh_config")]
-    )
+    if config_file is None:
+        files = [Path("~/.ssh/config").expanduser(), Path("/etc/ssh/ssh_config")]
+    else:
+        files = [] if config_file.lower() == "none" else [Path(config_file)]
     config = paramiko.SSHConfig()
     for file in files:
         try:
             text = read_bounded(file, MAX_FILE_BYTES + 1).decode(errors="surrogateescape")
-        except FileNotFoundError:
-            continue
         except OSError as error:
+            if config_file is None and isinstance(error, FileNotFoundError):
+                continue
             raise ConfigError(f"{file} cannot be read: {error.strerror}") from error
         if len(text) > MAX_FILE_BYTES:
             raise ConfigError(

@@ -217,7 +217,7 @@ class BrowserServer:
             await channel.close()
 
     def _full(self) -> str:
-        return f"{self._max_viewers} viewers are connected, which is the limit (--max-viewers)"
+        return f"no more viewers: the limit is {self._max_viewers} (--max-viewers)"
 
 
 async def _take(process: ViewerProcess, channel: Any, text: str) -> bool:

@@ -199,7 +199,7 @@ class EvidenceRun:
 
         None, with the reason added to `missing`, if there is none.
         """
-        what, path = "the recording around it", self._spool.folder / RECORDING
+        what, path = "the recording", self._spool.folder / RECORDING
         if self._cut is None:
             missing.append((what, "nothing was recorded in this session"))
             return None

@@ -31,7 +31,7 @@ class LabelledFile:
         """
         data = read_bounded(file, MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
-            raise ValueError(f"{file}: more than {MAX_BYTES >> 20} MB, or a device; it is not read")
+            raise ValueError(f"{file}: larger than {MAX_BYTES >> 20} MiB (or endless); it is not read")
         try:
             return cls(str(file), data.decode())
         except UnicodeDecodeError:

@@ -30,7 +30,7 @@ class ToolLine:
 
 @dataclass(frozen=True, slots=True)
 class ToolFinding:
-    """A tool's report about one GPU, with a class of the rule packs."""
+    """A problem that a tool's output reports (of a GPU, node, pod or job), with a class of the rule packs."""
 
     rule: str
     severity: Severity

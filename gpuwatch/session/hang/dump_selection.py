@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from gpuwatch.diagnose.model.rank_index import MAX_WORLD
-from gpuwatch.number_text import duration
+from gpuwatch.number_text import duration, plural
 from gpuwatch.session.hang.dump_transfer import DumpFileTransfer
 from gpuwatch.wire import DumpFile, DumpPlace, DumpPlaces
 
@@ -136,10 +136,12 @@ def _explain(case: DumpTargets, rank: int, key: Key | None, listed: Listed) -> N
     shared = next((p for p in places if p.files and len(_jobs(node, p, listed)) > 1), None)
     trouble = next((place for place in places if place.error or place.left_out), None)
     if shared is not None:
-        named = ", ".join(str(each) for each in sorted(_jobs(node, shared, listed), key=str))
-        case.unread[rank] = f"jobs {named} write to the same {shared.prefix}: which job wrote them is unknown"
+        jobs = _jobs(node, shared, listed)
+        named = ", ".join([*sorted(filter(None, jobs)), *["one without an id"] * (None in jobs)])
+        prefix = shared.prefix
+        case.unread[rank] = f"jobs {named} write dumps to {prefix}: which job wrote which one is unknown"
     elif trouble is not None:
-        why = trouble.error or f"{trouble.left_out} files are over the limit of files that are listed"
+        why = trouble.error or f"{plural(trouble.left_out, 'file')} over the limit of files that are listed"
         case.unread[rank] = f"{node}: {trouble.prefix}: {why}"
     elif listed.only is not None:
         case.unread[rank] = listed.late  # it may only be slow: that shows nothing of it

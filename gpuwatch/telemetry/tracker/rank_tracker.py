@@ -69,7 +69,9 @@ class RankTracker:
     def log_gpu_memory(
         self, custom_logger: Callable[[dict[str, float]], object] | None = None
     ) -> dict[str, float] | None:
-        """Record and return what torch's allocator has `allocated` and `reserved`, in MiB; None: no GPU.
+        """Record and return what torch's allocator has `allocated` and `reserved`, in MiB.
+
+        None: no GPU is used, or this rank does not measure.
 
         Args:
             custom_logger: Receives the numbers instead of the summary.
@@ -87,7 +89,10 @@ class RankTracker:
         return now
 
     def record_gpu_temperature(self) -> float | None:
-        """Record and return the temperature of this rank's GPU in degrees Celsius; None: unknown."""
+        """Record and return the temperature of this rank's GPU in degrees Celsius.
+
+        None: unknown, or this rank does not measure.
+        """
         if not self.is_collecting:
             return None
         if not self._has_looked_for_gpu:
@@ -199,7 +204,10 @@ def timer_statistics(numbers: Distribution, total_s: float) -> dict[str, float]:
 
 
 def allocator_memory() -> tuple[dict[str, float], dict[str, float]] | None:
-    """Return torch's `allocated` and `reserved` memory in MiB, now and at most; None: no GPU is used."""
+    """Return torch's `allocated` and `reserved` memory in MiB, now and at most; None: no GPU is used.
+
+    An Apple GPU counts as used if there is one. It reports no maximum: its present values stand for it.
+    """
     torch = loaded_torch()
     if torch is None:
         return None

@@ -31,7 +31,7 @@ WISHES: tuple[tuple[str, str, str, ProbeRequest], ...] = (
     (
         "quick",
         "Quick",
-        "collectives and two rounds of pairs: finds a slow node in the same time at any size",
+        "collectives and two rounds of pairs: finds a slow node, as fast with many nodes as with few",
         ProbeRequest(pairs="quick", gpu_checks=False),
     ),
     (

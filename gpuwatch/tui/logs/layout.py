@@ -56,7 +56,7 @@ class LogsLayout(LiveScreen):
         yield KeysLine(self.kind)
 
     def on_mount(self) -> None:
-        """Open what was requested, else the last selection, else the default one."""
+        """Open what was requested, else logs of a new incident, else the last selection or the default."""
         self.prompt.display = self.results.display = False
         for pane in self.grid.panes:
             pane.empty = self._why_empty

@@ -82,7 +82,9 @@ def whose(facts: JobFacts) -> str:
     if writer is None:
         return "no progress in its logs"
     who = writer.file.rpartition("/")[2] if facts.speaker_rank is None else f"rank {facts.speaker_rank}"
-    others = f"; the {facts.speaking - 1} others log steps as well" if facts.speaking > 1 else ""
+    more = facts.speaking - 1
+    verb = "logs" if more == 1 else "log"
+    others = f"; {plural(more, 'other')} {verb} steps as well" if more > 0 else ""
     return f"steps from the log of {who}{others}"
 
 
@@ -92,7 +94,7 @@ def size_text(facts: JobFacts) -> str:
     if alive < seen:
         ranks = f"{alive or 'none'} of {max(facts.world or 0, seen)} ranks running"
     else:
-        ranks = f"{seen} of {facts.world} ranks" if facts.world else f"{seen} ranks"
+        ranks = f"{seen} of {facts.world} ranks" if facts.world else plural(seen, "rank")
     name = clean(facts.gpu_name or "GPU").removeprefix("NVIDIA ")
     gpus = f", {facts.gpus}x {name}" if facts.gpus else ""
     return f"{ranks} on {plural(facts.nodes, 'node')}{gpus}"

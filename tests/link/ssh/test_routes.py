@@ -13,6 +13,7 @@ import pytest
 
 from gpuwatch.hosts.plan import NodeSpec
 from gpuwatch.link.openssh.ssh_config import ConfigError, HostQuery, resolve
+from gpuwatch.link.ssh import fallback_config
 from gpuwatch.link.ssh.dialing import SshDialing
 from gpuwatch.link.ssh.fallback_config import read_plainly
 from tests.link.ssh.dial import dialing, refusal, states, until
@@ -75,6 +76,16 @@ def test_without_ssh_an_include_of_nothing_is_harmless(tmp_path: Path) -> None:
     config.write_text(f"Include {tmp_path}/none/*.conf\nHost a\n  Port 77\n  HostName %h.example\n")
     host = resolve(read_plainly(HostQuery("a", user="u"), str(config)), HostQuery("a", user="u"))
     assert (host.hostname, host.port, host.user) == ("a.example", 77, "u")
+
+
+def test_without_ssh_only_a_named_config_must_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = tmp_path / "missing"
+    with pytest.raises(ConfigError, match=f"{missing} cannot be read: No such file"):
+        read_plainly(HostQuery("a"), str(missing))
+    assert read_plainly(HostQuery("a"), "none")["hostname"] == ["a"]
+    # as on a machine that has neither of the default files
+    monkeypatch.setattr(fallback_config, "read_bounded", lambda *_: missing.read_bytes())
+    assert read_plainly(HostQuery("a"), None)["hostname"] == ["a"]
 
 
 def test_a_host_name_never_reaches_a_shell(sshd: Sshd) -> None:

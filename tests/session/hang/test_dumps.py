@@ -40,7 +40,7 @@ class Nodes:
         (folder / "dumps").mkdir()
 
     def add(
-        self, node: str, rank: int, job: str = "J", *, pipe: bool = False, prefix: str = "dumps/r"
+        self, node: str, rank: int, job: str | None = "J", *, pipe: bool = False, prefix: str = "dumps/r"
     ) -> None:
         process = self.folder / node / str(100 + rank)
         process.mkdir(parents=True)
@@ -230,6 +230,19 @@ def test_two_jobs_in_one_place_are_not_mixed_up(tmp_path: Path, sentences: Sente
     hang_check = made.finish(made.hunt())
     assert all(job.read == () for job in hang_check.jobs)
     sentences([job.without[0 if job.job == "A" else 1] for job in hang_check.jobs])
+
+
+def test_a_job_without_an_id_in_the_place_of_another_is_named_so(
+    tmp_path: Path, sentences: Sentences
+) -> None:
+    made = Nodes(tmp_path)
+    made.add("n0", 0, "A")
+    made.add("n0", 1, None)
+    made.leave(0)
+    hang_check = made.finish(made.hunt())
+    [why] = [job.without[0] for job in hang_check.jobs if job.job == "A"]
+    assert "None" not in why
+    sentences(why)
 
 
 def test_a_rank_on_a_node_that_was_not_asked_is_not_accused(nodes: Nodes, sentences: Sentences) -> None:

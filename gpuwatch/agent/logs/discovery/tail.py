@@ -33,7 +33,10 @@ _GRAVE = ("error", "critical")
 
 
 class LogTail(object):
-    """The end of a file. `lines`: the last ones, for display; `at`: the newest time in a line."""
+    """The end of a file. `lines`: the last ones, for display.
+
+    `at`: the newest time in its last lines (unix seconds); None: no time, or one in the future.
+    """
 
     def __init__(self, path: str) -> None:
         """Read the end of a file.

@@ -39,8 +39,8 @@ def is_system(program: str) -> bool:
 def head_program(message: str) -> "str | None":
     """Return the system program at the start of a line without a time (`sshd[1761]: `), or None.
 
-    A job's own output also begins lines like this (`slurmstepd: error: `), so it does not identify the file's
-    writer.
+    In lower case. None also for `kernel: ` and for Slurm's programs: a job's own output has lines that begin
+    with `slurmstepd: error: `. For the same reason the name does not identify the file's writer.
     """
     found = _HEAD.match(message)
     name = found.group(1).lower() if found else ""

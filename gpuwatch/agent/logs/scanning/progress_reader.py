@@ -117,8 +117,8 @@ class ProgressReader(object):
     ) -> "Iterator[tuple[ProgressReading, Speaker, str]]":
         """Yield the values, writer and text of each message of a line.
 
-        Of several states of a progress bar on it, only the newest with a step. `local_ranks`: read `[rankN]:`
-        as a local rank.
+        Progress bars come first, their newest state first; once a state of a writer's bars has a step, the
+        older ones are left out. `local_ranks`: read `[rankN]:` as a local rank.
         """
         stepped: set[tuple[Any, ...]] = set()
         for text, by, is_bar in newest_first(self._messages(line, dialects, local_ranks)):
@@ -202,7 +202,7 @@ class ProgressReader(object):
 def newest_first(stated: "list[tuple[str, Speaker]]") -> "list[tuple[str, Speaker, bool]]":
     """Return (message, writer, whether a bar) of a line: its bars from the last one on, then the others.
 
-    Bars are split where no carriage return separates them.
+    Of the bars only the last `MAX_BAR_STATES`. They are split where no carriage return separates them.
     """
     bars: list[tuple[str, Speaker, bool]] = []
     others: list[tuple[str, Speaker, bool]] = []

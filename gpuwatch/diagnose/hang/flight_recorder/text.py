@@ -74,7 +74,8 @@ def testimony_of(
     evidence = [*_proofs(cause, newest), *_further(others, "besides"), *_further(explained, "follows")]
     settle = _settle(cause)
     if len(others) and cause.kind != "stalled":
-        settle.append(f"{plural(len(others), 'other group')} are blocked for other reasons: see below")
+        verb = "is" if len(others) == 1 else "are"
+        settle.append(f"{plural(len(others), 'other group')} {verb} blocked for other reasons: see below")
     return SourceVerdict(
         source="flight",
         wrong=True,
@@ -108,22 +109,25 @@ def circle_testimony(circle: Sequence[Problem], newest: Newest) -> SourceVerdict
 def _sentence(problem: Problem, newest: Newest) -> str:
     who, what, group = ranks_text(problem.culprits), _called(problem), problem.group.title
     since = f" since {clock(problem.since_s)}" if problem.since_s is not None else ""
-    rest, waits = plural(len(problem.waiting), "rank"), "waits" if len(problem.waiting) == 1 else "wait"
+    rest, lone = plural(len(problem.waiting), "rank"), len(problem.waiting) == 1
+    waits = "waits" if lone else "wait"
     match problem.kind:
         case "missing":
             wait = f"{rest} of {group} {waits}{since}" if problem.waiting else f"the others of {group} are"
             return f"{who} never entered {what}, in which {wait}{_last_call(problem, newest)}"
         case "behind":
+            gpus = "the GPU has" if len(problem.culprits) == 1 else "their GPUs have"
             return (
-                f"{who} called {what} like all of {group}, but the GPU has not begun it, "
+                f"{who} called {what} like all of {group}, but {gpus} not begun it, "
                 f"while {rest} {waits} in it{since}"
             )
         case "late":
             return f"{who} entered {what} of {group} only after the others had timed out{_lag(problem)}"
         case "absent":
             if not problem.culprits:
+                verb = "is" if lone else "are"
                 return (
-                    f"no culprit can be named: {rest} of {group} are in {what}{since}, and "
+                    f"no culprit can be named: {rest} of {group} {verb} in {what}{since}, and "
                     f"{_unread(problem.group)}"
                 )
             place = f"{what} of {group}" if problem.peer is None else f"{what} of rank {problem.peer}"
@@ -277,16 +281,15 @@ def _settle(problem: Problem) -> list[str]:
         return [
             f"the dumps of {ranks_text(problem.group.absent)}: read them on their nodes (gpuwatch flight)"
         ]
-    who = ranks_text(problem.culprits)
+    who, many = ranks_text(problem.culprits), len(problem.culprits) > 1
+    stacks = f"the {'stacks' if many else 'stack'} of {who} (gpuwatch stacks): what runs there instead"
     words = {
-        "missing": [f"the stack of {who} (gpuwatch stacks): what it does instead", SAME_MOMENT],
+        "missing": [stacks, SAME_MOMENT],
         "mismatch": [f"the code path of {who}: a branch that depends on the rank or on data"],
-        "behind": [f"the GPU of {who} and what runs before it on the same stream"],
-        "late": [f"what {who} did before, and the clock of its node: the times come from several nodes"],
-        "absent": [
-            f"the log and exit code of {who}: was it ended before it could write, or was the file lost"
-        ],
-        "p2p": [f"the stack of {who} (gpuwatch stacks): what it does instead"],
+        "behind": [f"the {'GPUs' if many else 'GPU'} of {who} and what runs before it on the same stream"],
+        "late": [f"what {who} did before, and the nodes' clocks: the times come from several nodes"],
+        "absent": [f"the log and exit code of {who}: killed before writing a dump, or its file was lost"],
+        "p2p": [stacks],
         "stalled": ["the links between these ranks (gpuwatch probe) once the job is gone, NCCL's RAS, Xids"],
     }[problem.kind]
     if problem.kind == "stalled" and _without_starts(problem):
@@ -296,7 +299,7 @@ def _settle(problem: Problem) -> list[str]:
     if problem.kind == "mismatch" and not problem.culprits:
         words = ["no majority: only the code shows which call is right"]
     if problem.kind == "missing" and problem.share < 0.5:
-        words.insert(0, "most ranks never entered it: perhaps those that did call one too many")
+        words.insert(0, "most ranks never entered the collective: perhaps the others made one call too many")
     if problem.group.absent and problem.kind != "absent":
         words.append(f"the dumps of {ranks_text(problem.group.absent)}: they may be the cause as well")
     return words

@@ -186,7 +186,8 @@ class RankControl:
         results = self._run.results
         seat = self._run.seat(ready.rank)
         if ready.backend != results.backend:
-            self._run.note(f"{self._run.name(ready.rank)} does not report the backend {results.backend}")
+            name = self._run.name(ready.rank)
+            self._run.note(f"{name} reports the backend {ready.backend}, not {results.backend}")
         results.torch = results.torch or ready.torch
         results.nccl = results.nccl or ready.nccl
         for op in ready.lacks:

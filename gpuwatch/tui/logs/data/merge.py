@@ -108,7 +108,7 @@ class Merge:
         return None if own is None else self.find((source, own))
 
     def at_time(self, at: float) -> int:
-        """Return the number of the first line that is not older than a time of our clock, else the last."""
+        """Return the number of the first line not older than `at` (unix seconds, our clock), or the last."""
         index = bisect_left(self._entries, at, key=lambda entry: entry[0])
         return min(self.base + index, max(self.base, self.end - 1))
 
