@@ -310,16 +310,17 @@ class StatusLine(RebuiltPage, can_focus=False):
         incident, stragglers = reported.leading, reported.stragglers
         if incident is not None:
             trouble = [*([Segment(" ")] if gpus else []), *gpus[GPU_COUNT_PARTS:]]
-            shorter = [*trouble, *alerts], [*trouble, *alerts[1:]], [Segment(" ")]
-            room = width - len(main_clause(incident)) - 1
-            left = _fitting(left, [Segment(" "), *gpus, *alerts], *shorter, room=room)
-            return spread(left, sentence(incident, look, width - _width(left) - 1), width)
+            shorter = [*trouble, *alerts], [*trouble, *alerts[1:]], trouble, [Segment(" ")]
+            ways = left, [Segment(" "), *gpus, *alerts], *shorter
+            left = _fitting(*ways, room=width - len(main_clause(incident)) - 1)
+            text = sentence(incident, look, width - _width(left) - 1)
+            return spread(_fitting(*ways, room=width - _width(text) - 1), text, width)
         if folder is not None:
             return spread(left, folder_state(self.view_state, look, width - _width(left) - 1), width)
         if stragglers and not any(each.severity != "warning" for _, each in totals.worst[:1]):
-            shorter = [Segment(" "), *gpus, *alerts], [Segment(" "), *alerts], [Segment(" "), *alerts[1:]]
+            fewer = [Segment(" "), *gpus, *alerts], [Segment(" "), *alerts], [Segment(" "), *alerts[1:]]
             room = width - len(sentence_of(stragglers[0]).partition(",")[0]) - 8
-            left = _fitting(left, *shorter, room=room)
+            left = _fitting(left, *fewer, room=room)
         trouble = worst(totals, stragglers, look, width - _width(left) - 1)
         if not trouble and not totals.worst and totals.states["live"]:
             trouble = quiet(reported, look, width - _width(left) - 1)

@@ -164,6 +164,23 @@ async def test_acknowledged_is_dim_and_stays_in_the_status_line_and_back() -> No
         assert SENTENCE[:30] in text_on(app).splitlines()[1]
 
 
+async def test_the_lost_gpu_stays_beside_the_sentence_whatever_the_number_of_alerts() -> None:
+    kinds = [("critical", 10), ("error", 11), ("warning", 12)]
+    alerts = [
+        structs.replace(
+            xid_alert(), id=f"{severity} {number}", code=f"{severity} {number}", severity=severity
+        )
+        for severity, count in kinds
+        for number in range(count)
+    ]
+    app = incident_app(StillBook([demo_incident()], alerts))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        line = text_on(app).splitlines()[1]
+        assert "1 lost" in line
+        assert SENTENCE.partition(";")[0] in line
+
+
 async def test_silence_is_for_the_alert_under_the_cursor_at_its_place() -> None:
     book = demo_book()
     app = incident_app(book)
