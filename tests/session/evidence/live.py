@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from gpuwatch.hosts.builtin import local_plan
+from gpuwatch.link.agent import agent_link
+from gpuwatch.link.agent.start_method import StartMethod, agent_start
 from gpuwatch.session import Session
 
 TOKEN = "hf_abcdefghijklmnopqrstuvwxyz0123"  # noqa: S105 - no real one
@@ -36,17 +40,27 @@ def write_logs(folder: Path) -> list[Path]:
 
 @contextmanager
 def live_session(folder: Path) -> Iterator[Session]:
-    """Started, until the incident is there."""
+    """Started, until the incident is there; its agent sees no process of other tests."""
+    proc = folder / "proc"
+    proc.mkdir()
+    for name in ("self", "stat", "meminfo", "loadavg", "uptime", "sys", "mounts"):
+        (proc / name).symlink_to(f"/proc/{name}")
+
+    def way(python: str | None, settings: Mapping[str, Any], *rest: Any) -> StartMethod:
+        return agent_start(python, {**settings, "proc": str(proc)}, *rest)
+
     write_logs(folder)
     plan = replace(local_plan(), log_options=(str(folder / "rank_*.log"),), discover=False)
     session = Session(plan)
     session.keep_stream()
-    with session:
-        until(session, lambda: session.book.incidents)
-        yield session
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(agent_link, "agent_start", way)
+        with session:
+            until(session, lambda: session.book.incidents)
+            yield session
 
 
-def until(session: Session, done: Callable[[], Any], longest_s: float = 30.0) -> None:
+def until(session: Session, done: Callable[[], Any], longest_s: float = 90.0) -> None:
     """Poll until something is true."""
     deadline = time.monotonic() + longest_s
     while not done():
