@@ -14,9 +14,7 @@ from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.kube.logs_only import logs_command
 from gpuwatch.report.once.pending import pending
 from gpuwatch.session import Session
-from tests.parts import SEEN_BY_EVERY_AGENT
 
-pytestmark = SEEN_BY_EVERY_AGENT
 WAIT_S = 90.0
 FORBIDDEN = (
     'Error from server (Forbidden): pods "w-3" is forbidden: User "jane" cannot create resource "pods/exec"'

@@ -13,10 +13,8 @@ from gpuwatch.link.prometheus.discovery import discover
 from gpuwatch.link.prometheus.frames import NO_AGENT
 from gpuwatch.session import Session
 from tests.link.prometheus.simulated import simulated
-from tests.parts import SEEN_BY_EVERY_AGENT
 from tests.sshd import Sshd
 
-pytestmark = SEEN_BY_EVERY_AGENT
 WAIT_S = 90.0
 
 
