@@ -43,7 +43,9 @@ def test_commands_options_files_and_nodes_are_completed(tmp_path: Path) -> None:
 
 def test_themes_topics_and_job_ids_are_completed(tmp_path: Path) -> None:
     squeue = tmp_path / "squeue"
-    squeue.write_text("#!/bin/sh\necho '61|RUNNING|ann|2|5:00|0:10|gres:gpu:8|node001|run seven'\n")
+    row = "61|RUNNING|ann|2|5:00|0:10|gres:gpu:8|node001|run seven"
+    separated = f'rest=${{4#%i}}; echo "{row}" | sed "s/|/${{rest%%%*}}/g"'
+    squeue.write_text(f"#!/bin/sh\n{separated}\n")
     squeue.chmod(0o755)
     assert offered("gpuwatch --theme gpuw", tmp_path) == {"plain,gpuwatch", "plain,gpuwatch-light"}
     assert "plain,hang" in offered("gpuwatch explain ha", tmp_path)

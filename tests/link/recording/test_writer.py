@@ -137,11 +137,12 @@ def test_what_does_not_fit_into_memory_meanwhile_is_a_gap(
             writer.put(block(second, 300))
         other.execute("ROLLBACK")
     kept = moments(path)
-    assert kept == list(range(9 - len(kept), 9))
-    assert writer.state.lost_items == 8 - len(kept) > 0
+    lost = sorted(set(range(1, 9)) - set(kept))  # the first block may be in the writer's hand by then
+    assert lost == list(range(lost[0], lost[-1] + 1))
+    assert (kept[-1], writer.state.lost_items) == (8, len(lost))
     with closing(Recording(path)) as recording:
         ((first, last, _),) = recording.gaps()
-        assert (first // MICRO, last // MICRO) == (1, 8 - len(kept))
+        assert (first // MICRO, last // MICRO) == (lost[0], lost[-1])
 
 
 def test_a_second_recorder_is_refused_until_the_first_one_is_gone(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def test_an_alertmanager_gets_all_that_stands_in_one_message(tmp_path: Path) -> 
 
 MOODS: list[tuple[Mood, str]] = [
     ("500", "HTTP 500"),
-    ("garbage", "no HTTP"),
+    ("garbage", "not HTTP"),
     ("redirect", "HTTP 302"),
     ("wait", "HTTP 429"),
 ]

@@ -250,7 +250,7 @@ async def test_a_new_incident_is_reported_once_and_rings_only_when_asked(
                 await pilot.pause()
             reported = [note.message for note in app._notifications]
             assert len(reported) == 1
-            assert "incident 1 " in reported[0]
+            assert "incident 1" in reported[0]
             assert rings == [True] * bell
 
 
