@@ -58,7 +58,7 @@ def test_the_threads_of_a_process_are_sampled_without_stopping_it(spinning: int)
     assert all(call.code.function != "spin" for call, _ in other.walk())
     assert "\x1b" not in other.name
     assert found.py_spy_cpu_s is not None and found.py_spy_cpu_s > 0
-    assert found.seconds is not None and found.seconds >= 0.9
+    assert found.seconds is not None and found.seconds >= 0.5  # samples of a full machine are late
 
 
 def test_a_process_that_has_ended_says_so(spinning: int) -> None:
