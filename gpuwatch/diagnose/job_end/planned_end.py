@@ -12,11 +12,10 @@ from gpuwatch.diagnose.job_end.closing import LogEnd
 from gpuwatch.diagnose.last_lines.endings import states_good_end
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import GRAVE
-from gpuwatch.diagnose.model.failure_classes import PEER_CONNECTION_ERRORS, SCHEDULER, of_kinds
+from gpuwatch.diagnose.model.failure_classes import PEER_CONNECTION_ERRORS, SCHEDULER, SIGNALLED, of_kinds
 
 PLANNED = SCHEDULER | of_kinds("prints_on_stop")
 """Classes of lines that a job prints when it is ended on purpose."""
-SIGNALLED = "launch.agent_signalled"
 INTERRUPTED = "proc.interrupted"
 CANCELLED = "slurm.cancelled"
 TERMINATED = "proc.sigterm"

@@ -143,6 +143,8 @@ KERNEL_RULES = ("gpu.xid.", "gpu.nvswitch.", "pcie.", "kernel.", "amd.", "net.ni
 """Prefixes of rules for lines that the kernel or the driver writes."""
 UNEXPLAINED = "rank.error_unexplained"
 """An error line that no rule knows: a cause only where there is no other."""
+SIGNALLED = "launch.agent_signalled"
+"""A rank reports that its launcher stopped it; the reason may be in another rank's log."""
 CANCELLED_ON = "cancelled_on"
 """Field: the node whose daemon reports the cancelled step; another node may have failed."""
 LOST = ("gpu_lost", "gpu.lost", "gpu_stuck", "gpu_missing")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.agent.own_proc import own_proc
 from tests.end_to_end.cluster import watch
 from tests.end_to_end.launched import pause, quick_session
 from tests.parts import SEEN_BY_EVERY_AGENT
@@ -66,14 +67,6 @@ def ranks(folder: Path) -> Iterator[dict[str, list[int]]]:
             one.wait()
 
 
-def proc_of(folder: Path, pids: list[int]) -> str:
-    """A node's /proc: with these processes alone."""
-    folder.mkdir()
-    for name in ("self", "stat", "meminfo", "loadavg", "uptime", "sys", "mounts", *map(str, pids)):
-        (folder / name).symlink_to(f"/proc/{name}")
-    return str(folder)
-
-
 def test_a_dead_jobs_log_is_of_no_job_that_runs_and_reported_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -81,7 +74,7 @@ def test_a_dead_jobs_log_is_of_no_job_that_runs_and_reported_once(
     dead.parent.mkdir()
     dead.write_text(DEAD)
     with ranks(tmp_path) as pids:
-        procs = {name: {"proc": proc_of(tmp_path / f"proc-{name}", pids[name])} for name in NODES}
+        procs = {name: {"proc": own_proc(tmp_path / f"proc-{name}", pids[name])} for name in NODES}
         with quick_session(monkeypatch, NODES, procs, log_options=(str(dead),)) as session:
 
             def settled() -> bool:
@@ -103,7 +96,7 @@ def nodes_blamed(
     folder: Path, monkeypatch: pytest.MonkeyPatch, nodes: tuple[str, ...]
 ) -> set[tuple[str, str | None]]:
     """Code and node of every incident and alert that the logs of a folder lead to, in nodes without jobs."""
-    procs = {name: {"proc": proc_of(folder.parent / f"proc-{name}", [])} for name in nodes}
+    procs = {name: {"proc": own_proc(folder.parent / f"proc-{name}")} for name in nodes}
     with quick_session(monkeypatch, nodes, procs, log_options=(f"{folder}/*",)) as session:
 
         def settled() -> bool:

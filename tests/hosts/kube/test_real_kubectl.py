@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,11 @@ from gpuwatch.session import Session
 from tests.hosts.kube.api_server import ApiServer, api_server
 from tests.hosts.kube.fake_kubectl import EVENTS, RECORDED, pod
 from tests.parts import need
+from tests.session import polling
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 WAIT_S = 200.0
+until = partial(polling.until, seconds=WAIT_S)
 
 
 @pytest.fixture
@@ -34,14 +37,6 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiServ
 
 def lately(seconds_ago: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() - seconds_ago))
-
-
-def until(session: Session, holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + WAIT_S
-    while not holds():
-        assert time.monotonic() < end, [(each.link, each.hello) for each in session.fleet.nodes.values()]
-        session.poll()
-        time.sleep(0.05)
 
 
 def test_logs_events_and_actions_of_pods_that_may_not_be_entered(cluster: ApiServer) -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from gpuwatch.diagnose.actions.offers import possible_actions
 from gpuwatch.hosts.slurm.commands import known_job, node_reports
 from gpuwatch.hosts.slurm.plan import job_plan
 from gpuwatch.session.session import Session
+from tests.session import polling
 from tests.slurm_cluster import slurm_cluster
 
 pytestmark = [
@@ -24,6 +24,7 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="device files and munge's user need root"),
 ]
 LIMIT_S = 400.0
+until = partial(polling.until, seconds=LIMIT_S)
 
 
 def test_slurm_takes_the_actions_and_the_session_sees_it(
@@ -72,11 +73,3 @@ def standing(session: Session) -> str:
 def restarts(session: Session) -> int:
     known = session.fleet.scheduler.allocation(None)
     return -1 if known is None else known.restarts
-
-
-def until(session: Session, true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not true():
-        assert time.monotonic() < deadline
-        session.poll()
-        time.sleep(0.05)

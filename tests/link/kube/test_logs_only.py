@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,8 +13,8 @@ from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.kube.logs_only import logs_command
 from gpuwatch.report.once.pending import pending
 from gpuwatch.session import Session
+from tests.session.polling import until
 
-WAIT_S = 90.0
 FORBIDDEN = (
     'Error from server (Forbidden): pods "w-3" is forbidden: User "jane" cannot create resource "pods/exec"'
 )
@@ -54,14 +53,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         f"{lately}:00.000000001Z step 1/100 loss 2.5\n{lately}:01.000000001Z {line}\n"
     )
     return tmp_path
-
-
-def until(session: Session, holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + WAIT_S
-    while not holds():
-        assert time.monotonic() < end, [(each.link, each.hello) for each in session.fleet.nodes.values()]
-        session.poll()
-        time.sleep(0.02)
 
 
 def test_the_command_that_reads_the_logs_of_the_entered_container() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,22 +12,13 @@ from gpuwatch.link.prometheus.discovery import discover
 from gpuwatch.link.prometheus.frames import NO_AGENT
 from gpuwatch.session import Session
 from tests.link.prometheus.simulated import simulated
+from tests.session.polling import until
 from tests.sshd import Sshd
-
-WAIT_S = 90.0
 
 
 def has_agent(node: Node) -> bool:
     """Whether the values are the agent's, not those of Prometheus."""
     return node.hello is not None and node.hello.agent != NO_AGENT
-
-
-def until(session: Session, holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + WAIT_S
-    while not holds():
-        assert time.monotonic() < end, [(each.link, each.hello) for each in session.fleet.nodes.values()]
-        session.poll()
-        time.sleep(0.02)
 
 
 def test_an_entered_node_is_read_over_ssh_and_by_prometheus_again_when_that_ends(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +15,8 @@ from gpuwatch.hosts.builtin import local_plan
 from gpuwatch.link.agent import agent_link
 from gpuwatch.link.agent.start_method import StartMethod, agent_start
 from gpuwatch.session import Session
+from tests.agent.own_proc import own_proc
+from tests.session.polling import until
 
 TOKEN = "hf_abcdefghijklmnopqrstuvwxyz0123"  # noqa: S105 - no real one
 OOM = "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
@@ -41,13 +43,10 @@ def write_logs(folder: Path) -> list[Path]:
 @contextmanager
 def live_session(folder: Path) -> Iterator[Session]:
     """Started, until the incident is there; its agent sees no process of other tests."""
-    proc = folder / "proc"
-    proc.mkdir()
-    for name in ("self", "stat", "meminfo", "loadavg", "uptime", "sys", "mounts"):
-        (proc / name).symlink_to(f"/proc/{name}")
+    proc = own_proc(folder / "proc")
 
     def way(python: str | None, settings: Mapping[str, Any], *rest: Any) -> StartMethod:
-        return agent_start(python, {**settings, "proc": str(proc)}, *rest)
+        return agent_start(python, {**settings, "proc": proc}, *rest)
 
     write_logs(folder)
     plan = replace(local_plan(), log_options=(str(folder / "rank_*.log"),), discover=False)
@@ -58,15 +57,6 @@ def live_session(folder: Path) -> Iterator[Session]:
         with session:
             until(session, lambda: session.book.incidents)
             yield session
-
-
-def until(session: Session, done: Callable[[], Any], longest_s: float = 90.0) -> None:
-    """Poll until something is true."""
-    deadline = time.monotonic() + longest_s
-    while not done():
-        assert time.monotonic() < deadline
-        session.poll()
-        time.sleep(0.01)
 
 
 class Started:

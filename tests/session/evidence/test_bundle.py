@@ -31,7 +31,8 @@ from gpuwatch.session.evidence.subject import (
 from gpuwatch.session.replay_session import ReplaySession
 from gpuwatch.tui.app import GpuwatchApp
 from tests.recordings import recorded_demo
-from tests.session.evidence.live import STEPS, TOKEN, Started, live_session, until
+from tests.session.evidence.live import STEPS, TOKEN, Started, live_session
+from tests.session.polling import until
 
 
 @pytest.fixture(scope="module")

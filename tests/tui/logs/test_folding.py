@@ -23,16 +23,25 @@ def followed(session: LogSession, *sources: LogSource) -> list[Buffer]:
     return buffers
 
 
-def test_a_fold_of_several_ranks_hides_no_other_error() -> None:
+def merged_counts(of_rank_9: str, of_rank_3: str) -> list[int]:
+    """How many lines each row folds, in the merged view of two ranks that log a line each at one time."""
     session = LogSession({"gpu-001": [FakeFile("/a", [9]), FakeFile("/b", [3])]})
-    session.write("gpu-001", "/a", f"{clock(1)} ERROR NVRM: Xid (PCI:0000:3b:00): 13, pid 9")
-    session.write("gpu-001", "/b", f"{clock(1)} ERROR NVRM: Xid (PCI:0000:3c:00): 79, pid 3")
+    session.write("gpu-001", "/a", f"{clock(1)} {of_rank_9}")
+    session.write("gpu-001", "/b", f"{clock(1)} {of_rank_3}")
     merge = Merge(followed(session, LogSource("gpu-001", "/a", 9), LogSource("gpu-001", "/b", 3)))
     merge.sync()
     sheet = RowModel()
     sheet.across = True
     sheet.sync(merge)
-    assert [row.count for row in sheet.rows] == [1, 1]
+    return [row.count for row in sheet.rows]
+
+
+def test_a_fold_of_several_ranks_hides_no_other_error() -> None:
+    errors = (
+        "ERROR NVRM: Xid (PCI:0000:3b:00): 13, pid 9",
+        "ERROR NVRM: Xid (PCI:0000:3c:00): 79, pid 3",
+    )
+    assert merged_counts(*errors) == [1, 1]
 
 
 def test_a_traceback_takes_in_no_line_of_another_rank() -> None:
@@ -82,12 +91,5 @@ def test_a_traceback_takes_in_no_line_in_front_of_which_another_rank_stands(othe
 
 
 def test_faults_of_two_gpus_are_two_rows() -> None:
-    session = LogSession({"gpu-001": [FakeFile("/a", [9]), FakeFile("/b", [3])]})
-    session.write("gpu-001", "/a", f"{clock(1)} GPU 3 has 1 uncorrectable errors")
-    session.write("gpu-001", "/b", f"{clock(1)} GPU 5 has 9 uncorrectable errors")
-    merge = Merge(followed(session, LogSource("gpu-001", "/a", 9), LogSource("gpu-001", "/b", 3)))
-    merge.sync()
-    sheet = RowModel()
-    sheet.across = True
-    sheet.sync(merge)
-    assert [row.count for row in sheet.rows] == [1, 1]
+    faults = "GPU 3 has 1 uncorrectable errors", "GPU 5 has 9 uncorrectable errors"
+    assert merged_counts(*faults) == [1, 1]

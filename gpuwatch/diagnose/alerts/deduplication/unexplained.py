@@ -25,7 +25,7 @@ BESIDE_BYTES = 512
 NEAR_S = 10.0
 """Seconds around a known error that the same rank logged in another file."""
 AFTERMATH_S = 5.0
-"""Error lines later than this after the first timeout are consequences of it (seconds)."""
+"""Errors later than this after the first timeout was printed are consequences of it (seconds)."""
 MAX_QUOTED = 80
 """Characters of a line that a headline quotes."""
 

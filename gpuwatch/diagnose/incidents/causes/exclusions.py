@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from gpuwatch.diagnose.alerts.deduplication.unexplained import AFTERMATH_S
 from gpuwatch.diagnose.incidents.causes.cause_precedence import CausePrecedence, precedence
 from gpuwatch.diagnose.incidents.causes.explaining_error import MILD_ENDS, SAME_MOMENT_S
 from gpuwatch.diagnose.incidents.causes.grouping import is_precursor
@@ -24,6 +25,7 @@ from gpuwatch.diagnose.model.failure_classes import (
     LAUNCHER,
     NAMES_CULPRIT,
     PEER_CONNECTION_ERRORS,
+    SIGNALLED,
     TIMEOUTS,
     UNEXPLAINED,
     end_weight,
@@ -31,13 +33,9 @@ from gpuwatch.diagnose.model.failure_classes import (
 from gpuwatch.diagnose.model.timing import onset
 from gpuwatch.diagnose.sources.absent_ranks import absent_ranks
 
-SIGNALLED = "launch.agent_signalled"
-"""A rank reports that its launcher stopped it; the reason may be in another rank's log."""
 BARRIER = "c10d.monitored_barrier"
 ALIVE_S = 60.0
 """A rank with errors of its own this long after another error survived that error (seconds)."""
-AFTERMATH_S = 5.0
-"""Errors later than this after the first timeout was printed are consequences (seconds)."""
 
 
 @dataclass(frozen=True)
