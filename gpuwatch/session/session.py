@@ -132,8 +132,8 @@ class Session(RequestSender):
         return 0
 
     def take_trouble(self) -> str | None:
-        """Return why some state cannot be stored for later sessions; each reason once."""
-        sources = (self._memory, self._earlier_history, self._state)
+        """Return why state cannot be stored for later sessions, or events not be read; each reason once."""
+        sources = (self._memory, self._earlier_history, self._state, self._kube)
         return next(filter(None, (each.take_trouble() for each in sources if each is not None)), None)
 
     def keep_stream(self) -> StreamTee:

@@ -11,6 +11,9 @@ T = TypeVar("T")
 MAX_RANKS = 1_000_000
 """Ranks of a job; a larger number in an environment or a log line is not a rank."""
 
+FIRST_OWN_FINDING = 1 << 40
+"""Ids of findings from here on are of the session's own sources (Kubernetes events); no node may use them."""
+
 Moment: TypeAlias = Annotated[float, Meta(ge=0.0, le=1.0e11)]
 """Unix seconds up to the year 5138, which every `datetime` can show."""
 Real: TypeAlias = Annotated[float, Meta(ge=-1.0e18, le=1.0e18)]

@@ -17,7 +17,7 @@ from gpuwatch.link.smi.stream import BYTES_BURST, LINE_LIMIT_BYTES, SmiStream
 from gpuwatch.link.stream.frame_stream import Item
 from gpuwatch.link.stream.inbox import Refused
 from gpuwatch.link.stream.limits import StreamError
-from gpuwatch.wire import Hello, Ping, Reply, Sample, encode, encode_request
+from gpuwatch.wire import Hello, Ping, Reply, Sample, decode, encode, encode_request
 from tests.link.fake_smi import FakeSmi, row, uuid
 from tests.link.watching import until
 from tests.parts import need
@@ -66,6 +66,22 @@ def test_a_clock_of_whole_seconds_is_used_but_not_compared() -> None:
     items = _run(_block(f"{int(AT)}.%N"))
     assert [item.t for item in items if isinstance(item, Sample)] == [int(AT)]
     assert not [item for item in items if isinstance(item, Reply)]
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        (_block(), _row(line=row(0).replace("310.55", "1e308").replace("81920", "1e308"))),
+        (_block(), _row(line=row(0).replace(", 97,", ", 1e300,").replace("1410", "1e300"))),
+        (_block("999999999999.000000000"), _row("9999/12/31 23:59:59.999")),
+        (_block("0.000000000"), _row("0001/01/01 00:00:00.000")),
+    ],
+)
+def test_numbers_and_times_beyond_those_of_an_agent_are_left_out(pieces: tuple[bytes, ...]) -> None:
+    frames = [item for item in _run(*pieces, now=1.0) if isinstance(item, Sample | Hello)]
+    assert all(decode(encode(frame)) == frame for frame in frames)
+    readings = [gpu.fast for frame in frames if isinstance(frame, Sample) for gpu in frame.gpus]
+    assert not any(one is not None and (one.power_w or 0) > 1e6 for one in readings)
 
 
 @pytest.mark.parametrize(

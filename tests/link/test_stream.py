@@ -14,7 +14,8 @@ from gpuwatch.link.recording.records import content, record
 from gpuwatch.link.stream.frame_stream import FrameStream, Item, Started, StreamLimits
 from gpuwatch.link.stream.inbox import Refused
 from gpuwatch.link.stream.limits import NOISE_LIMIT_BYTES, StreamError
-from gpuwatch.wire import MAX_LINE_BYTES, Bye, Reply, Sample
+from gpuwatch.wire import MAX_LINE_BYTES, Bye, Finding, Reply, Sample
+from gpuwatch.wire.limits import FIRST_OWN_FINDING
 
 NONCE = "00c0ffee00c0ffee"
 MARK = b"\nGPUWATCH1 00c0ffee00c0ffee\n"
@@ -134,6 +135,17 @@ def test_a_line_of_exactly_the_limit_passes() -> None:
     items = _run(FrameStream(NONCE), [MARK + _squeezed([frame.ljust(MAX_LINE_BYTES) + b"\n"])])
     assert _refused(items) == 0
     assert isinstance(items[1], Sample)
+
+
+def test_a_node_sends_no_finding_with_an_id_of_the_sessions_own() -> None:
+    lines = [
+        b'{"v":1,"kind":"finding","t":1,"seq":%d,"id":%d,"rule":"oom.cuda","severity":"error","role":"root",'
+        b'"file":"a","offset":0,"at":1.0,"lines":["x"]}\n' % (number, number)
+        for number in (7, FIRST_OWN_FINDING, FIRST_OWN_FINDING + 7)
+    ]
+    items = _run(FrameStream(NONCE), [MARK + _squeezed(lines)])
+    assert [item.id for item in items if isinstance(item, Finding)] == [7]
+    assert _refused(items) == 2
 
 
 def test_a_flood_of_frames_is_cut_counted_and_recovers() -> None:

@@ -115,6 +115,28 @@ def test_the_owner_of_a_kernel_log_decides(
     assert reported["confidence"] == wanted
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a file away")
+@pytest.mark.parametrize(
+    ("others", "wanted"),
+    [
+        (
+            "Nov 22 09:59:00 gpu-007 sshd[41]: Accepted publickey for alice from 10.0.0.1 port 40222 ssh2\n",
+            "medium",
+        ),
+        ("Nov 22 09:59:00 gpu-007 systemd[1]: Started Session 41 of user alice.\n", "high"),
+        ("Nov 22 09:59:00 gpu-007 kernel: usb 1-1: new device\n", "high"),
+    ],
+)
+def test_a_log_of_all_programs_is_not_sure(tmp_path: Path, others: str, wanted: str) -> None:
+    """`logger -t kernel` writes into it what any user likes."""
+    (tmp_path / "rank0.log").write_text(STEPS)
+    os.chown(tmp_path / "rank0.log", 4711, 4711)
+    forged = "Nov 22 10:00:00 gpu-007 kernel: " + XID.partition("] ")[2]
+    (tmp_path / "messages-gpu-007.log").write_text(others * 3 + forged)
+    (reported,) = incidents(tmp_path)
+    assert (reported["class"], reported["confidence"]) == ("gpu.xid.fell_off", wanted)
+
+
 def test_a_file_of_the_name_of_the_nodes_kernel_log_is_an_ordinary_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -95,7 +95,8 @@ def full_in_memory(mounts: str) -> "list[dict[str, object]]":
 def worth_showing(mounts: str) -> "dict[str, str]":
     """Return mount point -> file system type, for mounts with a device or share, each device once.
 
-    Of several mounts of one device (bind mounts, subvolumes) the one nearest to the root is used.
+    Of several mounts of one device (bind mounts, subvolumes) the one nearest to the root is used. Any user
+    can mount a file system of FUSE and name its device: it replaces no other, and comes last.
     """
     nearest: dict[str, tuple[str, str]] = {}
     for line in mounts.split("\n"):
@@ -105,9 +106,12 @@ def worth_showing(mounts: str) -> "dict[str, str]":
         device, path, kind = fields[0], _unescape(fields[1]), fields[2]
         if not _counts(device, path, kind):
             continue
+        if kind.startswith("fuse."):
+            device = path
         if device not in nearest or len(path) < len(nearest[device][0]):
             nearest[device] = (path, kind)
-    return dict(list(nearest.values())[:MAX_MOUNTS])
+    found = sorted(nearest.values(), key=lambda each: each[1].startswith("fuse."))
+    return dict(found[:MAX_MOUNTS])
 
 
 def _counts(device: str, path: str, kind: str) -> bool:
@@ -115,7 +119,8 @@ def _counts(device: str, path: str, kind: str) -> bool:
         return False
     if kind == "overlay":
         return path == "/"  # a container's own root is the one disk that its user can fill
-    return device.startswith("/dev/") or _WITHOUT_DEVICE_NODE.match(kind) is not None
+    is_device = device.startswith("/dev/") and not re.match(r"fuse(\.|$)", kind)
+    return is_device or _WITHOUT_DEVICE_NODE.match(kind) is not None
 
 
 def _unescape(text: str) -> str:

@@ -7,9 +7,11 @@ from .xid_table import meaning
 
 MAX_DETAIL = 300
 
-_XID = re.compile(r"NVRM:.*?\bXid \(([^)]*)\)?:\s*(\d{1,5})\b,?\s*(.*)", re.DOTALL)
-_SXID = re.compile(r"nvidia-nvswitch\d*:.*?\bSXid \(([^)]*)\)?:\s*(\d{1,6})\b,?\s*(.*)", re.DOTALL)
-_FELL_OFF = re.compile(r"NVRM:.*fallen off the bus", re.DOTALL)
+_CALLER = r"\s*(?:\[ *[TC]\d+\])?\s*"
+"""Thread or processor, which the kernel writes before its messages if it is built so."""
+_XID = re.compile(_CALLER + r"NVRM:.*?\bXid \(([^)]*)\)?:\s*(\d{1,5})\b,?\s*(.*)", re.DOTALL)
+_SXID = re.compile(_CALLER + r"nvidia-nvswitch\d*:.*?\bSXid \(([^)]*)\)?:\s*(\d{1,6})\b,?\s*(.*)", re.DOTALL)
+_FELL_OFF = re.compile(_CALLER + "NVRM:.*fallen off the bus", re.DOTALL)
 _BUS = re.compile(r"\b([0-9a-fA-F]{4,8}):([0-9a-fA-F]{2}):([0-9a-fA-F]{2})(?:\.([0-7]))?(?![0-9a-fA-F:])")
 _PID = re.compile(r"\bpid=(\d+)")
 
@@ -23,16 +25,16 @@ def event(text: str) -> "dict[str, object] | None":
     """Return the fields of `wire.Event` and `bus_id` from a kernel line; None for any other line.
 
     `bus_id` is formatted as by NVML (`00000000:41:00.0`). A GPU that fell off the bus without an Xid gives an
-    event with code None.
+    event with code None. The driver's name begins the text: elsewhere a user may have chosen it.
     """
     if "Xid" not in text and "fallen off" not in text:
         return None
     for pattern, describe in ((_XID, _xid), (_SXID, _switch)):
-        match = pattern.search(text)
+        match = pattern.match(text)
         if match:
             place, code, body = match.groups()
             return _with_place(describe(int(code), body), place)
-    if _FELL_OFF.search(text):
+    if _FELL_OFF.match(text):
         _, severity, title, remedy = meaning(79)
         lost: dict[str, object] = {"event": "xid", "code": None}
         lost.update(title=title, severity=severity, remedy=remedy)

@@ -6,9 +6,10 @@ import contextlib
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Mapping
 from typing import Any
+
+from gpuwatch.own_process import module_command
 
 FINISH_S = 60.0
 """Seconds: the summary of a run with large logs takes some time."""
@@ -23,7 +24,7 @@ class MonitorProcess:
     def __init__(self, config: Mapping[str, Any]) -> None:
         """Start the monitor; `config` holds the settings that `monitor.main` reads."""
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "gpuwatch.cli.run.monitor"],
+            module_command("gpuwatch.cli.run.monitor"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL if not os.environ.get("GPUWATCH_DEBUG") else None,

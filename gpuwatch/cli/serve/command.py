@@ -9,7 +9,6 @@ import importlib.util
 import json
 import os
 import signal
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -152,9 +151,10 @@ class Viewers:
 
     async def __call__(self, size: tuple[int, int]) -> ViewerProcess:
         """Start and return the process of one viewer whose terminal has this size (columns, rows)."""
+        from gpuwatch.own_process import module_command
         from gpuwatch.report.browser.viewer_process import ViewerProcess
 
-        setup, command = dict(self._setup), [sys.executable, "-m", "gpuwatch.cli.serve.viewer"]
+        setup, command = dict(self._setup), module_command("gpuwatch.cli.serve.viewer")
         if self._relay is None:
             return await ViewerProcess.start([*command, json.dumps(setup)], (), os.environ, size)
         with self._relay.add_viewer() as end:

@@ -27,6 +27,8 @@ RUNS_WELL_S = 2.0
 """kubectl that neither prints nor ends for this long follows a container without output."""
 STAMP_CHARS = 64
 """Most characters of the time before a line (RFC 3339 with nanoseconds)."""
+MAX_HELD_BYTES = 1 << 20
+"""Bytes of an unfinished line that are held back; of a longer one the rest is not copied."""
 _CHUNK = 64 << 10
 _STDERR_BYTES = 2000
 
@@ -46,7 +48,9 @@ class LogCopy:
         self._argv, self._path, self._report = tuple(argv), path, report
         self._newest = b""
         """The time of the last whole line, as kubectl printed it."""
-        self._part = b""
+        self._held: list[bytes] = []
+        """The pieces of the unfinished line."""
+        self._held_bytes = 0
         self._size = 0
         self._closing = threading.Event()
         self._lock = threading.Lock()
@@ -114,7 +118,7 @@ class LogCopy:
         if child.stdout is None:
             return 0
         source, before, copied, reported = child.stdout.fileno(), self._newest, 0, False
-        self._part = b""
+        self._held, self._held_bytes = [], 0
         while True:
             ready = select.select([source], [], [], None if reported else RUNS_WELL_S)[0]
             data = os.read(source, _CHUNK) if ready else None
@@ -137,18 +141,26 @@ class LogCopy:
 
         kubectl asks by whole seconds and repeats the lines of the last one.
         """
-        *whole, self._part = (self._part + data).split(b"\n")
-        if len(self._part) > MAX_FILE_BYTES:
-            self._part = b""
+        *ends, rest = data.split(b"\n")
         kept = []
-        for line in whole:
+        for end in ends:
+            self._hold(end)
+            line = b"".join(self._held)
+            self._held, self._held_bytes = [], 0
             stamp = line[:STAMP_CHARS].partition(b" ")[0]
             if stamp[:4].isdigit() and stamp.isascii():
                 if before and stamp <= before:
                     continue
                 self._newest = stamp
             kept.append(line + b"\n")
+        self._hold(rest)
         return b"".join(kept)
+
+    def _hold(self, piece: bytes) -> None:
+        piece = piece[: MAX_HELD_BYTES - self._held_bytes]
+        if piece:
+            self._held.append(piece)
+            self._held_bytes += len(piece)
 
 
 def _kill(child: subprocess.Popen[bytes]) -> None:

@@ -127,7 +127,7 @@ def _reading(engine: Engine, by_name: dict[str, list[MetricSample]], at: float) 
     if failing and failed is None:
         failed = 0.0
     if engine.failed_apart and requests is not None:
-        requests += failed or 0.0
+        requests = min(MAX_VALUE, requests + (failed or 0.0))
     answers = [each for each in by_name.get(HTTP, ()) if each.labels.get("handler") not in NOT_REQUESTS]
     if answers:
         requests = _sum(answers)
@@ -149,8 +149,10 @@ def _reading(engine: Engine, by_name: dict[str, list[MetricSample]], at: float) 
 
 
 def _sum(found: Iterable[MetricSample]) -> float | None:
+    """Return the sum of the samples; None: there is none, or it is larger than any count of a server."""
     values = [each.value for each in found]
-    return sum(values) if values else None
+    total = sum(values)
+    return total if values and total <= MAX_VALUE else None
 
 
 def _share(found: Iterable[MetricSample]) -> float | None:
@@ -169,7 +171,7 @@ def _buckets(by_name: dict[str, list[MetricSample]], names: Sequence[str], unit_
             continue
         if bound == math.inf or abs(bound) <= MAX_VALUE:
             counts[bound * unit_s] = counts.get(bound * unit_s, 0.0) + each.value
-    return tuple(sorted(counts.items()))
+    return tuple(sorted(counts.items())) if max(counts.values(), default=0.0) <= MAX_VALUE else ()
 
 
 def _quantiles(found: Sequence[MetricSample], unit_s: float) -> tuple[tuple[float, float], ...]:

@@ -5,7 +5,6 @@ Where nvidia-smi has no number it writes words in brackets; such a field is left
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -17,6 +16,8 @@ from gpuwatch.wire import GpuFast, GpuInfo, GpuMedium, GpuSample, GpuSlow
 
 MIB = 1 << 20
 WORD_LIMIT = 100
+MAX_VALUE = 1e12
+"""Larger than any memory in MiB and any other number of a GPU."""
 MAX_SMI_GPUS = 64
 """Rows of more GPUs are refused, so that garbage cannot fill the fleet."""
 _LOST = re.compile(r"gpu is lost|fallen off the bus|requires reset", re.IGNORECASE)
@@ -164,7 +165,7 @@ class Row:
             value = float(self.values.get(column, ""))
         except ValueError:
             return None
-        return value if math.isfinite(value) and value >= 0 else None
+        return value if 0 <= value <= MAX_VALUE else None
 
     def _whole(self, column: str) -> int | None:
         value = self._number(column)

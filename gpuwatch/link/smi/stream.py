@@ -8,6 +8,7 @@ from gpuwatch.link.smi.node import SmiNode
 from gpuwatch.link.stream.frame_stream import Item, MarkedStream, Started
 from gpuwatch.link.stream.limits import LineSplitter, StreamError, TokenBucket
 from gpuwatch.plain import plain
+from gpuwatch.wire import AnyFrame, FrameError, decode, encode
 
 LINE_LIMIT_BYTES = 4096
 """Longest line; a row has about 300 bytes."""
@@ -56,8 +57,16 @@ class SmiStream(MarkedStream):
         for line in self._splitter.split(data):
             self._take(self._node, line, now)
         if self._frames.spend(1, now):
-            yield from self._node.frames(now)
+            for frame in self._node.frames(now):
+                yield from self._checked(frame)
         yield from self._refused.due(now)
+
+    def _checked(self, frame: AnyFrame) -> Iterator[AnyFrame]:
+        """Yield the frame if it fits the bounds of an agent's, else refuse it."""
+        try:
+            yield decode(encode(frame))
+        except FrameError as error:
+            self._refused.add(str(error))
 
     def _take(self, node: SmiNode, line: bytes | None, now: float) -> None:
         if line is None:

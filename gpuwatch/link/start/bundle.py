@@ -39,6 +39,7 @@ _START = Path(__file__).with_name("node_start.py")
 _AGENT = Path(__file__).parents[2] / "agent"
 _COMMENT = re.compile(r"^([^\"'#]*?)[ \t]*#.*$")
 """A line's comment, alone or behind code without quotes."""
+_COMMENT_BEHIND_QUOTES = re.compile(r"(?m)  # [^\"'\n]*$")
 _TYPES_ONLY = re.compile(r"(?m)^TYPE_CHECKING = False\nif TYPE_CHECKING:\n(?:[ \t]+[^\n]*\n|\n(?=[ \t]+\S))+")
 """Imports for types, which never run."""
 _SIGNATURE = re.compile(r"(?ms)^[ \t]*def \w+\(.*?\)(?: -> [^\n]+)?:$")
@@ -125,7 +126,7 @@ def without_prose(source: str) -> str:
     """
     text = _TYPES_ONLY.sub(lambda found: "\n" * found[0].count("\n"), _DOCSTRING.sub(_emptied, source))
     code = "\n".join(_COMMENT.sub(r"\1", line) if "#" in line else line for line in text.split("\n"))
-    code = _PIECES.sub(_joined, code)
+    code = _PIECES.sub(_joined, _COMMENT_BEHIND_QUOTES.sub("", code))
     bare = _TYPE_OF_VARIABLE.sub(r"\1 = ", _SIGNATURE.sub(_without_types, code))
     return _INDENT.sub(lambda found: found[1] or "\t" * (len(found[0]) // 4), bare)
 

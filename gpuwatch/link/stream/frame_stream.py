@@ -17,7 +17,8 @@ from typing import Protocol, TypeAlias
 
 from gpuwatch.link.stream.inbox import Refused
 from gpuwatch.link.stream.limits import LineSplitter, Refusals, StartFinder, StreamError, TokenBucket
-from gpuwatch.wire import MAX_LINE_BYTES, AnyFrame, FrameError, Lines, Reply, Sample, decode
+from gpuwatch.wire import MAX_LINE_BYTES, AnyFrame, Finding, FrameError, Lines, Reply, Sample, decode
+from gpuwatch.wire.limits import FIRST_OWN_FINDING
 
 INFLATE_STEP_BYTES = 256 * 1024
 SAMPLE_BYTES = 4096
@@ -172,6 +173,9 @@ class FrameStream(MarkedStream):
             except FrameError as error:
                 self._refused.add(str(error))
             else:
+                if isinstance(frame, Finding) and frame.id >= FIRST_OWN_FINDING:
+                    self._refused.add("a finding with an id of the session's own")
+                    return None
                 if not self._kept.spend(kept_bytes(frame, len(line)), now):
                     raise StreamError(
                         f"the node sent more than {self._limits.kept_bytes_per_s / 1024:.0f} KiB/s of "

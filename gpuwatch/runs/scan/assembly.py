@@ -9,6 +9,8 @@ from dataclasses import replace
 
 import msgspec
 
+from gpuwatch.agent.logs.lines.normalise import messages
+from gpuwatch.agent.logs.lines.programs import KERNEL
 from gpuwatch.agent.logs.matching.ruleset import CompiledRule
 from gpuwatch.rules.model.checkpoint_lines import BEGUN, SAVED
 from gpuwatch.runs.files.files import Skipped, reason
@@ -66,7 +68,10 @@ def whole(
     from_tools = {log for log, found in rows.items() if any("tool" in row["fields"] for row in found)}
     evidence = from_tools | {file.log.name for file in files if path_places(file.log.inner).kernel}
     of_job = known.places.job_logs | {log for log, parts in reads.items() if any(p.series for p in parts)}
-    system = system_logs([file.log for file in files], evidence - of_job)
+    shared = {
+        file.log.name for file, (_, lines) in zip(files, samples, strict=True) if is_syslog(file.log, lines)
+    }
+    system = system_logs([file.log for file in files], evidence - of_job - shared)
     known = replace(known, places=replace(known.places, system_logs=system))
     every = [read for parts in reads.values() for read in parts]
     suspended = {rule: why for read in every for rule, why in read.suspended.items()}
@@ -201,6 +206,17 @@ def log_scan(
     )
 
 
+def is_syslog(log: LogPath, lines: Iterable[bytes]) -> bool:
+    """Return True if a kernel log holds lines of other programs, too: any user writes into it by logger(1).
+
+    `lines`: a sample. systemd writes into the kernel's own log, as root.
+    """
+    if not path_places(log.inner).kernel:
+        return False
+    programs = {written_by.program for line in lines for _, written_by in messages(line)[0]}
+    return any(each not in (None, KERNEL) and not each.startswith("systemd") for each in programs)
+
+
 def system_logs(logs: Sequence[LogPath], evidence: Collection[str]) -> frozenset[str]:
     """Return the names of evidence files that belong to the system or the user, not to another account here.
 
@@ -208,7 +224,7 @@ def system_logs(logs: Sequence[LogPath], evidence: Collection[str]) -> frozenset
 
     Args:
         logs: All scanned files.
-        evidence: Names of kernel logs and tool outputs among them.
+        evidence: Names of kernel logs and tool outputs among them, into which no user writes lines.
     """
     writers = {log.owner for log in logs if log.name not in evidence}
     return frozenset(log.name for log in logs if log.name in evidence and _is_trusted(log.owner, writers))

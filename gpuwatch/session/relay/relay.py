@@ -13,7 +13,13 @@ from gpuwatch.hosts.plan import Plan
 from gpuwatch.link.recording.tee import MICRO
 from gpuwatch.link.recording.writer import recorded_plan
 from gpuwatch.link.relay.messages import FromViewer, Opening, ViewerChange, ViewerRequest
-from gpuwatch.session.relay.requests import STREAMING, is_allowed, read_request, refusal
+from gpuwatch.session.relay.requests import (
+    STREAMING,
+    bounded_request,
+    is_allowed,
+    read_request,
+    refusal,
+)
 from gpuwatch.session.relay.viewer_channel import ViewerChannel
 from gpuwatch.session.session import Session
 from gpuwatch.wire import AnyRequest, Cancel, encode
@@ -111,7 +117,8 @@ class ViewerRelay:
             self._forward(channel, message, request)
 
     def _forward(self, channel: ViewerChannel, message: ViewerRequest, request: AnyRequest) -> None:
-        number = self._session.forward(message.node, request)
+        bounded = bounded_request(request, message.node, self._session.fleet)
+        number = None if bounded is None else self._session.forward(message.node, bounded)
         if number is None:
             self._refuse(channel, message, request, NOT_CONNECTED)
             return

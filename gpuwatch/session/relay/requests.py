@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-import msgspec
+from typing import Final
 
+import msgspec
+from msgspec import structs
+
+from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.wire import (
     AnyFrame,
     AnyRequest,
@@ -32,6 +36,8 @@ CHANGING = (AskDumps,)
 STREAMING = (Tail, Search)
 """Requests that are answered until they are cancelled."""
 
+ABOUT_PROCESSES: Final = (AskStacks, AskRas, AskDumpFiles, AskDumps, AskRankSettings)
+
 _decoder: msgspec.json.Decoder[AnyRequest] = msgspec.json.Decoder(AnyRequest)
 
 
@@ -49,6 +55,24 @@ def is_allowed(request: AnyRequest, *, changes: bool) -> bool:
     For others that `CHANGING` lists, only if viewers may make changes.
     """
     return isinstance(request, READING) or (changes and isinstance(request, CHANGING))
+
+
+def bounded_request(request: AnyRequest, node: str, fleet: Fleet) -> AnyRequest | None:
+    """Return a viewer's request about what the fleet lists; None: it is about another process.
+
+    A viewer names neither programs that a node runs, nor addresses that it connects to.
+    """
+    listed = {process.pid for process in fleet.nodes[node].processes}
+    if isinstance(request, AskDumpPiece):
+        return request if request.pid in listed else None
+    if isinstance(request, ABOUT_PROCESSES):
+        request = structs.replace(request, pids=[pid for pid in request.pids if pid in listed])
+    if isinstance(request, AskStacks):
+        return structs.replace(request, py_spy=None if request.py_spy is None else "")
+    if isinstance(request, AskRankSettings):
+        stated = {each.master for one in fleet.nodes.values() for each in one.processes}
+        return structs.replace(request, reach=[each for each in request.reach if each in stated], ports=[])
+    return request
 
 
 def refusal(request: AnyRequest, reason: str) -> AnyFrame:

@@ -14,13 +14,12 @@ from gpuwatch.link.stream.inbox import Arrival
 from gpuwatch.plain import plain
 from gpuwatch.session.scheduler.repeated_look import RepeatedLook
 from gpuwatch.wire import Finding, Role
+from gpuwatch.wire.limits import FIRST_OWN_FINDING
 
 EVERY_S = 15.0
 """Seconds between two queries; Kubernetes keeps its events for an hour."""
 FILE = "Kubernetes events"
 """Used as `file` of these findings; their offsets count events."""
-FIRST_ID = 1 << 40
-"""First finding id of this source; agents use lower ones."""
 SOURCE = "--kube "
 MAX_KNOWN = 20_000
 """Most events of pods that are remembered; the one reported longest ago is forgotten first."""
@@ -60,6 +59,9 @@ class KubeWatch:
         """(event, pod) -> id of its finding and the reported count."""
         self._next = 0
         """The number of the next new event."""
+        self._trouble: str | None = None
+        """Why the events cannot be read now; None: they are read."""
+        self._reported: str | None = None
         self._looking = RepeatedLook(self._look, every_s, "kubernetes events")
         self.start = self._looking.start
         self.close = self._looking.close
@@ -79,6 +81,12 @@ class KubeWatch:
             if self._known.get((event.uid, pod), (0, -1))[1] != event.count
         ]
 
+    def take_trouble(self) -> str | None:
+        """Return why the events cannot be read; each reason once."""
+        trouble, before = self._trouble, self._reported
+        self._reported = trouble
+        return None if trouble == before else trouble
+
     def _pods_of(self, event: KubeEvent) -> Sequence[str]:
         if event.kind == "Node":
             return self._on_machine.get(event.name, ()) if event.name else ()
@@ -94,28 +102,34 @@ class KubeWatch:
         return Finding(
             t=wall,
             seq=number,
-            id=FIRST_ID + number, rule=rule, severity="warning" if severity == "warning" else "error",
-            role=self._role_of(rule), file=FILE, offset=number, at=event.at, timed=True,
-            backlog=event.at < self._started, lines=[plain(event.line)],
-            fields={"status": event.reason, "pod": pod}, count=max(1, event.count),
+            id=FIRST_OWN_FINDING + number, rule=rule,
+            severity="warning" if severity == "warning" else "error", role=self._role_of(rule),
+            file=FILE, offset=number, at=event.at, timed=True, backlog=event.at < self._started,
+            lines=[plain(event.line)], fields={"status": event.reason, "pod": pod}, count=max(1, event.count),
         )  # fmt: skip
 
     def _look(self) -> list[KubeEvent]:
         found: list[KubeEvent] = []
+        trouble: list[str] = []
         for space in self._spaces:
             where = ["--namespace", space]
-            found += read_events(self._text(["kubectl", "get", "events", *where, "-o", "json"]))
+            found += read_events(self._text(["kubectl", "get", "events", *where, "-o", "json"], trouble))
             pods = ["kubectl", "get", "pods", *where, "--selector", self._selector, "-o", "json"]
-            found += read_ends(self._text(pods))
+            found += read_ends(self._text(pods, trouble))
         of_nodes = ["--namespace", "default", "--field-selector", "involvedObject.kind=Node"]
-        found += read_events(self._text(["kubectl", "get", "events", *of_nodes, "-o", "json"]))
+        found += read_events(self._text(["kubectl", "get", "events", *of_nodes, "-o", "json"], []))
+        self._trouble = f"failures that Kubernetes reports are not read: {trouble[0]}" if trouble else None
         return found
 
-    def _text(self, argv: Sequence[str]) -> str:
-        """Return the output of kubectl; empty if it fails (a role may forbid the list)."""
+    def _text(self, argv: Sequence[str], trouble: list[str]) -> str:
+        """Return the output of kubectl; empty, with the reason in `trouble`, if it fails.
+
+        A role that allows only a namespace's objects forbids the events of machines, which are in another.
+        """
         try:
             return self._run(argv)
-        except HostsError:
+        except HostsError as error:
+            trouble.append(plain("; ".join(error.problems)))
             return ""
 
 

@@ -101,6 +101,17 @@ systemd-1 /proc/sys/fs/binfmt_misc autofs rw 0 0
     }
 
 
+def test_a_mount_of_a_user_hides_no_other() -> None:
+    """With FUSE a user chooses device and type of a mount."""
+    mounts = "/dev/sda1 / ext4 rw 0 0\n"
+    mounts += "".join(f"host:{n} /tmp/m{n} fuse.sshfs rw 0 0\n" for n in range(disks.MAX_MOUNTS))
+    mounts += "/dev/sdb1 /tmp/x fuse.sshfs rw 0 0\n/dev/sdb1 /tmp fuse rw 0 0\n"
+    mounts += "/dev/sdb1 /mnt/scratch xfs rw 0 0\nfiler:/home /home nfs4 rw 0 0"
+    found = disks.worth_showing(mounts)
+    assert list(found)[:3] == ["/", "/mnt/scratch", "/home"]
+    assert "/tmp" not in found
+
+
 def test_a_dead_share_delays_nobody_and_is_asked_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

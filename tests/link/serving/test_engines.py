@@ -65,6 +65,13 @@ def test_numbers_that_no_server_has_are_left_out() -> None:
     assert found.tokens == 7
 
 
+def test_sums_that_no_server_has_are_unknown() -> None:
+    many = "".join(f'vllm:num_requests_running{{model_name="{n}"}} 1e18\n' for n in range(3))
+    many += "".join(f'vllm:e2e_request_latency_seconds_bucket{{le="1",a="{n}"}} 9e17\n' for n in range(3))
+    found = read_page(many + "vllm:num_requests_waiting 4\n", 1.0)
+    assert (found.running, found.waiting, found.latency) == (None, 4, ())
+
+
 @pytest.mark.parametrize(
     "page",
     ["", "<html>\n", "node_load1 3\n", "vllm:num_requests_running{", "vllm:x NaN\n" * 3 + "\x1b]0;x\x07"],

@@ -15,9 +15,21 @@ from gpuwatch.link.relay.messages import RelayError, ViewerChange, ViewerRequest
 from gpuwatch.session import Session
 from gpuwatch.session.relay import viewer_channel
 from gpuwatch.session.relay.relay import READ_ONLY, ViewerRelay
+from gpuwatch.session.relay.requests import bounded_request
 from gpuwatch.session.relay.viewer_session import ViewerSession
-from gpuwatch.wire import AskDumps, Cancel, ReadLines, Sample, Tail
+from gpuwatch.wire import (
+    AnyRequest,
+    AskDumpPiece,
+    AskDumps,
+    AskRankSettings,
+    AskStacks,
+    Cancel,
+    ReadLines,
+    Sample,
+    Tail,
+)
 from tests.recordings import BEGAN, PlayedSession, demo_story
+from tests.session.polling import until
 
 STORY_S, SAMPLES_S = 60.0, 45.0
 """The demo's GPU is lost by then; samples of the time before are left out, which costs less."""
@@ -196,6 +208,28 @@ def test_a_viewer_reads_lines_and_its_requests_end_with_it(
         assert time.monotonic() < deadline
         turn()
     assert [type(each) for each in sent] == [Tail, ReadLines, Cancel]
+
+
+def test_a_viewer_names_no_program_address_or_foreign_process(
+    live: tuple[Session, ViewerRelay],
+) -> None:
+    session, _ = live
+    until(session, lambda: bool(session.fleet.nodes["gpu-001"].processes))
+    process = session.fleet.nodes["gpu-001"].processes[0]
+
+    def sent(request: AnyRequest) -> object:
+        return bounded_request(request, "gpu-001", session.fleet)
+
+    assert sent(AskStacks(id=1, pids=[1, process.pid], py_spy="/bin/sh")) == AskStacks(
+        id=1, pids=[process.pid]
+    )
+    reach = ["10.0.0.1:22", process.master or ""]
+    assert sent(AskRankSettings(id=1, reach=reach, ports=[22], pids=[1])) == AskRankSettings(
+        id=1, reach=[process.master or ""]
+    )
+    assert sent(AskDumpPiece(id=1, pid=1, prefix="/tmp/x", name="0", offset=0)) is None
+    read = ReadLines(id=1, file="/logs/rank_0.log")
+    assert sent(read) == read
 
 
 def test_a_socket_that_is_no_relay_is_refused() -> None:

@@ -106,6 +106,8 @@ def test_where_events_are_forbidden_the_ends_of_containers_still_show() -> None:
     try:
         until(lambda: bool(findings()))
         assert findings()["OOMKilled run7-worker-0"].backlog
+        assert (watch.take_trouble() or "").endswith("forbidden")
+        assert watch.take_trouble() is None
     finally:
         watch.close()
 

@@ -4,7 +4,9 @@ import re
 
 from .json_lines import is_object, object_at, texts_of
 from .prefixes import Speaker, look_inside, peel, untagged, writers
+from .programs import KERNEL
 from .splitter import glued, line_text
+from .user_words import without_user_words
 
 MAX_NESTED = 2
 """Nesting of JSON records: a logger's in a container runtime's."""
@@ -63,7 +65,8 @@ def _take(
             written_by = Speaker(speaker)
             skip = peel(message, written_by, local_ranks)[0] if number else 0
             look_inside(message, written_by)
-            found.append((message[skip:], written_by))
+            text = message[skip:]
+            found.append((without_user_words(text) if written_by.program == KERNEL else text, written_by))
     return proof
 
 

@@ -4,6 +4,7 @@ from collections import deque
 
 from ...base.secret_masking import masked
 from ..lines.rows import row
+from ..lines.user_words import without_user_words
 from ..scanning.scanner import Scanner
 
 TYPE_CHECKING = False
@@ -54,7 +55,7 @@ class KernelLines(object):
         found: list[dict[str, Any]] = []
         self._taken = True
         for t, text in records:
-            line = masked(" ".join(text.splitlines()))
+            line = masked(" ".join(without_user_words(text).splitlines()))
             old = t < self._began
             for one in self._search(line, t, old):
                 one["timed"] = True  # a record's stamp is the kernel's own

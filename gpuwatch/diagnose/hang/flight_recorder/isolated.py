@@ -1,6 +1,6 @@
 """Judge dumps in a separate process, so that their content can neither block nor bloat the cockpit.
 
-Run as `python -m gpuwatch.diagnose.hang.flight_recorder.isolated FOLDER PARENT`, by `IsolatedAnalysis` only.
+Run with the arguments FOLDER PARENT, by `IsolatedAnalysis` only.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import msgspec
 from gpuwatch.agent.logs.ipc.lifeline import die_with
 from gpuwatch.diagnose.hang.flight_recorder.verdict import judge_flight
 from gpuwatch.diagnose.model.source_verdict import SourceVerdict
+from gpuwatch.own_process import module_command
 from gpuwatch.plain import plain
 from gpuwatch.runs.flight.dump_files import gather_dumps, rank_of
 
@@ -71,11 +72,8 @@ class IsolatedAnalysis:
         self._patience_s = patience_s
         self._deadline = clock() + patience_s
         (folder / ASKED).write_bytes(msgspec.json.encode(order))
-        package = str(Path(__file__).resolve().parents[4])
-        paths = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH"))))
         process = self._process = subprocess.Popen(
-            [sys.executable, "-m", __name__, str(folder), str(os.getpid())],
-            env={**os.environ, "PYTHONPATH": paths},
+            module_command(__name__, str(folder), str(os.getpid())),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

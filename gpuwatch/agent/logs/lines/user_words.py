@@ -1,0 +1,58 @@
+"""Joins the words in a kernel message that a user has chosen, so that no rule takes them for the kernel's.
+
+The kernel quotes names of processes, files and control groups, and options of mounts: `a.out[7]: segfault at
+0 ip 0 sp 0 error 4 in NAME[400000+1000]`, `cgroup: fork rejected by pids controller in /user.slice/NAME`.
+What the kernel states itself, such as `NVRM: Xid (...)`, has blanks.
+"""
+
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Match
+
+_BETWEEN_WORDS = re.compile(r"[\s()'\"`]")
+_CALLER = re.compile(r"\s*(?:\[ *[TC]\d+\])?\s*")
+"""Thread or processor, which the kernel writes before its messages if it is built so."""
+_CHOSEN = [
+    re.compile(pattern)
+    for pattern in (
+        r"^(?:traps: )?(.{1,16})\[\d+\]",  # NAME[pid]: a signal
+        r"^(?:traps: )?.{1,16}\[\d+\]:? (?:segfault|trap|general|unhandled|bad|potentially) .*? in (.*)",
+        r"^(.{1,16}) invoked oom-killer",
+        r"^oom-kill:.*?cpuset=(.*)",
+        r"^Memory cgroup stats for (.*)",
+        r"^Tasks in (.*) killed as a result",
+        r" as a result of limit of (.*)",
+        r"^cgroup: .*? in (/.*)",
+        r"^\[ *\d+\](?: +-?\d+)+ (.*)",  # the table of tasks
+        r"\bComm: (.{1,16}?) (?:Tainted|Not tainted|Kdump)",
+        r"\bcomm (.{1,16}?): ",
+        r"\bprocess \d+ \((.*)\)",
+        r"\btask (.*):\d+ (?:is )?blocked",
+        r"\bname=(.*?)(?:, Ch|$)",
+        r"\[(.*):\d+\]$",
+        r"(?:^|(?<=[\s=(]))['\"`](.*)['\"`]",
+    )
+]
+"""Each has one group: the words of a user."""
+
+
+def without_user_words(message: str) -> str:
+    """Return a kernel message with `_` between the words that a user has chosen; its length stays.
+
+    NVIDIA's driver alone writes several lines at once: elsewhere a user chose what follows a line feed.
+    """
+    begin = _CALLER.match(message).end()  # type: ignore[union-attr]
+    own, feed, below = message[begin:].partition("\n")
+    if not own.startswith("NVRM:"):
+        below = _BETWEEN_WORDS.sub("_", below)
+    for pattern in _CHOSEN:
+        own = pattern.sub(_joined, own)
+    return message[:begin] + own + feed + below
+
+
+def _joined(found: "Match[str]") -> str:
+    whole, begin = found.group(), found.start(1) - found.start()
+    end = begin + len(found.group(1))
+    return whole[:begin] + _BETWEEN_WORDS.sub("_", found.group(1)) + whole[end:]
