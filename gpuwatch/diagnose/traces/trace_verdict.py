@@ -51,7 +51,8 @@ class TraceFlag:
     label: str
     text: str
     value: float
-    limit: float
+    limit: float | None
+    """None: the problem has no limit."""
     actions: tuple[str, ...]
 
 
@@ -81,15 +82,19 @@ class TraceVerdict:
 
 
 def judge_traces(profiles: Sequence[RankProfile]) -> TraceVerdict:
-    """Judge the ranks of one job; if some have GPU events, only those are compared."""
-    peers = [each for each in profiles if each.breakdown.basis == "gpu"] or list(profiles)
+    """Judge the ranks of one job; if some have GPU events, only those are compared.
+
+    Traces that are cut off are compared with none.
+    """
+    whole = [each for each in profiles if not each.trace.cut_off]
+    peers = [each for each in whole if each.breakdown.basis == "gpu"] or whole
     compute = _spread(peers, lambda each: each.compute_per_step_ms)
     communication = _spread(peers, lambda each: each.waiting_per_step_ms)
     imbalance = compute.imbalance if compute is not None else None
     most = max(peers, key=lambda each: each.compute_per_step_ms, default=None)
     if compute is None or imbalance is None or most is None or not _lies_apart(compute, most):
         return TraceVerdict(_of_each(profiles, None), compute, communication, None, None)
-    others = [each for each in peers if each is not most]
+    others, of = [each for each in peers if each is not most], per_step(peers)
     ahead_ms = most.compute_per_step_ms - mean(each.compute_per_step_ms for each in others)
     waits_less_ms = mean(each.waiting_per_step_ms for each in others) - most.waiting_per_step_ms
     waits_least = waits_less_ms > WAITING_MARGIN * ahead_ms and all(
@@ -98,13 +103,13 @@ def judge_traces(profiles: Sequence[RankProfile]) -> TraceVerdict:
     is_contrary = waits_less_ms < -WAITING_MARGIN * ahead_ms
     waiting = "; it waits least in the collectives" if waits_least else ""
     doubt = (
-        f"{most.label} computes longest, but also spends {-waits_less_ms:.2f} ms a step more in collectives"
+        f"{most.label} computes longest, but also spends {-waits_less_ms:.2f} ms {of} more in collectives"
         " than the others, so they do not wait for it"
         if is_contrary
         else None
     )
     text = (
-        f"{most.label} computes {compute.most:.1f} ms a step, the mean is {compute.mean:.1f} ms"
+        f"{most.label} computes {compute.most:.1f} ms {of}, the mean is {compute.mean:.1f} ms"
         f" (imbalance {100 * imbalance:.0f} %){waiting}"
     )
     flag = _flag(most, "trace.imbalance", text, imbalance, MAX_IMBALANCE, steps_of("load-imbalance"))
@@ -112,6 +117,11 @@ def judge_traces(profiles: Sequence[RankProfile]) -> TraceVerdict:
     if is_contrary:
         return TraceVerdict(flags, compute, communication, None, None, doubt)
     return TraceVerdict(flags, compute, communication, most, "high" if waits_least else "medium")
+
+
+def per_step(profiles: Sequence[RankProfile]) -> str:
+    """Return what the times of the ranks refer to: `a step`, or `in all` if their traces have no steps."""
+    return "a step" if any(each.steps_ms for each in profiles) else "in all"
 
 
 def _lies_apart(compute: RankSpread, most: RankProfile) -> bool:
@@ -129,6 +139,9 @@ def _of_each(profiles: Sequence[RankProfile], awaited: RankProfile | None) -> tu
 def _of_one(profile: RankProfile, awaited: RankProfile | None) -> list[TraceFlag]:
     """Return the flags of one rank; `awaited`: the rank that the others wait for in their collectives."""
     found, parts = [], profile.breakdown
+    if profile.trace.cut_off:
+        text = f"the trace of {profile.label} is cut off: its figures are those of its beginning"
+        found.append(_flag(profile, "trace.incomplete", text, 1.0, None, ()))
     ratio, idle = parts.communication_to_compute, parts.share(parts.idle_ms)
     if ratio is not None and ratio > MAX_COMMUNICATION_TO_COMPUTE:
         text = f"{profile.label} communicates {ratio:.2f} times as long as it computes"
@@ -154,7 +167,7 @@ def _of_one(profile: RankProfile, awaited: RankProfile | None) -> list[TraceFlag
 
 
 def _flag(
-    profile: RankProfile, code: str, text: str, value: float, limit: float, actions: tuple[str, ...]
+    profile: RankProfile, code: str, text: str, value: float, limit: float | None, actions: tuple[str, ...]
 ) -> TraceFlag:
     return TraceFlag(code, profile.trace.rank, profile.label, text, value, limit, actions)
 

@@ -64,6 +64,7 @@ def rank_facts(profile: RankProfile) -> Facts:
     return {
         "rank": trace.rank,
         "device": trace.device,
+        "process": trace.process,
         "file": trace.file,
         "world_size": trace.world_size,
         "backend": trace.backend,

@@ -15,6 +15,7 @@ from gpuwatch.diagnose.traces.trace_verdict import (
     RankSpread,
     TraceVerdict,
     compare_sections,
+    per_step,
 )
 from gpuwatch.number_text import plural
 from gpuwatch.plain import plain
@@ -86,7 +87,8 @@ def flag_lines(verdict: TraceVerdict) -> Iterator[ReportLine]:
     for code in dict.fromkeys(flag.code for flag in verdict.flags):
         alike = [flag for flag in verdict.flags if flag.code == code]
         for flag in alike[:MAX_SHOWN_FLAGS]:
-            yield ReportLine(plain(f"{flag.text} (limit {flag.limit:g})"), "warning", hang=2)
+            limit = "" if flag.limit is None else f" (limit {flag.limit:g})"
+            yield ReportLine(plain(flag.text) + limit, "warning", hang=2)
         if len(alike) > MAX_SHOWN_FLAGS:
             yield ReportLine(f"{len(alike) - MAX_SHOWN_FLAGS} more ranks are flagged for the same", "warning")
         for action in alike[0].actions:
@@ -137,9 +139,10 @@ def comparison_lines(found: FoundTraces, verdict: TraceVerdict) -> Iterator[Repo
         yield ReportLine(f"{len(found.profiles) - MAX_SHOWN_RANKS} more ranks: --json lists them all", "old")
     if any(each.breakdown.basis == "cpu" and each.has_operators for each in found.profiles):
         yield ReportLine(CPU_ONLY, "warning", hang=2)
+    of = per_step(found.profiles)
     for name, spread in (("computation", verdict.compute), ("communication", verdict.communication)):
         if spread is not None and spread.most > 0:
-            yield ReportLine(f"{name} a step: {spread_text(spread)}")
+            yield ReportLine(f"{name} {of}: {spread_text(spread)}")
     if verdict.doubt is not None:
         yield ReportLine(plain(f"no straggler is named: {verdict.doubt}"))
     if verdict.straggler is not None:
@@ -229,7 +232,7 @@ def note_lines(found: FoundTraces, chosen: RankProfile) -> Iterator[ReportLine]:
         )
     for each in (*found.profiles, *found.older):
         trace = each.trace
-        for note in (*trace.notes, *(("it is truncated",) if trace.cut_off else ())):
+        for note in dict.fromkeys((*trace.notes, *(("it is cut off",) if trace.cut_off else ()))):
             yield ReportLine(plain(f"{trace.file}: {note}"), "warning")
         if trace.unreadable:
             yield ReportLine(

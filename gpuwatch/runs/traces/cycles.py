@@ -33,10 +33,10 @@ def newest_cycles(profiles: Iterable[RankProfile]) -> tuple[list[RankProfile], l
 def _process_of(profile: RankProfile) -> Hashable:
     trace = profile.trace
     if trace.rank is not None:
-        return trace.rank, trace.device, trace.host
+        return trace.rank, trace.device, trace.process, trace.host
     path = PurePath(trace.file)
     named = HANDLER_NAME.match(path.name)
-    return (str(path.parent), named[1] if named else path.name), trace.device
+    return (str(path.parent), named[1] if named else path.name), trace.device, trace.process
 
 
 def _age(profile: RankProfile) -> tuple[float, str]:

@@ -6,6 +6,7 @@ Tables and columns follow NVIDIA's "SQLite Export Schema Reference"; a table exi
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -30,11 +31,21 @@ COPY_KINDS = {1: "HtoD", 2: "DtoH", 8: "DtoD", 10: "PtoP"}
 """CUPTI's copy kinds that a training uses."""
 KERNELS, COPIES = "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY"
 FILLS, CALLS, RANGES = "CUPTI_ACTIVITY_KIND_MEMSET", "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS"
-READ_TABLES = frozenset((KERNELS, COPIES, FILLS, CALLS, RANGES, "StringIds"))
+GRAPHS = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
+"""Launches of CUDA graphs; without `--cuda-graph-trace=node` these replace the rows of their kernels."""
+DEVICES = "TARGET_INFO_CUDA_DEVICE"
+READ_TABLES = frozenset((KERNELS, COPIES, FILLS, GRAPHS, CALLS, RANGES, DEVICES, "StringIds"))
+CUDA_GRAPH = "CUDA graph"
+GRAPHS_NOTE = (
+    "CUDA graphs count as computation as a whole; nsys --cuda-graph-trace=node records their kernels"
+)
 MAX_TRACES = 4_096
 """Processes and GPUs of one report; a node has 16 at most."""
 MAX_VALUE_BYTES = 16 << 20
 """Of one value; a name of a kernel has a few kilobytes."""
+MINOR_SHARE = 0.01
+"""A GPU of a process is left out if its busy time is below this share of the process's busiest GPU."""
+MAX_NOTES = 8
 NVTX_RANGES = (59, 60)
 """NVTX push-pop and start-end ranges."""
 
@@ -115,7 +126,7 @@ def _read(export: _Export, file: str, rank: int | None) -> list[RankTrace]:
         total += 1
         of_device.setdefault((process, device), EventColumns()).add(*event)
         _refuse_more(total)
-    callers = sorted({process for process, _ in of_device})
+    callers = {process for process, _ in of_device}
     on_cpu: dict[int, EventColumns] = {}
     for process, call in _cpu_rows(export):
         total += 1
@@ -125,16 +136,56 @@ def _read(export: _Export, file: str, rank: int | None) -> list[RankTrace]:
         raise NoTraceError(f"more than {MAX_TRACES:,} processes with a GPU")
     if not of_device:
         raise NoTraceError("it holds no GPU kernels or copies: profile with `nsys profile --trace=cuda`")
+    physical = _physical_gpus(export)
+    notes = _without_minor_gpus(of_device)
+    notes += [GRAPHS_NOTE] if export.has(GRAPHS) else []
+    gpu_of = {key: physical.get((pid_of(key[0]), key[1]), key[1]) for key in of_device}
+    uses = Counter(gpu_of.values())
     traces = []
-    alone = len(of_device) == 1
     for (process, device), columns in sorted(of_device.items()):
         for of_cpu in _rows_of(on_cpu.get(process)):
             columns.add(*of_cpu)
-        trace = RankTrace(file, rank if alone else None, None if alone else device)
+        trace = RankTrace(file, rank if len(callers) == 1 else None)
+        if len(of_device) > 1:
+            trace.device = gpu_of[process, device]
+            trace.process = pid_of(process) if uses[trace.device] > 1 else None
         trace.names, trace.details = export.names.texts, details.texts
         trace.events = as_events(columns)
+        trace.notes = list(notes)
         traces.append(trace)
     return traces
+
+
+def _physical_gpus(export: _Export) -> dict[tuple[int, int], int]:
+    """Return the GPU's number on its node for each (pid, device number inside of the process).
+
+    CUDA_VISIBLE_DEVICES renumbers the GPUs of a process from 0 on. Empty: the export does not list them.
+    """
+    if not export.has(DEVICES) or not {"gpuId", "cudaId", "pid"} <= export.columns(DEVICES):
+        return {}
+    rows = export.rows(f"SELECT pid, cudaId, gpuId FROM {DEVICES} LIMIT {MAX_TRACES}")  # noqa: S608 - names of our own
+    return {
+        (int(pid), int(cuda)): int(gpu)
+        for pid, cuda, gpu in rows
+        if pid is not None and cuda is not None and gpu is not None
+    }
+
+
+def _without_minor_gpus(of_device: dict[tuple[int, int], EventColumns]) -> list[str]:
+    """Remove the GPUs on which a process did next to nothing; return a note for each.
+
+    A process that opens a context on GPU 0 beside its own leaves a few copies there, which are no rank.
+    """
+    busy_us = {key: sum(columns.durations) for key, columns in of_device.items()}
+    most: dict[int, float] = {}
+    for (process, _), busy in busy_us.items():
+        most[process] = max(most.get(process, 0.0), busy)
+    notes = []
+    for (process, device), busy in busy_us.items():
+        if busy < MINOR_SHARE * most[process]:
+            del of_device[process, device]
+            notes.append(f"process {pid_of(process)} is busy {busy / 1e3:.3f} ms on GPU {device}: left out")
+    return notes[:MAX_NOTES]
 
 
 def _rows_of(
@@ -161,8 +212,8 @@ def _refuse_more(total: int) -> None:
 def _gpu_rows(
     export: _Export,
 ) -> Iterator[tuple[int, int, tuple[EventKind, int, int, float, float, tuple[int, int], int, float]]]:
-    """Yield device, process and event of each kernel, copy and fill."""
-    for table in (KERNELS, COPIES, FILLS):
+    """Yield device, process and event of each kernel, copy, fill and launch of a CUDA graph."""
+    for table in (KERNELS, COPIES, FILLS, GRAPHS):
         if not export.has(table):
             continue
         known = export.columns(table)
@@ -176,6 +227,8 @@ def _gpu_rows(
             if table == KERNELS:
                 name = export.name(named)
                 kind = kernel_kind(export.names.texts[name])
+            elif table == GRAPHS:
+                name, kind = export.names.number(CUDA_GRAPH), EventKind.KERNEL
             else:
                 text = "Memset" if table == FILLS else f"Memcpy {COPY_KINDS.get(named, 'other')}"
                 name, kind = export.names.number(text), EventKind.MEMORY_COPY
@@ -233,6 +286,11 @@ def _cpu_rows(
                     (NO_VALUE, NO_VALUE),
                 ),
             )
+
+
+def pid_of(global_process: int) -> int:
+    """Return the process id in a `globalPid`: the 24 bits over the lowest 24."""
+    return global_process >> 24 & 0xFFFFFF
 
 
 def process_of(global_thread: int | None) -> int:

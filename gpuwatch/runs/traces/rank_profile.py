@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import PurePath
 
 import numpy as np
 
@@ -46,11 +47,14 @@ class RankProfile:
 
     @property
     def label(self) -> str:
-        """`rank 3`, `GPU 1`, or the name of the file."""
+        """`rank 3`, `rank 3 GPU 1`, `node1.sqlite GPU 1`, or the name of the file."""
         trace = self.trace
-        if trace.rank is not None:
-            return f"rank {trace.rank}" if trace.device is None else f"rank {trace.rank} GPU {trace.device}"
-        return trace.file if trace.device is None else f"GPU {trace.device}"
+        who = f"rank {trace.rank}"
+        if trace.rank is None:
+            who = trace.file if trace.device is None else PurePath(trace.file).name
+        if trace.device is not None:
+            who += f" GPU {trace.device}"
+        return who if trace.process is None else f"{who} process {trace.process}"
 
     @property
     def has_operators(self) -> bool:

@@ -121,7 +121,9 @@ class RankTrace:
     rank: int | None = None
     """None: neither in the file nor in its name."""
     device: int | None = None
-    """Device number, for a file with several GPUs."""
+    """Number of the GPU on its node, for a file with several GPUs."""
+    process: int | None = None
+    """Process id, for a file in which several processes use one GPU."""
     world_size: int | None = None
     backend: str | None = None
     host: str | None = None

@@ -55,9 +55,12 @@ def test_a_cut_archive_gives_what_it_holds_and_says_so(tmp_path: Path) -> None:
     packed = gzip.compress(training(0, steps=400).text().encode())
     path = tmp_path / "rank0.json.gz"
     path.write_bytes(packed[: len(packed) // 2])
-    facts = json.loads(gpuwatch("trace", str(path), "--json").stdout)
+    done = gpuwatch("trace", str(path), "--json")
+    facts = json.loads(done.stdout)
     assert facts["ranks"][0]["cut_off"]
     assert facts["ranks"][0]["notes"]
+    assert "trace.incomplete" in {flag["code"] for flag in facts["flags"]}
+    assert done.returncode == 1
 
 
 def test_dumps_of_nccl_name_the_gpu_that_differs(tmp_path: Path) -> None:

@@ -121,6 +121,16 @@ def test_a_difference_within_noise_names_nobody(tmp_path: Path) -> None:
     assert (verdict.straggler, verdict.doubt) == (None, None)
 
 
+def test_a_trace_that_is_cut_off_is_compared_with_none(tmp_path: Path) -> None:
+    for rank in range(2):
+        training(rank, slow=1.6).write(tmp_path / f"rank_{rank}.json")
+    cut = training(2, slow=1.6).text()
+    (tmp_path / "rank_2.json").write_text(cut[: len(cut) // 2])
+    verdict = judge_traces(gather_traces([tmp_path]).profiles)
+    assert verdict.straggler is None
+    assert [(flag.code, flag.rank) for flag in verdict.flags][:1] == [("trace.incomplete", 2)]
+
+
 def test_equal_ranks_with_little_communication_are_not_flagged(tmp_path: Path) -> None:
     for rank in range(2):
         training(rank, slow=1.6).write(tmp_path / f"rank_{rank}.json")

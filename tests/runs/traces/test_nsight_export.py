@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from gpuwatch.runs.traces.event_stream import NoTraceError
-from gpuwatch.runs.traces.nsight_export import read_nsight
+from gpuwatch.runs.traces.nsight_export import GRAPHS_NOTE, read_nsight
 from gpuwatch.runs.traces.trace_files import gather_traces
-from tests.runs.traces.nsight_exports import write_export
+from tests.runs.traces.nsight_exports import add_copy, add_graph, write_export
 
 
 def test_an_export_is_measured_as_a_trace(tmp_path: Path) -> None:
@@ -35,6 +35,44 @@ def test_several_gpus_of_one_file_are_kept_apart(tmp_path: Path) -> None:
     profiles = gather_traces([write_export(tmp_path / "node.sqlite", (0, 1, 2))]).profiles
     assert [(each.trace.rank, each.trace.device) for each in profiles] == [(None, 0), (None, 1), (None, 2)]
     assert {round(each.breakdown.compute_ms, 6) for each in profiles} == {0.4}
+
+
+@pytest.mark.parametrize(("listed", "who"), [(True, [(0, None), (1, None)]), (False, [(0, 4096), (0, 4097)])])
+def test_processes_that_each_see_one_gpu_are_all_measured(
+    tmp_path: Path, listed: bool, who: list[tuple[int, int | None]]
+) -> None:
+    """CUDA_VISIBLE_DEVICES makes the GPU of every process its GPU 0."""
+    found = gather_traces([write_export(tmp_path / "node.sqlite", (0, 1), renumbered=True, listed=listed)])
+    assert found.older == []
+    assert [(each.trace.device, each.trace.process) for each in found.profiles] == who
+    assert len({each.label for each in found.profiles}) == 2
+
+
+def test_exports_of_two_nodes_have_labels_of_their_own(tmp_path: Path) -> None:
+    for node in ("a", "b"):
+        write_export(tmp_path / f"{node}.sqlite", (0, 1))
+    profiles = gather_traces([tmp_path]).profiles
+    assert {each.label for each in profiles} == {
+        f"{node}.sqlite GPU {gpu}" for node in ("a", "b") for gpu in (0, 1)
+    }
+
+
+def test_a_cuda_graph_is_no_idle_time(tmp_path: Path) -> None:
+    path = write_export(tmp_path / "rank0.sqlite")
+    add_graph(path, 600, 900)
+    (profile,) = gather_traces([path]).profiles
+    assert profile.breakdown.compute_ms == pytest.approx(0.7)
+    assert profile.breakdown.idle_ms == pytest.approx(0.07)
+    assert GRAPHS_NOTE in profile.trace.notes
+
+
+def test_a_few_copies_on_another_gpu_make_no_second_rank(tmp_path: Path) -> None:
+    path = write_export(tmp_path / "rank3.sqlite", (3,))
+    add_copy(path, 0x1003, 0)
+    (profile,) = gather_traces([path]).profiles
+    assert (profile.trace.rank, profile.trace.device) == (3, None)
+    assert profile.breakdown.compute_ms == pytest.approx(0.4)
+    assert any("GPU 0" in note for note in profile.trace.notes)
 
 
 def test_another_database_and_a_damaged_one_are_refused(tmp_path: Path) -> None:
