@@ -82,10 +82,16 @@ def server_facts(server: InferenceServer, now: float) -> ServerFacts:
 def since_start(readings: Sequence[ServerReading]) -> Sequence[ServerReading]:
     """Return the readings since the server's last restart, at which its counters began again."""
     for number in range(len(readings) - 1, 0, -1):
-        before, after = readings[number - 1].requests, readings[number].requests
-        if before is not None and after is not None and after < before:
+        before, after = _counters(readings[number - 1]), _counters(readings[number])
+        if any(
+            old is not None and new is not None and new < old for old, new in zip(before, after, strict=True)
+        ):
             return readings[number:]
     return readings
+
+
+def _counters(reading: ServerReading) -> tuple[float | None, ...]:
+    return reading.requests, reading.failed, reading.tokens
 
 
 def quantile(before: Buckets, now: Buckets, share: float) -> float | None:
@@ -120,4 +126,5 @@ def _own(reading: ServerReading) -> Latencies:
 
 
 def _more(before: float | None, now: float | None) -> float | None:
-    return None if before is None or now is None else max(0.0, now - before)
+    """Return the growth of a counter; one that was missing began at 0: some appear with their first event."""
+    return None if now is None else max(0.0, now - (before or 0.0))

@@ -16,8 +16,10 @@ from gpuwatch.link.serving.exposition import MAX_VALUE, MetricSample, samples
 from gpuwatch.link.serving.server_reading import Buckets, ServerReading
 
 HTTP = "http_requests_total"
-NOT_REQUESTS = ("/metrics", "/health", "/ping", "/version", "/load")
-"""HTTP handlers that are no inference requests."""
+NOT_REQUESTS = ("/metrics", "/health", "/ping", "/version", "/load", "/v1/models", "none")
+"""HTTP handlers that are no inference requests; `none`: a path that the server does not have."""
+CLIENT_ERRORS_OF_TGI = ("validation", "template", "dropped")
+"""`err` of requests that TGI refuses with status 422, or whose client has left (its router/src/infer)."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,7 @@ ENGINES = (
         waiting=("tgi_queue_size",),
         requests=("tgi_request_count",),
         failed=("tgi_request_failure",),
+        fails=lambda labels: labels.get("err") not in CLIENT_ERRORS_OF_TGI,
         tokens=("tgi_request_generated_tokens_sum",),
         latency=("tgi_request_duration",),
     ),
@@ -123,9 +126,9 @@ def _reading(engine: Engine, by_name: dict[str, list[MetricSample]], at: float) 
 
     requests = _sum(found(engine.requests))
     failing = found(engine.failed)
-    failed = _sum([each for each in failing if engine.fails(each.labels)]) if failing else None
-    if failing and failed is None:
-        failed = 0.0
+    failed = _sum([each for each in failing if engine.fails(each.labels)])
+    if failed is None and engine.failed and (failing or requests is not None):
+        failed = 0.0  # TGI has the counter from its first failure on
     if engine.failed_apart and requests is not None:
         requests = min(MAX_VALUE, requests + (failed or 0.0))
     answers = [each for each in by_name.get(HTTP, ()) if each.labels.get("handler") not in NOT_REQUESTS]

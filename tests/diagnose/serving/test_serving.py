@@ -52,6 +52,27 @@ def test_one_reading_has_no_rate() -> None:
     assert (found.requests_per_s, found.error_pct, found.latency.p50) == (None, None, None)
 
 
+def test_counters_that_appear_began_at_0() -> None:
+    """TGI and prometheus_client show a counter from its first event on."""
+    idle = "tgi_queue_size 0\n"
+    server = readings(idle, idle + "tgi_request_count 30\n", idle + "tgi_request_count 60\n")
+    assert server_facts(server, 11.0).requests_per_s == 6
+    server = readings(
+        idle + "tgi_request_count 100\n",
+        idle + 'tgi_request_count 200\ntgi_request_failure{err="generation"} 25\n',
+    )
+    assert server_facts(server, 6.0).error_pct == 25
+
+
+def test_a_restart_shows_in_any_counter() -> None:
+    server = readings(
+        "sglang:token_usage 0.1\nsglang:generation_tokens_total 900\n",
+        "sglang:token_usage 0.1\nsglang:generation_tokens_total 100\n",
+        "sglang:token_usage 0.1\nsglang:generation_tokens_total 600\n",
+    )
+    assert server_facts(server, 11.0).tokens_per_s == 100
+
+
 def test_a_restarted_server_begins_anew() -> None:
     server = readings(vllm(stop=5000), vllm(stop=5100), vllm(stop=10), vllm(stop=60))
     assert server_facts(server, 16.0).requests_per_s == 10

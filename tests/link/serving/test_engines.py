@@ -46,6 +46,17 @@ def test_tgi() -> None:
     assert (found.requests, found.failed, found.latency[1]) == (400, 8, (1.0, 350))
 
 
+@pytest.mark.parametrize(("reason", "failed"), [("validation", 0), ("dropped", 0), ("generation", 9)])
+def test_what_a_client_did_is_no_error_of_tgi(reason: str, failed: float) -> None:
+    page = TGI.replace('{err="overloaded"} 8', f'{{err="{reason}"}} 9')
+    assert read_page(page, 1.0).failed == failed
+
+
+def test_a_counter_that_tgi_has_not_begun_is_0() -> None:
+    page = "".join(line for line in TGI.splitlines(keepends=True) if "failure" not in line)
+    assert read_page(page, 1.0).failed == 0
+
+
 def test_triton() -> None:
     """Canceled requests are no errors; latencies of several models are those of the slowest."""
     found = read_page(TRITON, 1.0)
