@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import ClassVar
 
@@ -15,12 +15,10 @@ from gpuwatch.diagnose.health.remedies import remedy_for
 from gpuwatch.diagnose.model.condition import GRAVE
 from gpuwatch.diagnose.past_jobs.text import outcome_text
 from gpuwatch.diagnose.straggler.alerts import sentence
-from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.hosts.names import fold
 from gpuwatch.number_text import age_text, plural
+from gpuwatch.tui.fleet.problem_item import ProblemItem, general_reason, gpu_of
 from gpuwatch.tui.model.alert_snapshot import acknowledged_text, problem_text, severity_shown
-from gpuwatch.tui.model.node_summary import NodeView
-from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.item_page import MultiLinePage, hanging
 from gpuwatch.tui.toolkit.rows import Row, heading, highlighted, note, text_of, wrapped
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
@@ -29,44 +27,6 @@ from gpuwatch.tui.toolkit.text import attempt_words, event_clock, event_title, e
 MAX_LISTED = 100
 """Maximum number of conditions, and of events, that are listed."""
 MAX_PLACE_WIDTH = 24
-
-
-@dataclass(frozen=True)
-class ProblemItem:
-    """An incident, condition, ended job or event in the list: one line, expanded under the cursor."""
-
-    key: Hashable
-    severity: Severity
-    node: str
-    gpu: Gpu | None
-    text: str
-    detail: str
-    remedy: str
-    clock: str = ""
-    incident: str = ""
-    """The id of the incident, if it is one."""
-    nodes: str = ""
-    """Names of several nodes that share it, folded; `node` is the first of them."""
-    opens: str = ""
-    """The node that Enter opens if the text names it and `node` is empty."""
-
-    @property
-    def place(self) -> str:
-        """The folded names of the nodes that share it, else node and GPU; "" without a node."""
-        if self.nodes:
-            return clean(self.nodes)
-        return clean(self.node if self.gpu is None else f"{self.node} GPU {self.gpu.info.index}")
-
-
-def general_reason(text: str, node: Node) -> str:
-    """Return the text without the node's name and address, so that equal reasons of nodes can be merged."""
-    for own in (node.spec.address, node.name):
-        text = text.replace(f"{own} ", "").replace(f" {own}", "") if own else text
-    return text
-
-
-def _gpu_of(view: NodeView, index: int | None) -> Gpu | None:
-    return next((gpu for gpu in view.gpus if gpu.info.index == index), None)
 
 
 class ActiveProblems(MultiLinePage):
@@ -93,7 +53,7 @@ class ActiveProblems(MultiLinePage):
                 do = next(iter(incident.do), "").replace("`", "")
                 yield ProblemItem(
                     ("incident", incident.id), severity_shown(incident), "", None, incident.headline,
-                    f"{taken}{age} ago; {ways}", do, incident=incident.id,
+                    f"{taken}{age} ago; {ways}", do, incident=incident.id, code=incident.code,
                 )  # fmt: skip
 
     def conditions(self) -> Iterator[ProblemItem]:
@@ -115,7 +75,7 @@ class ActiveProblems(MultiLinePage):
                     yield ProblemItem(
                         ("unreachable", reason), condition.severity, name, None, reason,
                         f"{len(alike)} nodes never connected", remedy_for(condition, view.node),
-                        nodes=fold(alike),
+                        nodes=fold(alike), code=condition.code,
                     )  # fmt: skip
                 continue
             evidence = evidence_text(condition.evidence, now - view.judged_at)
@@ -124,10 +84,11 @@ class ActiveProblems(MultiLinePage):
                 (name, condition.code, condition.gpu),
                 condition.severity,
                 name,
-                _gpu_of(view, condition.gpu),
+                gpu_of(view, condition.gpu),
                 condition.text,
                 "; ".join(part for part in (evidence, next_try) if part),
                 remedy_for(condition, view.node),
+                code=condition.code,
             )
         yield from stragglers
         yield from self._failing()
@@ -138,10 +99,10 @@ class ActiveProblems(MultiLinePage):
         for alert in islice(self.view_state.snapshot.stragglers, MAX_LISTED):
             view = None if alert.node is None else views.get(alert.node)
             proof = "; ".join(each.text for each in alert.proof[:2])
-            gpu = None if view is None else _gpu_of(view, alert.gpu)
+            gpu = None if view is None else gpu_of(view, alert.gpu)
             yield ProblemItem(
                 ("straggler", alert.id), alert.severity, alert.node or "", gpu,
-                sentence(structs.replace(alert, node=None, gpu=None)), proof, "",
+                sentence(structs.replace(alert, node=None, gpu=None)), proof, "", code=alert.code,
             )  # fmt: skip
 
     def _unreached(self) -> dict[str, list[str]]:
@@ -160,8 +121,9 @@ class ActiveProblems(MultiLinePage):
         for view in islice(failing, MAX_LISTED):
             words = attempt_words(view.node, now)
             yield ProblemItem(
-                (view.name, "node_lost", None), "warning", view.name, None, view.node.link.reason, words, ""
-            )
+                (view.name, "node_lost", None), "warning", view.name, None, view.node.link.reason, words, "",
+                code="node_lost",
+            )  # fmt: skip
 
     def ended_jobs(self) -> Iterator[ProblemItem]:
         """Yield the jobs that ended before gpuwatch connected: how each ended, and what failed first."""
@@ -178,6 +140,7 @@ class ActiveProblems(MultiLinePage):
                 f"last line {age_text(max(0.0, wall - job.last))} ago",
                 "",
                 incident="" if incident is None else incident.id,
+                code="" if incident is None else incident.code,
                 opens=next(iter(job.nodes), ""),
             )
 
@@ -196,6 +159,7 @@ class ActiveProblems(MultiLinePage):
                 (event.detail or "") if event.detail != event.title else "",
                 event.remedy or "",
                 event_clock(event),
+                code=event.event,
             )
 
     # ---- painting

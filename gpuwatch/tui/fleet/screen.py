@@ -285,7 +285,8 @@ class FleetScreen(LiveScreen):
     def explained(self) -> str:
         if self.focused is self.table and self.table.sort_name:
             return MEANING_OF.get(self.table.sort_name, self.table.sort_name)
-        return self.heat.metric.name
+        entry = self.situation.chosen() if self.focused is self.situation else None
+        return self.heat.metric.name if entry is None else entry.code
 
     def action_sort(self) -> None:
         self.table.sort_next()

@@ -121,8 +121,8 @@ class IncidentsScreen(LiveScreen):
         return incident.cause if incident else None
 
     def explained(self) -> str:
-        alert = self.alert()
-        return alert.code if alert else ""
+        thing = self.alert() or self.incident()
+        return thing.code if thing else ""
 
     def node_name(self) -> str | None:
         alert = self.alert()

@@ -209,6 +209,23 @@ class LogsScreen(LogsLayout):
         self.show_list(of_bookmarks=True)
         self.pull()
 
+    def explained(self) -> str:
+        """Return the rule of the finding in the line under the cursor; "" without one."""
+        line = None if self.view is None or self.node_name() is None else self.view.line()
+        if line is None or self.view is None:
+            return ""
+        source = self.view.feed.place(self.view.cursor)[0]
+        place = source.node, source.file, line.offset
+        found = self.cockpit.view_state.fleet.findings.values()
+        return next(
+            (
+                each.finding.rule
+                for each in found
+                if (each.node, each.finding.file, each.finding.offset) == place
+            ),
+            "",
+        )
+
     def action_unfold(self) -> None:
         """Unfold the row under the cursor, or fold it again."""
         if self.view is not None:

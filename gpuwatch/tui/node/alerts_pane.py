@@ -1,4 +1,4 @@
-"""The pane with the alerts of a node, or the rows with those of a GPU."""
+"""The pane with the alerts of a node, the rows with those of a GPU, and which of them `i` explains."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from rich.segment import Segment
 
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.number_text import age_text
-from gpuwatch.tui.model.alert_snapshot import standing
+from gpuwatch.tui.model.alert_snapshot import ACTIVE, AlertSnapshot, standing
 from gpuwatch.tui.model.node_summary import NodeView
 from gpuwatch.tui.node.panes import NodePane
 from gpuwatch.tui.toolkit.item_page import hanging
@@ -27,6 +27,18 @@ def alert_rows(alert: Alert, wall: float, width: int, look: StyleSet) -> list[Ro
     facts = (state, gpu, alert.code, times, f"{age_text(max(0.0, wall - alert.last))} ago")
     under = wrapped("  ".join(fact for fact in facts if fact), width, look.dim, indent=3)
     return [*hanging(head, rank + (alert.text or alert.title), width, style), *under]
+
+
+def code_at(reported: AlertSnapshot, view: NodeView | None, gpu: int | None) -> str:
+    """Return the code of the first alert or condition of a GPU (its index), or of a node if `gpu` is None.
+
+    "": it has none.
+    """
+    if view is None:
+        return ""
+    codes = [each.code for each in reported.at(view.name, gpu) if standing(each) in ACTIVE]
+    codes += [each.code for each in view.conditions if gpu in (None, each.gpu)]
+    return codes[0] if codes else ""
 
 
 class NodeAlerts(NodePane):

@@ -15,7 +15,7 @@ from gpuwatch.diagnose.training.job_view.rank_placement import PlacedRank
 from gpuwatch.tui.actions.action_targets import about_place
 from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.chrome.status_bar import StatusLine
-from gpuwatch.tui.node.alerts_pane import alert_rows
+from gpuwatch.tui.node.alerts_pane import alert_rows, code_at
 from gpuwatch.tui.node.gpu_details import fact_rows
 from gpuwatch.tui.node.gpu_plots import WINDOWS, plot_rows
 from gpuwatch.tui.node.gpu_subject import Subject, incident_marks
@@ -144,6 +144,10 @@ class GpuScreen(LiveScreen):
 
     def rank_place(self) -> PlacedRank | None:
         return self.cockpit.view_state.seats.on_gpu(*self.place)
+
+    def explained(self) -> str:
+        view, gpu = self.cockpit.overview.views.get(self.place[0]), self.cockpit.view_state.gpu(*self.place)
+        return "" if gpu is None else code_at(self.cockpit.view_state.snapshot, view, gpu.info.index)
 
     def action_target(self) -> ActionTarget | None:
         gpu = self.cockpit.view_state.gpu(*self.place)

@@ -17,7 +17,7 @@ from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.chrome.status_bar import StatusLine
 from gpuwatch.tui.model.alert_snapshot import kinds
 from gpuwatch.tui.model.preferences import Table
-from gpuwatch.tui.node.alerts_pane import NodeAlerts
+from gpuwatch.tui.node.alerts_pane import NodeAlerts, code_at
 from gpuwatch.tui.node.gpu_cards import GpuPanels
 from gpuwatch.tui.node.header import NodeHeader
 from gpuwatch.tui.node.panes import (
@@ -104,6 +104,13 @@ class NodeScreen(LiveScreen):
 
     def node_name(self) -> str | None:
         return self._node
+
+    def explained(self) -> str:
+        """Return the code of a problem of the GPU under the cursor, else of the node; "" without any."""
+        reported, view = self.cockpit.view_state.snapshot, self.cockpit.overview.views.get(self._node)
+        gpu = self.gpus.chosen() if self.focused is self.gpus else None
+        own = "" if gpu is None else code_at(reported, view, gpu.info.index)
+        return own or code_at(reported, view, None)
 
     def action_target(self) -> ActionTarget | None:
         gpu = self.gpus.chosen() if self.focused is self.gpus else None

@@ -1,0 +1,52 @@
+"""One entry of the problem list: an incident, a condition, an ended job or an event."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from gpuwatch.fleet.nodes.node import Gpu, Node
+from gpuwatch.tui.model.node_summary import NodeView
+from gpuwatch.tui.model.severity import Severity
+from gpuwatch.tui.toolkit.styles import clean
+
+
+@dataclass(frozen=True)
+class ProblemItem:
+    """An incident, condition, ended job or event in the list: one line, expanded under the cursor."""
+
+    key: Hashable
+    severity: Severity
+    node: str
+    gpu: Gpu | None
+    text: str
+    detail: str
+    remedy: str
+    clock: str = ""
+    incident: str = ""
+    """The id of the incident, if it is one."""
+    nodes: str = ""
+    """Names of several nodes that share it, folded; `node` is the first of them."""
+    opens: str = ""
+    """The node that Enter opens if the text names it and `node` is empty."""
+    code: str = ""
+    """The id of its explanation: of a rule, a condition or an alert; "": none."""
+
+    @property
+    def place(self) -> str:
+        """The folded names of the nodes that share it, else node and GPU; "" without a node."""
+        if self.nodes:
+            return clean(self.nodes)
+        return clean(self.node if self.gpu is None else f"{self.node} GPU {self.gpu.info.index}")
+
+
+def general_reason(text: str, node: Node) -> str:
+    """Return the text without the node's name and address, so that equal reasons of nodes can be merged."""
+    for own in (node.spec.address, node.name):
+        text = text.replace(f"{own} ", "").replace(f" {own}", "") if own else text
+    return text
+
+
+def gpu_of(view: NodeView, index: int | None) -> Gpu | None:
+    """Return the GPU of a node with this index; None if there is none."""
+    return next((gpu for gpu in view.gpus if gpu.info.index == index), None)
