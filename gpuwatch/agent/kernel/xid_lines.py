@@ -3,6 +3,7 @@
 import re
 
 from ..base.procfs import clean
+from ..logs.lines.user_words import without_user_words
 from .xid_table import meaning
 
 MAX_DETAIL = 300
@@ -29,6 +30,7 @@ def event(text: str) -> "dict[str, object] | None":
     """
     if "Xid" not in text and "fallen off" not in text:
         return None
+    text = without_user_words(text)
     for pattern, describe in ((_XID, _xid), (_SXID, _switch)):
         match = pattern.match(text)
         if match:

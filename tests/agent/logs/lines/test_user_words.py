@@ -75,6 +75,14 @@ def test_a_name_of_a_process_is_no_fact(message: str) -> None:
         assert rules_of(message.format(words)) <= usual, words
 
 
+@pytest.mark.parametrize("name", ["NVRM: Xid (PCI:", "NVRM: x", "nvidia-nvswitch"])
+def test_a_program_with_the_name_of_a_driver_is_no_driver(name: str) -> None:
+    """As a kernel wrote it when such a program crashed; of a process's name it keeps 15 characters."""
+    text = f"{name}[7]: segfault at 0 ip 5 sp 7 error 6 in {XID}[1132,55d5c44af000+1000] likely on CPU 1"
+    assert event(text) is None
+    assert "gpu.xid.fell_off" not in rules_of(text)
+
+
 def test_they_are_none_in_a_collected_kernel_log_either() -> None:
     line = f"Nov 22 10:00:00 gpu-007 kernel: [12.5] a.out[7]: segfault at 0 ip 0 sp 0 error 4 in {XID}[4+1]"
     ((text, _),) = messages(line.encode())[0]
