@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 import sys
 from collections.abc import Mapping
-from logging.handlers import RotatingFileHandler
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from ..base.json_files import open_regular
 from ..base.levels import MULTIGPU_VARIABLE, TRAINING_VARIABLE, level_of, variable_level
-from ..base.masks import mask_secrets
 from ..base.ranks import RankFacts, identify, loaded_torch, process_group, stated_environment
 from ..base.settings import TelemetrySettings
 from ..session.folder import RUN_VARIABLE, named_folder
 
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
-
-_LOG = logging.getLogger("gpuwatch.telemetry")
-NO_FILE = frozenset((errno.ELOOP, errno.EINVAL, errno.ENXIO, errno.EISDIR))
-"""What opening something other than a regular file fails with."""
 RECORD_FORMAT = "%(asctime)s - Rank %(rank)s - %(name)s - %(levelname)s - %(message)s"
 MAX_FILE_BYTES, BACKUPS = 100 * 1024 * 1024, 5
 DEPENDENCIES = (
@@ -48,23 +36,6 @@ class RankFilter(logging.Filter):
         """Set the rank in a record, and return True."""
         record.rank = self.rank
         return True
-
-
-class RankFileHandler(RotatingFileHandler):
-    """A handler for a rotated file with a lock: a second process of the same rank uses another file."""
-
-    def _open(self) -> IO[str]:  # type: ignore[override]
-        append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-        stream = os.fdopen(open_regular(self.baseFilename, append, 0o666), "a", encoding=self.encoding)
-        if fcntl is not None:
-            try:
-                fcntl.flock(stream.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                stream.close()
-                raise
-            except OSError:  # the file system has no locks
-                pass
-        return stream
 
 
 def setup_rank_logging(
@@ -95,6 +66,8 @@ def setup_rank_logging(
         ValueError: a level does not exist.
         OSError: the folder or the file cannot be written.
     """
+    from .rank_file import open_rank_file  # noqa: PLC0415 - loads sockets and queues: the import stays light
+
     env = os.environ if env is None else env
     facts = identify(env)
     chosen = variable_level(TRAINING_VARIABLE, env)
@@ -107,7 +80,7 @@ def setup_rank_logging(
     )
     logger = logging.getLogger(f"rank_{facts.rank}")
     _release(logger)
-    file = _file_handler(_folder(log_dir, env), facts, max_bytes, backups)
+    file = open_rank_file(_folder(log_dir, env), facts, max_bytes, backups)
     file.setLevel(logging.DEBUG if chosen is None else chosen)
     handlers: list[logging.Handler] = [file]
     if facts.rank == 0:
@@ -168,25 +141,6 @@ def _folder(log_dir: str | os.PathLike[str] | None, env: Mapping[str, str]) -> P
     return folder
 
 
-def _file_handler(folder: Path, facts: RankFacts, max_bytes: int, backups: int) -> RankFileHandler:
-    name = folder / f"rank_{facts.rank}.log"
-    try:
-        return RankFileHandler(str(name), maxBytes=max_bytes, backupCount=backups, encoding="utf-8")
-    except OSError as error:  # another process claims this rank, or the file is a link or a FIFO
-        is_taken = isinstance(error, BlockingIOError)
-        if not is_taken and error.errno not in NO_FILE:
-            raise
-        own = folder / f"rank_{facts.rank}.pid{facts.pid}.log"
-        handler = RankFileHandler(str(own), maxBytes=max_bytes, backupCount=backups, encoding="utf-8")
-        if not is_taken:
-            _LOG.warning("%s is not a regular file, this process writes %s", name, own.name)
-            return handler
-        remedy = "call setup_rank_logging after init_process_group, or start the ranks with RANK set"
-        text = "another process writes %s, this one writes %s: %s"
-        _LOG.warning(text, name, own.name, remedy)
-        return handler
-
-
 def _release(logger: logging.Logger) -> None:
     """Remove the handlers of an earlier call, also from the dependencies' loggers."""
     for handler in [each for each in logger.handlers if any(isinstance(f, RankFilter) for f in each.filters)]:
@@ -199,6 +153,8 @@ def _log_start(logger: logging.Logger, facts: RankFacts, env: Mapping[str, str])
     place = f"Rank: {facts.rank} | Local rank: {facts.local_rank} | World size: {facts.world_size}"
     run = f" | Run: {env[RUN_VARIABLE]}" if env.get(RUN_VARIABLE) else ""
     logger.info("%s | Host: %s | PID: %d%s", place, facts.host, facts.pid, run)
+    from ..base.masks import mask_secrets  # noqa: PLC0415 - compiles 30 patterns: the import stays light
+
     stated = mask_secrets(stated_environment(env))
     logger.debug("Environment: %s", " ".join(f"{name}={value}" for name, value in stated.items()) or "-")
     log_process_group(logger, env)

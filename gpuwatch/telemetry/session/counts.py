@@ -6,7 +6,6 @@ import threading
 from collections.abc import Mapping
 from typing import Any, Callable
 
-from ..base.masks import mask_text
 from ..measures.distribution import Distribution
 
 MAX_EXAMPLE = 500
@@ -77,6 +76,8 @@ class WarningCounts:
 
     def add(self, name: str, text: str) -> bool:
         """Add a warning; return True if it is the first of its class."""
+        from ..base.masks import mask_text  # noqa: PLC0415 - compiles 30 patterns: the import stays light
+
         now = self._wall()
         with self._lock:
             if name in self._found:

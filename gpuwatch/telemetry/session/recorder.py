@@ -8,7 +8,6 @@ import time
 from collections.abc import Mapping
 from typing import Any, Callable
 
-from ..base.masks import mask_secrets, mask_text
 from ..base.ranks import RankFacts, stated_environment
 from .counts import CommunicationCounts, GpuCounts, WarningCounts
 from .folder import RUN_VARIABLE, SessionFolder
@@ -75,6 +74,7 @@ class SessionRecorder:
 
     def start(self, known: Mapping[str, Any]) -> None:
         """Open the session. `known`: keys of the summary that are known."""
+        from ..base.masks import mask_secrets  # noqa: PLC0415 - compiles 30 patterns: the import stays light
         from .environment import command, packages, system_facts  # noqa: PLC0415 - the import stays light
 
         run_id = os.environ.get(RUN_VARIABLE) or None
@@ -105,6 +105,8 @@ class SessionRecorder:
 
     def update(self, known: Mapping[str, Any]) -> None:
         """Set known keys of the summary; secrets in a configuration are masked."""
+        from ..base.masks import mask_secrets  # noqa: PLC0415 - compiles 30 patterns: the import stays light
+
         self._known.update(known)
         self._known["configuration"] = mask_secrets(self._known.get("configuration") or {})
 
@@ -149,6 +151,8 @@ class SessionRecorder:
 
     def finish(self, status: str, known: Mapping[str, Any], error: str | None = None) -> None:
         """Write the final state, and close the logs. `error`: why it failed; secrets are masked."""
+        from ..base.masks import mask_text  # noqa: PLC0415 - compiles 30 patterns: the import stays light
+
         error = None if error is None else mask_text(error)
         self.write({**known, "status": status, "error": error}, is_final=True)
         if self.logs is not None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from ..summaries.text import MIB
-from ..training.consistency import RankDifference, ShardingReport, check_sharding, differences_across_ranks
-from ..training.gradients import GradientHistory, GradientReport, gradient_report
-from ..training.model_facts import model_summary
 from .rank_tracker import RankTracker
+
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from ..training.consistency import RankDifference, ShardingReport
+    from ..training.gradients import GradientHistory, GradientReport
 
 MAX_NAMES = 5
 """Maximum names in the text of a warning; the result has all."""
@@ -38,6 +40,10 @@ class ModelChecks(RankTracker):
             per_layer: Include the norm of every parameter.
             is_sharded: Sum the squares over the ranks (FSDP, ZeRO): a collective.
         """
+        from dataclasses import replace  # noqa: PLC0415 - the import stays light
+
+        from ..training.gradients import GradientHistory, gradient_report  # noqa: PLC0415 - the import stays light
+
         report = gradient_report(model, per_layer=per_layer, is_sharded=is_sharded)
         if self._gradients is None:
             self._gradients = GradientHistory()
@@ -77,6 +83,8 @@ class ModelChecks(RankTracker):
 
         A collective: every rank calls it.
         """
+        from ..training.consistency import differences_across_ranks  # noqa: PLC0415 - the import stays light
+
         found = differences_across_ranks(model, kind)
         if found:
             ranks = sorted({rank for each in found for rank in each.ranks})
@@ -90,6 +98,8 @@ class ModelChecks(RankTracker):
 
         A collective: every rank calls it with the ids of its own samples.
         """
+        from ..training.consistency import check_sharding  # noqa: PLC0415 - the import stays light
+
         report = check_sharding(sample_ids)
         if not report.is_disjoint:
             first, ranks = next(iter(report.overlaps.items()))
@@ -100,6 +110,8 @@ class ModelChecks(RankTracker):
 
     def log_model_summary(self, model: Any) -> str:
         """Print architecture, parameter table and memory on rank 0; return the text."""
+        from ..training.model_facts import model_summary  # noqa: PLC0415 - the import stays light
+
         text = model_summary(model)
         if self.facts.rank == 0:
             self._say(text)

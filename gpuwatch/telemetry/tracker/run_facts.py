@@ -15,7 +15,6 @@ from ..base.settings import LIBRARY_VERSION
 from ..gpu.own_gpus import own_gpu_index
 from ..summaries.text import MIB
 from ..training.flops import peak_flops, transformer_flops_per_token
-from ..training.model_facts import model_facts
 from ..training.steps import Flops, StepTotals
 from .rank_tracker import allocator_memory
 
@@ -86,6 +85,8 @@ class RunFacts:
         """
         if self.model is None:
             return {}
+        from ..training.model_facts import model_facts  # noqa: PLC0415 - the import stays light
+
         try:
             return model_facts(self.model, self.model_name)
         except (AttributeError, RuntimeError, TypeError, ValueError) as error:

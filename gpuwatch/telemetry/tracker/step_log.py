@@ -14,7 +14,6 @@ from ..base.ranks import ProcessGroupFacts, RankFacts
 from ..base.settings import TelemetrySettings
 from ..session import lines
 from ..session.recorder import SessionRecorder
-from ..training.model_facts import model_summary
 from ..training.steps import Flops, StepTotals, StepValues
 
 LOW_UTILIZATION_PCT = 50.0
@@ -174,6 +173,8 @@ class StepLog:
 
     def model(self, model: Any) -> None:
         """Write the summary of the model: architecture and parameters."""
+        from ..training.model_facts import model_summary  # noqa: PLC0415 - the import stays light
+
         if self._logger is not None:
             self._logger.info("Model summary:\n%s", model_summary(model))
         elif self._recorder.logs is not None:
