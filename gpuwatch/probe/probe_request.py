@@ -43,5 +43,9 @@ class ProbeRequest:
     """None: nccl if every rank has a GPU and torch has it, gloo otherwise."""
     busy_too: bool = False
     """True to run although processes use the GPUs, which it disturbs."""
+    iterations: int | None = None
+    """Timed iterations of every collective and size; None: as many as fit into a second, 3 to 50."""
+    warmup: int = 10
+    """Iterations before them; only with `iterations`."""
     timeout_s: float = 30.0
     """Seconds for one collective or pair; a hang is reported after this time."""

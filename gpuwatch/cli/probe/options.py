@@ -35,6 +35,8 @@ WISHED = (
     "budget_s",
     "busy_too",
     "gpu_checks",
+    "iterations",
+    "warmup",
 )
 """Fields of `ProbeRequest` that an option sets."""
 
@@ -66,6 +68,19 @@ SWEEP: tuple[Decorator, ...] = (
         show_default=True,
         callback=lambda _ctx, _param, text: read_sizes(text),
         help=SIZES_HELP,
+    ),
+    click.option(
+        "--iterations",
+        type=click.IntRange(1, 10_000),
+        show_default="as many as fit into a second, 3 to 50",
+        help="Timed iterations of every collective and size.",
+    ),
+    click.option(
+        "--warmup",
+        type=click.IntRange(0, 1_000),
+        default=10,
+        show_default=True,
+        help="Iterations before the timed ones, with --iterations.",
     ),
 )
 PAIRS: tuple[Decorator, ...] = (

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 
 from gpuwatch import __version__
+from gpuwatch.diagnose.traces.scale_comparison import ScaleTimes
 from gpuwatch.diagnose.traces.topology_verdict import judge_topology
 from gpuwatch.diagnose.traces.trace_verdict import RankSpread, TraceVerdict, compare_sections
 from gpuwatch.plain import plain, plain_json
 from gpuwatch.report.once.json_output import Facts
+from gpuwatch.report.trace.scales import scale_facts
 from gpuwatch.report.trace.topology import topology_facts
 from gpuwatch.runs.traces.breakdown import Breakdown, CollectiveTime
 from gpuwatch.runs.traces.operators import Operator
@@ -17,12 +20,12 @@ from gpuwatch.runs.traces.rank_profile import RankProfile
 from gpuwatch.runs.traces.trace_files import FoundTraces
 
 
-def trace_json(found: FoundTraces, verdict: TraceVerdict) -> str:
-    """Return the report as JSON text."""
-    return plain_json(json.dumps(trace_facts(found, verdict), indent=2, ensure_ascii=False))
+def trace_json(found: FoundTraces, verdict: TraceVerdict, scales: Sequence[ScaleTimes] = ()) -> str:
+    """Return the report as JSON text. `scales`: of these traces and their baselines; empty without."""
+    return plain_json(json.dumps(trace_facts(found, verdict, scales), indent=2, ensure_ascii=False))
 
 
-def trace_facts(found: FoundTraces, verdict: TraceVerdict) -> Facts:
+def trace_facts(found: FoundTraces, verdict: TraceVerdict, scales: Sequence[ScaleTimes] = ()) -> Facts:
     """Return the report as plain data."""
     straggler = verdict.straggler
     return {
@@ -53,6 +56,7 @@ def trace_facts(found: FoundTraces, verdict: TraceVerdict) -> Facts:
             {**asdict(flag), "value": round(flag.value, 4), "actions": list(flag.actions)}
             for flag in verdict.flags
         ],
+        "scales": scale_facts(scales),
         "nccl": [topology_facts(each, judge_topology(each)) for each in found.dumps],
         "skipped": [{"name": each.name, "why": plain(each.why)} for each in found.skipped],
     }

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from gpuwatch.diagnose.traces.scale_comparison import ScaleTimes
 from gpuwatch.diagnose.traces.topology_verdict import judge_topology
 from gpuwatch.diagnose.traces.trace_verdict import (
     MAX_COMMUNICATION_TO_COMPUTE,
@@ -21,6 +22,7 @@ from gpuwatch.number_text import plural
 from gpuwatch.plain import plain
 from gpuwatch.report.output.console import STYLES, console_on, show
 from gpuwatch.report.output.report_line import ReportLine
+from gpuwatch.report.trace.scales import print_scales
 from gpuwatch.report.trace.topology import topology_lines, topology_table
 from gpuwatch.runs.traces.nccl_dump import NcclDump
 from gpuwatch.runs.traces.operators import Operator
@@ -40,8 +42,22 @@ CPU_ONLY = (
 )
 
 
-def print_trace(found: FoundTraces, verdict: TraceVerdict, chosen: RankProfile | None, out: TextIO) -> None:
-    """Write the report; `chosen`: the rank whose tables are shown; None: no rank has a trace."""
+def print_trace(
+    found: FoundTraces,
+    verdict: TraceVerdict,
+    chosen: RankProfile | None,
+    out: TextIO,
+    scales: Sequence[ScaleTimes] = (),
+) -> None:
+    """Write the report.
+
+    Args:
+        found: The traces.
+        verdict: What they show.
+        chosen: The rank whose tables are shown; None: no rank has a trace.
+        out: Where to.
+        scales: The times of a step of these traces and of their baselines; empty without baselines.
+    """
     with console_on(out) as console:
         for dump in found.dumps:
             print_dump(dump, console)
@@ -62,6 +78,7 @@ def print_trace(found: FoundTraces, verdict: TraceVerdict, chosen: RankProfile |
             console.print(sections)
         for line in comparison_lines(found, verdict):
             show(console, line)
+        print_scales(scales, console)
         for heading, table in tables_of(chosen):
             if table.row_count:
                 show(console, ReportLine(""))

@@ -73,3 +73,29 @@ def test_dumps_of_nccl_name_the_gpu_that_differs(tmp_path: Path) -> None:
     shown = gpuwatch("trace", str(path))
     assert shown.returncode == 1
     assert "GPU 3" in shown.stdout
+
+
+def test_a_step_is_set_beside_that_at_another_scale(tmp_path: Path) -> None:
+    """Document 004, line 801: profile at different scales."""
+    alone, two = tmp_path / "alone", tmp_path / "two"
+    for folder in (alone, two):
+        folder.mkdir()
+    single = training(0, hidden=200.0)
+    single.world_size = 1
+    single.write(alone / "rank0.json")
+    for rank in range(2):
+        training(rank).write(two / f"rank{rank}.json")
+    facts = json.loads(gpuwatch("trace", str(two), "--baseline", str(alone), "--json").stdout)
+    scales = facts["scales"]
+    assert [(each["name"], each["ranks"], each["traced_ranks"], each["steps"]) for each in scales] == [
+        (str(alone), 1, 1, 3),
+        (str(two), 2, 2, 3),
+    ]
+    assert [each["communication_ms"] for each in scales] == pytest.approx([0.0, 0.14])
+    assert [each["communication_busy_ms"] for each in scales] == pytest.approx([0.2, 0.2])
+    parts = ("compute", "communication", "memory_copy", "other", "idle")
+    assert all(sum(each[f"{name}_ms"] for name in parts) == pytest.approx(each["step_ms"]) for each in scales)
+    shown = gpuwatch("trace", str(two), "--baseline", str(alone)).stdout
+    assert all(text in shown for text in ("smallest", str(alone), "0.14"))
+    without = gpuwatch("trace", str(two), "--baseline", str(tmp_path / "none"))
+    assert (without.returncode, without.stdout) == (2, "")

@@ -476,6 +476,23 @@ def test_a_large_size_after_a_tiny_one_is_not_given_up_for_its_latency(sentences
     sentences(results.notes)
 
 
+def test_the_number_of_iterations_can_be_given() -> None:
+    """Document 004, line 167: 10 warm-up rounds and 100 iterations, also beyond the time of a row."""
+    clock, steps = [0.0], []
+
+    def unlucky(_node: str, step: Step, rank: int) -> bool:
+        if rank == 0 and step.bytes >= MIB:
+            steps.append((step.bytes, step.warmup, step.iterations))
+            clock[0] += (step.warmup + step.iterations + 1) * step.bytes / 1e9
+        return True
+
+    sizes = (MIB, 256 * MIB)
+    request = ProbeRequest(sizes=sizes, collectives=("all_reduce",), pairs="none", iterations=100, warmup=10)
+    results = run_through(cluster(4, fabric=Fabric(unlucky=unlucky)), request, clock=lambda: clock[0])
+    assert [row.bytes for row in results.collectives] == list(sizes)
+    assert {each for each in steps if each[2] > 3} == {(size, 10, 100) for size in sizes}
+
+
 def test_quick_mode_finds_a_slow_node_in_two_rounds() -> None:
     slow = {4, 5}  # node 2
     rate = lambda src, dst: 2e8 if {src, dst} & slow else 2e9  # noqa: E731 - a table in a line

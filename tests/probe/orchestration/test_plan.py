@@ -55,6 +55,12 @@ def test_nodes_with_different_numbers_of_gpus() -> None:
     assert nodes == {frozenset(pair) for pair in (("a",), ("c",), "ab", "ac", "bc")}
 
 
+def test_given_iterations_are_in_the_estimate() -> None:
+    """Document 004, line 167."""
+    given = ProbeRequest(sizes=(256 * MIB,), collectives=("all_reduce",), pairs="none", iterations=100)
+    assert make_plan(seated(2, 1), given, "gloo").seconds > 110 * 2 * 256 * MIB / 1e9
+
+
 def test_1024_gpus_take_three_minutes_at_most_and_miss_no_class_of_links() -> None:
     seats = seated(128, 8)
     plan = make_plan(seats, ProbeRequest(), "nccl", 50e9)

@@ -87,7 +87,7 @@ def make_plan(
     rate = RATE_BPS[backend]
     if backend == "gloo" and nodes > 1 and slowest_bps:
         rate = min(rate, slowest_bps)
-    row_s = sum(_row_s(size, rate) for _, size in rows)
+    row_s = sum(_row_s(size, rate, request) for _, size in rows)
     round_s = ROUND_S[backend] * (len(rounds) + quick)
     seconds = START_S[backend] + CHECK_S * len(request.collectives) + row_s + round_s
     seconds += GPU_CHECK_S * len(gpu_checks) + (RETEST_S if rounds else 0.0)
@@ -105,12 +105,15 @@ def make_plan(
     )
 
 
-def _row_s(size: int, rate: float) -> float:
-    """Return the seconds of a row at `rate` (bytes/s): as many iterations as `ROW_S` allows, at least 5.
+def _row_s(size: int, rate: float, request: ProbeRequest) -> float:
+    """Return the seconds of a row at `rate` (bytes/s).
 
-    The 5 are a check, a warm-up and three timed ones.
+    Without a requested number of iterations, it is as many as `ROW_S` allows, at least 5: a check, a warm-up
+    and three timed ones.
     """
     one_s = 2 * size / rate  # an all_reduce moves everything about twice
+    if request.iterations is not None:
+        return 0.1 + (1 + request.warmup + request.iterations) * one_s
     return max(min(ROW_S, 0.1 + MAX_ITERATIONS * one_s), 5 * one_s)
 
 

@@ -87,7 +87,8 @@ class CollectiveStage:
     def _row(self, op: Collective, size: int, left_s: float) -> None:
         began = self._run.clock()
         iterations, warmup, takes_s = self._amount(op, size)
-        while takes_s > min(left_s, MAX_ROW_S):
+        most_s = MAX_ROW_S if self._run.results.request.iterations is None else left_s
+        while takes_s > min(left_s, most_s):
             known, _ = self._known.get(op, (size, 0.0))
             if known * LATENCY_SIZE_FACTOR >= size or not self._try(op, known * LATENCY_SIZE_FACTOR):
                 break
@@ -95,13 +96,13 @@ class CollectiveStage:
         if op in self._given_up:
             return
         left_s -= self._run.clock() - began
-        if takes_s > min(left_s, MAX_ROW_S):
+        if takes_s > min(left_s, most_s):
             self._given_up.add(op)
             self._run.leave_out(f"{op} from {size_text(size)} up")
             return
         calls = warmup + iterations + 1  # one of them checks the result
         began = self._run.clock()
-        outcome = self._step(op, size, warmup, iterations)
+        outcome = self._step(op, size, warmup, iterations, takes_s)
         if self._refuse(op, size, outcome):
             return
         self._known[op] = (size, (self._run.clock() - began) / calls)
@@ -112,8 +113,12 @@ class CollectiveStage:
         """Return iterations, warm-up, and the predicted seconds, by the known results of the operation."""
         known, took_s = self._known.get(op, (size, ROW_S / MAX_ITERATIONS))
         one_s = max(took_s * size / known, 1e-6)
-        iterations = max(MIN_ITERATIONS, min(MAX_ITERATIONS, int(ROW_S / one_s)))
-        warmup = 5 if iterations >= 20 else 2 if iterations > MIN_ITERATIONS else 1
+        request = self._run.results.request
+        if request.iterations is not None:
+            iterations, warmup = request.iterations, request.warmup
+        else:
+            iterations = max(MIN_ITERATIONS, min(MAX_ITERATIONS, int(ROW_S / one_s)))
+            warmup = 5 if iterations >= 20 else 2 if iterations > MIN_ITERATIONS else 1
         return iterations, warmup, (warmup + iterations + 1) * one_s
 
     def _try(self, op: Collective, size: int) -> bool:
@@ -126,7 +131,10 @@ class CollectiveStage:
             self._known[op] = (size, nearest_rank(times, 50))
         return bool(times)
 
-    def _step(self, op: Collective, size: int, warmup: int, iterations: int) -> StepOutcome:
+    def _step(
+        self, op: Collective, size: int, warmup: int, iterations: int, takes_s: float = 0.0
+    ) -> StepOutcome:
+        """Have all ranks run a collective. `takes_s`: the predicted seconds; twice as many are allowed."""
         step = Step(
             id=0,
             what="collective",
@@ -135,7 +143,7 @@ class CollectiveStage:
             warmup=warmup,
             iterations=iterations,
             check=True,
-            timeout_s=self._run.results.request.timeout_s,
+            timeout_s=max(self._run.results.request.timeout_s, 2 * takes_s),
         )
         return self._ranks.step(step, self._all)
 
