@@ -13,7 +13,15 @@ from typing import Any
 import pytest
 
 from tests.cli.running import environment, gpuwatch
-from tests.runs.sessions.written import MAIN, MULTI, SINGLE, write_documented_pair, write_session
+from tests.runs.sessions.written import (
+    MAIN,
+    MULTI,
+    MULTIGPU,
+    PERFORMANCE,
+    SINGLE,
+    write_documented_pair,
+    write_session,
+)
 from tests.sentences import Sentences, line_of
 
 
@@ -131,3 +139,26 @@ def test_a_folder_that_cannot_be_read_is_named(folder: Path) -> None:
     assert [(Path(each["name"]).name, each["why"]) for each in found["unreadable"]] == [(closed.name, denied)]
     assert closed.name in listed.stderr
     assert denied in shown.stderr
+
+
+def test_a_file_that_may_not_be_read_is_named_and_the_rest_is_shown(tmp_path: Path) -> None:
+    closed = {}
+    for number, ending in enumerate(("summary.json", "main.log", "multigpu.log", "performance.log", "parts")):
+        name = f"training_20250101_00000{number}"
+        logs = {"main": MAIN, "multigpu": MULTIGPU, "performance": PERFORMANCE}
+        session = write_session(tmp_path / "logs", name, {"mode": "multi", "world_size": 2}, **logs)
+        (session / "parts").mkdir()
+        (session / "parts" / "rank_0001.json").write_text("{}")
+        closed[name] = session / (ending if ending == "parts" else f"{name}_{ending}")
+        closed[name].chmod(0)
+    command = [sys.executable, "-c", WITHOUT_OVERRIDE, "show", "--json"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False, timeout=100
+    )
+    for path in closed.values():
+        path.chmod(0o700)
+    found = {each["id"]: each for each in json.loads(done.stdout)["sessions"]}
+    assert found.keys() == closed.keys()
+    for name, path in closed.items():
+        assert any(path.name in problem for problem in found[name]["problems"]), path.name
+        assert found[name]["world_size"] == 2

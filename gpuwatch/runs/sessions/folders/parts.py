@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from gpuwatch.runs.files.files import reason
 from gpuwatch.runs.sessions.folders.json_object import MAX_JSON_BYTES, decoded_object
 from gpuwatch.telemetry.session.summary import merge_parts
 from gpuwatch.whole_file import read_bounded
@@ -17,8 +19,12 @@ PART_FORMAT = "gpuwatch-session-part"
 def read_parts(folder: Path, problems: list[str]) -> dict[str, dict[str, Any]]:
     """Return file name -> part of the session; broken ones are added to `problems`."""
     try:
-        paths = sorted((folder / "parts").glob("*.json"))
-    except OSError:
+        with os.scandir(folder / "parts") as entries:
+            paths = sorted(Path(each.path) for each in entries if each.name.endswith(".json"))
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        problems.append(f"parts: {reason(error)}")
         return {}
     if len(paths) > MAX_PARTS:
         problems.append(f"parts: only {MAX_PARTS} of {len(paths)} are read")

@@ -33,7 +33,8 @@ LOG_KINDS = ("multigpu", "performance")
 def session_id(folder: Path) -> str | None:
     """Return the id in the folder's file names; None: not a session folder, or not readable.
 
-    A renamed folder keeps the id of its files.
+    A renamed folder keeps the id of its files. A folder with parts only has the id of its name: node rank 0
+    has written nothing.
     """
     try:
         names = sorted(each.name for each in folder.iterdir())
@@ -43,7 +44,8 @@ def session_id(folder: Path) -> str | None:
         for name in names:
             if name.startswith("training_") and name.endswith(end):
                 return name.removesuffix(end)
-    return None
+    is_part = folder.name.startswith("training_") and "parts" in names and any(folder.glob("parts/*.json"))
+    return folder.name if is_part else None
 
 
 def read_session_folder(folder: Path, session: str) -> TrainingSession:

@@ -276,7 +276,9 @@ def _value(hint: Any, value: Any, where: str, problems: list[str]) -> Any:  # no
         found = [_value(inner[0], item, f"{where}[{index}]", problems) for index, item in enumerate(value)]
         return [item for item in found if item is not None]
     if origin is dict and isinstance(value, dict) and inner[1] is not Any:
-        return {name: _value(inner[1], item, f"{where}.{name}", problems) for name, item in value.items()}
+        table = {name: _value(inner[1], item, f"{where}.{name}", problems) for name, item in value.items()}
+        is_optional = type(None) in typing.get_args(inner[1])
+        return {name: item for name, item in table.items() if item is not None or is_optional}
     try:
         found = msgspec.convert(value, wanted, strict=False)
     except (msgspec.ValidationError, OverflowError):
