@@ -75,6 +75,16 @@ def test_a_failing_receiver_is_shown_and_reported_once_later(tmp_path: Path, moo
         assert [each["status"] for each in known.json()] == ["firing"]
 
 
+@pytest.mark.parametrize(("mood", "said"), MOODS, ids=[mood for mood, _ in MOODS])
+def test_a_failing_alertmanager_gets_the_incident_later(tmp_path: Path, mood: Mood, said: str) -> None:
+    with receiver(mood) as known, delivery(tmp_path, ReceiverSpec("alertmanager", known.url)) as made:
+        one = incident()
+        until(made, [one], lambda: said in made.trouble)
+        before, known.mood = len(known.bodies), "ok"
+        until(made, [one], lambda: not made.trouble and len(known.bodies) > before)
+        assert len(known.json()[-1]) == 1
+
+
 def test_a_receiver_whose_head_never_ends_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sending, "ATTEMPT_S", 0.3)
     with (

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -134,26 +132,6 @@ def test_of_very_many_lines_the_outermost_are_drawn() -> None:
 )
 def test_ticks_are_round_numbers(low: float, high: float, expected: list[float]) -> None:
     assert ticks(low, high) == expected
-
-
-@pytest.mark.long
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs chromium")
-@pytest.mark.parametrize("width", [400, 1280])
-def test_a_browser_draws_the_page_without_complaint(
-    sessions: list[TrainingSession], tmp_path: Path, width: int
-) -> None:
-    page, shot = tmp_path / "page.html", tmp_path / "page.png"
-    page.write_text(html_of(build_document(sessions)))
-    options = ["--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
-    done = subprocess.run(
-        ["chromium", *options, f"--window-size={width},900", f"--screenshot={shot}", page.as_uri()],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
-    assert shot.stat().st_size > 10_000
-    assert "CONSOLE" not in done.stderr
 
 
 @pytest.mark.parametrize("text", ["https://evil.example", "WWW.evil.example", "@everyone", "$x^2$", "#12"])

@@ -10,6 +10,7 @@ import pytest
 
 from gpuwatch.diagnose.health.conditions import node_conditions
 from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.hosts import external_command
 from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.hosts.slurm.commands import scheduler_facts
 from gpuwatch.session.scheduler.slurm_watch import MAX_JOBS, SlurmWatch, job_ids
@@ -101,3 +102,23 @@ def test_without_a_job_of_slurm_nothing_is_asked() -> None:
     watch = SlurmWatch(look)  # type: ignore[arg-type]
     watch.update(fleet_with(), 0.0)
     watch.close()
+
+
+@pytest.mark.parametrize("bad", ["sleep 600", "exit 1", "head -c 10000 /dev/urandom"])
+def test_a_controller_that_hangs_fails_or_prints_garbage_delays_no_update(
+    scontrol: Path, monkeypatch: pytest.MonkeyPatch, bad: str
+) -> None:
+    monkeypatch.setattr(external_command, "ANSWER_S", 0.5)
+    program = scontrol / "scontrol"
+    good = program.read_text()
+    program.write_text(f"#!/bin/sh\necho asked >> {scontrol}/asked\n{bad}\n")
+    fleet, watch = fleet_with("41"), SlurmWatch(every_s=0.05)
+    try:
+        until((scontrol / "asked").exists, fleet, watch)
+        for _ in range(100):
+            watch.update(fleet, time.monotonic())
+        assert fleet.scheduler.nodes == {}
+        program.write_text(good)
+        until(lambda: "node002" in fleet.scheduler.nodes, fleet, watch)
+    finally:
+        watch.close()
