@@ -52,10 +52,15 @@ class NamedPath(click.Path):
     type=NamedPath(file_okay=False, path_type=Path),
     help="Folder for the session.",
 )
+@click.option(
+    "--single-gpu",
+    is_flag=True,
+    help="Let COMMAND see one GPU only: the first it would see; the session to compare with.",
+)
 @click.argument(
     "command", nargs=-1, required=True, metavar="-- COMMAND [ARGUMENT]...", type=click.UNPROCESSED
 )
-def run(output: Path | None, logs: Path, command: tuple[str, ...]) -> int:
+def run(output: Path | None, logs: Path, single_gpu: bool, command: tuple[str, ...]) -> int:
     """Run a training command, record GPUs, steps and alerts, and keep a session folder.
 
     The command runs as it would alone: same terminal, input, signals and exit code, and no byte is
@@ -65,7 +70,8 @@ def run(output: Path | None, logs: Path, command: tuple[str, ...]) -> int:
     Exit status: that of COMMAND; 127 it was not found, 126 it cannot be executed.
     """
     check_command(command[0])
-    from gpuwatch.cli.run.place import identify_run, open_folder, run_environment  # noqa: PLC0415 - loaded when it is needed
+    from gpuwatch.cli.run.place import identify_run, one_gpu, run_environment  # noqa: PLC0415 - loaded when it is needed
+    from gpuwatch.cli.run.shared_folder import open_folder, place_file  # noqa: PLC0415 - loaded when it is needed
     from gpuwatch.telemetry.session.folder import DIRECTORY_VARIABLE  # noqa: PLC0415 - loaded when it is needed
     from gpuwatch.whole_file import open_in_place  # noqa: PLC0415 - loaded when it is needed
 
@@ -73,21 +79,21 @@ def run(output: Path | None, logs: Path, command: tuple[str, ...]) -> int:
         raise Refusal([f"{DIRECTORY_VARIABLE} is set: this is already inside of a run"])
     start = time.time()
     place = identify_run(command, os.environ)
-    made: list[Path] = []
-    had_logs = logs.exists()
+    made: list[Path] = [] if logs.exists() else [logs]
     try:
+        if output is not None:
+            made += [] if output.exists() else [output]
+            os.close(open_in_place(output))
         folder, place = open_folder(place, logs, start)
-        made += [folder.path, folder.ranks]
+        made += [folder.path, folder.parts, place_file(folder, place.part), folder.ranks]
         folder.ranks.mkdir(mode=0o700, exist_ok=True)
         if folder.ranks.is_symlink():
             raise NotADirectoryError(errno.ENOTDIR, "a link, not a folder", str(folder.ranks))
         path = folder.ranks / console_name(place)
         console = open(path, "xb", buffering=0, opener=private_opener)  # noqa: SIM115 - held for the run
         made.append(path)
-        if output is not None:
-            os.close(open_in_place(output))
     except OSError as error:
-        remove_empty(made if had_logs else [logs, *made])
+        remove_empty(made)
         raise Refusal([f"{plain(str(error.filename or logs))}: {error.strerror}"]) from error
     config = {
         "folder": str(folder.path),
@@ -96,9 +102,11 @@ def run(output: Path | None, logs: Path, command: tuple[str, ...]) -> int:
         "command": list(command),
         "start": start,
         "output": None if output is None else str(output.absolute()),
+        "single_gpu": single_gpu,
     }
+    env = run_environment(folder, place) | (one_gpu(os.environ) if single_gpu else {})
     with console:
-        return run_child(command, run_environment(folder, place), config, console.write)
+        return run_child(command, env, config, console.write)
 
 
 def private_opener(path: str, flags: int) -> int:

@@ -1,24 +1,15 @@
-"""The place of a run's session: its id, this node's index, and the folder that all nodes share."""
+"""The place of this node in a run: the run's id, the node's index, and whether there are other nodes."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
-import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from gpuwatch.runs.files.opening import open_below
-from gpuwatch.telemetry.session.folder import (
-    RUN_VARIABLE,
-    SessionFolder,
-    create_session_folder,
-    is_own_folder,
-)
+from gpuwatch.telemetry.session.folder import RUN_VARIABLE, SessionFolder
 
 RUN_ID = re.compile(r"[0-9a-f]{32}")
 OPTIONS = {
@@ -26,6 +17,7 @@ OPTIONS = {
     "id": ("--rdzv-id", "--rdzv_id"),
     "address": ("--rdzv-endpoint", "--rdzv_endpoint", "--master-addr", "--master_addr", "--main_process_ip"),
     "port": ("--master-port", "--master_port", "--main_process_port"),
+    "nodes": ("--nnodes", "--num_machines"),
 }
 """Options of torchrun, accelerate and DeepSpeed that name a node and a rendezvous."""
 VARIABLES = {
@@ -33,12 +25,11 @@ VARIABLES = {
     "id": ("PET_RDZV_ID",),
     "address": ("PET_RDZV_ENDPOINT", "PET_MASTER_ADDR", "MASTER_ADDR"),
     "port": ("PET_MASTER_PORT", "MASTER_PORT"),
+    "nodes": ("PET_NNODES",),
 }
-WAIT_FOR_FOLDER_S = 5.0
-"""Seconds to wait for the folder of node rank 0; without a shared file system it never appears."""
-MAX_SUMMARY_BYTES = 1 << 20
-RECENT_S = 900.0
-"""A folder that began more seconds ago belongs to another run with the same rendezvous."""
+DEVICE_VARIABLES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
+NODE_COUNT = re.compile(r"(?:[0-9]{1,6}:)?([0-9]{1,6})")
+"""`4`, or torchrun's `2:4`, of which the second is the maximum."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +40,10 @@ class RunPlace:
     """32 hexadecimal digits, the same on all nodes."""
     part: int
     """0 writes the session; the others write `parts/node_<part>.json`."""
+    is_shared: bool = False
+    """True if other nodes take part in the run, or may."""
+    unnumbered_nodes: int = 0
+    """Number of nodes, if the launcher numbers them after the start: `part` is then the first free index."""
 
 
 def identify_run(argv: Sequence[str], env: Mapping[str, str]) -> RunPlace:
@@ -58,19 +53,24 @@ def identify_run(argv: Sequence[str], env: Mapping[str, str]) -> RunPlace:
     gets a new id and the index 0. An id in GPUWATCH_RUN_ID is kept.
     """
     known = env.get(RUN_VARIABLE, "")
+    known = known if RUN_ID.fullmatch(known) else ""
     slurm = env.get("SLURM_PROCID", "")
     if slurm.isdecimal() and env.get("SLURM_STEP_ID"):
         words = [env.get(name, "") for name in ("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT")]
-        run_id = known if RUN_ID.fullmatch(known) else digest("slurm", *words)
-        return RunPlace(run_id, int(slurm))
+        is_alone = env.get("SLURM_STEP_NUM_TASKS") == "1"
+        return RunPlace(known or digest("slurm", *words), int(slurm), is_shared=not is_alone)
     node = launcher_value("node", argv, env)
     part = int(node) if node.isdecimal() else 0
     rendezvous = [launcher_value(kind, argv, env) for kind in ("id", "address", "port")]
-    if RUN_ID.fullmatch(known):
-        return RunPlace(known, part)
-    if part or (node and any(rendezvous)):
-        return RunPlace(digest("rendezvous", *rendezvous), part)
-    return RunPlace(uuid.uuid4().hex, 0)
+    count = NODE_COUNT.fullmatch(launcher_value("nodes", argv, env))
+    nodes = int(count[1]) if count else 1
+    if node.isdecimal():
+        is_shared = bool(part or known or any(rendezvous)) and (part > 0 or count is None or nodes > 1)
+        run_id = known or (digest("rendezvous", *rendezvous) if is_shared else uuid.uuid4().hex)
+        return RunPlace(run_id, part, is_shared)
+    if nodes > 1 and (known or any(rendezvous)):
+        return RunPlace(known or digest("rendezvous", *rendezvous), 0, is_shared=True, unnumbered_nodes=nodes)
+    return RunPlace(known or uuid.uuid4().hex, 0)
 
 
 def launcher_value(kind: str, argv: Sequence[str], env: Mapping[str, str]) -> str:
@@ -87,52 +87,12 @@ def digest(*words: str) -> str:
     return hashlib.sha256("\0".join(words).encode()).hexdigest()[:32]
 
 
-def open_folder(place: RunPlace, logs: Path, start: float) -> tuple[SessionFolder, RunPlace]:
-    """Return the session folder and the node's place: node rank 0 makes the folder, the others wait for it.
-
-    A node that does not find it within 5 s makes a folder of its own.
-
-    Raises:
-        OSError: The folder cannot be made.
-    """
-    if place.part == 0:
-        return create_session_folder(logs, start), place
-    until = time.monotonic() + WAIT_FOR_FOLDER_S
-    while True:
-        found = find_folder(place.run_id, logs, start)
-        if found is not None:
-            return SessionFolder.existing(found), place
-        if time.monotonic() > until:
-            return create_session_folder(logs, start), place
-        time.sleep(0.1)
-
-
-def find_folder(run_id: str, logs: Path, start: float) -> Path | None:
-    """Return the session folder with this run id that began within 900 s of `start`; None if there is none.
-
-    Only the newest 100 folders of this user are read.
-    """
-    try:
-        folders = sorted((each for each in logs.iterdir() if each.name.startswith("training_")), reverse=True)
-    except OSError:
-        return None
-    for folder in [each for each in folders if is_own_folder(each)][:100]:
-        try:
-            facts = json.loads(_summary(folder))
-        except (OSError, ValueError, RecursionError):
-            continue
-        if isinstance(facts, dict) and facts.get("run_id") == run_id:
-            began = facts.get("start")
-            if isinstance(began, (int, float)) and abs(start - began) < RECENT_S:
-                return folder
-    return None
-
-
-def _summary(folder: Path) -> bytes:
-    with os.fdopen(open_below(folder, f"{folder.name}_summary.json"), "rb") as file:
-        return file.read(MAX_SUMMARY_BYTES)
-
-
 def run_environment(folder: SessionFolder, place: RunPlace) -> dict[str, str]:
     """Return the environment of the command: ours, with the session folder and the run id."""
     return {**os.environ, "GPUWATCH_RUN_DIR": str(folder.path), RUN_VARIABLE: place.run_id}
+
+
+def one_gpu(env: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables with which CUDA and ROCm show a process only the first of its GPUs."""
+    named = {name: env[name].split(",")[0].strip() for name in DEVICE_VARIABLES if env.get(name, "").strip()}
+    return named or dict.fromkeys(DEVICE_VARIABLES[:2], "0")

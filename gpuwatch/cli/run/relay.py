@@ -19,6 +19,8 @@ CHUNK = 65_536
 FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT)
 DRAIN_S = 2.0
 """Maximum seconds to pass on the remaining output after the command's end."""
+LOOK_S = 1.0
+"""Seconds between two looks at the command's state and calls of `on_idle` without a signal."""
 
 
 class Relay:
@@ -35,7 +37,7 @@ class Relay:
         Args:
             child: The command.
             on_output: Receives every byte that it wrote, in the order in which it was passed on.
-            on_idle: Called between bytes, at least once per second.
+            on_idle: Called between bytes about once per second, and after each signal.
         """
         self._child = child
         self._on_output = on_output
@@ -43,6 +45,8 @@ class Relay:
         self._selector = selectors.DefaultSelector()
         self._received: list[int] = []
         """Received signals, in order."""
+        self._was_woken = False
+        """True after a signal, also SIGCHLD."""
         self.interrupted_by: int | None = None
         """The first received SIGINT, SIGTERM or SIGHUP."""
         self._deaf: set[int] = set()
@@ -59,8 +63,12 @@ class Relay:
         with self._signals(), self._raw_terminal() as reads_keys:
             if reads_keys:
                 self._selector.register(0, selectors.EVENT_READ)
+            look_at = 0.0
             while not child.has_ended:
-                self._wait(sources, 1.0)
+                self._wait(sources, LOOK_S)
+                if not self._was_woken and time.monotonic() < look_at:
+                    continue
+                self._was_woken, look_at = False, time.monotonic() + LOOK_S
                 self._pass_signals()
                 if child.look():
                     self._stop_with_child()
@@ -78,6 +86,7 @@ class Relay:
             else:
                 with contextlib.suppress(BlockingIOError):
                     os.read(key.fd, 4096)  # signals: their handlers have noted them
+                self._was_woken = True
         return bool(events)
 
     def _pass_output(self, number: int, sources: dict[int, int]) -> None:

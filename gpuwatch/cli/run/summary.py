@@ -51,6 +51,7 @@ def facts_at_start(config: Mapping[str, Any]) -> dict[str, Any]:
         "run_id": config["run_id"],
         "status": "running",
         "command": mask_arguments(config["command"]),
+        "forced_single_gpu": True if config.get("single_gpu") else None,
         "start": config["start"],
         "environment": {name: masked(value) for name, value in stated_environment().items()},
         "system": system_facts(),

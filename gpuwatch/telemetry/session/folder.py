@@ -103,21 +103,27 @@ def create_session_folder(logs: Path, start: float) -> SessionFolder:
 
 
 def is_own_folder(path: Path) -> bool:
-    """Return True if `path` is a folder owned by this user and not a symbolic link.
+    """Return True if `path` is a folder owned by this user and not a symbolic link."""
+    try:
+        return stat.S_ISDIR(path.lstat().st_mode) and is_own(path)
+    except OSError:
+        return False
+
+
+def is_own(path: Path) -> bool:
+    """Return True if a file, folder or link is owned by this user; links are not followed.
 
     Other users may write in a shared folder of logs. For root on NFS (root_squash), the owner is compared
     with that of a new temporary file.
     """
     try:
-        found = path.lstat()
-        if not stat.S_ISDIR(found.st_mode):
-            return False
-        if found.st_uid == getattr(os, "geteuid", lambda: found.st_uid)():
+        owner = path.lstat().st_uid
+        if owner == getattr(os, "geteuid", lambda: owner)():
             return True
         import tempfile  # noqa: PLC0415 - it loads archives and random numbers, and is rarely used
 
         with tempfile.TemporaryFile(dir=path.parent) as file:
-            return os.fstat(file.fileno()).st_uid == found.st_uid
+            return os.fstat(file.fileno()).st_uid == owner
     except OSError:
         return False
 

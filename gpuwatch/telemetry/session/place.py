@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Mapping
@@ -25,6 +26,9 @@ An older pointer belongs to another run.
 
 MAX_POINTER_BYTES = 255
 """A pointer holds the name of a folder."""
+MAX_SUMMARY_BYTES = 8 << 20
+ENDED = frozenset(("completed", "failed", "interrupted"))
+"""The states of a session that is over."""
 
 
 class SessionPlace:
@@ -79,5 +83,17 @@ class SessionPlace:
             path = self._logs / name
             is_below = path.parent == self._logs and name.startswith("training_")
             if is_of_this_run and is_below and is_own_folder(path):
-                self._folder = SessionFolder.existing(path)
+                folder = SessionFolder.existing(path)
+                self._folder = None if ended_before(folder, self._began) else folder
         return self._folder
+
+
+def ended_before(folder: SessionFolder, start: float) -> bool:
+    """Return True if the summary states an end before `start` (unix seconds): of an earlier run there."""
+    try:
+        with os.fdopen(open_regular(folder.summary_json, os.O_RDONLY), "rb") as file:
+            summary = json.loads(file.read(MAX_SUMMARY_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return False
+    end = summary.get("end") if isinstance(summary, dict) and summary.get("status") in ENDED else None
+    return isinstance(end, (int, float)) and end < start

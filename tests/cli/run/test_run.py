@@ -200,6 +200,17 @@ def test_when_gpuwatch_is_killed_the_summary_says_so(tmp_path: Path) -> None:
     assert only_session(tmp_path)[1]["status"] == "interrupted"
 
 
+@pytest.mark.long
+def test_a_forced_single_gpu_session(tmp_path: Path) -> None:
+    """Document 002, line 161."""
+    script = "echo $CUDA_VISIBLE_DEVICES; echo step 1/1 loss: 2.5"
+    done = run_in(tmp_path, "sh", "-c", script, options=("--single-gpu",), CUDA_VISIBLE_DEVICES="3,5")
+    assert done.stdout.splitlines()[0] == "3"
+    session, summary = only_session(tmp_path)
+    assert (summary["forced_single_gpu"], summary["mode"]) == (True, "single")
+    assert "FORCED SINGLE GPU MODE" in (session / f"{session.name}_main.log").read_text()
+
+
 @pytest.mark.parametrize(("name", "code"), [("no-such-command", 127), ("./plain", 126)])
 def test_what_cannot_be_run_leaves_nothing(tmp_path: Path, name: str, code: int) -> None:
     (tmp_path / "plain").write_text("text")

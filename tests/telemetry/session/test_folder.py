@@ -185,6 +185,20 @@ def test_a_pointer_leads_nowhere_else(tmp_path: Path) -> None:
     assert found == [folder, None, None, None, None, None]
 
 
+def test_a_pointer_of_the_run_before_is_not_followed(tmp_path: Path) -> None:
+    """The same address and port a minute later; rank 1 starts before rank 0."""
+    env = {"MASTER_PORT": "29500"}
+    zero, one = (RankFacts(rank, rank, 2, "vm", 1) for rank in (0, 1))
+    before = SessionPlace(tmp_path, zero, env, clock=lambda: START).make()
+    late = SessionPlace(tmp_path, one, env, clock=lambda: START + 1)
+    early = SessionPlace(tmp_path, one, env, clock=lambda: START + 60)
+    assert before is not None
+    write_summary(before, {**empty_summary(), "status": "completed", "end": START + 30})
+    assert (late.find(), early.find()) == (before, None)
+    now = SessionPlace(tmp_path, zero, env, clock=lambda: START + 61).make()
+    assert early.find() == now != before
+
+
 PEER = "RuntimeError: [pair.cc:534] Connection closed by peer [127.0.0.1]:3456"
 
 
