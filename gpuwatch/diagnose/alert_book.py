@@ -10,7 +10,7 @@ from msgspec import structs
 from gpuwatch.clock import SteadyOffset
 from gpuwatch.diagnose.alerts.condition_alerts import on_its_rank
 from gpuwatch.diagnose.alerts.deduplication.deduplicator import Deduplicator
-from gpuwatch.diagnose.alerts.full_mounts import Disks, disks_of, with_mounts
+from gpuwatch.diagnose.alerts.full_mounts import disks_of, with_mounts
 from gpuwatch.diagnose.alerts.operator_marks import Acknowledgement, OperatorMarks
 from gpuwatch.diagnose.alerts.reported import ReportedAlerts
 from gpuwatch.diagnose.alerts.stable_ids import LastingIds
@@ -18,6 +18,7 @@ from gpuwatch.diagnose.error_outcome.answered_lines import Place
 from gpuwatch.diagnose.error_outcome.consequence import followed_nothing
 from gpuwatch.diagnose.hang.answer import HangAnswer
 from gpuwatch.diagnose.hang.hang_watch import HangWatch
+from gpuwatch.diagnose.hang.idle_ranks import IdleRanks
 from gpuwatch.diagnose.hang.silent_watch import SilentWatch
 from gpuwatch.diagnose.health.sweep import HealthSweep
 from gpuwatch.diagnose.incidents.annotations import Annotations
@@ -26,9 +27,9 @@ from gpuwatch.diagnose.incidents.causes.end_order import end_order
 from gpuwatch.diagnose.incidents.causes.grouping import groups
 from gpuwatch.diagnose.missing_ranks.end_order import EndOrderWatch
 from gpuwatch.diagnose.missing_ranks.missing_watch import MissingWatch
-from gpuwatch.diagnose.missing_ranks.unstarted import UnstartedWatch
 from gpuwatch.diagnose.missing_ranks.vanished import VanishedWatch
-from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.missing_ranks.waiting_watch import WaitingWatch
+from gpuwatch.diagnose.model.alert import Alert, firing_counts
 from gpuwatch.diagnose.model.check_interval import CheckInterval
 from gpuwatch.diagnose.model.failure_classes import RulePacks
 from gpuwatch.diagnose.model.incident import HangCheck, Incident, IncidentNote, Recurrence
@@ -85,7 +86,7 @@ class AlertBook:
         self._hangs = HangWatch(thresholds)
         jobs = (StragglerWatch(thresholds), TrainingWatch(thresholds), ServingWatch(thresholds))
         silent = SilentWatch(self._hangs, thresholds.hang_s)
-        self._watches = (self._hangs, silent, *jobs, VanishedWatch(), MissingWatch(), UnstartedWatch())
+        self._watches = (self._hangs, silent, *jobs, VanishedWatch(), MissingWatch(), WaitingWatch())
         self._end_order = EndOrderWatch()
         self._checkpoints_version = 0
         self._ended, self._earlier = EndedJobsWatch(), EarlierJobsWatch()
@@ -101,7 +102,7 @@ class AlertBook:
         self._outcomes = Outcomes(self._reported, self._ended)
         self._outcomes_interval = CheckInterval(OUTCOMES_EVERY_S)
         self._settle_interval = CheckInterval(SETTLE_EVERY_S)
-        self._disks: Disks = {}
+        self._idle_ranks = IdleRanks()
         self._node_reports: dict[str, NodeReport] = {}
         """Node -> the processes and files that it reports, as of the judgement in progress."""
 
@@ -141,11 +142,7 @@ class AlertBook:
     @property
     def counts(self) -> dict[Severity, int]:
         """Return the number of firing alerts by severity, without silenced and acknowledged ones."""
-        found: dict[Severity, int] = {"critical": 0, "error": 0, "warning": 0, "info": 0}
-        for alert in self.alerts.values():
-            if alert.state == "firing" and not alert.silenced and not alert.acknowledged:
-                found[alert.severity] += 1
-        return found
+        return firing_counts(self.alerts.values())
 
     @property
     def behind(self) -> bool:
@@ -297,10 +294,9 @@ class AlertBook:
         if self._judging is None:
             self._dirty = False
             self._node_reports = node_reports(fleet, now, wall)
-            self._disks = disks_of(fleet.nodes.values(), wall - now)
             self._outcomes.begin(fleet, now, wall)
             self.checkpoints = self._earlier.checkpoints | checkpoints(fleet, now, wall)
-            self._judging = self._judge(len(fleet.nodes), wall)
+            self._judging = self._judge(fleet, now, wall)
         until = perf_counter() + SLICE_S
         for _ in self._judging:
             if perf_counter() > until:
@@ -310,9 +306,12 @@ class AlertBook:
         self.version += 1
         return True
 
-    def _judge(self, nodes: int, wall: float) -> Iterator[None]:
-        """Judge step by step, yielding between steps; `alerts` and `incidents` are replaced at the end."""
-        for alert in self._rounds.alerts(nodes):
+    def _judge(self, fleet: Fleet, now: float, wall: float) -> Iterator[None]:
+        """Judge step by step, yielding between steps; `alerts` and `incidents` are replaced at the end.
+
+        The fleet is read before the first `yield` only.
+        """
+        for alert in self._rounds.alerts(len(fleet.nodes)):
             self._joiner.put(on_its_rank(alert, self._reported.where))
         for watch in self._watches:
             for name, alert in watch.alerts.items():
@@ -320,7 +319,8 @@ class AlertBook:
                     self._joiner.put(alert)
         where = self._reported.where
         known = with_contradictions(self._joiner.joined(), where, self._node_reports)
-        known = with_mounts(known, self._disks)
+        known = with_mounts(known, disks_of(fleet.nodes.values(), wall - now))
+        known = self._idle_ranks.applied(known, where, fleet, now, wall)
         known = with_ended_pids([*known, *self._ended.alerts.values(), *self._earlier.alerts.values()])
         outcomes = self._outcomes.applied(with_unsent_signals(known), self.checkpoints.values(), wall)
         alerts = self._lasting_ids.name_alerts(outcomes)

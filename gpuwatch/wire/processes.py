@@ -35,6 +35,8 @@ class Process(FramePart, frozen=True):
     cpu_pct: Real | None = None
     children_cpu_pct: Real | None = None
     """Percent of one core that the processes use that a rank has started; None: they use none."""
+    children: Few[Whole] = []
+    """Pids of the newest processes that a rank has started."""
     rss_bytes: Whole | None = None
     rank: Rank | None = None
     rank_source: Literal["path", "command", "order"] | None = None

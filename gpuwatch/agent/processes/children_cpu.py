@@ -1,4 +1,4 @@
-"""The CPU use of what ranks have started: tokenizers, data loaders, compilers.
+"""What ranks have started (tokenizers, data loaders, compilers), and its CPU use.
 
 A rank that waits for them sleeps itself, and is busy all the same.
 """
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 MAX_CHILDREN = 1024
 LEAST_PCT = 1.0
 """Less is left out."""
+MAX_LISTED = 32
+"""Newest processes that are listed for a rank."""
 
 
 class ChildrenCpu(object):
@@ -22,6 +24,8 @@ class ChildrenCpu(object):
     def __init__(self, proc: str, processes: "KnownProcesses") -> None:
         self._proc = proc
         self._processes = processes
+        self.pids: dict[int, list[int]] = {}
+        """Pid of a rank -> its descendants, as of the last reading."""
         self._before: dict[int, tuple[float, int]] = {}
         """Pid -> when it was read (monotonic), and its CPU ticks."""
 
@@ -30,13 +34,14 @@ class ChildrenCpu(object):
 
         `candidates`: other processes with the environment of a rank.
         """
-        before, self._before = self._before, {}
+        before, self._before, self.pids = self._before, {}, {}
         used: dict[int, float] = {}
         for pid in sorted(set(candidates) - ranks)[:MAX_CHILDREN]:
             rank = next((above for above in self._processes.ancestors(pid) if above in ranks), None)
             found = None if rank is None else read_stat(self._proc, pid)
             if rank is None or found is None:
                 continue
+            self.pids[rank] = [*self.pids.get(rank, ())[1 - MAX_LISTED :], pid]
             self._before[pid] = now, found.cpu_ticks
             at, ticks = before.get(pid, (now, 0))
             if now > at and found.cpu_ticks >= ticks:

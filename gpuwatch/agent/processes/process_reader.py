@@ -114,6 +114,8 @@ class ProcessReader(object):
                 row.update(numbered[row["pid"]])
             if row is not None and row["pid"] in used:
                 row["children_cpu_pct"] = used[row["pid"]]
+            if row is not None and row["pid"] in self._children.pids:
+                row["children"] = self._children.pids[row["pid"]]
         return [row for row in rows if row is not None], truncated
 
     def _numbered(

@@ -28,10 +28,11 @@ _NCCL_DEVICE = re.compile(r"(?<![\w.:-])(?!\d{4}-|\d\d?:)[A-Za-z0-9][\w.-]{0,80}
 _RAY_ACTOR = re.compile(r"^\s+ip: ([\d.]{7,15})\s*$", re.MULTILINE)
 """The node of an actor (`ip:`), in the lines below a Ray actor error."""
 _PIDS = re.compile(
-    r"\b(?:pid|process)['\"]?[ =:#]{1,3}(\d{2,10})\b|(?<![\w.-])[A-Za-z][\w.:/-]{0,60}\[(\d{2,10})\]:",
+    r"\b(?:pid|process)(?:\(s\))?['\"]?[ =:#]{1,3}(\d{2,10})\b"
+    r"|(?<![\w.-])[A-Za-z][\w.:/-]{0,60}\[(\d{2,10})\]:",
     re.IGNORECASE,
 )
-"""A pid in a line: `reaped pid 5123`, `python[5123]: segfault`."""
+"""A pid in a line: `reaped pid 5123`, `worker (pid(s) 5123)`, `python[5123]: segfault`."""
 MAX_READ_CHARACTERS = 2000
 """Characters of a line that are searched."""
 _SLURM = re.compile(r"\b(?:slurm(?:stepd|d|ctld)|srun)(?:-[\w.-]{1,80})?(?:\[\d{1,10}\])?: ")
@@ -192,8 +193,7 @@ def _kernel_place(
         ("uuid", finding.gpu),
         ("bus", None if bus is None else bus_key(str(bus))),
         ("gpu", fields.get("gpu")),
-        ("pid", finding.pid),
-        ("pid", fields.get("pid")),
+        *((kind, pid) for kind in ("pid", "child") for pid in (finding.pid, fields.get("pid"))),
     )
     for kind, value in named:
         place = None if value is None else where.by(node, kind, value, job, at)
@@ -320,7 +320,8 @@ def _by_pid(
         A kernel line gives the pid on the node, a line of a container the pid in it.
         """
         inner = None if kernel else where.by(node, "inner pid", pid, job)
-        return inner or where.by(node, "pid", pid, job) or where.only("pid", pid, job)
+        own = inner or where.by(node, "pid", pid, job) or where.by(node, "child", pid, job)
+        return own or where.only("pid", pid, job)
 
     for pid in (finding.pid if kernel else None, finding.fields.get("pid"), finding.pid):
         place = None if pid is None else owner(pid)

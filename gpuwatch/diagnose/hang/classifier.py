@@ -16,7 +16,7 @@ from gpuwatch.diagnose.hang.power import BUSY_PCT, assumed_power, busy_with_what
 from gpuwatch.diagnose.hang.rank_signs import ENDED, RankSigns
 from gpuwatch.diagnose.hang.stacks.kernel_waits import STOPPED
 from gpuwatch.diagnose.model.confidence import Confidence
-from gpuwatch.number_text import duration
+from gpuwatch.number_text import duration, plural
 
 Reading: TypeAlias = Literal["spin", "waiting_for_one", "host", "busy"]
 """spin: all GPUs wait in a collective. waiting_for_one: all but a few do. host: no GPU works.
@@ -118,6 +118,11 @@ def computes(rank: RankSigns) -> bool:
     return rank.cpu_pct is not None and rank.cpu_pct >= WORKING_CPU_PCT and rank.state != "D"
 
 
+def _wait(count: int) -> str:
+    """Return `3 ranks wait`."""
+    return f"{plural(count, 'rank')} {'waits' if count == 1 else 'wait'}"
+
+
 def _silence(quiet_s: float, usual_s: float | None) -> str:
     usual = "" if usual_s is None else f" (usual gap {duration(usual_s)})"
     return f"no line and no step from any rank for {duration(quiet_s)}{usual}"
@@ -154,7 +159,7 @@ def _of_limit(spinning: Sequence[RankSigns]) -> list[str]:
 def _for_one(
     job: str, idle: Sequence[RankSigns], spinning: Sequence[RankSigns], evidence: tuple[str, ...]
 ) -> SilentHang:
-    sentence = f"idle while {len(spinning)} ranks wait in a collective"
+    sentence = f"idle while {_wait(len(spinning))} in a collective"
     reported = tuple(
         f"{rank.place} is at {rank.busy_pct:.0f} %{_in_kernel(rank)}" for rank in idle[:MAX_SHOWN_RANKS]
     )
@@ -166,7 +171,7 @@ def _for_one(
 
 
 def _for_stopped(job: str, stopped: Sequence[RankSigns], waiting: int, silent: str) -> SilentHang:
-    sentence = f"stopped by a signal or a debugger while {waiting} ranks wait"
+    sentence = f"stopped by a signal or a debugger while {_wait(waiting)}"
     reported = tuple(
         f"process {rank.pid} of {rank.place} is in state {rank.state}" for rank in stopped[:MAX_SHOWN_RANKS]
     )
@@ -194,7 +199,7 @@ def _spin(
     working = [rank for rank in observed if rank not in spinning]
     few = working if len(working) <= max(1, MAX_IDLE_SHARE * len(observed)) else []
     if few:
-        sentence = f"still works while {len(spinning)} ranks wait in a collective"
+        sentence = f"still works while {_wait(len(spinning))} in a collective"
     else:
         sentence = (
             f"job {job}: {len(spinning)} of {len(observed)} ranks wait in a collective, no rank stands out"
@@ -259,9 +264,9 @@ def _without_gpus(job: str, ranks: Sequence[RankSigns], silent: str) -> SilentHa
     odd = next((few for few in (stuck, working) if len(few) == 1), [])
     evidence: tuple[str, ...] = (silent, f"all {len(ranks)} ranks are running, and none has a GPU")
     if odd and odd[0].state == "D":
-        sentence = f"waits in the kernel (state D) while {len(ranks) - 1} ranks wait for it"
+        sentence = f"waits in the kernel (state D) while {_wait(len(ranks) - 1)} for it"
     elif odd:
-        sentence = f"computes while {len(ranks) - 1} ranks wait for it"
+        sentence = f"computes while {_wait(len(ranks) - 1)} for it"
         evidence = (
             *evidence,
             f"{odd[0].place} uses {odd[0].cpu_pct:.0f} % of a core; the other ranks use almost none",

@@ -18,6 +18,11 @@ _NO_START = (
     "before it connects. Compare MASTER_ADDR, MASTER_PORT and the world size of the ranks."
 )
 
+_UNENDED = (
+    "Run `gpuwatch stacks` to see what it waits for: workers of its data loader, an upload, a collective. "
+    "It keeps its GPU and its launcher until it ends."
+)
+
 REMEDIES: dict[str, str] = {
     "gpu_lost": "Drain the node and read its kernel log for the Xid. Only a reboot brings it back; if it "
     "falls off the bus again, replace it.",
@@ -26,6 +31,8 @@ REMEDIES: dict[str, str] = {
     "rank.vanished": _VANISHED,
     "rank.unstarted": _UNSTARTED,
     "rank_unstarted": _UNSTARTED,
+    "rank.unended": _UNENDED,
+    "rank_unended": _UNENDED,
     "job.silent": "Press `D`, or run `gpuwatch stacks`, to see where each rank is: in a collective, a data "
     "loader or a file system. A long evaluation or checkpoint is silent too.",
     "job.no_start": _NO_START,

@@ -17,14 +17,15 @@ from msgspec import structs
 from gpuwatch.diagnose.error_outcome.consequence import severity_of_incident
 from gpuwatch.diagnose.error_outcome.observed_end import without_doubled_ends
 from gpuwatch.diagnose.hang.hang_watch import CODE as HANG
-from gpuwatch.diagnose.incidents import headline
 from gpuwatch.diagnose.incidents.causes.explaining_error import raised_by
 from gpuwatch.diagnose.incidents.causes.grouping import AlertGroup, groups
 from gpuwatch.diagnose.incidents.causes.lost_peer_ranks import signalled_first, with_lost_peers_placed
 from gpuwatch.diagnose.incidents.causes.root_cause import RootCause, root_cause_of
-from gpuwatch.diagnose.incidents.culprit import CulpritChoice, chosen_culprit, without_accused
+from gpuwatch.diagnose.incidents.culprits.culprit import CulpritChoice, chosen_culprit, without_accused
+from gpuwatch.diagnose.incidents.culprits.suspects import Hang, hang
+from gpuwatch.diagnose.incidents.headline.facts import HeadlineFacts, followers
+from gpuwatch.diagnose.incidents.headline.headline import sentence
 from gpuwatch.diagnose.incidents.playbook import playbook, settle
-from gpuwatch.diagnose.incidents.suspects import Hang, hang
 from gpuwatch.diagnose.incidents.timeline import timeline
 from gpuwatch.diagnose.model.alert import RANK_INFERRED, Alert
 from gpuwatch.diagnose.model.device_kind import device_kind, for_device, steps_for
@@ -85,7 +86,7 @@ def incident_of(
     """
     facts, culprit = _judged(group, where, last_lines or {})
     cause, stuck, alerts, job = facts.cause, facts.hang, facts.alerts, facts.job
-    text = headline.sentence(facts, where, now)
+    text = sentence(facts, where, now)
     if _inferred(culprit.rank, cause, where.ranks(job)):
         text = guessed(text)
         culprit = replace(culprit, confidence="low", because=f"{culprit.because}; {INFERRED}")
@@ -110,7 +111,7 @@ def incident_of(
         settle=_settled_by(facts, culprit, where),
         cause=cause,
         alerts=tuple(sorted(alerts, key=lambda alert: (alert is not cause, alert.is_remark))),
-        followers=headline.followers(facts, where),
+        followers=followers(facts, where),
         silent=stuck.silent if stuck is not None else (),
         timeline=timeline(alerts, stuck),
         explain=explain,
@@ -126,7 +127,7 @@ def incident_of(
 
 def _judged(
     group: AlertGroup, where: RankIndex, last_lines: Mapping[int, Activity]
-) -> tuple[headline.HeadlineFacts, CulpritChoice]:
+) -> tuple[HeadlineFacts, CulpritChoice]:
     """Return the facts for the headline of a group (alerts with the root cause first), and the culprit."""
     alerts = sorted(group.alerts, key=lambda alert: (alert.first, alert.position))
     job = group.job or next((alert.job for alert in alerts if alert.job), None)
@@ -140,7 +141,7 @@ def _judged(
     culprit = without_accused(chosen_culprit(root_cause, stuck, believed, where, job), cause, believed)
     if cause is not None:
         alerts = [cause, *(alert for alert in alerts if alert.id != cause.id)]
-    facts = headline.HeadlineFacts(
+    facts = HeadlineFacts(
         cause=cause,
         rank=culprit.rank,
         node=culprit.node,
@@ -244,7 +245,7 @@ def _class(cause: Alert | None, stuck: Hang | None, alerts: Sequence[Alert]) -> 
     return errors[0].code if errors else UNKNOWN
 
 
-def _settled_by(stated: headline.HeadlineFacts, culprit: CulpritChoice, where: RankIndex) -> tuple[str, ...]:
+def _settled_by(stated: HeadlineFacts, culprit: CulpritChoice, where: RankIndex) -> tuple[str, ...]:
     """Return the checks that would confirm the verdict.
 
     For a hang without a log line, its signs list them.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from gpuwatch.diagnose.health.remedies import REMEDIES
+from gpuwatch.diagnose.incidents.culprits.suspects import Hang
 from gpuwatch.diagnose.incidents.placeholders import command, filled
-from gpuwatch.diagnose.incidents.suspects import Hang
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.confidence import Confidence
 from gpuwatch.diagnose.model.failure_classes import EXITS, PEER_CONNECTION_ERRORS, RulePacks

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gpuwatch.diagnose.incidents.suspects import Hang
+from gpuwatch.diagnose.incidents.culprits.suspects import Hang
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.incident import Moment
 from gpuwatch.diagnose.model.text import collective

@@ -9,13 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from msgspec import structs
-
 from gpuwatch.diagnose.missing_ranks.listed_ranks import Member
 from gpuwatch.diagnose.missing_ranks.missing import age_s, members_by_job, seen_whole
-from gpuwatch.diagnose.missing_ranks.vanished import EVERY_S, names_ranks
-from gpuwatch.diagnose.model.alert import Alert, Proof
-from gpuwatch.diagnose.model.check_interval import PeriodicWatch
+from gpuwatch.diagnose.missing_ranks.vanished import names_ranks
 from gpuwatch.diagnose.model.text import place, ranks_text
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import Node
@@ -61,6 +57,11 @@ class UnstartedRanks:
         return CODE if self.ranks else SLEEPING
 
     @property
+    def title(self) -> str:
+        """Return the title of its alert."""
+        return "Ranks not started" if self.ranks else "The job has not begun"
+
+    @property
     def text(self) -> str:
         """Return `rank 4 of 5 runs on no monitored node; the 4 others idle and log nothing for 3m 20s`."""
         if not self.ranks and self.spinning:
@@ -94,12 +95,12 @@ def unstarted_ranks(fleet: Fleet, now: float) -> list[UnstartedRanks]:
         present = {each.rank for _, each in members if each.rank is not None and each.state != "Z"}
         if not len(present) < world <= 2 * len(present) or not seen_whole(members, now):
             continue
-        silent_s = min(_silent_s(node, process, now) for node, process in members)
-        if silent_s < WAITING_S or _has_stepped(fleet, job) or not _idle(members):
+        quiet_s = min(silent_s(node, process, now) for node, process in members)
+        if quiet_s < WAITING_S or _has_stepped(fleet, job) or not are_idle(members):
             continue
         first = min(members, key=lambda member: member[1].rank or 0)[0]
         ranks = tuple(rank for rank in range(world) if rank not in present)
-        found.append(UnstartedRanks(job, ranks, world, len(present), first, silent_s))
+        found.append(UnstartedRanks(job, ranks, world, len(present), first, quiet_s))
     return found
 
 
@@ -115,15 +116,15 @@ def sleeping_jobs(fleet: Fleet, now: float) -> list[UnstartedRanks]:
         if len(present) < max(2, members[0][1].world_size or 2) or not seen_whole(members, now):
             continue
         followed = any(file.path in process.logs for node, process in members for file in node.logs)
-        silent_s = min(_silent_s(node, process, now) for node, process in members)
+        quiet_s = min(silent_s(node, process, now) for node, process in members)
         age = min(age_s(node, process, now) for node, process in members)
-        if not followed or silent_s < max(WAITING_S, age - START_S) or _has_stepped(fleet, job):
+        if not followed or quiet_s < max(WAITING_S, age - START_S) or _has_stepped(fleet, job):
             continue
         if any(_has_written(node, process, members, now) for node, process in members):
             continue
         spinning = [member for member in members if _spins(*member)]
         others = [member for member in members if member not in spinning]
-        if others and _idle(others):
+        if others and are_idle(others):
             first = min(members, key=lambda member: member[1].rank or 0)[0]
             idle = tuple(place(each.rank, node.name, None) for node, each in others)
             found.append(
@@ -133,7 +134,7 @@ def sleeping_jobs(fleet: Fleet, now: float) -> list[UnstartedRanks]:
                     len(present),
                     len(present),
                     first,
-                    silent_s,
+                    quiet_s,
                     len(spinning),
                     idle if spinning else (),
                 )
@@ -155,7 +156,7 @@ def _has_written(node: Node, process: Process, members: Collection[Member], now:
     return any(file.grown_at is not None and file.grown_at >= began for file in own)
 
 
-def _silent_s(node: Node, process: Process, now: float) -> float:
+def silent_s(node: Node, process: Process, now: float) -> float:
     """Return the seconds since the newest log of a process grew, or since its start if it has none.
 
     0.0: unknown.
@@ -171,7 +172,7 @@ def _has_stepped(fleet: Fleet, job: str) -> bool:
     return any(each.job == job and each.value("step") is not None for each in fleet.progress.writers.values())
 
 
-def _idle(members: Collection[Member]) -> bool:
+def are_idle(members: Collection[Member]) -> bool:
     """Return True if neither the processes nor their GPUs do anything, as far as is known."""
     if not all(map(sleeps, (process for _, process in members))):
         return False
@@ -210,38 +211,6 @@ def lacks_cpu_shares(node: Node, now: float) -> bool:
         process.rank is not None
         and process.cpu_pct is None
         and process.state == "S"
-        and WAITING_S <= age_s(node, process, now) <= _silent_s(node, process, now) + START_S
+        and WAITING_S <= age_s(node, process, now) <= silent_s(node, process, now) + START_S
         for process in node.processes
-    )
-
-
-class UnstartedWatch(PeriodicWatch):
-    """Raises an alert for each job of `unstarted_ranks` or `sleeping_jobs`."""
-
-    def __init__(self) -> None:
-        super().__init__(EVERY_S)
-
-    def _check(self, fleet: Fleet, now: float, wall: float) -> bool:
-        found = [*unstarted_ranks(fleet, now), *sleeping_jobs(fleet, now)]
-        waiting = {f"{one.code}@{one.job}": one for one in found}
-        before = {name for name, alert in self.alerts.items() if alert.state == "firing"}
-        for name in before - waiting.keys():
-            self.alerts[name] = structs.replace(self.alerts[name], state="resolved")
-        for name in waiting.keys() - before:
-            self.alerts[name] = _alert(name, waiting[name], wall)
-        return before != waiting.keys()
-
-
-def _alert(name: str, one: UnstartedRanks, wall: float) -> Alert:
-    proof = Proof("value", f"{one.present} of {one.world_size} ranks were found", wall, node=one.node.name)
-    return Alert(
-        id=name,
-        code=one.code,
-        severity="warning",
-        title="Ranks not started" if one.ranks else "The job has not begun",
-        text=one.text,
-        proof=(proof,),
-        job=one.job,
-        first=wall - one.silent_s,
-        last=wall,
     )

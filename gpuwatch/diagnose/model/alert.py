@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -16,6 +17,8 @@ RANK_INFERRED = "rank_inferred"
 
 OF_ENDED_JOB = "of_ended_job"
 """Field that marks alerts of a job that has ended and whose log a running job writes, too."""
+IDLE_RANKS = "idle_ranks"
+"""Field of timeouts: the few ranks whose GPUs were idle while those of all others were busy."""
 REPORTED_FOR_JOB = "reported_for_job"
 """Field that marks alerts whose rank only reports a condition of its job."""
 
@@ -121,3 +124,12 @@ def process_group(alert: Alert) -> str:
             name = str(value).partition("(")[0]  # some of a rank's lines add the description: `0(default_pg)`
             return "0" if name in ("default_pg", "undefined") else name
     return "0"
+
+
+def firing_counts(alerts: Iterable[Alert]) -> dict[Severity, int]:
+    """Return the number of firing alerts by severity, without silenced and acknowledged ones."""
+    found: dict[Severity, int] = {"critical": 0, "error": 0, "warning": 0, "info": 0}
+    for alert in alerts:
+        if alert.state == "firing" and not alert.silenced and not alert.acknowledged:
+            found[alert.severity] += 1
+    return found

@@ -79,6 +79,8 @@ class RankIndex:
         for kind, value in named:
             if value is not None:
                 self._key[place.node, kind, value].append(place)
+        for child in place.children:
+            self._key[place.node, "child", child].append(place)
         for file in place.logs:
             self._file[file].append(place)
         if place.world_size is not None:
@@ -98,8 +100,8 @@ class RankIndex:
     ) -> RankPlace | None:
         """Return the only rank of a node with this value of `kind`; None if none or several match.
 
-        `kind`: gpu (index), uuid, bus (PCI address as of `bus_key`), pid, inner pid (in its container) or
-        local (rank). `at`: unix seconds; only ranks that lived then count.
+        `kind`: gpu (index), uuid, bus (PCI address as of `bus_key`), pid, inner pid (in its container), child
+        (pid of what it has started) or local (rank). `at`: unix seconds; only ranks that lived then count.
         """
         known = () if node is None else self._key.get((node, kind, value), ())
         return _only([place for place in known if lived(place, at)], job)
@@ -137,7 +139,8 @@ class RankIndex:
         A parent numbers its processes from 0, in rank order. Parents of several nodes may write into one
         scheduler log.
         """
-        if not self.places.ranks and not self.places.live and not has_own_id(file):
+        known = self.places.ranks if job is None else [each for each in self.places.ranks if each.job == job]
+        if not known and not (job is None and self.places.live) and not has_own_id(file):
             return RankPlace(number, node or "", job)  # no other word on ranks: one parent started them all
         here = [place for place in self._file.get(file, []) if place.job == job]
         ranks = sorted({place.rank for place in here if place.node in ("", node)})

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from msgspec import structs
 
-from gpuwatch.fleet.jobs.ended_files import below, ended_job_names
+from gpuwatch.fleet.jobs.ended_files import LAUNCHER_S, below, ended_job_names, project_of
 from gpuwatch.fleet.jobs.same_path import SamePath
 from gpuwatch.wire import LogFile
 
@@ -93,6 +93,7 @@ class JobFiles:
         """
         ended = ended_job_names([file for file in files if (node, file.path) not in self._writers], home)
         ended = self.same_path.names(node, files, ended)
+        ended |= self._of_watched_jobs(node, [file for file in files if file.path in ended], files, owners)
         self._note_other_names(node, ended)
         found = dict(ended)
         unclear = []
@@ -118,6 +119,33 @@ class JobFiles:
             file if file.job == found.get(file.path) else structs.replace(file, job=found.get(file.path))
             for file in files
         ]
+
+    def _of_watched_jobs(
+        self,
+        node: str,
+        ended: Sequence[LogFile],
+        files: Sequence[LogFile],
+        owners: Mapping[int, AbstractSet[str]],
+    ) -> dict[str, str]:
+        """Return path -> job for ended files of jobs whose other files had been followed until they ended.
+
+        A file that a rank opens late is found only after its end, without a writer. It is of the only job
+        that wrote into the same project until then and no longer runs.
+        """
+        running = {job for jobs in owners.values() for job in jobs} if ended else set()
+        written: dict[str, list[tuple[str, float]]] = {}
+        for file in files if ended else ():
+            job = self._writers.get((node, file.path))
+            if job is not None and job not in running and file.grown_at is not None:
+                written.setdefault(project_of(home(file.path)), []).append((job, file.grown_at))
+        found = {}
+        for file in ended:
+            last = file.last_at or 0.0
+            others = written.get(project_of(home(file.path)), ())
+            near = {job for job, at in others if abs(at - last) <= LAUNCHER_S}
+            if len(near) == 1:
+                found[file.path] = near.pop()
+        return found
 
     def _note_other_names(self, node: str, ended: Mapping[str, str]) -> None:
         """Remember the former names of the jobs of these ended files."""

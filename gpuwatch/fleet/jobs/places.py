@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+KEPT_CHILDREN = 64
+"""Data loaders of several epochs."""
 Reach: TypeAlias = Literal["node", "fleet", "none"]
 """What a file without a known job may belong to.
 
@@ -39,6 +41,8 @@ class RankPlace:
     """When the current process was started, after restarts of the job."""
     inner_pid: int | None = None
     """The pid in its container's pid namespace, if it has one."""
+    children: tuple[int, ...] = ()
+    """Pids of what the current process has started, also of what has ended: the newest `KEPT_CHILDREN`."""
 
 
 @dataclass(frozen=True)

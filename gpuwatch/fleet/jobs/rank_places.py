@@ -15,7 +15,7 @@ from gpuwatch.fleet.jobs.contested_ranks import (
 )
 from gpuwatch.fleet.jobs.ended_files import is_ended
 from gpuwatch.fleet.jobs.ended_places import Began, Ranks, ended_ranks
-from gpuwatch.fleet.jobs.places import Places, RankPlace, Reach
+from gpuwatch.fleet.jobs.places import KEPT_CHILDREN, Places, RankPlace, Reach
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.wire import Process
 
@@ -113,11 +113,18 @@ def _claims(
         is_new = (*key, first.node) not in listed
         if is_new and earlier is not None and not _may_follow(first, earlier, standing, wall):
             continue
-        ranks[key] = first if earlier is None else replace(first, since=earlier.since)
+        ranks[key] = first if earlier is None else _continued(first, earlier)
         rivals += [place for place in able if place.node != first.node]
     for key, ended in ended_ranks(nodes, logged, began).items():
         ranks.setdefault(key, ended)
     return ranks, rivals
+
+
+def _continued(place: RankPlace, earlier: RankPlace) -> RankPlace:
+    """Return the place of a rank with what is remembered of it."""
+    same = (place.node, place.pid) == (earlier.node, earlier.pid)
+    children = sorted({*place.children, *earlier.children})[-KEPT_CHILDREN:] if same else place.children
+    return replace(place, since=earlier.since, children=tuple(children))
 
 
 def _may_follow(
@@ -197,6 +204,7 @@ def _place(process: Process, node: Node) -> RankPlace | None:
         bus_id=None if info is None else info.bus_id,
         pid=process.pid,
         inner_pid=process.inner_pid,
+        children=tuple(process.children),
         local_rank=process.local_rank,
         world_size=process.world_size,
         logs=tuple(process.logs),

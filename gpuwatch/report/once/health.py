@@ -9,8 +9,8 @@ from gpuwatch.diagnose.health.conditions import gpu_conditions, node_conditions
 from gpuwatch.diagnose.missing_ranks.listed_ranks import ListedRanks, Running
 from gpuwatch.diagnose.missing_ranks.missing import MissingRank, missing_ranks
 from gpuwatch.diagnose.missing_ranks.unreaped import has_failed, unreaped_ranks
-from gpuwatch.diagnose.missing_ranks.unstarted import sleeping_jobs, unstarted_ranks
 from gpuwatch.diagnose.missing_ranks.vanished import how_ended
+from gpuwatch.diagnose.missing_ranks.waiting_watch import waiting_ranks
 from gpuwatch.diagnose.model.condition import ORDER, Condition, Evidence
 from gpuwatch.diagnose.model.text import job_text
 from gpuwatch.fleet.fleet import Fleet
@@ -55,7 +55,7 @@ def placed_conditions(fleet: Fleet, now: float) -> list[PlacedCondition]:
         for each in unreaped_ranks(fleet, now, running)
         if (each.job, each.rank) not in named
     ]
-    for each in [*unstarted_ranks(fleet, now), *sleeping_jobs(fleet, now)]:
+    for each in waiting_ranks(fleet, now):
         seen = Evidence(f"{each.present} of {each.world_size} ranks were found")
         condition = Condition(
             each.code.replace(".", "_"), "warning", f"{each.text} ({job_text(each.job)})", seen

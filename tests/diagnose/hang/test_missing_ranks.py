@@ -9,7 +9,8 @@ import pytest
 from gpuwatch import wire
 from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.diagnose.missing_ranks.missing import missing_ranks
-from gpuwatch.diagnose.missing_ranks.unstarted import UnstartedWatch, unstarted_ranks
+from gpuwatch.diagnose.missing_ranks.unstarted import unstarted_ranks
+from gpuwatch.diagnose.missing_ranks.waiting_watch import WaitingWatch
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.sources.absent_ranks import absent_ranks
 from gpuwatch.hosts.plan import Thresholds
@@ -206,7 +207,7 @@ def test_a_job_whose_ranks_all_sleep_from_the_start_is_reported(
     grown = None if written is None else WALL + written
     reported.list_files("n1", *(wire.LogFile(each, size=0, grown_at=grown) for each in logs))
     running(reported, "n1", *ranks, at=200.0)
-    watch = UnstartedWatch()
+    watch = WaitingWatch()
     watch.go(reported.fleet, 200.0, WALL + 200)
     assert [each.code for each in watch.alerts.values()] == ["job.no_start"] * reports
     found = [each.condition.code for each in placed_conditions(reported.fleet, 200.0)]
@@ -230,7 +231,7 @@ def test_a_job_that_waits_on_busy_gpus_for_a_sleeping_rank_is_reported(
     spinning = member(0, 2, cpu_pct=99.0, gpus=[wire.ProcessGpu("GPU-0")], **each)
     running(reported, "n1", spinning, member(1, 2, cpu_pct=cpu_pct, **each), at=200.0)
     reported.report("n1", wire.Sample(t=WALL + 200, seq=5, gpus=[sample]), at=200.0)
-    watch = UnstartedWatch()
+    watch = WaitingWatch()
     watch.go(reported.fleet, 200.0, WALL + 200)
     assert [each.code for each in watch.alerts.values()] == ["job.no_start"] * reports
 
@@ -310,3 +311,25 @@ def test_long_lines_are_searched_for_missing_ranks_as_far_as_agents_search() -> 
     proof = Proof("line", lines[0], lines=lines * 20)
     alert = Alert("a", "hang.horovod", "error", "", "", (proof,))
     assert absent_ranks(alert) == (3, 5)
+
+
+@pytest.mark.parametrize(
+    ("gone", "more", "code"),
+    [(True, {}, ["rank.unended"]), (True, {"cpu_pct": 90.0}, []), (False, {}, [])],
+)
+def test_a_rank_that_stays_after_the_training_finished_is_reported(
+    *, gone: bool, more: dict[str, Any], code: list[str]
+) -> None:
+    """It is not while it computes, nor while all of its siblings are there too."""
+    reported = Several()
+    reported.list_files("n1", wire.LogFile("/r/rank_0.log", grown_at=WALL + 60, job="4711", ranks=[0]))
+    done: dict[str, Any] = {"rank": 0, "job": "4711", "severity": "info", "role": "hint"}
+    reported.find("n1", "/r/rank_0.log", "job.finished", at=60.0, **done)
+    reported.step("n1", "/r/rank_0.log", 3)
+    stays = [member(each, 2, variables={}, **{"cpu_pct": 0.3, **more}) for each in range(1 if gone else 0, 2)]
+    running(reported, "n1", *stays, at=300.0)
+    watch = WaitingWatch()
+    watch.go(reported.fleet, 300.0, WALL + 300)
+    assert [each.code for each in watch.alerts.values()] == code
+    found = [each.condition.code for each in placed_conditions(reported.fleet, 300.0)]
+    assert found.count("rank_unended") == len(code)

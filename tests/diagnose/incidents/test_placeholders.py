@@ -6,9 +6,9 @@ import re
 
 import pytest
 
+from gpuwatch.diagnose.incidents.culprits.suspects import Hang
 from gpuwatch.diagnose.incidents.placeholders import command, filled
 from gpuwatch.diagnose.incidents.playbook import playbook, settle
-from gpuwatch.diagnose.incidents.suspects import Hang
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.incident import UNKNOWN
 from gpuwatch.diagnose.model.rank_index import RankIndex

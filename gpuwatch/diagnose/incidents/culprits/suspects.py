@@ -6,8 +6,16 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpuwatch.diagnose.model.alert import Alert, process_group
-from gpuwatch.diagnose.model.failure_classes import LAUNCHER, PEER_CONNECTION_ERRORS, TIMEOUTS, TOOK_PART
+from gpuwatch.diagnose.model.alert import IDLE_RANKS, Alert, process_group
+from gpuwatch.diagnose.model.condition import GRAVE
+from gpuwatch.diagnose.model.failure_classes import (
+    EXITS,
+    LAUNCHER,
+    PEER_CONNECTION_ERRORS,
+    TIMEOUTS,
+    TOOK_PART,
+    end_weight,
+)
 from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.diagnose.model.text import HALVES, collective
 from gpuwatch.diagnose.model.timing import onset
@@ -18,6 +26,8 @@ EVEN = frozenset(("ALLREDUCE", "ALLGATHER_BASE", "REDUCE_SCATTER_BASE", "BROADCA
 MAX_NAMED_SUSPECTS = 3
 """Most suspects that are named individually."""
 
+ABORT_WEIGHT = 2
+"""The `end_weight` of an abort."""
 STORE_LOST = "elastic.rdzv_connection"
 """A launcher's line about the store of the rendezvous, which is on another node."""
 
@@ -51,11 +61,13 @@ class Hang:
     """The only rank of a node whose process its launcher did not have to stop."""
     dated: bool = True
     """True if a line bounds `began`."""
+    idle: tuple[int, ...] = ()
+    """The few ranks whose GPUs were idle while those of all others were busy."""
 
     @property
     def suspects(self) -> tuple[int, ...]:
         """Return the suspects with the strongest evidence; empty: none known."""
-        return self.listed or self.left_out or self.odd or self.silent
+        return self.listed or self.left_out or self.idle or self.odd or self.silent
 
 
 def hang(alerts: Sequence[Alert], where: RankIndex, job: str | None) -> Hang | None:
@@ -89,9 +101,14 @@ def hang(alerts: Sequence[Alert], where: RankIndex, job: str | None) -> Hang | N
         Counter(each.code for each in first).most_common(1)[0][0],
         tuple(sorted(listed)),
         where.size(job) > 0 and len(world) <= where.size(job),
-        tuple(rank for rank in _left_out(alerts, where, job) if rank not in victims),
+        tuple(rank for rank in _left_out(alerts, where, job) if rank not in victims | _aborted(alerts)),
         any(each.timed or each.bound != "undated" for each in first),
+        tuple(rank for rank in _idle(first) if rank not in victims),
     )
+
+
+def _idle(timeouts: Sequence[Alert]) -> list[int]:
+    return sorted({int(rank) for each in timeouts for rank in str(each.fields.get(IDLE_RANKS, "")).split()})
 
 
 def _odd_ones(timeouts: Sequence[Alert]) -> tuple[set[int], str]:
@@ -166,6 +183,16 @@ def _left_out(alerts: Sequence[Alert], where: RankIndex, job: str | None) -> tup
         if len(known) > 1 and len(missing) == 1:
             found.append(missing[0])
     return tuple(found) if len(found) == 1 else ()
+
+
+def _aborted(alerts: Sequence[Alert]) -> set[int | None]:
+    """Return the ranks that ended by an abort, as a watchdog ends a rank that waited."""
+    return {alert.rank for alert in alerts if alert in EXITS and end_weight(alert) == ABORT_WEIGHT}
+
+
+def is_milder(alert: Alert, cause: Alert) -> bool:
+    """Return True for a warning beside a graver cause: its rank may go on, so it is no consequence."""
+    return alert.severity not in GRAVE and cause.severity in GRAVE
 
 
 def blamed_nodes(alerts: Sequence[Alert], where: RankIndex) -> list[tuple[str, int]]:

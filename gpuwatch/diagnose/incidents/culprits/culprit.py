@@ -12,13 +12,14 @@ from pathlib import PurePosixPath
 from gpuwatch.diagnose.hang.hang_watch import CODE as HANG
 from gpuwatch.diagnose.incidents.causes.explaining_error import raised_by
 from gpuwatch.diagnose.incidents.causes.root_cause import RootCause
-from gpuwatch.diagnose.incidents.culprit_rank import killed_together, node_of_end, rank_of_cause
-from gpuwatch.diagnose.incidents.suspects import (
+from gpuwatch.diagnose.incidents.culprits.culprit_rank import killed_together, node_of_end, rank_of_cause
+from gpuwatch.diagnose.incidents.culprits.suspects import (
     MAX_NAMED_SUSPECTS,
     STORE_LOST,
     Hang,
     all_placed,
     blamed_nodes,
+    is_milder,
     lost_by_all_others,
     without_reporters,
 )
@@ -196,10 +197,11 @@ def _rank_of_node(
         here = [place for place in here if place.job is None]
     there = {place.rank: place for place in here if blame.gpu in (None, place.gpu)}
     suspects = set(stuck.suspects if stuck is not None else ())
-    ended = {alert.rank for alert in alerts if alert in EXITS and end_weight(alert) < 2}
+    stated = [alert for alert in alerts if not is_milder(alert, cause)]
+    ended = {alert.rank for alert in stated if alert in EXITS and end_weight(alert) < 2}
     suffering = {
         alert.rank
-        for alert in alerts
+        for alert in stated
         if cause.code != alert.code and explains(cause, alert) and alert.node in (None, cause.node)
     }
     for likely in (ended & set(there), suspects & set(there), set(there) if blame.gpu is not None else set()):
@@ -314,6 +316,9 @@ def _among_silent(alerts: Sequence[Alert], where: RankIndex, job: str | None) ->
 def _among_suspects(stuck: Hang, where: RankIndex, job: str | None) -> CulpritChoice:
     """Return the choice among the ranks that did not take part in the operation that timed out."""
     suspects = stuck.suspects
+    if stuck.idle and suspects == stuck.idle and len(suspects) == 1:
+        because = "its GPU was idle while those of all other ranks were busy"
+        return replace(_at(suspects[0], where, job), confidence="medium", because=because)
     if stuck.listed:
         blame = _at(suspects[0], where, job) if len(suspects) == 1 else CulpritChoice()
         return replace(blame, confidence="medium", because="the timeout itself lists the absent ranks")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from gpuwatch.diagnose.incidents.suspects import Hang
+from gpuwatch.diagnose.incidents.culprits.suspects import Hang, is_milder
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import (
     EXITS,
@@ -99,14 +99,15 @@ def _lost(cause: Alert, alerts: Sequence[Alert], where: RankIndex, job: str | No
 def first_to_end(cause: Alert, alerts: Sequence[Alert]) -> int | None:
     """Return the only rank that ended by itself, by the weight of the ends; None: none or several.
 
-    Ranks that timed out or lost a peer do not count.
+    Ranks that timed out or lost a peer do not count, nor warnings beside a graver cause.
     """
     waited = {alert.rank for alert in alerts if alert in VICTIMS}
     ended: dict[int, set[int]] = {}
     for alert in alerts:
         weight = end_weight(alert, TERMINATED_WEIGHT)
         near = not (alert.timed and cause.timed) or -EXIT_S <= cause.first - alert.first <= EXIT_S
-        if alert.rank is not None and weight < TERMINATED_WEIGHT and near and alert.rank not in waited:
+        ended_alone = alert.rank not in waited and not is_milder(alert, cause)
+        if alert.rank is not None and weight < TERMINATED_WEIGHT and near and ended_alone:
             ended.setdefault(weight, set()).add(alert.rank)
     first = ended[min(ended)] if ended else set()
     return next(iter(first)) if len(first) == 1 else None

@@ -1,0 +1,65 @@
+"""Ranks that still run, and do nothing, after the training of their job finished.
+
+Example: rank 0 logs `training finished` and ends; rank 1 waits for ever for its data loader to exit, and
+keeps its GPU and the launcher.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpuwatch.diagnose.missing_ranks.missing import members_by_job, seen_whole
+from gpuwatch.diagnose.missing_ranks.unstarted import are_idle, silent_s
+from gpuwatch.diagnose.missing_ranks.vanished import was_done
+from gpuwatch.diagnose.model.text import ranks_text
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.nodes.node import Node
+from gpuwatch.number_text import duration
+
+CODE = "rank.unended"
+UNENDED_S = 180.0
+"""Seconds of idle silence; a last upload or evaluation uses the CPU, or is shorter."""
+
+
+@dataclass(frozen=True)
+class UnendedRanks:
+    """The ranks of a finished job that still run while others have ended."""
+
+    job: str
+    ranks: tuple[int, ...]
+    world_size: int
+    node: Node
+    """Node of the lowest of them."""
+    silent_s: float
+    code: str = CODE
+    title: str = "Ranks not ended"
+
+    @property
+    def present(self) -> int:
+        """Return the number of running ranks."""
+        return len(self.ranks)
+
+    @property
+    def text(self) -> str:
+        """Return `rank 1 still runs, idle and silent for 3m 20s, although the training finished`."""
+        verb = "runs" if len(self.ranks) == 1 else "run"
+        quiet = f"idle and silent for {duration(self.silent_s)}"
+        return f"{ranks_text(self.ranks)} still {verb}, {quiet}, although the training finished"
+
+
+def unended_ranks(fleet: Fleet, now: float) -> list[UnendedRanks]:
+    """Return the jobs of which some ranks ended with the training and the others stay. `now`: monotonic s."""
+    found = []
+    for job, members in members_by_job(fleet).items():
+        world = members[0][1].world_size or 0
+        present = {each.rank for _, each in members if each.rank is not None and each.state != "Z"}
+        gone = set(range(world)) - present
+        if not present or not gone or not seen_whole(members, now) or not are_idle(members):
+            continue
+        quiet_s = min(silent_s(node, process, now) for node, process in members)
+        nodes = {node.name for node, _ in members}
+        if quiet_s < UNENDED_S or not any(was_done(fleet, job, rank, nodes) for rank in gone):
+            continue
+        first = min(members, key=lambda member: member[1].rank or 0)[0]
+        found.append(UnendedRanks(job, tuple(sorted(present)), world, first, quiet_s))
+    return found

@@ -1,0 +1,48 @@
+"""Alerts for jobs whose ranks wait: at their start, or after the training finished."""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from gpuwatch.diagnose.missing_ranks.unended import UnendedRanks, unended_ranks
+from gpuwatch.diagnose.missing_ranks.unstarted import UnstartedRanks, sleeping_jobs, unstarted_ranks
+from gpuwatch.diagnose.missing_ranks.vanished import EVERY_S
+from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.diagnose.model.check_interval import PeriodicWatch
+from gpuwatch.fleet.fleet import Fleet
+
+
+def waiting_ranks(fleet: Fleet, now: float) -> list[UnstartedRanks | UnendedRanks]:
+    """Return all of them. `now`: monotonic seconds."""
+    return [*unstarted_ranks(fleet, now), *sleeping_jobs(fleet, now), *unended_ranks(fleet, now)]
+
+
+class WaitingWatch(PeriodicWatch):
+    """Raises an alert for each of `waiting_ranks`."""
+
+    def __init__(self) -> None:
+        super().__init__(EVERY_S)
+
+    def _check(self, fleet: Fleet, now: float, wall: float) -> bool:
+        waiting = {f"{one.code}@{one.job}": one for one in waiting_ranks(fleet, now)}
+        before = {name for name, alert in self.alerts.items() if alert.state == "firing"}
+        for name in before - waiting.keys():
+            self.alerts[name] = structs.replace(self.alerts[name], state="resolved")
+        for name in waiting.keys() - before:
+            self.alerts[name] = _alert(name, waiting[name], wall)
+        return before != waiting.keys()
+
+
+def _alert(name: str, one: UnstartedRanks | UnendedRanks, wall: float) -> Alert:
+    proof = Proof("value", f"{one.present} of {one.world_size} ranks were found", wall, node=one.node.name)
+    return Alert(
+        id=name,
+        code=one.code,
+        severity="warning",
+        title=one.title,
+        text=one.text,
+        proof=(proof,),
+        job=one.job,
+        first=wall - one.silent_s,
+        last=wall,
+    )
