@@ -32,7 +32,7 @@ class NodeReader(Reader):
 
     def __init__(self, ticker: "Ticker", events: "deque[dict[str, Any]]", settings: "Settings") -> None:
         Reader.__init__(self, "host", ticker, events)
-        self.facts = machine.describe()
+        self.facts = machine.describe(settings.proc)
         self.addresses = own_addresses(settings.proc)
         self.holders = Holders(settings.proc)
         self.kernel_source: str | None = None

@@ -6,8 +6,10 @@ Each attempt starts `--nproc` ranks, each with `FOLDER/attempt_N/RANK/stdout.log
 the launcher's output, `--nowhere`: with /dev/null. When one ends badly the others are ended, and the next
 attempt begins; `--stay` leaves them alone, as srun does without --kill-on-bad-exit. A rank does what
 `FOLDER/ctl/rankN` says: `exit`, `raise`, `nan`, `hang`, `eval`, `save`; it writes nothing while
-its first word is `load`. `print` writes the lines below it and trains on. `--tag`: each line begins with
-the time and the rank. `--inside`: the launcher is rank 0, as in Lightning: its environment has no rank.
+its first word is `load`. `print` writes the lines below it and trains on; `worker` starts a child, writes its
+pid to `FOLDER/worker.pid`, and fails when the child ends; `finish` ends well, `linger` never. `--tag`: each
+line begins with the time and the rank. `--inside`: the launcher is rank 0, as in Lightning: its environment
+has no rank.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ import time
 from pathlib import Path
 
 RANK = """
-import os, sys, time
+import os, subprocess, sys, time
 control, total = sys.argv[1], int(sys.argv[2])
 while os.path.exists(control) and open(control).read().strip() == "load":
     time.sleep(0.05)
@@ -43,6 +45,16 @@ while step < total:
             line(each)
     if word == "hang":
         time.sleep(3600)
+    if word == "worker":
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
+        with open(os.path.dirname(control) + "/../worker.pid", "w") as out:
+            out.write("%d\\n" % child.pid)
+        child.wait()
+        raise RuntimeError("DataLoader worker (pid(s) %d) exited unexpectedly" % child.pid)
+    if word in ("finish", "linger"):
+        line("training finished after %d steps" % step)
+        time.sleep(0 if word == "finish" else 3600)
+        sys.exit(0)
     if word in ("eval", "save"):
         words = {"eval": "Running evaluation", "save": "Saving model checkpoint to /ckpt/step"}
         print(words[word], flush=True)
