@@ -143,14 +143,18 @@ class Untyped(ast.NodeTransformer):
         return ast.copy_location(ast.Assign([node.target], self.visit(node.value)), node)
 
 
+def is_docstring(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
 def statements(source: str) -> tuple[str, list[int]]:
-    """The syntax tree with empty docstrings, without types; the line of each of its nodes."""
+    """The syntax tree without docstrings and types; the line of each of its nodes."""
     tree = Untyped().visit(ast.parse(source))
     tree.body = [each for each in tree.body if "TYPE_CHECKING" not in ast.unparse(each).partition("\n")[0]]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            node.body = [each for each in node.body if not is_docstring(each)]
     nodes = list(ast.walk(tree))
-    for node in nodes:
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            node.value.value = ""
     return ast.dump(tree), [node.lineno for node in nodes if isinstance(node, (ast.stmt, ast.expr))]
 
 

@@ -40,13 +40,16 @@ _AGENT = Path(__file__).parents[2] / "agent"
 _COMMENT = re.compile(r"^([^\"'#]*?)[ \t]*#.*$")
 """A line's comment, alone or behind code without quotes."""
 _COMMENT_BEHIND_QUOTES = re.compile(r"(?m)  # [^\"'\n]*$")
-_TYPES_ONLY = re.compile(r"(?m)^TYPE_CHECKING = False\nif TYPE_CHECKING:\n(?:[ \t]+[^\n]*\n|\n(?=[ \t]+\S))+")
+_TYPES_ONLY = re.compile(
+    r"(?m)^TYPE_CHECKING = False\nif TYPE_CHECKING:\n(?:[ \t]+[^\n]*\n|\n(?=\n*[ \t]+\S))+"
+)
 """Imports for types, which never run."""
 _SIGNATURE = re.compile(r"(?ms)^[ \t]*def \w+\(.*?\)(?: -> [^\n]+)?:$")
 _TYPE_OF_ARGUMENT = re.compile(r': (?:"[^"\n]*"|[\w.]+)(?=,| = |\)|$)', re.MULTILINE)
 _TYPE_OF_RESULT = re.compile(r"\) -> [^\n]+:$")
 _TYPE_OF_VARIABLE = re.compile(r"""(?m)^([ \t]*[A-Za-z_][\w.]*): (?:"[^"\n]*"|[^\n="']+) = """)
-_DOCSTRING = re.compile(r'(?m)^([ \t]*)"""(?:[^"\\]|"(?!""))*"""$')
+_DOCSTRING = re.compile(r'(?m)^([ \t]*)"""(?:[^"\\]|"(?!""))*"""$(?=((?:\n[ \t]*)*\n\1[^\s"])?)')
+"""A docstring; the second group is there if a statement follows, which needs no other in its block."""
 _INDENT = re.compile(r'(?m)("""(?:[^"\\]|"(?!""))*""")|^(?: {4})+')
 """Leading blanks of a line, or a multi-line literal, whose blanks stay."""
 _PIECES = re.compile(r'\br"(?:[^"\\\n]|\\.)*"(?:\n[ \t]*r"(?:[^"\\\n]|\\.)*")+')
@@ -140,7 +143,8 @@ def _joined(pieces: re.Match[str]) -> str:
 
 
 def _emptied(docstring: re.Match[str]) -> str:
-    return f'{docstring[1]}""' + "\n" * docstring[0].count("\n")
+    empty = "" if docstring[2] else f'{docstring[1]}""'
+    return empty + "\n" * docstring[0].count("\n")
 
 
 def sources(folder: Path, package: str) -> dict[str, str]:

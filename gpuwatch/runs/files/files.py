@@ -36,6 +36,8 @@ from gpuwatch.wire import KERNEL_LOG
 SKIPPED_FOLDERS = {".git", "__pycache__", ".venv", "node_modules", ".cache"}
 FLIGHT_DUMP = "flight-recorder dump"
 """Why a dump is not read as a log; it is judged apart."""
+PSEUDO = frozenset(each.stat().st_dev for each in (Path("/proc"), Path("/sys")) if each.is_dir())
+"""Devices of the kernel's own files."""
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -153,10 +155,36 @@ def walked(
                 continue
             seen.add((known.st_dev, known.st_ino))
             inner = {entry for entry in entries if os.path.isdir(entry)}  # noqa: PTH112 - as above
+            left_out = {each: why for each in inner if (why := why_not_entered(each, path))}
+            skipped += [Skipped(plain(str(each)), why) for each, why in sorted(left_out.items())]
             of_tools = {each for each in inner if each.name in SKIPPED_FOLDERS}
             skipped += [Skipped(plain(str(each)), "folder of a tool") for each in sorted(of_tools)]
-            folders += [each for each in reversed(entries) if each in inner - of_tools]
+            folders += [each for each in reversed(entries) if each in inner - of_tools - left_out.keys()]
             yield from ((entry, path) for entry in entries if entry not in inner)
+
+
+def why_not_entered(folder: Path, named: Path) -> str | None:
+    """Return why a folder that was found is not entered; None: it is.
+
+    Who writes into a folder of logs chooses where its links lead: to `/`, all files of the machine would be
+    read. A user's link is followed to folders of that user alone.
+
+    Args:
+        folder: Or a link to one.
+        named: The folder that was named, in which it was found.
+    """
+    try:
+        link = folder.lstat()
+        if not stat.S_ISLNK(link.st_mode):
+            return None
+        target, is_above = folder.stat(), folder.resolve() in named.resolve().parents
+    except (OSError, RuntimeError) as error:  # before Python 3.13 a loop is no OSError
+        return str(error) if isinstance(error, RuntimeError) else reason(error)
+    if link.st_uid not in (0, os.geteuid()) and target.st_uid != link.st_uid:
+        return "a link of another user, to a folder that is not that user's"
+    if target.st_dev in PSEUDO:
+        return "a link to the kernel's files"
+    return "a link to a folder above" if is_above else None
 
 
 def natural(path: Path) -> list[tuple[int, str]]:

@@ -32,6 +32,10 @@ PIECE_BYTES = 1 << 20
 HEAD_BYTES = 256
 """Bytes after a member that show whether another member, text or padding follows."""
 MIN_UNPACKED_BYTES = 128 << 20
+XZ_MEMORY_BYTES = 256 << 20
+"""Most memory of xz's decoder: the head of a file states its dictionary, of `xz -9` one of 64 MiB."""
+MAX_EMPTY_MEMBERS = 100_000
+"""Members without text in a row after which the rest is not read; each has 13 bytes or more."""
 MAX_EXPANSION = 1000
 """Largest expansion factor of a file above `MIN_UNPACKED_BYTES`; logs reach about 300."""
 
@@ -94,7 +98,7 @@ def _buffering(decoder: Any, data: bytes) -> Iterator[bytes]:  # noqa: ANN401 - 
 DECODERS: dict[str, Callable[[], Decoder]] = {
     "gzip": lambda: Decoder(zlib.decompressobj(wbits=31), _returning),
     "zstd": lambda: Decoder(zstandard.ZstdDecompressor().decompressobj(), _unbounded),
-    "xz": lambda: Decoder(lzma.LZMADecompressor(), _buffering),
+    "xz": lambda: Decoder(lzma.LZMADecompressor(memlimit=XZ_MEMORY_BYTES), _buffering),
     "bzip2": lambda: Decoder(bz2.BZ2Decompressor(), _buffering),
 }
 BROKEN = (zlib.error, lzma.LZMAError, zstandard.ZstdError, OSError, EOFError, ValueError)
@@ -132,6 +136,8 @@ class Contents:
     """True while more data is stored after the bytes read last."""
     _next: int = field(default=0, init=False)
     """Offset of that data."""
+    _last_member: int = field(default=0, init=False)
+    """The number of the last packed member with text."""
 
     def pieces(self) -> Iterator[bytes]:
         """Yield unpacked bytes, about 1 MB at a time.
@@ -230,7 +236,7 @@ class Contents:
                         packing = _member_packing(data) or packing
                         decoder, members = DECODERS[packing](), members + 1
                     try:
-                        yield from decoder.pieces(data)
+                        yield from self._with_text(decoder.pieces(data), members)
                     except BROKEN as error:
                         behind = f" behind {members - 1} complete" if members > 1 else ""
                         self.damage = f"damaged {packing} data{behind}: {error}"
@@ -240,6 +246,19 @@ class Contents:
                     data, decoder = decoder.unused_data, None
         if decoder is not None:
             self.damage = f"the {packing} data is truncated"
+
+    def _with_text(self, pieces: Iterator[bytes], member: int) -> Iterator[bytes]:
+        """Yield the pieces of a member, by its number.
+
+        Raises:
+            EOFError: too many members in a row have no text.
+        """
+        for piece in pieces:
+            if piece:
+                self._last_member = member
+                yield piece
+        if member - self._last_member > MAX_EMPTY_MEMBERS:
+            raise EOFError(f"{MAX_EMPTY_MEMBERS:,} members without text")
 
 
 def stored_bytes(status: os.stat_result) -> int:

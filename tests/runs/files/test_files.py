@@ -6,6 +6,7 @@ import json
 import lzma
 import os
 import random
+import zlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -53,6 +54,37 @@ def test_symlinks_are_followed_once_and_loops_end(tmp_path: Path, sentences: Sen
     (dangling,) = found.skipped
     assert not dangling.unreadable
     sentences(dangling.why)
+
+
+def test_no_link_leads_to_all_files_of_the_machine(tmp_path: Path) -> None:
+    named = tmp_path / "logs"
+    (named / "own").mkdir(parents=True)
+    (named / "rank_0.log").write_text("x")
+    (named / "root").symlink_to("/")
+    (named / "above").symlink_to("..")
+    (named / "proc").symlink_to("/proc")
+    (named / "run").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "rank_1.log").write_text("x")
+    found = gather([named])
+    assert [log.inner for log in found.files] == ["rank_0.log", "run/rank_1.log"]
+    assert sorted(Path(each.name).name for each in found.skipped) == ["above", "proc", "root"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a link away")
+@pytest.mark.parametrize(("owner", "is_entered"), [(4711, True), (4712, False), (0, False)])
+def test_a_link_of_another_user_leads_to_that_users_folders_alone(
+    tmp_path: Path, owner: int, is_entered: bool
+) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "rank_1.log").write_text("x")
+    (tmp_path / "logs" / "more").symlink_to(tmp_path / "theirs")
+    os.chown(tmp_path / "logs" / "more", 4711, 4711, follow_symlinks=False)
+    for each in (tmp_path / "theirs", tmp_path / "theirs" / "rank_1.log"):
+        os.chown(each, owner, owner)
+    found = gather([tmp_path / "logs"])
+    assert [log.inner for log in found.files] == ["more/rank_1.log"] * is_entered
 
 
 def test_what_is_no_log_is_left_out_and_said(tmp_path: Path, sentences: Sentences) -> None:
@@ -133,6 +165,36 @@ def test_a_kilobyte_does_not_unpack_to_more_than_is_read_within_seconds(tmp_path
     assert path.stat().st_size < 130_000
     contents = Contents(path, packing)
     assert sum(map(len, contents.pieces())) <= 128 << 20
+    assert contents.damage is not None
+
+
+def test_a_dictionary_that_fills_the_memory_is_refused(tmp_path: Path) -> None:
+    """The head of a block states the size of xz's dictionary, which is allocated before anything is read."""
+    head = bytearray(lzma.compress(b"x" * 100))
+    size = (head[12] + 1) * 4
+    head[head.index(b"\x21\x01", 12) + 2] = 40  # 4 GiB
+    head[12 + size - 4 : 12 + size] = zlib.crc32(bytes(head[12 : 12 + size - 4])).to_bytes(4, "little")
+    (tmp_path / "rank_0.log").write_text("x")
+    (tmp_path / "rank_1.log.xz").write_bytes(head)
+    found = {log.inner: log for log in gather([tmp_path]).files}
+    assert sorted(found) == ["rank_0.log", "rank_1.log.xz"]
+    contents = Contents(tmp_path / "rank_1.log.xz", found["rank_1.log.xz"].packing)
+    assert b"".join(contents.pieces()) == b""
+    assert contents.damage is not None
+
+
+@pytest.mark.parametrize("packing", PACKERS)
+def test_many_members_without_text_come_to_an_end(
+    tmp_path: Path, packing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packing_module, "MAX_EMPTY_MEMBERS", 300)
+    path = tmp_path / "rank_0.log"
+    path.write_bytes(PACKERS[packing](b"") * 200 + PACKERS[packing](b"x\n") + PACKERS[packing](b"") * 200)
+    contents = Contents(path, packing)
+    assert (b"".join(contents.pieces()), contents.damage) == (b"x\n", None)
+    path.write_bytes(PACKERS[packing](b"") * 400 + PACKERS[packing](b"x\n"))
+    contents = Contents(path, packing)
+    assert b"".join(contents.pieces()) == b""
     assert contents.damage is not None
 
 

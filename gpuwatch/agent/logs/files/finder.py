@@ -22,6 +22,7 @@ SLURM_S = 10.0
 """Seconds that `scontrol` may take; it is run once per job."""
 _JOB = re.compile(r"\d{1,12}(?:_\d{1,8})?")
 _STREAMS = re.compile(r"^\s*Std(?:Out|Err)=(/.*)$", re.MULTILINE)
+_USER = re.compile(r"\bUserId=\S*\((\d+)\)")
 
 
 NOTHING = "nothing is there"
@@ -41,6 +42,19 @@ def no_log(path: str) -> "str | None":
     except OSError as error:
         return NOTHING if isinstance(error, FileNotFoundError) else None  # the catalog states why
     return next((words for fits, words in _KINDS if fits(mode)), "no regular file")
+
+
+def may_be_output(path: str, users: "set[str]") -> bool:
+    """Return True for a file that the only one of these users (ids) owns, or that everybody may read.
+
+    A job's user chooses the path that Slurm states: the agent may read files that this user may not. In the
+    name of a job a second user can stand.
+    """
+    try:
+        found = os.stat(path)
+    except OSError:
+        return True  # what may be there later is opened with care for links
+    return bool(found.st_mode & stat.S_IROTH) or users == {str(found.st_uid)}
 
 
 class Finder(object):
@@ -121,8 +135,9 @@ class Finder(object):
                 assert child.stdout is not None  # noqa: S101 - asked for below
                 reported = child.stdout.read(1 << 16).decode("utf-8", "replace")
                 child.stdout.close()
+                users = set(_USER.findall(reported))
                 for path in sorted(set(_STREAMS.findall(reported))):
-                    if path != "/dev/null":
+                    if path != "/dev/null" and may_be_output(path, users):
                         self._catalog.add(path, "slurm", job=job)
             elif time.monotonic() - began > SLURM_S:
                 child.kill()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from gpuwatch.agent.logs.files.finder import Finder
 from gpuwatch.wire import Logs, Search, Tail
 from tests.agent.logs.conftest import LogAgent, append, texts, wait_for
 from tests.agent.running import newest
@@ -195,3 +197,41 @@ def test_what_the_user_may_not_read_any_more_says_so(folder: Path, agent_of: Sta
     (inner / "a.log").write_text("BOOM code=2\n")
     agent.found(lambda one: one.fields == {"code": 2})
     wait_for(lambda: len(agent.findings()) == 2, "each once")
+
+
+class _Added:
+    """Takes what a finder finds, in place of a catalog."""
+
+    def __init__(self) -> None:
+        self.paths: list[str] = []
+
+    def add(self, path: str, _source: str, **_: object) -> None:
+        self.paths.append(path)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root reads files of others, and gives its own away")
+@pytest.mark.parametrize("name", ["train", "x\n   UserId=root(0) JobId=41"])
+def test_slurms_output_files_are_those_that_the_jobs_user_may_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """The user chooses the path that Slurm states, and the name, which may have lines."""
+    for file, owner, mode in (("own", 4711, 0o600), ("private", 0, 0o600), ("public", 0, 0o644)):
+        (tmp_path / file).write_text("x")
+        os.chown(tmp_path / file, owner, owner)
+        (tmp_path / file).chmod(mode)
+    paths = "\n".join(f"   StdOut={tmp_path}/{file}" for file in ("own", "private", "public"))
+    (tmp_path / "stated").write_text(
+        f"JobId=41 JobName={name}\n   UserId=alice(4711) GroupId=a(4711)\n{paths}\n"
+    )
+    (tmp_path / "scontrol").write_text(f"#!/bin/sh\ncat {tmp_path}/stated\n")
+    (tmp_path / "scontrol").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    added = _Added()
+    finder = Finder({}, added, None)  # type: ignore[arg-type]
+    finder.jobs(["41"])
+    deadline = time.monotonic() + 60.0
+    while not finder.settled:
+        assert time.monotonic() < deadline
+        finder.step()
+    names = [Path(each).name for each in added.paths]
+    assert names == (["own", "public"] if name == "train" else ["public"])
