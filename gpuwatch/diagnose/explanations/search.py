@@ -17,6 +17,9 @@ FILLERS = frozenset(
 ID_SCORE, TITLE_SCORE, WORDS_SCORE, TEXT_SCORE = 6.0, 5.0, 4.0, 1.0
 WHOLE_WORD = 1.5
 """Factor of a whole word over a part of one (`link` in `nvlink`)."""
+ENDINGS = ("ing", "ed", "es", "s")
+MIN_STEM = 4
+"""Letters; a shorter stem would match in too many words."""
 KIND_SCORE = {"topic": 1.0, "condition": 0.6, "rule": 0.5, "metric": 0.4}
 """Added to the score, so that of equal matches the topic comes first."""
 
@@ -66,9 +69,19 @@ def _score(words: Sequence[str], explanation: Explanation) -> float:
 
 
 def _hit(word: str, text: str) -> float:
+    return max(_hit_of(form, text) for form in forms_of(word))
+
+
+def _hit_of(word: str, text: str) -> float:
     if word not in text:
         return 0.0
     return WHOLE_WORD if re.search(rf"\b{re.escape(word)}", text) else 1.0
+
+
+def forms_of(word: str) -> tuple[str, ...]:
+    """Return a word and, without the ending of a plural or a verb, its stem: `hangs` and `hang`."""
+    stem = next((word.removesuffix(end) for end in ENDINGS if word.endswith(end)), word)
+    return (word, stem) if len(stem) >= MIN_STEM else (word,)
 
 
 def _spaced(text: str) -> str:

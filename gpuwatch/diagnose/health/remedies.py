@@ -102,6 +102,17 @@ REMEDIES: dict[str, str] = {
     "cache limits the requests served at once.",
     "serve.unreachable": "Check whether the server runs and whether its metrics are enabled "
     "(SGLang: --enable-metrics).",
+    "num.plateau": "Check the learning rate and whether the gradients reach the parameters; "
+    "`gpuwatch explain loss-not-decreasing` has more.",
+    "ranks_claimed_twice": "End the processes of an earlier attempt, or name the job of each: two jobs with "
+    "the same port and no id look like one.",
+    "ranks_crowded": "Look for processes of an earlier attempt, and for helpers that inherit RANK.",
+    "host_name_taken": "Compare the addresses in the hosts file: two entries may lead to one machine.",
+    "clock_unsure": "Times of this node's events may be off by the round trip; look at the load of the "
+    "connection.",
+    "processes_partial": "Log in as the user of the job or as root: some of /proc is hidden from this user.",
+    "frames_refused": "Compare the versions of gpuwatch on both ends, and please report it.",
+    "agent_behind": "Lengthen the interval (`-d`), or follow fewer logs on this node.",
     "agent_cost": "Lengthen the interval (`-d`), and please report it.",
 }
 """Condition code -> remedy. A lost node has none: the reason names it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -26,8 +27,13 @@ ASKED = (
     # common failures and the workflow of the other guides
     "shape-mismatch", "tokenization-length", "masking", "training-loop-errors", "gradient-not-flowing",
     "rank-mismatch", "slurm-environment", "gradient-synchronization", "data-sharding", "workflow",
+    "inference-servers", "overheating", "node-lost",
     "communication-overhead", "load-imbalance", "memory-imbalance", "profile-at-scales", "checklist",
 )  # fmt: skip
+
+
+RAISES = ("Condition", "Sign")
+"""Whose first argument is the code."""
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +120,26 @@ def test_an_id_is_found_and_words_find_topics_rules_and_metrics(known: list[Expl
     first = {"nan fp16": "mixed-precision", "why is my gpu idle": "gpu-idle", "pip install": "import-errors"}
     for query, ident in first.items():
         assert [each.ident for each in find(query, known).others][:1] == [ident], query
+    for query, ident in {
+        "hangs": "hang",
+        "deadlocked": "hang",
+        "p99 latency": "inference-servers",
+    }.items():
+        assert ident in [each.ident for each in find(query, known).others][:3], query
     assert find("xyzzy plugh", known).others == ()
+
+
+def test_every_code_that_is_raised_has_an_explanation(known: list[Explanation]) -> None:
+    """Codes of conditions and signs in the source, and the flags of traces, memory and topologies."""
+    raised = set()
+    for path in (Path(__file__).parents[3] / "gpuwatch").glob("diagnose/**/*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in RAISES:
+                raised |= {each.value for each in node.args[:1] if isinstance(each, ast.Constant)}
+    raised |= {"trace.gpu_idle", "memory.fragmented", "topology.nvlinks", "job.hang", "node_lost"}
+    assert len(raised) > 30
+    unknown = [code for code in raised if not (found := find(str(code), known)).exact and not found.others]
+    assert unknown == []
 
 
 def test_every_rule_is_explained_with_its_own_words(known: list[Explanation]) -> None:
