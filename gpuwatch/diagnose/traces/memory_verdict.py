@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from gpuwatch.diagnose.playbook.topics import steps_of
+from gpuwatch.number_text import plural
 from gpuwatch.runs.memory.rank_memory import RankMemory
 
 MAX_PEAK_IMBALANCE = 0.2
@@ -77,7 +78,7 @@ def _of_one(memory: RankMemory) -> list[MemoryFlag]:
         request = (
             "" if memory.failed_request is None else f", the last for {memory.failed_request / GB:.2f} GB"
         )
-        text = f"{who}: {memory.out_of_memory} requests for memory failed{request}"
+        text = f"{who}: {plural(memory.out_of_memory, 'request')} for memory failed{request}"
         found.append(
             MemoryFlag("memory.out_of_memory", memory.rank, text, memory.out_of_memory, 0, steps_of("oom"))
         )

@@ -24,7 +24,8 @@ MAX_HOLDERS = 10
 LIBRARY_PARTS = ("/torch/", "site-packages", "dist-packages", "??", "<string>", "<frozen")
 """Path parts of library frames; a holder is named by the program's own frame if one is known."""
 UNKNOWN_PLACE = "allocated before the recorded history"
-ACTIVE = "active_allocated"
+ALLOCATED, INACTIVE = "active_allocated", "inactive"
+"""States of a block; one that is freed while another stream still uses it is active, but in neither."""
 
 
 class SnapshotFrame(msgspec.Struct, gc=False):
@@ -101,10 +102,11 @@ def _of_device(
 ) -> RankMemory:
     segments = [segment for segment in snapshot.segments if segment.device == device]
     blocks = _placed(segments)
-    active = {address: block for address, block in blocks if block.state == ACTIVE}
-    memory.allocated = sum(block.size for block in active.values())
+    active = {address: block for address, block in blocks if block.state != INACTIVE}
+    allocated = [block for block in active.values() if block.state == ALLOCATED]
+    memory.allocated = sum(block.size for block in allocated)
     memory.requested = sum(
-        block.size if block.requested_size is None else block.requested_size for block in active.values()
+        block.size if block.requested_size is None else block.requested_size for block in allocated
     )
     failed = [each for each in actions if each.action == "oom"]
     memory.out_of_memory, memory.failed_request = len(failed), failed[-1].size if failed else None
@@ -116,8 +118,8 @@ def _of_device(
 
 def _add_reserved(memory: RankMemory, segments: list[SnapshotSegment]) -> None:
     memory.reserved = sum(segment.total_size for segment in segments)
-    free = [(segment, block) for segment in segments for block in segment.blocks if block.state == "inactive"]
-    used = {id(segment) for segment in segments if any(block.state != "inactive" for block in segment.blocks)}
+    free = [(segment, block) for segment in segments for block in segment.blocks if block.state == INACTIVE]
+    used = {id(segment) for segment in segments if any(block.state != INACTIVE for block in segment.blocks)}
     memory.unusable = sum(block.size for segment, block in free if id(segment) in used)
     memory.largest_free = max((block.size for _, block in free), default=0)
 
@@ -134,9 +136,12 @@ def _placed(segments: list[SnapshotSegment]) -> list[tuple[int, SnapshotBlock]]:
 
 
 def _find_peak(memory: RankMemory, actions: list[AllocatorAction], active: dict[int, SnapshotBlock]) -> None:
-    """Find the highest allocation in the history, and its holders, and set them in `memory`."""
+    """Find the highest allocation in the history, and its holders, and set them in `memory`.
+
+    A block counts until its free is completed: until then no other request can have it.
+    """
     changes = [_change(each) for each in actions]
-    level = (memory.allocated or 0) - sum(changes)
+    level = sum(block.size for block in active.values()) - sum(changes)
     memory.is_whole_history = level <= 0
     peak, at = level, -1
     for index, change in enumerate(changes):

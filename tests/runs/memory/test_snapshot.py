@@ -14,7 +14,7 @@ from gpuwatch.diagnose.traces.memory_verdict import judge_memory
 from gpuwatch.runs.memory.memory_files import gather_memory
 from gpuwatch.runs.memory.rank_memory import MemoryHolder
 from gpuwatch.runs.memory.snapshot import UNKNOWN_PLACE
-from tests.runs.memory.snapshots import MIB, action, snapshot, write
+from tests.runs.memory.snapshots import LOSS, MIB, MODEL, action, block, snapshot, write
 
 RECORDED = Path(__file__).parent / "recorded"
 """By torch 2.13 on a CPU: `torch.cuda._memory_viz._profile_to_snapshot` of a profile with memory."""
@@ -36,6 +36,29 @@ def test_a_snapshot_tells_sizes_peak_and_holders(tmp_path: Path) -> None:
         MemoryHolder(UNKNOWN_PLACE, 10 * MIB, 1),
     ]
     assert [flag.code for flag in judge_memory([memory]).flags] == ["memory.fragmented"]
+
+
+def test_a_block_that_another_stream_still_uses_is_part_of_the_peak(tmp_path: Path) -> None:
+    """60 MiB of weights, 10 whose free is not completed, and 120 that were freed: the peak is 190."""
+    base = 0x7F0000000000
+    made = snapshot()
+    made["segments"][0]["blocks"] = [
+        block(base, 60, "active_allocated", MODEL),
+        block(base + 60 * MIB, 10, "active_pending_free", LOSS),
+    ]
+    sizes = ((0, 60, MODEL), (60, 10, LOSS), (70, 120, LOSS))
+    made["device_traces"] = [
+        [
+            *(action("alloc", base + at * MIB, size, stack) for at, size, stack in sizes),
+            action("free_requested", base + 70 * MIB, 120, []),
+            action("free_completed", base + 70 * MIB, 120, []),
+            action("free_requested", base + 60 * MIB, 10, []),
+        ]
+    ]
+    (memory,) = gather_memory([write(tmp_path / "s.pickle", made)]).ranks
+    assert (memory.allocated, memory.peak) == (60 * MIB, 190 * MIB)
+    assert sum(holder.size for holder in memory.holders) == memory.peak
+    assert memory.is_whole_history
 
 
 def test_segments_alone_are_a_snapshot_without_history(tmp_path: Path) -> None:
