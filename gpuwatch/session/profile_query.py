@@ -88,6 +88,12 @@ class ProfileQuery:
         return self._began is None and not self._asked
 
     @property
+    def paced(self) -> bool:
+        """True if the CPU use and the step time of every rank are known, with which the cost is measured."""
+        paces = [self._pace(each.place, self._clock() - BEFORE_S) for each in self.ranks]
+        return all(each.cpu_pct is not None and each.step_s is not None for each in paces)
+
+    @property
     def over(self) -> bool:
         """True if nothing more will arrive."""
         busy = self._asked or any(not each.over for each in self._uploads.values())

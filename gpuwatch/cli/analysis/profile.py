@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from gpuwatch.session.profile_query import ProfileQuery
 
 MEDIAN = "median"
+PACE_S = 8.0
+"""Seconds to wait for the ranks' CPU use and step times, which are compared with those while sampling."""
 
 
 class RankOrMedian(click.ParamType[int | str]):
@@ -116,6 +118,8 @@ def profile(  # noqa: PLR0913, PLR0917 - click hands over every option
         query = ProfileQuery(session, places, options, seats, session.clock.monotonic)
         follow(session, query, report, lambda: query.ready)
         click.echo(plain(f"{names_of(places)}: {query.cost}"), err=True)
+        paced_by = time.monotonic() + PACE_S
+        follow(session, query, report, lambda: query.paced or time.monotonic() > paced_by)
         query.start()
         follow(session, query, report, lambda: query.over)
         profiles = query.profiles()

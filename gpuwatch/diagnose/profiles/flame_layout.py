@@ -52,9 +52,10 @@ def common_frames(tree: ThreadTree) -> tuple[list[CodeLine], StackCall]:
 
 
 def shared_text(tree: ThreadTree, most: int = 3) -> str:
-    """Return the innermost `most` of the shared frames as text; "": none."""
-    shared, _top = common_frames(tree)
-    return " > ".join(code.short for code in shared[-most:])
+    """Return the innermost `most` of the shared frames as text: `below` them the rest is drawn; "": none."""
+    shared, top = common_frames(tree)
+    words = " > ".join(code.short for code in shared[-most:])
+    return words and f"{'below' if top.calls else 'nearly always in'} {words}"
 
 
 def flame_rows(top: StackCall, least: float, depth: int) -> list[list[FlameBox]]:

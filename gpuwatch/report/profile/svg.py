@@ -46,7 +46,7 @@ def _rows(tree: ThreadTree) -> list[list[FlameBox]]:
 def _panel(profile: ProfiledRank, tree: ThreadTree, left: int) -> Iterator[str]:
     yield _text(left, MARGIN + FONT, samples_text(profile), PANEL, bold=True)
     yield _text(left, MARGIN + ROW + FONT, measured_cost(profile), PANEL)
-    yield _text(left, MARGIN + 2 * ROW + FONT, f"below {shared_text(tree)}", PANEL)
+    yield _text(left, MARGIN + 2 * ROW + FONT, shared_text(tree), PANEL)
     for depth, boxes in enumerate(_rows(tree)):
         top = MARGIN + (3 + depth) * ROW
         for number, box in enumerate(boxes):

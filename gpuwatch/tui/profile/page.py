@@ -133,7 +133,7 @@ class ProfilePage(ItemPage):
         look = self.look
         shared = shared_text(tree)
         yield (Segment(fit(title, columns), look.strong),)
-        yield (Segment(fit(clean(f"below {shared}") if shared else "", columns), look.dim),)
+        yield (Segment(fit(clean(shared), columns), look.dim),)
         for row in flame_cells(tree, columns, MAX_DEPTH, fit):
             yield tuple(Segment(clean(cell.text), self._style(cell)) for cell in row)
 

@@ -22,6 +22,7 @@ from tests.sshd import Sshd
 
 pytestmark = SEEN_BY_EVERY_AGENT
 
+PACES = (("rank_cpu_before_pct", "rank_cpu_pct"), ("step_before_s", "step_s"))
 RANK = """
 import os, threading, time
 def load_batch(): threading.Event().wait(0.02)
@@ -69,6 +70,8 @@ def test_two_ranks_side_by_side_over_ssh(job: str, tmp_path: Path) -> None:
         (0, "node-1", None),
     ]
     assert slow["cost"]["py_spy_cpu_s"] > 0
+    compared = [name for name in PACES if None not in (slow["cost"][name[0]], slow["cost"][name[1]])]
+    assert compared, slow["cost"]
     assert usual["threads"][0]["samples"] > 20
     loading = next(
         each for each in facts["differences"] if (each["called_by"] or each)["function"] == "load_batch"
