@@ -65,6 +65,8 @@ class ServingReaders:
             return str(error)
         if len(page) > MAX_PAGE_BYTES:
             return f"a page of more than {MAX_PAGE_BYTES >> 20} MB"
+        if page and not page.endswith(b"\n"):  # the format ends every line so; half a page has other sums
+            return "the page is cut off, or not one of metrics"
         try:
             return read_page(page.decode("utf-8", "replace"), self._clock())
         except NoEngineError as error:

@@ -81,7 +81,7 @@ def get(url: str, headers: Mapping[str, str], silence_s: float, whole_s: float, 
     """Send one GET request and return its answer, with the limits of `post`.
 
     Raises:
-        HttpError: no answer in time, or one that is not 2xx.
+        HttpError: no answer in time, one that is not 2xx, or one that is shorter than it states.
     """
     return _answer(url, None, headers, Bounds(silence_s, time.monotonic() + whole_s, most + 1))
 
@@ -90,7 +90,10 @@ def _answer(url: str, body: bytes | None, headers: Mapping[str, str], bounds: Bo
     try:
         request = BoundedRequest(url, body, headers, bounds)
         with _opener.open(request, timeout=bounds.timeout_s()) as answer:
-            return _bounded(answer, bounds.body_bytes)
+            stated, found = answer.length, _bounded(answer, bounds.body_bytes)
+        if body is None and stated is not None and len(found) < min(stated, bounds.body_bytes):
+            raise HttpError(f"the answer is cut off after {len(found)} of {stated} bytes")
+        return found
     except urllib.error.HTTPError as error:
         with contextlib.closing(error), contextlib.suppress(OSError, ValueError, http.client.HTTPException):
             raise HttpError(f"HTTP {error.code}", error.headers, error.read(MAX_REFUSAL_BYTES)) from None

@@ -9,13 +9,17 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 @contextmanager
-def served(answer: bytes, status: int = 200, wait: threading.Event | None = None) -> Iterator[str]:
+def served(
+    answer: bytes, status: int = 200, wait: threading.Event | None = None, stated: int | None = None
+) -> Iterator[str]:
+    """The URL of a server that gives one answer; `stated`: the length that it claims, None: the true one."""
+
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             if wait is not None:
                 wait.wait(30)
             self.send_response(status)
-            self.send_header("Content-Length", str(len(answer)))
+            self.send_header("Content-Length", str(len(answer) if stated is None else stated))
             self.end_headers()
             self.wfile.write(answer)
 

@@ -123,6 +123,14 @@ def test_a_slow_server_delays_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (found["broken"], "slow" in found) == ("HTTP 500", False)
 
 
+def test_half_a_page_is_no_reading() -> None:
+    """A counter that is missing from half a page would seem to begin anew with the next one."""
+    whole = vllm(running=3, stop=10).encode()
+    with served(whole[: len(whole) // 2]) as half, served(whole[:400], stated=len(whole)) as short:
+        found = answers_of({"half": half, "short": short}, 2)
+    assert [type(each) for each in found.values()] == [str, str]
+
+
 def test_a_page_without_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readers, "MAX_PAGE_BYTES", 1 << 20)
     with served(b"x" * (3 << 20)) as url:
