@@ -19,7 +19,9 @@ MAX_ALERTS_KEPT = 100_000
 class JsonStream:
     """Yields each new fact of a session once. Call `rows` after every poll."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, with_jobs: bool = True) -> None:
+        """`with_jobs`: also yield the metrics of jobs, which cost as much as all other rows together."""
+        self._with_jobs = with_jobs
         self._sampled: dict[tuple[str, str], float] = {}
         self._stepped: dict[WriterKey, float] = {}
         self._jobs: dict[str | None, tuple[int | None, int]] = {}
@@ -58,7 +60,7 @@ class JsonStream:
 
     def _job_rows(self, fleet: Fleet, now: float, time: float) -> Iterator[Row]:
         """Yield jobs whose metrics changed, at most once per interval."""
-        if now < self._jobs_due:
+        if not self._with_jobs or now < self._jobs_due:
             return
         self._jobs_due = now + fleet.plan.interval_s
         for row in training_facts(fleet, now, time):

@@ -14,9 +14,9 @@ DARK = "#66b2ff #ff9b52 #3fd0a4 #f0a3cf #fff699 #9ad5ff #bfa3ff #bbbbbb"
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 STYLE = """\
 :root { color-scheme: light dark; --page: #ffffff; --text: #1c1e21; --dim: #5c6166; --rule: #d9dce0;
-  --head: #f3f4f6; --note: #fff4d6; --note-rule: #b58900; LIGHT }
+  --head: #f3f4f6; --shade: #0004; --note: #fff4d6; --note-rule: #b58900; LIGHT }
 @media (prefers-color-scheme: dark) { :root { --page: #14171a; --text: #e6e8ea; --dim: #9aa1a8; --rule: #343a40;
-  --head: #1f2429; --note: #2d2815; --note-rule: #fff699; DARK } }
+  --head: #1f2429; --shade: #fff5; --note: #2d2815; --note-rule: #fff699; DARK } }
 * { box-sizing: border-box }
 body { margin: 0 auto; padding: 24px 16px 64px; max-width: 1080px; background: var(--page); color: var(--text);
   font: 15px/1.5 system-ui, sans-serif }
@@ -27,7 +27,11 @@ h3 { font-size: 1em; margin: 20px 0 6px }
 .figures { font-size: 1.1em; font-weight: 600; margin: 8px 0 }
 .note { background: var(--note); border-left: 4px solid var(--note-rule); margin: 8px 0; padding: 6px 12px;
   overflow-wrap: anywhere }
-.scroll { overflow-x: auto; max-width: 100% }
+.scroll { overflow-x: auto; max-width: 100%; background:
+  linear-gradient(90deg, var(--page) 40%, transparent) local 0 0 / 32px 100% no-repeat,
+  linear-gradient(270deg, var(--page) 40%, transparent) local 100% 0 / 32px 100% no-repeat,
+  linear-gradient(90deg, var(--shade), transparent) scroll 0 0 / 14px 100% no-repeat,
+  linear-gradient(270deg, var(--shade), transparent) scroll 100% 0 / 14px 100% no-repeat }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums }
 th, td { text-align: left; padding: 4px 14px 4px 8px; border-bottom: 1px solid var(--rule); vertical-align: top }
 th { background: var(--head); font-weight: 600; white-space: nowrap }
@@ -46,7 +50,9 @@ summary { cursor: pointer; margin: 20px 0 6px; font-weight: 600 }
 .legend b { font-weight: 600 }
 .key { display: inline-block; width: 18px; border-top: 3px solid; margin-right: 6px; vertical-align: middle }
 .key.dashed { border-top-style: dashed }
-@media (max-width: 560px) { body { padding: 16px 10px 48px; font-size: 14px } .chart text { font-size: 16px } }
+@media (max-width: 560px) { body { padding: 16px 10px 48px; font-size: 14px } .chart text { font-size: 16px }
+  th, td { padding: 4px 10px 4px 4px } th { background: none; border-bottom-width: 2px }
+  .pairs td:last-child { overflow-wrap: anywhere } }
 @media print { details > * { display: block } .chart { break-inside: avoid } }
 """  # noqa: E501 - CSS
 
