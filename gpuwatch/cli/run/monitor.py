@@ -54,7 +54,7 @@ SNAPSHOT_EVERY_S = 10.0
 """Interval of GPU readings in the performance log (document 002: gpu_snapshot_interval)."""
 PROCESSES_EVERY_S = 2.0
 MAX_PAUSE_S = 20.0
-MAX_SHARE_OF_CORE = 0.002
+MAX_SHARE_OF_CORE = 0.0005
 """Maximum CPU fraction for listing processes: on a node with thousands of them they are listed less often."""
 MAX_STEP_TIMES = 100_000
 LAST_LOOK_S = 0.3
@@ -75,7 +75,7 @@ class Monitor:
         self.known = facts_at_start(config)
         self.step_times: deque[float] = deque(maxlen=MAX_STEP_TIMES)
         """Step times in seconds of the leading writer."""
-        self._stream = JsonStream()
+        self._stream = JsonStream(with_jobs=output is not None)
         self._own = OwnRows(self.folder.path, self.samples, config["start"])
         self._library = LibraryLog(self.folder.main_log, self.node)
         self._output = output
@@ -320,8 +320,9 @@ def main() -> None:
                 monitor.child = facts.get("pid", monitor.child)
                 end = facts.get("end", end)
             monitor.poll()
-            if monitor.title() != shown:
-                shown = monitor.title()
+            text = monitor.title()
+            if text != shown:
+                shown = text
                 say({"title": shown})
         text = monitor.finish(end)
         say({"final": {"text": text}})

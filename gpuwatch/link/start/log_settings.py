@@ -15,6 +15,7 @@ from gpuwatch.hosts.plan import Plan
 
 VARIABLE = "GPUWATCH_DISCOVER"
 """`off` in the environment disables the search for logs of ended jobs."""
+SOONEST_POLL_S, LATEST_POLL_S = 0.25, 1.0
 
 
 class LogConfig:
@@ -34,7 +35,7 @@ class LogConfig:
         """Return the log settings in an agent's config.
 
         `logs` and `log_options` (globs), `discover` (whether ended jobs are searched for), `rules` (base64 of
-        zlib of the compiled rules as JSON) and `earlier_folders`.
+        zlib of the compiled rules as JSON), `log_poll_s` and `earlier_folders`.
 
         Raises:
             RulesError: a pack cannot be used.
@@ -46,8 +47,14 @@ class LogConfig:
                     "log_options": self._plan.log_options,
                     "discover": self._plan.discover and os.environ.get(VARIABLE, "on") != "off",
                     "rules": packed_rules(self._plan.rules),
+                    "log_poll_s": poll_s(self._plan.interval_s),
                 }
             return {**self._config, "earlier_folders": list(self._earlier.get(node, ()))}
+
+
+def poll_s(interval_s: float) -> float:
+    """Return the seconds between two reads of the logs, by the interval of samples: 0.25 to 1."""
+    return SOONEST_POLL_S if interval_s <= 1.0 else min(LATEST_POLL_S, interval_s / 2)
 
 
 def packed_rules(extra: tuple[str, ...]) -> str:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from gpuwatch.cli.run.monitor import watched_plan
-from gpuwatch.cli.run.samples import NodeSamples
+from gpuwatch.cli.run.samples import NodeSamples, descendants
 from gpuwatch.cli.run.summary import scale_rates
 from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.link.start.log_settings import poll_s
 
 
 def alert(*, file: str | None = None, **facts: object) -> Alert:
@@ -48,3 +52,16 @@ def test_what_the_library_measured_is_of_the_whole_run() -> None:
 def test_without_an_output_file_the_machine_is_read_half_as_often(tmp_path: Path) -> None:
     plans = [watched_plan({"folder": str(tmp_path), "output": output}) for output in (None, "o.jsonl")]
     assert [plan.interval_s for plan in plans] == [2.0, 1.0]
+    assert [poll_s(plan.interval_s) for plan in plans] == [1.0, 0.25], "the logs, too"
+
+
+def test_the_processes_of_a_command_are_those_that_it_started_and_theirs() -> None:
+    script = "sleep 100 & sh -c 'sleep 100 & echo; wait' & wait"
+    with subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE, start_new_session=True) as command:
+        assert command.stdout is not None
+        command.stdout.readline()
+        found = descendants(command.pid)
+        names = sorted(Path(f"/proc/{pid}/comm").read_text().strip() for pid in found)
+        os.killpg(command.pid, signal.SIGKILL)
+    assert names == ["sh", "sh", "sleep", "sleep"]
+    assert descendants(command.pid) == {command.pid}, "it is gone"
