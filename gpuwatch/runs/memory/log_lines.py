@@ -49,7 +49,8 @@ class MemoryLines:
         self._summaries: dict[int | None, RankMemory] = {}
         """By the rank prefix of the line; several ranks may write into one log."""
         self._table = False
-        self._message = ""
+        self._messages: dict[int | None, str] = {}
+        """By the rank prefix: what DeepSpeed announced for its next line of sizes."""
 
     def read(self, lines: Iterable[str]) -> None:
         """Process lines of the log."""
@@ -92,7 +93,8 @@ class MemoryLines:
         sizes = DEEPSPEED.search(line)
         if sizes is not None:
             memory = self._of("deepspeed", line)
-            self._take(memory, [_scaled(each, GIB) for each in sizes.groups()], self._message)
+            announced = self._messages.pop(memory.rank, "")
+            self._take(memory, [_scaled(each, GIB) for each in sizes.groups()], announced)
             return
         sizes = MEGATRON.search(line)
         if sizes is not None:
@@ -107,7 +109,7 @@ class MemoryLines:
             return
         message = SEE_MEMORY.search(line)
         if message is not None:
-            self._message = message[1]
+            self._messages[self._rank_of(line)] = message[1]
 
     @staticmethod
     def _take(memory: RankMemory, sizes: list[int | None], message: str) -> None:

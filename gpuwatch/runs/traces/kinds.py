@@ -40,10 +40,10 @@ GPU_KINDS = frozenset((EventKind.KERNEL, EventKind.MEMORY_COPY, EventKind.OTHER_
 
 _COMMUNICATION_KERNEL = re.compile(
     r"(void )?(nccl|rccl|msccl|nvshmem)"
-    r"|.*(all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|cross_device_reduce|multimem_)",
+    r"|.*(all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|cross_device_reduce|multimem_|deep_ep::)",
     re.IGNORECASE,
 )
-"""Kernels of NCCL and RCCL, and of other libraries that name the collective (vLLM)."""
+"""Kernels of NCCL and RCCL, and of other libraries: those that name the collective (vLLM), and DeepEP."""
 _COPY_KERNEL = re.compile(r"Memcpy|Memset|dma")
 _SYNCHRONISATION = re.compile(r".*Sync")
 _COMMUNICATION_CALL = re.compile(r"(_?c10d(_functional)?::|gloo:|nccl:|mpi:|ucc:|record_param_comms)")

@@ -47,6 +47,20 @@ def test_deepspeed_lines_give_the_last_sizes_the_peak_and_zero() -> None:
     assert len(memory.zero) == 3
 
 
+def test_a_message_belongs_to_the_next_sizes_of_its_rank() -> None:
+    sizes = "[rank{}]: MA {} GB         Max_MA {} GB         CA 9.0 GB         Max_CA 9 GB"
+    said = "[rank{}]: [2024-01-01 00:00:00,000] [INFO] [utils.py:802:see_memory_usage] {}"
+    lines = [
+        said.format(0, "after step"),
+        said.format(1, "before step"),
+        sizes.format(1, 5, 6),
+        sizes.format(0, 3, 4),
+    ]
+    lines += [sizes.format(0, 7, 8)]  # nothing was announced
+    found = {each.rank: (each.peak_at, each.peak) for each in read("\n".join(lines))}
+    assert found == {0: (None, 8 * GIB), 1: ("before step", 6 * GIB)}
+
+
 @pytest.mark.parametrize("digits", [5_000, 4_200, 16, 15])
 def test_numbers_beyond_any_machine_are_unknown(digits: int) -> None:
     number = "9" * digits
