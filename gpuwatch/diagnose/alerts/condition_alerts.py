@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from msgspec import structs
 
-from gpuwatch.diagnose.alerts.hysteresis import key
-from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.diagnose.alerts.hysteresis import key, proof_of
+from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import Condition
 from gpuwatch.diagnose.model.rank_index import RankIndex
 
@@ -37,7 +37,7 @@ class AlertIndex:
 
 def as_alert(node: str, condition: Condition, since: float, wall: float) -> Alert:
     """Return a condition as a firing alert. `since`, `wall`: unix seconds."""
-    proof = Proof("value", str(condition.evidence), at=wall, node=node)
+    proof = proof_of(condition, node, wall, wall)
     return Alert(
         key(node, condition), condition.code, condition.severity, condition.text, condition.text, (proof,),
         role="hint", node=node, gpu=condition.gpu, first=since, last=wall,

@@ -166,10 +166,21 @@ class Hysteresis:
         return moved
 
 
+def proof_of(condition: Condition, node: str, wall: float, began: float) -> Proof:
+    """Return the value behind a condition, dated by its own age at `wall`, else by when the condition began.
+
+    `wall`, `began`: unix seconds.
+    """
+    evidence = condition.evidence
+    return Proof(
+        "value", evidence.text, began if evidence.age_s is None else wall - evidence.age_s, node=node
+    )
+
+
 def _alert(name: str, node: str, held: Held, wall: float, count: int) -> Alert:
     condition = held.condition
     role: Role = "root" if condition.code in ROOTS else "hint"
-    proof = Proof("value", str(condition.evidence), held.began, node=node)
+    proof = proof_of(condition, node, wall, held.began)
     return Alert(
         id=name,
         code=condition.code,

@@ -26,12 +26,15 @@ class Evidence(msgspec.Struct, frozen=True):
     """Age of the value in seconds; None: unknown."""
 
     def __str__(self) -> str:
-        parts = [self.what if self.value is None else f"{self.what} {_text(self.value)}{self.unit}"]
-        if self.threshold is not None:
-            parts.append(f"limit {_text(self.threshold)}{self.unit}")
-        if self.age_s is not None:
-            parts.append(f"{duration(self.age_s)} ago")
-        return ", ".join(parts)
+        return self.text if self.age_s is None else f"{self.text}, {duration(self.age_s)} ago"
+
+    @property
+    def text(self) -> str:
+        """The value with its limit, without its age."""
+        found = self.what if self.value is None else f"{self.what} {_text(self.value)}{self.unit}"
+        if self.threshold is None:
+            return found
+        return f"{found}, limit {_text(self.threshold)}{self.unit}"
 
 
 class Condition(msgspec.Struct, frozen=True):

@@ -270,7 +270,7 @@ def _about_job(alert: Alert, senders: set[str], where: RankIndex, reports: Mappi
     if any(seen & set(reports.get(node, NodeReport()).shared.values()) for node in members):
         return UNDISPUTED
     launches = any(alert.job in reports.get(node, NodeReport()).jobs for node in senders)
-    text = f"{_named(senders)}, which logged it, runs no rank of that job"
+    text = f"{_named(senders)}, which logged it, runs no rank of that job now"
     return Doubt(text, refuted=alert.job is None or not launches)
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 
-from msgspec import structs
-
 from gpuwatch.diagnose.model.condition import Evidence
 from gpuwatch.fleet.nodes.missing_text import no_answer, without_gpus
 from gpuwatch.fleet.nodes.node import Gpu, Node
@@ -24,8 +22,8 @@ def since_s(gpu: Gpu, now: float) -> float | None:
 def evidence_text(evidence: Evidence, late_s: float) -> str:
     """Return the evidence with its age; `late_s` are the seconds since it was judged."""
     if evidence.age_s is None:
-        return str(evidence)
-    return f"{structs.replace(evidence, age_s=None)}, {age_text(evidence.age_s + late_s)} ago"
+        return evidence.text
+    return f"{evidence.text}, {age_text(evidence.age_s + late_s)} ago"
 
 
 def trouble_severity(gpu: Gpu) -> Severity:

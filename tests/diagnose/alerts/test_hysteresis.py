@@ -35,3 +35,15 @@ def test_a_lost_node_is_over_soon_after_it_answers() -> None:
     book.see("n4", [], over, over)
     book.turn(over, over)
     assert [each.state for each in book.alerts.values()] == ["resolved"]
+
+
+def test_the_evidence_of_an_alert_has_one_age() -> None:
+    limits = Thresholds()
+    book = Hysteresis(limits)
+    at = limits.hold_s + 1
+    for now in (0.0, at):
+        lost = Condition("gpu_lost", "critical", "lost", Evidence("last values", age_s=2.0 + now), 3)
+        book.see("n4", [lost], now, 1000.0 + now)
+        book.turn(now, 1000.0 + now)
+    (proof,) = next(iter(book.alerts.values())).proof
+    assert (proof.text, proof.at) == ("last values", 998.0)
