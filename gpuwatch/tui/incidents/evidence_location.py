@@ -56,13 +56,16 @@ def ranks_of(incident: Incident, job: Iterable[int | str] = ()) -> list[int]:
 
 
 def spots_by_rank(incident: Incident) -> list[LogLocation]:
-    """Return the earliest line of each involved rank that has one, the incident's own rank first."""
+    """Return the earliest line of each involved rank that has one, by time; the incident's own rank is first.
+
+    Ranks whose lines have the same time are in ascending order.
+    """
     first: dict[int, LogLocation] = {}
     for alert in sorted(incident.alerts, key=lambda each: each.first):
         spot = location_of(alert)
         if spot is not None and spot.rank is not None:
             first.setdefault(spot.rank, spot)
-    return [first[rank] for rank in ranks_of(incident) if rank in first]
+    return sorted(first.values(), key=lambda spot: (spot.rank != incident.rank, spot.at, spot.rank or 0))
 
 
 def location_after(incident: Incident, rank: int | None) -> LogLocation | None:

@@ -6,8 +6,10 @@ import contextlib
 import re
 from collections.abc import AsyncIterator
 
+import pytest
 from msgspec import structs
 
+from gpuwatch import wire
 from gpuwatch.tui.logs.screen import LogsScreen
 from gpuwatch.wire import KERNEL_LOG
 from tests.tui.logs.demo_nodes import DemoLogs
@@ -104,11 +106,52 @@ async def test_m_merges_the_whole_job_before_the_first_rank_follows() -> None:
         assert {source.rank for source in app.workspace.sources} == {None, *range(128)}
 
 
+@pytest.mark.long
+async def test_m_again_reads_no_file_twice_and_shows_every_line() -> None:
+    session = DemoLogs()
+    async with demo_desk(session=session) as workspace:
+        await workspace.press("4", "m")
+        await workspace.frames(12)
+        await workspace.press("L", "L", "f")
+        workspace.screen.prompt.field.value = "Watchdog"
+        await workspace.press("enter")
+        view = workspace.screen.pane.view
+        assert view is not None
+        assert view.sheet.narrowed
+        lines, asked = view.feed.end - view.feed.base, session.streams
+        await workspace.press("4", "m")
+        view = workspace.screen.pane.view
+        assert view is not None
+        assert (view.feed.end - view.feed.base, view.sheet.narrowed) == (lines, False)
+        assert session.streams - asked < 5  # the kernel log, whose size is not reported
+        folds = [row for row in view.sheet.rows if len(row.ranks) == 127]
+        assert len(folds) >= 2
+
+
+async def test_a_page_that_ended_with_its_file_is_read_again_once_the_file_has_grown() -> None:
+    session = story(steps=100)
+    async with log_desk(session) as workspace:
+        await workspace.type("c", "0")
+        await workspace.type("t", "12:01:30")
+        assert workspace.screen.opened.time is not None
+        path = "/scratch/run7/logs/rank_0.log"
+        await workspace.press("minus")
+        session.write("gpu-001", path, f"{clock(130)} INFO {LATE}")
+        files = [file.reported() for file in session.files["gpu-001"]]
+        session.report("gpu-001", wire.Logs(t=2.0, seq=9, files=files))
+        await workspace.frames()
+        await workspace.press("3")
+        view = workspace.screen.pane.view
+        assert view is not None
+        assert view.feed.line(view.feed.end - 1).text.endswith(LATE)
+
+
 async def _message_before_its_prefix(workspace: Desk) -> None:
     """In 80 columns."""
     row = next(line for line in workspace.text().splitlines() if "127 ranks:" in line)
     assert len(row) <= 80
     assert "Watchdog caught" in row
+    assert "x127" not in row  # the same number as that of the ranks
     await workspace.type("c", "57")
     shown = workspace.text()
     assert re.search(r"\d\d:\d\d:\d\d (\[Rank 57\] )?Watchdog caught", shown)
@@ -124,8 +167,9 @@ async def test_pages_of_the_chosen_logs_have_inverse_keys_and_leave_the_set_alon
         for _ in range(4):
             await workspace.press("right_square_bracket")
             seen.append([pane.view.buffers[0].source.rank for pane in workspace.panes if pane.view])
-        assert seen == [[0, 1], [2, 3], [4, 5], [6], [0, 1]]
-        for expected in reversed(seen[:-1]):
+        assert seen == [[0, 1], [2, 3], [4, 5], [6], [6]]  # the last page is the end
+        assert "[ previous" in workspace.text()
+        for expected in reversed(seen[:-2]):
             await workspace.press("left_square_bracket")
             assert [pane.view.buffers[0].source.rank for pane in workspace.panes if pane.view] == expected
         assert workspace.screen.workspace.sources == chosen

@@ -56,7 +56,7 @@ async def test_many_ranks_are_shown_as_far_as_there_is_room() -> None:
         assert "3-4 of 8 logs" in workspace.text()
         assert "rank 2" in workspace.text()
         await workspace.press("left_square_bracket", "left_square_bracket")
-        assert "7-8 of 8 logs" in workspace.text()
+        assert "1-2 of 8 logs" in workspace.text()
 
 
 async def test_logs_are_chosen_by_text_and_mistakes_are_reported_beside_it(sentences: Sentences) -> None:

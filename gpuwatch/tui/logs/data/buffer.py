@@ -153,6 +153,18 @@ class Buffer(Window):
             self._asker.drop(self._tail)
             self._tail = None
 
+    def reopen(self, source: LogSource, page: int, *, ended: bool) -> None:
+        """Use the loaded lines of a closed buffer again, without following the file.
+
+        Args:
+            source: The file as its node lists it now.
+            page: Lines that are read at once.
+            ended: True if the last loaded line is the file's last.
+        """
+        self.source, self._page = source, page
+        self.held = self.live = False
+        self.at_end, self._joined = ended, False
+
     # ---- what comes
 
     def pull(self, *, frozen: bool = False) -> None:

@@ -68,14 +68,16 @@ def of_ranks(row: Fold) -> bool:
 
 
 def fold_badge(row: Fold, look: StyleSet) -> list[Segment]:
-    """Return the segments with a folded row's number of lines, and of ranks. Empty for a single line."""
+    """Return the segments with a folded row's number of lines, and of ranks; one number if both are equal.
+
+    Empty for a single line.
+    """
     if row.count < 2:
         return []
+    ranks = len(row.ranks) if of_ranks(row) else 0
     words = f" {row.count} lines " if row.kind == "trace" else f" x{row.count} "
-    out = [Segment(words, look.badge["unknown"]), Segment(" ")]
-    if not of_ranks(row):
-        return out
-    return [*out, Segment(f"{len(row.ranks)} ranks: ", look.strong)]
+    out = [] if row.count == ranks else [Segment(words, look.badge["unknown"]), Segment(" ")]
+    return [*out, Segment(f"{ranks} ranks: ", look.strong)] if ranks else out
 
 
 def fold_tail(

@@ -40,7 +40,8 @@ from gpuwatch.tui.toolkit.styles import clean, fit
 WHEEL_LINES = 3
 SIDEWAYS_CELLS = 16
 """Cells that an arrow key scrolls sideways."""
-MAX_NAME_WIDTH = 18
+MAX_NAME_WIDTH, NARROW_NAME_WIDTH, WIDE_COLUMNS = 18, 7, 100
+"""Cells of the column with each line's source: on a pane from `WIDE_COLUMNS` on, and on a narrower one."""
 MIN_MESSAGE_WIDTH = 32
 """Cells that the message keeps before the text after it."""
 
@@ -121,7 +122,8 @@ class LogPane(LineView, can_focus=True):
             return 0
         nodes = len({buffer.source.node for buffer in view.feed.buffers}) > 1
         named = [len(self._whose(buffer, nodes=nodes)) for buffer in view.feed.buffers]
-        return min(MAX_NAME_WIDTH, max(named, default=0)) + 1
+        most = MAX_NAME_WIDTH if self.columns >= WIDE_COLUMNS else NARROW_NAME_WIDTH
+        return min(most, max(named, default=0)) + 1
 
     @staticmethod
     def _whose(buffer: Buffer, *, nodes: bool) -> str:

@@ -86,6 +86,8 @@ class LogResults(SelectableLines):
 
     def _title(self) -> str:
         back = self.cockpit.key_of("app.back")
+        if self.of_bookmarks and not self.workspace.bookmarks:
+            return f" no bookmark; {self.cockpit.key_of('logs.bookmark')} sets one on a line, {back} closes"
         if self.of_bookmarks:
             opens = self.cockpit.key_of("move.open")
             return f" {plural(len(self.workspace.bookmarks), 'bookmark')}; {opens} opens, {back} closes"

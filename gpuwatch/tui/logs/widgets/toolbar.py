@@ -80,5 +80,7 @@ class LogBar(RebuiltPage, can_focus=False):
         total = len(workspace.sources)
         if self.shown >= total:
             return f"{total} log{'s' * (total != 1)}"
-        last, after = min(total, workspace.first + self.shown), self.cockpit.key_of("logs.after")
-        return f"{workspace.first + 1}-{last} of {total} logs, {after} next"
+        last = min(total, workspace.first + self.shown)
+        before, after = self.cockpit.key_of("logs.before"), self.cockpit.key_of("logs.after")
+        ways = [f"{before} previous"] * (workspace.first > 0) + [f"{after} next"] * (last < total)
+        return f"{workspace.first + 1}-{last} of {total} logs, {', '.join(ways)}"

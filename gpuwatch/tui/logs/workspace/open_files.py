@@ -11,6 +11,7 @@ from gpuwatch.tui.logs.data.merge import MAX_LINES, Merge
 from gpuwatch.tui.logs.data.rows import Floor
 from gpuwatch.tui.logs.data.sources import LogSource
 from gpuwatch.tui.logs.data.viewport import View
+from gpuwatch.tui.logs.workspace.kept_pages import KeptPages
 from gpuwatch.tui.model.view_state import ViewState
 
 LEVELS: tuple[Floor | None, ...] = (None, "warning", "error")
@@ -43,6 +44,7 @@ class OpenLogs:
         self._scene = view_state
         self._marked = marked
         self._buffers: dict[LogSource, Buffer] = {}
+        self._pages = KeptPages(lambda: view_state.fleet)
         self._to_open: list[Buffer] = []
         self._opened_frozen: list[Buffer] = []
         """Files whose end was loaded during a freeze: they are followed when the view continues."""
@@ -105,11 +107,17 @@ class OpenLogs:
     def close(self) -> None:
         """Close all files and views, and drop every request on the nodes."""
         for buffer in self._buffers.values():
-            buffer.close()
+            self._close(buffer)
         self._buffers.clear()
         self.views.clear()
         self._to_open.clear()
         self.merged = None
+
+    def _close(self, buffer: Buffer) -> None:
+        """Close a file; the page around a time is kept, because the same time is often opened again."""
+        buffer.close()
+        if self.time is not None:
+            self._pages.keep(buffer)
 
     def _fresh_view(self, feed: Buffer | Merge) -> View:
         view = View(feed)
@@ -121,7 +129,9 @@ class OpenLogs:
     def _buffer(self, source: LogSource, page: int) -> Buffer:
         buffer = self._buffers.get(source)
         if buffer is None:
-            buffer = self._buffers[source] = Buffer(source, self._scene.session, page=page)
+            buffer = self._pages.take(source, page) if self.time is not None else None
+            buffer = buffer or Buffer(source, self._scene.session, page=page)
+            self._buffers[source] = buffer
             buffer.offset_s = self.offset(source.node)
         return buffer
 
@@ -136,7 +146,7 @@ class OpenLogs:
 
     def _close_others(self, wanted: Collection[LogSource]) -> None:
         for source in [source for source in self._buffers if source not in wanted]:
-            self._buffers.pop(source).close()
+            self._close(self._buffers.pop(source))
             self.views.pop(source, None)
         if self.time is not None:
             self._moved_at = self._scene.now - STILL_S
@@ -245,6 +255,12 @@ class OpenLogs:
         for view in self.all_views():
             self._filter(view)
             view.forget()
+
+    def show_all(self) -> None:
+        """Show lines of every level, and without a filter."""
+        if self.level is not None or self.filter_text:
+            self.level = None
+            self.set_filter("")
 
     def next_level(self) -> None:
         """Switch between all lines, warnings and worse, and errors and worse."""

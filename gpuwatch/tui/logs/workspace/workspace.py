@@ -128,7 +128,11 @@ class LogWorkspace:
         self._arrange(lead)
 
     def open(self, wanted: OpenRequest) -> None:
-        """Open what another screen requests: a line, a time, ranks, and the logs of its incident."""
+        """Open what another screen requests: a line, a time, ranks, and the logs of its incident.
+
+        A filter or level of an earlier visit would hide lines of it and is taken away.
+        """
+        self.opened.show_all()
         known = all_sources(self.view_state.fleet)
         own = [s for s in known if s.node == wanted.node and wanted.file in (None, s.file)]
         if wanted.node is not None and wanted.file is not None and not own:
@@ -289,17 +293,21 @@ class LogWorkspace:
         return source
 
     def turn(self, step: int, room: int) -> None:
-        """Show the next (1) or previous (-1) page of the selected logs; if all are shown, only a notice.
+        """Show the next (1) or previous (-1) page of the selected logs; if there is none, only a notice.
 
         Args:
-            step: The direction, wrapping around.
+            step: The direction.
             room: Panes per page.
         """
-        pages = -(-len(self.sources) // room)
+        pages, page = -(-len(self.sources) // room), self.first // room + step
         if self.mode != "panes" or pages < 2:
             self.hunt.note = f"all chosen logs are shown; {self._key_of('logs.choose')} chooses others"
             return
-        self.first = (self.first // room + step) % pages * room
+        if not 0 <= page < pages:
+            end, back = ("last", "logs.before") if step > 0 else ("first", "logs.after")
+            self.hunt.note = f"the {end} of {len(self.sources)} logs; {self._key_of(back)} goes back"
+            return
+        self.first, self.hunt.note = page * room, ""
         self.opened.keep(self.panes(room))
 
     def leave(self) -> None:
