@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -21,7 +20,7 @@ from textual.widget import Widget
 from gpuwatch.hosts.errors import HostsError
 from gpuwatch.tui.announcements import Announcements
 from gpuwatch.tui.command_palette import Palette
-from gpuwatch.tui.command_provider import PlaceProvider
+from gpuwatch.tui.command_provider import NodesAtFirst, PlaceProvider, action_commands
 from gpuwatch.tui.evidence_bundle import EvidenceBundle
 from gpuwatch.tui.fault_recovery import FaultRecovery
 from gpuwatch.tui.fleet.screen import FleetScreen
@@ -37,7 +36,7 @@ from gpuwatch.tui.toolkit.faults import FaultLog, fault_file
 from gpuwatch.tui.toolkit.live_screen import LiveScreen, leave_hidden_part
 from gpuwatch.tui.toolkit.refresh_rate import RefreshRate
 from gpuwatch.tui.toolkit.styles import Colours, StyleSet, build_styles, clean, wants_ascii
-from gpuwatch.tui.toolkit.themes import THEMES, Colourless
+from gpuwatch.tui.toolkit.themes import THEMES, line_filters
 
 
 class GpuwatchApp(FaultRecovery):
@@ -46,7 +45,7 @@ class GpuwatchApp(FaultRecovery):
     TITLE = "gpuwatch"
     CSS_PATH = "gpuwatch.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.EVERYWHERE, *keys.REPLAY]
-    COMMANDS: ClassVar = Navigation.COMMANDS | {PlaceProvider}
+    COMMANDS: ClassVar = Navigation.COMMANDS | {PlaceProvider, NodesAtFirst}
 
     def __init__(
         self,
@@ -115,12 +114,12 @@ class GpuwatchApp(FaultRecovery):
             self.notify(f"{name} is not saved: {reason}", severity="warning", timeout=8)
 
     def get_line_filters(self) -> list[LineFilter]:
-        """Return the filters for painted lines: NO_COLOR removes colours; bold and reverse stay.
+        """Return the filters for painted lines: without colours (bold and reverse stay), or ASCII alone.
 
         Textual's own filter, which replaces the 16 colours with its own shades, is left out: it is slow, and
         the user's own 16 colours are meant.
         """
-        return [Colourless()] if self.no_color else []
+        return line_filters(no_color=self.no_color, ascii_only=self._ascii)
 
     # ---- life
 
@@ -141,6 +140,7 @@ class GpuwatchApp(FaultRecovery):
         self.started = True
         self._timer = self.set_interval(1 / self.pace.hz, self.pump)
         self.pump()
+        self.state_settings_problems()
 
     def _repaint_all(self) -> None:
         """Repaint everything: after a suspend (Ctrl-Z) the terminal is blank."""
@@ -223,7 +223,9 @@ class GpuwatchApp(FaultRecovery):
     def action_command_palette(self) -> None:
         """Open the command palette."""
         if not isinstance(self.screen, Palette):
-            self.push_screen(Palette())
+            self.push_screen(
+                Palette(placeholder=f"action, place or metric; {self.key_of('app.back')} closes")
+            )
 
     def search_themes(self) -> None:
         """Open the palette with the themes."""
@@ -336,14 +338,4 @@ class GpuwatchApp(FaultRecovery):
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Yield the themes, and every action of `screen` except cursor moves, with its keys."""
         yield from (each for each in super().get_system_commands(screen) if each.title == "Theme")
-        shown_keys: dict[str, list[str]] = {}
-        for active in screen.active_bindings.values():
-            if active.enabled and (active.binding.id or "move.").partition(".")[0] != "move":
-                shown_keys.setdefault(active.binding.action, []).extend(keys.shown(active.binding))
-        seen: set[str] = set()
-        for namespace, binding, *_ in screen.active_bindings.values():
-            if binding.action in shown_keys and binding.action not in seen | {"command_palette"}:
-                seen.add(binding.action)
-                names = " ".join(shown_keys[binding.action])
-                run = partial(self.run_action, binding.action, namespace)
-                yield SystemCommand(binding.description, f"{names}  {keys.meaning(binding)}", run)
+        yield from action_commands(self, screen)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 
 from textual.await_complete import AwaitComplete
-from textual.command import CommandList, CommandPalette
+from textual.command import CommandList, CommandPalette, Provider
 from textual.css.query import NoMatches
 from textual.message import Message
 from textual.timer import Timer, TimerCallback
@@ -24,6 +24,12 @@ class Palette(ErrorBoundary, CommandPalette):
     """A palette that ignores messages after it was closed; Textual's own still uses its parts then."""
 
     closed = False
+
+    @property
+    def _provider_classes(self) -> set[type[Provider]]:
+        """Textual's providers in their order on the list before anything is typed; its set has none."""
+        order = sorted(super()._provider_classes, key=lambda each: getattr(each, "order", 0))
+        return cast("set[type[Provider]]", order)  # it is only iterated
 
     def dismiss(self, result: Any = None) -> AwaitComplete:  # noqa: ANN401 - the type of Textual's own
         """Close the palette once, even if two quick key presses both close it."""

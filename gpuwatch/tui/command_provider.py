@@ -1,20 +1,23 @@
-"""Finds incidents, jobs, metrics, nodes, GPUs and ranks by name for the command palette."""
+"""Finds actions, incidents, jobs, metrics, nodes, GPUs and ranks by name for the command palette."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from operator import itemgetter
-from typing import NamedTuple, cast
+from typing import ClassVar, NamedTuple, cast
 
+from textual.app import App, SystemCommand
 from textual.command import DiscoveryHit, Hit, Hits, Matcher, Provider
 from textual.content import Content
+from textual.screen import Screen
 
 from gpuwatch.fleet.nodes.metrics import HEAT_METRICS, METRICS
 from gpuwatch.number_text import age_text
 from gpuwatch.tui.model.job_scope import summaries
+from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.cockpit import Cockpit
 from gpuwatch.tui.toolkit.styles import clean
 
@@ -38,6 +41,9 @@ class PaletteEntry(NamedTuple):
 
 class PlaceProvider(Provider):
     """Offers incidents, notes, jobs, metrics, nodes, GPUs (`node gpu N`) and ranks (`rank N`, also ended)."""
+
+    order: ClassVar[int] = -1
+    """Its place on the list before anything is typed: providers of actions have 0."""
 
     @property
     def _cockpit(self) -> Cockpit:
@@ -100,11 +106,9 @@ class PlaceProvider(Provider):
                 )
 
     async def discover(self) -> Hits:
-        """Yield the first incidents, jobs and nodes, for an empty search."""
-        for some in (self._incidents(), self._jobs(), self._nodes()):
-            shown = [each for each in some if " gpu " not in each.name or each.note.startswith("incident")]
-            for name, go, note in shown[:MAX_AT_FIRST]:
-                yield DiscoveryHit(Content(name), go, text=name, help=note)
+        """Yield the first incidents and jobs, for an empty search."""
+        for name, go, note in (*islice(self._incidents(), MAX_AT_FIRST), *islice(self._jobs(), MAX_AT_FIRST)):
+            yield DiscoveryHit(Content(name), go, text=name, help=note)
 
     async def search(self, query: str) -> Hits:
         """Yield the best matches first: fuzzy as for Textual's own commands, or all words in any order."""
@@ -123,6 +127,39 @@ class PlaceProvider(Provider):
             for offset in offsets:
                 shown = shown.stylize(matcher.match_style, offset, offset + 1)
             yield Hit(score, shown, place.go, text=place.name, help=place.note)
+
+
+class NodesAtFirst(PlaceProvider):
+    """Offers the first nodes for an empty search, below the actions; `PlaceProvider` finds all of them."""
+
+    order: ClassVar[int] = 1
+
+    async def discover(self) -> Hits:
+        """Yield the first nodes."""
+        nodes = (each for each in self._nodes() if each.note.startswith("node, "))
+        for name, go, note in islice(nodes, MAX_AT_FIRST):
+            yield DiscoveryHit(Content(name), go, text=name, help=note)
+
+    async def search(self, query: str) -> Hits:  # noqa: ARG002 - textual's signature
+        """Yield nothing."""
+        hits: tuple[Hit, ...] = ()
+        for hit in hits:
+            yield hit
+
+
+def action_commands(app: App[None], screen: Screen[object]) -> Iterator[SystemCommand]:
+    """Yield every action of a screen except cursor moves, with its keys and what it does."""
+    shown_keys: dict[str, list[str]] = {}
+    for active in screen.active_bindings.values():
+        if active.enabled and (active.binding.id or "move.").partition(".")[0] != "move":
+            shown_keys.setdefault(active.binding.action, []).extend(keys.shown(active.binding))
+    seen: set[str] = set()
+    for namespace, binding, *_ in screen.active_bindings.values():
+        if binding.action in shown_keys and binding.action not in seen | {"command_palette"}:
+            seen.add(binding.action)
+            names = " ".join(shown_keys[binding.action])
+            run = partial(app.run_action, binding.action, namespace)
+            yield SystemCommand(binding.description, f"{names}  {keys.meaning(binding)}", run)
 
 
 def matched(matcher: Matcher, words: Sequence[str], name: str) -> tuple[float, Sequence[int]]:

@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gpuwatch.diagnose.actions.action import Action, ActionTarget
+from gpuwatch.number_text import plural
 from gpuwatch.tui.model.preferences import Preferences
 from gpuwatch.tui.model.session_protocol import Acting
 from gpuwatch.tui.replay_control import ReplayControl
 from gpuwatch.tui.toolkit.live_screen import LiveScreen
+
+SETTINGS_NOTICE_S = 30.0
 
 
 class OperatorActions(ReplayControl):
     """An app that runs commands with side effects, one at a time, each confirmed by typing a name."""
 
     preferences: Preferences
+    settings_problems: Sequence[str] = ()
+    """The problems of the settings that are left out, with place and remedy."""
+
+    def state_settings_problems(self) -> None:
+        """Show a notice of the first setting that is left out, and the number of others, if there is any."""
+        if self.settings_problems:
+            others = len(self.settings_problems) - 1
+            more = f" (and {plural(others, 'other problem')})" if others else ""
+            place, _, why = self.settings_problems[0].partition(": ")
+            text = f"{place.rpartition('/')[2]}: {why}; not used{more}"  # stderr has the whole path
+            self.notify(text, severity="warning", timeout=SETTINGS_NOTICE_S)
 
     def why_no_actions(self) -> str:
         """Return why no action may run here; "" if they may."""
@@ -20,6 +36,8 @@ class OperatorActions(ReplayControl):
             return why
         if not self.view_state.plan.actions:
             return "actions are off: the hosts file has actions: off"
+        if not self.preferences.actions and self.settings_problems:
+            return "actions are off until the settings file has no problem: gpuwatch config show"
         if not self.preferences.actions:
             return "actions are off: the settings file has actions: off"
         return "" if self.replay is None else "a recording shows the past: no action is possible"

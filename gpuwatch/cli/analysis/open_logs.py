@@ -42,10 +42,10 @@ def open_logs(
     if not can_draw():
         click.echo(f"gpuwatch: {why_not_drawn()}; printing the report of `gpuwatch scan` instead", err=True)
         return report()
-    from gpuwatch.cli.config.settings import loaded  # noqa: PLC0415 - loaded when it is needed
+    from gpuwatch.cli.config.settings import loaded_for_screens  # noqa: PLC0415 - rarely needed
     from gpuwatch.session.log_folder.session import FolderSession  # noqa: PLC0415 - only where it is shown
 
-    preferred = loaded().values
+    preferred = loaded_for_screens()
     session = FolderSession(paths, found, rules)
     try:
         return show_session(session, preferred, Beside(), ScreenOptions(**look))

@@ -131,3 +131,16 @@ def loaded() -> LoadedPreferences:
         return load(settings_file())
     except HostsError as error:
         raise Refusal(list(error.problems)) from error
+
+
+def loaded_for_screens() -> LoadedPreferences:
+    """Return the current settings without those that have problems; these are written to stderr.
+
+    A misspelt colour keeps nobody from the screens.
+    """
+    from gpuwatch.tui.preferences.file import load_valid, settings_file
+
+    settings = load_valid(settings_file())
+    for problem in settings.problems:
+        click.echo(f"gpuwatch: {problem}; this setting is not used", err=True)
+    return settings

@@ -53,13 +53,13 @@ def show(source: Source, *, alertmanagers: tuple[str, ...] = (), **look: Any) ->
 
         click.echo(f"gpuwatch: {why_not_drawn()}; printing the report of `gpuwatch once` instead", err=True)
         return report_once(source)
-    from gpuwatch.cli.config.settings import loaded
+    from gpuwatch.cli.config.settings import loaded_for_screens
     from gpuwatch.session.session_recording import SessionRecording
 
-    preferred = loaded().values
+    preferred = loaded_for_screens()
     session = opened(source)
     try:
-        with delivering(source, alertmanagers, preferred.alerts) as delivery:
+        with delivering(source, alertmanagers, preferred.values.alerts) as delivery:
             recording = None if session.recorded else SessionRecording(session)
             beside = Beside(partial(begin_evidence, session), delivery, recording)
             return show_session(session, preferred, beside, ScreenOptions(**look))

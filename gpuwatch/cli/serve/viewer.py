@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from gpuwatch.cli.config.settings import loaded
+from gpuwatch.cli.config.settings import loaded_for_screens
 from gpuwatch.link.relay.connection import RelayConnection
 from gpuwatch.session.relay.viewer_session import ViewerSession
 from gpuwatch.session.replay_session import ReplaySession
@@ -93,9 +93,10 @@ def main() -> int:
     """Show a viewer's screens; return the exit status."""
     setup = msgspec.json.decode(sys.argv[1], type=ViewerSetup)
     session = opened(setup)
-    clock, own = session.clock, loaded().values
-    app = GpuwatchApp(session, clock=clock.monotonic, wall=clock.wall, hz=setup.hz, preferences=own)
+    clock, own = session.clock, loaded_for_screens()
+    app = GpuwatchApp(session, clock=clock.monotonic, wall=clock.wall, hz=setup.hz, preferences=own.values)
     app.driver_class = BrowserDriver
+    app.settings_problems = own.problems
     app.shared_view = SharedView(setup.changes)
     if setup.theme is not None and setup.theme in app.available_themes:
         app.theme = setup.theme

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gpuwatch.session.session_recording import SessionRecording
     from gpuwatch.tui.app import GpuwatchApp
     from gpuwatch.tui.evidence_bundle import BeginEvidence
-    from gpuwatch.tui.model.preferences import Preferences
+    from gpuwatch.tui.preferences.file import LoadedPreferences
 
 
 SCREEN = (
@@ -84,11 +84,12 @@ class ScreenOptions:
 
 
 def show_session(
-    session: Session | FolderSession, preferred: Preferences, beside: Beside, look: ScreenOptions
+    session: Session | FolderSession, preferred: LoadedPreferences, beside: Beside, look: ScreenOptions
 ) -> int:
     """Show the screens of a session that is not started; return the exit status.
 
-    The options override the user's settings. The recording in `beside` is closed at the end.
+    The options override the user's settings, whose problems the first screen states. The recording in
+    `beside` is closed at the end.
 
     Raises:
         click.BadParameter: The theme in `look` is unknown.
@@ -97,6 +98,7 @@ def show_session(
     from gpuwatch.tui.app import GpuwatchApp
     from gpuwatch.tui.preferences.file import keep, settings_file
 
+    own = preferred.values
     app = GpuwatchApp(
         session,
         clock=session.clock.monotonic,
@@ -104,12 +106,13 @@ def show_session(
         hz=look.hz,
         ascii_only=look.ascii_only,
         no_color=look.no_color,
-        preferences=preferred if look.bell is None else replace(preferred, bell=look.bell),
+        preferences=own if look.bell is None else replace(own, bell=look.bell),
         keep=partial(keep, settings_file()),
     )
     app.state_folder = state_folder()
     app.evidence.begin, app.delivery = beside.evidence, beside.delivery
     app.recording = beside.recording
+    app.settings_problems = preferred.problems
     choose_theme(app, look.theme)
     try:
         return run(app, session, mouse=not look.no_mouse)

@@ -11,6 +11,7 @@ from textual import events
 from textual.binding import Binding
 from textual.screen import Screen
 from textual.widget import Widget
+from textual.widgets import Input
 
 from gpuwatch.tui.toolkit.live_screen import LiveScreen
 
@@ -123,6 +124,25 @@ class KeysLine(Widget):
 
     def _find(self) -> None:
         """Update the hints to the keys that work now, and repaint if they changed."""
+        hints = self._of_field() if isinstance(self.screen.focused, Input) else self._of_screen()
+        if hints != self.hints:
+            self.hints = hints
+            self.refresh()
+
+    def _of_field(self) -> list[KeyHint]:
+        """Return the hints for a text field, which takes every other key as text."""
+        back = next(
+            (each[1] for each in self.screen.active_bindings.values() if each[1].action == "back"), None
+        )
+        closes = "esc" if back is None else self.app.get_key_display(back)
+        return [
+            KeyHint("enter", "enter", "Apply", "apply the text", "submit", enabled=True),
+            KeyHint(
+                back.key if back else "escape", closes, "Close", "close the text field", "back", enabled=True
+            ),
+        ]
+
+    def _of_screen(self) -> list[KeyHint]:
         first_of: dict[str, KeyHint] = {}
         for _, binding, enabled, tooltip in self.screen.active_bindings.values():
             if binding.show and binding.action not in first_of:
@@ -134,10 +154,7 @@ class KeysLine(Widget):
                     binding.action,
                     enabled,
                 )
-        hints = _fitting([hint for hint in first_of.values() if not self._is_idle(hint)], self.app.size.width)
-        if hints != self.hints:
-            self.hints = hints
-            self.refresh()
+        return _fitting([hint for hint in first_of.values() if not self._is_idle(hint)], self.app.size.width)
 
     def _does(self, binding: Binding) -> str:
         """Return what a key does, in one or two words; the freeze key plays and pauses a recording."""

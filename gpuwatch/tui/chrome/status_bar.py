@@ -16,25 +16,23 @@ from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.diagnose.straggler.alerts import sentence as sentence_of
 from gpuwatch.number_text import duration, plural, seconds_text
 from gpuwatch.tui.chrome.folder_status import folder_counts, folder_state, folder_title
+from gpuwatch.tui.chrome.status_counts import LEAST_COUNTS, StatusCounts, width_of
 from gpuwatch.tui.chrome.timeline import Timeline
 from gpuwatch.tui.model.alert_snapshot import AlertSnapshot, acknowledged_text
 from gpuwatch.tui.model.node_summary import Totals
-from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.rows import Row
 from gpuwatch.tui.toolkit.selectable_lines import RebuiltPage
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 
 WIDE_COLUMNS = 100
 """From this width, the first line has whole sentences."""
-
-
-def _width(parts: list[Segment]) -> int:
-    return sum(part.cell_length for part in parts)
+WHOLE = 1000
+"""Columns in which every sentence is whole."""
 
 
 def spread(left: list[Segment], right: list[Segment], width: int) -> Row:
     """Return one line with a left and a right part; if they do not fit, only the left part."""
-    gap = width - _width(left) - _width(right)
+    gap = width - width_of(left) - width_of(right)
     return (*left, Segment(" " * gap), *right) if gap >= 0 else tuple(left)
 
 
@@ -42,58 +40,11 @@ def _cut(segments: list[Segment], width: int) -> list[Segment]:
     """Return the first segments of a line, as far as they fit into `width` cells."""
     kept: list[Segment] = []
     for segment in segments:
-        room = width - _width(kept)
+        room = width - width_of(kept)
         if segment.cell_length > room:
             return [*kept, Segment(fit(segment.text, room), segment.style)] if room > 1 else kept
         kept.append(segment)
     return kept
-
-
-def _count(
-    look: StyleSet, number: int, word: str, severity: Severity, sign: str | None = None
-) -> list[Segment]:
-    style = look.severity[severity] if number else look.dim
-    return [Segment(f"{sign or look.glyph(severity)} {number}", style), Segment(f" {word}  ", look.dim)]
-
-
-def node_counts(totals: Totals, look: StyleSet) -> list[Segment]:
-    """Return the segments with the number of nodes in each state; states other than live only if not 0."""
-    out = [Segment(" nodes ", look.dim), *_count(look, totals.states["live"], "live", "ok")]
-    wanted: tuple[tuple[str, Severity], ...] = (
-        ("connecting", "unknown"),
-        ("stale", "warning"),
-        ("lost", "critical"),
-    )
-    for state, severity in wanted:
-        if number := totals.states[state]:  # type: ignore[index]
-            out += _count(look, number, state, severity)
-    if totals.unreachable:
-        out += _count(look, totals.unreachable, "unreachable", "critical")
-    return out
-
-
-GPU_COUNT_PARTS = 3
-"""Segments of `gpu_counts` before those of stuck, unanswered and lost GPUs."""
-
-
-def gpu_counts(totals: Totals, look: StyleSet) -> list[Segment]:
-    """Return the segments with how many of the expected GPUs answer.
-
-    Then the numbers of those that are stuck, have not answered yet or are lost, if any.
-    """
-    out = [Segment("GPUs ", look.dim)]
-    severity: Severity = "ok" if totals.ok == totals.expected else "warning"
-    out += [
-        Segment(f"{look.glyph('ok')} {totals.ok}", look.severity["ok"] if totals.ok else look.dim),
-        Segment(f" of {totals.expected}  ", look.dim if severity == "ok" else look.severity[severity]),
-    ]
-    if totals.stuck:
-        out += _count(look, totals.stuck, "stuck", "warning", look.glyphs.stuck)
-    if totals.unanswered:
-        out += _count(look, totals.unanswered, "no answer yet", "unknown", look.glyphs.missing)
-    if totals.lost:
-        out += _count(look, totals.lost, "lost", "critical", look.glyphs.lost)
-    return out
 
 
 def worst(totals: Totals, stragglers: Sequence[Alert], look: StyleSet, width: int) -> list[Segment]:
@@ -114,6 +65,8 @@ def worst(totals: Totals, stragglers: Sequence[Alert], look: StyleSet, width: in
     text = f"{look.glyph(severity)} {sentence}"
     text = clean(text)
     room = width - len(more) - 1
+    if len(text) > room and problems[0] in slow:
+        text = text.partition(",")[0]  # the rank, its share and the cause; the step times follow
     return [Segment(fit(text, room) if len(text) > room else text, style), Segment(more + " ", look.dim)]
 
 
@@ -130,20 +83,6 @@ def quiet(reported: AlertSnapshot, look: StyleSet, width: int) -> list[Segment]:
     return [Segment(fit(text, min(len(text), width)), look.severity[alert.severity])] if width >= 12 else []
 
 
-def alert_counts(reported: AlertSnapshot, look: StyleSet) -> list[Segment]:
-    """Return the segments with the numbers of alert codes that are active, critical ones and warnings.
-
-    Empty if none is active.
-    """
-    counts: tuple[tuple[int, Severity], ...] = (
-        (reported.criticals, "critical"),
-        (reported.errors, "error"),
-        (reported.warnings, "warning"),
-    )
-    out = [Segment(f"{look.glyph(sign)} {number} ", look.severity[sign]) for number, sign in counts if number]
-    return [Segment("alerts ", look.dim), *out, Segment(" ")] if out else []
-
-
 def sentence(incident: Incident, look: StyleSet, width: int) -> list[Segment]:
     """Return the segments of an incident's headline, cut to `width`; empty below 12 columns.
 
@@ -151,10 +90,9 @@ def sentence(incident: Incident, look: StyleSet, width: int) -> list[Segment]:
     """
     if width < 12:
         return []
-    reported = incident.headline if len(incident.headline) <= width else main_clause(incident)
-    if incident.acknowledged:
-        taken = acknowledged_text(incident.acknowledged_at)
-        reported = f"{taken}: {reported}" if len(taken) + len(reported) + 2 <= width else reported
+    taken = _taken(incident)
+    whole = f"{taken}{incident.headline}"
+    reported = whole if len(whole) <= width else f"{taken}{main_clause(incident)}"
     style = look.dim if incident.acknowledged else look.badge[incident.severity]
     return [Segment(fit(reported, min(width, len(reported))), style)]
 
@@ -162,6 +100,11 @@ def sentence(incident: Incident, look: StyleSet, width: int) -> list[Segment]:
 def main_clause(incident: Incident) -> str:
     """Return the headline up to its first semicolon: rank, node, GPU and cause, no affected ranks."""
     return incident.headline.partition("; ")[0]
+
+
+def _taken(incident: Incident) -> str:
+    """Return `acknowledged 08:33: ` in front of an acknowledged incident's sentence, else ""."""
+    return f"{acknowledged_text(incident.acknowledged_at)}: " if incident.acknowledged else ""
 
 
 class StatusLine(RebuiltPage, can_focus=False):
@@ -220,11 +163,11 @@ class StatusLine(RebuiltPage, can_focus=False):
             left += [Segment(banner, look.badge["critical"]), Segment(resume, look.dim)]
         parts = self._right(width)
         for droppable in ("rate", "probe", "delivery", "faults", "recording"):
-            if _width(left) + sum(map(_width, parts.values())) <= width:
+            if width_of(left) + sum(map(width_of, parts.values())) <= width:
                 break
             parts[droppable] = []
         right = [segment for part in parts.values() for segment in part]
-        return spread(_cut(left, width - _width(right)), right, width)
+        return spread(_cut(left, width - width_of(right)), right, width)
 
     def _right(self, width: int) -> dict[str, list[Segment]]:
         """Return the parts at the right end of the first line, from left to right; the clock is the last."""
@@ -249,7 +192,7 @@ class StatusLine(RebuiltPage, can_focus=False):
             parts["rate"] = [Segment(text, look.severity["warning"])]
         elif pace.hz != cockpit.asked_hz:
             parts["rate"] = [Segment(rate + " ", look.dim)]
-        parts["probe"] = self._links(width - sum(map(_width, parts.values())))
+        parts["probe"] = self._links(width - sum(map(width_of, parts.values())))
         return parts
 
     def _source(self, width: int) -> list[Segment]:
@@ -302,31 +245,25 @@ class StatusLine(RebuiltPage, can_focus=False):
         """Return the counts and, on the right, the most important statement that fits beside them."""
         look, totals, folder = self.look, self.cockpit.totals, self.view_state.folder
         reported = self.view_state.snapshot
-        nodes, gpus = node_counts(totals, look), gpu_counts(totals, look)
+        counts = StatusCounts.of(totals, reported, look)
         if folder is not None:
-            nodes, gpus = folder_counts(self.view_state.fleet, look), []
-        alerts = alert_counts(reported, look)
-        left = [*nodes, *gpus, *alerts]
+            counts = StatusCounts(folder_counts(self.view_state.fleet, look), alerts=counts.alerts)
         incident, stragglers = reported.leading, reported.stragglers
         if incident is not None:
-            trouble = [*([Segment(" ")] if gpus else []), *gpus[GPU_COUNT_PARTS:]]
-            shorter = [*trouble, *alerts], [*trouble, *alerts[1:]], trouble, [Segment(" ")]
-            ways = left, [Segment(" "), *gpus, *alerts], *shorter
-            left = _fitting(*ways, room=width - len(main_clause(incident)) - 1)
-            text = sentence(incident, look, width - _width(left) - 1)
-            return spread(_fitting(*ways, room=width - _width(text) - 1), text, width)
+            needed = len(_taken(incident)) + len(main_clause(incident)) + 1
+            left = counts.fitting(width - needed, least=1 if incident.acknowledged else 0)
+            text = sentence(incident, look, width - width_of(left) - 1)
+            return spread(max(left, counts.fitting(width - width_of(text) - 1), key=width_of), text, width)
         if folder is not None:
-            return spread(left, folder_state(self.view_state, look, width - _width(left) - 1), width)
+            left = counts.fitting(width)
+            return spread(left, folder_state(self.view_state, look, width - width_of(left) - 1), width)
         if stragglers and not any(each.severity != "warning" for _, each in totals.worst[:1]):
-            fewer = [Segment(" "), *gpus, *alerts], [Segment(" "), *alerts], [Segment(" "), *alerts[1:]]
-            room = width - len(sentence_of(stragglers[0]).partition(",")[0]) - 8
-            left = _fitting(left, *fewer, room=room)
-        trouble = worst(totals, stragglers, look, width - _width(left) - 1)
+            left = counts.fitting(width - len(sentence_of(stragglers[0]).partition(",")[0]) - 8)
+        else:  # why a node is not reached stands on the other parts of the screens
+            known = [] if totals.worst and totals.worst[0][1].code == "node_lost" else totals.worst[:1]
+            needed = width_of(worst(totals, (), look, WHOLE)) if known else 0
+            left = counts.fitting(width - needed - 1, least=LEAST_COUNTS)
+        trouble = worst(totals, stragglers, look, width - width_of(left) - 1)
         if not trouble and not totals.worst and totals.states["live"]:
-            trouble = quiet(reported, look, width - _width(left) - 1)
+            trouble = quiet(reported, look, width - width_of(left) - 1)
         return spread(left, trouble, width)
-
-
-def _fitting(*ways: list[Segment], room: int) -> list[Segment]:
-    """Return the first way to show the counts that fits into `room` columns; the last one if none does."""
-    return next((way for way in ways if _width(way) <= room), ways[-1])

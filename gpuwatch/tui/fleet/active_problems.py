@@ -18,7 +18,7 @@ from gpuwatch.diagnose.straggler.alerts import sentence
 from gpuwatch.hosts.names import fold
 from gpuwatch.number_text import age_text, plural
 from gpuwatch.tui.fleet.problem_item import ProblemItem, general_reason, gpu_of
-from gpuwatch.tui.model.alert_snapshot import acknowledged_text, problem_text, severity_shown
+from gpuwatch.tui.model.alert_snapshot import acknowledged_text, problem_text, severity_shown, sign_shown
 from gpuwatch.tui.toolkit.item_page import MultiLinePage, hanging
 from gpuwatch.tui.toolkit.rows import Row, heading, highlighted, note, text_of, wrapped
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
@@ -54,6 +54,7 @@ class ActiveProblems(MultiLinePage):
                 yield ProblemItem(
                     ("incident", incident.id), severity_shown(incident), "", None, incident.headline,
                     f"{taken}{age} ago; {ways}", do, incident=incident.id, code=incident.code,
+                    sign=sign_shown(incident),
                 )  # fmt: skip
 
     def conditions(self) -> Iterator[ProblemItem]:
@@ -251,7 +252,7 @@ class ActiveProblems(MultiLinePage):
         """Append the rows of an incident or ended job: its whole sentence, and details under the cursor."""
         self._starts.append(len(rows))
         look, here = self.look, index == self.at
-        head = (look.mark(entry.severity), Segment(" "))
+        head = (entry.mark(look), Segment(" "))
         lines = hanging(head, entry.text, width, look.severity[entry.severity] + look.strong)
         on = here and self.has_focus
         rows += [highlighted(line, width, look.cursor) for line in lines] if on else lines
@@ -301,7 +302,7 @@ def entry_row(entry: ProblemItem, place: int, width: int, look: StyleSet) -> Row
     """Return the line of an entry: severity, time, place (`place` cells), text, and details if they fit."""
     style = look.severity[entry.severity]
     head = [
-        look.mark(entry.severity),
+        entry.mark(look),
         Segment(f" {entry.clock}" if entry.clock else "", look.dim),
         Segment(f" {fit(entry.place, place)}  ", look.strong),
     ]

@@ -46,6 +46,8 @@ class HeatMap(SelectableLines):
         """Lines that it may use for taller cells; set by the screen."""
         self.place = (0, 0)
         """(node, GPU) of the cursor."""
+        self._node = ""
+        """The name of that node, on which the cursor stays when the filter changes."""
         self.layout_now: HeatLayout = arrange([], [], 80, 1)
         self._shape: Hashable = None
         self._counts: list[int] = []
@@ -70,8 +72,11 @@ class HeatMap(SelectableLines):
             self._shape = shape
             width, height = max(10, self._across()), max(1, self.room - 1)
             self.layout_now = arrange(names, counts, width, height, self.zoom, self.spare - 1)
+            node = names.index(self._node) if self._node in names else self.place[0]
+            self.place = node, self.place[1]
             self._clamp()
             self._to_a_match()
+            self._remember()
         painted_for = (
             self.metric.name,
             self.layout_now.cell,
@@ -274,12 +279,15 @@ class HeatMap(SelectableLines):
         gpu = max(0, min(self.place[1], (counts[node] if counts else 1) - 1))
         self.place = (node, gpu)
 
+    def _remember(self) -> None:
+        self._node = self.shown.names[self.place[0]] if self.shown.names else ""
+
     def put(self, node: int, gpu: int) -> None:
         """Move the cursor to the cell of a GPU (indices, clamped), scroll to it, and post `Moved`."""
         self.place = (node, gpu)
         self._clamp()
-        found = self.layout_now.block_of(*self.place)
-        if found:
+        self._remember()
+        if found := self.layout_now.block_of(*self.place):
             self.show_line(found[0] * self.layout_now.tall + 1, span=self.layout_now.tall)
         self.pull()
         self.post_message(self.Moved(self))

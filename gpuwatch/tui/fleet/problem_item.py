@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 
+from rich.segment import Segment
+
 from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.tui.model.node_summary import NodeView
 from gpuwatch.tui.model.severity import Severity
-from gpuwatch.tui.toolkit.styles import clean
+from gpuwatch.tui.toolkit.styles import StyleSet, clean
 
 
 @dataclass(frozen=True)
@@ -17,6 +19,7 @@ class ProblemItem:
 
     key: Hashable
     severity: Severity
+    """Decides the colour, and the sign if `sign` is None."""
     node: str
     gpu: Gpu | None
     text: str
@@ -31,6 +34,13 @@ class ProblemItem:
     """The node that Enter opens if the text names it and `node` is empty."""
     code: str = ""
     """The id of its explanation: of a rule, a condition or an alert; "": none."""
+
+    sign: Severity | None = None
+    """The severity whose sign is shown: that of an acknowledged incident, whose colour is muted."""
+
+    def mark(self, look: StyleSet) -> Segment:
+        """Return its sign in its colour."""
+        return Segment(look.glyph(self.sign or self.severity), look.severity[self.severity])
 
     @property
     def place(self) -> str:

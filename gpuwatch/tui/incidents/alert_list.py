@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 
+from rich.cells import cell_len
 from rich.segment import Segment
 
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import ORDER
 from gpuwatch.diagnose.model.text import ranks_text
+from gpuwatch.diagnose.straggler.alerts import TITLE as STRAGGLER
 from gpuwatch.hosts.names import fold
 from gpuwatch.number_text import age_text, plural
 from gpuwatch.tui.model.alert_snapshot import Bundle, acknowledged_text, bundles, problem_text, standing
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.item_page import ItemPage, PageItem
-from gpuwatch.tui.toolkit.rows import Row, heading, note
+from gpuwatch.tui.toolkit.rows import Row, heading, note, text_of, wrapped
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 
 STATE_COLUMNS, TIMES_COLUMNS, AGE_COLUMNS = 12, 6, 5
@@ -47,13 +49,12 @@ class Cells:
     last_s: float
 
 
-def alert_row(alert: Alert, wall: float, width: int, look: StyleSet) -> Row:
-    """Return the line of one alert; `wall` is the current time in unix seconds."""
-    cells = Cells(
+def alert_cells(alert: Alert, wall: float) -> Cells:
+    """Return the cells of one alert; `wall` is the current time in unix seconds."""
+    return Cells(
         alert.severity, _standing_text(alert), alert.code, place_of(alert), alert.text or alert.title,
         alert.count, wall - alert.first, wall - alert.last,
     )  # fmt: skip
-    return _row(cells, width, look)
 
 
 def _standing_text(alert: Alert) -> str:
@@ -61,21 +62,21 @@ def _standing_text(alert: Alert) -> str:
     return acknowledged_text(alert.acknowledged_at) if state == "acknowledged" else state
 
 
-def bundle_row(bundle: Bundle, wall: float, width: int, look: StyleSet) -> Row:
-    """Return the one line of several alerts of one kind; `wall` is the current time in unix seconds."""
+def bundle_cells(bundle: Bundle, wall: float) -> Cells:
+    """Return the cells of several alerts of one kind; `wall` is the current time in unix seconds."""
     first = bundle.alerts[0]
     worst = min((alert.severity for alert in bundle.alerts), key=ORDER.index)
     ranks, nodes = bundle.ranks, bundle.nodes
     place = plural(len(ranks), "rank") if ranks else plural(len(nodes), "node")
     text = f"{first.title}; {ranks_text(ranks)}" if ranks else f"{first.title}; {fold(nodes)}"
     last = wall - max(alert.last for alert in bundle.alerts)
-    cells = Cells(
+    return Cells(
         worst, _standing_text(first), first.code, place, text, bundle.count, wall - first.first, last
     )  # fmt: skip
-    return _row(cells, width, look)
 
 
-def _row(cells: Cells, width: int, look: StyleSet) -> Row:
+def cells_row(cells: Cells, width: int, look: StyleSet) -> Row:
+    """Return the line of an alert or of several of one kind."""
     fires, wide = cells.standing == "firing", width >= WIDE_COLUMNS
     text = look.text if fires else look.dim
     sign = look.mark(cells.severity) if fires else Segment(look.glyph(cells.severity), look.dim)
@@ -95,6 +96,13 @@ def _row(cells: Cells, width: int, look: StyleSet) -> Row:
     what = cells.text if wide or not times else f"{times} {cells.text}"
     room = width - sum(part.cell_length for part in head)
     return (*head, Segment(fit(what, max(0, room)), text))
+
+
+def cut_text(cells: Cells, row: Row, width: int, look: StyleSet) -> tuple[Row, ...]:
+    """Return the lines with the place, text and code of an alert whose `row` shows them cut; else none."""
+    if text_of(row).endswith(clean(cells.text).rstrip()) and cell_len(clean(cells.place)) <= PLACE_NARROW:
+        return ()
+    return tuple(wrapped(f"{cells.place}: {cells.text} ({cells.code})", width, look.text, indent=3))
 
 
 class AlertList(ItemPage):
@@ -121,14 +129,25 @@ class AlertList(ItemPage):
         yield self._columns(width)
         for bundle in shown:
             if bundle.folded:
-                yield PageItem(bundle.key, (bundle_row(bundle, wall, width, look),), bundle.alerts[0])
+                yield self._item(bundle.key, bundle_cells(bundle, wall), width, bundle.alerts[0])
             if not bundle.folded or bundle.key in self._open:
                 for alert in bundle.alerts:
                     text = f"{alert.code}  {place_of(alert)}  {alert.text or alert.title}"
-                    yield PageItem(alert.id, (alert_row(alert, wall, width, look),), alert, clean(text))
+                    yield self._item(alert.id, alert_cells(alert, wall), width, alert, clean(text))
         if not shown:
             hidden = self.only_firing and reported.alerts
             yield note(f"none firing; {self._all_key()} shows all" if hidden else "none", look)
+
+    def _item(self, key: Hashable, cells: Cells, width: int, alert: Alert, text: str = "") -> PageItem:
+        row = cells_row(cells, width, self.look)
+        more = cut_text(cells, row, width, self.look)
+        if (
+            alert.title == STRAGGLER
+            and standing(alert) == "firing"
+            and not self.view_state.snapshot.incidents
+        ):
+            return PageItem(key, (row, *more), alert, text)  # then it is what the screen is read for
+        return PageItem(key, (row,), alert, text, more)
 
     def _all_key(self) -> str:
         return self.cockpit.key_of("fleet.unhealthy")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -13,7 +13,7 @@ import yaml
 
 from gpuwatch.hosts.document import compose
 from gpuwatch.hosts.errors import HostsError, Problems
-from gpuwatch.hosts.structures import ReadMapping
+from gpuwatch.hosts.structures import ReadMapping, pairs
 from gpuwatch.own_folders import config_folder, make_own
 from gpuwatch.tui.model.preferences import Preferences
 from gpuwatch.whole_file import read_own
@@ -35,6 +35,8 @@ class LoadedPreferences:
 
     values: Preferences
     homes: Mapping[str, Home]
+    problems: Sequence[str] = ()
+    """The problems of settings that are left out, with place and remedy."""
 
 
 def load(path: Path, environ: Mapping[str, str] = os.environ) -> LoadedPreferences:
@@ -46,16 +48,47 @@ def load(path: Path, environ: Mapping[str, str] = os.environ) -> LoadedPreferenc
         HostsError: The file, else a variable, cannot be read or has problems; it lists all problems of the
             first such source, with line, column and remedy.
     """
+    return _collected(_parsed(_text_of(path), str(path)), _variables(environ, _parsed))
+
+
+def load_valid(path: Path, environ: Mapping[str, str] = os.environ) -> LoadedPreferences:
+    """Return the settings as `load` does, without those that have problems, which are returned beside them.
+
+    With a problem `actions` is off unless a source turns it on: a misspelt `actions: off` permits nothing.
+    """
+    problems: list[str] = []
+
+    def valid(text: str, source: str) -> dict[str, Any]:
+        try:
+            return _parsed(text, source)
+        except HostsError as error:
+            problems.extend(error.problems)
+            return _valid(text, source)
+
+    try:
+        text = _text_of(path)
+    except HostsError as error:
+        text, problems = "", list(error.problems)
+    own = valid(text, str(path))
+    own = {"actions": False, **own} if problems else own
+    return replace(_collected(own, _variables(environ, valid)), problems=tuple(problems))
+
+
+def _variables(environ: Mapping[str, str], parse: Callable[[str, str], dict[str, Any]]) -> dict[str, Any]:
+    """Return the settings of the GPUWATCH_* variables; `parse` reads a text whose source it is given."""
     found: dict[str, Any] = {}
-    homes: dict[str, Home] = {each.name: "default" for each in fields(Preferences)}
-    for name, value in _parsed(_text_of(path), str(path)).items():
-        found[name], homes[name] = value, "config.yaml"
     for name in BY_VARIABLE:
         variable = f"GPUWATCH_{name.upper()}"
         if environ.get(variable):
-            found |= _parsed(f"{name}: {environ[variable]}\n", variable)
-            homes[name] = "variable"
-    return LoadedPreferences(replace(Preferences(), **found), homes)
+            found |= parse(f"{name}: {environ[variable]}\n", variable)
+    return found
+
+
+def _collected(own: Mapping[str, Any], variables: Mapping[str, Any]) -> LoadedPreferences:
+    homes: dict[str, Home] = {each.name: "default" for each in fields(Preferences)}
+    homes |= dict.fromkeys(own, "config.yaml")
+    homes |= dict.fromkeys(variables, "variable")
+    return LoadedPreferences(replace(Preferences(), **{**own, **variables}), homes)
 
 
 def keep(path: Path, name: str, value: object) -> None:
@@ -129,6 +162,21 @@ def _parsed(text: str, source: str) -> dict[str, Any]:
     entry = FILE.read(root, problems) if root is not None else None
     problems.raise_any()
     return {} if entry is None else {name: _value(value) for name, value in entry.values.items()}
+
+
+def _valid(text: str, source: str) -> dict[str, Any]:
+    """Return the settings in a text that have no problem, by name; empty for a text that is no mapping."""
+    from gpuwatch.tui.preferences.shape import FILE  # noqa: PLC0415 - it needs every screen's tables
+
+    root, found = compose(text, Problems(source)), dict[str, Any]()
+    if not isinstance(root, yaml.MappingNode):
+        return found
+    for name, _, value in pairs(root, Problems(source)):
+        own, key = Problems(source), FILE.keys.get(name)
+        read = None if key is None else key.shape.read(value, own)
+        if read is not None and not len(own):
+            found[name] = _value(read)
+    return found
 
 
 def _value(value: object) -> object:

@@ -35,6 +35,8 @@ class PageItem:
     """Where Enter leads."""
     text: str = ""
     """The text to copy; "": the first line."""
+    more: tuple[Row, ...] = ()
+    """Lines that are shown below `rows` while the cursor is on the item and the page has the focus."""
 
 
 def command_things(
@@ -123,6 +125,7 @@ class ItemPage(MultiLinePage):
             here = self.has_focus and len(self._starts) == self.at
             self._starts.append(len(rows))
             rows += [highlighted(row, width, self.look.cursor) for row in part.rows] if here else part.rows
+            rows += part.more if here else ()
         return rows
 
     def _find(self) -> None:
@@ -146,7 +149,10 @@ class ItemPage(MultiLinePage):
             return
         self.at = max(0, min(item, len(self.things) - 1))
         self._on = self.things[self.at].key
-        self.show_line(0 if self.at == 0 else self._starts[self.at], span=len(self.things[self.at].rows))
+        self.pull()
+        thing = self.things[self.at]
+        span = len(thing.rows) + len(thing.more)
+        self.show_line(0 if self.at == 0 else self._starts[self.at], span=span)
         self.pull()
         self.post_message(self.Moved(self))
 

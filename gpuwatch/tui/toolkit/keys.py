@@ -270,12 +270,12 @@ SECTION_OF = {
 """Kind of a screen -> the section of its keys."""
 
 
-BORROWED = {
-    "Training": ("fleet.unhealthy", "fleet.sort", "fleet.sort.reverse"),
-    "Incidents": ("fleet.unhealthy",),
-    "Logs": ("incident.rank",),
+BORROWED: dict[str, dict[str, str]] = {
+    "Training": {"fleet.unhealthy": "Outliers", "fleet.sort": "Sort", "fleet.sort.reverse": "Reverse"},
+    "Incidents": {"fleet.unhealthy": "Firing"},
+    "Logs": {"incident.rank": "Next rank"},
 }
-"""Section -> the bindings of other sections that its screen also has."""
+"""Section -> the bindings of other sections that its screen also has, with their labels there."""
 
 
 _BY_ID = {each.id: each for _, some in SECTIONS for each in some}
@@ -296,7 +296,7 @@ def with_actions(actions: Mapping[str, str], *, priority: bool = False) -> list[
 
 def borrowed(title: str) -> list[Binding]:
     """Return the bindings of other sections that the screen of the section `title` also has."""
-    return [_BY_ID[name] for name in BORROWED.get(title, ())]
+    return [replace(_BY_ID[name], description=label) for name, label in BORROWED.get(title, {}).items()]
 
 
 def bound_together() -> list[list[Binding]]:

@@ -15,6 +15,8 @@ Row: TypeAlias = "tuple[Segment, ...]"
 """One painted line."""
 Cell: TypeAlias = "tuple[str, Style]"
 """A piece of a line before painting."""
+PARTING = "./_-,:="
+"""Characters after which a word that is longer than a line is parted: paths, modules, options."""
 
 
 def text_of(row: Sequence[Segment]) -> str:
@@ -43,9 +45,26 @@ def highlighted(row: Row, width: int, style: Style) -> Row:
 
 def wrapped(text: str, width: int, style: Style, *, indent: int = 1) -> list[Row]:
     """Return the text in as many lines as needed, without control characters; empty for an empty text."""
-    pad = " " * indent
-    lines = textwrap.wrap(clean(text), max(8, width - indent - 1), break_on_hyphens=False)
+    pad, room = " " * indent, max(8, width - indent - 1)
+    lines = textwrap.wrap(_breakable(clean(text), room), room, break_on_hyphens=False)
     return [(Segment(pad + line, style),) for line in lines]
+
+
+def _breakable(text: str, room: int) -> str:
+    """Return the text with words longer than `room` parted, after punctuation where they have some."""
+    if len(text) <= room:
+        return text
+    return " ".join(_parted(word, room) if len(word) > room else word for word in text.split(" "))
+
+
+def _parted(word: str, room: int) -> str:
+    """Return a long word with spaces between its parts of at most `room` characters."""
+    parts = []
+    while len(word) > room:
+        cut = max(word.rfind(sign, room // 2, room) for sign in PARTING) + 1 or room
+        parts.append(word[:cut])
+        word = word[cut:]
+    return " ".join([*parts, word])
 
 
 def heading(text: str, width: int, look: StyleSet, note: str = "") -> Row:

@@ -1,4 +1,4 @@
-"""gpuwatch's two themes, and the filter behind NO_COLOR.
+"""gpuwatch's two themes, and the filters behind NO_COLOR and `--ascii`.
 
 Textual's own themes stay available in the palette.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
@@ -76,3 +77,36 @@ class Colourless(LineFilter):
             Segment(text, _without_colour(style) if style else style, control)
             for text, style, control in segments
         ]
+
+
+_IN_ASCII = str.maketrans(
+    {
+        "▐": "[", "▌": "]", "…": "~", "─": "-", "━": "=", "│": "|", "┃": "|", "▶": ">", "▼": "v", "▲": "^",
+        "●": "o", "•": "*", "·": ".", "→": ">", "°": " ", **dict.fromkeys("▁▂▃▄▅▆▇█▉▊▋▍▎▏▔▕", " "),
+    }
+)  # fmt: skip
+"""What stands for the signs of Textual's own parts; pieces of a bar are told by their ground."""
+
+
+@lru_cache(maxsize=4096)
+def _in_ascii(text: str) -> str:
+    """Return the text with the same width in ASCII; `?` for a character without a substitute."""
+    return "".join(c if c.isascii() else "?" * cell_len(c) for c in text.translate(_IN_ASCII))
+
+
+class AsciiOnly(LineFilter):
+    """A line filter for terminals that draw only ASCII; Textual's parts and remote text pass it, too."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:  # noqa: ARG002 - textual's signature
+        """Return the segments of a line in ASCII, each as wide as before."""
+        return [
+            segment
+            if segment.text.isascii()
+            else Segment(_in_ascii(segment.text), segment.style, segment.control)
+            for segment in segments
+        ]
+
+
+def line_filters(*, no_color: bool, ascii_only: bool) -> list[LineFilter]:
+    """Return the filters for painted lines."""
+    return [*([Colourless()] if no_color else []), *([AsciiOnly()] if ascii_only else [])]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 
@@ -277,9 +278,11 @@ class TrainingHead(RebuiltPage, can_focus=False):
             rank = "" if alert.rank is None else f"rank {alert.rank}: "
             slow = alert.title == STRAGGLER
             text = sentence(alert) if slow else f"{alert.title}: {rank}{alert.text}"
+            style = look.severity[alert.severity]
+            head = Segment(" "), look.mark(alert.severity), Segment(" ")
             room = max(8, width - len(tail) - 4)
-            rows.append((
-                Segment(" "), look.mark(alert.severity), Segment(" "),
-                Segment(fit(text, room), look.severity[alert.severity]), Segment(tail, look.dim),
-            ))  # fmt: skip
+            if slow and cell_len(clean(text)) > room:  # the sentence whose cause must be read
+                rows += hanging(head, f"{text} ({tail.strip()})", width, style)[:2]
+            else:
+                rows.append((*head, Segment(fit(text, room), style), Segment(tail, look.dim)))
         return rows

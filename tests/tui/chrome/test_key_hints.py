@@ -44,3 +44,23 @@ async def test_the_hint_under_the_pointer_is_marked_and_explained() -> None:
         await pilot.hover(Widget, offset=(5, 5))
         assert not line.tooltip
         assert line.render().spans == plain.spans
+
+
+async def test_a_text_field_takes_the_keys_so_the_hints_are_its_own() -> None:
+    app = still_app(demo_session(20), 20)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("slash")
+        await pilot.pause()
+        line = app.screen.query_one(KeysLine)
+        assert [hint.key for hint in line.hints] == ["enter", "escape"]
+        await pilot.press("escape")
+        await pilot.pause()
+        assert "slash" in [hint.key for hint in line.hints]
+
+
+async def test_the_note_of_a_long_list_of_columns_is_on_the_screen() -> None:
+    app = still_app(demo_session(20), 20)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("C")
+        await pilot.pause()
+        assert app.screen.query_one(".box-note").region.bottom <= 23

@@ -29,7 +29,12 @@ async def test_an_ended_rank_is_found_where_it_ran_with_its_age() -> None:
         await pilot.pause()
         assert fleet_of(app).shown.gpus == {gpu.info.uuid}
         assert f"rank {RANK}, seen 4" in text_on(app)
-        await pilot.press("escape", "colon", *f"rank {RANK}")
+        await pilot.press("escape")
+        await pilot.pause()
+        here = fleet_of(app).heat.chosen()
+        assert here is not None
+        assert (here[0].name, here[1]) == (NODE, gpu)  # the found rank keeps the cursor
+        await pilot.press("colon", *f"rank {RANK}")
         await app.workers.wait_for_complete()
         await pilot.pause()
         await pilot.press("enter")

@@ -118,9 +118,9 @@ async def test_enter_leads_to_the_very_line_r_to_the_next_rank_m_to_all(
     first, second, third, everyone = opened
     assert first[0] == ("gpu-011", "kernel log")
     assert first[1]["offset"] == 15
-    assert second[0][1].endswith("rank_000.log")
-    assert second[1]["offset"] == timeout_alert(0).proof[0].offset
-    assert third[1]["ranks"] == (1,)
+    assert second[0][1].endswith("rank_057.log")  # of the others, the first to report
+    assert second[1]["offset"] == timeout_alert(57).proof[0].offset
+    assert third[1]["at"] >= second[1]["at"]
     assert everyone[1]["merged"]
     assert everyone[1]["ranks"][0] == 85
     assert len(everyone[1]["ranks"]) == 128
@@ -162,6 +162,39 @@ async def test_acknowledged_is_dim_and_stays_in_the_status_line_and_back() -> No
         await pilot.pause()
         assert not book.incidents[0].acknowledged
         assert SENTENCE[:30] in text_on(app).splitlines()[1]
+
+
+@pytest.mark.parametrize("width", [80, 120])
+async def test_an_acknowledged_incident_is_called_so_in_the_banner_at_every_width(width: int) -> None:
+    book = demo_book()
+    app = incident_app(book)
+    async with app.run_test(size=(width, 24)) as pilot:
+        book.acknowledge(book.incidents[0].id, on=True)
+        app.pump()
+        await pilot.pause()
+        banner, problem = text_on(app).splitlines()[1], app.look.glyph("critical")
+        assert "acknowledged: rank 85 (gpu-011 GPU 5)" in banner
+        assert "1 lost" in banner
+        line = next(each for each in text_on(app).splitlines()[3:] if "rank 85 (gpu-011 GPU 5)" in each)
+        assert line.startswith(problem)  # not the sign of an unknown state
+
+
+async def test_a_cut_alert_is_shown_whole_under_the_cursor() -> None:
+    cause = "slows all 128 ranks by 41 %: thermal throttling, a step takes 4.5 s, usual 3.2 s"
+    slow = structs.replace(disk_alert(), text=cause, rank=42)
+    other = structs.replace(disk_alert(), id="a-2", code="other")
+    for title, at_once in (("Straggler", True), ("Other", False)):
+        book = StillBook((), [structs.replace(slow, title=title), other])
+        app = still_app(demo_session(14, book=book), 14)
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.press("4")
+            await pilot.pause()
+            assert (cause in flat(app)) is at_once  # the rank that slows its job needs no cursor
+            alerts = incidents_of(app).alerts
+            alerts.focus()
+            alerts.go_to(slow.id)
+            await pilot.pause()
+            assert cause in flat(app)
 
 
 async def test_the_lost_gpu_stays_beside_the_sentence_whatever_the_number_of_alerts() -> None:
@@ -344,6 +377,9 @@ def test_the_way_through_an_incident_begins_with_the_first_failure() -> None:
     spot = location_after(incident, None)
     assert spot is not None
     assert (spot.rank, spot.file) == (85, "kernel log")
+    times = [each.at for each in spots_by_rank(incident)[1:]]
+    assert len(times) == 127
+    assert times == sorted(times)  # the first follower is the next, whatever its number
     last = spots_by_rank(incident)[-1]
     assert location_after(incident, last.rank) == spot
     assert location_of(disk_alert()) is None

@@ -17,7 +17,7 @@ from gpuwatch.hosts.errors import HostsError
 from gpuwatch.tui.app import GpuwatchApp
 from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.model.preferences import Preferences
-from gpuwatch.tui.preferences.file import keep, load
+from gpuwatch.tui.preferences.file import keep, load, load_valid
 from gpuwatch.tui.preferences.shape import COLUMNS
 from tests.tui.screen_text import fleet_of, text_on
 from tests.tui.still import NOW, demo_session
@@ -106,6 +106,37 @@ def test_two_actions_of_one_screen_cannot_share_a_key(
     for problem, (place, other) in zip(refused.value.problems, found.items(), strict=True):
         assert problem.startswith(f"{file}:{place}:")
         assert f"'{other}'" in problem
+
+
+def test_settings_without_problems_are_used_beside_those_that_have_some(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text("theme: nord\nmetrik: temp\ncolumns: {nodes: [node, utl]}\nkeys: {app.freeze: q}\n")
+    found = load_valid(file, {"GPUWATCH_METRIC": "mem", "GPUWATCH_BELL": "loud"})
+    assert (found.values.theme, found.values.metric, found.values.bell) == ("nord", "mem", False)
+    assert (dict(found.values.columns), dict(found.values.keys)) == ({}, {})
+    assert [problem.rpartition("config.yaml:")[2][:4] for problem in found.problems[:3]] == [
+        "2:1:",
+        "3:25",
+        "4:20",
+    ]
+    assert len(found.problems) == 4
+    assert not found.values.actions  # `actions: off` may be what was misspelt
+    file.write_text("theme: [\n")
+    assert load_valid(file, {}).values.theme == "gpuwatch"
+    file.write_text("actions: on\nmetrik: temp\n")
+    assert load_valid(file, {}).values.actions
+    file.write_text("metric: temp\n")
+    assert (load_valid(file, {}).problems, load_valid(file, {}).values.actions) == ((), True)
+
+
+async def test_the_first_screen_states_the_settings_that_are_left_out() -> None:
+    app = GpuwatchApp(demo_session(14), clock=lambda: NOW)
+    app.settings_problems = ("config.yaml:1:1: unknown key 'metrik'", "config.yaml:2:1: another")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        (notice,) = app._notifications
+        assert "config.yaml:1:1" in notice.message
+        assert "1 other" in notice.message
 
 
 def test_a_change_leaves_the_rest_of_the_file_as_it_was(tmp_path: Path) -> None:

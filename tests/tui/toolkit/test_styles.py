@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import pytest
 from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from textual.color import Color
 
 from gpuwatch.tui.fleet.heat_layout import arrange
 from gpuwatch.tui.toolkit.charts import bar, curve, plot, sparkline
 from gpuwatch.tui.toolkit.refresh_rate import RefreshRate
+from gpuwatch.tui.toolkit.rows import text_of, wrapped
 from gpuwatch.tui.toolkit.styles import ASCII, UNICODE, build_styles, clean, fit, wants_ascii
+from gpuwatch.tui.toolkit.themes import AsciiOnly
 
 
 @pytest.mark.parametrize(
@@ -121,3 +126,17 @@ def test_the_layout_takes_the_room_it_gets() -> None:
     names, counts = [f"n{i}" for i in range(16)], [8] * 16
     assert arrange(names, counts, 200, 30).cell > arrange(names, counts, 80, 8).cell >= 3
     assert len(arrange(names, counts, 80, 8).lines) == 8
+
+
+def test_a_word_longer_than_a_line_is_parted_after_punctuation() -> None:
+    word = "torch.distributed.elastic.multiprocessing.api.SignalException"
+    rows = wrapped(f"raised {word}: 15", 50, Style())
+    lines = [text_of(row).strip() for row in rows]
+    assert lines == ["raised", "torch.distributed.elastic.multiprocessing.api.", "SignalException: 15"]
+    assert "".join(text_of(row).strip() for row in wrapped("x" * 200, 50, Style())) == "x" * 200
+
+
+def test_an_ascii_terminal_gets_ascii_of_the_same_width() -> None:
+    line = [Segment("▅▅"), Segment("▐X▌"), Segment("計算機"), Segment("plain")]
+    shown = AsciiOnly().apply(line, Color(0, 0, 0))
+    assert [segment.text for segment in shown] == ["  ", "[X]", "??????", "plain"]

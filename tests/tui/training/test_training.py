@@ -67,6 +67,21 @@ async def test_the_job_says_how_far_and_how_fast_it_is(size: tuple[int, int]) ->
     assert "tokens/s/GPU 5.1k" in shown, "the curve's title says between which values it runs"
 
 
+async def test_the_cause_of_a_straggler_is_read_whole_on_a_narrow_screen() -> None:
+    text = "slows all 128 ranks by 41 %: thermal throttling, a step takes 4.5 s, usual 3.2 s"
+    proof = (Proof("value", "SM clock 1,095 MHz", NOW, node="gpu-006"),)
+    slow = Alert(
+        "s", "slower_than_peers", "warning", "Straggler", text, proof, "hint", "gpu-006", 2, 42, job="418207"
+    )
+    app = still_app(demo_session(14, book=StillBook((), [slow])), 14)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        assert text.partition(",")[0] in text_on(app).splitlines()[1]
+        await pilot.press("6")
+        await pilot.pause()
+        assert f"rank 42 (gpu-006 GPU 2) {text}" in " ".join(flat(app).split())
+
+
 async def test_the_straggler_is_on_top_and_marked() -> None:
     app = still_app(demo_session(40), 40)
     async with app.run_test(size=(120, 40)) as pilot:
