@@ -16,7 +16,7 @@ STATEMENTS = {"000": 42, "001": 34, "002": 34, "003": 38, "004": 54, "card": 7}
 """Statements of each guide: no row may be lost."""
 NAMED_IN_TESTS = ("001", "002", "004")
 """The guides whose statements have a test that names the guide and the line."""
-MIN_DONE = 204
+MIN_DONE = 205
 """Raise it with the rows; no change may lower it."""
 
 

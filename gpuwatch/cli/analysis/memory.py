@@ -30,8 +30,8 @@ def memory(paths: tuple[Path, ...], as_json: bool) -> int:
     Code in a pickle is never executed. The rank is read from the line, the file's name or its folder.
 
     Exit status: 0 nothing is flagged; 1 peaks more than 20 % apart, fragmentation above 20 %, a failed
-    request, a report that is cut off or states no size, or a file that cannot be read; 2 wrong usage
-    or no memory report.
+    request, unequal partitions of the optimizer state, a report that is cut off or states no size, or a
+    file that cannot be read; 2 wrong usage or no memory report.
     """
     missing = [f"{path}: no such file or folder" for path in paths if not os.path.exists(path)]  # noqa: PTH110 - Path raises
     if missing:
@@ -47,7 +47,7 @@ def memory(paths: tuple[Path, ...], as_json: bool) -> int:
     if not found.ranks:
         reasons = [f"{each.name}: {each.why}" for each in found.skipped[:20]]
         raise Refusal([*reasons, "no memory report under " + ", ".join(str(path) for path in paths)])
-    verdict = judge_memory(found.ranks)
+    verdict = judge_memory(found.ranks, found.partitions)
     with writing():
         if as_json:
             sys.stdout.write(f"{memory_json(found, verdict)}\n")

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
 from gpuwatch.diagnose.playbook.topics import steps_of
 from gpuwatch.number_text import plural
-from gpuwatch.runs.memory.rank_memory import RankMemory
+from gpuwatch.runs.memory.rank_memory import RankMemory, ZeroPartition
 
 MAX_PEAK_IMBALANCE = 0.2
 """Largest (max - min) / mean of the ranks' peaks; the limit of common guides to distributed training."""
 MAX_FRAGMENTATION = 0.2
 """Largest unusable share of the reserved memory; above it an allocation may fail although enough is free."""
+MAX_PARTITION_DIFFERENCE = 0.01
+"""Largest (max - min) / mean of one group's partitions; DeepSpeed pads them to equal sizes."""
 GB = 1e9
 
 
@@ -44,9 +47,10 @@ def label_of(memory: RankMemory) -> str:
     return who if not memory.device else f"{who} GPU {memory.device}"
 
 
-def judge_memory(ranks: Sequence[RankMemory]) -> MemoryVerdict:
-    """Judge the memory of the ranks of one job."""
+def judge_memory(ranks: Sequence[RankMemory], partitions: Sequence[ZeroPartition] = ()) -> MemoryVerdict:
+    """Judge the memory of the ranks of one job, and the partitions of its optimizer state."""
     flags = [flag for each in ranks for flag in _of_one(each)]
+    flags += _of_partitions(partitions)
     peaks = [each for each in ranks if each.peak is not None]
     values = [each.peak or 0 for each in peaks]
     middle = fmean(values) if len(values) > 1 else 0.0
@@ -100,6 +104,35 @@ def _of_one(memory: RankMemory) -> list[MemoryFlag]:
         found.append(
             MemoryFlag("memory.retries", memory.rank, text, memory.retries, 0, steps_of("fragmentation"))
         )
+    return found
+
+
+def _of_partitions(partitions: Sequence[ZeroPartition]) -> list[MemoryFlag]:
+    """Return a flag if the ranks state other numbers of partitions, or unequal ones."""
+    if len({each.rank for each in partitions}) < 2:
+        return []
+    usual, _ = Counter(each.counts for each in partitions).most_common(1)[0]
+    odd = next((each for each in partitions if each.counts != usual), None)
+    if odd is not None:
+        text = (
+            f"rank {odd.rank} splits its optimizer state into {list(odd.counts)} partitions, others into"
+            f" {list(usual)}: they do not run the same model, or not in one group"
+        )
+        return [MemoryFlag("memory.partition", odd.rank, text, 1, None, steps_of("zero-partition"))]
+    found = []
+    for group, of_ranks in enumerate(zip(*(each.elements for each in partitions), strict=False)):
+        middle = fmean(of_ranks)
+        apart = (max(of_ranks) - min(of_ranks)) / middle if middle else 0.0
+        if apart > MAX_PARTITION_DIFFERENCE:
+            most = max(partitions, key=lambda each, group=group: each.elements[group])  # type: ignore[misc]
+            text = (
+                f"the optimizer state of group {group} is unevenly split: rank {most.rank} holds"
+                f" {most.elements[group]:,} parameters, the mean is {middle:,.0f}"
+            )
+            limit = MAX_PARTITION_DIFFERENCE
+            found.append(
+                MemoryFlag("memory.partition", most.rank, text, apart, limit, steps_of("zero-partition"))
+            )
     return found
 
 

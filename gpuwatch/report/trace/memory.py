@@ -31,6 +31,10 @@ def memory_json(found: FoundMemory, verdict: MemoryVerdict) -> str:
         "gpuwatch": __version__,
         "ranks": [memory_facts(each) for each in found.ranks],
         "peak_imbalance": None if verdict.imbalance is None else round(verdict.imbalance, 4),
+        "partitions": [
+            {**asdict(each), "counts": list(each.counts), "elements": list(each.elements)}
+            for each in found.partitions
+        ],
         "flags": [{**asdict(flag), "actions": list(flag.actions)} for flag in verdict.flags],
         "skipped": [{"name": each.name, "why": plain(each.why)} for each in found.skipped],
     }
@@ -131,6 +135,14 @@ def _lines(found: FoundMemory, verdict: MemoryVerdict) -> Iterator[ReportLine]:
         yield ReportLine(plain(f"peak of {label_of(each)}: {each.peak_at}"), "old")
     if len(found.ranks) > MAX_SHOWN_RANKS:
         yield ReportLine(f"{len(found.ranks) - MAX_SHOWN_RANKS} more ranks: see --json", "old")
+    if found.partitions:
+        first, number = found.partitions[0], len({each.rank for each in found.partitions})
+        sizes = ", ".join(f"{each:,}" for each in first.elements)
+        yield ReportLine(
+            f"ZeRO partitions of {plural(number, 'rank')}: {list(first.counts)} by parameter group;"
+            f" rank {first.rank} holds the optimizer state of {sizes} parameters",
+            hang=6,
+        )
     for text in dict.fromkeys(line for each in found.ranks for line in each.zero):
         yield ReportLine(plain(f"ZeRO: {text}"), hang=6)
     for skipped in found.skipped:

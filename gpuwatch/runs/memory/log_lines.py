@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from gpuwatch.plain import plain
-from gpuwatch.runs.memory.rank_memory import RankMemory
+from gpuwatch.runs.memory.rank_memory import RankMemory, ZeroPartition
 
 MIB, GIB, GB = 1 << 20, 1 << 30, 1_000_000_000
 MAX_LINE_CHARACTERS = 16_384
@@ -38,6 +38,13 @@ ZERO = re.compile(
 From its stage_1_and_2.py and stage3.py.
 """
 
+PARTITION = re.compile(
+    r"Rank: (\d{1,7}) partition count \[([\d, ]{1,400})\] and sizes ?\[([\w(), ]{1,2000})\]"
+)
+PARTITION_SIZE = re.compile(r"\((\d{1,15}),")
+MAX_PARTITIONS = 16_384
+"""Ranks of one log."""
+
 
 class MemoryLines:
     """Collects the memory of ranks from the lines of one log: `read` the lines, then `found`."""
@@ -46,6 +53,8 @@ class MemoryLines:
         self._file, self._rank = file, rank
         self._found: dict[tuple[str, int | None, int | None], RankMemory] = {}
         self._zero: list[str] = []
+        self.partitions: dict[int, ZeroPartition] = {}
+        """By rank: the newest."""
         self._summaries: dict[int | None, RankMemory] = {}
         """By the rank prefix of the line; several ranks may write into one log."""
         self._table = False
@@ -75,6 +84,8 @@ class MemoryLines:
             self._of_summary(line)
         if TABLE_HEAD.search(line):
             self._table = True
+        if "partition count [" in line:
+            self._of_partition(line)
         if len(self._zero) < MAX_ZERO_LINES and ZERO.search(line) and "see_memory_usage" not in line:
             self._zero.append(plain(line.strip())[:200])
 
@@ -110,6 +121,14 @@ class MemoryLines:
         message = SEE_MEMORY.search(line)
         if message is not None:
             self._messages[self._rank_of(line)] = message[1]
+
+    def _of_partition(self, line: str) -> None:
+        stated = PARTITION.search(line)
+        if stated is None or len(self.partitions) >= MAX_PARTITIONS:
+            return
+        rank, counts = int(stated[1]), tuple(map(int, re.findall(r"\d{1,9}", stated[2])))
+        elements = tuple(map(int, PARTITION_SIZE.findall(stated[3])))
+        self.partitions[rank] = ZeroPartition(self._file, rank, counts, elements)
 
     @staticmethod
     def _take(memory: RankMemory, sizes: list[int | None], message: str) -> None:

@@ -13,7 +13,7 @@ from gpuwatch.runs.files.opening import open_file
 from gpuwatch.runs.files.packing import Contents, packing_of
 from gpuwatch.runs.flight.pickle_reader import PICKLE_BEGINS, NoDumpError
 from gpuwatch.runs.memory.log_lines import MAX_LINE_CHARACTERS, MemoryLines
-from gpuwatch.runs.memory.rank_memory import RankMemory
+from gpuwatch.runs.memory.rank_memory import RankMemory, ZeroPartition
 from gpuwatch.runs.memory.snapshot import MAX_SNAPSHOT_BYTES, read_snapshot
 from gpuwatch.runs.traces.trace_files import rank_of_path
 
@@ -25,6 +25,8 @@ class FoundMemory:
     """The memory of the ranks, and the files without memory data."""
 
     ranks: list[RankMemory] = field(default_factory=list)
+    partitions: list[ZeroPartition] = field(default_factory=list)
+    """One for each rank whose log states it; in the order of the ranks."""
     skipped: list[Skipped] = field(default_factory=list)
 
 
@@ -37,31 +39,33 @@ def gather_memory(paths: Sequence[Path]) -> FoundMemory:
             found.skipped.append(Skipped(name, "too many files at once", unreadable=True))
             break
         try:
-            here = _read(path, name)
+            here, partitions = _read(path, name)
         except NoDumpError as error:
             found.skipped.append(Skipped(name, str(error), unreadable=True))
         except OSError as error:
             found.skipped.append(Skipped(name, reason(error), unreadable=True))
         else:
             found.ranks += here
+            found.partitions += partitions
             if not here:
                 found.skipped.append(Skipped(name, "contains no memory values", unreadable=root is None))
     last = 1 << 31
     found.ranks.sort(key=lambda each: (last if each.rank is None else each.rank, each.device or 0, each.file))
+    found.partitions.sort(key=lambda each: (each.rank, each.file))
     return found
 
 
-def _read(path: Path, name: str) -> list[RankMemory]:
+def _read(path: Path, name: str) -> tuple[list[RankMemory], list[ZeroPartition]]:
     rank = rank_of_path(path)
     with open_file(path) as file:
         contents = Contents(path, packing_of(file.read(HEAD_BYTES)))
     pieces = contents.pieces()
     first = next(pieces, b"")
     if first.startswith(PICKLE_BEGINS):
-        return read_snapshot(_whole(first, pieces), name, rank)
+        return read_snapshot(_whole(first, pieces), name, rank), []
     lines = MemoryLines(name, rank)
     lines.read(_lines(first, pieces))
-    return lines.found
+    return lines.found, list(lines.partitions.values())
 
 
 def _whole(first: bytes, pieces: Iterator[bytes]) -> bytes:

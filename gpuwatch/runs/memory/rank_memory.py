@@ -15,6 +15,18 @@ class MemoryHolder:
     blocks: int
 
 
+@dataclass(frozen=True)
+class ZeroPartition:
+    """How one rank's optimizer state is partitioned by ZeRO, as DeepSpeed logs it."""
+
+    file: str
+    rank: int
+    counts: tuple[int, ...]
+    """Number of partitions of each parameter group."""
+    elements: tuple[int, ...]
+    """Parameters of each group whose state this rank holds, with padding."""
+
+
 @dataclass
 class RankMemory:
     """The memory of one rank; from a log the last figures, and the maximum of the peaks."""

@@ -47,6 +47,27 @@ def test_deepspeed_lines_give_the_last_sizes_the_peak_and_zero() -> None:
     assert len(memory.zero) == 3
 
 
+PARTITION = "Rank: {} partition count [{}] and sizes[({}, False), (1024, False)] \n"
+
+
+def test_partitions_of_the_optimizer_state_are_equal(tmp_path: Path) -> None:
+    """Document 000, line 99. The line is that of DeepSpeed's stage_1_and_2.py."""
+    for ranks, codes in (
+        ([("4, 4", 312_500_000)] * 4, []),
+        ([("4, 4", 312_500_000)] * 3 + [("4, 4", 400_000_000)], [("memory.partition", 3)]),
+        ([("4, 4", 312_500_000)] * 3 + [("8, 4", 312_500_000)], [("memory.partition", 3)]),
+    ):
+        path = tmp_path / "train.log"
+        path.write_text(DEEPSPEED + "".join(PARTITION.format(n, *each) for n, each in enumerate(ranks)))
+        found = gather_memory([path])
+        assert [(each.rank, each.elements) for each in found.partitions][1:2] == [(1, (312_500_000, 1024))]
+        flags = judge_memory(found.ranks, found.partitions).flags
+        assert [(flag.code, flag.rank) for flag in flags] == codes
+    out = io.StringIO()
+    print_memory(found, judge_memory(found.ranks, found.partitions), out)
+    assert "312,500,000" in out.getvalue()
+
+
 def test_a_message_belongs_to_the_next_sizes_of_its_rank() -> None:
     sizes = "[rank{}]: MA {} GB         Max_MA {} GB         CA 9.0 GB         Max_CA 9 GB"
     said = "[rank{}]: [2024-01-01 00:00:00,000] [INFO] [utils.py:802:see_memory_usage] {}"
