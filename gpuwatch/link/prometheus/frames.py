@@ -78,11 +78,15 @@ class NodeFrames:
     def sample(
         self, t: float, node: QueriedNode | None, host: QueriedHost | None, query: GpuQuery | None
     ) -> Iterator[AnyFrame]:
-        """Yield a sample of the newest scrape, then an event for each new Xid."""
+        """Yield a sample of the newest scrape, then an event for each new Xid.
+
+        Fast values that were sent before are left out.
+        """
         at = t if node is None or node.scraped_at is None else min(t, node.scraped_at)
         gpus = []
         if node is not None and query is not None:
-            gpus = [_gpu_sample(each, query, at) for each in node.gpus.values()]
+            is_new = self.sent_at is None or node.scraped_at != self.sent_at
+            gpus = [_gpu_sample(each, query, at, with_fast=is_new) for each in node.gpus.values()]
         yield Sample(t=t, seq=self._number(), gpus=gpus, host=None if host is None else host.sample(at))
         if node is not None:
             yield from self._events(t, node)
@@ -112,7 +116,7 @@ class NodeFrames:
             )
 
 
-def _gpu_sample(known: QueriedGpu, query: GpuQuery, at: float) -> GpuSample:
+def _gpu_sample(known: QueriedGpu, query: GpuQuery, at: float, *, with_fast: bool) -> GpuSample:
     state = STATES.get(known.state, "ok")
     if state == "lost":
         return GpuSample(uuid=known.uuid, state="lost", reason="reported as lost, or no longer in Prometheus")
@@ -120,7 +124,7 @@ def _gpu_sample(known: QueriedGpu, query: GpuQuery, at: float) -> GpuSample:
     return GpuSample(
         uuid=known.uuid,
         state=state,
-        fast=query.fast_of(known, at),
+        fast=query.fast_of(known, at) if with_fast else None,
         medium=built(GpuMedium, {**medium, "t": at}) if medium else None,
         slow=built(GpuSlow, {**slow, "t": at}) if slow else None,
     )

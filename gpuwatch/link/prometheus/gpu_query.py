@@ -36,6 +36,8 @@ class QueriedGpu:
     state: str = "ok"
     xid: tuple[int, float | None] | None = None
     """The newest Xid and its time (unix seconds; None: unknown)."""
+    _info: tuple[dict[str, Any], GpuInfo | None] = field(default_factory=lambda: ({}, None))
+    """The properties of the last call of `info`, and its result."""
 
     def info(self) -> GpuInfo | None:
         """Return its constant properties; None if a value is invalid."""
@@ -47,7 +49,9 @@ class QueriedGpu:
             "memory_total_bytes": self.memory_total_bytes,
             "temperature_slowdown_c": self.slowdown_c,
         }
-        return built(GpuInfo, known)
+        if self._info[0] != known:
+            self._info = known, built(GpuInfo, known)
+        return self._info[1]
 
 
 @dataclass
@@ -219,8 +223,8 @@ class GpuQuery:
 
     def fast_of(self, known: QueriedGpu, at: float) -> GpuFast | None:
         """Return the fast tier of a GPU; None if it has no values."""
-        values = {name: value for name, value in known.values.get("fast", {}).items() if name != "free_bytes"}
-        return built(GpuFast, {**values, "t": at}) if values else None
+        values = known.values.get("fast")
+        return built(GpuFast, {**values, "t": at}) if values and values.keys() != {"free_bytes"} else None
 
 
 def _put_more(values: dict[str, Any], each: InstantSeries) -> None:
