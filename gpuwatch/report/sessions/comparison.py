@@ -41,15 +41,29 @@ def comparison_lines(found: SessionComparison) -> Iterator[ReportLine]:
         for number, session in enumerate(group.sessions):
             if number:
                 yield ReportLine("")
-            yield from session_lines(session)
+            yield from session_lines(session, with_name=True)
     yield ReportLine("")
+    yield from configuration_lines(found)
     yield from performance_lines(found)
 
 
-def session_lines(session: TrainingSession) -> Iterator[ReportLine]:
-    """Yield the figures of one session."""
+def configuration_lines(found: SessionComparison) -> Iterator[ReportLine]:
+    """Yield the settings in which the sessions differ; nothing if they do not."""
+    if not found.configuration:
+        return
+    yield ReportLine("CONFIGURATION DIFFERENCES:")
+    for each in found.configuration:
+        values = "; ".join(f"{session}: {value}" for session, value in each.values.items())
+        yield ReportLine(f"  {each.what}: {values}", hang=4)
+    yield ReportLine("")
+
+
+def session_lines(session: TrainingSession, *, with_name: bool = False) -> Iterator[ReportLine]:
+    """Yield the figures of one session. `with_name`: also the name of the run."""
     one = session.summary
     yield ReportLine(f"  Session: {session.name}")
+    if with_name and one.name:
+        yield ReportLine(f"  Name: {one.name}")
     if one.status not in (None, "completed"):
         yield ReportLine(f"  Status: {one.status}", "warning")
     yield ReportLine(f"  Duration: {duration(one.duration_s)}")
@@ -157,6 +171,9 @@ def comparison_facts(found: SessionComparison) -> dict[str, Any]:
             for point in found.scaling
         ],
         "differences": [{"what": each.what, "values": each.values} for each in found.differences],
+        "configuration_differences": [
+            {"name": each.what, "values": each.values} for each in found.configuration
+        ],
     }
 
 

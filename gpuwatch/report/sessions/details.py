@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -10,6 +10,7 @@ import msgspec
 from gpuwatch.report.output.report_line import ReportLine
 from gpuwatch.report.sessions.comparison import gpu_line, session_facts, session_lines
 from gpuwatch.report.sessions.numbers import fixed, moment, percent, significant, whole
+from gpuwatch.runs.comparison.configuration import flat_rows
 from gpuwatch.runs.sessions.model.session import TrainingSession
 from gpuwatch.runs.sessions.model.summary import SessionProfile, SessionSummary
 
@@ -152,17 +153,6 @@ def gpu_row(line: str) -> tuple[str, str]:
     """Return a line of `gpu_line` as name and value."""
     name, _, value = line.partition(": ")
     return name, value
-
-
-def flat_rows(facts: Mapping[str, Any], before: str = "") -> Rows:
-    """Return nested settings as rows `a.b`, value; `before`: prefix of the names."""
-    rows: Rows = []
-    for name, value in facts.items():
-        if isinstance(value, dict):
-            rows += flat_rows(value, f"{before}{name}.")
-        else:
-            rows.append((f"{before}{name}", "" if value is None else str(value)))
-    return rows
 
 
 def detail_facts(session: TrainingSession) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from gpuwatch import __version__
 from gpuwatch.report.sessions.charts import OF_JOB, PER_WRITER, Chart, charts_of
 from gpuwatch.report.sessions.communication import VERDICTS, megabytes
 from gpuwatch.report.sessions.comparison import rate_of_steps
-from gpuwatch.report.sessions.details import flat_rows, known, run_rows, training_rows
+from gpuwatch.report.sessions.details import known, run_rows, training_rows
 from gpuwatch.report.sessions.numbers import (
     DASH,
     duration,
@@ -25,6 +25,7 @@ from gpuwatch.report.sessions.numbers import (
 )
 from gpuwatch.runs.comparison.communication import CommunicationReport, communication_report
 from gpuwatch.runs.comparison.compare import SessionComparison, compare, mode_of, steps_per_s
+from gpuwatch.runs.comparison.configuration import flat_rows
 from gpuwatch.runs.sessions.model.session import TrainingSession
 from gpuwatch.runs.sessions.model.summary import SessionSummary
 
@@ -100,12 +101,21 @@ def overview(found: SessionComparison) -> ReportSection:
     return ReportSection("Sessions", tables=[ReportTable(columns, tuple(rows))])
 
 
+def configuration_table(found: SessionComparison) -> ReportTable:
+    """Return the settings in which the sessions differ, a column for each session."""
+    names = [each.name for each in found.sessions]
+    rows = [(each.what, *(each.values.get(name, DASH) for name in names)) for each in found.configuration]
+    return ReportTable(("Setting", *names), tuple(rows), "Configuration differences")
+
+
 def comparison_section(found: SessionComparison) -> ReportSection:
     """Return a section with differences in settings, and speed-up by GPU count."""
     section = ReportSection("Single GPU vs multi-GPU")
     for each in found.differences:
         values = "; ".join(f"{session}: {value}" for session, value in each.values.items())
         section.notes.append(f"Not alike: {each.what.replace('_', ' ')} ({values})")
+    if found.configuration:
+        section.tables.append(configuration_table(found))
     if found.speedup is not None:
         section.lines.append(f"Multi-GPU Speedup: {found.speedup:.2f}x")
         section.lines.append(f"GPU Efficiency: {percent(found.efficiency)}")

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from gpuwatch.runs.comparison.configuration import Difference, configuration_differences
 from gpuwatch.runs.sessions.model.session import TrainingSession
 from gpuwatch.runs.sessions.model.summary import SessionSummary
 
@@ -50,15 +51,6 @@ class ScalingPoint:
 
 
 @dataclass(frozen=True)
-class Difference:
-    """A setting in which sessions differ, so that their numbers are not directly comparable."""
-
-    what: str
-    values: dict[str, str]
-    """Session -> value."""
-
-
-@dataclass(frozen=True)
 class SessionComparison:
     """The result of comparing sessions."""
 
@@ -72,6 +64,9 @@ class SessionComparison:
     """Multi-worker over single-worker sessions, if all of the former have the same worker count."""
     efficiency: float | None = None
     differences: tuple[Difference, ...] = field(default=())
+    """Settings because of which their numbers are not directly comparable."""
+    configuration: tuple[Difference, ...] = field(default=())
+    """Settings of the trainings' configurations in which they differ."""
 
 
 def compare(sessions: Sequence[TrainingSession]) -> SessionComparison:
@@ -91,6 +86,7 @@ def compare(sessions: Sequence[TrainingSession]) -> SessionComparison:
         last.speedup if last else None,
         last.efficiency if last else None,
         tuple(differences(sessions)),
+        tuple(configuration_differences(sessions)),
     )
 
 

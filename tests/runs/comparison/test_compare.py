@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from gpuwatch.report.sessions.comparison import comparison_facts, comparison_lines
+from gpuwatch.report.sessions.document import build_document
+from gpuwatch.report.sessions.html import html_of
 from gpuwatch.runs.comparison.compare import compare
 from gpuwatch.runs.sessions.find import find_sessions
 from gpuwatch.runs.sessions.model.session import TrainingSession
@@ -79,6 +82,18 @@ def test_different_models_and_batches_are_named() -> None:
         "model": {"a": "m", "b": "n"},
         "global_batch_size": {"a": "8", "b": "16"},
     }
+
+
+def test_settings_that_differ_are_named() -> None:
+    one = session("a", 1, 1.0, configuration={"optimizer": {"lr": 0.1, "name": "adamw"}, "seed": 1})
+    two = session("b", 1, 1.0, configuration={"optimizer": {"lr": 0.2, "name": "adamw"}, "steps": 5})
+    found = compare([one, two, session("c", 1, 1.0)])
+    assert [(each.what, each.values) for each in found.configuration] == [
+        ("optimizer.lr", {"a": "0.1", "b": "0.2"})
+    ]
+    assert comparison_facts(found)["configuration_differences"][0]["name"] == "optimizer.lr"
+    assert any(each.text == "  optimizer.lr: a: 0.1; b: 0.2" for each in comparison_lines(found))
+    assert "optimizer.lr" in html_of(build_document([one, two]))
 
 
 @pytest.mark.parametrize("rate", [None, 1.0])
