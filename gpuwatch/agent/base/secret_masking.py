@@ -23,6 +23,7 @@ _SIGNS = FORM_SIGNS + PHRASE_SIGNS + (
     "redis-cli", "_key", "-key", "key:", 'key"', "key'", "--key", "pw=", "jwt", "cookie", "@",
     "session", "key=", "key>", " key ", "ngkey", "mot de", "storepass", "keypass",
     "\u5bc6\u7801", "sessid", "ldap", "ipmi", "key_data",
+    "otp", "pin=", "pin:", "passcode", " -k ", ".pass", ".key",
 )  # fmt: skip
 """One of these substrings (lower case) is in every text with something to mask."""
 _BETWEEN = (
@@ -42,7 +43,7 @@ _VALUE = (
 _SECRET_NAME = re.compile(
     r"(?:passw(?:or[dt]|d)|passphrase|secret|token|(?:api|access|secret|private|auth|subscription)[-_ ]?key"
     r"|key[-_]data|credentials?|sshpass|mot de passe|\u5bc6\u7801|(?:j|php)?sess(?:ion)?id"
-    r"|(?:sign(?:ing)?|account|encryption|master|license)key)" + _BETWEEN + _VALUE,
+    r"|(?:sign(?:ing)?|account|encryption|master|license)key)(?:[_-]?[0-9])?" + _BETWEEN + _VALUE,
     re.IGNORECASE,
 )
 _WEAK = re.compile(
@@ -69,6 +70,7 @@ _OPTION = re.compile(
     r"([^\s\"',;&<>-][^\s\"']{3,4095})",
     re.IGNORECASE,
 )
+_DIGIT_CODE = re.compile(r"(\b(?:otp|pin|passcode)[\"']?[ \t]?[:=][ \t]?[\"']?)[0-9]{4,8}\b", re.IGNORECASE)
 _CURL_USER = re.compile(
     r"((?:^|(?<=[\s\"']))(?:-u|-U|--user)(?:[= ]{0,3}|[\"'], {0,3})[\"']?[^\s:\"']{1,256}:)"
     r"([^\s\"']{1,4096})"
@@ -98,6 +100,8 @@ _TEXT_TOKEN = re.compile(
 )
 _LONG_TOKEN = 8
 _LONG_USER = 20
+_TOKEN_AS_USER = ":x-oauth-basic"  # noqa: S105 - GitHub's word
+"""GitHub's password beside a token in place of the user."""
 _REFERENCE = re.compile(r"\$(?:\w{1,64}|\{[^}\s]{0,200}\}?|\(.{0,4096})$|\*{1,4096}$|<[^>\n]{0,200}>?$")
 """`$NAME`, `$(command)`, `****`, `<hidden>`: placeholders for a secret."""
 _LAST_WORD = re.compile(r"[A-Za-z0-9]{1,24}$")
@@ -107,6 +111,16 @@ _HEX = re.compile(r"(?=[0-9]{0,128}[a-f])(?=[a-f]{0,128}[0-9])[0-9a-f]{32,128}$"
 _EXPRESSION = re.compile(r"(?:[a-z_]{1,40}\.[a-z_.]{1,80}|Optional|Union|Column|Field|SecretStr)[\[(]")
 _READS = re.compile(r"(?:env|get|environ|open|load|read|pass|prompt|input|Error)\($", re.IGNORECASE)
 """Functions whose argument is the name of a secret."""
+_NARROW_FORMS = {0xFEE0 + each: each for each in range(0x21, 0x7F)}
+"""Full-width form -> the character of ASCII."""
+_LOOKALIKES = str.maketrans(
+    "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0455\u0456\u0410\u0415\u041e\u0420\u0421\u0422\u041a",
+    "aeopcyxsiAEOPCTK",
+)
+_MIXED_WORD = re.compile(
+    "(?:[A-Za-z]{1,60}[\u0400-\u0460]|[\u0400-\u0460]{1,60}[A-Za-z])[A-Za-z\u0400-\u0460]{0,60}"
+)
+"""A word of Latin and Cyrillic letters, which looks like one of Latin letters alone."""
 _ASCII_ESCAPE = re.compile(r"\\{1,4}u00([2-6][0-9A-Fa-f]|7[0-9A-Ea-e])")
 _RULES = ("|", "\u2502", "\u2503")
 """Separators of table cells."""
@@ -121,7 +135,7 @@ def masked(text: str) -> str:
     try:
         text.encode("ascii")
     except UnicodeError:
-        text = UNSEEN.sub("", text)
+        text = _MIXED_WORD.sub(_in_latin, UNSEEN.sub("", text).translate(_NARROW_FORMS))
     if "\\u00" in text:
         text = _ASCII_ESCAPE.sub(_character, text)
     if "&quot;" in text:
@@ -137,7 +151,7 @@ def masked(text: str) -> str:
     text = _HEADER.sub(_header, text)
     text = _PRIVATE_KEY.sub(r"\1" + MASK, text)
     text = _SIGNED.sub(r"\1" + MASK, text)
-    text = _OPTION.sub(_option, text)
+    text = _DIGIT_CODE.sub(r"\1" + MASK, _OPTION.sub(_option, text))
     text = without_paired(without_phrases(text, lower), lower)
     if "curl" in lower or ("://" in text and "-u" in text):
         text = _CURL_USER.sub(_user, text)
@@ -145,6 +159,10 @@ def masked(text: str) -> str:
         text = _USER_AT.sub(_user_at, text)
     text = without_key_line(without_known_forms(text))
     return without_random(_WEAK.sub(_masked_weak_name, _SECRET_NAME.sub(_masked_named, text)))
+
+
+def _in_latin(found: "Match[str]") -> str:
+    return found.group().translate(_LOOKALIKES)
 
 
 def _character(found: "Match[str]") -> str:
@@ -177,7 +195,7 @@ def _user_at(found: "Match[str]") -> str:
 def _url(found: "Match[str]") -> str:
     user, password = found.group(1), found.group(2)
     if password is not None:
-        return user + ":" + MASK
+        return (MASK if len(user) >= _LONG_USER or password == _TOKEN_AS_USER else user) + ":" + MASK
     return MASK if len(user) >= _LONG_USER else user
 
 
@@ -275,7 +293,7 @@ def _is_bare_password(found: "Match[str]", before: str) -> bool:
 def _word_before(found: "Match[str]") -> str:
     """Return `db` for `X_DB_PASS` or `--x-db-pass`; empty if the name is one word."""
     start = found.start()
-    if found.string[start - 1 : start] not in ("-", "_"):
+    if found.string[start - 1 : start] not in ("-", "_", "."):
         return ""
     known = _LAST_WORD.search(found.string[max(0, start - 25) : start - 1])
     return "" if known is None else known.group(0).lower()

@@ -16,24 +16,26 @@ SECRET_KEYS = frozenset((
     "minio", "azureml", "databricks", "bearer", "kaggle", "langsmith", "mistral", "cohere", "groq", "gemini",
     "openrouter", "swanlab", "clearml", "dagshub", "roboflow", "pinecone", "slack", "github", "gitlab",
     "mysql", "pg", "postgres", "mongo", "redis", "rediscli", "smtp", "mail", "ftp", "root", "proxy",
-    "registry", "security",
+    "registry", "security", "bot", "sas", "subscription",
 ))  # fmt: skip
 """Words before `_KEY` or `_PASS` that make it a secret."""
 PASSES = frozenset((
     "forward", "backward", "fwd", "bwd", "first", "second", "third", "single", "multi", "two", "one",
-    "last", "next", "per", "eval", "train", "bypass", "by",
+    "last", "next", "per", "eval", "train", "bypass", "by", "num", "max", "min", "data", "image",
 ))  # fmt: skip
 """Words before `_pass` that make it a pass over data."""
 _KEY_OF = frozenset(("api", "access", "private", "auth"))
 _ENDS = (
     "password", "passwd", "passphrase", "secret", "token", "credential", "credentials", "apikey", "accesskey",
-    "secretkey", "privatekey", "authkey", "sshpass",
+    "secretkey", "privatekey", "authkey", "sshpass", "sshkey", "passcode", "jwt", "dsn", "cookie", "cookies",
+    "creds", "passwords", "secrets", "apikeys", "authorization",
 )  # fmt: skip
 _TEXT_TOKENS = frozenset((
     "pad", "eos", "bos", "eot", "unk", "mask", "sep", "cls", "image", "next", "last", "first", "special",
-    "stop", "end", "start", "num", "max", "min",
+    "stop", "end", "start", "num", "max", "min", "padding", "eom", "unknown", "video", "audio", "per",
+    "begin", "fim", "decoder",
 ))  # fmt: skip
-_WORDS = re.compile(r"[A-Z]{1,60}(?![a-z])|[A-Z]?[a-z]{1,60}|[0-9]{1,20}")
+_WORDS = re.compile(r"(?:[A-Z]{1,60}(?![a-z])|[A-Z]?[a-z]{1,60})[0-9]{0,2}|[0-9]{1,20}")
 _IDENTIFIER = r"([\w.:-]{3,80})"
 _QUOTE = r"\\{0,3}[\"']?"
 _NAME_KEY = r"\b(?:[a-z]{0,12}_?(?:name|key)|env|variable|field)"
@@ -102,7 +104,7 @@ _NUMBER = "0123456789.%/+-"
 
 def is_secret_name(name: str) -> bool:
     """Return True if a name ends in a word for a secret: `DB_PASSWORD`, `apiKey`, `datasource.password`."""
-    words = [word.lower() for word in _WORDS.findall(name)]
+    words = [word.lower() for word in _WORDS.findall(name.rstrip("0123456789_-."))]
     if not words:
         return False
     last, before = words[-1], words[-2] if len(words) > 1 else ""
@@ -113,8 +115,8 @@ def is_secret_name(name: str) -> bool:
     if last == "key":
         return before in SECRET_KEYS or before in _KEY_OF
     if last == "auth":
-        return before in SECRET_KEYS
-    return last in ("pass", "pwd") and before != "" and before not in PASSES
+        return before in SECRET_KEYS or before in _KEY_OF
+    return last in ("pass", "pwd", "pat") and before != "" and (last != "pass" or before not in PASSES)
 
 
 def masked_arguments(arguments: "list[str]") -> "list[str]":

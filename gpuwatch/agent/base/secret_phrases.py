@@ -18,7 +18,9 @@ _WANDB = re.compile(
     r"([A-Za-z0-9_-]{8,256})(?![\w/=-])",
     re.IGNORECASE,
 )
-_OPENSSL = re.compile(r"(-pass(?:in|out)?(?:=|" + _GAP + r")pass:)([^\s\"']{1,4096})")
+_OPENSSL = re.compile(
+    r"(-pass(?:in|out)?(?:=|" + _GAP + r")pass:|\bopenssl\b.{0,200}? -k )([^\s\"']{1,4096})"
+)
 _PROXY_USER = re.compile(
     r"(--proxy-(?:user|auth)(?:=|" + _GAP + r")[\"']?[^\s:\"']{1,256}:)([^\s\"']{1,4096})"
 )
@@ -94,7 +96,7 @@ def without_phrases(text: str, lower: str) -> str:
     """Return the text with secrets in phrases of commands masked. `lower`: the text in lower case."""
     if "wandb" in lower:
         text = _WANDB.sub(_mixed, text)
-    if "-pass" in lower:
+    if "-pass" in lower or "openssl" in lower:
         text = _OPENSSL.sub(r"\1" + MASK, text)
     if "--proxy" in lower:
         text = _PROXY_USER.sub(r"\1" + MASK, text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -142,12 +143,15 @@ class Ledger:
         """
         if self._started is None:
             self._started = wall
+        listed = set()
         for incident in incidents:
+            listed.add(incident.id)
             if incident.severity == "info":
                 continue
             entry = self._entry(incident, wall)
             if entry is not None:
                 self._update(entry, incident, wall)
+        self._first_seen = {name: at for name, at in self._first_seen.items() if name in listed}
         for entry in self.entries.values():
             if entry.over_at is None and wall - max(entry.seen, self._started) > GONE_S:
                 entry.over_at = wall
@@ -200,10 +204,12 @@ class Ledger:
             self.version += 1
 
     def _make_room(self) -> None:
-        """Drop the oldest resolved entry, else the oldest, if there are too many."""
+        """Drop the oldest resolved entry of the node with most, else its oldest, if there are too many."""
         while len(self.entries) > KEPT_ENTRIES:
-            over = (name for name, entry in self.entries.items() if entry.over_at is not None)
-            self._drop(next(over, next(iter(self.entries))))
+            ((node, _),) = Counter(each.place[2] for each in self.entries.values()).most_common(1)
+            names = [name for name, entry in self.entries.items() if entry.place[2] == node]
+            over = (name for name in names if self.entries[name].over_at is not None)
+            self._drop(next(over, names[0]))
 
     def _drop(self, name: str) -> None:
         entry = self.entries.pop(name)
@@ -213,11 +219,15 @@ class Ledger:
                 self.lost[receiver] = self.lost.get(receiver, 0) + 1
 
     def due(self, receiver: str, least: Severity, wall: float) -> Iterator[LedgerEntry]:
-        """Yield the entries due for a receiver at severity `least` or above, oldest first.
+        """Yield the entries due for a receiver at severity `least` or above.
+
+        Those of the node of which it has accepted fewest come first, then the oldest: messages are few per
+        minute, and one node with many incidents delays no other's.
 
         Incidents that were resolved long ago are given up, and counted as lost. `wall`: unix seconds.
         """
-        for entry in self.entries.values():
+        sent = Counter(each.place[2] for each in self.entries.values() if receiver in each.accepted)
+        for entry in sorted(self.entries.values(), key=lambda each: sent[each.place[2]]):
             if ORDER.index(entry.severity) > ORDER.index(least) or not entry.due(receiver):
                 continue
             if entry.over_at is not None and wall - entry.over_at > LOST_AFTER_S:

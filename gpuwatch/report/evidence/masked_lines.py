@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from gpuwatch.agent.base.secret_forms import MASK
 from gpuwatch.agent.base.secret_masking import masked
+from gpuwatch.agent.base.secret_names import is_secret, named_in, value_in
 from gpuwatch.agent.base.secret_phrases import SecretLines
 from gpuwatch.plain import plain
 from gpuwatch.telemetry.base.secret_names import LONE_NAMES, is_secret_name
@@ -46,6 +47,17 @@ _PAIR = re.compile(rf"([\"']){_NAME}\1(\s{{0,8}},\s{{0,8}})([\"'])([^\"']{{1,409
 _KEY_BEGINS = re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY")
 _KEY_ENDS = re.compile(r"-----END [A-Z ]{0,40}PRIVATE KEY[A-Z -]{0,20}")
 _QUOTES = ('"""', "'''")
+_ASSIGNED = re.compile(
+    rf"(?<![\w.-]){_NAME}([\"']?\s{{0,8}}(?::=|=>|[:=])\s{{0,8}}(?:[&!][\w!]{{1,40}}\s{{1,3}}){{0,2}})"
+    r"(\"[^\"]{1,4096}\"|'[^']{1,4096}'|[^\s,;&(){}\[\]\"']{1,4096})"
+)
+_OPTION = re.compile(r"(?<![\w.-])(--?[A-Za-z][\w.-]{1,80})(\s{1,8}[\"']?)([^\s\"'-][^\s\"']{0,4095})")
+_NO_SECRET = re.compile(
+    r"(?:null|none|true|false|~|\$.*|<[^<>]*>|\[masked\].*|\*+|[0-9.]{1,5}|[|>][+-]?)$", re.IGNORECASE
+)
+_CLOSING = {"{": "}", "[": "]"}
+_GROUP = re.compile(rf"{_NAME}([\"']?\s{{0,8}}[:=]\s{{0,8}}[\[{{])([^\[\]{{}}]{{1,4096}})(?=[\]}}])")
+"""A name and a list or mapping on one line."""
 _TAIL_CHARS = 400
 """Characters of a line in which an opened value is looked for."""
 
@@ -56,10 +68,17 @@ def masked_lines(lines: Iterable[str], *, is_masked: bool = False) -> Iterator[s
     `is_masked`: the named secrets of the document are masked; values below their names are not looked for.
     """
     state = _OpenValue(is_masked=is_masked)
+    above, value = "", ""
+    has_above = False
     for line in lines:
         indent = line[: len(line) - len(line.lstrip(" \t"))]
         text = plain(line[len(indent) :])
-        yield indent[:MAX_NAME_CHARS] + state.taken(text, len(indent))
+        if has_above:
+            yield above.replace(value, MASK) if value and is_secret(named_in(text) or "", value) else above
+        above, has_above = indent[:MAX_NAME_CHARS] + state.taken(text, len(indent)), True
+        value = "" if is_masked else value_in(text)
+    if has_above:
+        yield above
 
 
 class _OpenValue:
@@ -73,6 +92,8 @@ class _OpenValue:
         self._quote = ""
         self._is_one = False
         """True if the value has one line."""
+        self._closing, self._depth = "", 0
+        """The bracket that ends the value, and how many of its kind are open; empty: no bracket."""
         self._section = ""
         """The secret name that heads the settings; empty: none."""
         self._pairs = SecretLines()
@@ -80,7 +101,7 @@ class _OpenValue:
     def taken(self, text: str, indent: int) -> str:
         """Return the next line without secrets. `indent`: its indentation in characters."""
         if self._is_masked and not self._in_key and _KEY_BEGINS.search(text) is None:
-            return masked(text)
+            return _without_named(masked(text))
         return self._pairs.masked(self._without_own(text, indent))
 
     def _without_own(self, text: str, indent: int) -> str:
@@ -105,8 +126,9 @@ class _OpenValue:
             value, quote, rest = named[3].partition(named[2])
             if named[2] in _QUOTES or (value and not quote):
                 text = f"{text[: named.start(3)]}{MASK}{quote}{rest}"
+        text = _GROUP.sub(_without_group, text)
         text = _SHELL_INPUT.sub(_without_input, _CELLS.sub(_without_cell, text))
-        return masked(_PAIR.sub(_without_value, text))
+        return _without_named(masked(_PAIR.sub(_without_value, text)))
 
     def _of_key(self, text: str) -> str:
         begins, ends = _KEY_BEGINS.search(text), _KEY_ENDS.search(text)
@@ -118,6 +140,8 @@ class _OpenValue:
     def _of_value(self, text: str, indent: int) -> str | None:
         """Return the line masked as part of the open value; None if the value has ended before it."""
         is_one, quote = self._is_one, self._quote
+        if self._closing:
+            return self._of_group(text)
         if quote:
             self._indent = None if quote in text else self._indent
             return MASK
@@ -134,6 +158,14 @@ class _OpenValue:
             return head + MASK + ("" if closing is None else masked(_PAIR.sub(_without_value, closing[1])))
         return MASK
 
+    def _of_group(self, text: str) -> str:
+        """Return a line of a list or mapping masked, but for the bracket at its beginning."""
+        opening = next(each for each, closing in _CLOSING.items() if closing == self._closing)
+        self._depth += text.count(opening) - text.count(self._closing)
+        if self._depth <= 0:
+            self._indent, self._closing = None, ""
+        return text if not text.strip("[]{}, ") else MASK
+
     def _open(self, text: str, indent: int) -> None:
         indent += 2 * text.startswith("- ")
         tail = text[-_TAIL_CHARS:]
@@ -144,6 +176,7 @@ class _OpenValue:
             end = tail.rstrip()
             self._quote = opened["end"] or next((quote for quote in _QUOTES if end.endswith(quote)), "")
             self._indent = indent
+            self._closing, self._depth = _CLOSING.get(end[-1:], ""), 1
             self._is_one = tail.lstrip().startswith(("{", '"', "'")) or end.endswith("\\")
         elif option is not None and is_secret_name((option[1] or option[2]).lstrip("-")):
             self._indent, self._quote, self._is_one = indent, "", True
@@ -155,6 +188,24 @@ def _without_value(found: re.Match[str]) -> str:
     quote, name, between, other, _ = found.groups()
     is_secret = name.startswith("-") and is_secret_name(name.lstrip("-"))
     return f"{quote}{name}{quote}{between}{other}{MASK}{other}" if is_secret else found[0]
+
+
+def _without_named(text: str) -> str:
+    """Return the text with the values of assignments and options masked whose name is a secret's."""
+    return _OPTION.sub(_without_assigned, _ASSIGNED.sub(_without_assigned, text))
+
+
+def _without_assigned(found: re.Match[str]) -> str:
+    name, between, value = found.groups()
+    bare, quote = value.strip("\"'"), value[0] if value[0] in "\"'" else ""
+    is_plain = not is_secret_name(name.lstrip("-")) or name.lower() in LONE_NAMES or _NO_SECRET.match(bare)
+    return found[0] if is_plain else f"{name}{between}{quote}{MASK}{quote}"
+
+
+def _without_group(found: re.Match[str]) -> str:
+    name, between, _ = found.groups()
+    is_secret_group = is_secret_name(name.lstrip("-")) and name.lower() not in LONE_NAMES
+    return f"{name}{between}{MASK}" if is_secret_group else found[0]
 
 
 def _without_cell(found: re.Match[str]) -> str:

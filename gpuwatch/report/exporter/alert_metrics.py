@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import islice
 
 from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.diagnose.model.condition import ORDER
 from gpuwatch.link.prometheus.series.tier_series import MetricFamily
 from gpuwatch.report.delivery.courier import ReceiverStatus
 from gpuwatch.report.exporter.page import MetricsPage, labels
+from gpuwatch.report.output.fair_order import in_turn
 
 MAX_ALERTS_SHOWN = 2_000
-"""Firing alerts with their own labels, most severe and newest first; the counts include all."""
+"""Firing alerts with their own labels, by turns of the nodes most severe and newest first.
+
+The counts include all.
+"""
 MAX_INCIDENTS_SHOWN = 200
 
 ALERTS = MetricFamily(
@@ -68,7 +73,7 @@ def alert_metrics(page: MetricsPage, book: AlertBook) -> None:
     ]
     firing.sort(key=lambda each: (ORDER.index(each.severity), -each.first))
     page.dropped += max(0, len(firing) - MAX_ALERTS_SHOWN)
-    for alert in firing[:MAX_ALERTS_SHOWN]:
+    for alert in islice(in_turn(firing, lambda each: each.node), MAX_ALERTS_SHOWN):
         place = {"node": alert.node, "gpu": alert.gpu, "rank": alert.rank, "job": alert.job}
         own = labels({"code": alert.code, "severity": alert.severity, **place})
         if page.is_new("alert", own):
@@ -83,7 +88,7 @@ def incident_metrics(page: MetricsPage, book: AlertBook) -> None:
         page.put(INCIDENTS, f'severity="{severity}"', counted[severity])
     page.put(INCIDENTS_SEEN, "", max((each.number for each in book.incidents), default=0))
     page.dropped += max(0, len(active) - MAX_INCIDENTS_SHOWN)
-    for incident in active[:MAX_INCIDENTS_SHOWN]:
+    for incident in islice(in_turn(active, lambda each: each.node), MAX_INCIDENTS_SHOWN):
         place = {"node": incident.node, "gpu": incident.gpu, "rank": incident.rank, "job": incident.job}
         about = {"number": incident.number, "class": incident.code, "severity": incident.severity}
         own = labels({**about, **place, "confidence": incident.confidence})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint
 from gpuwatch.diagnose.training.job_view.build import jobs_of, overview, received_from
@@ -11,10 +12,11 @@ from gpuwatch.diagnose.training.job_view.rank_placement import RankPlacement
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.link.prometheus.series import job as series
 from gpuwatch.report.exporter.page import MetricsPage, label, labels
+from gpuwatch.report.output.fair_order import in_turn
 from gpuwatch.telemetry.training.flops import TERA
 
 MAX_JOBS_SHOWN = 64
-"""Most jobs per page; running and large ones first."""
+"""Most jobs per page; running and large ones first, by turns of the nodes of their first ranks."""
 MAX_RANKS_SHOWN = 16_384
 """Most ranks per job."""
 
@@ -23,7 +25,11 @@ def job_facts(fleet: Fleet, placement: RankPlacement, now: float, wall: float) -
     """Yield the facts of each job, running ones first. `wall`: unix seconds."""
     placement.refresh(fleet)
     received = received_from(fleet, placement)
-    for job in jobs_of(placement, received)[:MAX_JOBS_SHOWN]:
+
+    def node_of(job: str | None) -> str | None:
+        return next((placed.node for placed in placement.jobs.get(job, {}).values()), None)
+
+    for job in islice(in_turn(jobs_of(placement, received), node_of), MAX_JOBS_SHOWN):
         for made in overview(fleet, placement, received, job, now, wall):
             if made is not None:
                 yield made

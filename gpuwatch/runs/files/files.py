@@ -36,7 +36,8 @@ from gpuwatch.wire import KERNEL_LOG
 SKIPPED_FOLDERS = {".git", "__pycache__", ".venv", "node_modules", ".cache"}
 FLIGHT_DUMP = "flight-recorder dump"
 """Why a dump is not read as a log; it is judged apart."""
-PSEUDO = frozenset(each.stat().st_dev for each in (Path("/proc"), Path("/sys")) if each.is_dir())
+FOREIGN_LINK = "a link of another user, to a folder that is not that user's"
+PSEUDO_DEVICES = frozenset(each.stat().st_dev for each in (Path("/proc"), Path("/sys")) if each.is_dir())
 """Devices of the kernel's own files."""
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
@@ -156,7 +157,10 @@ def walked(
             seen.add((known.st_dev, known.st_ino))
             inner = {entry for entry in entries if os.path.isdir(entry)}  # noqa: PTH112 - as above
             left_out = {each: why for each in inner if (why := why_not_entered(each, path))}
-            skipped += [Skipped(plain(str(each)), why) for each, why in sorted(left_out.items())]
+            skipped += [
+                Skipped(plain(str(each)), why, unreadable=why == FOREIGN_LINK)
+                for each, why in sorted(left_out.items())
+            ]
             of_tools = {each for each in inner if each.name in SKIPPED_FOLDERS}
             skipped += [Skipped(plain(str(each)), "folder of a tool") for each in sorted(of_tools)]
             folders += [each for each in reversed(entries) if each in inner - of_tools - left_out.keys()]
@@ -181,8 +185,8 @@ def why_not_entered(folder: Path, named: Path) -> str | None:
     except (OSError, RuntimeError) as error:  # before Python 3.13 a loop is no OSError
         return str(error) if isinstance(error, RuntimeError) else reason(error)
     if link.st_uid not in (0, os.geteuid()) and target.st_uid != link.st_uid:
-        return "a link of another user, to a folder that is not that user's"
-    if target.st_dev in PSEUDO:
+        return FOREIGN_LINK
+    if target.st_dev in PSEUDO_DEVICES:
         return "a link to the kernel's files"
     return "a link to a folder above" if is_above else None
 

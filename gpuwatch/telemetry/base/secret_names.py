@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Optional
 
-WORDS = re.compile(r"[A-Z]{1,60}(?![a-z])|[A-Z]?[a-z]{1,60}|[0-9]{1,20}")
+WORDS = re.compile(r"(?:[A-Z]{1,60}(?![a-z])|[A-Z]?[a-z]{1,60})[0-9]{0,2}|[0-9]{1,20}")
 _SECRET_WORDS = frozenset((
     "password", "passwords", "passwd", "passphrase", "pwd", "jwt", "secret", "secrets", "credential",
     "credentials", "creds", "cookie", "cookies", "dsn", "apikey", "apikeys", "authorization", "pat",
@@ -24,6 +24,7 @@ _ENDS = (
     "privatekey",
     "authkey",
     "sshkey",
+    "sshpass",
 )
 _TEXT_TOKENS = frozenset((
     "pad", "padding", "eos", "bos", "eot", "eom", "unk", "unknown", "mask", "sep", "cls", "image", "video",
@@ -37,9 +38,16 @@ _KEY_OF = frozenset((
     "shared", "master", "client", "service", "license", "deploy", "admin", "app", "user", "login", "hmac",
     "session", "webhook", "ssl", "tls", "gpg", "pgp", "vault", "db", "database", "minio", "databricks",
     "bearer", "kaggle", "slack", "github", "gitlab", "redis", "subscription", "sas", "smtp", "mysql", "pg",
-    "postgres", "mongo", "mail", "ftp", "root", "proxy", "crypt", "s3", "bot", "registry",
+    "postgres", "mongo", "mail", "ftp", "root", "proxy", "crypt", "s3", "bot", "registry", "azureml",
+    "clearml", "cohere", "dagshub", "encrypt", "gemini", "groq", "jwt", "langsmith", "mistral", "openrouter",
+    "pinecone", "rediscli", "roboflow", "security", "sign", "swanlab",
 ))  # fmt: skip
-"""Words before `key` or `pass` that make it a secret."""
+"""Words before `key` or `auth` that make it a secret."""
+_PASSES = frozenset((
+    "forward", "backward", "fwd", "bwd", "first", "second", "third", "single", "multi", "two", "one",
+    "last", "next", "per", "eval", "train", "bypass", "by", "num", "max", "min", "data", "image",
+))  # fmt: skip
+"""Words before `pass` that make it a pass over data."""
 _PAIRS = frozenset(("apikey", "privatekey", "accesskey", "secretkey"))
 """Two words that make a name a secret's wherever they stand in it."""
 LONE_NAMES = frozenset(("token", "key", "auth", "pass", "pw", "sig"))
@@ -64,7 +72,7 @@ _CLASSES = re.compile(r"[a-z]{1,4096}|[A-Z]{1,4096}|[0-9]{1,4096}")
 
 def is_secret_name(name: str) -> bool:
     """Return True if a key, option or variable is named like a secret: `dbPassword`, `slack_token`."""
-    words = [word.lower() for word in WORDS.findall(name[-200:])]
+    words = [word.lower() for word in WORDS.findall(name[-200:].rstrip("0123456789_-."))]
     if not words:
         return False
     last, before = words[-1], words[-2] if len(words) > 1 else ""
@@ -76,9 +84,9 @@ def is_secret_name(name: str) -> bool:
         return True
     if last == "token":
         return before not in _TEXT_TOKENS
-    return (last in ("key", "pass", "auth") and before in _KEY_OF) or (
-        last.endswith("token") and last != "token"
-    )
+    if last == "pass":
+        return before not in _PASSES
+    return (last in ("key", "auth") and before in _KEY_OF) or (last.endswith("token") and last != "token")
 
 
 def name_below(name: str, key: str, paired: str = "") -> str:

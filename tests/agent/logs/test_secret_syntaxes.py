@@ -165,3 +165,38 @@ def test_a_password_without_a_name_and_one_behind_unseen_characters(phrase: str)
 
 def test_a_user_and_group_in_numbers_stay() -> None:
     assert masked("docker run -u 1000:1000 https://h") == "docker run -u 1000:1000 https://h"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\uff50\uff41\uff53\uff53\uff57\uff4f\uff52\uff44\uff1d{v}",
+        "p\u0430ssw\u043erd={v}",
+        "pass\u2060word={v}",
+        "pass\u3164word={v}",
+        "https://{v}{v}:x-oauth-basic@github.com/a/b",
+        "https://{v}:x-oauth-basic@github.com/a/b",
+        "openssl enc -aes-256-cbc -in a -k {v}",
+        "datasource.pass={v}",
+        "API_KEY_2={v}",
+        "S3_KEY={v}",
+    ],
+)
+def test_a_name_that_only_looks_different_hides_nothing(text: str) -> None:
+    value = "hunter2Zx9tQ4w"
+    assert value not in masked(text.format(v=value))
+
+
+@pytest.mark.parametrize(
+    ("text", "code"), [("otp: 482910", "482910"), ("PIN=9021", "9021"), ('"passcode": "77120"', "77120")]
+)
+def test_a_code_of_digits_is_masked(text: str, code: str) -> None:
+    assert code not in masked(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["pin: 4", "mapping=4821", "spin: 90210", "\u041f\u0440\u0438\u0432\u0435\u0442 key=9", "pinned=True"],
+)
+def test_what_is_no_code_stays(text: str) -> None:
+    assert masked(text) == text

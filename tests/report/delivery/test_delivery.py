@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from gpuwatch.hosts.receivers import ReceiverSpec
-from gpuwatch.report.delivery import sending
+from gpuwatch.report.delivery import ledger, sending
 from gpuwatch.report.delivery.courier import Pace
 from gpuwatch.report.delivery.delivery import Delivery
 from tests.link.stream.dripping import dripping
@@ -212,6 +212,24 @@ def test_a_flood_comes_at_the_rate_and_loses_nothing(tmp_path: Path) -> None:
             assert len(chat.bodies) < 40
             assert (hooked.lost, managed.lost, managed.waiting) == (0, 0, 0)
             assert sum(map(len, manager.json())) == 200
+
+
+def test_one_node_with_many_incidents_delays_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger, "KEPT_ENTRIES", 50)
+    wall, book = time.time(), ledger.Ledger(tmp_path / "state.json", "hosts.yaml", settle_s=0.0)
+    many = [incident(number, node="evil") for number in range(1, 40)]
+    book.take([*many, incident(41, node="honest")], wall)
+    sent = []
+    for _ in range(3):
+        entry = next(book.due("slack", "warning", wall))
+        book.note(entry.fingerprint, "slack", ledger.AcceptedMessage("firing", entry.severity, wall))
+        sent.append(entry.texts.node)
+    assert sent.count("honest") == 1
+    book.take([*many, *(incident(number, node="evil") for number in range(100, 200))], wall)
+    assert len(book.entries) == 50
+    assert "honest" in [each.texts.node for each in book.entries.values()]
 
 
 def test_history_and_remarks_are_not_delivered(tmp_path: Path) -> None:

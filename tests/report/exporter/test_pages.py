@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.link.stream.inbox import LinkStatus
+from gpuwatch.report.exporter import job_metrics
 from gpuwatch.report.exporter.page import MetricsPage
 from gpuwatch.report.exporter.scrape import Scraper
 from gpuwatch.rules.load import load_packs
@@ -162,3 +163,17 @@ def test_what_is_over_a_bound_is_counted() -> None:
     assert len(bounded) <= 40
     assert bounded["gpuwatch_alerts", "severity=critical"] == 0
     assert bounded["gpuwatch_exporter_dropped_series",] > 1000 - 128
+
+
+def test_one_node_with_many_jobs_takes_no_others_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_metrics, "MAX_JOBS_SHOWN", 4)
+    fleet = Fleet(plan("evil", "honest"))
+    claimed = [process(7 + n, n % 8, n, job=str(n), world_size=1_000_000) for n in range(20)]
+    claims = Ranks(t=NODE_TIME, seq=1, processes=claimed)
+    own = Ranks(t=NODE_TIME, seq=1, processes=[process(7, 0, 0, job="411", world_size=1)])
+    feed(fleet, "evil", LinkStatus("live"), hello(), claims)
+    feed(fleet, "honest", LinkStatus("live"), hello(), own)
+    found = samples(page_of(fleet))
+    jobs = [key for key in found if key[0] == "gpuwatch_job_up"]
+    assert len(jobs) == 4
+    assert ("gpuwatch_job_up", "job=411") in jobs

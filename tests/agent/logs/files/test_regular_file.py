@@ -157,7 +157,8 @@ def test_a_users_link_leads_only_to_what_the_user_may_read(
     name = link if through == "file" else link / "x.log"
     if read:
         os.close(open_regular(str(name)))
-        assert [log.path.name for log in gather([scratch]).files] == ["x.log"]
+        is_entered = through == "file" or owner == USER  # a link to a folder may lead to all files
+        assert [log.path.name for log in gather([scratch]).files] == ["x.log"] * is_entered
         return
     with pytest.raises(PermissionError):
         open_regular(str(name))
