@@ -10,8 +10,9 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct
 
 MAX_WORDS_BYTES = 65_536
 """Bytes kept of the end of stderr."""
@@ -23,8 +24,7 @@ class OutputTooLongError(Exception):
     """Raised if the command printed more than allowed; it was killed."""
 
 
-@dataclass(frozen=True)
-class CommandEnd:
+class CommandEnd(Struct, frozen=True):
     """How a command ended."""
 
     status: int

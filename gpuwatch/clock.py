@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
-@dataclass(frozen=True)
-class SessionClock:
+class SessionClock(Struct, frozen=True):
     """A monotonic clock (seconds) and the wall clock (unix seconds)."""
 
     monotonic: Callable[[], float] = time.monotonic

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from copy import copy
-from dataclasses import dataclass, replace
 
-from msgspec import structs
+from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from gpuwatch.fleet.jobs.host_names import HostNames
 from gpuwatch.fleet.jobs.jobs import Jobs
@@ -49,8 +49,7 @@ MAX_CHARACTERS = 8_000_000
 """Maximum number of characters in the lines, fields and names of one node's findings."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeEvent:
+class NodeEvent(Struct, frozen=True):
     """An event, the node on which it happened, and when it was received (our monotonic clock)."""
 
     node: str
@@ -58,8 +57,7 @@ class NodeEvent:
     event: Event
 
 
-@dataclass(frozen=True, slots=True)
-class NodeFinding:
+class NodeFinding(Struct, frozen=True):
     """A finding of a rule on a node, as last reported, and when it was received (our monotonic clock)."""
 
     node: str

@@ -37,6 +37,10 @@ def plan_from(top: ReadMapping | Sequence[Names | ReadMapping], problems: Proble
     return Assembly(top.values, problems).plan()
 
 
+_FIELDS = {"interval": "interval_s", "discover": "discover", "hang_query": "hang_query", "actions": "actions"}
+"""Key of the hosts file -> field of the plan, of the settings that are taken as they are."""
+
+
 class Assembly:
     """Builds one plan from the keys of a hosts file.
 
@@ -67,18 +71,15 @@ class Assembly:
         model: ReadMapping | None = self._values.get("model")
         return Plan(
             nodes=tuple(nodes),
-            interval_s=self._values.get("interval", Plan.interval_s),
             groups=self._groups,
             logs=tuple(self._values.get("logs", ())),
-            discover=self._values.get("discover", Plan.discover),
             rules=tuple(_beside(self._problems.source, path) for path in self._values.get("rules", ())),
             state=_beside(self._problems.source, state) if (state := self._values.get("state")) else None,
             thresholds=Thresholds(**thresholds.values) if thresholds else Thresholds(),
-            hang_query=self._values.get("hang_query", Plan.hang_query),
-            actions=self._values.get("actions", Plan.actions),
             model=Model(**model.values) if model and "params" in model.values else None,
             serving=_endpoints(self._values.get("serving", ())),
             source=self._problems.source,
+            **{field: self._values[key] for key, field in _FIELDS.items() if key in self._values},
         )
 
     def _take_host(self, entry: Names | ReadMapping) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 SHOWN_LENGTH = 60
 NAMES_IN_A_SOURCE = 200_000
@@ -22,8 +23,7 @@ class HostsError(Exception):
         self.problems = tuple(problems)
 
 
-@dataclass(frozen=True, order=True)
-class TextPosition:
+class TextPosition(Struct, frozen=True, order=True):
     """A position in a text; line and column count from 1."""
 
     line: int

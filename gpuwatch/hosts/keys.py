@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import yaml
+from msgspec import Struct
 
 from gpuwatch.hosts.document import place
 from gpuwatch.hosts.errors import Problems, TextPosition, shown
@@ -20,8 +19,7 @@ MAX_SLOTS = 1024
 """More GPUs than any machine has."""
 
 
-@dataclass(frozen=True)
-class Names:
+class Names(Struct, frozen=True):
     """The nodes that one entry of the file names, or the group that it refers to, and its position."""
 
     place: TextPosition

@@ -10,10 +10,10 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
 from ClusterShell.RangeSet import RangeSet
+from msgspec import Struct
 
 from gpuwatch.hosts.errors import shown
 
@@ -40,8 +40,7 @@ class RangeError(ValueError):
         self.offset = offset
 
 
-@dataclass(frozen=True)
-class _Operand:
+class _Operand(Struct, frozen=True):
     operator: str
     pieces: tuple[str | tuple[str], ...]
     """Literal text as a string, the inside of a bracket as a tuple of one string."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
+from msgspec import Struct, field
 
-@dataclass(frozen=True)
-class NodeSpec:
+
+class NodeSpec(Struct, frozen=True):
     """One node and how to connect to it, with all defaults and groups applied."""
 
     name: str
@@ -32,8 +33,7 @@ class NodeSpec:
     """Expected number of GPUs, if the source states it (`slots=8`)."""
 
 
-@dataclass(frozen=True)
-class Thresholds:
+class Thresholds(Struct, frozen=True):
     """The limits from which a value is unhealthy."""
 
     temperature_margin_c: float = 5.0
@@ -96,8 +96,7 @@ class Thresholds:
     """How far (degrees or percent) inside its limit a value must be to count as normal again."""
 
 
-@dataclass(frozen=True)
-class Model:
+class Model(Struct, frozen=True):
     """Facts about the trained model that its log does not report."""
 
     params: float
@@ -124,8 +123,7 @@ class ServingEndpoint:
         return f"<server {self.name}>"
 
 
-@dataclass(frozen=True)
-class Allocation:
+class Allocation(Struct, frozen=True):
     """A scheduler's job, as its scheduler last reported it."""
 
     job: str
@@ -138,8 +136,7 @@ class Allocation:
     restarts: int
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """Everything that a session needs to start: nodes, log paths, rules, limits, the trained model."""
 
     nodes: tuple[NodeSpec, ...]

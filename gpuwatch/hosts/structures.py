@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
+from msgspec import Struct
 
 from gpuwatch.hosts.document import place
 from gpuwatch.hosts.errors import Problems, TextPosition, did_you_mean, shown
@@ -43,8 +44,7 @@ class ListOf(Shape):
         return "an empty list" if isinstance(node, yaml.SequenceNode) else described(node)
 
 
-@dataclass(frozen=True)
-class Key:
+class Key(Struct, frozen=True):
     """A key of a mapping: its allowed value and its description."""
 
     name: str

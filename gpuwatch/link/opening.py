@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Protocol
+
+from msgspec.structs import replace
 
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.agent.agent_link import CLOSE_S, AgentLink, LinkContext

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 Collective: TypeAlias = Literal[
     "all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "send_recv"
@@ -23,8 +24,7 @@ SIZES = (1 * MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB)
 """Sizes of the whole buffer, as in nccl-tests: a rank's share x ranks if every rank has a share."""
 
 
-@dataclass(frozen=True)
-class ProbeRequest:
+class ProbeRequest(Struct, frozen=True):
     """The options of one probe; the defaults are those of the command line."""
 
     collectives: tuple[Collective, ...] = COLLECTIVES

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
+
+from msgspec import Struct, field
 
 from gpuwatch.probe.probe_request import Collective, ProbeRequest
 from gpuwatch.probe.protocol import GpuUser, NodeInventory
@@ -29,8 +30,7 @@ LinkClass: TypeAlias = Literal["same_node", "same_rail", "cross_rail"]
 """Only links of one class are compared. same_rail: equal local ranks on two nodes."""
 
 
-@dataclass(frozen=True)
-class Seat:
+class Seat(Struct, frozen=True):
     """The place of one rank."""
 
     rank: int
@@ -49,8 +49,7 @@ class Seat:
         return f"{self.node} rank {self.rank}" if self.gpu is None else f"{self.node} GPU {self.gpu}"
 
 
-@dataclass(frozen=True)
-class CollectiveResult:
+class CollectiveResult(Struct, frozen=True):
     """The result of one collective at one size. Rates are GB/s (10^9 bytes), by nccl-tests' formulas."""
 
     op: Collective
@@ -70,8 +69,7 @@ class CollectiveResult:
     error: str | None = None
 
 
-@dataclass(frozen=True)
-class PairResult:
+class PairResult(Struct, frozen=True):
     """The result of one directed link between two ranks."""
 
     src: int
@@ -87,8 +85,7 @@ class PairResult:
     error: str | None = None
 
 
-@dataclass(frozen=True)
-class GpuResult:
+class GpuResult(Struct, frozen=True):
     """The results of one GPU's tests, in FLOP/s and bytes per second; None: not measured."""
 
     rank: int
@@ -98,8 +95,7 @@ class GpuResult:
     d2h_bps: float | None = None
 
 
-@dataclass(frozen=True)
-class Unreachable:
+class Unreachable(Struct, frozen=True):
     """A node that could not connect to another one, before anything was measured."""
 
     src: str
@@ -107,8 +103,7 @@ class Unreachable:
     error: str
 
 
-@dataclass(frozen=True)
-class CounterChange:
+class CounterChange(Struct, frozen=True):
     """A counter of a node that increased during the probe, or a gauge under load."""
 
     node: str
@@ -118,8 +113,7 @@ class CounterChange:
     after: float
 
 
-@dataclass(frozen=True)
-class Estimate:
+class Estimate(Struct, frozen=True):
     """The expected time and traffic, shown before the start."""
 
     nodes: int
@@ -134,8 +128,7 @@ class Estimate:
     """In words: "ib0 (10.1.0.0/16)", "eth0 on 3 nodes, ens5 on 1"."""
 
 
-@dataclass(frozen=True)
-class ProbedNode:
+class ProbedNode(Struct, frozen=True):
     """The result of one node's preflight."""
 
     node: str
@@ -144,8 +137,7 @@ class ProbedNode:
     """Why this node cannot take part, in one sentence with the remedy."""
 
 
-@dataclass
-class Results:
+class Results(Struct):
     """All results of one probe. Written by the conductor's thread alone; lists grow or have items replaced.
 
     `version` increases with every change: painters check it, and copy what they need.

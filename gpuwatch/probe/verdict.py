@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 Status: TypeAlias = Literal["ok", "bad", "noisy", "failed"]
 CulpritKind: TypeAlias = Literal["node", "nic", "direction", "link", "gpu"]
 
 
-@dataclass(frozen=True)
-class Culprit:
+class Culprit(Struct, frozen=True):
     """One component that is slow or dead."""
 
     kind: CulpritKind
@@ -24,8 +24,7 @@ class Culprit:
     """Its state if it has no ratio: dead, took no part, did not start."""
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """The verdict on everything measured so far: status, sentence, culprits."""
 
     status: Status

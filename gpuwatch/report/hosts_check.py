@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from typing import TextIO
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -33,8 +34,7 @@ CLOCK_TOLERANCE_S = 1.0
 STYLES = {"ok": "#66b2ff", "note": "#fff699", "bad": "bold #ff2a00"}
 
 
-@dataclass(frozen=True)
-class NodeCheck:
+class NodeCheck(Struct, frozen=True):
     """The result of the check of one node. None: unknown."""
 
     name: str

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import TextIO
 
 import msgspec
+from msgspec.structs import asdict
 from rich.table import Table
 from rich.text import Text
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import yaml
+from msgspec import Struct
 
 from gpuwatch.agent.logs.progress.key_values import canonical
 from gpuwatch.agent.logs.progress.metrics_table import COMMON
@@ -38,8 +38,7 @@ LISTS = (
 MAX_PACK_BYTES = 16 << 20
 
 
-@dataclass(frozen=True)
-class Packs:
+class Packs(Struct, frozen=True):
     """All loaded rules and dialects, by id, with the file of each."""
 
     rules: tuple[Rule, ...]

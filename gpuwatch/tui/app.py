@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+from msgspec.structs import replace
 from textual.app import SystemCommand
 from textual.binding import BindingType
 from textual.filter import LineFilter

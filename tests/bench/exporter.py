@@ -10,8 +10,9 @@ import sys
 import time
 import urllib.request
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from gpuwatch.hosts.builtin import demo_plan
 from gpuwatch.hosts.plan import NodeSpec

@@ -8,8 +8,9 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from gpuwatch.clock import SessionClock
 from gpuwatch.hosts.builtin import demo_plan

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from gpuwatch.cli.shared.screens import collect_rarely
 from gpuwatch.link.demo.links import arrivals

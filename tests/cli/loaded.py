@@ -15,7 +15,6 @@ HEAVY = {
     "torch",
     "numpy",
     "yaml",
-    "msgspec",
     "cryptography",
     "pynvml",
     "psutil",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from gpuwatch.runs.flight.dumps import read_dump
 from gpuwatch.runs.flight.rank_dump import RankDump

@@ -10,11 +10,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
+from msgspec.structs import replace
 
 from gpuwatch.hosts.builtin import local_plan
 from gpuwatch.hosts.plan import NodeSpec, Plan

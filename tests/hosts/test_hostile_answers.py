@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import json
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from msgspec import Struct
+from msgspec.structs import astuple
 
 from gpuwatch.hosts.errors import HostsError
 from gpuwatch.hosts.kube.events import read_ends, read_events
@@ -55,9 +56,8 @@ def texts(facts: object) -> Iterator[str]:
     """Every string in structures of facts."""
     if isinstance(facts, str):
         yield facts
-    elif dataclasses.is_dataclass(facts):
-        for each in dataclasses.fields(facts):
-            yield from texts(getattr(facts, each.name))
+    elif isinstance(facts, Struct):
+        yield from texts(astuple(facts))
     elif isinstance(facts, dict):
         yield from texts(list(facts.items()))
     elif isinstance(facts, (list, tuple)):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from msgspec.structs import asdict
 
 from gpuwatch.hosts.errors import HostsError
 from gpuwatch.hosts.keys import json_schema
@@ -173,7 +173,7 @@ def test_the_example_loads_and_has_every_key() -> None:
 def test_the_example_states_the_values_that_hold_without_it() -> None:
     plan = load_plan(EXAMPLE)
     assert plan.thresholds == Thresholds()
-    assert plan.interval_s == Plan.interval_s
+    assert plan.interval_s == Plan(()).interval_s
 
 
 def blocks() -> list[str]:

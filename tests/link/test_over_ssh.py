@@ -6,11 +6,11 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
+from msgspec.structs import replace
 
 from gpuwatch.hosts.plan import NodeSpec
 from gpuwatch.link.agent.agent_link import AgentLink, LinkContext

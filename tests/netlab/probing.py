@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from gpuwatch.link.stream.options import LinkOptions
 from gpuwatch.probe.orchestration.opening import open_probe

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from msgspec import structs
+from msgspec.structs import replace
 
 from gpuwatch.hosts.builtin import demo_plan
 from gpuwatch.hosts.prometheus_target import PrometheusTarget

@@ -15,9 +15,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from gpuwatch.hosts.builtin import demo_plan
 from gpuwatch.hosts.plan import Plan

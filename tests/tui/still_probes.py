@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache
+
+from msgspec.structs import replace
 
 from gpuwatch.link.demo.links import EPOCH
 from gpuwatch.probe.judging.judge import judge

@@ -7,10 +7,10 @@ from __future__ import annotations
 import contextlib
 import sys
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import replace
 
 from gpuwatch.cli.shared import exit_codes
 from gpuwatch.cli.shared.output import writing

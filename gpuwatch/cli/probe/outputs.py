@@ -7,11 +7,11 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from msgspec import Struct
 
 from gpuwatch.cli.shared.output import OutputError, writing
 from gpuwatch.cli.shared.source import Refusal, Source
@@ -27,8 +27,7 @@ TRIAL_BYTES = 64 << 10
 """Size of the JSON of a small probe; that of 1,024 ranks is larger."""
 
 
-@dataclass(frozen=True)
-class Outputs:
+class Outputs(Struct, frozen=True):
     """The files for JSON, CSV and the baseline; None for one that is not requested, `-` for stdout."""
 
     json: str | None

@@ -8,7 +8,6 @@ run` has ended.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import os
 import select
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from gpuwatch.cli.run.end_state import final_text
 from gpuwatch.cli.run.library_log import LibraryLog
@@ -277,7 +277,7 @@ def watched_plan(config: dict[str, Any]) -> Any:  # noqa: ANN401 - a Plan
     """Return the plan: this machine, and the rank logs of the session; no other logs are searched for."""
     logs = f"{config['folder']}/ranks/*.log"
     interval_s = POLL_S if config.get("output") else POLL_ALONE_S
-    return dataclasses.replace(local_plan(), discover=False, log_options=(logs,), interval_s=interval_s)
+    return replace(local_plan(), discover=False, log_options=(logs,), interval_s=interval_s)
 
 
 class MonitorInput:

@@ -7,7 +7,8 @@ import os
 import re
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuwatch.telemetry.session.folder import RUN_VARIABLE, SessionFolder
 
@@ -32,8 +33,7 @@ NODE_COUNT = re.compile(r"(?:[0-9]{1,6}:)?([0-9]{1,6})")
 """`4`, or torchrun's `2:4`, of which the second is the maximum."""
 
 
-@dataclass(frozen=True)
-class RunPlace:
+class RunPlace(Struct, frozen=True):
     """The id of a run, and this node's index in it."""
 
     run_id: str

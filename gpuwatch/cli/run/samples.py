@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from msgspec import Struct
 
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.fleet.nodes.node import Gpu, Node
@@ -170,8 +171,7 @@ class NodeSamples:
         )
 
 
-@dataclass(frozen=True)
-class SampledRank:
+class SampledRank(Struct, frozen=True):
     """A process that is a rank, with its numbers; None for unknown ones."""
 
     pid: int

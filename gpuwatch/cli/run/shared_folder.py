@@ -9,12 +9,13 @@ with the same rendezvous, and the next number is tried.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from gpuwatch.cli.run.place import RunPlace
 from gpuwatch.runs.files.opening import open_below
@@ -55,7 +56,7 @@ def open_folder(place: RunPlace, logs: Path, start: float) -> tuple[SessionFolde
         if named is not None and is_running(named, start):
             part = _take_place(named, place)
             if part is not None:
-                return named, dataclasses.replace(place, part=part)
+                return named, replace(place, part=part)
         number += 1
         created = create_session_folder(logs, start)
         try:
@@ -64,11 +65,11 @@ def open_folder(place: RunPlace, logs: Path, start: float) -> tuple[SessionFolde
             created.path.rmdir()
             continue
         except OSError:  # a file system without symbolic links
-            return created, dataclasses.replace(place, part=_take_place(created, place) or 0)
+            return created, replace(place, part=_take_place(created, place) or 0)
         _remove_pointers(place, logs, number - 1)
         part = _take_place(created, place)
         if part is not None:
-            return created, dataclasses.replace(place, part=part)
+            return created, replace(place, part=part)
     return create_session_folder(logs, start), place
 
 

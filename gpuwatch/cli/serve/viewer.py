@@ -12,11 +12,11 @@ import signal
 import socket
 import sys
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
 
 from gpuwatch.cli.config.settings import loaded_for_screens
 from gpuwatch.link.relay.connection import RelayConnection
@@ -31,8 +31,7 @@ WATCH_S = 0.5
 """Interval in seconds of the check that the process with the links still exists."""
 
 
-@dataclass(frozen=True)
-class ViewerSetup:
+class ViewerSetup(Struct, frozen=True):
     """What a viewer shows, and how; its JSON is the process's only argument."""
 
     fd: int = -1

@@ -4,10 +4,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import replace
 
 if TYPE_CHECKING:
     from gpuwatch.link.stream.options import LinkOptions

@@ -11,11 +11,12 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import click
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpuwatch.cli.shared import completed, exit_codes
 from gpuwatch.number_text import plural
@@ -59,8 +60,7 @@ def screen_options(command: Callable[..., int]) -> Callable[..., int]:
     return command
 
 
-@dataclass(frozen=True)
-class Beside:
+class Beside(Struct, frozen=True):
     """What runs beside the screens; None for what the session does not allow."""
 
     evidence: BeginEvidence | None = None
@@ -71,8 +71,7 @@ class Beside:
     """Records the session; ended with the screens."""
 
 
-@dataclass(frozen=True)
-class ScreenOptions:
+class ScreenOptions(Struct, frozen=True):
     """Values of `screen_options`; missing ones have their defaults."""
 
     hz: float | None = None

@@ -5,15 +5,15 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import click
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpuwatch.cli.shared import exit_codes
 from gpuwatch.cli.shared.history_option import with_history
@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from gpuwatch.session.replay_session import ReplaySession
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(Struct, frozen=True):
     """The source on the command line, checked and ready to connect."""
 
     plan: Plan
@@ -125,9 +124,9 @@ def _with_source(command: Callable[..., int], decorators: tuple[Decorator, ...])
     def with_source(*args: object, **given: Any) -> int:  # noqa: ANN401  what click parsed, of any type
         chosen = {name: given.pop(name) for name in SOURCE_PARAMETERS if name in given}
         lent, history = program(given.pop("lend", None)), given.pop("history_from", None)
-        source = dataclasses.replace(read_source(SourceOptions(**chosen)), py_spy=lent)
+        source = replace(read_source(SourceOptions(**chosen)), py_spy=lent)
         options = with_history(source.options, history, recorded=source.recording is not None)
-        source = dataclasses.replace(source, options=options)
+        source = replace(source, options=options)
         return command(*args, source=source, **given)
 
     made: Callable[..., int] = with_source
@@ -167,11 +166,9 @@ def read_source(given: SourceOptions) -> Source:
         else load_plan(given.named, local=given.local)
     )
     if given.interval is not None:
-        plan = dataclasses.replace(plan, interval_s=given.interval)
+        plan = replace(plan, interval_s=given.interval)
     if given.logs:
-        plan = dataclasses.replace(
-            plan, log_options=tuple(log_glob(each, given.local) for each in given.logs)
-        )
+        plan = replace(plan, log_options=tuple(log_glob(each, given.local) for each in given.logs))
     if plan.rules:
         check_rules(plan.rules)
     from gpuwatch.link.stream.options import LinkOptions
@@ -182,7 +179,7 @@ def read_source(given: SourceOptions) -> Source:
 def with_login(options: LinkOptions, given: SourceOptions) -> LinkOptions:
     """Return the options with those of the login that were given."""
     config = options.ssh_config if given.ssh_config is None else str(given.ssh_config)
-    return dataclasses.replace(
+    return replace(
         options,
         accept_new_host_keys=given.accept_new_host_keys,
         ask_password=given.ask_password,
@@ -218,7 +215,7 @@ def prometheus_source(url: str, given: SourceOptions) -> Source:
 
     try:
         plan, options = discover(url, given.selector or "", given.interval)
-        options = dataclasses.replace(with_login(options, given), enter_nodes=not given.no_ssh)
+        options = replace(with_login(options, given), enter_nodes=not given.no_ssh)
         return Source(plan, options, None)
     except ReceiverError as error:
         raise click.BadParameter(f"{error}.", param_hint="--prometheus") from None

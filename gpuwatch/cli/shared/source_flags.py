@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
 import click
+from msgspec import Struct
 
 from gpuwatch.agent.base.settings import MAX_INTERVAL_S, MIN_INTERVAL_S
 from gpuwatch.cli.shared import completed
@@ -105,8 +105,7 @@ lend_option = click.option(
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class SourceOptions:
+class SourceOptions(Struct, frozen=True):
     """Values of the options that name nodes and how to reach them, as click parsed them."""
 
     named: str | None = None
@@ -126,4 +125,4 @@ class SourceOptions:
     no_ssh: bool = False
 
 
-SOURCE_PARAMETERS = tuple(each.name for each in dataclasses.fields(SourceOptions))
+SOURCE_PARAMETERS = SourceOptions.__struct_fields__

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
+
+from msgspec import Struct
 
 from gpuwatch.plain import plain
 
@@ -18,8 +19,7 @@ MAX_REASON_CHARS = 120
 OWN_REASON = "gpuwatch"
 
 
-@dataclass(frozen=True)
-class ActionTarget:
+class ActionTarget(Struct, frozen=True):
     """The place under the cursor: node, GPU, rank, job, incident. None: unknown, or does not apply."""
 
     node: str | None = None
@@ -34,8 +34,7 @@ class ActionTarget:
     """Failure class and place of the incident, for the `reason` of a Slurm drain."""
 
 
-@dataclass(frozen=True)
-class SignalledProcess:
+class SignalledProcess(Struct, frozen=True):
     """The process that an action ends.
 
     The action is refused unless the node still lists a process with this pid and start.
@@ -47,8 +46,7 @@ class SignalledProcess:
     """Start of the process in unix seconds of the node's clock, as its agent reports it."""
 
 
-@dataclass(frozen=True)
-class Action:
+class Action(Struct, frozen=True):
     """A command that the operator can run (argv, node), its effects, how to confirm it and how to undo it."""
 
     kind: ActionKind
@@ -74,8 +72,7 @@ class Action:
         return "on this machine" if self.node is None else f"on {self.node}, over its link"
 
 
-@dataclass(frozen=True)
-class ActionOutcome:
+class ActionOutcome(Struct, frozen=True):
     """The outcome of a command: exit status, last lines of output, and what went wrong."""
 
     exit_status: int | None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuwatch.diagnose.alerts.named_node import named_node
 from gpuwatch.diagnose.model.failure_classes import (
@@ -39,8 +40,7 @@ _SLURM = re.compile(r"\b(?:slurm(?:stepd|d|ctld)|srun)(?:-[\w.-]{1,80})?(?:\[\d{
 """The beginning of a line from a Slurm daemon or from srun."""
 
 
-@dataclass(frozen=True, slots=True)
-class LocatedFinding:
+class LocatedFinding(Struct, frozen=True):
     """A finding and the file and node that it comes from."""
 
     node: str | None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from gpuwatch.agent.kernel.xid_table import FOLLOW_UPS
 from gpuwatch.diagnose.alerts.deduplication.deduplicator import joined

@@ -6,9 +6,9 @@ The alert ends a clear time after it is gone.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 
-from msgspec import structs
+from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.condition import Condition
@@ -45,8 +45,7 @@ MULTI_INSTANCE = frozenset(("disk_full", "ib_down", "agent_cost"))
 """One node can have several of these; the evidence names which."""
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(Struct, frozen=True):
     """A condition at one place: since when it holds, and when it was last seen."""
 
     node: str

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
+
+from msgspec import Struct
 
 
 class Mark(NamedTuple):
@@ -20,8 +21,7 @@ class Mark(NamedTuple):
     """False: its loss or gradient norm is NaN or Inf."""
 
 
-@dataclass(frozen=True)
-class StepTrack:
+class StepTrack(Struct, frozen=True):
     """The steps that one rank logged in one file, in the order of the file."""
 
     node: str | None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 from gpuwatch.diagnose.health.remedies import REMEDIES
 from gpuwatch.diagnose.playbook.topics import MetricMeaning, Topic, metric_meanings, topics
@@ -18,24 +19,21 @@ OWNERS = {"gpu": "Of a GPU", "node": "Of a node", "rank": "Of a rank (screen 6)"
 Style: TypeAlias = Literal["text", "step", "code"]
 
 
-@dataclass(frozen=True)
-class ExplanationLine:
+class ExplanationLine(Struct, frozen=True):
     """A sentence, a numbered step, or a command to copy."""
 
     text: str
     style: Style = "text"
 
 
-@dataclass(frozen=True)
-class ExplanationPart:
+class ExplanationPart(Struct, frozen=True):
     """A section of an explanation: its heading and lines."""
 
     heading: str
     lines: tuple[ExplanationLine, ...]
 
 
-@dataclass(frozen=True)
-class Explanation:
+class Explanation(Struct, frozen=True):
     """The explanation of a topic, rule, condition or metric: id, title, sections and search words."""
 
     ident: str

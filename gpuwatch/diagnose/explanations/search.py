@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuwatch.diagnose.explanations.explanation import Explanation
 
@@ -24,8 +25,7 @@ KIND_SCORE = {"topic": 1.0, "condition": 0.6, "rule": 0.5, "metric": 0.4}
 """Added to the score, so that of equal matches the topic comes first."""
 
 
-@dataclass(frozen=True)
-class Matches:
+class Matches(Struct, frozen=True):
     """The explanation whose id or title was given (None: none), and the other matches, best first."""
 
     exact: Explanation | None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
-from msgspec import structs
+from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from gpuwatch.diagnose.hang.classifier import SilentHang
 from gpuwatch.diagnose.hang.combined_verdict import HangReport, kept
@@ -23,8 +23,7 @@ PAUSING = re.compile(
 """Function names of work that one rank may do for all, and that ends by itself."""
 
 
-@dataclass(frozen=True)
-class HangAnswer:
+class HangAnswer(Struct, frozen=True):
     """The answer of one silent job's ranks to one hang query, and whether it settles who is waited for."""
 
     hang_check: HangCheck

@@ -9,8 +9,10 @@ would be `PAUSE_WINDOWS` windows.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpuwatch.diagnose.hang.power import BUSY_PCT, assumed_power, busy_with_what, spins
 from gpuwatch.diagnose.hang.rank_signs import ENDED, RankSigns
@@ -33,8 +35,7 @@ UNSEEN_POWER = "the power of these GPUs in training is unknown: gpuwatch started
 STACKS = "Hang analysis, or gpuwatch stacks SOURCE: find the rank with a different stack"
 
 
-@dataclass(frozen=True)
-class SilentHang:
+class SilentHang(Struct, frozen=True):
     """The verdict that a silent job hangs: the suspected ranks, what they do, evidence and confidence."""
 
     job: str

@@ -8,7 +8,9 @@ rank 5, the confidence would be low, and `settle` would ask to look at both.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpuwatch.diagnose.hang.flight_recorder.job_dumps import FlightEvidence
 from gpuwatch.diagnose.hang.ras.model import Ras
@@ -100,8 +102,7 @@ def check_of(stated: SourceVerdict, at: float, do: tuple[tuple[str, str], ...] =
     )
 
 
-@dataclass(frozen=True)
-class HangReport:
+class HangReport(Struct, frozen=True):
     """The result of a hang query: what stacks, NCCL RAS and dumps show, the combined verdict, next steps."""
 
     verdict: SourceVerdict | None

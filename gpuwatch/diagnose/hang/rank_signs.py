@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpuwatch.diagnose.hang.stacks.kernel_waits import STOPPED
 from gpuwatch.diagnose.missing_ranks.missing import missing_ranks
@@ -30,8 +32,7 @@ def some_are_stopped(states: Iterable[str | None]) -> bool:
     return {state in STOPPED for state in states} == {True, False}
 
 
-@dataclass(frozen=True, slots=True)
-class RankSigns:
+class RankSigns(Struct, frozen=True):
     """What is seen of one rank from outside (log, process state, GPU use and power); None: unknown."""
 
     rank: int

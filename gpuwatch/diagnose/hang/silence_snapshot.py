@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from math import inf, isfinite
 from statistics import median
+
+from msgspec import Struct
 
 from gpuwatch.diagnose.hang.rank_signs import STOPPED_S
 from gpuwatch.diagnose.hang.stacks.kernel_waits import STOPPED
@@ -33,8 +34,7 @@ MIN_GAPS = 4
 """Gaps that are needed for a median."""
 
 
-@dataclass(frozen=True)
-class SilentJob:
+class SilentJob(Struct, frozen=True):
     """A job whose ranks log nothing: for how long, the usual gap, and which ranks are stopped or blocked."""
 
     job: str | None

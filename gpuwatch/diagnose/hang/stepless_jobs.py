@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuwatch.diagnose.model.text import job_text
 from gpuwatch.fleet.fleet import Fleet
@@ -20,8 +21,7 @@ An older one that writes other lines logs no readable steps, or does not train.
 """
 
 
-@dataclass(frozen=True)
-class SteplessJob:
+class SteplessJob(Struct, frozen=True):
     """A running job that has not logged a step: nothing is known of its training."""
 
     job: str | None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuwatch.diagnose.model.condition import Condition, Evidence
 from gpuwatch.fleet.nodes.node import Gpu
@@ -17,8 +18,7 @@ LANE_GT = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0, 6: 64.0}
 """PCIe generation -> transfer rate per lane in GT/s."""
 
 
-@dataclass(frozen=True, slots=True)
-class Growth:
+class Growth(Struct, frozen=True):
     """Two readings of a GPU's slow tier, the older first."""
 
     before: GpuSlow

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from statistics import median
+
+from msgspec import Struct
 
 from gpuwatch.diagnose.model.condition import Condition, Evidence
 from gpuwatch.fleet.nodes.node import Gpu, Node
@@ -30,8 +31,7 @@ SLOWED = frozenset(("sw_thermal", "hw_thermal", "power_brake", "hw_slowdown"))
 """Clock-event reasons of a GPU with a problem; a power cap is normal under load."""
 
 
-@dataclass(frozen=True, slots=True)
-class PeerGpu:
+class PeerGpu(Struct, frozen=True):
     """A working GPU with fresh values; `busy` is its utilization in percent."""
 
     gpu: Gpu

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from gpuwatch.diagnose.error_outcome.consequence import severity_of_incident
 from gpuwatch.diagnose.error_outcome.observed_end import without_doubled_ends

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from gpuwatch.diagnose.hang.hang_watch import CODE as HANG
 from gpuwatch.diagnose.incidents.causes.resumptions import PROOF_STEPS
@@ -28,8 +27,7 @@ LAST_RANK_S = 5.0
 """A process may be missing from one list; a hang ends after no rank was listed for this long (seconds)."""
 
 
-@dataclass(frozen=True)
-class LastStep:
+class LastStep(Struct, frozen=True):
     """The newest step that a rank logged in one file: where the line is, and when."""
 
     node: str
@@ -53,8 +51,7 @@ class LastStep:
         return self.at > alert.last + APART_S
 
 
-@dataclass(frozen=True)
-class Attempt:
+class Attempt(Struct, frozen=True):
     """The living attempt of a job: when it began, its number of steps since, and each rank's newest one."""
 
     began: float
@@ -95,8 +92,7 @@ class Attempt:
         return f" and running for {duration(ran_s)} since; the job logs no steps"
 
 
-@dataclass(frozen=True)
-class Resolution:
+class Resolution(Struct, frozen=True):
     """When an incident ended (unix seconds), and why."""
 
     at: float

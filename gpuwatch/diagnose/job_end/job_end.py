@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 from gpuwatch.diagnose.error_outcome.recovery_by_steps import FINISHED
 from gpuwatch.diagnose.error_outcome.step_track import StepTrack, reached
@@ -58,8 +59,7 @@ OWN_RULE = re.compile(
 """Wording in the last lines of a log that a rule of the training (early stopping, patience) ended it."""
 
 
-@dataclass(frozen=True)
-class JobEnd:
+class JobEnd(Struct, frozen=True):
     """How a job ended: its state, the last step of each rank, the ranks behind, the signal that ended it."""
 
     state: State

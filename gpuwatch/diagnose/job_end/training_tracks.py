@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+
+from msgspec import Struct
 
 from gpuwatch.diagnose.error_outcome.step_track import StepTrack
 from gpuwatch.diagnose.job_end.closing import LogEnd
@@ -23,8 +24,7 @@ MAX_BEHIND_SHARE = 0.125
 """Largest share of ranks (or one) that can be behind; more of them log at other times."""
 
 
-@dataclass(frozen=True)
-class RankEnd:
+class RankEnd(Struct, frozen=True):
     """The last step that a rank logged, and when."""
 
     rank: int

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuwatch.diagnose.missing_ranks.listed_ranks import ListedRanks, Member, Running
 from gpuwatch.diagnose.missing_ranks.vanished import names_ranks, stepped_since, was_done
@@ -18,8 +19,7 @@ STEPS_NOW_S = 15.0
 """A job that logged a step within so many seconds has all its ranks."""
 
 
-@dataclass(frozen=True)
-class MissingRank:
+class MissingRank(Struct, frozen=True):
     """A rank without a process, on the node where its siblings show that it ran."""
 
     node: Node

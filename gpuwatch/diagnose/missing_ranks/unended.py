@@ -6,7 +6,7 @@ keeps its GPU and the launcher.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gpuwatch.diagnose.missing_ranks.missing import members_by_job, seen_whole
 from gpuwatch.diagnose.missing_ranks.unstarted import are_idle, silent_s
@@ -21,8 +21,7 @@ UNENDED_S = 180.0
 """Seconds of idle silence; a last upload or evaluation uses the CPU, or is shorter."""
 
 
-@dataclass(frozen=True)
-class UnendedRanks:
+class UnendedRanks(Struct, frozen=True):
     """The ranks of a finished job that still run while others have ended."""
 
     job: str

@@ -7,7 +7,8 @@ rank 4, and no node is known to lack it. The evidence is that four of five ranks
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuwatch.diagnose.missing_ranks.listed_ranks import Member
 from gpuwatch.diagnose.missing_ranks.missing import age_s, members_by_job, seen_whole
@@ -35,8 +36,7 @@ SPINNING_POWER_SHARE = 1 / 3
 """A rank that waits for another one in NCCL keeps its GPU busy below this share of the power limit."""
 
 
-@dataclass(frozen=True)
-class UnstartedRanks:
+class UnstartedRanks(Struct, frozen=True):
     """The ranks of one job that run on no watched node (none: all run) while the others wait."""
 
     job: str

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 MAX_READ_CHARACTERS = 1000
 """Characters of a line that are searched."""
 
 
-@dataclass(frozen=True)
-class DeviceKind:
+class DeviceKind(Struct, frozen=True):
     """A kind of accelerator other than NVIDIA's: its name, its tool, and the pattern of lines about it."""
 
     name: str

@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import lru_cache
+
+from msgspec.structs import replace
 
 from gpuwatch import shell_command
 from gpuwatch.fleet.jobs.contested_ranks import Claimants

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 from gpuwatch.diagnose.model.confidence import Confidence
 
@@ -11,8 +12,7 @@ EvidenceSource: TypeAlias = Literal["flight", "ras", "stacks"]
 """Flight-recorder dumps, NCCL RAS, or process stacks."""
 
 
-@dataclass(frozen=True)
-class SourceVerdict:
+class SourceVerdict(Struct, frozen=True):
     """One source's verdict on a hang: a sentence, the culprits, confidence, evidence, and open checks."""
 
     source: EvidenceSource

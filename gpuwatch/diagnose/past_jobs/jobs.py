@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from gpuwatch.diagnose.error_outcome.step_track import Mark, StepTrack
 from gpuwatch.diagnose.incidents.causes.grouping import GAP_S
@@ -28,8 +27,7 @@ ENDED_S = 6 * 3600.0
 """Seconds since its last line after which an ended job is not reported (agents search back as far)."""
 
 
-@dataclass(frozen=True)
-class EndedJob:
+class EndedJob(Struct, frozen=True):
     """A job of which no process is left: its nodes, ranks, logs, last line, and how it ended."""
 
     name: str

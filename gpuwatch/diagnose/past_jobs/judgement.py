@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from gpuwatch.diagnose.alerts.finding_place import LocatedFinding
 from gpuwatch.diagnose.alerts.from_findings import alerts_of
@@ -43,8 +42,7 @@ PACE = ("train.", "slower_")
 """Prefixes of classes that are about speed alone."""
 
 
-@dataclass(frozen=True)
-class Judgement:
+class Judgement(Struct, frozen=True):
     """The result for the files of a scan. `gpuwatch scan` prints it; the screens over a folder show it."""
 
     incidents: tuple[Incident, ...] = ()

@@ -8,9 +8,9 @@ evidence. A cause that a log states is kept.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from gpuwatch.diagnose.hang.answer import without_ranks
 from gpuwatch.diagnose.hang.combined_verdict import check_of

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from statistics import median
 
-from msgspec import structs
+from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.straggler.alerts import CODE as SLOW_RANK
@@ -33,8 +33,7 @@ END_BYTES = 2048
 """Bytes before the end of a log that count as its end."""
 
 
-@dataclass(frozen=True)
-class LoggedWriter:
+class LoggedWriter(Struct, frozen=True):
     """The series of one rank in one file, also in the form that the fleet uses."""
 
     file: LogScan

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
+
+from msgspec import Struct, field
 
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import Condition
@@ -21,8 +22,7 @@ MAX_SHOWN = 6
 NO_GPU = "no node with a GPU responds"
 
 
-@dataclass(frozen=True)
-class Check:
+class Check(Struct, frozen=True):
     """The result of one check: PASS, WARN, FAIL or SKIP, the reason, the failing nodes and the remedy."""
 
     id: str
@@ -34,8 +34,7 @@ class Check:
     remedy: str = ""
 
 
-@dataclass(frozen=True)
-class PreflightRank:
+class PreflightRank(Struct, frozen=True):
     """A rank's process, its node, and the settings that the node reported for it (None: none)."""
 
     node: str
@@ -54,8 +53,7 @@ class PreflightRank:
         return job_text(self.process.job)
 
 
-@dataclass(frozen=True)
-class PreflightData:
+class PreflightData(Struct, frozen=True):
     """The facts at one moment that the checks use."""
 
     nodes: Sequence[Node]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuwatch.diagnose.health.remedies import REMEDIES
 from gpuwatch.diagnose.model.condition import Condition, Evidence
@@ -21,8 +22,7 @@ from gpuwatch.fleet.nodes.node import STARTING, Gpu, Node
 from gpuwatch.number_text import counted, ranges
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(Struct, frozen=True):
     """A check that fails if one of its conditions holds."""
 
     id: str

@@ -9,6 +9,8 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from gpuwatch.plain import plain
 
 MAX_TEXT_BYTES = 8 << 20
@@ -25,8 +27,7 @@ class ProfileError(ValueError):
     """Raised for a profile that cannot be read."""
 
 
-@dataclass(frozen=True, slots=True)
-class CodeLine:
+class CodeLine(Struct, frozen=True):
     """A place in the code: function, file and line."""
 
     function: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 SAMPLE_US, FRAME_US = 100.0, 10.0
 """CPU microseconds of py-spy 0.4.3 for a sample, and per frame of each thread in it.
@@ -13,8 +13,7 @@ USUAL_FRAMES = 60
 """Assumed number of frames of a rank whose frames are unknown."""
 
 
-@dataclass(frozen=True)
-class ProfileOptions:
+class ProfileOptions(Struct, frozen=True):
     """Options for sampling ranks: how long, how often, whether ranks are stopped, and where py-spy is."""
 
     seconds: int = 10

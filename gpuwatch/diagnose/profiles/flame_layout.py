@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuwatch.diagnose.profiles.call_tree import CodeLine, StackCall, ThreadTree
 
@@ -16,8 +17,7 @@ SHARED = 0.97
 """Frames that this share of samples has in common are named above the graph, not drawn."""
 
 
-@dataclass(frozen=True, slots=True)
-class FlameBox:
+class FlameBox(Struct, frozen=True):
     """A call as a box in a row of a flame graph: its left edge and width as shares of the row."""
 
     start: float
@@ -27,8 +27,7 @@ class FlameBox:
     call: StackCall
 
 
-@dataclass(frozen=True, slots=True)
-class FlameCell:
+class FlameCell(Struct, frozen=True):
     """A box, or a gap between boxes, in the cells of a terminal."""
 
     text: str

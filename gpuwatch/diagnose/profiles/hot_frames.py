@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuwatch.diagnose.profiles.call_tree import CodeLine, ThreadTree
 
@@ -14,8 +15,7 @@ MIN_DIFFERENCE_PCT = 3.0
 """
 
 
-@dataclass(frozen=True, slots=True)
-class HotFrame:
+class HotFrame(Struct, frozen=True):
     """The time that a thread spent in one function, summed over all callers."""
 
     code: CodeLine
@@ -28,8 +28,7 @@ class HotFrame:
     """The nearest user code that called it most often; None: it is user code itself, or none called it."""
 
 
-@dataclass(frozen=True, slots=True)
-class FrameDifference:
+class FrameDifference(Struct, frozen=True):
     """A function in which two threads spent different shares of their time."""
 
     code: CodeLine

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuwatch.diagnose.profiles.call_tree import ProfileError, ThreadTree, threads_of, unpacked
 from gpuwatch.wire import ProcessProfile
 
 
-@dataclass(frozen=True)
-class RankPace:
+class RankPace(Struct, frozen=True):
     """How fast a rank runs: median step time, and its CPU use. None: unknown."""
 
     step_s: float | None = None
@@ -19,8 +19,7 @@ class RankPace:
     """Percent of one core."""
 
 
-@dataclass(frozen=True)
-class ProfiledRank:
+class ProfiledRank(Struct, frozen=True):
     """A sampled rank, or why it could not be sampled."""
 
     rank: int

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuwatch.fleet.servers import InferenceServer
 from gpuwatch.link.serving.server_reading import Buckets, ServerReading
@@ -15,8 +16,7 @@ STALE_S = 20.0
 QUANTILES = (0.5, 0.95, 0.99)
 
 
-@dataclass(frozen=True, slots=True)
-class Latencies:
+class Latencies(Struct, frozen=True):
     """Latency quantiles (p50, p95, p99) in seconds. None: no requests, or not reported."""
 
     p50: float | None = None
@@ -24,8 +24,7 @@ class Latencies:
     p99: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ServerFacts:
+class ServerFacts(Struct, frozen=True):
     """State and rates of one server over the last WINDOW_S. None: unknown."""
 
     name: str

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import PurePosixPath
+
+from msgspec import Struct
 
 from gpuwatch.fleet.jobs.places import Places
 from gpuwatch.wire import KERNEL_LOG, Finding, Severity
 
 
-@dataclass(frozen=True)
-class KernelClaim:
+class KernelClaim(Struct, frozen=True):
     """How far a kernel or driver line in another log is to be believed: doubt, severity, and if refuted."""
 
     doubt: str

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import Node
 
 
-@dataclass(frozen=True)
-class NodeReport:
+class NodeReport(Struct, frozen=True):
     """What a node's own agent shows about it: its log files, its jobs, whether it is live, its boot time."""
 
     processes_at: float | None = None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.text import clock, place
@@ -27,8 +28,7 @@ ODD: dict[Sign, tuple[str, str, Severity]] = {
 """Sign of a rank that differs without slowing others -> code, title, severity."""
 
 
-@dataclass(frozen=True, slots=True)
-class Suspect:
+class Suspect(Struct, frozen=True):
     """A rank that stands out now: the signs, its GPU's load, and the medians of its peers."""
 
     job: str

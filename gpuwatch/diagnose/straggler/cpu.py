@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass
 from statistics import median
+
+from msgspec import Struct
 
 from gpuwatch.diagnose.health.peer_comparison import MIN_PEERS
 from gpuwatch.fleet.fleet import Fleet
@@ -19,8 +20,7 @@ CPU_FACTOR = 2.0
 """Multiple of any peer's CPU time that a straggler uses; noise between equal ranks is far below it."""
 
 
-@dataclass(frozen=True, slots=True)
-class CpuWorker:
+class CpuWorker(Struct, frozen=True):
     """A rank without a GPU, and the CPU use of its process."""
 
     rank: int
@@ -37,8 +37,7 @@ class CpuWorker:
         return self.ready and STARVED_PCT <= self.cpu_pct < COMPUTES_PCT
 
 
-@dataclass(frozen=True, slots=True)
-class CpuStraggler:
+class CpuStraggler(Struct, frozen=True):
     """A rank that computes while its peers mostly do not; `usual_pct` is their median CPU use."""
 
     worker: CpuWorker

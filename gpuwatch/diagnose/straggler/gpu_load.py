@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from statistics import median
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from gpuwatch.diagnose.health.counter_growth import LANE_GT
 from gpuwatch.diagnose.health.peer_comparison import WORKING_PCT
@@ -17,8 +18,7 @@ Group: TypeAlias = tuple[str, str]
 """Job and GPU model; only GPUs within a group are compared."""
 
 
-@dataclass(frozen=True, slots=True)
-class GpuLoad:
+class GpuLoad(Struct, frozen=True):
     """Load of one rank's GPU: means of utilization, clock, power, temperature and rates. None: unknown."""
 
     rank: int
@@ -58,8 +58,7 @@ class GpuLoad:
         return None if self.medium is None else self.medium.power_limit_w
 
 
-@dataclass(frozen=True, slots=True)
-class Usual:
+class Usual(Struct, frozen=True):
     """Medians of the loads of a group of GPUs; None: unknown."""
 
     busy_pct: float | None

@@ -6,9 +6,10 @@ The thresholds are the settings `peer_*` of `hosts.plan.Thresholds`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from statistics import median
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 from gpuwatch.diagnose.health.peer_comparison import MIN_PEERS
 from gpuwatch.diagnose.straggler.gpu_load import GpuLoad
@@ -30,8 +31,7 @@ Ranks with other work, such as pipeline stages, come in groups that lie close to
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Outlier:
+class Outlier(Struct, frozen=True):
     """A rank that stands out now in one figure: its value, the group's median, and the cost for the job."""
 
     sign: Sign

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from math import inf
 from statistics import median
+
+from msgspec import Struct
 
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.progress import RankProgress
@@ -20,8 +21,7 @@ too.
 RECENT_STEPS = 16
 
 
-@dataclass(frozen=True, slots=True)
-class SteppingPace:
+class SteppingPace(Struct, frozen=True):
     """The pace of a job that steps now: seconds since its last step, and from when it counts as paused."""
 
     stepped_s: float

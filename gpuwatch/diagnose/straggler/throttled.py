@@ -11,8 +11,9 @@ ranks by 40 %, the shorter one of the two steps against the usual one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from statistics import median
+
+from msgspec import Struct
 
 from gpuwatch.diagnose.health.peer_comparison import MIN_PEERS, WORKING_PCT
 from gpuwatch.diagnose.straggler.gpu_load import GpuLoad
@@ -41,8 +42,7 @@ TEXTS = {
 """Clock-event reason that slows a GPU below its settings -> its name in the alert."""
 
 
-@dataclass(frozen=True, slots=True)
-class SlowedJob:
+class SlowedJob(Struct, frozen=True):
     """A job whose newest steps take longer than usual: both step times in seconds."""
 
     step_s: float

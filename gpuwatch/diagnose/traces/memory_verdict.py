@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import fmean
+
+from msgspec import Struct
 
 from gpuwatch.diagnose.playbook.topics import steps_of
 from gpuwatch.number_text import plural
@@ -20,8 +21,7 @@ MAX_PARTITION_DIFFERENCE = 0.01
 GB = 1e9
 
 
-@dataclass(frozen=True)
-class MemoryFlag:
+class MemoryFlag(Struct, frozen=True):
     """A problem in the memory of one rank: code, text, value, limit and next steps."""
 
     code: str
@@ -32,8 +32,7 @@ class MemoryFlag:
     actions: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class MemoryVerdict:
+class MemoryVerdict(Struct, frozen=True):
     """The problems in the memory of a job's ranks, and the imbalance of the peaks."""
 
     flags: tuple[MemoryFlag, ...]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import mean
+
+from msgspec import Struct
 
 from gpuwatch.runs.traces.rank_profile import RankProfile
 
@@ -12,8 +13,7 @@ PARTS = ("compute", "communication", "memory_copy", "other", "idle")
 """Parts of a step, which add up to it; communication that no computation hides."""
 
 
-@dataclass(frozen=True)
-class ScaleTimes:
+class ScaleTimes(Struct, frozen=True):
     """The times of a step at one scale: means over its traced ranks, in milliseconds."""
 
     name: str
@@ -29,8 +29,7 @@ class ScaleTimes:
     """All communication, hidden or not."""
 
 
-@dataclass(frozen=True)
-class ScaleGrowth:
+class ScaleGrowth(Struct, frozen=True):
     """The part of a step that grows most from the smallest scale to another."""
 
     ranks: int

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from gpuwatch.diagnose.playbook.topics import steps_of
 from gpuwatch.runs.traces.nccl_dump import BusDevice, NcclDump
@@ -13,8 +14,7 @@ MIN_PEERS = 3
 """Devices that are needed for a majority."""
 
 
-@dataclass(frozen=True)
-class TopologyFlag:
+class TopologyFlag(Struct, frozen=True):
     """A GPU or NIC with fewer or slower links than most of its kind in one dump, with next steps."""
 
     code: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from statistics import mean
+
+from msgspec import Struct
 
 from gpuwatch.diagnose.model.confidence import Confidence
 from gpuwatch.diagnose.playbook.topics import steps_of
@@ -25,8 +26,7 @@ WAITING_MARGIN = 0.1
 """Share of the difference in computation; a smaller difference in waiting proves nothing about a rank."""
 
 
-@dataclass(frozen=True)
-class RankSpread:
+class RankSpread(Struct, frozen=True):
     """Mean, deviation and extremes of one quantity over the ranks, in milliseconds."""
 
     mean: float
@@ -42,8 +42,7 @@ class RankSpread:
         return (self.most - self.least) / self.mean if self.mean else None
 
 
-@dataclass(frozen=True)
-class TraceFlag:
+class TraceFlag(Struct, frozen=True):
     """A problem in the traces of one rank: code, text, value, limit and next steps."""
 
     code: str
@@ -56,8 +55,7 @@ class TraceFlag:
     actions: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class SectionSpread:
+class SectionSpread(Struct, frozen=True):
     """Mean duration of one section per pass, by rank."""
 
     name: str
@@ -66,8 +64,7 @@ class SectionSpread:
     spread: RankSpread
 
 
-@dataclass(frozen=True)
-class TraceVerdict:
+class TraceVerdict(Struct, frozen=True):
     """The spreads of computation and communication over the ranks, the straggler, and the problems."""
 
     flags: tuple[TraceFlag, ...]

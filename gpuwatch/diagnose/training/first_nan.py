@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuwatch.diagnose.training.symptom import Sign
 from gpuwatch.fleet.logs.progress import LoggedStep, RankProgress
@@ -13,8 +14,7 @@ NAN_LOSS = "num.nan_loss"
 IN_A_ROW = 3
 
 
-@dataclass(frozen=True)
-class Onset:
+class Onset(Struct, frozen=True):
     """The start of a NaN, between two logged steps of one writer.
 
     Logs of fast steps, or of every tenth step, have gaps.
@@ -36,8 +36,7 @@ class Onset:
         return self.before is None or self.before < other.step.step
 
 
-@dataclass(frozen=True)
-class FirstNan:
+class FirstNan(Struct, frozen=True):
     """The earliest NaN of a job, and the writer that logs it."""
 
     writer: RankProgress

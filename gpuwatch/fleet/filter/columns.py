@@ -5,8 +5,9 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from gpuwatch.fleet.nodes import units
 from gpuwatch.fleet.nodes.last_ranks import ended_ranks
@@ -26,16 +27,14 @@ REASONS = (
 LABEL = "label."
 
 
-@dataclass(frozen=True)
-class NumberColumn:
+class NumberColumn(Struct, frozen=True):
     """A column that a filter compares as a number: its unit, and how it is read."""
 
     quantity: Quantity
     read: Callable[[Node, Gpu | None, float], Numbers]
 
 
-@dataclass(frozen=True)
-class WordColumn:
+class WordColumn(Struct, frozen=True):
     """A column that is compared as text. `known`: the only values it can have, if they are fixed."""
 
     read: Callable[[Node, Gpu | None, float], Words]

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 from gpuwatch.fleet.filter import columns
 from gpuwatch.fleet.filter.columns import ALIASES, COLUMNS, LABEL, NumberColumn, WordColumn
@@ -48,8 +49,7 @@ class FilterError(ValueError):
         self.position = position
 
 
-@dataclass(frozen=True)
-class Filter:
+class Filter(Struct, frozen=True):
     """A parsed filter expression; `str` gives it as text."""
 
     term: Term
@@ -152,8 +152,7 @@ def _matcher(text: str) -> Callable[[str], bool]:
 # --------------------------------------------------------------------------- reading
 
 
-@dataclass(frozen=True)
-class _Token:
+class _Token(Struct, frozen=True):
     kind: Kind
     text: str
     at: int

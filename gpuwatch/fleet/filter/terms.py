@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
+from msgspec import Struct
+
 from gpuwatch.fleet.filter.columns import NumberColumn, WordColumn
 from gpuwatch.fleet.nodes.node import Gpu, Node
 
@@ -30,8 +32,7 @@ class Term(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Everything:
+class Everything(Struct, frozen=True):
     """The empty expression, which matches everything."""
 
     def matches(self, node: Node, gpu: Gpu | None, now: float) -> bool:  # noqa: ARG002  holds for all
@@ -42,8 +43,7 @@ class Everything:
         return ""
 
 
-@dataclass(frozen=True)
-class BareWord:
+class BareWord(Struct, frozen=True):
     """A bare word: matches part of the node's name."""
 
     text: str
@@ -110,8 +110,7 @@ class WordIs:
         return f"{self.name}{self.operator}{_quoted(self.text)}"
 
 
-@dataclass(frozen=True)
-class Not:
+class Not(Struct, frozen=True):
     """Negation: also true if the inner comparison fails because the value is unknown."""
 
     inner: Term
@@ -124,8 +123,7 @@ class Not:
         return f"!{self.inner}"
 
 
-@dataclass(frozen=True)
-class AllOf:
+class AllOf(Struct, frozen=True):
     """Terms joined with `and`: matches if every one matches."""
 
     parts: tuple[Term, ...]
@@ -138,8 +136,7 @@ class AllOf:
         return f"({' & '.join(map(str, self.parts))})"
 
 
-@dataclass(frozen=True)
-class AnyOf:
+class AnyOf(Struct, frozen=True):
     """Terms joined with `or`: matches if at least one matches."""
 
     parts: tuple[Term, ...]

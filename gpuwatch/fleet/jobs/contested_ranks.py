@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import TypeAlias
+
+from msgspec.structs import replace
 
 from gpuwatch.fleet.jobs.contradicted_ranks import outweighs
 from gpuwatch.fleet.jobs.places import Places, RankPlace

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
 from typing import TypeAlias
+
+from msgspec.structs import replace
 
 from gpuwatch.fleet.jobs.ended_files import is_ended, run_of
 from gpuwatch.fleet.jobs.places import RankPlace

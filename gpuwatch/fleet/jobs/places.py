@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
+
+from msgspec import Struct, field
 
 KEPT_CHILDREN = 64
 """Data loaders of several epochs."""
+
 Reach: TypeAlias = Literal["node", "fleet", "none"]
 """What a file without a known job may belong to.
 
@@ -14,8 +16,7 @@ Reach: TypeAlias = Literal["node", "fleet", "none"]
 """
 
 
-@dataclass(frozen=True)
-class RankPlace:
+class RankPlace(Struct, frozen=True):
     """Where one rank of one job runs or ran: node, GPU, process and log files, and when."""
 
     rank: int
@@ -45,8 +46,7 @@ class RankPlace:
     """Pids of what the current process has started, also of what has ended: the newest `KEPT_CHILDREN`."""
 
 
-@dataclass(frozen=True)
-class Places:
+class Places(Struct, frozen=True):
     """The places of all ranks, of a live fleet or of the logs of an ended job."""
 
     ranks: tuple[RankPlace, ...] = ()

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 MAX_CLAIMS = 32
 """Maximum number of compared claims to one rank by one node."""
@@ -22,8 +23,7 @@ ROOT = "root"
 Likeness: TypeAlias = "tuple[str, str | None, int, str]"
 
 
-@dataclass(frozen=True, slots=True)
-class RunningRank:
+class RunningRank(Struct, frozen=True):
     """A running rank, with everything that distinguishes its job from others."""
 
     host: str

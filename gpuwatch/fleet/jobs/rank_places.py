@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
 from typing import TypeAlias
+
+from msgspec.structs import replace
 
 from gpuwatch.fleet.jobs.contested_ranks import (
     contested_ranks,

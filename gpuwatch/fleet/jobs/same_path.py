@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuwatch.fleet.jobs.ended_files import LAUNCHER_S, has_own_id
 from gpuwatch.wire import LogFile
 
 
-@dataclass(frozen=True)
-class RankFolder:
+class RankFolder(Struct, frozen=True):
     """A folder on one node with logs of an ended job's ranks: the job's name, the ranks, the last write."""
 
     name: str

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.wire import LogFile
 
 
-@dataclass(frozen=True)
-class Unlogged:
+class Unlogged(Struct, frozen=True):
     """The ranks of one job whose output is in no followed file, and their nodes."""
 
     job: str | None

@@ -6,6 +6,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Literal
 
+from msgspec import Struct
+
 from gpuwatch.wire import Lines, LogLine
 
 KEPT_LINES = 20_000
@@ -17,8 +19,7 @@ RESUMED_BYTES = 64 * 1024
 """A last line with more bytes (a progress bar with all its states) is not read again after a disconnect."""
 
 
-@dataclass(frozen=True, slots=True)
-class Seam:
+class Seam(Struct, frozen=True):
     """A change of the file before the line at `index` (counted from the first line ever)."""
 
     index: int

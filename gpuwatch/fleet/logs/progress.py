@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+from msgspec import Struct
+
 from gpuwatch.fleet.logs.step_timers import COMMUNICATION, longest_timer
 from gpuwatch.wire import SLURM_TASK, Progress
 
@@ -41,8 +43,7 @@ OTHER_BAR_S = 600.0
 """A progress bar of another length is another loop (an evaluation) if the first one moved this recently."""
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(Struct, frozen=True):
     """A number that was read from a log, and when it was written."""
 
     value: float

@@ -8,8 +8,9 @@ values.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 from gpuwatch.fleet.nodes import units
 from gpuwatch.fleet.nodes.node import Gpu, Node
@@ -40,8 +41,7 @@ Blackwell has twice that.
 """
 
 
-@dataclass(frozen=True)
-class Metric:
+class Metric(Struct, frozen=True):
     """A named value of one GPU: how it is read, its unit, its scale and its age."""
 
     name: str
@@ -88,8 +88,7 @@ class Metric:
         return self.quantity.format(value)
 
 
-@dataclass(frozen=True)
-class NodeMetric:
+class NodeMetric(Struct, frozen=True):
     """A named value of a node: how it is read, and its unit."""
 
     name: str

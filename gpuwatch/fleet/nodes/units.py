@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuwatch.number_text import UNKNOWN, scaled_text, seconds_text
 
 
-@dataclass(frozen=True)
-class Quantity:
+class Quantity(Struct, frozen=True):
     """A kind of number: its unit, its width on the screen in cells, and how it is shown."""
 
     unit: str

@@ -7,9 +7,10 @@ Example, an item of `kubectl get events -o json`: `{"type": "Warning", "reason":
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
+
+from msgspec import Struct
 
 from gpuwatch.hosts.kube.answers import NoListError, items_of
 
@@ -33,8 +34,7 @@ MAX_EVENTS = 2000
 MAX_MESSAGE_CHARS = 1000
 
 
-@dataclass(frozen=True)
-class KubeEvent:
+class KubeEvent(Struct, frozen=True):
     """One failure of a pod or of a machine."""
 
     uid: str

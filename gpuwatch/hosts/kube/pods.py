@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from gpuwatch.hosts.errors import HostsError
 from gpuwatch.hosts.kube.answers import count, items_of, short
@@ -33,8 +34,7 @@ ROLE_LABELS = (
 )
 
 
-@dataclass(frozen=True)
-class Pod:
+class Pod(Struct, frozen=True):
     """A pod of a job and the one container of it that gpuwatch enters."""
 
     name: str

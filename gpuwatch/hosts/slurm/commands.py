@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import PurePosixPath
+
+from msgspec.structs import replace
 
 from gpuwatch.hosts.errors import HostsError
 from gpuwatch.hosts.external_command import RunCommand, run_external

@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
+
+from msgspec import Struct, field
 
 from gpuwatch.hosts.names import RangeError, expand
 from gpuwatch.plain import plain_text
@@ -27,8 +28,7 @@ _REST = re.compile(rf"(?<!\S)({'|'.join(WHOLE_LINE)})=(.*)")
 _GPUS = re.compile(r"gpu(?::[\w.-]+)?:(\d+)(?:\(IDX:([\d,-]*)\))?")
 
 
-@dataclass(frozen=True)
-class SlurmJob:
+class SlurmJob(Struct, frozen=True):
     """A job, as Slurm reports it; an unknown value is "", empty or None."""
 
     id: str
@@ -140,8 +140,7 @@ def moment(text: str) -> float | None:
         return None
 
 
-@dataclass(frozen=True)
-class SlurmNode:
+class SlurmNode(Struct, frozen=True):
     """The state of a node, as Slurm reports it."""
 
     state: str
@@ -165,8 +164,7 @@ QUEUE_FIELDS = ("%i", "%T", "%u", "%D", "%M", "%L", "%b", "%R", "%j")
 """Fields of `squeue -o`; the name, which its user writes, is the last one."""
 
 
-@dataclass(frozen=True)
-class QueuedJob:
+class QueuedJob(Struct, frozen=True):
     """One job in the queue, with the texts that squeue prints."""
 
     id: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct, field
 
 from gpuwatch.hosts.plan import Allocation, NodeSpec, Plan
 
@@ -15,8 +16,7 @@ BROKEN = re.compile(r"DOWN|FAIL|NOT?_RESPOND|\*$|NotReady")
 """Those that no administrator sets; `*` is Slurm's mark of a node that does not answer."""
 
 
-@dataclass(frozen=True)
-class NodeStanding:
+class NodeStanding(Struct, frozen=True):
     """The state of a node, as its scheduler reports it."""
 
     scheduler: Literal["Slurm", "Kubernetes"]
@@ -36,8 +36,7 @@ class NodeStanding:
         return BROKEN.search(self.state) is not None
 
 
-@dataclass(frozen=True)
-class SchedulerFacts:
+class SchedulerFacts(Struct, frozen=True):
     """The result of one query of a scheduler."""
 
     nodes: Mapping[str, NodeStanding] = field(default_factory=dict)

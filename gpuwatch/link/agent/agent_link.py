@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gpuwatch.hosts.plan import NodeSpec
 from gpuwatch.link.agent.backoff import Backoff, RetryPace
@@ -26,8 +28,7 @@ NOISE_LINES = 50
 CLOSE_S = 2.0
 
 
-@dataclass(frozen=True)
-class LinkContext:
+class LinkContext(Struct, frozen=True):
     """Objects that all links of a session share."""
 
     inbox: ArrivalSink
@@ -48,8 +49,7 @@ class LinkContext:
         self.thread_pool.close(CLOSE_S)
 
 
-@dataclass(frozen=True)
-class _Outcome:
+class _Outcome(Struct, frozen=True):
     """How one connection attempt ended."""
 
     ending: Ending

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
-@dataclass(frozen=True)
-class RetryPace:
+class RetryPace(Struct, frozen=True):
     """The delays between connection attempts: they double from `first_s` to `most_s`.
 
     A *final* failure (wrong key, changed host key, no Python) is retried too, because the user may fix it in

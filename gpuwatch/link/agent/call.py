@@ -7,7 +7,8 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuwatch.link.agent.thread_pool import DaemonThreadPool
 from gpuwatch.link.start import failure_reasons
@@ -24,8 +25,7 @@ OUTBOX_LIMIT = 64
 PINGS_KEPT = 16
 
 
-@dataclass(frozen=True)
-class CallTiming:
+class CallTiming(Struct, frozen=True):
     """Time limits (seconds) after which a connection counts as dead.
 
     The agent exits after `ping_deadline_s` without a ping.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from gpuwatch import __version__
 from gpuwatch.link.start.bundle import bundle, loader_command
@@ -14,8 +15,7 @@ from gpuwatch.link.stream.frame_stream import FrameStream, ItemStream
 from gpuwatch.link.stream.limits import TokenBucket
 
 
-@dataclass(frozen=True)
-class StartMethod:
+class StartMethod(Struct, frozen=True):
     """The command that a call runs on a node, and the parser of its output."""
 
     command: str

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuwatch import wire
 from gpuwatch.agent.gpu.rates import short
@@ -18,8 +19,7 @@ FRAMES_PER_TICK = 256
 MEAN_WATTS = {"training": 540.0, "spinning": 131.0, "stopped": 72.0, "lost": 0.0}
 
 
-@dataclass(frozen=True)
-class NodeScript:
+class NodeScript(Struct, frozen=True):
     """Makes the frames of one node, number `number` from 0.
 
     `epoch` is the unix time of the scenario's second 0.

@@ -8,7 +8,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from gpuwatch import wire
 from gpuwatch.hosts.plan import Plan

@@ -8,23 +8,22 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
+
+from msgspec import Struct
 
 from gpuwatch.link.demo import scenario
 
 
-@dataclass(frozen=True, slots=True)
-class ScenarioLine:
+class ScenarioLine(Struct, frozen=True):
     """A line, and the scenario second in which it was written."""
 
     second: float
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class DemoLine:
+class DemoLine(Struct, frozen=True):
     """A line with its position. Offsets count bytes; in a kernel log, records."""
 
     offset: int

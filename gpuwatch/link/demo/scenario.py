@@ -9,8 +9,9 @@ node. The launcher kills the hung rank another half a minute later. Then nothing
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 Phase: TypeAlias = Literal["training", "spinning", "stopped", "lost"]
 
@@ -44,8 +45,7 @@ MEMORY_IDLE = 531 << 20
 HEATING_S, COOLING_S = 7.0, 25.0
 
 
-@dataclass(frozen=True)
-class SimulatedReading:
+class SimulatedReading(Struct, frozen=True):
     """The values of one GPU at one second; those of a lost GPU are meaningless."""
 
     phase: Phase

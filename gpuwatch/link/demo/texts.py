@@ -8,8 +8,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct
 
 from gpuwatch.link.demo import machines, scenario
 from gpuwatch.link.demo.log_files import LogText, Records, ScenarioLine
@@ -36,8 +37,7 @@ def glog_stamp(at: float) -> str:
     return time.strftime("%m%d %H:%M:%S", time.localtime(at)) + f".{int(at % 1 * 1e9):09}"
 
 
-@dataclass(frozen=True)
-class Writer:
+class Writer(Struct, frozen=True):
     """A rank as the writer of a log; `epoch` is the unix time of second 0."""
 
     seed: int

@@ -6,9 +6,10 @@ import shutil
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.agent.agent_link import AgentLink, LinkContext

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import threading
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.agent.agent_link import AgentLink, LinkContext

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 import struct
-from dataclasses import dataclass
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import (
@@ -15,6 +14,7 @@ from cryptography.hazmat.primitives.serialization import (
     SSHCertificateType,
     load_ssh_public_identity,
 )
+from msgspec import Struct
 
 SUFFIX = "-cert-v01@openssh.com"
 _OWN_KEY_FIELDS = {
@@ -38,8 +38,7 @@ class BadCertificateError(Exception):
     """Raised if the certificate cannot be parsed; the message states why."""
 
 
-@dataclass(frozen=True)
-class HostCertificate:
+class HostCertificate(Struct, frozen=True):
     """The content of a certificate; keys are `blob`s in wire format."""
 
     key: bytes

@@ -10,9 +10,10 @@ import base64
 import hashlib
 import threading
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
 
 from gpuwatch.link.openssh.host_certificate import SUFFIX, BadCertificateError, key_type, read_certificate
 from gpuwatch.link.openssh.known_hosts_file import (
@@ -29,8 +30,7 @@ _KRL_MAGIC = b"SSHKRL\n\0"
 _recording = threading.Lock()
 
 
-@dataclass(frozen=True)
-class HostKeyVerdict:
+class HostKeyVerdict(Struct, frozen=True):
     """The result of looking up a key in known_hosts."""
 
     trust: Literal["known", "unknown", "changed", "revoked"]
@@ -42,8 +42,7 @@ class HostKeyVerdict:
     """Why a shown certificate was not accepted."""
 
 
-@dataclass(frozen=True)
-class HostName:
+class HostName(Struct, frozen=True):
     """The name by which a host is looked up."""
 
     hostname: str

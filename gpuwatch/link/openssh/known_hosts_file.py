@@ -12,10 +12,11 @@ import hmac
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
 
 from gpuwatch.link.openssh.host_certificate import key_type
 from gpuwatch.whole_file import read_bounded
@@ -27,8 +28,7 @@ REMEDY = "name a regular file in ssh_config (UserKnownHostsFile, GlobalKnownHost
 _MARKERS: tuple[Marker, ...] = ("@cert-authority", "@revoked")
 
 
-@dataclass(frozen=True)
-class KnownHostsLine:
+class KnownHostsLine(Struct, frozen=True):
     """One line of a known_hosts file."""
 
     marker: Marker

@@ -8,8 +8,9 @@ import re
 import socket
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from gpuwatch.bounded_command import OutputTooLongError, run_bounded
 from gpuwatch.link.stream.carrier import CarrierError
@@ -35,8 +36,7 @@ class ConfigError(CarrierError):
         super().__init__(message, final=True)
 
 
-@dataclass(frozen=True)
-class HostQuery:
+class HostQuery(Struct, frozen=True):
     """A host as named on ssh's command line, for which ssh_config is resolved."""
 
     host: str
@@ -50,8 +50,7 @@ class HostQuery:
         return [*port, *user, self.host]
 
 
-@dataclass(frozen=True)
-class ResolvedHost:
+class ResolvedHost(Struct, frozen=True):
     """One host with its ssh_config settings; paths are absolute, tokens expanded."""
 
     query: HostQuery

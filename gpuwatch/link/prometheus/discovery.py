@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
+
+from msgspec import Struct
 
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.hosts.prometheus_target import PrometheusTarget
@@ -57,8 +58,7 @@ def discover(url: str, selector: str, interval_s: float | None) -> tuple[Plan, L
     return plan, LinkOptions(prometheus=target)
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(Struct, frozen=True):
     """What a Prometheus knows: nodes, exporters, scrape interval."""
 
     gpus: Vocabulary | None

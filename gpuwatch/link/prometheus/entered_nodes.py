@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from gpuwatch.link.stream.inbox import Arrival, ArrivalSink, LinkStatus
 from gpuwatch.link.stream.link import Link

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from gpuwatch.link.prometheus.client import SeriesLabels
 from gpuwatch.link.prometheus.tier_values import DCGM_COLUMNS, OWN_COLUMNS, Columns, label_text
@@ -17,8 +18,7 @@ OWN_GPUS, OWN_NODES, DCGM_GPUS, NODE_EXPORTER = (
 )
 
 
-@dataclass(frozen=True)
-class Vocabulary:
+class Vocabulary(Struct, frozen=True):
     """The metric and label names of one GPU exporter."""
 
     name: Literal["gpuwatch", "dcgm-exporter"]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from gpuwatch.agent.base.secret_forms import MASK
 from gpuwatch.link.recording.records import StreamRecord

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpuwatch.hosts.plan import Plan
 from gpuwatch.link.recording.lease import Holder, holder
@@ -49,8 +50,7 @@ MAX_REQUESTS = 500
 """Recorded requests of one kind and node that are compared with a new one."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReadBlock:
+class ReadBlock(Struct, frozen=True):
     """A block as stored in the file. Times are microseconds of recorded time."""
 
     id: int

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpuwatch.link.stream.inbox import ClockReading, Content, LinkStatus, Refused
 from gpuwatch.wire import MAX_LINE_BYTES, AnyFrame, FrameError, decode
@@ -27,8 +28,7 @@ _NAMES = {what: name for name, what in _STATES.items()}
 _decoders = {name: msgspec.json.Decoder(what) for name, what in _STATES.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class StreamRecord:
+class StreamRecord(Struct, frozen=True):
     """One record of a recording, undecoded."""
 
     at: int

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 import msgspec
 import zstandard
+from msgspec import Struct
 
 from gpuwatch.clock import SYSTEM, SessionClock
 from gpuwatch.link.recording.dictionary import DictionaryTrainer
@@ -33,8 +33,7 @@ MICRO = 1_000_000
 _json = msgspec.json.Encoder()
 
 
-@dataclass(frozen=True, slots=True)
-class RecordBlock:
+class RecordBlock(Struct, frozen=True):
     """About one second of records, compressed. Times are microseconds of recorded time."""
 
     first: int
@@ -46,24 +45,21 @@ class RecordBlock:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class DictionaryItem:
+class DictionaryItem(Struct, frozen=True):
     """A zstd dictionary used by later blocks, which name it by id."""
 
     id: int
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class KeyFrame:
+class KeyFrame(Struct, frozen=True):
     """The records that give the whole state at a time, compressed. `at`: microseconds of recorded time."""
 
     at: int
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class RequestItem:
+class RequestItem(Struct, frozen=True):
     """A request to a node.
 
     `at`: microseconds of recorded time, `node`: its number in the tee, `number`: of the request in the
@@ -77,8 +73,7 @@ class RequestItem:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerItem:
+class AnswerItem(Struct, frozen=True):
     """A frame that answers a request; `data` is its compressed JSON, the other fields as in `RequestItem`."""
 
     at: int
@@ -87,8 +82,7 @@ class AnswerItem:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class IncidentMark:
+class IncidentMark(Struct, frozen=True):
     """A new or changed incident, for the timeline.
 
     `at`: microseconds of recorded time, `first`: unix seconds.

@@ -10,11 +10,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpuwatch import __version__
 from gpuwatch.hosts.plan import NodeSpec, Plan
@@ -40,8 +41,7 @@ WAITING_BYTES = 64 << 20
 CLOSE_S = 10.0
 
 
-@dataclass(frozen=True)
-class RecorderState:
+class RecorderState(Struct, frozen=True):
     """The state of a recording; the writer's thread replaces it as a whole."""
 
     path: Path

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuwatch.link.serving.exposition import MAX_VALUE, MetricSample, samples
 from gpuwatch.link.serving.server_reading import Buckets, ServerReading
@@ -22,8 +23,7 @@ CLIENT_ERRORS_OF_TGI = ("validation", "template", "dropped")
 """`err` of requests that TGI refuses with status 422, or whose client has left (its router/src/infer)."""
 
 
-@dataclass(frozen=True)
-class Engine:
+class Engine(Struct, frozen=True):
     """The metric names of one inference engine; of several alternatives, the first one present is used."""
 
     name: str

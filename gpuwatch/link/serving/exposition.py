@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 MAX_SAMPLES = 200_000
 MAX_LINE = 8192
@@ -14,8 +15,7 @@ LABEL = re.compile(r'(?<!\w)(\w{1,200})="([^"\\]{0,1024}(?:\\.[^"\\]{0,1024}){0,
 """A label; its name begins where none stands before it, so that each is tried once."""
 
 
-@dataclass(frozen=True, slots=True)
-class MetricSample:
+class MetricSample(Struct, frozen=True):
     """One sample of a metrics page."""
 
     name: str

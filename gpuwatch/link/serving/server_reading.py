@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 Buckets: TypeAlias = tuple[tuple[float, float], ...]
 """Histogram: upper bound in seconds (the last is infinite) and cumulative count since the start."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerReading:
+class ServerReading(Struct, frozen=True):
     """Current gauges, and counters since the server's start. None: unknown."""
 
     at: float

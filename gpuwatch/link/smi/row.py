@@ -6,8 +6,9 @@ Where nvidia-smi has no number it writes words in brackets; such a field is left
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import datetime, timezone
+
+from msgspec import Struct
 
 from gpuwatch.agent.gpu.sampling_tiers import REASONS
 from gpuwatch.link.smi.shell_script import COLUMNS, MORE_COLUMNS
@@ -51,8 +52,7 @@ class RowError(ValueError):
     """Raised for a line that starts like a row but is invalid; the message is safe to show."""
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(Struct, frozen=True):
     """The row of one GPU; values are unparsed."""
 
     values: dict[str, str]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import paramiko
+from msgspec import Struct
 
 from gpuwatch.link.openssh.ssh_config import ResolvedHost
 from gpuwatch.link.ssh.keys.keyring import Identity
@@ -40,8 +41,7 @@ class Answers:
     """Asks the user; only before the screen starts."""
 
 
-@dataclass(frozen=True)
-class _Proposal:
+class _Proposal(Struct, frozen=True):
     method: str
     label: str
     attempt: Callable[[], Sequence[str]]

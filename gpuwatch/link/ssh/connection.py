@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import paramiko
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpuwatch.link.openssh.ssh_config import ResolvedHost
 from gpuwatch.link.ssh.authentication import Answers, authenticate
@@ -39,8 +41,7 @@ class Connection:
             end(self.stream, self.transport)
 
 
-@dataclass(frozen=True)
-class Credentials:
+class Credentials(Struct, frozen=True):
     """Credentials that a login may use."""
 
     identity: Identity

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass
 
 import paramiko
+from msgspec import Struct
 
 from gpuwatch.link.openssh.host_certificate import SUFFIX
 from gpuwatch.link.openssh.known_hosts import (
@@ -39,8 +39,7 @@ _HOST_KEYS = (*(name + SUFFIX for name in _PLAIN_HOST_KEYS), *_PLAIN_HOST_KEYS)
 _JOIN_S = 2.0
 
 
-@dataclass(frozen=True)
-class HostKeyPolicy:
+class HostKeyPolicy(Struct, frozen=True):
     """What to do with a key that is not in known_hosts."""
 
     accept_new: bool
@@ -48,8 +47,7 @@ class HostKeyPolicy:
     """Mentioned in the command that accepts a key."""
 
 
-@dataclass(frozen=True)
-class TrustedHost:
+class TrustedHost(Struct, frozen=True):
     """The fingerprint of a host's verified key (`ED25519 SHA256:...`), and why the key is trusted."""
 
     key: str

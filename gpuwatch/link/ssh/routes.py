@@ -7,8 +7,10 @@ import shutil
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpuwatch.hosts.plan import NodeSpec
 from gpuwatch.link.openssh.ssh_config import ConfigError, HostQuery, ResolvedHost, ask_openssh, resolve
@@ -21,8 +23,7 @@ _MAX_JUMPS = 8
 _MAX_RESOLVERS = 4  # `ssh -G` takes 3.4 ms; more at once only queue for the cores
 
 
-@dataclass(frozen=True)
-class Route:
+class Route(Struct, frozen=True):
     """A node and its jump hosts, nearest to us first."""
 
     target: ResolvedHost

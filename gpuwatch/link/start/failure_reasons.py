@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuwatch.link.start.bundle import NO_PYTHON, NO_SMI, OLDEST_PYTHON
 from gpuwatch.link.stream.remote_text import shown_lines
@@ -11,8 +12,7 @@ from gpuwatch.link.stream.remote_text import shown_lines
 QUOTED_CHARACTERS = 160
 
 
-@dataclass(frozen=True)
-class Ending:
+class Ending(Struct, frozen=True):
     """Why a connection ended."""
 
     reason: str

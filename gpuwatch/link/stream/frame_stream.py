@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Protocol, TypeAlias
+
+from msgspec import Struct
 
 from gpuwatch.link.stream.inbox import Refused
 from gpuwatch.link.stream.limits import LineSplitter, Refusals, StartFinder, StreamError, TokenBucket
@@ -25,8 +26,7 @@ SAMPLE_BYTES = 4096
 """Bytes of a GPU or host in one sample, which replaces the previous one."""
 
 
-@dataclass(frozen=True)
-class StreamLimits:
+class StreamLimits(Struct, frozen=True):
     """Rate limits of one node's stream; an agent at 10 Hz with all its GPUs stays a hundred times below."""
 
     frames_per_s: float = 200.0
@@ -44,8 +44,7 @@ class StreamLimits:
     """A backlog of thousands of findings comes at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
+class Started(Struct, frozen=True):
     """The agent's start marker arrived."""
 
 

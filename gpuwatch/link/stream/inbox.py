@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
+
+from msgspec import Struct
 
 from gpuwatch.link.stream.login_facts import LoginFacts
 from gpuwatch.wire import AnyFrame, Sample
@@ -16,8 +17,7 @@ from gpuwatch.wire import AnyFrame, Sample
 Phase: TypeAlias = Literal["connecting", "live", "lost"]
 
 
-@dataclass(frozen=True, slots=True)
-class LinkStatus:
+class LinkStatus(Struct, frozen=True):
     """State of a link. Staleness is not included: it follows from the age of the last frame."""
 
     phase: Phase
@@ -34,8 +34,7 @@ class LinkStatus:
     """How the ssh connection was made, once it is; None for other links."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClockReading:
+class ClockReading(Struct, frozen=True):
     """One comparison of a node's clock with ours, from a ping and its reply."""
 
     offset_s: float
@@ -44,8 +43,7 @@ class ClockReading:
     """Half of the round trip: the offset is right within this."""
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(Struct, frozen=True):
     """Received bytes that were no frame; counted and shown, never fatal."""
 
     reason: str
@@ -56,8 +54,7 @@ class Refused:
 Content: TypeAlias = AnyFrame | LinkStatus | ClockReading | Refused
 
 
-@dataclass(frozen=True, slots=True)
-class Arrival:
+class Arrival(Struct, frozen=True):
     """Something received from a node, and when (our monotonic clock, seconds)."""
 
     node: str

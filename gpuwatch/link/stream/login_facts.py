@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True)
-class LoginFacts:
+class LoginFacts(Struct, frozen=True):
     """How one ssh connection was made."""
 
     user: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from gpuwatch.hosts.prometheus_target import PrometheusTarget
@@ -13,8 +14,7 @@ Ask: TypeAlias = Callable[[str, bool], str]
 """(prompt, secret) -> answer. Called only before a screen starts, never from a link's thread."""
 
 
-@dataclass(frozen=True)
-class LinkOptions:
+class LinkOptions(Struct, frozen=True):
     """Connection options that hold for every node."""
 
     accept_new_host_keys: bool = False

@@ -7,8 +7,9 @@ is reported once: a culprit explains its links, and no collective is blamed for 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import chain, zip_longest
+
+from msgspec.structs import replace
 
 from gpuwatch.probe.judging.checks.alerts import NodeAlert, alerts, tcp_instead_of_rdma
 from gpuwatch.probe.judging.checks.baseline import Baseline, compare

@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import TypeAlias
+
+from msgspec.structs import replace
 
 from gpuwatch.probe.judging.checks.baseline import Baseline
 from gpuwatch.probe.judging.judge import judge, suspects

@@ -9,9 +9,9 @@ import random
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import msgspec
+from msgspec import Struct
 
 from gpuwatch.hosts.receivers import ReceiverSpec
 from gpuwatch.link.stream.limits import TokenBucket
@@ -36,8 +36,7 @@ RESOLVED_FOR_S = 900.0
 LOOK_S = 1.0
 
 
-@dataclass(frozen=True)
-class Pace:
+class Pace(Struct, frozen=True):
     """The delays of a delivery, in seconds."""
 
     settle_s: float = SETTLE_S
@@ -53,8 +52,7 @@ class Pace:
     """Back-off after the first failure; doubles with each further one."""
 
 
-@dataclass(frozen=True)
-class ReceiverStatus:
+class ReceiverStatus(Struct, frozen=True):
     """The state of the delivery to one receiver."""
 
     name: str

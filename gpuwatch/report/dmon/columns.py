@@ -7,7 +7,8 @@ can read gpuwatch's after one additional column: the node.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuwatch.fleet.nodes.metrics import METRICS
 from gpuwatch.fleet.nodes.node import Gpu
@@ -17,8 +18,7 @@ MIB = 1 << 20
 MEGABYTE = 1_000_000
 
 
-@dataclass(frozen=True)
-class DmonColumn:
+class DmonColumn(Struct, frozen=True):
     """A column of dmon: its two header words, and a function that reads its value (None: unknown)."""
 
     title: str
@@ -121,8 +121,7 @@ def columns(letters: str) -> list[DmonColumn]:
     return [column for letter in dict.fromkeys(letters) for column in GROUPS[letter][1]]
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """The line format: columns, width of the node name, and time stamps (`D`, `T`)."""
 
     columns: Sequence[DmonColumn]

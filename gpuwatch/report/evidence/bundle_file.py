@@ -9,8 +9,9 @@ import time
 import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+
+from msgspec import Struct
 
 from gpuwatch.agent.base.secret_forms import MASK
 from gpuwatch.agent.logs.files.regular_file import open_regular
@@ -23,8 +24,7 @@ _UNUSUAL = re.compile(r"[^A-Za-z0-9._=@+,-]")
 _DOTS = re.compile(r"^\.+")
 
 
-@dataclass(frozen=True)
-class BundleEntry:
+class BundleEntry(Struct, frozen=True):
     """One file of the bundle, and what to write into it."""
 
     name: str

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuwatch import __version__
 from gpuwatch.number_text import plural
@@ -19,8 +20,7 @@ FOLDERS = {
 }
 
 
-@dataclass(frozen=True)
-class IndexHead:
+class IndexHead(Struct, frozen=True):
     """What a bundle is about."""
 
     title: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import TextIO
+
+from msgspec.structs import asdict
 
 from gpuwatch.diagnose.explanations.explanation import Explanation
 from gpuwatch.diagnose.explanations.search import Matches

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import yaml
+from msgspec import Struct
 
 from gpuwatch.diagnose.health.gpu_checks import SLOWED_BY
 from gpuwatch.diagnose.health.node_checks import CLOCK_S
@@ -22,8 +22,7 @@ _PEERS = "on (node) group_left"
 _WORKING = f"gpuwatch_gpu_utilization_ratio >= {WORKING_PCT / 100:g}"
 
 
-@dataclass(frozen=True, slots=True)
-class AlertRule:
+class AlertRule(Struct, frozen=True):
     """An alert of the rule file."""
 
     name: str

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuwatch.diagnose.hang.stacks.kernel_waits import kernel_wait
 from gpuwatch.diagnose.hang.stacks.locations import line, place_of
@@ -15,8 +16,7 @@ from gpuwatch.wire import ProcessStack, PythonThread
 SHOWN_FRAMES = 12
 
 
-@dataclass(frozen=True)
-class SeenProcess:
+class SeenProcess(Struct, frozen=True):
     """A process of a node and what it was doing. Without a `stack`, `missing` may state why."""
 
     node: str

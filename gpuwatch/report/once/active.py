@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.diagnose.alerts.condition_alerts import AlertIndex
@@ -21,8 +22,7 @@ from gpuwatch.report.once.pending import pending, unsearched
 from gpuwatch.wire import LogFile
 
 
-@dataclass(frozen=True)
-class Standing:
+class Standing(Struct, frozen=True):
     """Current problems besides conditions, and what is unknown."""
 
     incidents: tuple[Incident, ...] = ()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuwatch.fleet.nodes.metrics import METRICS, power_limit_w
 from gpuwatch.fleet.nodes.node import Gpu, Node
@@ -15,8 +16,7 @@ OLD_TICKS = 1.5
 """A value older than this many ticks is shown with its age."""
 
 
-@dataclass(frozen=True)
-class GpuColumn:
+class GpuColumn(Struct, frozen=True):
     """A column of the GPU table. A narrow terminal drops those with the highest `rank` first."""
 
     title: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gpuwatch.agent.logs.files.finder import NOTHING
 from gpuwatch.diagnose.health.conditions import gpu_conditions, node_conditions
@@ -18,8 +18,7 @@ from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.wire import Severity
 
 
-@dataclass(frozen=True)
-class PlacedCondition:
+class PlacedCondition(Struct, frozen=True):
     """A condition, and the node or GPU that it is about."""
 
     node: Node

@@ -5,10 +5,10 @@ Unknown is None. Values of stale or lost nodes stay, with their age.
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 import msgspec
+from msgspec.structs import asdict
 
 from gpuwatch import __version__
 from gpuwatch.fleet.fleet import Fleet

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 from gpuwatch.diagnose.model.text import job_text, ranks_text
 from gpuwatch.fleet.fleet import Fleet
@@ -36,8 +37,7 @@ GROWS_S = 3.0
 """A file that grew this recently may have an unfinished line that is not searched yet (seconds)."""
 
 
-@dataclass(frozen=True)
-class Pending:
+class Pending(Struct, frozen=True):
     """A part of a node that is due and has not answered."""
 
     node: str

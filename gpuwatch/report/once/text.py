@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from gpuwatch import __version__
 from gpuwatch.diagnose.model.text import allocation_text, job_text, unreadable_text
@@ -40,8 +41,7 @@ from gpuwatch.report.output.report_line import ReportLine
 from gpuwatch.whole_number import whole_number
 
 
-@dataclass(frozen=True)
-class NodeBlock:
+class NodeBlock(Struct, frozen=True):
     """One node: its line, its GPUs as rows of cells, and remarks."""
 
     heading: ReportLine
@@ -50,8 +50,7 @@ class NodeBlock:
     notes: list[ReportLine]
 
 
-@dataclass(frozen=True)
-class Report:
+class Report(Struct, frozen=True):
     """The content of the printed report, in order."""
 
     title: ReportLine

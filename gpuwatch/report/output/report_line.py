@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 NAMED_PLACES = 4
 """Places that a sentence names; the rest are counted."""
 
 
-@dataclass(frozen=True)
-class ReportLine:
+class ReportLine(Struct, frozen=True):
     """A line of text with a severity: ok, info, warning, critical, or plain."""
 
     text: str

@@ -6,7 +6,6 @@ Unknown is None. GB/s is 10^9 bytes per second.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
 from typing import Any
 
 from gpuwatch import __version__
@@ -30,19 +29,19 @@ def probe_facts(results: Results, source: str, *, demo: bool = False) -> Facts:
         "world_size": len(results.seats) or (estimate.ranks if estimate else None),
         "torch": results.torch,
         "nccl": results.nccl,
-        "asked": asdict(results.request),
-        "estimate": None if estimate is None else asdict(estimate),
+        "asked": as_data(results.request),
+        "estimate": None if estimate is None else as_data(estimate),
         "nodes": [node_facts(node) for node in results.nodes],
         "busy": as_data(results.busy),
-        "seats": [asdict(seat) for seat in results.seats],
-        "unreachable": [asdict(each) for each in results.unreachable],
+        "seats": [as_data(seat) for seat in results.seats],
+        "unreachable": [as_data(each) for each in results.unreachable],
         "transports": {plain(name): ranks for name, ranks in results.transports.items()},
-        "collectives": [vars(each) for each in results.collectives],
-        "pairs": [vars(each) for each in results.pairs.values()],
+        "collectives": [as_data(each) for each in results.collectives],
+        "pairs": [as_data(each) for each in results.pairs.values()],
         "gpus": [gpu_facts(each) for each in results.gpus.values()],
-        "counters": [asdict(each) for each in results.counters],
+        "counters": [as_data(each) for each in results.counters],
         "notes": results.notes,
-        "verdict": None if verdict is None else asdict(verdict),
+        "verdict": None if verdict is None else as_data(verdict),
     }
     ended = results.ended
     head = {

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass
 from statistics import median
+
+from msgspec import Struct
 
 from gpuwatch.hosts.names import fold
 from gpuwatch.number_text import counted, rate_text, share_text
@@ -23,8 +24,7 @@ SHOWN_NODES = 16
 SHOWN_ERRORS = 8
 
 
-@dataclass(frozen=True)
-class NodeLinks:
+class NodeLinks(Struct, frozen=True):
     """The links of one node: outgoing and incoming."""
 
     node: str

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from rich.cells import cell_len
 
 from gpuwatch.number_text import UNKNOWN, rate_text, share_text
@@ -25,8 +25,7 @@ MAX_NODES = 16
 MAX_NAME_WIDTH = 18
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(Struct, frozen=True):
     """The text and grade of a matrix field."""
 
     text: str

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from statistics import median
 from typing import Generic, TypeVar
 
+from msgspec import Struct
 from rich.cells import cell_len
 
 from gpuwatch.number_text import UNKNOWN, counted, rate_text, scaled_text, share_text, size_text, time_text
@@ -24,8 +24,7 @@ SHOWN_SLOW = 8
 SHOWN_COUNTERS = 24
 
 
-@dataclass(frozen=True)
-class TableColumn(Generic[T]):
+class TableColumn(Struct, Generic[T], frozen=True):
     """A column of a text table. A narrow output drops those with the highest `rank` first."""
 
     title: str

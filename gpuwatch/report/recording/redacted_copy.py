@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import zstandard
+from msgspec.structs import replace
 
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.recording.reader import Recording

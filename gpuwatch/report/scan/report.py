@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuwatch import __version__
 from gpuwatch.diagnose.job_end.job_end import JobEnd
@@ -33,8 +34,7 @@ Lines = Mapping[tuple[str, int], int]
 """(file, offset) -> line number from 1."""
 
 
-@dataclass(frozen=True)
-class ScanReport:
+class ScanReport(Struct, frozen=True):
     """The content of a scan's report."""
 
     scan: Scan

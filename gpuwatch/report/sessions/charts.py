@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuwatch.runs.sessions.model.session import CURVE_NAMES, CurvePoint, SessionCurve, TrainingSession
 
@@ -26,16 +27,14 @@ MAX_BUCKETS = 300
 """Buckets of a long line; the lowest and highest point of each are drawn."""
 
 
-@dataclass(frozen=True)
-class ChartSeries:
+class ChartSeries(Struct, frozen=True):
     """A line of a chart; its points are sorted by x."""
 
     label: str
     points: tuple[tuple[float, float], ...]
 
 
-@dataclass(frozen=True)
-class Chart:
+class Chart(Struct, frozen=True):
     """A chart of one metric."""
 
     name: str

@@ -6,6 +6,8 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from gpuwatch import __version__
 from gpuwatch.report.sessions.charts import OF_JOB, PER_WRITER, Chart, charts_of
 from gpuwatch.report.sessions.communication import VERDICTS, megabytes
@@ -34,8 +36,7 @@ SIGNS = {"for": "yes", "against": "no", "unknown": "?"}
 MAX_ROWS = 1_000
 
 
-@dataclass(frozen=True)
-class ReportTable:
+class ReportTable(Struct, frozen=True):
     """A table with headings; `folded` tables are long and less important."""
 
     columns: tuple[str, ...]
@@ -55,8 +56,7 @@ class ReportSection:
     charts: list[Chart] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class SessionDocument:
+class SessionDocument(Struct, frozen=True):
     """The whole report."""
 
     title: str

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import TextIO
 
+from msgspec.structs import asdict
 from rich.table import Table
 from rich.text import Text
 

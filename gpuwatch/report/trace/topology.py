@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 
+from msgspec.structs import asdict
 from rich.table import Table
 from rich.text import Text
 

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
+
+from msgspec import Struct
 
 from gpuwatch.rules.compiling.check import (
     UNBOUNDED_REPEAT,
@@ -80,8 +81,7 @@ def checked_tree(pattern: str, *, ignore_case: bool = False) -> tuple[Any, bool]
 # ----------------------------------------------------------------- repeats that follow each other
 
 
-@dataclass(frozen=True)
-class _Element:
+class _Element(Struct, frozen=True):
     """One element of a pattern's sequence: text of limited length, or a repeat."""
 
     reads: int

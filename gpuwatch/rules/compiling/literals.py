@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpuwatch.rules.compiling.check import characters_of, op, parsed
 
@@ -36,8 +38,7 @@ _FLAT = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Literal:
+class Literal(Struct, frozen=True):
     """Text of which one, for each branch of a pattern, occurs in every matching line; and its words."""
 
     text: str
@@ -77,8 +78,7 @@ class Literal:
         return plain | ({"needs": [list(group) for group in self.needs]} if self.needs else {})
 
 
-@dataclass(frozen=True)
-class _Run:
+class _Run(Struct, frozen=True):
     """A stretch of a pattern that matches one of a few texts."""
 
     texts: frozenset[str]
@@ -236,8 +236,7 @@ def _holds(text: str, words: Words) -> bool:
     return any(word in text.lower() for word in words)
 
 
-@dataclass(frozen=True)
-class _Stretch:
+class _Stretch(Struct, frozen=True):
     """A `_Run` that is being extended: the texts so far, and whether a letter may precede them (`left`)."""
 
     left: bool

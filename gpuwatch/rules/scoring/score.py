@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from msgspec import Struct
+
 from gpuwatch.agent.logs.matching.prefilter import Sieve
 from gpuwatch.agent.logs.matching.ruleset import RuleSet
 from gpuwatch.agent.logs.scanning.scanner import Scanner
@@ -21,8 +23,7 @@ ARRIVAL_TIME = 1_750_000_000.0
 """The arrival time of the lines of an excerpt (unix seconds); used only for lines without their own time."""
 
 
-@dataclass(frozen=True)
-class Excerpt:
+class Excerpt(Struct, frozen=True):
     """Some lines of a log, labelled by hand with their class and severity."""
 
     id: str
@@ -34,8 +35,7 @@ class Excerpt:
     rank: int | None = None
 
 
-@dataclass(frozen=True)
-class ScoredExcerpt:
+class ScoredExcerpt(Struct, frozen=True):
     """An excerpt, the findings in it, and whether it was detected and given the right class."""
 
     excerpt: Excerpt

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct
+
 from gpuwatch.agent.logs.matching.ruleset import RuleSet
 from gpuwatch.agent.logs.progress.quantities import QUANTITIES
 from gpuwatch.agent.logs.scanning.scanner import Scanner
@@ -23,8 +25,7 @@ TOLERANCE = 1e-3
 """Relative tolerance for measured numbers: labels and lines round differently."""
 
 
-@dataclass(frozen=True)
-class Labelled:
+class Labelled(Struct, frozen=True):
     """A line of a log with the correct values, labelled by hand."""
 
     id: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 from gpuwatch.runs.comparison.compare import mode_of, ratio, steps_per_s
 from gpuwatch.runs.sessions.model.session import TrainingSession
@@ -23,8 +24,7 @@ Verdict: TypeAlias = Literal["multi", "single", "doubtful", "unknown"]
 Sign: TypeAlias = Literal["for", "against", "unknown"]
 
 
-@dataclass(frozen=True)
-class Reason:
+class Reason(Struct, frozen=True):
     """A reason for a verdict; code: mode, forced, workers, gradient_sync, throughput, idle_gpu."""
 
     code: str
@@ -32,8 +32,7 @@ class Reason:
     text: str
 
 
-@dataclass(frozen=True)
-class CommunicationReport:
+class CommunicationReport(Struct, frozen=True):
     """The communication of one session, and whether its GPUs train together."""
 
     session: TrainingSession

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from gpuwatch.runs.comparison.configuration import Difference, configuration_differences
 from gpuwatch.runs.sessions.model.session import TrainingSession
 from gpuwatch.runs.sessions.model.summary import SessionSummary
 
 
-@dataclass(frozen=True)
-class SessionGroup:
+class SessionGroup(Struct, frozen=True):
     """The averages over sessions with one worker count; None: no session has the value."""
 
     sessions: tuple[TrainingSession, ...]
@@ -31,8 +31,7 @@ class SessionGroup:
         return sorted({each.summary.workers for each in self.sessions if each.summary.workers})
 
 
-@dataclass(frozen=True)
-class ScalingPoint:
+class ScalingPoint(Struct, frozen=True):
     """The sessions with one worker count, relative to those with the lowest count."""
 
     workers: int
@@ -50,8 +49,7 @@ class ScalingPoint:
     """Ratio of samples/s from the median step."""
 
 
-@dataclass(frozen=True)
-class SessionComparison:
+class SessionComparison(Struct, frozen=True):
     """The result of comparing sessions."""
 
     sessions: tuple[TrainingSession, ...]

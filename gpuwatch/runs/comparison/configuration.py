@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from gpuwatch.runs.sessions.model.session import TrainingSession
 
 MAX_DIFFERENCES = 50
 
 
-@dataclass(frozen=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """A setting in which sessions differ."""
 
     what: str

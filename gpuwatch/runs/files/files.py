@@ -6,8 +6,11 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path, PurePath
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpuwatch.plain import plain
 from gpuwatch.runs.files.byte_samples import DAY_S, is_flight_dump, is_text, last_year_time, looked_into
@@ -42,8 +45,7 @@ PSEUDO_DEVICES = frozenset(each.stat().st_dev for each in (Path("/proc"), Path("
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
-@dataclass(frozen=True, slots=True)
-class Skipped:
+class Skipped(Struct, frozen=True):
     """A file that is not read, and why."""
 
     name: str

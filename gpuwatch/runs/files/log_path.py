@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class LogPath:
+
+class LogPath(Struct, frozen=True):
     """A log file to read, or a section of one."""
 
     path: Path

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import zstandard
+from msgspec import Struct
 
 from gpuwatch.agent.logs.files import packing_magic
 from gpuwatch.agent.logs.files.holes import data_from
@@ -50,8 +51,7 @@ def is_section(packing: str | None) -> bool:
     return packing is not None and packing.startswith(SECTION)
 
 
-@dataclass(frozen=True)
-class Decoder:
+class Decoder(Struct, frozen=True):
     """The decompressor of one archive member, whatever its format."""
 
     inner: Any

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import PurePath
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from gpuwatch.agent.base.path_ranks import ranks_of_path
 from gpuwatch.agent.logs.lines.splitter import line_text

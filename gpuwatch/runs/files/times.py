@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from gpuwatch.agent.logs.lines.splitter import line_text
 from gpuwatch.agent.logs.lines.timestamps import time_of
@@ -29,8 +30,7 @@ default.
 _ENDS = re.compile(rb"[\r\n]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Times:
+class Times(Struct, frozen=True):
     """The timestamps nearest to a line (unix seconds)."""
 
     above: float | None = None

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from msgspec import Struct
+
 from gpuwatch.plain import plain
 from gpuwatch.runs.files.encodings import HEAD_BYTES
 from gpuwatch.runs.files.files import Gathered, Skipped, reason, walked
@@ -37,8 +39,7 @@ NO_DUMP_NAMES = (".log", ".py", ".yaml", ".yml", ".out", ".err", ".md", ".sh", "
 MAX_RANK = 1 << 22
 
 
-@dataclass(frozen=True)
-class _Task:
+class _Task(Struct, frozen=True):
     path: str
     name: str
     rank: int

@@ -9,11 +9,11 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Annotated, Any, TypeAlias
 
 import msgspec
 from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
 from gpuwatch.plain import plain
 from gpuwatch.runs.flight.pickle_reader import NoDumpError, UnreadableDumpError, read_as

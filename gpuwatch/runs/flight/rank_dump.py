@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 State: TypeAlias = Literal["scheduled", "started", "completed"]
 ROOT_OR_SHARES = frozenset(
@@ -29,8 +30,7 @@ Signature: TypeAlias = tuple[str, int | None, int | None, tuple[str, ...]]
 """What the members of a group must agree on: name, input and output elements, types; None: may differ."""
 
 
-@dataclass(frozen=True, slots=True)
-class Op:
+class Op(Struct, frozen=True):
     """One entry of the recorder: a collective, or one side of a send."""
 
     group: str
@@ -55,8 +55,7 @@ class Op:
     signature: Signature
 
 
-@dataclass(frozen=True, slots=True)
-class GroupInfo:
+class GroupInfo(Struct, frozen=True):
     """A process group as listed in one rank's dump."""
 
     name: str
@@ -65,8 +64,7 @@ class GroupInfo:
     """Global ranks in the group's own order."""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupHistory:
+class GroupHistory(Struct, frozen=True):
     """One rank's collectives in one group."""
 
     collectives: Mapping[int, Op]
@@ -81,8 +79,7 @@ class GroupHistory:
     """Uncompleted sends and receives, in order."""
 
 
-@dataclass(frozen=True, slots=True)
-class RankDump:
+class RankDump(Struct, frozen=True):
     """The flight-recorder dump of one rank."""
 
     rank: int

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from msgspec import Struct
 
-@dataclass(frozen=True)
-class MemoryHolder:
+
+class MemoryHolder(Struct, frozen=True):
     """Memory that was allocated at one place of the program."""
 
     where: str
@@ -15,8 +16,7 @@ class MemoryHolder:
     blocks: int
 
 
-@dataclass(frozen=True)
-class ZeroPartition:
+class ZeroPartition(Struct, frozen=True):
     """How one rank's optimizer state is partitioned by ZeRO, as DeepSpeed logs it."""
 
     file: str

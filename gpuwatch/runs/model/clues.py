@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from gpuwatch.rules.model.checkpoint_lines import BEGUN, CHECKPOINT_RULES, SAVED
 from gpuwatch.rules.model.rule import Rule
@@ -65,8 +66,7 @@ TABLE_PID = re.compile(r"\(pid: (\d+)\)")
 MAPPED = re.compile(r"'([^']+)': \[([\d, ]+)\]")
 
 
-@dataclass(frozen=True, slots=True)
-class Clue:
+class Clue(Struct, frozen=True):
     """What one line states about where a rank or process runs; None: not stated."""
 
     file: str

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+
+from msgspec.structs import replace
 
 from gpuwatch.runs.model.clues import Clue
 from gpuwatch.runs.placement.census_clues import (
@@ -51,7 +52,7 @@ def merged(parts: Iterable[Census]) -> Census:
     """Return the censuses of all files merged, in file order."""
     whole = Census()
     for part in parts:
-        for name in (each.name for each in fields(Census)):
+        for name in Census.__struct_fields__:
             mine, theirs = getattr(whole, name), getattr(part, name)
             if isinstance(theirs, bool):
                 setattr(whole, name, mine or theirs)

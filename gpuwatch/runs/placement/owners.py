@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import PurePath
+
+from msgspec import Struct
 
 ATTEMPT = re.compile(r"(?:^|/)attempt[_-](\d+)(?:/|$)|(?:^|[/_.-])restart[_-]?(\d+)(?=[/_.-]|$)")
 RUN = re.compile(r"(?<![^/])[^/]*(?=/attempt_\d+/)")
@@ -126,8 +127,7 @@ NUMBERED = re.compile(r"(?:global|local)?_?rank[-_]?\d+[-.]?|slurm-\d+-?", re.IG
 STAMP = re.compile(r"\d{4}-?\d\d-?\d\d(?:[T_-]?\d\d[-:]?\d\d(?:[-:]?\d\d)?)?Z?")
 
 
-@dataclass(frozen=True, slots=True)
-class PathPlaces:
+class PathPlaces(Struct, frozen=True):
     """What a path alone shows."""
 
     hosts: tuple[str, ...] = ()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from gpuwatch.agent.base.rank_environment import is_rank
 from gpuwatch.agent.logs.lines.levels import GRAVE, own_level
@@ -56,8 +57,7 @@ OPENING_LINES = 12
 UNIT = re.compile(r"\b[A-Za-z][\w.-]{0,60}@(\d{1,5})\.service\b")
 
 
-@dataclass
-class Census:
+class Census(Struct):
     """Facts from the lines of all files, before conclusions are drawn."""
 
     numbers: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))

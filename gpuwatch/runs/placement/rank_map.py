@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import PurePath
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpuwatch.fleet.jobs.places import Places, RankPlace
 from gpuwatch.runs.model.clues import Clue
@@ -26,8 +29,7 @@ TABLE, HEAD = "torchrun's table", "the log's head"
 """Sources of a node that are more reliable than the file's name, where no other line gives it."""
 
 
-@dataclass(frozen=True)
-class FileOwner:
+class FileOwner(Struct, frozen=True):
     """What the path of a log file shows."""
 
     file: str
@@ -63,8 +65,7 @@ class _Rank:
         self.local_rank = clue.local_rank if self.local_rank is None else self.local_rank
 
 
-@dataclass(frozen=True)
-class RankMap:
+class RankMap(Struct, frozen=True):
     """Where the ranks ran, and file -> node, as far as known."""
 
     places: Places

@@ -6,9 +6,10 @@ import re
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, NamedTuple
+
+from msgspec import Struct, field
 
 from gpuwatch.agent.logs.lines.normalise import messages
 from gpuwatch.agent.logs.lines.programs import is_system
@@ -49,8 +50,7 @@ class StepPoint(NamedTuple):
     step_time_s: float | None = None
 
 
-@dataclass
-class StepSeries:
+class StepSeries(Struct):
     """The steps of one rank in one file, in file order."""
 
     rank: int | None = None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuwatch.agent.logs.lines.normalise import messages
 from gpuwatch.agent.logs.matching.record_rank import read_message
@@ -27,8 +28,7 @@ _ENDED = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Unfinished:
+class Unfinished(Struct, frozen=True):
     """An operation that one rank began and did not finish, while the others did."""
 
     what: str

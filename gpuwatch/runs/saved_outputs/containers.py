@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import time
 from calendar import timegm
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from gpuwatch.runs.saved_outputs.endings import of_exit_code
 from gpuwatch.runs.saved_outputs.model import Fields, ToolFinding, ToolLine

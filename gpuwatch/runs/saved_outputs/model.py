@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import time
 from calendar import timegm
-from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
+
+from msgspec import Struct, field
 
 from gpuwatch.wire import Severity
 
@@ -18,8 +19,7 @@ _DATE = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ToolLine:
+class ToolLine(Struct, frozen=True):
     """One line of a tool's output."""
 
     text: str
@@ -28,8 +28,7 @@ class ToolLine:
     """Bytes from the start of the file."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolFinding:
+class ToolFinding(Struct, frozen=True):
     """A problem that a tool's output reports (of a GPU, node, pod or job), with a class of the rule packs."""
 
     rule: str

@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 from gpuwatch.agent.base.rank_environment import LAUNCHER_RANKS, identity, variables
 from gpuwatch.runs.model.clues import RANK_ON_HOST
 from gpuwatch.runs.saved_outputs import (
@@ -84,8 +86,7 @@ def begins_with_tool_output(head: bytes) -> bool:
     return any(mark in head[:BEGIN_BYTES] for mark in MARKS) or is_environment_dump(head)
 
 
-@dataclass(frozen=True, slots=True)
-class Reported:
+class Reported(Struct, frozen=True):
     """A finding with its tool and host."""
 
     tool: str

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
 
 import msgspec
+from msgspec.structs import replace
 
 from gpuwatch.agent.logs.lines.normalise import messages
 from gpuwatch.agent.logs.lines.programs import KERNEL

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from gpuwatch.agent.logs.matching.ruleset import CompiledRule
 from gpuwatch.runs.files.log_path import LogPath

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
+from msgspec import Struct
+
 from gpuwatch.agent.base.path_ranks import ranks_of_path
 from gpuwatch.agent.logs.files.holes import data_from
 from gpuwatch.agent.logs.files.packing_magic import packed_inside
@@ -45,8 +47,7 @@ MAX_DATED_BYTES = 1 << 20
 LAST_LINES = 12
 
 
-@dataclass(frozen=True, slots=True)
-class FilePart:
+class FilePart(Struct, frozen=True):
     """The lines of a file that begin within `start` to `end` (bytes); `end` None: up to the file's end."""
 
     log: LogPath

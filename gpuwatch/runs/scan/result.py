@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
+
+from msgspec import Struct, field
 
 from gpuwatch.fleet.jobs.places import Places
 from gpuwatch.runs.files.files import Skipped
@@ -18,8 +19,7 @@ from gpuwatch.wire import Finding
 Engine: TypeAlias = Literal["agent", "hyperscan"]
 
 
-@dataclass(frozen=True)
-class LogScan:
+class LogScan(Struct, frozen=True):
     """The result for one file."""
 
     name: str
@@ -47,16 +47,14 @@ class LogScan:
     """The epochs named near its beginning and end."""
 
 
-@dataclass(frozen=True)
-class ScanFinding:
+class ScanFinding(Struct, frozen=True):
     """A finding, with the node of its file if known."""
 
     node: str | None
     finding: Finding
 
 
-@dataclass(frozen=True)
-class Scan:
+class Scan(Struct, frozen=True):
     """The result of a scan."""
 
     located: tuple[ScanFinding, ...]

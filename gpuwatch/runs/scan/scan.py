@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+
+from msgspec.structs import replace
 
 from gpuwatch.agent.logs.matching.prefilter import Sieve
 from gpuwatch.agent.logs.matching.ruleset import RuleSet

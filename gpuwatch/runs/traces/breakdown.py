@@ -10,10 +10,10 @@ ms, communication 3 ms (of 5 ms busy), idle 1 ms; the exposed share is 0.6.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from gpuwatch.runs.traces.intervals import Intervals, merged, union, without
 from gpuwatch.runs.traces.kinds import (
@@ -27,8 +27,7 @@ from gpuwatch.runs.traces.rank_trace import Events, RankTrace
 MAX_LISTED_COLLECTIVES = 32
 
 
-@dataclass(frozen=True)
-class CollectiveTime:
+class CollectiveTime(Struct, frozen=True):
     """All calls of one collective on one rank; times in milliseconds."""
 
     name: str
@@ -40,8 +39,7 @@ class CollectiveTime:
     """The larger of bytes sent and received, over all calls; None: the trace has no sizes."""
 
 
-@dataclass(frozen=True)
-class Breakdown:
+class Breakdown(Struct, frozen=True):
     """The times of one rank in milliseconds; `compute` to `idle` add up to `span`."""
 
     basis: str

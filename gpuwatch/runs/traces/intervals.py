@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Intervals:
+class Intervals(Struct, frozen=True):
     """Sorted intervals without overlaps, as from `merged`."""
 
     starts: Floats

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from typing import cast
 from xml.etree.ElementTree import Element, ParseError, XMLPullParser
 
+from msgspec import Struct
+
 from gpuwatch.plain import plain
 from gpuwatch.runs.traces.event_stream import NoTraceError
 
@@ -23,8 +25,7 @@ GRAPH_NAMES = {0: "ring", 1: "tree", 2: "collnet chain", 3: "nvls", 4: "collnet 
 TRANSFER_RATE = re.compile(r"(?<![\d.])([\d.]{1,12}) ?GT/s")
 
 
-@dataclass(frozen=True)
-class NcclGraph:
+class NcclGraph(Struct, frozen=True):
     """The channels of one algorithm, as NCCL chose them."""
 
     name: str
@@ -38,8 +39,7 @@ class NcclGraph:
     type_inter: str | None
 
 
-@dataclass(frozen=True)
-class BusDevice:
+class BusDevice(Struct, frozen=True):
     """A GPU or NIC with its position on the buses."""
 
     kind: str

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from gpuwatch.runs.traces.intervals import Floats, sums_by
 from gpuwatch.runs.traces.kinds import EventKind, is_communication_call, is_communication_kernel
@@ -22,8 +22,7 @@ SLACK_US = 0.002
 """Kineto rounds to nanoseconds: a child may seem to end this much later than its parent (microseconds)."""
 
 
-@dataclass(frozen=True)
-class Operator:
+class Operator(Struct, frozen=True):
     """The calls of one operator, section or runtime function; times in milliseconds."""
 
     name: str
@@ -39,8 +38,7 @@ class Operator:
     """Shapes of the inputs that took the most time."""
 
 
-@dataclass(frozen=True)
-class Kernel:
+class Kernel(Struct, frozen=True):
     """The launches of one kernel or copy."""
 
     name: str
@@ -49,8 +47,7 @@ class Kernel:
     is_communication: bool
 
 
-@dataclass(frozen=True)
-class OperatorTables:
+class OperatorTables(Struct, frozen=True):
     """The operators that take the most time; `modules` are the modules in which most operators ran."""
 
     by_self_cpu: tuple[Operator, ...]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import PurePath
 
 import numpy as np
+from msgspec import Struct
 
 from gpuwatch.runs.traces.breakdown import Breakdown, breakdown_of
 from gpuwatch.runs.traces.kinds import EventKind, is_communication_call
@@ -15,8 +15,7 @@ from gpuwatch.runs.traces.rank_trace import RankTrace
 MAX_LISTED_SECTIONS = 40
 
 
-@dataclass(frozen=True)
-class Section:
+class Section(Struct, frozen=True):
     """The passes of one section named by the program; times in milliseconds."""
 
     name: str
@@ -30,8 +29,7 @@ class Section:
         return self.total_ms / self.calls
 
 
-@dataclass(frozen=True)
-class RankProfile:
+class RankProfile(Struct, frozen=True):
     """One rank of a job, measured."""
 
     trace: RankTrace

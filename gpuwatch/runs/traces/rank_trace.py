@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import astuple
 
 from gpuwatch.runs.traces.intervals import Floats
 from gpuwatch.runs.traces.kinds import EventKind
@@ -80,8 +82,7 @@ class EventColumns:
         return len(self.kinds)
 
 
-@dataclass(frozen=True)
-class Events:
+class Events(Struct, frozen=True):
     """The event columns of a read file; all have the same length, times are in microseconds."""
 
     kinds: npt.NDArray[np.int8]
@@ -104,7 +105,7 @@ class Events:
 
     def where(self, chosen: npt.NDArray[Any]) -> Events:
         """Return the events selected by a mask or by row numbers."""
-        return Events(*(column[chosen] for column in vars(self).values()))
+        return Events(*(column[chosen] for column in astuple(self)))
 
 
 def as_events(columns: EventColumns) -> Events:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import Node
@@ -16,8 +16,7 @@ MAX_PARTS = 2048
 """Most files per bundle."""
 
 
-@dataclass(frozen=True)
-class LogPart:
+class LogPart(Struct, frozen=True):
     """A log file on a node, and which of its lines to fetch."""
 
     node: str
@@ -41,8 +40,7 @@ class LogPart:
         return self.file == KERNEL_LOG
 
 
-@dataclass(frozen=True)
-class LogSelection:
+class LogSelection(Struct, frozen=True):
     """The parts of logs to fetch, and the files that are left out."""
 
     parts: tuple[LogPart, ...]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.fleet.fleet import Fleet
@@ -13,8 +14,7 @@ class UnknownSubjectError(LookupError):
     """Raised for an unknown incident or job; the message lists the known ones."""
 
 
-@dataclass(frozen=True)
-class EvidenceSubject:
+class EvidenceSubject(Struct, frozen=True):
     """An incident, or a job with all of its incidents."""
 
     job: str | None

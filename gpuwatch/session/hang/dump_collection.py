@@ -9,9 +9,10 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Literal, TypeAlias
+
+from msgspec.structs import replace
 
 from gpuwatch.diagnose.hang.flight_recorder.isolated import (
     DUMPS,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 from gpuwatch.diagnose.model.rank_index import MAX_WORLD
 from gpuwatch.number_text import duration, plural
@@ -20,8 +21,7 @@ NOWHERE = "it left none, and it runs on no node"
 NOT_ASKED = "it runs on no node that was asked"
 
 
-@dataclass(frozen=True)
-class RankTarget:
+class RankTarget(Struct, frozen=True):
     """A rank, its job and world size."""
 
     rank: int
@@ -29,8 +29,7 @@ class RankTarget:
     world: int | None
 
 
-@dataclass
-class DumpTargets:
+class DumpTargets(Struct):
     """The ranks of one job whose dumps are fetched, and those without a dump."""
 
     job: str | None
@@ -43,8 +42,7 @@ class DumpTargets:
     """Rank -> why its dump, which may exist, cannot be fetched."""
 
 
-@dataclass(frozen=True)
-class Listed:
+class Listed(Struct, frozen=True):
     """The dump lists of all nodes: the input of `chosen`."""
 
     seats: Mapping[Key, RankTarget]

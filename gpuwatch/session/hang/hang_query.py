@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from gpuwatch.clock import SYSTEM, SessionClock
 from gpuwatch.diagnose.hang.combined_verdict import HangReport, analyze

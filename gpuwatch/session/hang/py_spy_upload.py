@@ -6,9 +6,10 @@ import base64
 import hashlib
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct
 
 from gpuwatch.fleet.pending_request import Asked
 from gpuwatch.whole_file import read_bounded
@@ -26,8 +27,7 @@ class UploadError(Exception):
     """Raised if the program cannot be uploaded, with the reason."""
 
 
-@dataclass(frozen=True)
-class Program:
+class Program(Struct, frozen=True):
     """A py-spy program to upload: zlib-compressed, with its SHA-256."""
 
     packed: bytes

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
+
+from msgspec import Struct
 
 from gpuwatch.diagnose.past_jobs.judgement import Judgement, judge
 from gpuwatch.rules.load import Packs
@@ -32,8 +33,7 @@ And the pause between two readings, as a multiple of the last one's duration.
 """
 
 
-@dataclass(frozen=True)
-class FolderTask:
+class FolderTask(Struct, frozen=True):
     """The input of the judging process."""
 
     paths: tuple[Path, ...]

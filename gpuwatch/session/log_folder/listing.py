@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from gpuwatch.runs.files.files import Gathered
 from gpuwatch.runs.placement.rank_map import rank_map

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from gpuwatch.diagnose.past_jobs.judgement import Judgement
 from gpuwatch.fleet.logs.progress import RankProgress
@@ -14,16 +14,14 @@ UNNAMED_NODE = "unknown node"
 """Node name for files and ranks whose node is unknown."""
 
 
-@dataclass(frozen=True)
-class ReadSoFar:
+class ReadSoFar(Struct, frozen=True):
     """How much of the files is read and judged: a message of the judging process."""
 
     bytes: int
     files: int
 
 
-@dataclass(frozen=True)
-class FolderReport:
+class FolderReport(Struct, frozen=True):
     """All that the judging process knows; each report replaces the previous one."""
 
     files: tuple[LogPath, ...]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import msgspec
 from msgspec import structs
+from msgspec.structs import replace
 
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.past_jobs.judgement import Judgement

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
-from dataclasses import replace
 
 import msgspec
 import zstandard
+from msgspec.structs import replace
 
 from gpuwatch.hosts.plan import Plan
 from gpuwatch.link.recording.tee import MICRO

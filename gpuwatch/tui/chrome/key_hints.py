@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import ClassVar
 
+from msgspec import Struct
 from rich.text import Text
 from textual import events
 from textual.binding import Binding
@@ -23,8 +23,7 @@ NEED_A_NODE = ("waiting", "links", "retry")
 """Actions that are refused when only logs are open."""
 
 
-@dataclass(frozen=True)
-class KeyHint:
+class KeyHint(Struct, frozen=True):
     """The hint for one key: its text, what it does, and whether it works now."""
 
     key: str

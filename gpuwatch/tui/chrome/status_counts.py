@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from rich.segment import Segment
 
 from gpuwatch.tui.model.alert_snapshot import AlertSnapshot
@@ -80,8 +80,7 @@ def alert_counts(reported: AlertSnapshot, look: StyleSet) -> list[Segment]:
     return [Segment("alerts ", look.dim), *out, Segment(" ")] if out else []
 
 
-@dataclass(frozen=True)
-class StatusCounts:
+class StatusCounts(Struct, frozen=True):
     """The segments of all counts, those of nodes and GPUs in trouble apart from the others."""
 
     nodes: Sequence[Segment]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import replace
 from itertools import islice
 from typing import ClassVar
 
 from msgspec import structs
+from msgspec.structs import replace
 from rich.cells import cell_len
 from rich.segment import Segment
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 Labels: TypeAlias = Literal["each", "first"]
 
@@ -20,8 +22,7 @@ LEGIBLE_CELL = 3
 """Cells that hold a whole number; among such layouts the one that fills the width best is used."""
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(Struct, frozen=True):
     """A run of one node's GPUs on one line: `node` is its index, the GPUs are `start` to `stop` - 1."""
 
     node: int
@@ -31,8 +32,7 @@ class Block:
     """The first cell's column."""
 
 
-@dataclass(frozen=True)
-class HeatLayout:
+class HeatLayout(Struct, frozen=True):
     """The whole map as lines of blocks. Line numbers count lines of blocks, not screen lines."""
 
     cell: int

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from gpuwatch.fleet.nodes import units
 from gpuwatch.fleet.nodes.units import Quantity
@@ -18,8 +19,7 @@ Cell: TypeAlias = "tuple[str, Severity | None]"
 SortKey: TypeAlias = "float | str"
 
 
-@dataclass(frozen=True)
-class NodeColumn:
+class NodeColumn(Struct, frozen=True):
     """One column of the node table."""
 
     name: str

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 
+from msgspec import Struct
 from rich.segment import Segment
 
 from gpuwatch.fleet.nodes.node import Gpu, Node
@@ -13,8 +13,7 @@ from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.styles import StyleSet, clean
 
 
-@dataclass(frozen=True)
-class ProblemItem:
+class ProblemItem(Struct, frozen=True):
     """An incident, condition, ended job or event in the list: one line, expanded under the cursor."""
 
     key: Hashable

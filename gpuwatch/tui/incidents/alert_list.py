@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
 
+from msgspec import Struct
 from rich.cells import cell_len
 from rich.segment import Segment
 
@@ -35,8 +35,7 @@ def place_of(alert: Alert) -> str:
     return known or (f"job {alert.job}" if alert.job else "-")
 
 
-@dataclass(frozen=True)
-class Cells:
+class Cells(Struct, frozen=True):
     """The values of the cells of one line; `since_s` and `last_s` are seconds ago."""
 
     severity: Severity

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.incident import Incident
 
 
-@dataclass(frozen=True)
-class LogLocation:
+class LogLocation(Struct, frozen=True):
     """A line in a node's log file."""
 
     node: str

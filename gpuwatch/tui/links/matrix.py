@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import ClassVar
 
+from msgspec import Struct
 from rich.segment import Segment
 from rich.style import Style
 from textual.binding import BindingType
@@ -28,8 +28,7 @@ MIN_LABEL_COLUMNS = 8
 MAX_CELL_ROWS = 2
 
 
-@dataclass(frozen=True)
-class MatrixGeometry:
+class MatrixGeometry(Struct, frozen=True):
     """The number and size of the cells; recomputed when the widget's size or the nodes change."""
 
     size: int

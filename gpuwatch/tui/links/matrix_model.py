@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import compress
 from operator import is_not
 from typing import Literal, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from gpuwatch.probe.judging.links.links import (
@@ -47,8 +47,7 @@ def kind_of(kind: int) -> tuple[Grade, float]:
     return GRADES[code], NAN if percent == UNKNOWN_PERCENT else percent / 100
 
 
-@dataclass(frozen=True)
-class Peers:
+class Peers(Struct, frozen=True):
     """A link, the rate that links of its class reach, and the grade from comparing both."""
 
     pair: PairResult

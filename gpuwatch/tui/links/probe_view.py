@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from gpuwatch.probe.results import Results
 from gpuwatch.tui.links.matrix_model import LinkBoard, View

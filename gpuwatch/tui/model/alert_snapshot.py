@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, Protocol, TypeAlias, TypeVar
+
+from msgspec import Struct, field
 
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import ORDER
@@ -64,8 +65,7 @@ class Book(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class AlertSnapshot:
+class AlertSnapshot(Struct, frozen=True):
     """All alerts and incidents at one moment; they are immutable, so references to them suffice."""
 
     alerts: Mapping[str, Alert] = field(default_factory=dict)
@@ -213,8 +213,7 @@ def sign_shown(incident: Incident) -> Severity:
     return "ok" if incident.over else incident.severity
 
 
-@dataclass(frozen=True)
-class Bundle:
+class Bundle(Struct, frozen=True):
     """Alerts with the same code and state; two or more are one line of the list."""
 
     alerts: tuple[Alert, ...]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 from collections import deque
-from dataclasses import dataclass, replace
 
-from msgspec import structs
+from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.incident import Incident
@@ -19,8 +19,7 @@ from gpuwatch.tui.model.alert_snapshot import ACTIVE, AlertSnapshot, kinds, stan
 from gpuwatch.wire import Event
 
 
-@dataclass(frozen=True)
-class JobSummary:
+class JobSummary(Struct, frozen=True):
     """A job as the list of jobs shows it."""
 
     job: str

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuwatch.diagnose.model.failure_classes import RulePacks
 from gpuwatch.diagnose.model.text import job_text, ranks_text
@@ -16,8 +17,7 @@ from gpuwatch.wire import KERNEL_LOG
 TOO_MANY = "more log files than gpuwatch follows on one node; narrow `logs` in the hosts file"
 
 
-@dataclass(frozen=True)
-class Watching:
+class Watching(Struct, frozen=True):
     """What is read of the logs: numbers of files and nodes, and the names of those that are not read."""
 
     files: int

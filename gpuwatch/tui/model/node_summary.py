@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuwatch.diagnose.health.conditions import gpu_conditions, node_conditions
 from gpuwatch.diagnose.model.condition import Condition
@@ -40,8 +41,7 @@ def by_gravity(condition: Condition) -> tuple[int, bool]:
     return -severity_level(condition.severity), condition.code != "xid"
 
 
-@dataclass(frozen=True)
-class NodeView:
+class NodeView(Struct, frozen=True):
     """The summary of one node; a number is None if it is unknown."""
 
     node: Node
@@ -161,8 +161,7 @@ def summarise(node: Node, thresholds: Thresholds, now: float) -> NodeView:
     )
 
 
-@dataclass(frozen=True)
-class Totals:
+class Totals(Struct, frozen=True):
     """The whole fleet in a few numbers."""
 
     states: dict[NodeState, int]

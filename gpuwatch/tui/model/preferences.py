@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, TypeAlias
+
+from msgspec import Struct, field
 
 from gpuwatch.hosts.receivers import ReceiverSpec
 
@@ -21,8 +22,7 @@ def _no_columns() -> Mapping[str, Sequence[str]]:
     return MappingProxyType({})
 
 
-@dataclass(frozen=True)
-class Preferences:
+class Preferences(Struct, frozen=True):
     """Every setting of the screens with its default; the names are the keys of the settings file."""
 
     theme: str = "gpuwatch"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
 
 from gpuwatch.diagnose.actions.action import Action, ActionOutcome, ActionTarget
 from gpuwatch.diagnose.model.failure_classes import RulePacks
@@ -226,8 +227,7 @@ class SessionProtocol(LineRequests, Searcher, ProfileSource, Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class SharedView:
+class SharedView(Struct, frozen=True):
     """The permissions in a view of a session that another process owns, such as in a browser."""
 
     changes: bool

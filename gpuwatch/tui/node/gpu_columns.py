@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuwatch.fleet.nodes.metrics import METRICS, power_limit_w, slowdown_c
 from gpuwatch.tui.node.gpu_subject import Subject
@@ -13,8 +14,7 @@ MEMORY_BAR_FROM = 92
 """From this width of the screen on the memory column has a bar."""
 
 
-@dataclass(frozen=True)
-class GpuValue:
+class GpuValue(Struct, frozen=True):
     """A value of a GPU, which is a line of its card or a column: how its text, bar and history are made."""
 
     name: str

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import ClassVar
 
+from msgspec.structs import replace
 from rich.segment import Segment
 from textual.app import ComposeResult
 from textual.binding import BindingType

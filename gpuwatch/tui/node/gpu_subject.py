@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from msgspec import Struct
 from rich.style import Style
 
 from gpuwatch.diagnose.model.condition import ORDER
@@ -28,8 +28,7 @@ THROTTLE_WORDS = {
 """The throttle reasons that are named; idle and application clocks are normal."""
 
 
-@dataclass(frozen=True)
-class IncidentStart:
+class IncidentStart(Struct, frozen=True):
     """When an incident began, for the plots."""
 
     at: float
@@ -72,8 +71,7 @@ def mark_styles(marks: Mapping[int, IncidentStart], look: StyleSet) -> dict[int,
     return {column: look.severity[mark.severity] for column, mark in marks.items()}
 
 
-@dataclass(frozen=True)
-class Subject:
+class Subject(Struct, frozen=True):
     """A GPU with its node and the time, and its values as text."""
 
     gpu: Gpu

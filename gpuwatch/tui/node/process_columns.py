@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuwatch.fleet.nodes.units import MEMORY
 from gpuwatch.number_text import UNKNOWN
@@ -12,8 +13,7 @@ from gpuwatch.tui.toolkit.styles import clean
 from gpuwatch.wire import Process
 
 
-@dataclass(frozen=True)
-class ProcessColumn:
+class ProcessColumn(Struct, frozen=True):
     """One column of the process table."""
 
     name: str

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import yaml
+from msgspec import Struct
+from msgspec.structs import asdict, fields, replace
 
 from gpuwatch.hosts.document import compose
 from gpuwatch.hosts.errors import HostsError, Problems
@@ -29,8 +30,7 @@ def settings_file() -> Path:
     return config_folder() / "config.yaml"
 
 
-@dataclass(frozen=True)
-class LoadedPreferences:
+class LoadedPreferences(Struct, frozen=True):
     """The current settings, and the source of each."""
 
     values: Preferences

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from rich.segment import Segment
 from rich.style import Style
 
@@ -23,8 +23,7 @@ def hanging(head: Row, text: str, width: int, style: Style) -> tuple[Row, ...]:
     return ((*head, Segment(rows[0][0].text[indent:], style)), *rows[1:])
 
 
-@dataclass(frozen=True)
-class PageItem:
+class PageItem(Struct, frozen=True):
     """Something on a page that the cursor can select."""
 
     key: Hashable

@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
+from msgspec import Struct
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
@@ -51,8 +51,7 @@ def fit(text: str, width: int, align: Literal["<", ">"] = "<") -> str:
     return set_cell_size(text, width - 1) + ("~" if text.isascii() else "…")
 
 
-@dataclass(frozen=True)
-class Glyphs:
+class Glyphs(Struct, frozen=True):
     """The signs on the screen; one cell each, except `slope` and `degree` in ASCII."""
 
     severity: Mapping[str, str]
@@ -127,8 +126,7 @@ def _ramp(dark: bool, colours: Colours) -> tuple[Style, ...]:
     return tuple(styles[band] for band in (0, 0, 0, 1, 1, 1, 2, 2, 2, 3))
 
 
-@dataclass(frozen=True)
-class StyleSet:
+class StyleSet(Struct, frozen=True):
     """Every style and glyph that the widgets use, computed once for a theme and a terminal."""
 
     glyphs: Glyphs

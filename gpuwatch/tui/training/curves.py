@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from msgspec import Struct
+from msgspec.structs import replace
 from rich.segment import Segment
 from rich.style import Style
 
@@ -25,8 +26,7 @@ AXIS_ROWS = 6
 """From this number of lines on, one of them is the axis of step numbers."""
 
 
-@dataclass(frozen=True)
-class Curve:
+class Curve(Struct, frozen=True):
     """A value of logged steps that is drawn as a curve."""
 
     name: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 from gpuwatch.diagnose.training.job_view.facts import RankRow
 from gpuwatch.fleet.nodes import units
@@ -14,8 +15,7 @@ Write: TypeAlias = Callable[[float], str]
 Read: TypeAlias = "Callable[[RankRow, float], float | None]"
 
 
-@dataclass(frozen=True)
-class RankColumn:
+class RankColumn(Struct, frozen=True):
     """One column of the rank table."""
 
     name: str

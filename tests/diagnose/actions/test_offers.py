@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from gpuwatch.diagnose.actions.action import Action, ActionTarget, safe_reason
 from gpuwatch.diagnose.actions.offers import possible_actions

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from msgspec import structs
+from msgspec.structs import replace
 
 from gpuwatch import wire
 from gpuwatch.diagnose.error_outcome.outcomes import with_outcomes

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from msgspec import structs
+from msgspec.structs import replace
 
 from gpuwatch.diagnose.error_outcome.outcomes import with_outcomes
 from gpuwatch.diagnose.error_outcome.recovery_by_steps import FINISHED

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache
 
 import pytest
 from msgspec import structs
+from msgspec.structs import replace
 
 from gpuwatch.diagnose.hang.answer import HangAnswer, confirmed
 from gpuwatch.diagnose.hang.classifier import verdict
@@ -32,7 +32,7 @@ def ranks_of(count: int, **signs: float | str | None) -> list[RankSigns]:
             RankSigns(
                 n, f"gpu-{n // 8:03d}", "job-1", 4000 + n, n % 8, f"GPU-{n}", wrote_s=1.0, stepped_s=1.0
             ),
-            **signs,  # type: ignore[arg-type]
+            **signs,
         )
         for n in range(count)
     ]
@@ -462,7 +462,7 @@ def test_the_same_answer_twice_tells_unless_the_named_rank_works(
     story = Story()
     story.train(8, 60, busy_pct=0.0)
     still = ranks_of(8, **{**SPIN, "busy_pct": 0.0, "power_w": 90.0})
-    still[3] = replace(still[3], **signs)  # type: ignore[arg-type]
+    still[3] = replace(still[3], **signs)
     story.silent(still, 80)
     assert not story.reported
     story.watch.answer("job-1", answer)

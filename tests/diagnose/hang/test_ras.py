@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import base64
 import zlib
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from gpuwatch.diagnose.hang.combined_verdict import analyze, waiting_for
 from gpuwatch.diagnose.hang.ras.json_format import read_json

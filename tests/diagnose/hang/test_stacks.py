@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from msgspec import structs
+from msgspec.structs import replace
 
 from gpuwatch.diagnose.hang.combined_verdict import analyze, waiting_for
 from gpuwatch.diagnose.hang.stacks.compare import judge_stacks

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from gpuwatch.fleet.jobs.places import Places
 from tests.diagnose.finding import T0, Reporter, places

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from msgspec import structs
+from msgspec.structs import replace
 
 from gpuwatch import wire
 from gpuwatch.diagnose.preflight.check import Check

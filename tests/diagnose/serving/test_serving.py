@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from gpuwatch.diagnose.serving.server_facts import quantile, server_facts
 from gpuwatch.diagnose.serving.serving_watch import ServingWatch, growth

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 from msgspec import structs
+from msgspec.structs import replace
 
 from gpuwatch import wire
 from gpuwatch.diagnose.training.job_view.build import jobs_of, received_from

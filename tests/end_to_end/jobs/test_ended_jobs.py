@@ -9,13 +9,13 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from subprocess import PIPE
 from time import monotonic, sleep, time
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from gpuwatch.agent.base.path_ranks import ranks_of_path
 from gpuwatch.fleet.fleet import Fleet

@@ -8,10 +8,10 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.log_stream import LogStream

@@ -13,10 +13,10 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.report.scan.report import judged

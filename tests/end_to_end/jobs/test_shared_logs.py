@@ -7,11 +7,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.agent import agent_link

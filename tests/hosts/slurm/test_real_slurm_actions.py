@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from contextlib import closing
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gpuwatch.diagnose.actions.action import Action, ActionTarget
 from gpuwatch.diagnose.actions.offers import possible_actions

@@ -6,9 +6,10 @@ import fcntl
 import os
 import pickle
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from gpuwatch.hosts.builtin import demo_plan
 from gpuwatch.link.demo.links import arrivals

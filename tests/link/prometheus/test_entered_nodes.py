@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.link.prometheus.discovery import discover

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from gpuwatch.hosts.plan import NodeSpec
 from gpuwatch.link.ssh.carrier import SshCarrier

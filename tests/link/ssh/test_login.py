@@ -7,10 +7,10 @@ import os
 import socket
 import subprocess
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gpuwatch.hosts.plan import NodeSpec
 from gpuwatch.link.openssh.ssh_config import HostQuery, ResolvedHost

@@ -6,10 +6,10 @@ import os
 import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gpuwatch.hosts.plan import NodeSpec
 from gpuwatch.link.openssh.ssh_config import ConfigError, HostQuery, resolve

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace as changed
+
+from msgspec.structs import replace as changed
 
 from gpuwatch.probe.probe_request import ProbeRequest
 from gpuwatch.probe.results import LinkClass, PairResult, Results, Seat, Unreachable

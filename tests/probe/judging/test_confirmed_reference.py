@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gpuwatch.probe.judging.judge import judge
 from gpuwatch.probe.judging.links.links import graded

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from gpuwatch.probe.judging.judge import judge
 from gpuwatch.probe.probe_request import Collective, ProbeRequest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from gpuwatch.probe.judging.judge import MAX_SAMPLE_LINKS, judge, suspects
 from gpuwatch.probe.orchestration.planning.nearness import device_of

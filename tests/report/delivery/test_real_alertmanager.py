@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import socket
 import subprocess
@@ -13,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from gpuwatch.hosts.receivers import ReceiverSpec
 from tests.parts import need
 from tests.report.delivery.receivers import QUICK, Receiver, delivery, incident, over, receiver, until
 
-PACE = dataclasses.replace(QUICK, repeat_s=1.0, firing_s=5.0)
+PACE = replace(QUICK, repeat_s=1.0, firing_s=5.0)
 QUIET_S = 6.0
 """Three rounds of the Alertmanager's group_interval."""
 

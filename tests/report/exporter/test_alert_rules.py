@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import subprocess
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.report.exporter.alert_rules import alert_rules, rule_file
@@ -190,7 +190,7 @@ SCENARIOS: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
         ("GpuwatchStepSlow",),
     ),
 }
-LIMITS = dataclasses.replace(Thresholds(), slow_step_s=30.0)
+LIMITS = replace(Thresholds(), slow_step_s=30.0)
 
 
 def test_every_rule_has_a_scenario_that_it_fires_in() -> None:

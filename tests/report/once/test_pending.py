@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 from msgspec import structs
+from msgspec.structs import replace
 
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.link.serving.server_reading import ServerReading

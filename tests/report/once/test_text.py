@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import io
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from rich.console import Console
 
 from gpuwatch.diagnose.alert_book import AlertBook

@@ -3,11 +3,11 @@ from __future__ import annotations
 import csv
 import io
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from gpuwatch.probe.probe_request import MIB, ProbeRequest
 from gpuwatch.probe.protocol import GpuUser

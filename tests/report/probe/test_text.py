@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import io
 import re
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from rich.cells import cell_len
 
 from gpuwatch.number_text import rate_text, size_text, time_text

@@ -47,9 +47,7 @@ def test_a_rule_that_has_no_end_is_suspended_in_its_file_and_named(tmp_path: Pat
     assert list(found.suspended) == [ENDLESS.id]
     assert [file.trouble for file in found.files] == [None, None]
     assert {each.finding.file[-5:] for each in found.located if each.finding.rule == ENDLESS.id} == {"b.log"}
-    assert codes(
-        Scan(**{**vars(found), "located": tuple(h for h in found.located if h.finding.rule == BOOM.id)})
-    ) == [
+    assert codes(replace(found, located=tuple(h for h in found.located if h.finding.rule == BOOM.id))) == [
         "1",
         "2",
         "3",

@@ -5,11 +5,11 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
+from msgspec.structs import replace
 
 from gpuwatch.diagnose.actions.action import Action, ActionOutcome, SignalledProcess
 from gpuwatch.hosts.plan import NodeSpec

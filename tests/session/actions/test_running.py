@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from msgspec import structs
+from msgspec.structs import replace
 
 from gpuwatch.diagnose.actions.action import Action, ActionTarget
 from gpuwatch.diagnose.actions.offers import possible_actions

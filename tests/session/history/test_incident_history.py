@@ -8,11 +8,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from msgspec import structs
+from msgspec.structs import replace
 
 from gpuwatch.diagnose.model.incident import DAY_S
 from gpuwatch.hosts.builtin import demo_plan, local_plan

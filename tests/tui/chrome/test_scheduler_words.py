@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from gpuwatch.hosts.plan import Allocation
 from gpuwatch.hosts.slurm.scheduler_facts import NodeStanding, SchedulerFacts

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
+from msgspec.structs import replace
 
 from gpuwatch.fleet.nodes.metrics import METRICS
 from gpuwatch.tui.fleet.heat_cells import CellPainter
@@ -21,6 +20,6 @@ def test_the_cell_of_a_gpu_with_trouble_is_a_badge(severity: Severity) -> None:
     view = overview.views["gpu-001"]
     gpu = next(iter(view.gpus))
     assert gpu.info is not None
-    marked = dataclasses.replace(view, gpu_severity={**view.gpu_severity, gpu.info.uuid: severity})
+    marked = replace(view, gpu_severity={**view.gpu_severity, gpu.info.uuid: severity})
     ((_, style),) = CellPainter(METRICS["util"], 6, look).cells(marked, [gpu], NOW)
     assert style == look.badge[severity]

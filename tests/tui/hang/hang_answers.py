@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from gpuwatch.diagnose.hang.combined_verdict import HangReport, analyze
 from gpuwatch.diagnose.hang.flight_recorder.job_dumps import FlightEvidence

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from textual.pilot import Pilot
 
 from gpuwatch.hosts.builtin import demo_plan

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from gpuwatch import wire
 from gpuwatch.diagnose.model.alert import Alert, Proof

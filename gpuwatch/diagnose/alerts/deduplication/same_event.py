@@ -10,8 +10,9 @@ A further kind of subject or mark is one more row, with its example as a test.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from gpuwatch.diagnose.model.alert import Alert, process_group
 from gpuwatch.diagnose.model.failure_classes import EXITS, GPU_GONE, KERNEL_RULES, NAMES_CULPRIT, TOOK_PART
@@ -31,8 +32,7 @@ Key: TypeAlias = Hashable
 Marks: TypeAlias = dict[str, object]
 
 
-@dataclass(frozen=True)
-class EventSubject:
+class EventSubject(Struct, frozen=True):
     """A kind of subject: the alerts that have it, and what two of them must share to be about one thing."""
 
     name: str
@@ -40,8 +40,7 @@ class EventSubject:
     key: Callable[[Alert], tuple[Hashable, ...]]
 
 
-@dataclass(frozen=True)
-class EventMark:
+class EventMark(Struct, frozen=True):
     """Values that separate two events of one subject, for the alerts that have them."""
 
     name: str

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
+
+from msgspec import Struct, field
 
 from gpuwatch.runs.flight.rank_dump import (
     DEFAULT_GROUP,
@@ -39,8 +40,7 @@ SURE_MAJORITY = 2 / 3
 """Share of a group that a majority needs for full confidence."""
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """Why one process group makes no progress: the kind, the collective, the culprits, and who waits."""
 
     kind: Kind
@@ -64,8 +64,7 @@ class Problem:
     """Ranks that this group waits for and that wait in another group themselves."""
 
 
-@dataclass
-class ProcessGroup:
+class ProcessGroup(Struct):
     """A process group and its members' entries in the dumps."""
 
     name: str

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpuwatch.diagnose.hang.flight_recorder.text import SAME_MOMENT
 from gpuwatch.diagnose.model.source_verdict import SourceVerdict
@@ -20,8 +22,7 @@ SHOWN_REASONS = 6
 NO_PIPES = "dumps cannot be triggered: start the job with TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
 
 
-@dataclass(frozen=True)
-class DumpRead:
+class DumpRead(Struct, frozen=True):
     """A flight-recorder dump that was fetched and read: its rank, node, path, size and time of writing."""
 
     rank: int
@@ -32,8 +33,7 @@ class DumpRead:
     """Unix seconds on our clock."""
 
 
-@dataclass(frozen=True)
-class JobDumps:
+class JobDumps(Struct, frozen=True):
     """The flight-recorder dumps of one job, why ranks have none, and the verdict on them."""
 
     job: str | None
@@ -48,8 +48,7 @@ class JobDumps:
     """None: no dump was read, or they are still being judged."""
 
 
-@dataclass(frozen=True)
-class FlightEvidence:
+class FlightEvidence(Struct, frozen=True):
     """The dumps of all jobs, jobs with a problem first, and where more dumps can be found or triggered."""
 
     jobs: tuple[JobDumps, ...] = ()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpuwatch.diagnose.hang.flight_recorder.groups import Problem, ProcessGroup, problem_of, process_groups
 from gpuwatch.diagnose.hang.flight_recorder.p2p import p2p_problems
@@ -20,8 +22,7 @@ MAY_FOLLOW = frozenset({"missing", "p2p", "behind", "late"})
 """Kinds of problems whose culprits may themselves be blocked elsewhere."""
 
 
-@dataclass(frozen=True)
-class FlightVerdict:
+class FlightVerdict(Struct, frozen=True):
     """The verdict on a job's dumps, all groups, and the problem of every blocked one, the cause first."""
 
     testimony: SourceVerdict

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 
 class RasError(ValueError):
     """An answer of RAS that cannot be read; the message states why."""
 
 
-@dataclass(frozen=True)
-class RasRank:
+class RasRank(Struct, frozen=True):
     """One rank of a communicator as RAS reports it: number, host, pid and GPU; None: unknown."""
 
     rank: int
@@ -21,8 +21,7 @@ class RasRank:
     gpu: int | None = None
 
 
-@dataclass(frozen=True)
-class Bucket:
+class Bucket(Struct, frozen=True):
     """Ranks that have launched the same number of collectives of one kind."""
 
     count: int
@@ -31,8 +30,7 @@ class Bucket:
     """Fewer than `size` where the text names only outliers."""
 
 
-@dataclass(frozen=True)
-class Communicator:
+class Communicator(Struct, frozen=True):
     """One NCCL communicator in a RAS answer: its size, and its dead, silent, failed or lagging ranks."""
 
     hash: str
@@ -51,8 +49,7 @@ class Communicator:
     """Collective -> ranks by launch count, lowest first; only where counts differ."""
 
 
-@dataclass(frozen=True)
-class Ras:
+class Ras(Struct, frozen=True):
     """One answer of NCCL RAS: the node, the NCCL version, the communicators and the dead processes."""
 
     node: str

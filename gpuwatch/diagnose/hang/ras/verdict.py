@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpuwatch.diagnose.hang.ras.model import Bucket, Communicator, Ras, RasRank
 from gpuwatch.diagnose.model.confidence import Confidence
@@ -20,8 +22,7 @@ ONE_NODE = "RAS of one node alone reports it of another node"
 LAUNCHES = "RAS counts launches, not completions: flight recorder dumps show in which collective they wait"
 
 
-@dataclass(frozen=True)
-class _Charge:
+class _Charge(Struct, frozen=True):
     """Evidence from one communicator that some of its ranks are dead, silent, failed or behind."""
 
     weight: int

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuwatch.diagnose.hang.stacks.kernel_waits import HELD_STATES, kernel_wait
 from gpuwatch.diagnose.hang.stacks.locations import line, place_of
@@ -13,8 +14,7 @@ from gpuwatch.wire import KernelThread, ProcessStack, PythonThread
 SHOWN_FRAMES = 12
 
 
-@dataclass(frozen=True)
-class RankStack:
+class RankStack(Struct, frozen=True):
     """A rank's process and the stack that its node returned, or why there is none."""
 
     rank: int
@@ -31,8 +31,7 @@ class RankStack:
     """True if the rank is inferred from the start order of sibling processes."""
 
 
-@dataclass(frozen=True)
-class StackGroup:
+class StackGroup(Struct, frozen=True):
     """A code location, the ranks that are there, and whether they wait for others."""
 
     what: str
@@ -46,8 +45,7 @@ class StackGroup:
     """The torch collective or send in which they wait, if the frames show it."""
 
 
-@dataclass(frozen=True)
-class JobStacks:
+class JobStacks(Struct, frozen=True):
     """The stacks of one job, grouped by location, the ranks without a stack, and the verdict."""
 
     job: str | None

@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from msgspec import Struct
+
 from gpuwatch.diagnose.alerts.deduplication.unexplained import AFTERMATH_S
 from gpuwatch.diagnose.incidents.causes.cause_precedence import CausePrecedence, precedence
 from gpuwatch.diagnose.incidents.causes.explaining_error import MILD_ENDS, SAME_MOMENT_S
@@ -101,8 +103,7 @@ class Candidates:
         return {a.fields["pid"]: a.rank for a in self.alerts if "pid" in a.fields and a.rank is not None}
 
 
-@dataclass(frozen=True)
-class Exclusion:
+class Exclusion(Struct, frozen=True):
     """One reason why an alert is a consequence or a symptom, and thus no root cause."""
 
     name: str

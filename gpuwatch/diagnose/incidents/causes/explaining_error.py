@@ -8,9 +8,8 @@ the NCCL error and on to the Xid, which no row leads further: the Xid is the cau
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from gpuwatch.diagnose.incidents.causes.cause_precedence import precedence
 from gpuwatch.diagnose.incidents.causes.grouping import is_precursor
@@ -273,8 +272,7 @@ def _same_place(cause: Alert, effect: Alert) -> bool:
     return cause.gpu is None or effect.gpu is None or cause.gpu == effect.gpu
 
 
-@dataclass(frozen=True)
-class CausalLink:
+class CausalLink(Struct, frozen=True):
     """One way in which an alert of a group leads to an earlier one that caused it."""
 
     name: str

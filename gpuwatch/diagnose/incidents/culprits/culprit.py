@@ -1,13 +1,12 @@
-"""The rank or node that an incident names as culprit, and the confidence. Pure.
-
-`root_cause` decides which failure came first; this module finds where it happened.
-"""
+"""The rank or node where the failure that `root_cause` found happened, and the confidence. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpuwatch.diagnose.hang.hang_watch import CODE as HANG
 from gpuwatch.diagnose.incidents.causes.explaining_error import raised_by
@@ -41,8 +40,7 @@ from gpuwatch.diagnose.sources.unsent_signals import SIGNALLED_ENDS
 from gpuwatch.number_text import plural
 
 
-@dataclass(frozen=True)
-class CulpritChoice:
+class CulpritChoice(Struct, frozen=True):
     """The culprit of an incident: rank, node and GPU as far as known, with confidence and reason."""
 
     rank: int | None = None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuwatch.diagnose.model.alert import IDLE_RANKS, Alert, process_group
 from gpuwatch.diagnose.model.condition import GRAVE
@@ -32,8 +33,7 @@ STORE_LOST = "elastic.rdzv_connection"
 """A launcher's line about the store of the rendezvous, which is on another node."""
 
 
-@dataclass(frozen=True)
-class Hang:
+class Hang(Struct, frozen=True):
     """What the victims of one hang have in common; times in unix seconds."""
 
     victims: tuple[int, ...]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gpuwatch.diagnose.hang.hang_watch import CODE as HANG
 from gpuwatch.diagnose.incidents.culprits.culprit_rank import killed_together
@@ -12,8 +12,7 @@ from gpuwatch.diagnose.model.last_activity import Activity
 from gpuwatch.diagnose.model.rank_index import RankIndex
 
 
-@dataclass(frozen=True)
-class HeadlineFacts:
+class HeadlineFacts(Struct, frozen=True):
     """What `sentence` needs: cause, hang, alerts, and the culprit's rank, node and GPU."""
 
     cause: Alert | None

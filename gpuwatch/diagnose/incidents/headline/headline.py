@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from msgspec import structs
+from msgspec.structs import replace
 
 from gpuwatch.diagnose.hang.hang_watch import CODE as HANG
 from gpuwatch.diagnose.incidents.causes.explaining_error import raised_by

@@ -9,6 +9,8 @@ from itertools import pairwise
 from statistics import median
 from typing import Literal, TypeAlias
 
+from msgspec import Struct
+
 from gpuwatch.diagnose.training.job_view.mfu import Scope
 from gpuwatch.diagnose.training.job_view.rank_placement import Job
 from gpuwatch.fleet.logs.progress import RankProgress
@@ -21,8 +23,7 @@ IMBALANCE, MEMORY_IMBALANCE = 0.10, 0.20
 Side: TypeAlias = Literal["high", "low", "both"]
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(Struct, frozen=True):
     """A value and its time (our monotonic clock)."""
 
     value: float
@@ -78,8 +79,7 @@ class RankRow:
     """Columns in which it stands out."""
 
 
-@dataclass(frozen=True, slots=True)
-class RankMetric:
+class RankMetric(Struct, frozen=True):
     """A column of screen 6 in which ranks are compared: its source, and when a rank stands out."""
 
     name: str
@@ -101,8 +101,7 @@ COLUMNS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
+class Spread(Struct, frozen=True):
     """Mean, deviation, extremes, median and imbalance of the ranks in one column."""
 
     count: int
@@ -134,8 +133,7 @@ def spread(values: Sequence[float], limit: float | None) -> Spread | None:
     return Spread(count, mean, deviation, ordered[0], ordered[-1], ordered[count // 2], share, flagged)
 
 
-@dataclass(frozen=True, slots=True)
-class StepTimes:
+class StepTimes(Struct, frozen=True):
     """Percentiles of the last reported step times, in seconds (nearest rank)."""
 
     count: int
@@ -162,8 +160,7 @@ def usual_gap(reported: Sequence[float]) -> float | None:
     return median(gaps) if gaps else None
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(Struct, frozen=True):
     """The part of a step (0 to 1) that is spent waiting for `what`, by the log's own timers."""
 
     what: str

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 MetricKind: TypeAlias = Literal["gauge", "counter", "info"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)  # hashed for every sample: by identity
-class MetricFamily:
+class MetricFamily(Struct, frozen=True, eq=False):  # hashed for every sample: by identity
     """Name, type and help of series that differ only in labels."""
 
     name: str
@@ -18,8 +18,7 @@ class MetricFamily:
     help: str
 
 
-@dataclass(frozen=True, slots=True)
-class TierSeries:
+class TierSeries(Struct, frozen=True):
     """A field of a frame's tier, exported as a series: value * `times` / `over`."""
 
     family: MetricFamily

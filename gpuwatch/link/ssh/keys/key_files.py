@@ -7,7 +7,6 @@ import binascii
 import contextlib
 import copy
 import io
-from dataclasses import dataclass
 from pathlib import Path
 
 import paramiko
@@ -22,6 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
     load_ssh_private_key,
 )
+from msgspec import Struct
 from paramiko.pkey import PublicBlob
 
 from gpuwatch.whole_file import read_bounded
@@ -36,8 +36,7 @@ class KeyFileError(Exception):
     """Raised if a key file cannot be used; the message states why."""
 
 
-@dataclass(frozen=True)
-class KeyFile:
+class KeyFile(Struct, frozen=True):
     """A private key file, not decrypted."""
 
     path: Path

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 import paramiko
+from msgspec import Struct
 
 from gpuwatch.link.openssh.ssh_config import ResolvedHost
 from gpuwatch.link.ssh.keys.key_files import (
@@ -24,16 +24,14 @@ from gpuwatch.plain import plain
 _PASSPHRASE_TRIES = 3
 
 
-@dataclass(frozen=True)
-class KeyCandidate:
+class KeyCandidate(Struct, frozen=True):
     """A key to try, and its description."""
 
     label: str
     key: paramiko.PKey
 
 
-@dataclass(frozen=True)
-class Identity:
+class Identity(Struct, frozen=True):
     """The keys for one host."""
 
     candidates: tuple[KeyCandidate, ...]

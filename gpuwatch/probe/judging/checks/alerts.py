@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from statistics import median
+
+from msgspec import Struct
 
 from gpuwatch.number_text import digits, listed
 from gpuwatch.probe.protocol import InventoryPort
@@ -42,8 +43,7 @@ CONGESTION = ("np_cnp_sent", "rp_cnp_handled", "np_ecn_marked_roce_packets")
 """Counters of RoCE's congestion control; not errors."""
 
 
-@dataclass(frozen=True)
-class NodeAlert:
+class NodeAlert(Struct, frozen=True):
     """A sentence about one node."""
 
     node: str

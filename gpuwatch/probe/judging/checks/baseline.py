@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import get_args
 
 import msgspec
+from msgspec import Struct
 
 from gpuwatch.number_text import plural, rate_with_unit, size_text, some
 from gpuwatch.probe.judging.links.links import graded
@@ -63,8 +63,7 @@ class _BaselineFile(msgspec.Struct, frozen=True, kw_only=True):
     entries: list[BaselineEntry]
 
 
-@dataclass(frozen=True)
-class Baseline:
+class Baseline(Struct, frozen=True):
     """The entries of one baseline file."""
 
     path: str
@@ -160,8 +159,7 @@ def _write(path: Path, content: _BaselineFile) -> None:
         raise BaselineError(f"the baseline {path} cannot be written: {error.strerror}; {remedy}") from None
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(Struct, frozen=True):
     """A rate of this run, and the same of the baseline."""
 
     now: BaselineEntry
@@ -187,8 +185,7 @@ class Change:
         return f"{what} {self.delta * 100:+.0f} % ({rates})"
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """The comparison of a run with a baseline."""
 
     changes: tuple[Change, ...] = ()

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from statistics import median_low
+
+from msgspec import Struct
 
 from gpuwatch.number_text import percent, rate_with_unit
 from gpuwatch.probe.judging.links.links import MeasuredLink
@@ -21,8 +22,7 @@ GBIT = 0.125
 """10^9 bytes in 10^9 bits."""
 
 
-@dataclass(frozen=True)
-class Expected:
+class Expected(Struct, frozen=True):
     """The expected rate of one kind of link (GB/s)."""
 
     name: str

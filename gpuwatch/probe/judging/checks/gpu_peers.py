@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuwatch.number_text import digits, percent
 from gpuwatch.probe.judging.links.attribution import label
@@ -24,8 +25,7 @@ CHECKS = (
 """Field of `GpuResult`, its name, unit, and what to check if it is slow."""
 
 
-@dataclass(frozen=True)
-class Slow:
+class Slow(Struct, frozen=True):
     """A check in which one GPU is slower than its peers."""
 
     seat: Seat

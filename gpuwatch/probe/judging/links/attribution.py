@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
+
+from msgspec import Struct
 
 from gpuwatch.probe.judging.links.links import MeasuredLink
 from gpuwatch.probe.results import Seat
@@ -43,8 +44,7 @@ class Component(NamedTuple):
     """Seen from the node, NIC or GPU; for two ends, `out` is from the first to the second."""
 
 
-@dataclass(frozen=True)
-class Attribution:
+class Attribution(Struct, frozen=True):
     """A component and the bad links that it explains."""
 
     part: Component

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuwatch.probe.judging.links.attribution import Attribution, FaultAttribution
 from gpuwatch.probe.judging.links.links import BAD_RATIO, NOISY_SPREAD, MeasuredLink, graded
@@ -16,8 +17,7 @@ MAX_BAD_SHARE = 0.9
 ENOUGH_NODES = 3
 
 
-@dataclass(frozen=True)
-class LinkAssessment:
+class LinkAssessment(Struct, frozen=True):
     """The assessment of a probe's links."""
 
     links: tuple[MeasuredLink, ...]

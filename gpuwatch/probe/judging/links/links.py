@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpuwatch.probe.judging.links.peer_reference import confirmed_best_tenth
 from gpuwatch.probe.results import LinkClass, PairResult, Results, Seat
@@ -27,8 +29,7 @@ Peers: TypeAlias = tuple[LinkClass, frozenset[int]]
 """The group that a link is compared with: its class, and within many nodes the two local ranks."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MeasuredLink:
+class MeasuredLink(Struct, frozen=True, eq=False):
     """A directed link and its grade. Hashed by identity: a large job has 100,000 of them."""
 
     src: Seat

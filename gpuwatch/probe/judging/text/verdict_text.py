@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from statistics import median_low
+
+from msgspec import Struct
 
 from gpuwatch.number_text import percent, rate_of, some
 from gpuwatch.probe.judging.links.attribution import Attribution, Component
@@ -28,8 +29,7 @@ WAYS = {"both": "of", "out": "out of", "in": "into"}
 DEAD = "a firewall, a route or the interface"
 
 
-@dataclass(frozen=True)
-class NamedCulprit:
+class NamedCulprit(Struct, frozen=True):
     """A culprit and the sentence that starts the verdict with it."""
 
     culprit: Culprit

@@ -6,8 +6,9 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from gpuwatch.probe.orchestration.nodes.node_line import Lost, NodeLine, Received
 from gpuwatch.probe.protocol import AnyOrder
@@ -19,13 +20,11 @@ class CancelledError(Exception):
     """Raised after the user has cancelled."""
 
 
-@dataclass(frozen=True)
-class Confirmed:
+class Confirmed(Struct, frozen=True):
     """The user has confirmed the plan."""
 
 
-@dataclass(frozen=True)
-class RetestAsked:
+class RetestAsked(Struct, frozen=True):
     """The user wants these pairs measured again, alone."""
 
     pairs: tuple[tuple[int, int], ...]

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 import gpuwatch
 from gpuwatch.link.start.bundle import framed, loader_command, packed, pynvml_source, sources
@@ -25,8 +26,7 @@ _PROBE = Path(__file__).parents[2]
 _LOG_READER = "gpuwatch.agent.logs"
 
 
-@dataclass(frozen=True)
-class ProbeWay:
+class ProbeWay(Struct, frozen=True):
     """How the launcher is started on a node, and the nonce by which its start is recognised."""
 
     command: str

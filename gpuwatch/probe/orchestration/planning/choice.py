@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_interface
 from itertools import chain
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 from gpuwatch.probe.protocol import InventoryNic, NodeInventory
 
@@ -25,8 +26,7 @@ class NoNetworkError(Exception):
     """Raised if the nodes have no network in common; the message states what each has and what to do."""
 
 
-@dataclass(frozen=True)
-class NodeAddress:
+class NodeAddress(Struct, frozen=True):
     """Where a node listens, and the interface for NCCL and gloo."""
 
     interface: str
@@ -34,8 +34,7 @@ class NodeAddress:
     speed_bps: float | None = None
 
 
-@dataclass(frozen=True)
-class AddressChoice:
+class AddressChoice(Struct, frozen=True):
     """The selected address of each node, and a description of them."""
 
     of: dict[str, NodeAddress]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 MIB = 1 << 20
 TRIAL_BYTES = 2 * MIB
@@ -15,8 +15,7 @@ WAY_S = (0.08, 0.25)
 ITERATIONS = (3, 12)
 
 
-@dataclass(frozen=True)
-class PairLoad:
+class PairLoad(Struct, frozen=True):
     """What a pair of one class sends: equal for all pairs of the class, so that rates can be compared."""
 
     bytes: int

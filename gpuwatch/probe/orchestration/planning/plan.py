@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from gpuwatch.probe.orchestration.planning.schedule import PairRound, full_rounds, neighbour_round
 from gpuwatch.probe.probe_request import Collective, ProbeRequest
@@ -30,8 +31,7 @@ RATE_BPS = {"gloo": 1e9, "nccl": 20e9}
 """Assumed rate of a link of unknown speed; on loopback gloo reaches 1..4 GB/s."""
 
 
-@dataclass(frozen=True)
-class ProbePlan:
+class ProbePlan(Struct, frozen=True):
     """The measurements of a probe in their order."""
 
     backend: Literal["nccl", "gloo"]

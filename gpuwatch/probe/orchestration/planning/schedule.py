@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from gpuwatch.probe.results import LinkClass, Seat
 
@@ -17,8 +18,7 @@ FULL_RANK_ROUNDS = 64
 """All pairs of ranks are measured if that takes at most this many rounds; else nodes are paired by rails."""
 
 
-@dataclass(frozen=True)
-class PairRound:
+class PairRound(Struct, frozen=True):
     """Pairs that are measured at the same time, first in one direction, then in the other."""
 
     link: LinkClass

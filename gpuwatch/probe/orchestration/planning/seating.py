@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from itertools import permutations
 from typing import Literal
+
+from msgspec import Struct, field
 
 from gpuwatch.probe.orchestration.planning.choice import AddressChoice
 from gpuwatch.probe.orchestration.planning.nearness import device_of, usable_ports
@@ -19,8 +20,7 @@ CPU_BUILD = "+cpu"
 """The suffix of the version of CPU-only torch wheels."""
 
 
-@dataclass(frozen=True)
-class Seating:
+class Seating(Struct, frozen=True):
     """The placed ranks, in the order of the nodes."""
 
     backend: Literal["nccl", "gloo"]

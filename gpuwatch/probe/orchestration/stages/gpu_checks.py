@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from gpuwatch.probe.orchestration.planning.plan import GpuCheck
 from gpuwatch.probe.orchestration.stages.ranks import RankControl

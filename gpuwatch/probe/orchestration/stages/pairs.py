@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from statistics import median
 from typing import Literal
+
+from msgspec.structs import replace
 
 from gpuwatch.probe.orchestration.planning.message_size import TRIAL_BYTES, WAY_S, PairLoad, load_for
 from gpuwatch.probe.orchestration.planning.schedule import Pair, PairRound, crossed_round, link_class

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuwatch.probe.orchestration.planning.choice import NodeAddress
 from gpuwatch.probe.orchestration.stages.preflight import replan
@@ -16,8 +17,7 @@ TRY_S = 5.0
 TRY_MARGIN_S = 10.0
 
 
-@dataclass(frozen=True)
-class Rendezvous:
+class Rendezvous(Struct, frozen=True):
     """The node and address of the store, through which the ranks find each other."""
 
     node: str

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
 from typing import Any
+
+from msgspec.structs import replace
 
 from gpuwatch.runs.files.exports import status_words as words
 from gpuwatch.runs.files.exports.stated_place import StatedPlace, placed, time_of_value

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpuwatch.runs.files.exports import status_words as words
 
@@ -19,8 +21,7 @@ _LARGEST_NUMBER = 1e300
 """Larger numbers are no times; those of more than 308 digits are no floats either."""
 
 
-@dataclass(frozen=True)
-class StatedPlace:
+class StatedPlace(Struct, frozen=True):
     """The name, node, rank and time that a record and those around it state."""
 
     name: str = ""

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import Struct
+
 from gpuwatch.plain import plain
 from gpuwatch.runs.files.files import reason
 from gpuwatch.runs.files.opening import open_buffered
@@ -27,8 +29,7 @@ HALF_DAY_S = 43_200.0
 DAY_S = 86_400.0
 
 
-@dataclass(frozen=True)
-class LogRecord:
+class LogRecord(Struct, frozen=True):
     """One record; `time` in unix seconds, `process` as the record names it."""
 
     time: float | None

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from msgspec import Struct
 from rich.cells import chop_cells
 
 from gpuwatch.tui.logs.data.buffer import Buffer
@@ -15,8 +14,7 @@ from gpuwatch.tui.toolkit.styles import clean
 from gpuwatch.wire import LogLine
 
 
-@dataclass(frozen=True, slots=True)
-class ScreenRow:
+class ScreenRow(Struct, frozen=True):
     """One screen line: a piece of a row, or the rule above it."""
 
     row: int

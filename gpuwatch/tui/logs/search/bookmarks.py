@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from gpuwatch.tui.logs.data.line_window import UNKNOWN
 from gpuwatch.tui.logs.data.sources import LogSource
@@ -15,8 +16,7 @@ Key: TypeAlias = "tuple[str, str, int]"
 """(node, file, byte): identifies a line however often it is read."""
 
 
-@dataclass(frozen=True)
-class Bookmark:
+class Bookmark(Struct, frozen=True):
     """A bookmarked line."""
 
     source: LogSource

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
+
+from msgspec import Struct
 
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.incident import Incident
@@ -73,8 +74,7 @@ def _followers(incident: Incident) -> list[Alert]:
     return sorted(reports, key=lambda alert: alert.first)
 
 
-@dataclass(frozen=True)
-class Course:
+class Course(Struct, frozen=True):
     """The lines of an incident's cause and of its first affected rank, to which a merged view refers."""
 
     cause: LogLocation

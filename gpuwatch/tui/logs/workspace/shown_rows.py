@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from msgspec import Struct
 
 from gpuwatch.tui.logs.data.folding import Fold
 from gpuwatch.tui.logs.data.sources import LogSource
@@ -13,8 +15,7 @@ from gpuwatch.tui.logs.workspace.workspace import LogWorkspace
 from gpuwatch.wire import LogLine, Severity
 
 
-@dataclass(frozen=True, slots=True)
-class ShownLine:
+class ShownLine(Struct, frozen=True):
     """One screen line with everything that its painting needs.
 
     A pane stores these instead of row and line numbers: between two frames pages arrive, files rotate and

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.number_text import folded
@@ -44,8 +45,7 @@ MAX_FILES = 1024
 SLOWEST_RANKS = 4
 
 
-@dataclass(frozen=True)
-class OpenRequest:
+class OpenRequest(Struct, frozen=True):
     """What another screen asks the logs screen to open."""
 
     node: str | None = None
