@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import random
 from collections import deque
@@ -9,6 +10,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+from textual.errors import NoWidget
 from textual.pilot import Pilot
 from textual.widgets import Input
 
@@ -101,4 +103,5 @@ class RandomKeys:
         width, height = self._app.size
         at = self._rng.randrange(width), self._rng.randrange(height - self._unclicked_rows)
         self.history.append(f"click {at}")
-        await self._pilot.click(offset=at, times=self._rng.choice((1, 1, 2)))
+        with contextlib.suppress(NoWidget):  # a screen that was just opened has no layout yet
+            await self._pilot.click(offset=at, times=self._rng.choice((1, 1, 2)))
