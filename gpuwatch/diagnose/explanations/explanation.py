@@ -94,8 +94,8 @@ def of_rule(rule: Rule) -> Explanation:
 
 
 def topics_of(rule: str) -> list[str]:
-    """Return the ids of the topics that name a rule or condition."""
-    return [each.id for each in topics() if rule in each.rules]
+    """Return the ids of the topics that name a rule or condition, among their rules or search words."""
+    return [each.id for each in topics() if rule in each.rules or rule in each.words]
 
 
 def _of_condition(code: str, remedy: str) -> Explanation:

@@ -142,6 +142,12 @@ def test_every_code_that_is_raised_has_an_explanation(known: list[Explanation]) 
     assert unknown == []
 
 
+def test_a_condition_leads_to_its_topic(known: list[Explanation]) -> None:
+    by_id = {each.ident: each for each in known}
+    for code, topic_id in {"serve.errors": "inference-servers", "hw_thermal": "overheating"}.items():
+        assert f"gpuwatch explain {topic_id}" in by_id[code].text
+
+
 def test_every_rule_is_explained_with_its_own_words(known: list[Explanation]) -> None:
     rules = load_packs(()).by_id
     by_id = {each.ident: each for each in known}
