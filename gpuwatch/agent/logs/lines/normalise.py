@@ -1,6 +1,7 @@
 """Normalises a physical line for the rules: removes prefixes and bars, joins hard-wrapped records."""
 
 import re
+from functools import lru_cache
 
 from .json_lines import is_object, object_at, texts_of
 from .prefixes import Speaker, look_inside, peel, untagged, writers
@@ -40,6 +41,10 @@ def messages(
     found: list[tuple[str, Speaker]] = []
     proof = _take(line, Speaker(), local_ranks, found, MAX_NESTED if records else 0)
     return found, proof
+
+
+known_messages = lru_cache(maxsize=256)(messages)
+"""`messages` for lines above many others: each of a thousand errors is read with those before it."""
 
 
 def _take(

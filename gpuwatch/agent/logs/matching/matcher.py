@@ -4,7 +4,7 @@ import re
 import time
 
 from ..lines.levels import GRAVE, has_stamp, own_level
-from ..lines.normalise import messages
+from ..lines.normalise import known_messages
 from .event_form import has_given_up, is_absent, is_event, is_quoted
 from .ruleset import typed
 
@@ -111,7 +111,7 @@ class LineMatcher(object):
         record: "Any",
     ) -> bool:
         for line in [None] + lines[::-1]:
-            for text, _ in messages(line)[0] if line is not None else record[::-1]:
+            for text, _ in known_messages(line)[0] if line is not None else record[::-1]:
                 found = self._first(rule, [pattern], text[:SEARCHED_CHARS])
                 if found is not None:
                     for name, value in fields_of(found.groupdict()).items():
