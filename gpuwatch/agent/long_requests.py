@@ -29,6 +29,8 @@ class BackgroundRequests(object):
             "dumps": lambda request: _called("hang_evidence.flight_pipe", "trigger", request, proc),
             "dump_files": lambda request: _called("hang_evidence.flight_files", "dump_files", request, proc),
             "dump_piece": lambda request: _called("hang_evidence.flight_files", "dump_piece", request, proc),
+            "job_files": lambda request: _called("hang_evidence.job_files", "job_files", request),
+            "job_piece": lambda request: _called("hang_evidence.job_files", "job_piece", request),
             "ras": lambda request: _called("hang_evidence.ras", "ras", request, proc),
             "particulars": lambda request: _called(
                 "processes.settings_report", "settings_report", request, proc

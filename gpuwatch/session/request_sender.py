@@ -16,6 +16,8 @@ from gpuwatch.wire import (
     AskDumpFiles,
     AskDumpPiece,
     AskDumps,
+    AskJobFiles,
+    AskJobPiece,
     AskProfile,
     AskRankSettings,
     AskRas,
@@ -140,6 +142,14 @@ class RequestSender:
         """Request a piece of a dump (`wire.DumpPiece`); one at a time per node."""
         request = AskDumpPiece(id=self._number(), pid=pid, prefix=prefix, name=name, offset=offset)
         return self._ask(node, request)
+
+    def ask_job_files(self, node: str, logs: Sequence[str], wanted: str) -> Asked:
+        """Request the files in the folders of these logs (`wire.JobFolders`)."""
+        return self._ask(node, AskJobFiles(id=self._number(), logs=list(logs), wanted=wanted))
+
+    def ask_job_piece(self, node: str, log: str, name: str, offset: int) -> Asked:
+        """Request a piece of such a file (`wire.DumpPiece`); one at a time per node."""
+        return self._ask(node, AskJobPiece(id=self._number(), log=log, name=name, offset=offset))
 
     def drop(self, stream: LogStream) -> None:
         """Cancel a tail, a read or a search."""

@@ -1,9 +1,9 @@
-"""Flight-recorder dumps on a node: requesting, listing and transferring them."""
+"""Flight-recorder dumps and other files of a job on a node: requesting, listing and transferring them."""
 
 from __future__ import annotations
 
 from gpuwatch.wire.base import FramePart
-from gpuwatch.wire.limits import Many, Moment, Name, Rank, Real, Text, Whole
+from gpuwatch.wire.limits import Count, Few, Many, Moment, Name, Rank, Real, Text, Whole
 
 
 class DumpResult(FramePart, frozen=True):
@@ -73,7 +73,7 @@ class DumpPlaces(FramePart, frozen=True):
 
 
 class DumpPiece(FramePart, frozen=True):
-    """The answer to `AskDumpPiece`: a part of a dump."""
+    """The answer to `AskDumpPiece` and `AskJobPiece`: a part of a dump, or of another file of the job."""
 
     packed: str
     """gzip, then base64."""
@@ -82,3 +82,36 @@ class DumpPiece(FramePart, frozen=True):
     size_bytes: Whole
     """The current size of the whole file."""
     mtime: Moment
+
+
+class JobFile(FramePart, frozen=True):
+    """A file in the folder of a job."""
+
+    name: Name
+    """Path below the folder."""
+    size_bytes: Count
+    mtime: Moment
+
+
+class JobFolder(FramePart, frozen=True):
+    """The folder of one of a job's logs, with the files that were asked for."""
+
+    log: Name
+    folder: Name
+    files: Many[JobFile] = []
+    cut: bool = False
+    """True if a limit ended the listing early."""
+
+
+class RefusedFolder(FramePart, frozen=True):
+    """A log whose folder is not listed, and why."""
+
+    log: Name
+    why: Text
+
+
+class JobFolders(FramePart, frozen=True):
+    """The answer to `AskJobFiles`."""
+
+    folders: Few[JobFolder] = []
+    refused: Few[RefusedFolder] = []

@@ -173,6 +173,27 @@ class AskDumpPiece(Request, tag="dump_piece", frozen=True):
     offset: int
 
 
+class AskJobFiles(Request, tag="job_files", frozen=True):
+    """List files in the folders of a job's logs: `wire.JobFolders` in the data of the reply."""
+
+    logs: list[str]
+    """Paths of log files; the agent derives the folders from them."""
+    wanted: str
+    """A regular expression, without regard to case, for the path below the folder."""
+
+
+class AskJobPiece(Request, tag="job_piece", frozen=True):
+    """Read a piece of such a file: `wire.DumpPiece` in the data of the reply.
+
+    A node answers one at a time.
+    """
+
+    log: str
+    name: str
+    """The name in `wire.JobFile`."""
+    offset: int
+
+
 LongRequest: TypeAlias = (
     AskRankSettings
     | AskSystemSettings
@@ -183,6 +204,8 @@ LongRequest: TypeAlias = (
     | AskDumps
     | AskDumpFiles
     | AskDumpPiece
+    | AskJobFiles
+    | AskJobPiece
 )
 """Requests that a node may take long to answer, in one reply."""
 AnyRequest: TypeAlias = (

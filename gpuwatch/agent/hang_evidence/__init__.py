@@ -1,1 +1,1 @@
-"""Evidence of hangs, collected on request: stacks, system calls, NCCL RAS, dumps, py-spy profiles."""
+"""Evidence collected on request: stacks, system calls, NCCL RAS, dumps, files beside logs, profiles."""

@@ -93,10 +93,16 @@ def dump_piece(request: "dict[str, Any]", proc: str = "/proc") -> "dict[str, Any
         known = os.fstat(descriptor)
         if not stat.S_ISREG(known.st_mode) or known.st_uid != os.stat(folder).st_uid:
             raise ValueError("not a regular file of the job's user")
-        os.lseek(descriptor, offset, os.SEEK_SET)
-        packed, size = _packed(descriptor)
+        return piece_at(descriptor, offset)
     finally:
         os.close(descriptor)
+
+
+def piece_at(descriptor: int, offset: int) -> "dict[str, Any]":
+    """Return `wire.DumpPiece`: bytes of an open file from an offset on, as a separate gzip member."""
+    known = os.fstat(descriptor)
+    os.lseek(descriptor, offset, os.SEEK_SET)
+    packed, size = _packed(descriptor)
     return {
         "packed": base64.b64encode(packed).decode("ascii"),
         "bytes": size,

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from gpuwatch.diagnose.hang.combined_verdict import HangReport
     from gpuwatch.report.evidence.run import EvidenceRun
     from gpuwatch.session import Session
+    from gpuwatch.session.evidence.artifact_listing import ArtifactChoice
     from gpuwatch.session.evidence.subject import EvidenceSubject
 
 POLL_S = 0.02
@@ -74,7 +75,7 @@ def _node_options(command: Callable[..., int]) -> Callable[..., int]:
 @click.option(
     "--artifacts",
     is_flag=True,
-    help="Also TensorBoard events, profiler traces, telemetry and configuration of the job's folders.",
+    help="Also TensorBoard events, profiler traces, telemetry and configuration beside the job's logs.",
 )
 @click.option("--no-stacks", is_flag=True, help="Do not sample the stacks of ranks that still run.")
 @click.option(
@@ -121,10 +122,10 @@ def evidence(
             if job is not None:
                 raise click.UsageError("--job is for a live cluster; a folder holds one job.")
             return bundle_folder(Path(named), out, incident, whole_logs=extent == "all", artifacts=artifacts)
-        if artifacts:
-            raise click.UsageError("--artifacts needs a folder of this machine as SOURCE.")
         given["named"] = named
-        return bundle_session(given, out, incident, job, extent, wait_s, stacks=not no_stacks)
+        return bundle_session(
+            given, out, incident, job, extent, wait_s, stacks=not no_stacks, artifacts=artifacts
+        )
 
 
 def split_words(words: tuple[str, ...], *, with_source: bool) -> tuple[str | None, str | None]:
@@ -151,6 +152,7 @@ def bundle_session(
     wait_s: float | None,
     *,
     stacks: bool,
+    artifacts: bool,
 ) -> int:
     """Connect to the source, wait for the first reports, write the bundle; return the exit status.
 
@@ -164,13 +166,14 @@ def bundle_session(
         extent: "around" for lines around the evidence, "all" for whole logs.
         wait_s: Maximum seconds to wait for nodes and an incident; None for the defaults.
         stacks: True to sample the stacks of running ranks.
+        artifacts: True to fetch the artifacts beside the job's logs.
 
     Raises:
         Refusal: There is no such job or incident.
         OutputError: `out` cannot be written.
     """
     from gpuwatch.cli.monitor.once import default_wait_s, waiting_line
-    from gpuwatch.report.evidence.run import EvidenceRun, recording_cut
+    from gpuwatch.report.evidence.run import NO_ARTIFACTS, EvidenceRun, recording_cut
     from gpuwatch.report.once.first_report import wait_for_first_report
 
     source, began = read_source(SourceOptions(**given)), time.monotonic()
@@ -194,6 +197,7 @@ def bundle_session(
                 subject,
                 out.absolute(),
                 whole_logs=extent == "all",
+                artifacts=listed(session, subject) if artifacts else NO_ARTIFACTS,
                 hang=lambda: hang,
                 cut=recording_cut(session),
                 clock=session.clock.monotonic,
@@ -249,6 +253,19 @@ def sampled(session: Session, subject: EvidenceSubject) -> HangReport | None:
     return query.hang_report(session.fleet)
 
 
+def listed(session: Session, subject: EvidenceSubject) -> ArtifactChoice:
+    """Return the artifacts that the subject's nodes hold beside the logs of its job."""
+    from gpuwatch.session.evidence.artifact_listing import ArtifactListing
+
+    listing = ArtifactListing(session, subject)
+    with words() as report:
+        while not listing.over:
+            session.poll()
+            report("listing the artifacts of the job")
+            time.sleep(POLL_S)
+    return listing.choice()
+
+
 def follow(session: Session, run: EvidenceRun, out: Path) -> None:
     """Poll until the bundle is complete, and print its progress, what it lacks and its size.
 
@@ -258,10 +275,12 @@ def follow(session: Session, run: EvidenceRun, out: Path) -> None:
     from gpuwatch.cli.analysis.evidence_folder import missing_text
     from gpuwatch.number_text import file_size, plural
 
-    size = f", {file_size(run.fetch.bytes)}" if run.fetch.bytes else ""
+    size = f", {file_size(run.bytes)}" if run.bytes else ""
     before = f"; {file_size(run.resumed_bytes)} are here from an earlier run" if run.resumed_bytes else ""
     logs, nodes = len(run.fetch.logs), len({log.part.node for log in run.fetch.logs})
     about = f"{run.subject.name}: {plural(logs, 'log')} of {plural(nodes, 'node')}"
+    if run.artifacts.files:
+        about += f", {plural(len(run.artifacts.files), 'artifact')}"
     click.echo(plain(f"{about}{size}{before}"), err=True)
     whole = False
     try:

@@ -199,6 +199,9 @@ class Pump:
             ranks = list(link.script.processes(now))
             reported = link.dumps.answer(request, ranks, now, self._epoch + now)
             self._put(link, self._clock(), through_the_wire(reported))
+        if isinstance(request, wire.AskJobFiles | wire.AskJobPiece):
+            why = "simulated: the job has no files beside its logs"
+            self._put(link, self._clock(), wire.Reply(t=self._epoch + now, seq=0, id=request.id, error=why))
         for frame in link.logs(now).answer(request, now):
             self._put(link, self._clock(), through_the_wire(frame))
 

@@ -15,7 +15,7 @@ from gpuwatch.link.recording.dictionary import DictionaryTrainer
 from gpuwatch.link.recording.latest_records import LatestRecords
 from gpuwatch.link.recording.records import BOOK, SESSION, StreamRecord, record
 from gpuwatch.link.stream.inbox import Arrival
-from gpuwatch.wire import AnyRequest, Event, Finding, Lines, Ping, Reply
+from gpuwatch.wire import AnyRequest, AskJobFiles, AskJobPiece, Lines, Ping, Reply
 
 BLOCK_S = 0.7
 """Seconds per block. With a poll (0.125 s) and a commit a kill -9 loses less than a second."""
@@ -25,11 +25,13 @@ KEY_EVERY_S = 20.0
 """Seconds between key frames."""
 KEY_SHARE = 0.1
 """Largest share of key frames in the written data; large ones are written less often."""
-SMALL_BYTES, SMALL_LEVEL, LARGE_LEVEL = 1 << 20, 9, 1
+SMALL_BYTES, SMALL_LEVEL, LARGE_LEVEL = 1 << 20, 12, 1
 """Blocks up to this size use the first zstd level, larger ones (of many nodes) the second."""
 RING_BYTES, RING_S = 32 << 20, 900.0
 """Size and age of the running session's ring."""
 MICRO = 1_000_000
+ANSWERS, MARKED = frozenset(("lines", "reply")), frozenset(("finding", "event"))
+"""Kinds of frames: answers to requests, and what the timeline counts."""
 _json = msgspec.json.Encoder()
 
 
@@ -159,6 +161,8 @@ class StreamTee:
         self._ring: deque[Item] = deque()
         self._ring_bytes = 0
         self._sinks: list[Sink] = []
+        self._passed_over: set[tuple[int, int]] = set()
+        """Node and number of the requests that are not recorded, and neither are their answers."""
 
     @property
     def masked(self) -> int:
@@ -190,12 +194,15 @@ class StreamTee:
             return
         what = arrival.what
         one = record(self.micros(arrival.at), node, what, self._shift_s, arrival.line)
-        if isinstance(what, Lines | Reply):
+        if one.kind in ANSWERS and isinstance(what, Lines | Reply):
+            if (node, what.id) in self._passed_over:
+                self._passed_over.remove((node, what.id))
+                return
             self._emit(AnswerItem(one.at, node, what.id, self._compressed(one.body)))
             return
         self._append(one)
         self._frames += 1
-        self._findings += isinstance(what, Finding | Event)
+        self._findings += one.kind in MARKED
         self._latest.take(one, what)
 
     def _append(self, one: StreamRecord) -> None:
@@ -203,9 +210,11 @@ class StreamTee:
         self._bytes += len(one.body)
 
     def asked(self, node: str, request: AnyRequest) -> None:
-        """Record a request to a node; pings are left out."""
+        """Record a request to a node; pings are left out, and the artifacts of a job, which are large."""
         number = self.nodes.get(node)
-        if number is not None and not isinstance(request, Ping):
+        if number is not None and isinstance(request, AskJobFiles | AskJobPiece):
+            self._passed_over.add((number, request.id))
+        elif number is not None and not isinstance(request, Ping):
             at, kind = self.micros(self._clock.monotonic()), str(request.__struct_config__.tag)
             self._emit(RequestItem(at, number, request.id, kind, _json.encode(request)))
 

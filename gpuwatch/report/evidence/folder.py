@@ -8,16 +8,16 @@ import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
 
 from gpuwatch import __version__
 from gpuwatch.diagnose.incidents.markdown import as_markdown
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.plain import plain
-from gpuwatch.report.evidence.bundle_file import BundleEntry, BundleFile, log_name, safe_name, unique_name
+from gpuwatch.report.evidence.artifact_entries import Piece, folder_entries
+from gpuwatch.report.evidence.bundle_file import BundleEntry, BundleFile, log_name
 from gpuwatch.report.evidence.contents import json_entry, text_entry
 from gpuwatch.report.evidence.index import IndexHead, cell, index_text
-from gpuwatch.report.evidence.log_files import binary_pieces, blocks_text, masked_text, whole_text
+from gpuwatch.report.evidence.log_files import blocks_text, whole_text
 from gpuwatch.report.incidents.json_output import Facts, alert_facts, incident_facts
 from gpuwatch.report.scan.report import ScanReport, scan_facts, with_lines
 from gpuwatch.runs.files.files import reason
@@ -28,7 +28,6 @@ MAX_PLACES = 24
 """Most blocks per file."""
 MAX_WALKED_FILES = 200_000
 """Of a folder, that are looked at for artifacts."""
-Piece: TypeAlias = str | bytes
 
 
 @dataclass
@@ -73,17 +72,7 @@ class FolderBundle:
         )
         yield json_entry("scan.json", scan_facts(self.report), "the whole report, as `gpuwatch scan --json`")
         yield from self._logs()
-        taken: set[str] = set()
-        for artifact in self.artifacts:
-            name = "/".join(map(safe_name, Path(artifact.path).parts))
-            about = f"{artifact.kind}: {cell(artifact.path)}"
-            pieces: Iterator[Piece] = (
-                masked_text(self.folder, artifact.path)
-                if artifact.is_text
-                else binary_pieces(self.folder, artifact.path, artifact.size)
-            )
-            content = self._read(artifact.path, pieces)
-            yield BundleEntry(unique_name(f"artifacts/{name}", taken), content, about)
+        yield from folder_entries(self.folder, self.artifacts, self._read)
         for each in self.report.scan.skipped:
             if each.unreadable:
                 self.missing.append((each.name, each.why))

@@ -107,11 +107,16 @@ def _rows(path: Path, packing: str) -> Iterator[tuple[int, int, str]]:
         yield tail
 
 
-def masked_text(folder: Path, path: str) -> Iterator[str]:
+def masked_text(folder: Path, path: str, named: str | None = None) -> Iterator[str]:
     """Yield a text file that is no log (such as a configuration), line by line with its indentation.
 
     A line of more than `MAX_LINE_CHARS` is cut there, with a note. A document over `MAX_DOCUMENT_CHARS`
     is masked by its lines alone.
+
+    Args:
+        folder: The folder.
+        path: The file's path below it.
+        named: The name that shows the form of the text; None: the path.
 
     Raises:
         OSError: it cannot be read, or its path contains a link.
@@ -119,11 +124,12 @@ def masked_text(folder: Path, path: str) -> Iterator[str]:
     with os.fdopen(open_below(folder, path), encoding="utf-8", errors="replace") as file:
         source: TextIO = file
         is_masked = False
-        if path.lower().endswith(ENDINGS):
+        name = (named or path).lower()
+        if name.endswith(ENDINGS):
             text = file.read(MAX_DOCUMENT_CHARS + 1)
             file.seek(0)
             if len(text) <= MAX_DOCUMENT_CHARS:
-                text, is_masked = without_secrets(text, is_json=path.lower().endswith(".json"))
+                text, is_masked = without_secrets(text, is_json=name.endswith(".json"))
                 source = io.StringIO(text)
         for line in masked_lines(_bounded_lines(source), is_masked=is_masked):
             yield f"{line}\n"

@@ -33,14 +33,14 @@ def evidence_bar(run: EvidenceRun) -> Iterator[Callable[[], None]]:
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
-        *((DownloadColumn(binary_units=True), TimeRemainingColumn()) if run.fetch.bytes else ()),
+        *((DownloadColumn(binary_units=True), TimeRemainingColumn()) if run.bytes else ()),
     )
     with Progress(*columns, console=InertConsole(stderr=True), transient=True) as bar:
-        task = bar.add_task("fetching", total=run.fetch.bytes or len(run.fetch.logs) or None)
+        task = bar.add_task("fetching", total=run.bytes or len(run.fetch.logs) or None)
 
         def report() -> None:
-            done = run.fetch.fetched_bytes if run.fetch.bytes else run.fetch.done
-            words = run.progress.partition(", ")[0] if run.fetch.bytes else run.progress
+            done = run.fetched_bytes if run.bytes else run.fetch.done
+            words = run.progress.partition(", ")[0] if run.bytes else run.progress
             bar.update(task, completed=done, description=words)
 
         yield report

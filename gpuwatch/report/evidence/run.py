@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
@@ -16,6 +17,7 @@ from gpuwatch.link.recording.cut import cut_recording, cut_ring
 from gpuwatch.link.recording.schema import RecordingError
 from gpuwatch.own_folders import make_own, state_folder
 from gpuwatch.probe.results import Results
+from gpuwatch.report.evidence.artifact_entries import fetched_entries
 from gpuwatch.report.evidence.bundle_file import BundleEntry, BundleFile
 from gpuwatch.report.evidence.contents import BundleFacts, entries
 from gpuwatch.report.evidence.gpu_values import (
@@ -27,6 +29,8 @@ from gpuwatch.report.evidence.gpu_values import (
     stamp_text,
 )
 from gpuwatch.report.evidence.index import IndexHead, index_text
+from gpuwatch.session.evidence.artifact_fetch import ArtifactFetch
+from gpuwatch.session.evidence.artifact_listing import ArtifactChoice, ArtifactRequests
 from gpuwatch.session.evidence.log_fetch import LogFetch, TextReads
 from gpuwatch.session.evidence.log_parts import select_logs
 from gpuwatch.session.evidence.spool import Spool
@@ -36,6 +40,7 @@ from gpuwatch.session.replay_session import ReplaySession
 from gpuwatch.session.session import Session
 from gpuwatch.whole_file import refuse_device
 
+NO_ARTIFACTS = ArtifactChoice()
 NAME = "gpuwatch-evidence"
 RECORDING = "recording.gpuwatch"
 Cut: TypeAlias = Callable[[float, float, Path], None]
@@ -55,7 +60,7 @@ class Measured(Protocol):
         ...
 
 
-class EvidenceSession(TextReads, SettingsRequests, Protocol):
+class EvidenceSession(TextReads, SettingsRequests, ArtifactRequests, Protocol):
     """The parts of a session that a bundle needs."""
 
     @property
@@ -69,11 +74,6 @@ class EvidenceSession(TextReads, SettingsRequests, Protocol):
         ...
 
     @property
-    def recorded(self) -> bool:
-        """True for a replayed recording."""
-        ...
-
-    @property
     def probes(self) -> Sequence[Measured]:
         """The probes of the session."""
         ...
@@ -82,13 +82,14 @@ class EvidenceSession(TextReads, SettingsRequests, Protocol):
 class EvidenceRun:
     """The creation of one bundle. Call `update` after every poll until it is `over`; then `close`."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a caller may leave out has names
         self,
         session: EvidenceSession,
         subject: EvidenceSubject,
         out: Path,
         *,
         whole_logs: bool = False,
+        artifacts: ArtifactChoice = NO_ARTIFACTS,
         hang: Callable[[], HangReport | None] = lambda: None,
         cut: Cut | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -101,6 +102,7 @@ class EvidenceRun:
             subject: The incident or job.
             out: The final name of the bundle; its folder exists.
             whole_logs: Fetch all lines of the job's logs instead of those around the evidence.
+            artifacts: The artifacts of the job to fetch (`ArtifactListing`).
             hang: Returns the newest hang report, or None.
             cut: Writes a period of the recording into a file; None: nothing was recorded.
             clock: Monotonic seconds of the session.
@@ -119,6 +121,8 @@ class EvidenceRun:
         self._spool = Spool(out.with_name(f"{out.name}.part"), f"{session.plan.source}\n{subject.job}")
         self.resumed_bytes = self._spool.resumed_bytes
         self.fetch = LogFetch(session, self.selection.parts, self._spool)
+        self._chosen = artifacts
+        self.artifacts = ArtifactFetch(session, artifacts.artifacts, self._spool)
         self._settings = SettingsQuery(session, subject.nodes)
         self._settings_until = time.monotonic() + ANSWER_S
         self._file: BundleFile | None = None
@@ -128,15 +132,27 @@ class EvidenceRun:
         self.over = False
 
     @property
+    def bytes(self) -> int:
+        """Size of the whole logs and artifacts to be fetched; 0: only blocks of logs are."""
+        return self.fetch.bytes + self.artifacts.bytes
+
+    @property
+    def fetched_bytes(self) -> int:
+        """Bytes fetched so far of these."""
+        return self.fetch.fetched_bytes + self.artifacts.fetched_bytes
+
+    @property
     def progress(self) -> str:
         """The current activity as text."""
         if self._file is not None:
             return f"writing {self.out.name}, {self.written_bytes >> 20} MiB"
         fetched = f"{self.fetch.done} of {len(self.fetch.logs)} logs"
-        if self.fetch.over:
+        if self.artifacts.files:
+            fetched += f" and {self.artifacts.done} of {len(self.artifacts.files)} artifacts"
+        if self.fetch.over and self.artifacts.over:
             return "waiting for the settings of the ranks"
         return f"fetching {fetched}" + (
-            f", {self.fetch.fetched_bytes >> 20} of {self.fetch.bytes >> 20} MiB" if self.fetch.bytes else ""
+            f", {self.fetched_bytes >> 20} of {self.bytes >> 20} MiB" if self.bytes else ""
         )
 
     def update(self) -> None:
@@ -149,8 +165,9 @@ class EvidenceRun:
             return
         if self._steps is None:
             self.fetch.update()
+            self.artifacts.update()
             waits = not self._settings.over and time.monotonic() < self._settings_until
-            if waits or not self.fetch.over:
+            if waits or not self.fetch.over or not self.artifacts.over:
                 return
             self._file = BundleFile(self.out)
             self._steps = self._file.steps(self._entries(self._file))
@@ -184,6 +201,12 @@ class EvidenceRun:
             (f"{log.part.node}:{log.part.file}", log.trouble)
             for log in self.fetch.logs
             if log.trouble is not None
+        ]
+        found += self._chosen.left_out
+        found += [
+            (f"{each.found.node}:{each.found.path}", each.trouble)
+            for each in self.artifacts.files
+            if each.trouble is not None
         ]
         states = {name: fleet.nodes[name].state(now) for name in self.subject.nodes}
         found += [
@@ -244,7 +267,9 @@ class EvidenceRun:
         )
         missing += self._unknown_values()
         held = []
-        for entry in entries(found, self._clock(), self._wall()):
+        for entry in chain(
+            entries(found, self._clock(), self._wall()), fetched_entries(self.artifacts.files)
+        ):
             held.append(entry)
             yield entry
         if (recorded := self._recording(missing)) is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import Literal, NamedTuple, TypeAlias
@@ -44,6 +45,18 @@ _CONFIG_FOLDERS = frozenset(("config", "configs", "conf", ".hydra", "hparams"))
 _TEXTS = (".jsonl", ".csv", ".tsv", ".txt", ".log", ".md", *_CONFIGS)
 
 
+_EVENTS = "events.out.tfevents"
+_DUMPS = ("nccl_trace_rank_", "comm_lib_trace_rank_")
+WANTED = "|".join(
+    (
+        f"(?:^|/)(?:{'|'.join(map(re.escape, (_EVENTS, *_DUMPS)))})[^/]*$",
+        f"(?:{'|'.join(map(re.escape, (*_TRACES, *_CONFIGS)))})$",
+        f"(?:^|/)(?:{'|'.join(_FOLDERS)})/",
+    )
+)
+"""Matches the path of every file that can be an artifact, and of few others; without regard to case."""
+
+
 class Artifact(NamedTuple):
     """A file of a job that belongs into a bundle: trace, event file, telemetry or configuration."""
 
@@ -71,11 +84,11 @@ def artifact_kind(path: str, size: int) -> ArtifactKind | None:
     parts = PurePosixPath(path).parts
     name = parts[-1].lower() if parts else ""
     folders = [part.lower() for part in parts[:-1]]
-    if name.startswith("events.out.tfevents"):
+    if name.startswith(_EVENTS):
         return "tensorboard"
     if name.endswith(_TRACES):
         return "profiler"
-    if name.startswith(("nccl_trace_rank_", "comm_lib_trace_rank_")):
+    if name.startswith(_DUMPS):
         return "flight recorder"
     if name.endswith(_WEIGHTS) and not {"profiler", "telemetry"}.intersection(folders):
         return None
@@ -86,15 +99,19 @@ def artifact_kind(path: str, size: int) -> ArtifactKind | None:
     return "configuration" if is_config and size <= MAX_CONFIG_BYTES else None
 
 
-def chosen_artifacts(files: Iterable[tuple[str, int]]) -> tuple[list[Artifact], list[tuple[str, str]]]:
+def chosen_artifacts(
+    files: Iterable[tuple[str, int]], before: Iterable[Artifact] = ()
+) -> tuple[list[Artifact], list[tuple[str, str]]]:
     """Return the artifacts to copy, and (path, reason) of those that exceed the limits of size or number.
 
     Args:
         files: Path below the folder, and size (bytes).
+        before: Artifacts of other folders in the same bundle, which count for the limits.
     """
+    already = [each.size for each in before]
     chosen: list[Artifact] = []
     left_out: list[tuple[str, str]] = []
-    total = 0
+    total = sum(already)
     for path, size in sorted(files):
         kind = artifact_kind(path, size)
         if kind is None:
@@ -103,7 +120,7 @@ def chosen_artifacts(files: Iterable[tuple[str, int]]) -> tuple[list[Artifact], 
             left_out.append(
                 (path, f"{size >> 20} MiB; an artifact of a bundle has {MAX_ARTIFACT_BYTES >> 20} at most")
             )
-        elif total + size > MAX_TOTAL_BYTES or len(chosen) >= MAX_ARTIFACTS:
+        elif total + size > MAX_TOTAL_BYTES or len(already) + len(chosen) >= MAX_ARTIFACTS:
             left_out.append((path, "the artifacts before it fill the bundle"))
         else:
             total += size

@@ -69,7 +69,7 @@ def select_logs(subject: EvidenceSubject, fleet: Fleet, *, whole: bool) -> LogSe
         node = fleet.nodes[name]
         for file in node.logs:
             offsets = places.get((name, file.path), ())
-            if file.source != "kernel" and not offsets and not _is_of(file, subject):
+            if file.source != "kernel" and not offsets and not is_of(file, subject):
                 continue
             if file.state == "elsewhere" and not offsets:
                 continue  # another node's agent reads it
@@ -102,7 +102,7 @@ def _part(
     )
 
 
-def _is_of(file: LogFile, subject: EvidenceSubject) -> bool:
+def is_of(file: LogFile, subject: EvidenceSubject) -> bool:
     """Return True if it is a log of the subject's job.
 
     If the subject has no job: True if the file has none either, and the user named the file.

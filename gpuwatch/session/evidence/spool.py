@@ -89,13 +89,15 @@ class Spool:
             _write(log.path, b"", os.O_TRUNC)
         return log
 
-    def append(self, part: LogPart, log: SpooledLog, text: str, following: int, *, done: bool) -> None:
+    def append(
+        self, part: LogPart, log: SpooledLog, text: str | bytes, following: int, *, done: bool
+    ) -> None:
         """Store text, and record in the journal that the log is fetched up to the offset `following`.
 
         Raises:
             OSError: the disk is full, or cannot be written.
         """
-        data = text.encode("utf-8", "backslashreplace")
+        data = text.encode("utf-8", "backslashreplace") if isinstance(text, str) else text
         _write(log.path, data, os.O_APPEND)
         log.next, log.written, log.done = following, log.written + len(data), done
         entry = SpoolEntry(log.path.name, part.identity, log.next, log.written, log.done)
