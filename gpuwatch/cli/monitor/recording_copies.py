@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,14 +21,17 @@ from gpuwatch.plain import plain
 if TYPE_CHECKING:
     from gpuwatch.link.recording.reader import Recording
 
-LATE_S = 15.0
-"""With an older heartbeat (seconds), the recorder is dead or cannot write."""
+LATE_S = 5.0
+"""With an older commit (seconds), the recorder is dead or cannot write: it commits every second."""
+FULL_BYTES = 1 << 20
+"""Free bytes of a file system below which a recording cannot go on."""
 
 
 def print_status(source: Source) -> int:
     """Print which process writes a recording, and when it was last committed; return the exit status.
 
-    It is `UNHEALTHY` if no process writes the recording, or the last commit is at least 15 s old.
+    It is `UNHEALTHY` if no process writes the recording, the last commit is at least 5 s old, or the file
+    system is full.
 
     Raises:
         Refusal: SOURCE is not a recording.
@@ -44,9 +48,21 @@ def print_status(source: Source) -> int:
     fresh = age_s < LATE_S and writer.alive(time.time())
     state = "recording" if fresh else "NOT recording"
     who = f"{writer.words} is gone" if writer.gone else writer.words
+    full = not writer.gone and source.recording is not None and is_full(source.recording.parent)
+    why = "; its file system is full" if full else ""
     with writing():
-        click.echo(plain(f"{source.recording}: {state}; {who}, last commit {duration(age_s)} ago"))
-    return exit_codes.HEALTHY if fresh else exit_codes.UNHEALTHY
+        click.echo(plain(f"{source.recording}: {state}; {who}, last commit {duration(age_s)} ago{why}"))
+    return exit_codes.HEALTHY if fresh and not full else exit_codes.UNHEALTHY
+
+
+def is_full(folder: Path) -> bool:
+    """Return True if the file system of a folder lacks the space for a recording; False if unknown."""
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return False
+    free = found.f_bfree if os.geteuid() == 0 else found.f_bavail  # a part is reserved for root
+    return free * found.f_frsize < FULL_BYTES
 
 
 def write_redacted(source: Source, path: Path | None) -> int:
@@ -116,7 +132,13 @@ def opened(source: Source, option: str) -> Iterator[Recording]:
     if source.recording is None:
         named = source.plan.source
         if named.endswith(".gpw") and not Path(named).exists():
-            raise Refusal([f"{named}: no such file"])
+            full = is_full(Path(named).absolute().parent)
+            raise Refusal(
+                [
+                    f"{named}: no such file"
+                    + ("; its file system is full, so none can be created" if full else "")
+                ]
+            )
         raise Refusal([f"{option} needs a recording as SOURCE"])
     with contextlib.closing(Recording(source.recording)) as recording:
         yield recording
