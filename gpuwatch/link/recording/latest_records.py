@@ -155,7 +155,7 @@ class _NodeRecords:
                 host=sample.host if is_last.get("host") or is_last.get("disks") else None,
                 agent=sample.agent if is_last.get("agent") else None,
             )
-            yield replace(one, body=encode(whole).rstrip())
+            yield structs.replace(one, body=encode(whole).rstrip())
 
     def _gpus_of(self, found: KeptSample) -> Iterator[GpuSample]:
         """Yield the GPUs of which this sample is the last, with what earlier ones stated of them."""

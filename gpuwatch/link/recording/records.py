@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from typing import get_args
 
 import msgspec
 from msgspec import Struct
@@ -24,11 +25,13 @@ _STATES: dict[str, type[LinkStatus | ClockReading | Refused]] = {
     "clock": ClockReading,
     "refused": Refused,
 }
-_NAMES = {what: name for name, what in _STATES.items()}
+_STATE_NAMES: dict[type[Content], str] = {what: name for name, what in _STATES.items()}
+_KINDS = {what: str(what.__struct_config__.tag) for what in get_args(AnyFrame)}
+"""Frame -> its kind."""
 _decoders = {name: msgspec.json.Decoder(what) for name, what in _STATES.items()}
 
 
-class StreamRecord(Struct, frozen=True):
+class StreamRecord(Struct, frozen=True, gc=False):
     """One record of a recording, undecoded."""
 
     at: int
@@ -80,14 +83,14 @@ def record(at: int, node: int, what: Content, shift_s: float, line: bytes | None
 
     `shift_s` converts the session's monotonic clock to recorded time; `line`: the frame as it came.
     """
+    kind = _KINDS.get(type(what))
+    if kind is not None:
+        return StreamRecord(at, node, kind, _json.encode(what) if line is None else line)
     if isinstance(what, LinkStatus):
         if what.retry_at is not None:
             what = replace(what, retry_at=what.retry_at + shift_s)
         return StreamRecord(at, node, "link", _json.encode(what))
-    if isinstance(what, ClockReading | Refused):
-        return StreamRecord(at, node, _NAMES[type(what)], _json.encode(what))
-    body = _json.encode(what) if line is None else line
-    return StreamRecord(at, node, str(what.__struct_config__.tag), body)
+    return StreamRecord(at, node, _STATE_NAMES[type(what)], _json.encode(what))
 
 
 def content(one: StreamRecord) -> Content:

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 import msgspec
+from msgspec import structs
 
 from gpuwatch.link.recording.records import StreamRecord
 from gpuwatch.link.recording.tee import MICRO
 
 TAKEN_S = 6.0
-"""Seconds before the position from which all samples are applied: they contain every GPU's 5 s tier."""
+"""Seconds before the position whose samples are looked at: they contain every GPU's 5 s tier."""
 KEPT_PROGRESS = 2
 """Per writer and file."""
 NEWEST = frozenset(("ranks", "logs", "clock"))
 """Kinds of which a node's newest record replaces older ones."""
 _RARE = (b'"slow":{', b'"missing":{', b'"disks":[')
 """Parts that only older samples may contain."""
+_TIERS = ("fast", "medium", "slow", "missing")
+_DISKS = b'"disks":['
+"""A sample with them is applied itself: they are as old as it."""
+GpuParts: TypeAlias = dict[bytes, dict[str, msgspec.Raw]]
+"""UUID of a GPU, as JSON -> the fields of its readings."""
 Writer: TypeAlias = tuple[int, str, int | None, int | None, int | None, str | None]
 """Node number, file, rank, local rank, pid and host."""
 
@@ -34,7 +40,26 @@ class _StepLine(msgspec.Struct):
     past: msgspec.Raw = msgspec.Raw()
 
 
+class _Pid(msgspec.Struct):
+    pid: int = 0
+
+
+class _Path(msgspec.Struct):
+    path: str = ""
+
+
+class _Listed(msgspec.Struct):
+    """What a list of processes or log files names."""
+
+    processes: list[_Pid] = []
+    files: list[_Path] = []
+
+
 _decoder = msgspec.json.Decoder(_StepLine)
+_list_decoder = msgspec.json.Decoder(_Listed)
+_sample_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_gpus_decoder = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
+_encoder = msgspec.json.Encoder()
 
 
 def thinned(
@@ -47,10 +72,11 @@ def thinned(
     kept: list[StreamRecord] = []
     newest: dict[tuple[int, str], StreamRecord] = {}
     progress: dict[Writer, deque[StreamRecord]] = {}
+    samples: dict[int, list[StreamRecord]] = {}
     for one in records:
         if one.kind == "sample":
             if one.at >= position - TAKEN_S * MICRO or any(part in one.body for part in _RARE):
-                kept.append(one)
+                samples.setdefault(one.node, []).append(one)
         elif one.kind in NEWEST:
             newest[one.node, one.kind] = one
         elif (writer := _writer(one)) is not None:
@@ -58,16 +84,60 @@ def thinned(
         else:
             kept.append(one)
     kept.extend(newest.values())
+    for own in samples.values():
+        kept.extend(one for one in own[:-1] if _DISKS in one.body)
+        kept.append(_merged(own))
     kept.extend(one for steps in progress.values() for one in steps)
     kept.sort(key=lambda one: one.at)
     counts = Counter({writer: len(steps) for writer, steps in progress.items()})
-    return [*_not_replaced(list(key_frame), counts), *kept]
+    return [*_not_replaced(list(key_frame), counts, newest), *kept]
 
 
-def _not_replaced(key_frame: Sequence[StreamRecord], later: Counter[Writer]) -> list[StreamRecord]:
-    """Return the records of a key frame without the steps of writers with enough `later` ones."""
+def _merged(samples: Sequence[StreamRecord]) -> StreamRecord:
+    """Return the newest sample of a node, with each tier of its GPUs that only older ones have.
+
+    A tier states its own time, so that its age stays.
+    """
+    found: GpuParts = {}
+    for one in samples:
+        for gpu in _gpus(one):
+            known = found.get(bytes(gpu.get("uuid", b"")), {})
+            older = {name: known[name] for name in _TIERS if name in known}
+            found[bytes(gpu.get("uuid", b""))] = {**older, **gpu}
+    try:
+        newest = _sample_decoder.decode(samples[-1].body)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return samples[-1]  # the session counts it as damaged
+    newest["gpus"] = msgspec.Raw(_encoder.encode(list(found.values())))
+    return structs.replace(samples[-1], body=_encoder.encode(newest))
+
+
+def _gpus(one: StreamRecord) -> list[dict[str, msgspec.Raw]]:
+    """Return the readings of the GPUs in a sample; nothing if it is damaged."""
+    try:
+        sample = _sample_decoder.decode(one.body)
+        return _gpus_decoder.decode(sample["gpus"]) if "gpus" in sample else []
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return []
+
+
+def _not_replaced(
+    key_frame: Sequence[StreamRecord],
+    later: Counter[Writer],
+    newest: Mapping[tuple[int, str], StreamRecord],
+) -> list[StreamRecord]:
+    """Return the records of a key frame without those that say nothing beside later ones.
+
+    Args:
+        key_frame: All of its records.
+        later: Writer -> number of its later steps.
+        newest: Node and kind -> the later list of processes or files.
+    """
     kept: list[StreamRecord] = []
     for one in reversed(key_frame):
+        again = newest.get((one.node, one.kind))
+        if again is not None and one.kind != "clock" and _listed(again) == _listed(one) is not None:
+            continue
         writer = _writer(one)
         if writer is not None:
             later[writer] += 1
@@ -75,6 +145,14 @@ def _not_replaced(key_frame: Sequence[StreamRecord], later: Counter[Writer]) -> 
                 continue
         kept.append(one)
     return kept[::-1]
+
+
+def _listed(one: StreamRecord) -> _Listed | None:
+    """Return the processes or files that a record lists; None if it is damaged."""
+    try:
+        return _list_decoder.decode(one.body)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
 
 
 def _writer(one: StreamRecord) -> Writer | None:

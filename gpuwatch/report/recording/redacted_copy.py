@@ -134,7 +134,7 @@ class _Copy:
             return self._packed(UNREADABLE)
         odd: list[bytes] = []
         records = records_of(self._unpacked(data), since, lambda: odd.append(UNREADABLE))
-        lines = [replace(one, body=self._body(one.body)).line(since) for one in records]
+        lines = [msgspec.structs.replace(one, body=self._body(one.body)).line(since) for one in records]
         self._budget.records += len(lines)
         return self._packed(b"".join([*lines, *odd]) or UNREADABLE)
 
