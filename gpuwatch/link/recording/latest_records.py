@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from msgspec import structs
-from msgspec.structs import replace
 
 from gpuwatch.agent.base.secret_forms import MASK
 from gpuwatch.link.recording.records import StreamRecord

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from gpuwatch.agent.logs.lines.rank_words import WORLD_NEEDED
 from gpuwatch.runs.model.clues import Clue
 from gpuwatch.runs.placement.pod_ranks import ranks_of_pods
-from gpuwatch.runs.placement.rank_census import Census
+from gpuwatch.runs.placement.rank_facts import Census
 from gpuwatch.runs.placement.rank_line_patterns import OWN_LINE
 
 INTERLEAVED_FALLS = 2

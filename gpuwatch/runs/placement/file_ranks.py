@@ -9,7 +9,7 @@ from pathlib import PurePath
 
 from gpuwatch.agent.logs.lines.rank_words import RANK_NAMED, SCOPES
 from gpuwatch.runs.placement.owners import ATTEMPT
-from gpuwatch.runs.placement.rank_census import Census
+from gpuwatch.runs.placement.rank_facts import Census
 
 BARE = "bare"
 NODE_RANKS = 8

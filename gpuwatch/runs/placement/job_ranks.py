@@ -17,7 +17,7 @@ from gpuwatch.runs.placement.census_clues import (
     ranks_counted_by,
 )
 from gpuwatch.runs.placement.file_ranks import own_ranks_of
-from gpuwatch.runs.placement.rank_census import Census
+from gpuwatch.runs.placement.rank_facts import Census
 from gpuwatch.runs.placement.rank_line_patterns import OWN_LINE
 from gpuwatch.runs.placement.rank_map import FileOwner
 from gpuwatch.runs.placement.step_series import StepSeries

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-
-from msgspec import Struct, field
 
 from gpuwatch.agent.base.rank_environment import is_rank
 from gpuwatch.agent.logs.lines.levels import GRAVE, own_level
@@ -17,6 +14,7 @@ from gpuwatch.agent.logs.lines.rank_words import OTHER_COUNTS, RANK_NAMED
 from gpuwatch.agent.logs.matching.record_rank import read_message
 from gpuwatch.fleet.jobs.slurm_tasks import task_numbers
 from gpuwatch.runs.model.clues import Clue
+from gpuwatch.runs.placement.rank_facts import Census, RepeatedLines, extent
 from gpuwatch.runs.placement.rank_line_patterns import (
     ADDRESS,
     ASSIGNED,
@@ -57,99 +55,26 @@ OPENING_LINES = 12
 UNIT = re.compile(r"\b[A-Za-z][\w.-]{0,60}@(\d{1,5})\.service\b")
 
 
-class Census(Struct):
-    """Facts from the lines of all files, before conclusions are drawn."""
-
-    numbers: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
-    """Word -> numbers after it."""
-    disproved: set[str] = field(default_factory=set)
-    """Words whose number differed from the rank on the same line."""
-    ranks: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
-    """File -> ranks of its lines' writers."""
-    banners: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
-    """File -> ranks that a process calls its own there."""
-    worlds: set[int] = field(default_factory=set)
-    variables: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
-    """File -> ranks in launcher variables printed there."""
-    clues: set[Clue] = field(default_factory=set)
-    hosts: dict[tuple[str, int], set[str]] = field(default_factory=lambda: defaultdict(set))
-    """(word, number) -> hosts on which lines place this process."""
-    log_hosts: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    """File -> machines in the header of a single-process log."""
-    own_hosts: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    """File -> hosts that it names as its own."""
-    tasks: dict[int, tuple[str, str]] = field(default_factory=dict)
-    """Slurm task -> its node and the file that names it."""
-    numbered: dict[str, set[Clue]] = field(default_factory=lambda: defaultdict(set))
-    """Word -> processes that lines name after it, with the number as rank."""
-    indexes: dict[tuple[str, str], set[int]] = field(default_factory=lambda: defaultdict(set))
-    """(file, word) -> numbers in it."""
-    openings: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
-    """File -> ranks mentioned in its first lines."""
-    falls: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    """Word -> how often its number is lower than on the previous line."""
-    writers: set[str] = field(default_factory=set)
-    """Hosts at the heads of lines."""
-    one_per_host: bool = False
-    """True if lines are of JAX on several hosts, which runs one process per host."""
-    ray_train: bool = False
-    """True if lines are of Ray Train's worker table."""
-    working: dict[str, bool] = field(default_factory=lambda: defaultdict(bool))
-    """Files in which a rank logs regular lines -> whether they carry its rank (`rank=3`)."""
-    anonymous: set[str] = field(default_factory=set)
-    """Files with steps of unknown ranks."""
-    launchers: set[str] = field(default_factory=set)
-    """Files with lines of a launcher."""
-    processes: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
-    """File -> processes that write there, of an announced number: `process 3/16`."""
-    pods: set[Clue] = field(default_factory=set)
-    """Nodes that Kubernetes assigned to pods."""
-    spawned: set[Clue] = field(default_factory=set)
-    """Processes with their local ranks."""
-    launched: bool = False
-    """True if a launcher starts several ranks in one task."""
-    single: bool = False
-    """True if a launcher shows that it started one process."""
-
-    @property
-    def world(self) -> int | None:
-        """Number of ranks that the lines state or mention; None: unknown."""
-        seen = max((rank for ranks in self.ranks.values() for rank in ranks), default=-1) + 1
-        world = max(self.worlds, default=0)
-        return max(world, seen) or None
-
-    def is_local(self, word: str) -> bool:
-        """Return True if the numbers after a word restart at 0 on each host."""
-        places = [len(hosts) for (each, _), hosts in self.hosts.items() if each == word]
-        return len(places) > 1 and sum(count > 1 for count in places) * 2 > len(places)
-
-    @property
-    def announced(self) -> int | None:
-        """Number of ranks, if lines announce a single one that is at least the number of ranks seen.
-
-        Else None.
-        """
-        seen = max((rank for ranks in self.ranks.values() for rank in ranks), default=-1) + 1
-        worlds = {world for world in self.worlds if world >= seen}
-        return worlds.pop() if len(worlds) == 1 else None
-
-
 def census(samples: Iterable[tuple[str, Sequence[bytes]]]) -> Census:
     """Return the census of the (name, sample lines) of all files."""
     found = Census()
     for file, lines in samples:
         last: dict[str, int] = {}
-        stated = ((number, raw, *message) for number, raw in enumerate(lines) for message in messages(raw)[0])
-        for number, raw, text, by in stated:
-            reading = read_message(text, by, raw)
-            _count(found, file, text, by, reading)
-            if reading.word is not None and reading.index is not None:
-                found.falls[reading.word] += reading.index < last.get(reading.word, 0)
-                last[reading.word] = reading.index
-            if number < OPENING_LINES:
-                found.openings[file] |= set(_mentioned(text)) | (
-                    {by.rank} - {None} if by.rank is not None else set()
-                )
+        repeated = RepeatedLines()
+        for number, raw in enumerate(lines):
+            if number >= OPENING_LINES and repeated.holds(raw):
+                continue
+            before = extent(found)
+            stated = [(text, by, read_message(text, by, raw)) for text, by in messages(raw)[0]]
+            for text, by, reading in stated:
+                _count(found, file, text, by, reading)
+                if reading.word is not None and reading.index is not None:
+                    found.falls[reading.word] += reading.index < last.get(reading.word, 0)
+                    last[reading.word] = reading.index
+                if number < OPENING_LINES:
+                    own = set() if by.rank is None else {by.rank}
+                    found.openings[file] |= set(_mentioned(text)) | own
+            repeated.note(raw, [each[1:] for each in stated], changed=extent(found) != before)
         _count_node(found, file, lines)
     return found
 

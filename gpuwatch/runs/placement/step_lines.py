@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 
 from gpuwatch.agent.logs.progress.dialect import CompiledDialect
 
@@ -139,11 +140,18 @@ def last_of_ranks(
     """Return the index of each rank's last line among the `RANK_LINES` lines of one kind up to `last`."""
     found: dict[bytes, int] = {}
     kind = kinds[shapes[last]]
+    alike = {shape for shape, each in kinds.items() if each == kind}
+    begin = max(0, last + 1 - RANK_LINES)
+    own = [index for index, shape in enumerate(shapes[begin : last + 1], begin) if shape in alike]
+    if own and (prefix := _RANK_PREFIX.search(lines[own[-1]], 0, 200)) is not None:
+        place = itemgetter(slice(*prefix.span()))
+        if set(map(place, map(lines.__getitem__, own))) == {prefix.group()}:
+            return own[-1:]  # mostly one rank writes them all
     start, end, before = 0, 0, b"?"
-    for index in range(last, max(-1, last - RANK_LINES), -1):
+    for index in reversed(own):
         line = lines[index]
-        if line[start:end] == before or kinds.get(shapes[index]) != kind:
-            continue  # mostly of the same rank: comparing is a tenth of searching
+        if line[start:end] == before:
+            continue  # comparing is a tenth of searching
         prefix = _RANK_PREFIX.search(line, 0, 200)
         if prefix is not None:
             start, end, before = prefix.start(), prefix.end(), prefix.group()

@@ -204,8 +204,11 @@ class StepRecorder:
         self, line: bytes, shape: bytes, dialects: list[CompiledDialect], local_ranks: bool
     ) -> list[tuple[ProgressReading, Any, str]]:
         """Return the values in a line; for a known shape only the dialects that matched it are tried."""
-        found = list(self._progress.readings(line, self._fitting.get(shape, dialects), local_ranks))
-        if shape not in self._fitting and all(each.steady for each in dialects):
+        fitting = self._fitting.get(shape)
+        if fitting is not None and not fitting:
+            return []
+        found = list(self._progress.readings(line, fitting or dialects, local_ranks))
+        if fitting is None and all(each.steady for each in dialects):
             if len(self._fitting) >= MAX_SHAPES:
                 self._fitting.clear()
             used = [each for each in dialects if any(reading.dialect is each for reading, _, _ in found)]

@@ -109,7 +109,9 @@ class _Output:
 class ToolSections:
     """Finds the tool outputs in one file. `feed` it the file piece by piece, then call `end`."""
 
-    def __init__(self) -> None:
+    def __init__(self, holds_mark: Callable[[bytes], bool] | None = None) -> None:
+        """`holds_mark`: returns True if one of `MARKS` occurs in the data; None: they are searched."""
+        self._holds_mark = holds_mark or _holds_mark
         self.found: list[Reported] = []
         self.node: str | None = None
         """The node of a bug report."""
@@ -145,7 +147,7 @@ class ToolSections:
 
     def _seen(self, data: bytes, offset: int) -> bytes:
         reading = self._open or self._report is not None
-        if not reading and not any(mark in data for mark in MARKS):
+        if not reading and not self._holds_mark(data):
             return data
         seen = bytearray()
         for raw in data.splitlines(keepends=True):
@@ -210,6 +212,10 @@ class ToolSections:
         self.found += [
             Reported(known.tool, each.host or host, each.at or made, each) for each in known.reader.findings()
         ]
+
+
+def _holds_mark(data: bytes) -> bool:
+    return any(mark in data for mark in MARKS)
 
 
 def bus_key(address: str) -> str:

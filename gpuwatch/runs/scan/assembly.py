@@ -22,7 +22,8 @@ from gpuwatch.runs.model.record import Row
 from gpuwatch.runs.placement.epochs import EpochSpan, epochs_in
 from gpuwatch.runs.placement.job_ranks import merged, of_ranks, with_census
 from gpuwatch.runs.placement.owners import path_places
-from gpuwatch.runs.placement.rank_census import Census, census
+from gpuwatch.runs.placement.rank_census import census
+from gpuwatch.runs.placement.rank_facts import Census
 from gpuwatch.runs.placement.rank_map import FileOwner, RankMap, rank_map
 from gpuwatch.runs.placement.step_series import (
     MAX_LINE,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
 from gpuwatch.agent.logs.lines.json_lines import has_escapes, unescaped
-from gpuwatch.agent.logs.matching.prefilter import Sieve
 from gpuwatch.agent.logs.matching.ruleset import RuleSet
+from gpuwatch.runs.scan.seen_shapes import PieceSieve
 
 if TYPE_CHECKING:
     from gpuwatch.agent.logs.matching.ruleset import Phrase
@@ -25,7 +26,7 @@ class HyperSieve:
         import hyperscan  # noqa: PLC0415  an extra: only who asks for it needs it
 
         self._phrases = [phrase for phrase in ruleset.phrases if phrase.leads_to_findings]
-        self._steps = Sieve(ruleset, [phrase for phrase in ruleset.phrases if phrase.dialects])
+        self._steps = PieceSieve(ruleset, [phrase for phrase in ruleset.phrases if phrase.dialects])
         fold, exact = hyperscan.HS_FLAG_CASELESS, 0
         self._database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
         self._database.compile(
@@ -41,6 +42,10 @@ class HyperSieve:
     def no_progress(self, shape: bytes) -> None:
         """Record that lines of this shape contain no progress."""
         self._steps.no_progress(shape)
+
+    def distinct(self, data: bytes) -> AbstractSet[bytes]:
+        """Return the different shapes of the lines."""
+        return self._steps.distinct(data)
 
     def hits(
         self,

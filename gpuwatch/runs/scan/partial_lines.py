@@ -18,7 +18,7 @@ MAX_JOINED = 1 << 16
 
 def joined_partials(data: bytes) -> bytes:
     """Complete lines with the pieces of cut ones joined; of the same size."""
-    if _PART.search(data) is None:
+    if b" P " not in data or _PART.search(data) is None:
         return data
     lines: list[bytes] = []
     open_at: dict[bytes, int] = {}

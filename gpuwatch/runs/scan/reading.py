@@ -28,12 +28,14 @@ from gpuwatch.runs.files.packing import Contents
 from gpuwatch.runs.files.samples import sample_of
 from gpuwatch.runs.files.times import Times, TimesAround, needs_time, stretches
 from gpuwatch.runs.model.record import Match, Recorder, RecoveryLine, Row
-from gpuwatch.runs.placement.rank_census import Census, census
+from gpuwatch.runs.placement.rank_census import census
+from gpuwatch.runs.placement.rank_facts import Census
 from gpuwatch.runs.placement.step_series import StepRecorder, StepSeries, last_lines
 from gpuwatch.runs.saved_outputs.rows import host_clue, number_gpus, tool_matches
-from gpuwatch.runs.saved_outputs.sections import ToolSections
+from gpuwatch.runs.saved_outputs.sections import MARKS, ToolSections
 from gpuwatch.runs.scan.bounded_scan import BoundedScan, TooManySkippedError
 from gpuwatch.runs.scan.partial_lines import joined_partials
+from gpuwatch.runs.scan.seen_shapes import SeenShapes
 from gpuwatch.runs.scan.workers import Dial
 
 PART_BYTES = 16 << 20
@@ -41,6 +43,8 @@ PART_BYTES = 16 << 20
 AROUND_BYTES = 1 << 18
 """Bytes read before a part (context of its first lines) and after it (rest of its last block)."""
 FEED_BYTES = 1 << 19
+FIRST_BYTES = 1 << 16
+"""Of the first piece: it shows the forms of ordinary lines, which are not searched in the next ones."""
 TAIL_BYTES = 1 << 16
 MAX_DATED_BYTES = 1 << 20
 """Bytes read at a time to date findings."""
@@ -113,6 +117,7 @@ def stored_parts(log: LogPath) -> list[int]:
 def reader(ruleset: RuleSet, new_sieve: Callable[[RuleSet], Any]) -> Callable[[FilePart, Dial], PartRead]:
     """Return the function with which a worker reads each part."""
     sieve = new_sieve(ruleset)
+    marks = SeenShapes(MARKS)
     rules = {rule.id: rule for rule in ruleset.rules}
 
     def read(part: FilePart, dial: Dial) -> PartRead:
@@ -123,7 +128,7 @@ def reader(ruleset: RuleSet, new_sieve: Callable[[RuleSet], Any]) -> Callable[[F
         scanner = Scanner(
             ruleset, name, count(1).__next__, speaker, sieve=searched, gather=recorder, progress=steps
         )
-        sections = ToolSections()
+        sections = ToolSections(lambda data: marks.hold(data, sieve))
         bounded = BoundedScan(scanner, ruleset, name)
         result = read_part(part, bounded, recorder, steps, sections, dial)
         take_tools(part, result, sections, rules)
@@ -315,7 +320,8 @@ def plain_part(part: FilePart) -> Iterator[tuple[bytes, int, int]]:
                 at, first = stored, False
             file.seek(at)
             border = next((each for each in borders if each > at), None)
-            data = b"" if border is None else file.read(min(FEED_BYTES, border - at))
+            most = FIRST_BYTES if at == part.start else FEED_BYTES
+            data = b"" if border is None else file.read(min(most, border - at))
             if not data:
                 return
             own = part.start <= at and (part.end is None or at < part.end)

@@ -11,7 +11,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from gpuwatch.agent.logs.matching.prefilter import Sieve
 from gpuwatch.agent.logs.matching.ruleset import RuleSet
 from gpuwatch.rules.compiling.keep import compiled_or_kept
 from gpuwatch.rules.model.dialect import Dialect
@@ -28,6 +27,7 @@ from gpuwatch.runs.scan.assembly import whole
 from gpuwatch.runs.scan.reading import FilePart, PartRead, parts_of, reader
 from gpuwatch.runs.scan.result import Engine, Scan
 from gpuwatch.runs.scan.scan_file import ScanFile
+from gpuwatch.runs.scan.seen_shapes import PieceSieve
 from gpuwatch.runs.scan.workers import Counter, Workers
 
 WORKER_MEMORY = 2 << 30
@@ -148,7 +148,8 @@ class Begin:
 
     def __call__(self) -> Callable[..., PartRead]:
         """Return the function that reads a part."""
-        return reader(self.ruleset, hyperscan_prefilter.HyperSieve if self.engine == "hyperscan" else Sieve)
+        sieve = hyperscan_prefilter.HyperSieve if self.engine == "hyperscan" else PieceSieve
+        return reader(self.ruleset, sieve)
 
 
 def done_parts(

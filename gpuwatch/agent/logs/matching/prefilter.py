@@ -83,7 +83,7 @@ class Sieve(object):
         raw = data
         if has_escapes(data):
             data = unescaped(data)
-        shapes = data.translate(None, SHAPELESS).split(b"\n")
+        shapes = self.shapes(data)
         lines: list[bytes] = []
         different = set(shapes) - self._plain_shapes
         searched_shapes = self._look(different)
@@ -96,13 +96,17 @@ class Sieve(object):
         lines = lines if lines and raw is data else data.split(b"\n")
         same = self._same(searched_shapes) if known and raw is data else set()
         fresh = _fresh(shapes, data, searched_shapes, same, known)
-        at = 0
-        for shape, line, is_fresh in zip(shapes, lines, fresh):  # noqa: B905 - strict needs Python 3.10
-            if is_fresh:
-                _find(line, searched_shapes[shape], at, found)
-            at += len(line) + 1
+        at = before = 0
+        for index in fresh:
+            at += sum(map(len, lines[before:index])) + index - before
+            before = index
+            _find(lines[index], searched_shapes[shapes[index]], at, found)
         found.sort(key=_where)
         return found
+
+    def shapes(self, data: bytes) -> "list[bytes]":
+        """Return the shape of each line."""
+        return data.translate(None, SHAPELESS).split(b"\n")
 
     def _same(self, shapes: "dict[bytes, list[Phrase]]") -> "set[bytes]":
         """Return the shapes of which lines with other digits are the same to the rules."""
@@ -244,20 +248,21 @@ def _fresh(
     searched: "dict[bytes, list[Phrase]]",
     same: "set[bytes]",
     known: "set[int] | None",
-) -> "list[bool]":
-    """Return for each line whether it has a shape that is searched.
+) -> "list[int]":
+    """Return the indexes of the lines with a shape that is searched.
 
     Lines of a shape in `same` with a `known` form are left out.
     """
     if not known or not same:
-        return [shape in searched for shape in shapes]
+        return [index for index, shape in enumerate(shapes) if shape in searched]
     forms = list(map(hash, data.translate(_ONE_DIGIT).split(b"\n")))
     new = set(forms) - known
     if not new and len(same) == len(searched):
         return []
     return [
-        shape in searched and (form in new or shape not in same)
-        for form, shape in zip(forms, shapes)  # noqa: B905 - strict needs Python 3.10
+        index
+        for index, shape in enumerate(shapes)
+        if shape in searched and (forms[index] in new or shape not in same)
     ]
 
 

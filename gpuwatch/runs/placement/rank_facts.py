@@ -1,0 +1,160 @@
+"""The facts that the lines of a job show about ranks, and which further lines of a file add none. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct, field
+
+from gpuwatch.agent.logs.lines.line_ranks import LineRanks
+from gpuwatch.agent.logs.lines.prefixes import Speaker
+from gpuwatch.runs.model.clues import Clue
+
+ALIKE_LINES = 4
+"""Lines of one form that state the same before further ones are passed over."""
+MAX_FORMS = 2_000
+_FREE = re.compile(rb"(?<![\w.-])\d[\d.:,]*")
+"""A number that is no part of a name: a time, a step, a value; `rank0` and `gpu-003` hold none."""
+_WRITER = ("rank", "local_rank", "host", "pid", "task", "program")
+
+
+class Census(Struct):
+    """Facts from the lines of all files, before conclusions are drawn."""
+
+    numbers: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    """Word -> numbers after it."""
+    disproved: set[str] = field(default_factory=set)
+    """Words whose number differed from the rank on the same line."""
+    ranks: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    """File -> ranks of its lines' writers."""
+    banners: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    """File -> ranks that a process calls its own there."""
+    worlds: set[int] = field(default_factory=set)
+    variables: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    """File -> ranks in launcher variables printed there."""
+    clues: set[Clue] = field(default_factory=set)
+    hosts: dict[tuple[str, int], set[str]] = field(default_factory=lambda: defaultdict(set))
+    """(word, number) -> hosts on which lines place this process."""
+    log_hosts: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """File -> machines in the header of a single-process log."""
+    own_hosts: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """File -> hosts that it names as its own."""
+    tasks: dict[int, tuple[str, str]] = field(default_factory=dict)
+    """Slurm task -> its node and the file that names it."""
+    numbered: dict[str, set[Clue]] = field(default_factory=lambda: defaultdict(set))
+    """Word -> processes that lines name after it, with the number as rank."""
+    indexes: dict[tuple[str, str], set[int]] = field(default_factory=lambda: defaultdict(set))
+    """(file, word) -> numbers in it."""
+    openings: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    """File -> ranks mentioned in its first lines."""
+    falls: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    """Word -> how often its number is lower than on the previous line."""
+    writers: set[str] = field(default_factory=set)
+    """Hosts at the heads of lines."""
+    one_per_host: bool = False
+    """True if lines are of JAX on several hosts, which runs one process per host."""
+    ray_train: bool = False
+    """True if lines are of Ray Train's worker table."""
+    working: dict[str, bool] = field(default_factory=lambda: defaultdict(bool))
+    """Files in which a rank logs regular lines -> whether they carry its rank (`rank=3`)."""
+    anonymous: set[str] = field(default_factory=set)
+    """Files with steps of unknown ranks."""
+    launchers: set[str] = field(default_factory=set)
+    """Files with lines of a launcher."""
+    processes: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    """File -> processes that write there, of an announced number: `process 3/16`."""
+    pods: set[Clue] = field(default_factory=set)
+    """Nodes that Kubernetes assigned to pods."""
+    spawned: set[Clue] = field(default_factory=set)
+    """Processes with their local ranks."""
+    launched: bool = False
+    """True if a launcher starts several ranks in one task."""
+    single: bool = False
+    """True if a launcher shows that it started one process."""
+
+    @property
+    def world(self) -> int | None:
+        """Number of ranks that the lines state or mention; None: unknown."""
+        seen = max((rank for ranks in self.ranks.values() for rank in ranks), default=-1) + 1
+        world = max(self.worlds, default=0)
+        return max(world, seen) or None
+
+    def is_local(self, word: str) -> bool:
+        """Return True if the numbers after a word restart at 0 on each host."""
+        places = [len(hosts) for (each, _), hosts in self.hosts.items() if each == word]
+        return len(places) > 1 and sum(count > 1 for count in places) * 2 > len(places)
+
+    @property
+    def announced(self) -> int | None:
+        """Number of ranks, if lines announce a single one that is at least the number of ranks seen.
+
+        Else None.
+        """
+        seen = max((rank for ranks in self.ranks.values() for rank in ranks), default=-1) + 1
+        worlds = {world for world in self.worlds if world >= seen}
+        return worlds.pop() if len(worlds) == 1 else None
+
+
+def extent(found: Census) -> int:
+    """Return a number that grows with every fact that is added."""
+    total = 0
+    for value in (getattr(found, name) for name in found.__struct_fields__):
+        if isinstance(value, dict):
+            total += len(value) + sum(each if isinstance(each, int) else len(each) for each in value.values())
+        else:
+            total += value if isinstance(value, int) else len(value)
+    return total
+
+
+class _Form(Struct):
+    """The lines of a file that differ in free numbers only."""
+
+    stated: list[tuple[Any, ...]]
+    """Writer and ranks of each message."""
+    numbers: list[bytes]
+    fixed: list[int]
+    """Positions of the numbers that were the same in all lines so far."""
+    alike: int = 0
+    is_dull: bool = True
+    """False once a line added a fact, or stated something else."""
+
+
+class RepeatedLines:
+    """Recognises the lines of one file that state what `ALIKE_LINES` others of their form did: nothing new.
+
+    Numbers that changed in those without an effect have none; a line with another value of a number that
+    never changed is read.
+    """
+
+    def __init__(self) -> None:
+        self._forms: dict[bytes, _Form] = {}
+
+    def holds(self, raw: bytes) -> bool:
+        """Return True if a line adds nothing."""
+        form = self._forms.get(_FREE.sub(b"\0", raw))
+        if form is None or not form.is_dull or form.alike < ALIKE_LINES:
+            return False
+        numbers = _FREE.findall(raw)
+        return all(numbers[at] == form.numbers[at] for at in form.fixed)
+
+    def note(self, raw: bytes, stated: Sequence[tuple[Speaker, LineRanks]], *, changed: bool) -> None:
+        """Record who wrote a line that was read, the ranks in it, and whether it added a fact (`changed`)."""
+        numbers, key = _FREE.findall(raw), _FREE.sub(b"\0", raw)
+        known = self._forms.get(key)
+        facts = [_facts(by, reading) for by, reading in stated]
+        if known is None:
+            if len(self._forms) < MAX_FORMS:
+                counts = any(reading.index is not None for _, reading in stated)  # the order of these counts
+                self._forms[key] = _Form(facts, numbers, list(range(len(numbers))), is_dull=not counts)
+            return
+        known.is_dull = known.is_dull and not changed and facts == known.stated
+        known.fixed = [at for at in known.fixed if numbers[at] == known.numbers[at]]
+        known.alike += 1
+
+
+def _facts(by: Speaker, reading: LineRanks) -> tuple[Any, ...]:
+    writer = tuple(getattr(by, name) for name in _WRITER)
+    return (*writer, reading.rank, reading.local_rank, reading.index, reading.phrase, reading.world)

@@ -1,0 +1,78 @@
+"""Finds texts in a log without searching all of it: the lines whose shape is known to hold none are left out.
+
+A log repeats the same lines with other numbers, so that each of its shapes is looked at once (see
+`agent.logs.matching.prefilter`). Of the new ones only the distinct words are searched.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+from typing import Any, Protocol
+
+from gpuwatch.agent.logs.matching.prefilter import Sieve
+
+MAX_BYTES = 4 << 20
+"""Bytes of all remembered shapes."""
+_WORD = re.compile(rb"[A-Za-z]+")
+_LETTERS = bytes(char if chr(char).isalpha() and char < 128 else 32 for char in range(256))
+
+
+class PieceSieve(Sieve):
+    """A prefilter that keeps the shapes of the piece read last, because several stages need them."""
+
+    def __init__(self, *settings: Any) -> None:  # noqa: ANN401 - those of `Sieve`
+        super().__init__(*settings)
+        self._piece = b""
+        self._shapes: list[bytes] = []
+        self._distinct: frozenset[bytes] = frozenset()
+
+    def shapes(self, data: bytes) -> list[bytes]:
+        """Return the shape of each line."""
+        if data is not self._piece:
+            self._piece, self._shapes = data, super().shapes(data)
+            self._distinct = frozenset(self._shapes)
+        return self._shapes
+
+    def distinct(self, data: bytes) -> AbstractSet[bytes]:
+        """Return the different shapes of the lines."""
+        self.shapes(data)
+        return self._distinct
+
+
+class Shapes(Protocol):
+    """Either prefilter."""
+
+    def distinct(self, data: bytes) -> AbstractSet[bytes]:
+        """Return the different shapes of the lines."""
+        ...
+
+
+class SeenShapes:
+    """The shapes of lines without any of some texts; for all files of a worker."""
+
+    def __init__(self, texts: Iterable[bytes]) -> None:
+        """`texts`: each holds a word, and no digit and no control character."""
+        self._texts = [(max(_WORD.findall(text), key=len), text) for text in texts]
+        self._without: set[bytes] = set()
+        self._bytes = 0
+
+    def hold(self, data: bytes, shapes: Shapes) -> bool:
+        """Return True if one of the texts occurs in the data. `shapes`: the prefilter of the same data."""
+        new = shapes.distinct(data) - self._without
+        if not new:
+            return False
+        together = b"\n".join(new)
+        words = b" ".join(set(together.translate(_LETTERS).split()))
+        near = [text for word, text in self._texts if word in words]
+        if any(text in data for text in near):
+            return True
+        if near:
+            new = {shape for shape in new if not any(text in shape for text in near)}
+        self._bytes += len(together)
+        if self._bytes > MAX_BYTES:
+            self._without.clear()
+            self._bytes = len(together)
+        self._without |= new
+        return False
