@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import gpuwatch.agent
 from gpuwatch.link.start.bundle import (
     NO_PYTHON,
     bundle,
@@ -20,6 +21,7 @@ from gpuwatch.link.start.bundle import (
     pynvml_source,
     sources,
     without_prose,
+    without_unused,
 )
 from gpuwatch.link.start.node_start import PACKAGE
 from tests.link.interpreters import interpreters
@@ -124,6 +126,23 @@ def test_the_installed_bundle_holds_the_agent_and_pynvml_and_is_small() -> None:
     assert rest[: int(length)] == again.partition(b"\n")[2][: int(length)]
     assert json.loads(rest[int(length) :]) == {"nonce": "x"}
     assert len(shipped) < 200 * 1024
+
+
+def test_the_shipped_binding_has_every_function_that_the_agent_names() -> None:
+    agent = " ".join(sources(Path(gpuwatch.agent.__file__).parent, "agent").values())
+    whole = pynvml_source()
+    names = functions(whole).intersection(re.findall(r"\w+", agent))
+    assert len(names) > 30
+    assert names <= functions(without_unused(whole, [agent])) < functions(whole)
+
+
+def test_a_function_that_a_kept_one_calls_is_kept_with_its_decorators() -> None:
+    source = "def a():\n    return b()\n\n@c\ndef b():\n    return 1\n\ndef c(f):\n    return f\n\n"
+    assert without_unused(source + "def d():\n    pass\n", ["a()"]) == source
+
+
+def functions(source: str) -> set[str]:
+    return {each.name for each in ast.parse(source).body if isinstance(each, ast.FunctionDef)}
 
 
 class Untyped(ast.NodeTransformer):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -57,6 +57,9 @@ _PIECES = re.compile(r'\br"(?:[^"\\\n]|\\.)*"(?:\n[ \t]*r"(?:[^"\\\n]|\\.)*")+')
 _BETWEEN_PIECES = re.compile(r'"\n[ \t]*r"')
 _BLANK = re.compile(r"(?m)^[ \t]*\n")
 """A blank line; pynvml has thousands, and nobody reads its line numbers on a node."""
+_FUNCTION = re.compile(r"(?m)^(?:@.*\n)*def (\w+)\(.*\n(?:[ \t]+.*\n|[ \t]*\n)*")
+"""A function of a module, with its decorators."""
+_NAME = re.compile(r"\w+")
 _SAFE_PATH = re.compile(r"[\w@%+=:,./~-]+", re.ASCII)
 
 
@@ -118,7 +121,22 @@ def packed(modules: Mapping[str, str], entry: str) -> bytes:
 @cache
 def _installed_body() -> bytes:
     modules = {name: without_prose(text) for name, text in sources(_AGENT, PACKAGE).items()}
-    return packed({**modules, "pynvml": _BLANK.sub("", without_prose(pynvml_source()))}, AGENT_ENTRY)
+    binding = without_unused(_BLANK.sub("", without_prose(pynvml_source())), modules.values())
+    return packed({**modules, "pynvml": binding}, AGENT_ENTRY)
+
+
+def without_unused(source: str, users: Iterable[str]) -> str:
+    """Return the source of a module without the functions that it and its users do not name.
+
+    pynvml has a function for each of NVML's, of which the agent names a tenth.
+    """
+    bodies = {found[1]: found[0] for found in _FUNCTION.finditer(source)}
+    named = {name for text in (_FUNCTION.sub("", source), *users) for name in _NAME.findall(text)}
+    kept: set[str] = set()
+    while found := named & bodies.keys() - kept:
+        kept |= found
+        named = {name for each in found for name in _NAME.findall(bodies[each])}
+    return _FUNCTION.sub(lambda function: function[0] if function[1] in kept else "", source)
 
 
 def without_prose(source: str) -> str:
