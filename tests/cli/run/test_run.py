@@ -63,7 +63,7 @@ def run_in(
 
 
 def only_session(folder: Path) -> tuple[Path, dict[str, Any]]:
-    (session,) = (folder / "logs").iterdir()
+    (session,) = (folder / "logs").glob("training_*")
     return session, json.loads((session / f"{session.name}_summary.json").read_text())
 
 
