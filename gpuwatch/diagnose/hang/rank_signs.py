@@ -144,7 +144,7 @@ def _signs(node: Node, process: Process, job: str, wrote: dict[int, float], now:
 
 def _busy(gpu: Gpu, fast: GpuFast, now: float) -> float | None:
     """Return the utilization, or its recent mean if that is higher: between two batches a sample is 0 %."""
-    recent = gpu.history.means(RECENT_S, now).get("util")
+    recent = gpu.history.mean("util", RECENT_S, now)
     known = [each for each in (fast.utilization_pct, recent) if each is not None]
     return max(known) if fast.utilization_pct is not None else None
 

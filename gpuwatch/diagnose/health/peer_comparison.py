@@ -63,7 +63,7 @@ def _less_used(node: Node, thresholds: Thresholds, now: float) -> Iterator[Condi
     models: dict[str, list[tuple[Gpu, float]]] = {}
     for gpu in node.gpus.values():
         fast = gpu.of_late(node.interval_s, now).fast
-        busy = gpu.history.means(USED_S, now).get("util") if fast is not None and gpu.state == "ok" else None
+        busy = gpu.history.mean("util", USED_S, now) if fast is not None and gpu.state == "ok" else None
         if busy is not None and busy > PARTLY_PCT:
             models.setdefault(gpu.info.name, []).append((gpu, busy))
     logged = any(process.rank is not None and process.logs for process in node.processes)

@@ -99,6 +99,13 @@ class GpuHistory:
             if not isnan(value)
         }
 
+    def mean(self, name: str, seconds: int, now: float) -> float | None:
+        """Return the mean of one series over the last `seconds`; None if it is mostly unknown there."""
+        if self._rings is None:
+            return None
+        value = self._rings.mean(GPU_SERIES.index(name), seconds, now)
+        return None if isnan(value) else value * RATE_SCALE if name in _RATES else value
+
     def nbytes(self) -> int:
         """Return the bytes that the rings take now."""
         return 0 if self._rings is None else self._rings.nbytes()

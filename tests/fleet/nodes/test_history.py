@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import math
+import random
 import tracemalloc
 
 import numpy as np
@@ -193,3 +194,19 @@ def test_means_over_the_last_seconds_leave_out_what_is_mostly_unknown() -> None:
     assert history.means(10, 159.5) == {"util": 100.0, "power": 600.0}
     assert history.means(30, 170.0)["util"] == pytest.approx(87.4, abs=0.1)  # of these 30 s 19 are known
     assert history.means(30, 200.0) == {}
+
+
+def test_the_mean_of_one_series_is_that_of_all() -> None:
+    """Also where the ring has gone round, with gaps, and after the values have stopped."""
+    history, dice = GpuHistory(), random.Random(7)
+    assert history.mean("util", 30, 0.0) is None
+    for second in range(0, 2_000, 1):
+        if second % 400 < 300:
+            known = None if dice.random() < 0.3 else dice.randrange(100)
+            history.add(float(second), GpuFast(t=0.0, utilization_pct=known, pcie_rx_bps=1e9))
+        for seconds in (1, 30, 180) if second % 37 == 0 else ():
+            means = history.means(seconds, float(second))
+            for name in ("util", "pcie"):
+                one = history.mean(name, seconds, float(second))
+                assert (one is None) == (name not in means)
+                assert one is None or one == pytest.approx(means[name], rel=1e-5)
