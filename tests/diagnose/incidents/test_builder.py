@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -319,6 +321,16 @@ def test_one_line_in_two_files_is_one_alert_with_two_proofs() -> None:
     report.emit("oom.cuda", 0.3, 3, lines=["3: CUDA out of memory"], file="/logs/slurm.out")
     (alert,) = report.alerts()
     assert {proof.file for proof in alert.proof} == {"/logs/rank_3.log", "/logs/slurm.out"}
+
+
+def test_one_line_in_two_files_has_the_time_that_one_of_them_bounds() -> None:
+    """torchrun writes a rank's own stderr.log and, with --tee, the lines between those of others."""
+    report = Reporter(places(8))
+    lines: dict[str, Any] = {"lines": ["CUDA out of memory"], "timed": False, "backlog": True}
+    report.emit("oom.cuda", 0.0, 3, bound="undated", file="/logs/attempt_0/3/stderr.log", **lines)
+    report.emit("oom.cuda", 0.3, 3, bound="before", file="/logs/train.log", **lines)
+    (alert,) = report.alerts()
+    assert (alert.bound, alert.timed) == ("before", False)
 
 
 def test_the_lines_of_one_failure_are_one_alert_and_what_differs_is_not(sentences: Sentences) -> None:

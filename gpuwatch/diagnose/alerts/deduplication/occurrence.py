@@ -62,7 +62,8 @@ class Occurrence:
         lead = max(reported, key=_states)  # the earliest of equals
         if lead in GENERIC_EXCEPTIONS:
             lead = _chained(reported)
-        timed = [alert for alert in reported if alert.timed] or reported
+        bounded = [alert for alert in reported if alert.bound != "undated"] or reported
+        timed = [alert for alert in reported if alert.timed] or bounded
         earliest = min(timed, key=lambda alert: alert.first)
         fields = dict(lead.fields)
         if lead not in GENERIC_EXCEPTIONS:  # the words of two exceptions do not mix
