@@ -136,9 +136,11 @@ def test_a_dead_data_loader_is_of_the_rank_that_had_started_it(
         launched(session, tmp_path / "job", "loader", "--inherit") as job,
         child_of(job, 1) as worker,
     ):
-        job.until(lambda: worker in job.ranks()[1].children)
+        job.until(lambda: any(worker in place.children for place in session.book.places.ranks))
         os.kill(worker, signal.SIGKILL)
         job.until(lambda: [(one.code, one.rank) for one in job.incidents()] == [("data.loader_crash", 1)])
+        alerts = session.book.alerts.values()
+        assert [one.rank for one in alerts if one.code == "data.loader_crash"] == [1]
 
 
 def test_a_rank_that_stays_after_the_training_is_reported(
