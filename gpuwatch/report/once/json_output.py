@@ -11,6 +11,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from gpuwatch import __version__
+from gpuwatch.diagnose.hang.silence_snapshot import SilentJob
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import STALE_TICKS, Gpu, Node
 from gpuwatch.plain import plain, plain_json
@@ -56,6 +57,19 @@ INVENTORY = (
 """Keys of the hello frame that are included in a node's data."""
 
 
+def _silent_job(job: SilentJob) -> dict[str, object]:
+    return {
+        "job": job.job,
+        "ranks": job.ranks,
+        "nodes": list(job.nodes),
+        "silent_s": round(job.seconds, 1),
+        "usual_s": rounded(job.usual_s),
+        "stopped": list(job.stopped),
+        "all_stopped": job.all_stopped,
+        "blocked": list(job.blocked),
+    }
+
+
 def fleet_facts(
     fleet: Fleet, found: list[PlacedCondition], now: float, time: float, stands: Standing | None = None
 ) -> Facts:
@@ -70,16 +84,7 @@ def fleet_facts(
     facts["unreadable_parts"] = stands.damaged
     facts["incidents"] = [incident_facts(incident) for incident in stands.incidents]
     facts["alerts"] = [alert_facts(alert) for alert in stands.alerts]
-    facts["silent_jobs"] = [
-        {
-            "job": each.job,
-            "ranks": each.ranks,
-            "nodes": list(each.nodes),
-            "silent_s": round(each.seconds, 1),
-            "usual_s": rounded(each.usual_s),
-        }
-        for each in stands.silent
-    ]
+    facts["silent_jobs"] = [_silent_job(each) for each in stands.silent]
     facts["stepless_jobs"] = [
         {
             "job": each.job,
