@@ -25,13 +25,13 @@ _CHOSEN = [
         r"^Tasks in (.*) killed as a result",
         r" as a result of limit of (.*)",
         r"^cgroup: .*? in (/.*)",
-        r"^\[ *\d+\](?: +-?\d+)+ (.*)",  # the table of tasks
+        r"^\[ *\d+\](?: +-?\d{1,20}){4,12} +(.*)",  # the table of tasks
         r"\bComm: (.{1,16}?) (?:Tainted|Not tainted|Kdump)",
         r"\bcomm (.{1,16}?): ",
-        r"\bprocess \d+ \((.*)\)",
-        r"\btask (.*):\d+ (?:is )?blocked",
+        r"\bprocess \d+ \((.{1,64})\)",
+        r"\btask (.{1,64}):\d+ (?:is )?blocked",
         r"\bname=(.*?)(?:, Ch|$)",
-        r"\[(.*):\d+\]$",
+        r"\[(.{1,64}):\d+\]$",
         r"(?:^|(?<=[\s=(]))['\"`](.*)['\"`]",
     )
 ]
