@@ -27,6 +27,7 @@ from gpuwatch.cli.shared.source_flags import (
     SourceOptions,
     at_option,
 )
+from gpuwatch.shell_command import command_line
 
 if TYPE_CHECKING:
     from gpuwatch.hosts.plan import Plan
@@ -224,12 +225,20 @@ def prometheus_source(url: str, given: SourceOptions) -> Source:
 
 
 def is_file_of_recording(named: str) -> bool:
-    """Return True if `named` is a file that is a recording."""
+    """Return True if `named` is a file that is a recording.
+
+    Raises:
+        Refusal: It has the suffix of a recording and is none.
+    """
     if not Path(named[:4096]).is_file():
         return False
     from gpuwatch.link.recording.schema import is_recording
 
-    return is_recording(Path(named))
+    found = is_recording(Path(named))
+    if not found and named.endswith(".gpw"):
+        as_log = command_line(["gpuwatch", "scan", named])
+        raise Refusal([f"{named}: not a recording; `{as_log}` reads it as a log"])
+    return found
 
 
 def recorded_source(path: Path, at: str | None, *, live: bool = False) -> Source:

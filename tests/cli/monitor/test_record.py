@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from gpuwatch.cli.analysis.open import open_past
+from gpuwatch.cli.shared.source import Refusal, is_file_of_recording
 from gpuwatch.wire import NOT_RECORDED
 from tests.cli.running import COMMAND, ROOT, environment, gpuwatch
 from tests.recordings import recorded_demo
@@ -89,6 +91,15 @@ def test_once_and_dmon_and_stacks_take_a_recording() -> None:
     checks = {one["id"]: one for one in json.loads(check.stdout)["checks"]}
     assert (check.returncode, checks["net.reachable"]["status"]) == (0, "SKIP")
     assert gpuwatch("check", path, "--deep").returncode == 2
+
+
+def test_a_file_named_as_a_recording_that_is_none_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "junk.gpw"
+    path.write_text("junk\n")
+    with pytest.raises(Refusal, match="junk"):
+        is_file_of_recording(str(path))
+    with pytest.raises(Refusal, match="junk"):
+        open_past.callback((path,), None)  # type: ignore[misc]
 
 
 def test_a_status_that_cannot_be_printed_or_found(tmp_path: Path) -> None:
