@@ -12,7 +12,9 @@ from gpuwatch.agent.kernel.xid_table import FOLLOW_UPS
 from gpuwatch.diagnose.alerts.deduplication.deduplicator import joined
 from gpuwatch.diagnose.alerts.deduplication.unexplained import quoted
 from gpuwatch.diagnose.alerts.finding_place import LocatedFinding, gpu_index, place_of
-from gpuwatch.diagnose.error_outcome.repeated import outlived_repeats
+from gpuwatch.diagnose.alerts.stated_signs import as_stated
+from gpuwatch.diagnose.error_outcome.later_attempts import outlived_repeats
+from gpuwatch.diagnose.error_outcome.refutation import SIGN
 from gpuwatch.diagnose.error_outcome.step_track import StepTrack
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.condition import ORDER
@@ -42,7 +44,7 @@ def alerts_of(
     """
     where = RankIndex(places)
     alerts: dict[str, Alert] = {}
-    for each in found:
+    for each in filter(None, map(as_stated, found)):
         alert = alert_of(each, packs, where)
         known = alerts.get(alert.id)
         alerts[alert.id] = alert if known is None else merge_repeat(known, alert)
@@ -134,6 +136,8 @@ def _severity(finding: Finding, rule: Rule | None) -> Severity:
     if rule is None:
         return finding.severity
     able = {rule.severity, *(each for by in rule.severity_by.values() for each in by.values())}
+    if SIGN in finding.fields:  # a program's own words prove less than those of a driver or kernel
+        able = {each for each in able if each != "critical"} or {"error"}
     return max(finding.severity, min(able, key=ORDER.index), key=ORDER.index)
 
 

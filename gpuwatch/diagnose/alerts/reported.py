@@ -13,6 +13,7 @@ from gpuwatch.diagnose.alerts.deduplication.deduplicator import Deduplicator
 from gpuwatch.diagnose.alerts.finding_place import LocatedFinding, stated_host
 from gpuwatch.diagnose.alerts.from_events import alert_of_event
 from gpuwatch.diagnose.alerts.from_findings import alert_of, merge_repeat
+from gpuwatch.diagnose.alerts.stated_signs import as_stated
 from gpuwatch.diagnose.error_outcome.observed_end import RANK_ENDED
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import HARMLESS, RulePacks, stated_class
@@ -239,7 +240,11 @@ class ReportedAlerts:
             foreign = self._writers.is_foreign(node.name, file)
             writer = self._writers.writer(node.name, file, self.where) if foreign else None
             until = self._writers.written_until(node.name, file)
-            found = LocatedFinding(node.name, source.finding, offset, error, foreign, writer, until)
+            found = as_stated(
+                LocatedFinding(node.name, source.finding, offset, error, foreign, writer, until)
+            )
+            if found is None:
+                return
             alert = alert_of(found, self._packs, self.where)
         known, before = self._alerts.get(alert.id), self._sources.get(alert.id)
         if known is not None and before is not source:

@@ -9,6 +9,7 @@ from msgspec import structs
 
 from gpuwatch.agent.logs.lines.levels import level
 from gpuwatch.diagnose.error_outcome.recovery_by_steps import TRACEBACK
+from gpuwatch.diagnose.error_outcome.refutation import UNSAVED
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import GRAVE, ORDER
 from gpuwatch.diagnose.model.failure_classes import EXITS, LAUNCHER, SCHEDULER
@@ -112,6 +113,8 @@ def _judged(alert: Alert, failures: Sequence[Alert], saves: Sequence[float], *, 
         return structs.replace(alert, severity="info")
     if alert.state == "resolved" and not any(_may_follow(each, alert) for each in failures):
         return structs.replace(alert, severity="info")
+    if alert.severity == "warning" and _is_made_up_for(alert, saves):
+        return structs.replace(alert, severity="info")
     if alert.severity not in GRAVE:
         return alert
     limit = alert.code == "slurm.time_limit"
@@ -127,6 +130,12 @@ def _is_corrected(alert: Alert) -> bool:
     errors = alert.fields.get("errors")
     many = alert.count >= MANY_CORRECTED or (isinstance(errors, int) and errors >= MANY_CORRECTED)
     return kinds is not None and not many and (not kinds or alert.fields.get("kind") in kinds)
+
+
+def _is_made_up_for(alert: Alert, saves: Sequence[float]) -> bool:
+    """Return True if state was not saved, the rank went on, and a later checkpoint was written."""
+    lost = alert.code in UNSAVED and alert.recovered and alert.timed
+    return lost and any(saved > alert.last for saved in saves)
 
 
 def _may_follow(failure: Alert, fault: Alert) -> bool:

@@ -108,6 +108,11 @@ _HANDLER = re.compile(
     r"|\b(?:unhandled|uncaught) exception (?:in (?:the )?(?:request|handler)|[A-Z]{3,7} /|while handling)"
 )
 """A server's record of a failed request handler."""
+_OF_CLIENT = re.compile(
+    r"(?i)\b(?:maximum (?:context|sequence|prompt|model) length|you requested \d|bad request|unprocessable"
+    r"|invalid (?:json|prompt|parameter|request)|model .{1,80} does not exist|validation error)\b"
+)
+"""A request that the server rightly refuses."""
 _SERVED = re.compile(
     r"\"(?:GET|POST|PUT|HEAD|DELETE|PATCH|OPTIONS) (?!/(?:health|ping|ready|live|metrics))\S{1,300}"
     r"(?: HTTP/[\d.]{1,3})?\" (?:- )?[23]\d\d\b|\bgeneration throughput: [1-9]"
@@ -210,12 +215,16 @@ def searches_on(around: Around, error: str) -> bool:
 
 
 def serves_on(around: Around, error: str) -> bool:
-    """Return True if `error` comes from a server's request handler and the server answered later requests."""
+    """Return True if `error` comes from a server's request handler and the server answered later requests.
+
+    One answer is enough after a mistake of the client, which says nothing of the server.
+    """
     lines = list(around.above[-MAX_TRACEBACK_LINES:])
     heads = [number for number, line in enumerate(lines) if TRACEBACK in line]
     beside = [*lines[max(0, heads[-1] - 1) : heads[-1]], error] if heads else [*lines[-1:], error]
     served = [line for line in around.below if _SERVED.search(line)]
-    return len(served) >= MIN_LINES_OF_SURVIVOR and any(_HANDLER.search(line) for line in beside)
+    least = 1 if _OF_CLIENT.search(error) else MIN_LINES_OF_SURVIVOR
+    return len(served) >= least and any(_HANDLER.search(line) for line in beside)
 
 
 def succeeds_later(around: Around) -> bool:

@@ -27,17 +27,27 @@ def with_own_logs(
 ) -> list[Alert]:
     """Return the alerts; a line that names a rank whose own log contradicts it goes to the rank of the file.
 
-    A line that blames a node whose ranks step on is marked as refuted.
+    A line that blames a node whose ranks step on is marked as refuted; one about a pod goes to its rank.
 
     Args:
         alerts: As the lines report them.
         owners: File -> its rank, of the logs that belong to one rank alone.
         tracks: The steps that ranks logged.
     """
-    alerts = list(alerts)
+    writers = {track.file: track.rank for track in tracks if track.rank is not None} | dict(owners)
+    alerts = [_of_pod(alert, writers) for alert in alerts]
     shared = {track.file for track in tracks if track.rank not in (None, owners.get(track.file))}
     weighed = [_weighed(alert, alerts, owners, tracks, shared) for alert in alerts]
     return [_weighed_by_node(alert, tracks) for alert in weighed]
+
+
+def _of_pod(alert: Alert, writers: Mapping[str, int]) -> Alert:
+    """Return the alert; one about a pod gets the rank whose log (file -> rank) is named after the pod."""
+    pod = alert.fields.get("pod")
+    if alert.rank is not None or not pod:
+        return alert
+    ranks = {rank for file, rank in writers.items() if PurePath(file).stem == pod}
+    return structs.replace(alert, rank=ranks.pop(), rank_from="path") if len(ranks) == 1 else alert
 
 
 def _weighed_by_node(alert: Alert, tracks: Iterable[StepTrack]) -> Alert:

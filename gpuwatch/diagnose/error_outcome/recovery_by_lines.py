@@ -15,10 +15,11 @@ from gpuwatch.diagnose.error_outcome.recovery_by_steps import (
     may_recover,
     softened,
 )
+from gpuwatch.diagnose.error_outcome.refutation import CATCHABLE
 from gpuwatch.diagnose.error_outcome.step_track import StepTrack
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import GRAVE
-from gpuwatch.diagnose.model.failure_classes import EXITS, LAUNCHER, TIMEOUTS, UNEXPLAINED, of_kinds
+from gpuwatch.diagnose.model.failure_classes import EXITS, LAUNCHER, TIMEOUTS, UNEXPLAINED
 from gpuwatch.runs.files.around import Around
 
 MAX_ERRORS = 100
@@ -26,8 +27,7 @@ MAX_ERRORS = 100
 PASSABLE = (
     "python.", "code.", "config.", "data.", "env.", "hub.", "storage.", "ckpt.", "peer.",
 )  # fmt: skip
-CATCHABLE = of_kinds("catchable")
-"""With the families above, faults that a program may catch.
+"""Families of faults that a program may catch, with the classes in `CATCHABLE`.
 
 After others (a dead process, a hang, a lost GPU) only a normal end of the program shows that they did no
 harm.

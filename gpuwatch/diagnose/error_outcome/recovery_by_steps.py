@@ -17,9 +17,10 @@ from typing import NamedTuple
 from msgspec import structs
 
 from gpuwatch.agent.logs.matching.event_form import has_given_up
+from gpuwatch.diagnose.error_outcome.refutation import milder, refutation_of
 from gpuwatch.diagnose.error_outcome.step_track import Mark, StepTrack, begins_anew
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.model.failure_classes import EXITS, LAUNCHER, TIMEOUTS, of_kinds
+from gpuwatch.diagnose.model.failure_classes import EXITS, LAUNCHER
 from gpuwatch.wire import Severity
 
 FINISHED = "job.finished"
@@ -35,18 +36,8 @@ LEAVING_S = 10.0
 """Seconds for which a process that exits on an exception may still print."""
 TRACEBACK = "Traceback (most recent call last)"
 
-LASTING = ("gpu.", "pcie.", "kernel.", "amd.", "host.", "ecc", "job.", "train.")
-"""Prefixes of classes that no later step resolves: lasting faults, and verdicts that rest on steps."""
-LASTING_CLASSES = of_kinds("lasting")
-"""Further classes that no later step resolves: broken hardware, damaged data, a lost node, no GPU."""
 OF_LINKS = "net.nic."
 """Prefix of classes of the kernel that a job's own log may state of a port that it does not need."""
-CATCHABLE = of_kinds("catchable")
-"""Classes that a program can catch, so that later steps resolve them whatever their prefix."""
-COSTLY = ("storage.", "ckpt.", "oom.shm", "cuda.no_device")
-"""Classes where the job goes on but something was not written: a warning remains."""
-READ_ANOTHER = "ckpt.corrupt"
-"""A damaged checkpoint, replaced by an older one: a note once the job finished."""
 
 
 class Recovery(NamedTuple):
@@ -73,20 +64,13 @@ def softened(alert: Alert, recovery: Recovery) -> Alert:
 
 
 def severity_after(alert: Alert, recovery: Recovery) -> Severity:
-    """Return the severity of an alert after its recovery, mostly `info`.
-
-    `warning` if the rank restarted and has not finished, or something was not written.
-    """
+    """Return the severity of an alert after its recovery, mostly `info`; `REFUTATIONS` lists the others."""
     if recovery.staged:
         return "info"
-    if alert.severity in ("warning", "info"):
-        return alert.severity if alert.code.startswith(COSTLY) else "info"
-    if alert.code == READ_ANOTHER and recovery.finished:
-        return "info"
-    restarted = alert in EXITS or alert in LAUNCHER or alert in TIMEOUTS
-    if alert.code.startswith(COSTLY) or (restarted and not recovery.finished):
-        return "warning"
-    return "info"
+    row = refutation_of(alert)
+    if row.lasts:
+        return "info"  # not by its steps: the caller knows another end of it
+    return milder(alert.severity, row.after_end if recovery.finished else row.after_steps)
 
 
 def recovery_of(
@@ -270,7 +254,7 @@ def lasts(alert: Alert) -> bool:
     line = bool(alert.proof) and alert.proof[0].kind == "line" and alert.proof[0].offset is not None
     if alert.kernel or not line or alert.code == FINISHED or alert.recovered:
         return True
-    return (alert.code.startswith(LASTING) and alert not in CATCHABLE) or alert in LASTING_CLASSES
+    return refutation_of(alert).lasts
 
 
 def ends_process(alert: Alert) -> bool:

@@ -13,12 +13,14 @@ CLAUSE = re.compile(r"[,;:(]\s|\s(?:but|because|since|then|-{1,2})\s|\.\s")
 DENIED = re.compile(
     r"(?i)(?:\b(?:no|not|never|none|without(?: any)?|nor|neither|zero)|n't)(?: [\w-]{1,20}){0,2} ?$"
 )
-NONE_OF = re.compile(r"(?i)(?:\b(\w{1,20})[ #]?)?(?<![\w.:-])0 (?:[\w-]{1,20} ){0,5}$")
+NONE_OF = re.compile(r"(?i)(?:\b(\w{1,20})[ #]?)?(?<![\w.:-])0(?:\.0{1,4})? (?:% )?(?:[\w-]{1,20} ){0,5}$")
 """0 and a unit before a word: `0 GPUs lost`."""
+NO_MEMBER = re.compile(r"(?i)\bnone of (?:[\w-]{1,20} ){1,5}$")
+"""None of several before a word: `none of its 2400 samples is missing`."""
 COUNT_0 = re.compile(r"(?i) in none\b|(?: [\w-]{1,20}){0,2}?\s?[:= ]\s?0\b(?![.,:]?\d)")
 """0 behind a word: `failed: 0`, `failed 0 times`."""
 INDEX = re.compile(
-    r"(?i)(?:gpu|device|rank|node|worker|process|core|cpu|slot|port|link|stage|shard|epoch|step|at|to)$"
+    r"(?i)(?:(?:gpu|device|rank|node|host|replica|worker|task|peer|process|core|cpu|slot|port|link|stage|shard)s?|epoch|step|at|to)$"
 )
 """Words after which 0 is a number of one."""
 VALUE_0 = re.compile(
@@ -41,7 +43,7 @@ STAGED = re.compile(
     r"|\byesterday\b|\blast (?:night|week)\b|\bon purpose\b|\bas expected\b|\bharmless\b"
     r"|\bnon-?fatal\b|\b(?:test|check|probe) (?:of .{1,60} )?(?:passed|ok)\b"
     r"|\b(?:is|are|will be) (?:reported|written|logged|replaced|restarted|retried|handled|ignored|caught"
-    r"|skipped|counted|tolerated)\b|\b(?:enabled|installed|registered|armed)$"
+    r"|skipped|counted|tolerated)\b|\b(?:enabled|installed|registered|armed)(?:$| for\b)"
 )
 """Words that make all trouble of a line planned, staged, optional or past."""
 OVERCOME = re.compile(
@@ -52,6 +54,15 @@ OVERCOME = re.compile(
     r"|(?:second|third|next|another) (?:try|attempt)|fetched|answers? again|tolerated|recreated|respawned)\b"
 )
 """Words behind trouble that state that it is over."""
+REPAIRED = re.compile(
+    r"(?i)(?<!not )(?<!(?:not|n't|ust) be )(?<!never )(?<!to be )\b(?:ok now|recovered|reconnected|restored"
+    r"|replaced|repaired|fixed|resolved|retry(?:ing)?|retried|succeeded|works? again|back to normal|is back"
+    r"|(?:came|come) back|back (?:up|online|in)|up again|again after|corrected|answers? again|recreated"
+    r"|respawned|instead(?! of)|(?:second|third|next|another) (?:try|attempt)|(?:read|taken?|fetched) from"
+    r"|(?:will be|is|are) (?:\w{1,12} )?(?:synced|uploaded|written) later|kept (?:on|in|locally)"
+    r"|as (?:configured|requested|it should|they should|expected))\b"
+)
+"""Words behind lasting trouble that state that it is repaired; that the program goes on is no repair."""
 HANDLED = re.compile(
     r"(?i)\b(?:recovered|restarted|restored|resumed|reconnected|retried|skipp(?:ed|ing)|dropping|ignor(?:ed|ing)"
     r"|replac(?:ed|ing)|repaired|fixed|survived|handl(?:ed|ing)|caught|removed|despite|tolerat\w+|continu(?:ed|ing)"
@@ -60,19 +71,22 @@ HANDLED = re.compile(
 """Words before trouble, in its clause, for what a program did about it."""
 
 
-def is_live(line: str, start: int, end: int) -> bool:
-    """Return True if the words of trouble from `start` to `end` state trouble that is there and lasts."""
+def is_live(line: str, start: int, end: int, *, lasting: bool = False) -> bool:
+    """Return True if the words of trouble from `start` to `end` state trouble that is there and lasts.
+
+    `lasting`: it is of a kind that only a repair ends.
+    """
     before, behind = line[:start], line[end:]
     cut = 0
     for found in CLAUSE.finditer(before):
         cut = found.end()
     clause = before[cut:]
-    if DENIED.search(clause) or SUPPOSED.search(clause) or HANDLED.search(clause):
+    if DENIED.search(clause) or NO_MEMBER.search(clause) or SUPPOSED.search(clause) or HANDLED.search(clause):
         return False
     if (
         STAGED.search(line)
         or VALUE_0.search(behind)
-        or OVERCOME.search(line, end)
+        or (REPAIRED if lasting else OVERCOME).search(line, end)
         or PRECAUTION.match(behind)
     ):
         return False

@@ -24,7 +24,7 @@ def with_unconfirmed_node(
     It does not matter how the node was named (a field, a list of ranks, another line's rank); its own report
     counts. A node that does not respond, or on which a rank ended, does not contradict.
     """
-    cause, node = incident.cause, incident.node
+    cause, node = incident.cause, incident.node or _node_of_rank(incident, where)
     if incident.confidence != "high" or cause is None or node is None:
         return incident
     if not cause.proof or any(proof.kind != "line" for proof in cause.proof):
@@ -42,6 +42,12 @@ def with_unconfirmed_node(
         f"{incident.because}; but only {min(filter(None, senders))} reports it: {node} answers, and {who}"
     )
     return structs.replace(incident, confidence="medium", because=because)
+
+
+def _node_of_rank(incident: Incident, where: RankIndex) -> str | None:
+    """Return the node of the culprit rank, for a verdict that names the rank alone."""
+    place = None if incident.rank is None else where.of(incident.rank, incident.job)
+    return None if place is None else place.node or None
 
 
 def _confirmed(incident: Incident, cause: Alert, node: str) -> bool:

@@ -24,6 +24,8 @@ _POD_ENDED = re.compile(
 )
 """Reasons of the end of a pod as a whole."""
 _LOW_ON = re.compile(r"low on resource: ([\w.-]{1,60})")
+_LOCAL_STORAGE = re.compile(r"(?i)ephemeral[- ](?:local )?storage|EmptyDir volume")
+"""What a pod that was evicted for its local storage used too much of."""
 _ORDINAL = re.compile(r"-(?P<word>worker|master|node|rank)-(?P<index>\d{1,6})$|-(?P<last>\d{1,6})$")
 _POD_TIME = re.compile(r"\w{3}, (\d\d) (\w{3}) (\d{4}) (\d\d:\d\d:\d\d) ([+-]\d{4})")
 _ISO = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d{1,9})?Z")
@@ -71,13 +73,16 @@ class PodDescription:
 
     def _pod_end(self, key: str, value: str, line: ToolLine) -> None:
         """Record why the pod as a whole ended."""
+        fields: Fields
         if key == "Reason" and _POD_ENDED.fullmatch(value):
-            fields: Fields = {"status": value, "pod": self._name}
+            fields = {"status": value, "pod": self._name}
             self._evicted = ToolFinding("k8s.pod_error", "error", line, fields)
         elif key == "Message" and self._evicted is not None:
             low = _LOW_ON.search(value)
             more: Fields = {} if low is None else {"resource": low[1].rstrip(".")}
-            self._evicted = replace(self._evicted, line=line, fields={**self._evicted.fields, **more})
+            rule = "k8s.storage_eviction" if _LOCAL_STORAGE.search(value) else self._evicted.rule
+            fields = {**self._evicted.fields, **more}
+            self._evicted = replace(self._evicted, rule=rule, line=line, fields=fields)
 
     def _field(self, key: str, value: str, line: ToolLine) -> None:
         if key == "Name" and not self._name:

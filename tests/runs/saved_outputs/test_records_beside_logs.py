@@ -151,7 +151,7 @@ def alerts(folder: Path, packs: Packs, **files: str) -> Sequence[Alert]:
     [
         ("pod_yaml", POD.format(where="State", reason=KILLED, code=137), ("oom.host.cgroup", NODE, 3, UTC)),
         ("pod_txt", POD.format(where=LAST, reason="Error", code=139), ("proc.segfault", NODE, 3, UTC)),
-        ("pod_txt", EVICTED, ("k8s.pod_error", NODE, None, None)),
+        ("pod_txt", EVICTED, ("k8s.storage_eviction", NODE, None, None)),
         ("box_json", INSPECT.format(oom="true", code=137), ("oom.host.cgroup", NODE, 3, UTC)),
         ("box_json", INSPECT.format(oom="false", code=134), ("proc.abort", NODE, 3, UTC)),
         ("sacct_txt", SACCT.format(state="OUT_OF_ME+", code="0:125"), ("oom.host.cgroup", NODE, None, HERE)),

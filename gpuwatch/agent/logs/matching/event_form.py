@@ -152,6 +152,9 @@ _SAMPLE_HEADING = re.compile(
     r"|user|assistant|human)s?(?: \(\d{1,9} \w{1,12}\))?(?: (?:at|for|after|from|of) .{1,40}"
     r"| ?#?\[?\d{1,9}\]?(?: ?/ ?\d{1,9})?)?\s?\W{0,6}(?::|={2,}|-{3,}|$)"
 )
+_PASSED_TEST = re.compile(r"(?i)[-=_ ]{3,}captured .{1,120}\bpassed\b|=+ PASSES =")
+"""The heading of what a passed test logged; pytest prints such records without a time."""
+_CAPTURED = re.compile(r"[A-Z]{4,8} {1,5}\S{1,200}:\S{1,200}\.py:\d{1,6} ")
 _SAMPLE_END = re.compile(
     r"(?i)\W{2,40}end(?: of)?(?: the)? (?:sample|prompt|completion|generation|response|output|text)"
 )
@@ -265,9 +268,9 @@ def is_quoted(chunk: "Chunk", start: int, text: str, raw: str, advice: bool = Fa
                 return True
             entry = False
         fences += _FENCE.match(above) is not None
-        if _SAMPLE_HEADING.search(above):
+        if _SAMPLE_HEADING.search(above) or _PASSED_TEST.match(above):
             return True
-        if is_record or _SAMPLE_END.match(above):
+        if (is_record and not _CAPTURED.match(above)) or _SAMPLE_END.match(above):
             break
     if raised or fences % 2:
         return not raised

@@ -90,7 +90,8 @@ def _bounded(chunk: "Chunk", line: "CandidateLine", arrived: float) -> "tuple[fl
 
 def severity_of(rule: "CompiledRule", fields: "dict[str, Any]", level: "str | None", gave_up: bool) -> str:
     """Return the rule's severity; at most `info` if the line calls itself information and reports no end."""
-    return "info" if level in MILD and not rule.exact and not gave_up else rule.severity_of(fields)
+    mild = level in MILD and "sign" not in fields
+    return "info" if mild and not rule.exact and not gave_up else rule.severity_of(fields)
 
 
 def whose(

@@ -52,7 +52,9 @@ class LineMatcher(object):
             return None
         self.matched.append((rule, found.group()))
         unless = rule.unless + rule.general_unless if general else rule.unless
-        if not is_event(text, found.start(), advice=rule.exact) or self._first(rule, unless, text):
+        if not is_event(text, found.start(), advice=rule.exact and not general) or self._first(
+            rule, unless, text
+        ):
             return None
         return None if is_absent(text, found.end()) else fields_of(found.groupdict())
 

@@ -1,0 +1,139 @@
+"""What the later steps of a rank prove about an error, by the kind of the trouble.
+
+Steps prove that the rank lives and computes. That refutes an error which a program retries, catches or
+skips. It does not refute a lost GPU that the rank does not use, a checkpoint that nobody wrote, samples that
+are gone, or replicas that differ without an error: after those the later steps may be worthless.
+
+One more kind of trouble is one more row in `REFUTATIONS`, with its example as a test.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.condition import GRAVE, ORDER
+from gpuwatch.diagnose.model.failure_classes import EXITS, LAUNCHER, TIMEOUTS, of_kinds
+from gpuwatch.wire import Severity
+
+SIGN = "sign"
+"""Field of findings by a program's own words: those that state the trouble."""
+HARDWARE = ("gpu.", "pcie.", "kernel.", "amd.", "host.", "ecc")
+"""Prefixes of classes of the hardware and the kernel."""
+VERDICTS = ("job.", "train.")
+"""Prefixes of classes that rest on the steps themselves."""
+LASTING_CLASSES = of_kinds("lasting")
+"""Further classes that no later step resolves: broken hardware, damaged data, a lost node, no GPU."""
+CATCHABLE = of_kinds("catchable")
+"""Classes that a program can catch, so that later steps resolve them whatever their prefix."""
+_READ_ELSEWHERE = re.compile(
+    r"(?i)\bread\w{0,4}\b.{0,200}\b(?:replica|mirror|other copy|another copy|instead|attempt|retry\w*)\b"
+)
+DIFFER = "num.replicas_differ"
+UNSAVED = ("ckpt.write_fail", "storage.full", "storage.quota")
+"""Classes of state that was not saved; a later checkpoint makes up for it."""
+
+
+@dataclass(frozen=True)
+class Refutation:
+    """What follows for one kind of trouble when its rank logs later steps, and when its job finishes.
+
+    The severities are the highest that is left; None: the alert stays as it is.
+    """
+
+    name: str
+    applies: Callable[[Alert], bool]
+    after_steps: Severity | None
+    after_end: Severity | None
+    example: str
+    """A line of this kind."""
+
+    @property
+    def lasts(self) -> bool:
+        """True if neither steps nor the end of the job change the alert."""
+        return self.after_steps is None and self.after_end is None
+
+
+def _is_stated(alert: Alert) -> bool:
+    return SIGN in alert.fields
+
+
+def _is_hardware(alert: Alert) -> bool:
+    return alert.code.startswith((*HARDWARE, *VERDICTS)) and alert not in CATCHABLE
+
+
+REFUTATIONS = (
+    Refutation(
+        "member that was left behind", lambda alert: alert.code == "job.members_lost", "warning", "info",
+        "going on with 7 of 8 nodes",
+    ),
+    Refutation(
+        "part of the machine, in the job's own words",
+        lambda alert: _is_stated(alert)
+        and (alert.code.startswith(HARDWARE) or alert.code in ("storage.device", "storage.readonly")),
+        "warning", "warning", "we lost GPU 5 on this node",
+    ),
+    Refutation("broken hardware, kernel, or verdict on the steps", _is_hardware, None, None, "Xid 79"),
+    Refutation(
+        "replicas that differ, in the job's own words",
+        lambda alert: _is_stated(alert) and alert.code == DIFFER,
+        "warning", "warning", "parameter hash of rank 2 differs from rank 0",
+    ),
+    Refutation(
+        "result that a second run does not give", lambda alert: alert.code == "num.transient_fault",
+        "warning", "warning", "Possible transient error!",
+    ),
+    Refutation(
+        "damage without an error", lambda alert: alert.code == DIFFER, None, None,
+        "Parameter hashes not matching across DP replicas",
+    ),
+    Refutation(
+        "lasting fault of a device, node or file", lambda alert: alert in LASTING_CLASSES, None, None,
+        "uncorrectable ECC error encountered",
+    ),
+    Refutation(
+        "model that did not recover", lambda alert: alert.code == "num.diverged", "warning", "warning",
+        "the validation loss never recovered",
+    ),
+    Refutation(
+        "samples that are gone", lambda alert: alert.code == "data.samples_lost", "warning", "warning",
+        "gave up on shard 00113.tar",
+    ),
+    Refutation(
+        "port that another one stands in for", lambda alert: alert.code.startswith("net."),
+        "warning", "info", "IB port mlx5_3 went down",
+    ),
+    Refutation(
+        "damaged checkpoint", lambda alert: alert.code == "ckpt.corrupt", "warning", "info",
+        "checkpoint step-4100 is unreadable",
+    ),
+    Refutation(
+        "data that another copy or attempt gave",
+        lambda alert: alert.code.startswith("storage.") and bool(_READ_ELSEWHERE.search(alert.proof[0].text)),
+        "info", "info", "could not read shard-00881.tar (Errno 5), reading the replica instead",
+    ),
+    Refutation(
+        "state that was not saved",
+        lambda alert: alert.code.startswith(("storage.", "ckpt.", "oom.shm", "cuda.no_device")),
+        "warning", "warning", "nothing has been saved since step 900",
+    ),
+    Refutation(
+        "process that was started again",
+        lambda alert: alert.severity in GRAVE and (alert in EXITS or alert in LAUNCHER or alert in TIMEOUTS),
+        "warning", "info", "worker 3 exited with code 1",
+    ),
+    Refutation("error that the program outlived", lambda _: True, "info", "info", "skipping a batch"),
+)  # fmt: skip
+"""In order: the first row that applies holds."""
+
+
+def refutation_of(alert: Alert) -> Refutation:
+    """Return the row of the table for an alert."""
+    return next(row for row in REFUTATIONS if row.applies(alert))
+
+
+def milder(one: Severity, most: Severity | None) -> Severity:
+    """Return the milder of a severity and the highest that is left; None: that is not limited."""
+    return one if most is None else max(one, most, key=ORDER.index)

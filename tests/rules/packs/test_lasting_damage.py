@@ -1,0 +1,75 @@
+"""Damage in a program's own words is found between training steps; the same words in harmless use are not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.report.scan.report import judged
+from gpuwatch.rules.load import load_packs
+from gpuwatch.runs.files.files import gather
+from gpuwatch.runs.scan.scan import scan
+
+LINES = [
+    # (line, its class, a harmless line of the same words)
+    ("accelerator 3 vanished from the host", "gpu.lost", "no accelerator vanished from the host"),
+    ("6 of 8 GPUs answer, going on", "gpu.lost", "8 of 8 GPUs answer, going on"),
+    ("GPU 1: 2 uncorrectable ECC errors", "gpu.memory_error", "GPU 1: 0 uncorrectable ECC errors"),
+    ("GPU 4 is throttled by heat", "gpu.slowed", "GPU 4 is not throttled by heat"),
+    ("mlx5_1 port 1 is down", "net.reported_down", "mlx5_1 port 1 is up"),
+    ("PSU 2 of the chassis has failed", "host.part_failed", "PSU 2 of the chassis has 2100 W"),
+    ("9 bad sectors on /dev/sdb", "storage.device", "0 bad sectors on /dev/sdb"),
+    ("/data was remounted read-only", "storage.readonly", "/data was not remounted read-only"),
+    ("checkpoint 900 was never committed", "ckpt.write_fail", "checkpoint 900 was committed"),
+    ("checkpoint 800 is truncated", "ckpt.corrupt", "checkpoint 800 is truncated, taking 700 instead"),
+    ("weight hashes differ on ranks 0 and 4", "num.replicas_differ", "weight hashes of ranks 0 and 4 match"),
+    ("the test loss never recovered", "num.diverged", "the test loss recovered"),
+    ("70 shards are missing", "data.samples_lost", "0 shards are missing"),
+    ("proceeding with 15 of 16 nodes", "job.members_lost", "proceeding with 16 of 16 nodes"),
+]  # fmt: skip
+
+
+def found(folder: Path, lines: list[str]) -> list[Alert]:
+    """What is reported, notes left out, of a log with these lines between four steps above and below them."""
+    steps = [f"2026-03-02 10:00:{number:02d} INFO step {number} loss 2.{number}1" for number in range(8)]
+    (folder / "rank_3.log").write_text("\n".join([*steps[:4], *lines, *steps[4:], ""]))
+    packs = load_packs()
+    report = judged(scan(gather([folder]), packs.all, "agent"), packs, 1_800_000_000.0, 0.1)
+    alerts = [alert for incident in report.incidents for alert in incident.alerts] + list(report.outside)
+    return [alert for alert in alerts if alert.severity != "info"]
+
+
+def stamped(line: str) -> str:
+    return f"2026-03-02 10:00:03 INFO {line}"
+
+
+@pytest.mark.parametrize(("line", "code"), [each[:2] for each in LINES])
+def test_steps_do_not_refute_damage(line: str, code: str, tmp_path: Path) -> None:
+    assert {alert.code for alert in found(tmp_path, [stamped(line)])} == {code}
+
+
+def test_the_same_words_in_harmless_use_are_no_damage(tmp_path: Path) -> None:
+    assert found(tmp_path, [stamped(harmless) for _, _, harmless in LINES]) == []
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["checkpoint 900 could not be written", "saved checkpoint 901"],
+        ["mlx5_1 port 1 is down", "mlx5_1 port 1 is up again"],
+    ],
+)
+def test_a_later_line_that_makes_up_for_it_leaves_a_note(lines: list[str], tmp_path: Path) -> None:
+    first, last = map(stamped, lines)
+    assert found(tmp_path, [first]) != []
+    assert found(tmp_path, [first, last.replace("10:00:03", "10:00:04")]) == []
+
+
+def test_conditional_prose_and_the_log_of_a_passed_test_are_no_events(tmp_path: Path) -> None:
+    assert found(tmp_path, ["If the loss is nan for 50 steps, restart from the last checkpoint."]) == []
+    captured = "ERROR    ckpt:ckpt.py:88 cannot write /tmp/x: [Errno 28] No space left on device"
+    heading = "----- captured log of test_disk_full (passed) -----"
+    assert found(tmp_path, [heading, captured, captured]) == []
+    assert found(tmp_path, [captured]) != []
