@@ -20,7 +20,8 @@ NO_MEMBER = re.compile(r"(?i)\bnone of (?:[\w-]{1,20} ){1,5}$")
 COUNT_0 = re.compile(r"(?i) in none\b|(?: [\w-]{1,20}){0,2}?\s?[:= ]\s?0\b(?![.,:]?\d)")
 """0 behind a word: `failed: 0`, `failed 0 times`."""
 INDEX = re.compile(
-    r"(?i)(?:(?:gpu|device|rank|node|host|replica|worker|task|peer|process|core|cpu|slot|port|link|stage|shard)s?|epoch|step|at|to)$"
+    r"(?i)(?<![a-z])(?:(?:gpu|device|rank|node|host|replica|worker|task|peer|process|core|cpu|slot|port|link"
+    r"|stage|shard)s?|epoch|step|at|to)$"
 )
 """Words after which 0 is a number of one."""
 VALUE_0 = re.compile(
@@ -58,7 +59,8 @@ REPAIRED = re.compile(
     r"(?i)(?<!not )(?<!(?:not|n't|ust) be )(?<!never )(?<!to be )\b(?:ok now|recovered|reconnected|restored"
     r"|replaced|repaired|fixed|resolved|retry(?:ing)?|retried|succeeded|works? again|back to normal|is back"
     r"|(?:came|come) back|back (?:up|online|in)|up again|again after|corrected|answers? again|recreated"
-    r"|respawned|instead(?! of)|(?:second|third|next|another) (?:try|attempt)|(?:read|taken?|fetched) from"
+    r"|respawned|instead(?! of)|(?:second|third|next|another) (?:try|attempt)"
+    r"|(?:read(?:ing)?|taken?|fetched) (?:it )?from"
     r"|(?:will be|is|are) (?:\w{1,12} )?(?:synced|uploaded|written) later|kept (?:on|in|locally)"
     r"|as (?:configured|requested|it should|they should|expected))\b"
 )

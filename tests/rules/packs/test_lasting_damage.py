@@ -20,7 +20,7 @@ LINES = [
     ("GPU 4 is throttled by heat", "gpu.slowed", "GPU 4 is not throttled by heat"),
     ("mlx5_1 port 1 is down", "net.reported_down", "mlx5_1 port 1 is up"),
     ("PSU 2 of the chassis has failed", "host.part_failed", "PSU 2 of the chassis has 2100 W"),
-    ("9 bad sectors on /dev/sdb", "storage.device", "0 bad sectors on /dev/sdb"),
+    ("9 bad sectors on /dev/sdb", "storage.device", "disk sdb reports 0 bad sectors"),
     ("/data was remounted read-only", "storage.readonly", "/data was not remounted read-only"),
     ("checkpoint 900 was never committed", "ckpt.write_fail", "checkpoint 900 was committed"),
     ("checkpoint 800 is truncated", "ckpt.corrupt", "checkpoint 800 is truncated, taking 700 instead"),
