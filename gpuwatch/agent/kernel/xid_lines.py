@@ -8,7 +8,7 @@ from .xid_table import meaning
 
 MAX_DETAIL = 300
 
-_CALLER = r"\s*(?:\[ *[TC]\d+\])?\s*"
+_CALLER = r"\s*(?:\[ *[TC]\d+\]\s*)?"
 """Thread or processor, which the kernel writes before its messages if it is built so."""
 _XID = re.compile(_CALLER + r"NVRM:.*?\bXid \(([^)]*)\)?:\s*(\d{1,5})\b,?\s*(.*)", re.DOTALL)
 _SXID = re.compile(_CALLER + r"nvidia-nvswitch\d*:.*?\bSXid \(([^)]*)\)?:\s*(\d{1,6})\b,?\s*(.*)", re.DOTALL)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Match
 
 _BETWEEN_WORDS = re.compile(r"[\s()'\"`]")
-_CALLER = re.compile(r"\s*(?:\[ *[TC]\d+\])?\s*")
+_CALLER = re.compile(r"\s*(?:\[ *[TC]\d+\]\s*)?")
 """Thread or processor, which the kernel writes before its messages if it is built so."""
 _CHOSEN = [
     re.compile(pattern)
