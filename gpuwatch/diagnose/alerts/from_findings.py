@@ -189,6 +189,8 @@ def _unknown(found: LocatedFinding) -> Alert:
 def _text(finding: Finding, title: str, key_line: str, stated: FailureClass | None, doubt: str) -> str:
     by_words = finding.rule == UNEXPLAINED
     known = quoted(key_line) if by_words else what(finding.rule, title, finding.fields, stated)
+    if SIGN in finding.fields:
+        known = f"{known}, {quoted(key_line)}"
     return f"{known}; {doubt}" if doubt else known
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from gpuwatch.diagnose.error_outcome.refutation import SIGN
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.failure_classes import (
     EXITS,
@@ -65,6 +66,8 @@ CUDA = re.compile(r"(?:CUDA|HIP) (?:error|out of memory)\b")
 
 def with_detail(cause: Alert, gpu: int | None) -> str:
     """Return the cause's text with its detail. `gpu`: the GPU that the headline names already, or None."""
+    if SIGN in cause.fields:
+        return cause.text  # it quotes the line
     address = pci_address(cause) if gpu is None else ""
     if (cause in MAX_REPORTED and "pod" not in cause.fields) or "xid" in cause.fields or "(" in cause.title:
         return f"{cause.text} (PCI {address})" if address else cause.text
