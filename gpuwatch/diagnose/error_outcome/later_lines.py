@@ -217,7 +217,7 @@ def searches_on(around: Around, error: str) -> bool:
 def serves_on(around: Around, error: str) -> bool:
     """Return True if `error` comes from a server's request handler and the server answered later requests.
 
-    One answer is enough after a mistake of the client, which says nothing of the server.
+    One answer is enough after a mistake of the client, which is no evidence about the server.
     """
     lines = list(around.above[-MAX_TRACEBACK_LINES:])
     heads = [number for number, line in enumerate(lines) if TRACEBACK in line]

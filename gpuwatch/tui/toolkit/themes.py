@@ -85,7 +85,7 @@ _IN_ASCII = str.maketrans(
         "●": "o", "•": "*", "·": ".", "→": ">", "°": " ", **dict.fromkeys("▁▂▃▄▅▆▇█▉▊▋▍▎▏▔▕", " "),
     }
 )  # fmt: skip
-"""What stands for the signs of Textual's own parts; pieces of a bar are told by their ground."""
+"""What stands for the signs of Textual's own parts; the parts of a bar differ by their background."""
 
 
 @lru_cache(maxsize=4096)
