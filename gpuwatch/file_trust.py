@@ -10,7 +10,7 @@ from pathlib import Path
 MAX_LINKS = 40
 """The kernel's limit of links in one path."""
 BESIDE_SUFFIXES = ("-wal", "-shm", "-journal")
-"""What SQLite reads beside a database, whoever made it: its pages take the place of the database's own."""
+"""Suffixes of files SQLite reads beside a database; their pages replace its own, whoever made them."""
 
 
 def trusted_path(path: Path) -> Path:

@@ -187,7 +187,7 @@ def test_at_most_eight_calls_for_each_gpu_and_second(start: Start, fake: FakeNvm
     seconds = 5 * (time.monotonic() - begun)
     calls = [(fake.calls_of(i) - before[i]) / seconds for i in range(8)]
     assert sum(calls) / 8 <= 8.0 + 8.0 / seconds  # a round of calls begins on either edge
-    assert max(calls) <= 9.0  # one round of the 5 s tier may stick out of the window
+    assert max(calls) <= 10.0  # a round of the 5 s tier may stick out of the window at either end
 
 
 def test_the_agent_says_what_it_costs(healthy: RunningAgent) -> None:

@@ -20,7 +20,7 @@ _LINK = (
     "Check both ends of the link that the line names; drain the node if it repeats, and run the link tests."
 )
 _NVLINK5 = (
-    "Fatal in the line: drain the node, reset GPUs and switches. Nonfatal: watch the link's error counters."
+    "If it is fatal, drain the node and reset GPUs and switches; if not, watch the link's error counters."
 )
 _REPLACE = "Drain the node, reset once, and have the GPU replaced if the remapping fails again."
 _SUPPORT = "Drain the node when convenient, run dcgmi diag -r 3 and report the GPU to the vendor's support."

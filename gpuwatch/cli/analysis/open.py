@@ -22,9 +22,9 @@ from gpuwatch.cli.shared.source_flags import at_option
 @at_option
 @screen_options
 def open_past(paths: tuple[Path, ...], at: str | None, **look: Any) -> int:  # noqa: ANN401 - what click parsed
-    """Open the screens over a recording, or over the logs of a job that has ended.
+    """Show a recording, or the logs of a job that has ended, on the screens.
 
-    PATH is a recording, or log files and folders as of `gpuwatch scan`; .gz, .zst, .xz and .bz2 are
+    PATH is a recording, or log files and folders as in `gpuwatch scan`; .gz, .zst, .xz and .bz2 are
     unpacked. Logs are judged as by `gpuwatch scan`, and times are those of the logs: no node is contacted.
 
     In a recording `p` plays and pauses, `,` and `.` step, `<` and `>` change the speed, `{` and `}` go to the

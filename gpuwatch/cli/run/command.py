@@ -55,7 +55,7 @@ class NamedPath(click.Path):
 @click.option(
     "--single-gpu",
     is_flag=True,
-    help="Let COMMAND see one GPU only: the first it would see; the session to compare with.",
+    help="Let COMMAND see only the first of its GPUs, as a baseline to compare with.",
 )
 @click.argument(
     "command", nargs=-1, required=True, metavar="-- COMMAND [ARGUMENT]...", type=click.UNPROCESSED

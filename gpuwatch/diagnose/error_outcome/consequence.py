@@ -20,7 +20,7 @@ SAVED_S = 900.0
 LAST_LINES = 2
 """Last lines of a log: a fallback that is announced there was not followed by work."""
 AFTERMATH_S = 1800.0
-"""A passed fault without a failure in this time (NCCL's default timeout, seconds) had no effect."""
+"""A fault without a failure in this time (s; torch's longest default timeout) had no effect."""
 
 CORRECTED: Mapping[str, tuple[object, ...]] = {"pcie.aer": (), "kernel.mce": ("CE", "Corrected", "corrected")}
 """Class -> the kinds of its errors that the hardware corrected; empty: all."""

@@ -66,10 +66,9 @@ def verdict(
 ) -> SilentHang | None:
     """Return the verdict on a silent job from the signs of its ranks; None: it shows no hang.
 
-    A hang: on most GPUs at least two of three signs (busy, little power, no tensor work) hold, all GPUs
-    are idle, or some ranks are stopped or have ended. A job without GPUs hangs if most of its ranks do
-    not compute. A job that is stopped (SIGSTOP) as a whole, or of which most ranks have ended, does not
-    hang.
+    A hang: most GPUs are busy with little power or no tensor work, all are idle, all but a few idle ones
+    are busy with something unknown, or some ranks are stopped or have ended. A job without GPUs hangs
+    unless most of its ranks compute. One that is stopped as a whole, or has mostly ended, does not.
 
     Args:
         job: Its id.

@@ -140,7 +140,7 @@ def _claimed_twice(alert: Alert, senders: set[str], where: RankIndex) -> Doubt:
     others = sorted(claimants - senders)
     if len(claimants) < 2 or not others:
         return UNDISPUTED
-    text = f"{' and '.join(others[:2])} also lists rank {alert.rank} of this job"
+    text = f"rank {alert.rank} of this job is also listed by {' and '.join(others[:2])}"
     own = claimants & senders
     if not own:
         return Doubt(text, refuted=any(where.claimants.undisputed(other, alert.job) for other in others))

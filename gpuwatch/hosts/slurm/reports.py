@@ -37,7 +37,7 @@ class SlurmJob(Struct, frozen=True):
     state: str = ""
     """RUNNING, PENDING, FAILED, ..."""
     reason: str = ""
-    """Why it waits."""
+    """Slurm's reason."""
     exit_code: str = ""
     """`CODE:SIGNAL`."""
     nodes: tuple[str, ...] = ()

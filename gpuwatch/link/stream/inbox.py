@@ -73,7 +73,7 @@ class ArrivalSink(Protocol):
 
 
 class Inbox:
-    """A bounded queue. When full, the oldest `Sample` is dropped, nothing else, and the loss is counted."""
+    """A bounded queue. When full, the oldest `Sample`, else the oldest entry, is dropped and counted."""
 
     def __init__(self, limit: int = 20_000) -> None:
         self._queue: deque[Arrival] = deque()

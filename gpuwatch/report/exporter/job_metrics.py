@@ -22,7 +22,7 @@ MAX_RANKS_SHOWN = 16_384
 
 
 def job_facts(fleet: Fleet, placement: RankPlacement, now: float, wall: float) -> Iterator[JobFacts]:
-    """Yield the facts of each job, running ones first. `wall`: unix seconds."""
+    """Yield up to MAX_JOBS_SHOWN jobs, nodes in turn. `wall`: unix seconds."""
     placement.refresh(fleet)
     received = received_from(fleet, placement)
 

@@ -215,7 +215,7 @@ def session_facts(session: TrainingSession) -> dict[str, Any]:
 
 
 def group_facts(group: SessionGroup) -> dict[str, Any]:
-    """Return the averages of a group as data; null if its sessions have several GPU counts."""
+    """Return a group as data; averages are null if its sessions have several GPU counts."""
     return {
         "sessions": [each.name for each in group.sessions],
         "gpu_counts": group.counts,

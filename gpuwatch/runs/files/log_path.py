@@ -26,8 +26,7 @@ class LogPath(Struct, frozen=True):
     until: float = 0.0
     """Upper bound of its times, to within a day; it determines the year of timestamps without one.
 
-    Derived from the lines of all files; `mtime` where they have none (for a copied file that is the time of
-    copying).
+    Its own last timestamp, else the job's; `mtime` where that is at most a day later or none is known.
     """
     owner: int = -1
     """User id of the owner; -1: unknown, or others may write the file."""

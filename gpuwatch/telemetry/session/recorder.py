@@ -170,7 +170,7 @@ class SessionRecorder:
 
     def _report(self, error: OSError) -> None:
         if not self._has_failed:
-            _LOG.warning("the session folder cannot be written, the training continues: %s", error)
+            _LOG.warning("the session folder cannot be written; the training continues: %s", error)
         self._has_failed = True
 
 

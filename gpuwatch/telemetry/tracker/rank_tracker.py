@@ -74,7 +74,7 @@ class RankTracker:
         None: no GPU is used, or this rank does not measure.
 
         Args:
-            custom_logger: Receives the numbers instead of the summary.
+            custom_logger: Gets them; the summary has only the peak.
         """
         used = allocator_memory() if self.is_collecting else None
         if used is None:

@@ -9,10 +9,12 @@ from msgspec import Struct
 from rich.text import Text
 from textual import events
 from textual.binding import Binding
+from textual.keys import Keys
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input
 
+from gpuwatch.tui.toolkit.keys import key_of
 from gpuwatch.tui.toolkit.live_screen import LiveScreen
 
 FIRST_TO_GO = ("command_palette", "freeze", "sort", "unhealthy", "silence")
@@ -133,9 +135,9 @@ class KeysLine(Widget):
         back = next(
             (each[1] for each in self.screen.active_bindings.values() if each[1].action == "back"), None
         )
-        closes = "esc" if back is None else self.app.get_key_display(back)
+        closes = key_of("app.back") if back is None else self.app.get_key_display(back)
         return [
-            KeyHint("enter", "enter", "Apply", "apply the text", "submit", enabled=True),
+            KeyHint(Keys.Enter.value, Keys.Enter.value, "Apply", "apply the text", "submit", enabled=True),
             KeyHint(
                 back.key if back else "escape", closes, "Close", "close the text field", "back", enabled=True
             ),

@@ -19,7 +19,7 @@ USUAL_GPUS = 8
 """Number of GPUs reserved for nodes that have not reported any yet."""
 TALLEST = 3
 LEGIBLE_CELL = 3
-"""Cells that hold a whole number; among such layouts the one that fills the width best is used."""
+"""Width of a cell for a whole number; layouts with it are preferred if they fit the height."""
 
 
 class Block(Struct, frozen=True):

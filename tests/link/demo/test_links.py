@@ -130,8 +130,8 @@ def test_a_late_start_brings_its_past_with_it() -> None:
     link.close()
     taken = inbox.drain()
     samples = [arrival.at for arrival in taken if isinstance(arrival.what, wire.Sample)]
-    assert len(samples) == 41
-    assert 39.9 < samples[-1] - samples[0] < 40.1
+    assert len(samples) >= 41, "the clock may tick before it is closed"
+    assert 39.9 < samples[40] - samples[0] < 40.1
     assert samples[-1] <= time.monotonic()
 
 

@@ -53,7 +53,7 @@ SLOW_DCGM = (
     ),
     gauge(f"{_DEV}ROW_REMAP_PENDING", "Whether a row waits to be remapped.", "remap_pending"),
     gauge(f"{_DEV}ROW_REMAP_FAILURE", "Whether remapping of rows has failed.", "remap_failed"),
-    gauge(f"{_DEV}RETIRED_PENDING", "Pages that wait to be retired.", "retired_pending"),
+    gauge(f"{_DEV}RETIRED_PENDING", "Pages pending retirement.", "retired_pending"),
     counter(f"{_DEV}PCIE_REPLAY_COUNTER", "PCIe retries.", "pcie_replays"),
 )
 DCGM_TIERS = (("fast", FAST_DCGM), ("medium", MEDIUM_DCGM), ("slow", SLOW_DCGM))

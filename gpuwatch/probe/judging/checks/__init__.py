@@ -1,1 +1,1 @@
-"""Checks other than of links: alerts, baseline, collectives, GPUs, expected rates, missing ranks."""
+"""Checks of alerts, baseline, collectives, GPUs, expected rates, missing ranks; not of links."""

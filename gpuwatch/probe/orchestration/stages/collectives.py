@@ -66,7 +66,7 @@ class CollectiveStage:
         nodes = self._run.lacks[op]
         if nodes == {seat.node for seat in self._run.results.seats}:
             return f"it is not supported by this torch's {self._run.results.backend}"
-        return f"not measured: only {', '.join(sorted(nodes)[:4])} reported to be without {op}"
+        return f"not measured: torch on {', '.join(sorted(nodes)[:4])} does not support {op}"
 
     def _check(self, op: Collective) -> None:
         if op in self._run.lacks:
