@@ -109,8 +109,8 @@ def _closes(around: Around) -> bool:
 
 
 def _stamp(lines: Sequence[str]) -> str | None:
-    """Return the timestamp at the start of the last line, as text; None: it has none."""
-    found = _STAMP.search(lines[-1]) if lines else None
+    """Return the timestamp at the start of the last line that has one, as text; None: none has."""
+    found = next(filter(None, map(_STAMP.search, reversed(lines))), None)
     return None if found is None else found[0].lstrip("[( ")
 
 

@@ -17,6 +17,8 @@ NONE_OF = re.compile(r"(?i)(?:\b(\w{1,20})[ #]?)?(?<![\w.:-])0(?:\.0{1,4})? (?:%
 """0 and a unit before a word: `0 GPUs lost`."""
 NO_MEMBER = re.compile(r"(?i)\bnone of (?:[\w-]{1,20} ){1,5}$")
 """None of several before a word: `none of its 2400 samples is missing`."""
+NONE_OF_ALL = re.compile(r"(?i)\bof (?:\w{1,5} )?\d{1,12} (?:[\w-]{1,20} ){1,2}0 (?:[\w-]{1,20} ){0,5}$")
+"""A number of things and 0 of them before a word: `of 512 shards 0 are corrupt`."""
 COUNT_0 = re.compile(r"(?i) in none\b|(?: [\w-]{1,20}){0,2}?\s?[:= ]\s?0\b(?![.,:]?\d)")
 """0 behind a word: `failed: 0`, `failed 0 times`."""
 INDEX = re.compile(
@@ -91,6 +93,8 @@ def is_live(line: str, start: int, end: int, *, lasting: bool = False) -> bool:
         or (REPAIRED if lasting else OVERCOME).search(line, end)
         or PRECAUTION.match(behind)
     ):
+        return False
+    if NONE_OF_ALL.search(clause):
         return False
     none = NONE_OF.search(clause)
     if none is not None and not INDEX.search(none[1] or ""):

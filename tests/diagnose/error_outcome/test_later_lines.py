@@ -191,3 +191,17 @@ def test_a_status_of_another_program_below_what_ended_this_one_excuses_nothing(
     tmp_path: Path, above: list[str], code: str, status: str
 ) -> None:
     assert code in alarms(report(tmp_path, *above, status))
+
+
+def test_the_regular_end_right_below_an_error_ends_it_whether_or_not_the_line_above_has_a_time(
+    tmp_path: Path,
+) -> None:
+    steps = [
+        f"2026-03-02 10:00:{number:02d} INFO step {number}/50 loss 2.{number}" for number in range(10, 51)
+    ]
+    end = "2026-03-02 10:01:10 INFO training finished"
+    assert alarms(report(tmp_path, *steps, "trying a larger batch", *OOM, end)) == []
+    assert alarms(report(tmp_path, *steps, "trying a larger batch", *OOM)) == ["oom.cuda"]
+    assert (
+        alarms(report(tmp_path, *steps, "trying a larger batch", *OOM, end.replace("10:01", "09:01"))) != []
+    )

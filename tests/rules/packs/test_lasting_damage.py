@@ -50,6 +50,43 @@ def test_steps_do_not_refute_damage(line: str, code: str, tmp_path: Path) -> Non
     assert {alert.code for alert in found(tmp_path, [stamped(line)])} == {code}
 
 
+@pytest.mark.parametrize(
+    ("counted", "damage"),
+    [
+        (
+            'grep -c "Unable to determine the device handle for GPU" smi.log: %d',
+            "Unable to determine the device handle for GPU%d: 0000:AB:00.0: Unknown Error",
+        ),
+        ("EDAC MC1: %d UE memory read error, 0 CE since boot", "EDAC MC1: %d UE memory read error on DIMM#0"),
+        ("of 512 shards %d are corrupt (crc mismatch)", "of 512 shards %d are corrupt (crc mismatch)"),
+    ],
+)
+def test_a_count_of_0_is_no_damage(counted: str, damage: str, tmp_path: Path) -> None:
+    assert found(tmp_path, ["2026-03-02 10:00:03 " + counted % 0]) == []
+    assert found(tmp_path, ["2026-03-02 10:00:03 " + damage % 3]) != []
+
+
+SAMPLE = [
+    "Q: it crashes",
+    "Traceback (most recent call last):",
+    '  File "train.py", line 12, in <module>',
+    "    loss.backward()",
+    "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 23 GiB total)",
+    "NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, GPU has fallen off the bus.",
+    "so reduce the batch size.",
+]
+
+
+@pytest.mark.parametrize(
+    ("heading", "end"),
+    [(">>> sample at step 40", "<<< end of sample"), ("----- generated text -----", "-----")],
+)
+def test_text_that_a_model_generated_is_no_event(heading: str, end: str, tmp_path: Path) -> None:
+    assert found(tmp_path, [heading, *SAMPLE, end]) == []
+    assert found(tmp_path, [heading, "Q: it crashes", end, *SAMPLE, "-----"]) != []
+    assert found(tmp_path, [heading, *SAMPLE, "=" * 60, "train.py FAILED", "-" * 60]) != []
+
+
 def test_the_same_words_in_harmless_use_are_no_damage(tmp_path: Path) -> None:
     assert found(tmp_path, [stamped(harmless) for _, _, harmless in LINES]) == []
 
@@ -73,3 +110,10 @@ def test_conditional_prose_and_the_log_of_a_passed_test_are_no_events(tmp_path: 
     heading = "----- captured log of test_disk_full (passed) -----"
     assert found(tmp_path, [heading, captured, captured]) == []
     assert found(tmp_path, [captured]) != []
+
+
+def test_a_rank_that_finds_its_local_loss_not_finite_is_named_with_its_node(tmp_path: Path) -> None:
+    line = "Rank 27, node dgx-17, device 3, iteration 14211: Unexpected result nan "
+    line += "(message='found NaN in local forward loss calculation')"
+    (nan,) = (each for each in found(tmp_path, [f"[rank27]: RuntimeError: {line}"]) if "nan" in each.code)
+    assert (nan.rank, nan.node) == (27, "dgx-17")

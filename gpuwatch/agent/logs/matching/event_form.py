@@ -120,6 +120,13 @@ _COUNTED_NONE = re.compile(
     r"(?:[ .\u2026\u00b7_-]{0,80}[.\u2026\u00b7_-]{2}| {2,80}|\s?[|:=])\s?(?:0|[Nn]one)\s{0,4}(?:$|[,;|)}\]])"
 )
 """The count of a summary, after words for what did not happen."""
+_NO_MATCHES = re.compile(
+    r"[^\"'`]{0,160}[\"'`](?: (?:in|of|matches|lines?|hits|times|occurrences|found"
+    r"|[\w./-]{0,80}[./][\w./-]{1,80})){0,6}: 0\s{0,4}$"
+)
+"""The count behind quoted words that were searched for."""
+_SEARCH = re.compile(r"\b(?:[efz]?grep -\w{0,8}c\w{0,8} .{1,400}|wc -l.{0,80}): ?0\s{0,4}$")
+"""A command that counts lines, and its result."""
 _NUMBERED_THING = re.compile(
     r"(?i)(?:gpu|device|rank|node|worker|process|code|status|pid|core|cpu|slot|link|port)$"
 )
@@ -158,6 +165,8 @@ _CAPTURED = re.compile(r"[A-Z]{4,8} {1,5}\S{1,200}:\S{1,200}\.py:\d{1,6} ")
 _SAMPLE_END = re.compile(
     r"(?i)\W{2,40}end(?: of)?(?: the)? (?:sample|prompt|completion|generation|response|output|text)"
 )
+_MARKER = re.compile(r"[-=*#<>~+_]{2,40}(?=\s?[A-Za-z])")
+"""What a heading of a block of text begins with; also its last line."""
 _LIST_OF_TEXTS = re.compile(
     r"(?P<name>\w{1,60})[\"']?\s?[=:]\s?(?:frozenset|set|tuple"
     r"|list)?[\[({]{1,3}(?:\s?(?:[rbf]?[\"'][^\"']{0,200}[\"']|[A-Za-z][\w.]{0,60})\s?,){0,40}"
@@ -201,10 +210,12 @@ def is_event(text: str, start: int, advice: bool = False) -> bool:
 
 
 def is_absent(text: str, end: int) -> bool:
-    """Return True if the words that end at `end` are a flag with a denying value: `slow step: False`."""
+    """Return True if the words that end at `end` are counted as none or denied: `slow step: False`."""
     before = text[max(0, end - 60) : end]
     denied = _ABSENT.match(text, end) is not None
     counted_none = _COUNTED_NONE.match(text, end) is not None and _NUMBERED_THING.search(before) is None
+    if _NO_MATCHES.match(text, end) or _SEARCH.search(text):
+        return True
     return (denied or counted_none) and _EXCEPTION.search(before) is None
 
 
@@ -247,10 +258,15 @@ def is_quoted(chunk: "Chunk", start: int, text: str, raw: str, advice: bool = Fa
     """
     if has_stamp(raw) or text != raw or _STRONG.match(text) or own_level(text) == "critical":
         return raw[:2] == "> " and any(line[:2] == b"> " for line in chunk.above(start, 1))
+    lines = chunk.above(start, MAX_SAMPLE)[::-1]
+    return _is_in_sample(chunk, start, lines) or _is_part(chunk, start, text, lines, advice)
+
+
+def _is_part(chunk: "Chunk", start: int, text: str, lines: "list[bytes]", advice: bool) -> bool:
+    """Return True as `is_quoted` for a line without a prefix; `lines`: those above, nearest first."""
     entry = not advice and _ENTRY.match(text) is not None
     fences = 0
     raised = False
-    lines = chunk.above(start, MAX_SAMPLE)[::-1]
     for number, line in enumerate(lines):
         above, is_record = _as_above(line)
         if raised:
@@ -276,3 +292,30 @@ def is_quoted(chunk: "Chunk", start: int, text: str, raw: str, advice: bool = Fa
         return not raised
     below = chunk.below(chunk.line_around(start)[1], MAX_NEAR)
     return is_in_text(text, [line_text(each) for each in lines], [line_text(each) for each in below])
+
+
+def _is_in_sample(chunk: "Chunk", start: int, lines: "list[bytes]") -> bool:
+    """Return True between the marked heading of a generated text and its end, whatever the text quotes.
+
+    A text without an end may have been cut by the error. `lines`: those above, nearest first.
+    """
+    passed = set()
+    for line in lines:
+        above, is_record = _as_above(line)
+        marker = _MARKER.match(above)
+        if (
+            marker is not None
+            and marker.group() not in passed
+            and _SAMPLE_HEADING.match(above)
+            and not _SAMPLE_END.match(above)
+        ):
+            for below, ends in map(_as_above, chunk.below(chunk.line_around(start)[1], MAX_SAMPLE)):
+                if _SAMPLE_END.match(below) or below.strip() == marker.group():
+                    return True
+                if ends and "Traceback" not in below:
+                    break
+            return False
+        if (is_record and "Traceback" not in above) or _SAMPLE_END.match(above):
+            break
+        passed.add(above.strip())
+    return False
