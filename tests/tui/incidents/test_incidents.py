@@ -193,8 +193,8 @@ async def test_a_cut_alert_is_shown_whole_under_the_cursor() -> None:
             alerts = incidents_of(app).alerts
             alerts.focus()
             alerts.go_to(slow.id)
-            await pilot.pause()
-            assert cause in flat(app)
+            while cause not in flat(app):
+                await pilot.pause(0.05)
 
 
 async def test_the_lost_gpu_stays_beside_the_sentence_whatever_the_number_of_alerts() -> None:
