@@ -11,9 +11,11 @@ from gpuwatch.wire.base import WIRE_VERSION, Frame, FramePart, Notice, Severity
 from gpuwatch.wire.codec import (
     MAX_LINE_BYTES,
     FrameError,
+    OverlongError,
     decode,
     encode,
     encode_request,
+    unpacked,
 )
 from gpuwatch.wire.dumps import (
     DumpFile,
@@ -172,6 +174,7 @@ __all__ = [
     "Nic",
     "NodeSettings",
     "Notice",
+    "OverlongError",
     "PastStep",
     "Ping",
     "Process",
@@ -207,4 +210,5 @@ __all__ = [
     "decode",
     "encode",
     "encode_request",
+    "unpacked",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import zlib
 from typing import Any, TypeVar
 
 import msgspec
@@ -18,6 +20,10 @@ MAX_LINE_BYTES = 1 << 20
 
 class FrameError(ValueError):
     """Raised for a line that is not a frame; the message is safe to show."""
+
+
+class OverlongError(ValueError):
+    """Raised for packed data that unpacks to more than is read."""
 
 
 _decoder: msgspec.json.Decoder[AnyFrame] = msgspec.json.Decoder(AnyFrame)
@@ -69,3 +75,22 @@ def encode(frame: AnyFrame) -> bytes:
 def encode_request(request: AnyRequest) -> bytes:
     """Encode a request as one line, newline included."""
     return _encoder.encode(request) + b"\n"
+
+
+def unpacked(packed: str, most: int, wbits: int = zlib.MAX_WBITS) -> bytes:
+    """Return the bytes of a `packed` field, which is base64 of compressed data.
+
+    `wbits`: the format, as for `zlib.decompressobj`.
+
+    Raises:
+        OverlongError: It unpacks to more than `most` bytes.
+        ValueError: It is damaged.
+    """
+    reader = zlib.decompressobj(wbits)
+    try:
+        found = reader.decompress(base64.b64decode(packed, validate=True), most)
+    except zlib.error as error:
+        raise ValueError(str(error)) from error
+    if reader.unconsumed_tail:
+        raise OverlongError(f"too large: more than {most} bytes")
+    return found

@@ -3,16 +3,14 @@
 import re
 
 from ..base.procfs import clean
-from ..logs.lines.user_words import without_user_words
+from ..logs.lines.user_words import CALLER, without_user_words
 from .xid_table import meaning
 
 MAX_DETAIL = 300
 
-_CALLER = r"\s*(?:\[ *[TC]\d+\]\s*)?"
-"""Thread or processor, which the kernel writes before its messages if it is built so."""
-_XID = re.compile(_CALLER + r"NVRM:.*?\bXid \(([^)]*)\)?:\s*(\d{1,5})\b,?\s*(.*)", re.DOTALL)
-_SXID = re.compile(_CALLER + r"nvidia-nvswitch\d*:.*?\bSXid \(([^)]*)\)?:\s*(\d{1,6})\b,?\s*(.*)", re.DOTALL)
-_FELL_OFF = re.compile(_CALLER + "NVRM:.*fallen off the bus", re.DOTALL)
+_XID = re.compile(CALLER + r"NVRM:.*?\bXid \(([^)]*)\)?:\s*(\d{1,5})\b,?\s*(.*)", re.DOTALL)
+_SXID = re.compile(CALLER + r"nvidia-nvswitch\d*:.*?\bSXid \(([^)]*)\)?:\s*(\d{1,6})\b,?\s*(.*)", re.DOTALL)
+_FELL_OFF = re.compile(CALLER + "NVRM:.*fallen off the bus", re.DOTALL)
 _BUS = re.compile(r"\b([0-9a-fA-F]{4,8}):([0-9a-fA-F]{2}):([0-9a-fA-F]{2})(?:\.([0-7]))?(?![0-9a-fA-F:])")
 _PID = re.compile(r"\bpid=(\d+)")
 

@@ -71,7 +71,7 @@ def run(output: Path | None, logs: Path, single_gpu: bool, command: tuple[str, .
     """
     check_command(command[0])
     from gpuwatch.cli.run.place import identify_run, one_gpu, run_environment  # noqa: PLC0415 - loaded when it is needed
-    from gpuwatch.cli.run.shared_folder import open_folder, place_file  # noqa: PLC0415 - loaded when it is needed
+    from gpuwatch.cli.run.shared_folder import open_folder  # noqa: PLC0415 - loaded when it is needed
     from gpuwatch.telemetry.session.folder import DIRECTORY_VARIABLE  # noqa: PLC0415 - loaded when it is needed
     from gpuwatch.whole_file import open_in_place  # noqa: PLC0415 - loaded when it is needed
 
@@ -85,7 +85,7 @@ def run(output: Path | None, logs: Path, single_gpu: bool, command: tuple[str, .
             made += [] if output.exists() else [output]
             os.close(open_in_place(output))
         folder, place = open_folder(place, logs, start)
-        made += [folder.path, folder.parts, place_file(folder, place.part), folder.ranks]
+        made += [folder.path, folder.parts, folder.node_part(place.part), folder.ranks]
         folder.ranks.mkdir(mode=0o700, exist_ok=True)
         if folder.ranks.is_symlink():
             raise NotADirectoryError(errno.ENOTDIR, "a link, not a folder", str(folder.ranks))

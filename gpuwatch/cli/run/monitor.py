@@ -232,7 +232,7 @@ class Monitor:
         if self.config["part"]:
             own["duration_s"] = duration
             write_part(
-                self.folder.parts / f"node_{self.config['part']:03d}.json",
+                self.folder.node_part(self.config["part"]),
                 {**own, "node_rank": self.config["part"]},
             )
             return own

@@ -114,7 +114,7 @@ def _take_place(folder: SessionFolder, place: RunPlace) -> int | None:
         OSError: It cannot be created.
     """
     for part in range(place.unnumbered_nodes) if place.unnumbered_nodes else (place.part,):
-        path = place_file(folder, part)
+        path = folder.node_part(part)
         if part:
             path.parent.mkdir(mode=0o700, exist_ok=True)
             if not is_own_folder(path.parent):
@@ -123,11 +123,6 @@ def _take_place(folder: SessionFolder, place: RunPlace) -> int | None:
             os.close(open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
             return part
     return None
-
-
-def place_file(folder: SessionFolder, part: int) -> Path:
-    """Return the file of a node: the summary of node rank 0, the parts of the others."""
-    return folder.parts / f"node_{part:03d}.json" if part else folder.summary_json
 
 
 def is_running(folder: SessionFolder, now: float) -> bool:

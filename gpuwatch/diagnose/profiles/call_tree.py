@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from msgspec import Struct
 
 from gpuwatch.plain import plain
+from gpuwatch.wire import OverlongError, unpacked
 
 MAX_TEXT_BYTES = 8 << 20
 MAX_DEPTH = 250
@@ -88,19 +86,18 @@ class ThreadTree:
 ROOT = CodeLine("all", "", None)
 
 
-def unpacked(packed: str) -> str:
+def profile_text(packed: str) -> str:
     """Decompress `wire.ProcessProfile.packed` (base64 of zlib data).
 
     Raises:
         ProfileError: It is damaged, or longer than MAX_TEXT_BYTES.
     """
     try:
-        reader = zlib.decompressobj()
-        text = reader.decompress(base64.b64decode(packed, validate=True), MAX_TEXT_BYTES)
-    except (zlib.error, binascii.Error, ValueError) as error:
+        text = unpacked(packed, MAX_TEXT_BYTES)
+    except OverlongError as error:
+        raise ProfileError(f"a profile of more than {MAX_TEXT_BYTES >> 20} MB") from error
+    except ValueError as error:
         raise ProfileError(f"a profile that cannot be read: {error}") from error
-    if reader.unconsumed_tail:
-        raise ProfileError(f"a profile of more than {MAX_TEXT_BYTES >> 20} MB")
     return text.decode("utf-8", "replace")
 
 

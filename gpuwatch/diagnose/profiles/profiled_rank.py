@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from gpuwatch.diagnose.profiles.call_tree import ProfileError, ThreadTree, threads_of, unpacked
+from gpuwatch.diagnose.profiles.call_tree import ProfileError, ThreadTree, profile_text, threads_of
 from gpuwatch.wire import ProcessProfile
 
 
@@ -64,7 +64,7 @@ def read_threads(measured: ProcessProfile | None) -> tuple[list[ThreadTree], str
     if measured is None or measured.why is not None or not measured.packed:
         return [], None if measured is None else measured.why or "no samples"
     try:
-        found = threads_of(unpacked(measured.packed))
+        found = threads_of(profile_text(measured.packed))
     except ProfileError as error:
         return [], str(error)
     return found, None if found else "no samples"

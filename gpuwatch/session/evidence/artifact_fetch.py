@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import time
 import zlib
 from collections.abc import Callable, Sequence
@@ -14,7 +12,7 @@ from gpuwatch.plain import plain
 from gpuwatch.session.evidence.artifact_listing import ArtifactRequests, NodeArtifact
 from gpuwatch.session.evidence.log_parts import LogPart
 from gpuwatch.session.evidence.spool import Spool, SpooledLog
-from gpuwatch.wire import DumpPiece
+from gpuwatch.wire import DumpPiece, unpacked
 
 PACE_S = 0.05
 """Seconds between two pieces of a node; with the agent's piece size, at most 5 MB/s per link."""
@@ -22,6 +20,7 @@ SILENCE_S = 30.0
 """Seconds without a piece after which the artifacts of a node are given up."""
 MAX_PIECE_BYTES = 8 << 20
 """Most bytes that a piece may unpack to; an agent sends half of that."""
+GZIP = 16 + zlib.MAX_WBITS
 CHANGED = "it was written while it was read"
 BUSY = "the same request is still running"
 """An agent's answer while it reads a piece for an earlier run."""
@@ -124,8 +123,8 @@ class ArtifactFetch:
             return
         size, taken = file.found.artifact.size, file.spooled.next
         try:
-            data = unpacked(piece.packed)
-        except (ValueError, zlib.error):
+            data = unpacked(piece.packed, MAX_PIECE_BYTES, GZIP)
+        except ValueError:
             file.end("an answer that cannot be read")
             return
         if piece.size_bytes < size or (piece.size_bytes == size and piece.mtime != file.found.mtime):
@@ -148,21 +147,3 @@ def fetched(found: NodeArtifact, spool: Spool) -> ArtifactFetched:
     part = LogPart(found.node, found.path, size, f"{size} {mtime}", whole=True)
     spooled = spool.begin(part)
     return ArtifactFetched(found, part, spooled, over=spooled.done or not size)
-
-
-def unpacked(packed: str) -> bytes:
-    """Return the bytes of a piece.
-
-    Raises:
-        ValueError: it is no base64, or unpacks to more than a piece holds.
-        zlib.error: it is no gzip.
-    """
-    try:
-        data = base64.b64decode(packed, validate=True)
-    except binascii.Error as error:
-        raise ValueError(str(error)) from error
-    inflate = zlib.decompressobj(31)
-    found = inflate.decompress(data, MAX_PIECE_BYTES)
-    if inflate.unconsumed_tail:
-        raise ValueError("a piece that is too large")
-    return found

@@ -79,6 +79,10 @@ class SessionFolder:
         """Return the path of a rank's part."""
         return self.parts / f"rank_{rank:04d}.json"
 
+    def node_part(self, node: int) -> Path:
+        """Return the path of a node's part; that of node rank 0 is the summary itself."""
+        return self.parts / f"node_{node:03d}.json" if node else self.summary_json
+
 
 def create_session_folder(logs: Path, start: float) -> SessionFolder:
     """Create a folder for a new session, mode 0700, with a unique name; return its paths.

@@ -16,7 +16,7 @@ import pytest
 from gpuwatch.agent.hang_evidence import profile as profile_module
 from gpuwatch.agent.hang_evidence.profile import profile
 from gpuwatch.agent.hang_evidence.stacks import ABSENT
-from gpuwatch.diagnose.profiles.call_tree import threads_of, unpacked
+from gpuwatch.diagnose.profiles.call_tree import profile_text, threads_of
 from gpuwatch.wire import ProcessProfile, Profiles
 from tests.end_to_end.hang.hanging import py_spy
 
@@ -52,7 +52,7 @@ def sampled(pids: list[int], **more: object) -> list[ProcessProfile]:
 def test_the_threads_of_a_process_are_sampled_without_stopping_it(spinning: int) -> None:
     (found,) = sampled([spinning])
     assert found.why is None
-    main, other = threads_of(unpacked(found.packed))
+    main, other = threads_of(profile_text(found.packed))
     assert main.name == "MainThread"
     assert any(call.code.function == "spin" and call.code.line == 4 for call, _ in main.walk())
     assert all(call.code.function != "spin" for call, _ in other.walk())

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpuwatch.cli.run.place import RunPlace, identify_run, one_gpu
-from gpuwatch.cli.run.shared_folder import SILENT_S, open_folder, place_file
+from gpuwatch.cli.run.shared_folder import SILENT_S, open_folder
 from gpuwatch.runs.sessions.find import find_sessions
 from gpuwatch.telemetry.session.folder import SessionFolder
 from gpuwatch.telemetry.session.summary import write_part, write_summary
@@ -76,7 +76,7 @@ def test_the_next_run_with_the_same_rendezvous_has_a_folder_of_its_own(tmp_path:
 def test_no_node_joins_a_run_that_has_ended(tmp_path: Path, status: str, part: int) -> None:
     folder, _ = opened(node(part), tmp_path)
     if part:
-        write_part(place_file(folder, part), {"status": status})
+        write_part(folder.node_part(part), {"status": status})
     else:
         write_summary(folder, {"status": status})
     assert opened(node(1 - part), tmp_path)[0].path != folder.path
@@ -93,7 +93,7 @@ def test_a_session_without_node_0_is_shown(tmp_path: Path) -> None:
     folder, _ = opened(node(1), tmp_path)
     steps = {"rank": 1, "steps": 40}
     write_part(
-        place_file(folder, 1), {"run_id": "a" * 32, "node_rank": 1, "status": "failed", "ranks": [steps]}
+        folder.node_part(1), {"run_id": "a" * 32, "node_rank": 1, "status": "failed", "ranks": [steps]}
     )
     (session,) = find_sessions((), tmp_path).sessions
     assert (session.summary.id, session.summary.run_id) == (folder.id, "a" * 32)

@@ -12,8 +12,8 @@ from gpuwatch.diagnose.profiles.call_tree import (
     MAX_TEXT_BYTES,
     CodeLine,
     ProfileError,
+    profile_text,
     threads_of,
-    unpacked,
 )
 from gpuwatch.diagnose.profiles.cost import ProfileOptions, cost_pct, cost_text
 from gpuwatch.diagnose.profiles.flame_layout import common_frames, flame_cells, flame_rows
@@ -105,12 +105,12 @@ def test_hostile_text_is_bounded_and_cannot_steer() -> None:
 @pytest.mark.parametrize("packed", ["#", base64.b64encode(b"no zlib").decode()])
 def test_a_damaged_profile_is_refused(packed: str) -> None:
     with pytest.raises(ProfileError):
-        unpacked(packed)
+        profile_text(packed)
 
 
 def test_a_profile_that_unpacks_to_too_much_is_refused() -> None:
     with pytest.raises(ProfileError):
-        unpacked(base64.b64encode(zlib.compress(b"x" * (MAX_TEXT_BYTES + 1))).decode())
+        profile_text(base64.b64encode(zlib.compress(b"x" * (MAX_TEXT_BYTES + 1))).decode())
 
 
 def test_the_cost_grows_with_frames_and_rate_and_says_whether_the_rank_stops() -> None:

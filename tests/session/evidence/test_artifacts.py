@@ -15,11 +15,12 @@ import pytest
 from gpuwatch.link.recording.tee import AnswerItem
 from gpuwatch.report.evidence.run import EvidenceRun
 from gpuwatch.session import Session
-from gpuwatch.session.evidence.artifact_fetch import ArtifactFetch, unpacked
+from gpuwatch.session.evidence.artifact_fetch import GZIP, MAX_PIECE_BYTES, ArtifactFetch
 from gpuwatch.session.evidence.artifact_listing import ArtifactChoice, ArtifactListing
 from gpuwatch.session.evidence.artifacts import WANTED, artifact_kind
 from gpuwatch.session.evidence.spool import Spool
 from gpuwatch.session.evidence.subject import EvidenceSubject, of_incident
+from gpuwatch.wire import unpacked
 from tests.session.evidence.live import TOKEN, live_session
 from tests.session.polling import until
 
@@ -125,7 +126,7 @@ def test_a_file_that_was_rewritten_or_is_gone_is_left_out(
 
 def test_a_piece_that_unpacks_without_end_is_refused() -> None:
     with pytest.raises(ValueError, match="large"):
-        unpacked(base64.b64encode(gzip.compress(b"\0" * (9 << 20))).decode())
+        unpacked(base64.b64encode(gzip.compress(b"\0" * (9 << 20))).decode(), MAX_PIECE_BYTES, GZIP)
 
 
 @pytest.mark.parametrize("path", [*TAKEN, "a/b/lightning_logs/v/x", "conf/a.TOML", "x/nccl_trace_rank_3"])

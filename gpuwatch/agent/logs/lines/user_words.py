@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from typing import Match
 
 _BETWEEN_WORDS = re.compile(r"[\s()'\"`]")
-_CALLER = re.compile(r"\s*(?:\[ *[TC]\d+\]\s*)?")
+CALLER = r"\s*(?:\[ *[TC]\d+\]\s*)?"
 """Thread or processor, which the kernel writes before its messages if it is built so."""
+_CALLER = re.compile(CALLER)
 _CHOSEN = [
     re.compile(pattern)
     for pattern in (

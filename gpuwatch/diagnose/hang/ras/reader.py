@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-import zlib
-
 from gpuwatch.diagnose.hang.ras.json_format import read_json
 from gpuwatch.diagnose.hang.ras.model import Ras, RasError
 from gpuwatch.diagnose.hang.ras.text_format import read_text
-from gpuwatch.wire import RasAnswer
+from gpuwatch.wire import OverlongError, RasAnswer, unpacked
 
 MAX_BYTES = 64 << 20
 
@@ -21,23 +18,21 @@ def read_ras(answer: RasAnswer, node: str) -> Ras:
     """
     if answer.error is not None:
         raise RasError(answer.error)
-    words = unpacked(answer.packed)
+    words = _text(answer.packed)
     if answer.format == "json":
         return read_json(words, node, answer.address)
     return read_text(words.decode("utf-8", "replace"), node, answer.address)
 
 
-def unpacked(packed: str) -> bytes:
+def _text(packed: str) -> bytes:
     """Decompress the text of a RAS answer (base64 of zlib data).
 
     Raises:
         RasError: It is damaged, or longer than MAX_BYTES.
     """
-    decoder = zlib.decompressobj()
     try:
-        words = decoder.decompress(base64.b64decode(packed, validate=True), MAX_BYTES)
-    except (ValueError, zlib.error) as error:
+        return unpacked(packed, MAX_BYTES)
+    except OverlongError as error:
+        raise RasError(f"more than {MAX_BYTES >> 20} MB") from error
+    except ValueError as error:
         raise RasError(f"damaged in transit: {error}") from error
-    if decoder.unconsumed_tail:
-        raise RasError(f"more than {MAX_BYTES >> 20} MB")
-    return words
