@@ -38,6 +38,8 @@ BYTES_OF_TYPE = {
     "int": 4, "float": 4, "long": 8, "double": 8, "complexfloat": 8, "complexdouble": 16,
 }  # fmt: skip
 """Bytes per element, by torch's scalar type names."""
+PROFILER_SECTIONS = ("ProfilerStep#", "Optimizer.")
+"""Sections that torch before 1.11 wrote as operators."""
 _numbers = msgspec.json.Decoder(list[Any])
 NO_ARGUMENTS = EventArguments()
 
@@ -136,6 +138,8 @@ def _take(event: TraceEvent, ranks: dict[int | None, _RankColumns]) -> int:
     if event.ph == "X":
         kind = KIND_OF_CATEGORY.get(event.cat.lower())
         of_rank = None
+        if kind is EventKind.OPERATOR and event.name.startswith(PROFILER_SECTIONS):
+            kind = EventKind.ANNOTATION
         if kind is None:
             if event.cat == "python_function":
                 return 0
@@ -163,7 +167,7 @@ def _finished(
     trace, known = gathered.trace, stream.metadata
     job = known.get("distributedInfo")
     job = job if isinstance(job, dict) else {}
-    devices = known.get("deviceProperties")
+    devices = known.get("deviceProperties") or known.get("computeProperties")
     trace.file = file
     stated = of_rank if of_rank is not None else _integer(job.get("rank"))
     trace.rank = stated if stated is not None else by_name

@@ -15,6 +15,7 @@ from gpuwatch.diagnose.traces.trace_verdict import compare_sections, judge_trace
 from gpuwatch.runs.traces.intervals import merged, union, without
 from gpuwatch.runs.traces.rank_profile import RankProfile
 from gpuwatch.runs.traces.trace_files import gather_traces
+from tests.runs.traces import kineto_v100
 from tests.runs.traces.gpu_traces import ALL_REDUCE, GEMM, training
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -58,6 +59,24 @@ def test_gpu_time_belongs_to_the_operator_that_launched_it(tmp_path: Path) -> No
     assert step.total_gpu_ms == pytest.approx(2.25)
     assert profile.tables.kernels[0].name == GEMM
     assert profile.trace.gpu == "NVIDIA H100 80GB HBM3"
+
+
+def test_a_trace_of_a_real_gpu_with_the_categories_of_old_versions(tmp_path: Path) -> None:
+    """Document 004, line 245; the sums of Kineto's own file."""
+    profile = profile_of(kineto_v100.write(tmp_path / "dgx.pt.trace.json"))
+    parts = profile.breakdown
+    assert (parts.basis, profile.trace.gpu, profile.trace.rank) == ("gpu", "Tesla V100-DGXS-32GB", None)
+    assert parts.compute_ms == pytest.approx(0.048)
+    assert parts.memory_copy_ms == pytest.approx(0.002)
+    assert parts.span_ms == pytest.approx(11.946)
+    assert parts.idle_ms == pytest.approx(11.896)
+    assert sum(each.calls for each in profile.tables.kernels) == 30 + 2  # the copies are listed, too
+    assert profile.steps_ms == pytest.approx([13.41])
+    found = {each.name: each for each in profile.tables.by_gpu}
+    assert [found["aten::mm"].calls, found["aten::add_"].calls] == [2, 6]
+    assert found["aten::mm"].self_gpu_ms == pytest.approx(0.005)
+    assert found["aten::add_"].self_gpu_ms == pytest.approx(0.008)
+    assert found["Optimizer.step#SGD.step"].total_gpu_ms == pytest.approx(0.004)
 
 
 def test_the_rank_that_computes_longest_is_the_straggler(tmp_path: Path) -> None:
