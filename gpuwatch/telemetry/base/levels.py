@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from .records import record
 
 TRAINING_VARIABLE, MULTIGPU_VARIABLE = "TRAINING_LOG_LEVEL", "MULTIGPU_LOG_LEVEL"
 LEVELS = {
@@ -46,7 +47,7 @@ def variable_level(name: str, env: Mapping[str, str] | None = None) -> int | Non
         return None
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class LogLevels:
     """The lowest level that is written: to the multi-GPU log, and to the two others."""
 

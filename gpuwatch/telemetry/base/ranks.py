@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from .records import record
 
 RANK_VARIABLES = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")
 LOCAL_RANK_VARIABLES = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID")
@@ -20,7 +21,7 @@ MAX_DIGITS = 7
 """A greater rank or world size is a mistake, and no loop or sum is to meet it."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class RankFacts:
     """The place of this process in its job."""
 
@@ -31,7 +32,7 @@ class RankFacts:
     pid: int
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class ProcessGroupFacts:
     """The default process group of torch.distributed."""
 

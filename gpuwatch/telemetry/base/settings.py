@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from typing import Any
+
+from .records import record, record_names
 
 LIBRARY_VERSION = "0.2.0"
 """The version of gpuwatch; the separate wheel of this library uses it too."""
@@ -13,7 +14,7 @@ SECTIONS = ("training", "telemetry", "profiler")
 """Sections of a configuration file in which settings are also searched."""
 
 
-@dataclass
+@record
 class TelemetrySettings:
     """What is collected, and how often it is logged; steps are optimizer steps.
 
@@ -67,7 +68,7 @@ class TelemetrySettings:
     @classmethod
     def from_mapping(cls, configuration: Mapping[str, Any]) -> TelemetrySettings:
         """Return settings with the known names in a training configuration and its sections."""
-        names = {field.name for field in fields(cls)}
+        names = set(record_names(cls))
         found: dict[str, Any] = {name: configuration[name] for name in names & set(configuration)}
         for section in SECTIONS:
             inner = configuration.get(section)
@@ -98,7 +99,7 @@ def _present(settings: TelemetrySettings) -> dict[str, Any]:
     """Return the settings that differ from the defaults."""
     default = TelemetrySettings()
     return {
-        field.name: getattr(settings, field.name)
-        for field in fields(settings)
-        if getattr(settings, field.name) != getattr(default, field.name)
+        name: getattr(settings, name)
+        for name in record_names(TelemetrySettings)
+        if getattr(settings, name) != getattr(default, name)
     }

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..base.ranks import RankFacts, loaded_torch, whole
+from ..base.records import record
 
 if TYPE_CHECKING:
     from .nvml import NvmlLibrary
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 VISIBLE_VARIABLE = "CUDA_VISIBLE_DEVICES"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class OwnGpu:
     """A GPU that a rank uses."""
 

@@ -6,15 +6,16 @@ import os
 import stat
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from ..base.records import record
 
 DIRECTORY_VARIABLE, RUN_VARIABLE = "GPUWATCH_RUN_DIR", "GPUWATCH_RUN_ID"
 """Set by `gpuwatch run`: the session folder that a script writes into, and the id of the run."""
 MAX_SAME_SECOND = 1000
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class SessionFolder:
     """The paths of one session's files."""
 

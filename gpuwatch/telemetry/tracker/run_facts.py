@@ -6,11 +6,11 @@ import logging
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ..base.json_files import as_mapping
 from ..base.ranks import RankFacts, loaded_torch, process_group
+from ..base.records import record
 from ..base.settings import LIBRARY_VERSION
 from ..gpu.own_gpus import own_gpu_index
 from ..summaries.text import MIB
@@ -22,7 +22,7 @@ _LOG = logging.getLogger("gpuwatch.telemetry")
 WRITER = f"gpuwatch.telemetry {LIBRARY_VERSION}"
 
 
-@dataclass
+@record
 class RunFacts:
     """What a script states about its run; None: unknown."""
 

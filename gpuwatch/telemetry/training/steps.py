@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
+from ..base.records import record
 from ..measures.distribution import Distribution
 
 STEP_SAMPLE = 8192
@@ -22,7 +22,7 @@ def steady_rate(median_s: float | None, mean_s: float | None) -> float | None:
     return 1.0 / median_s
 
 
-@dataclass
+@record
 class StepValues:
     """The values that a training loop reports for one optimizer step.
 
@@ -40,7 +40,7 @@ class StepValues:
     epoch: float | None = None
 
 
-@dataclass
+@record
 class StepWindow:
     """Sums over a number of steps."""
 
@@ -61,7 +61,7 @@ class StepWindow:
         return amount / self.seconds if amount and self.seconds > 0 else None
 
 
-@dataclass
+@record
 class Flops:
     """The inputs of the MFU: the model's arithmetic and the GPUs' peak."""
 
