@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -12,6 +14,7 @@ from pathlib import Path
 import psutil
 
 from tests.bench.cpu import Row, shares
+from tests.bench.paired import Comparison, compared
 from tests.cli.running import COMMAND, environment
 
 SECONDS = 60.0
@@ -27,17 +30,21 @@ while True:
     print(f"step {{step}}/100000 loss: {{4 / step:.4f}} lr: 0.01", flush=True)
     time.sleep(max(0.0, began + step / {STEPS_PER_S} - time.monotonic()))
 """
-STEPS = 3_000
+BLOCK_S, CATCH_UP_S, PAIRS = 2.0, 1.0, 40
+"""Seconds of a block, which has one or two samples of gpuwatch; seconds after its processes were stopped."""
 WORK = f"""
-import resource
-total = 0
-for step in range(1, {STEPS} + 1):
-    total += sum(range(40_000))
-    print(f"step {{step}}/{STEPS} loss: {{4 / step:.4f}}", flush=True)
-used = resource.getrusage(resource.RUSAGE_SELF)
-open("cpu.txt", "w").write(str(used.ru_utime + used.ru_stime))
+import os, sys, time
+while sys.stdin.readline():
+    began, cpu, steps = time.monotonic(), time.process_time_ns(), 0
+    while time.monotonic() < began + {BLOCK_S}:
+        sum(range(1_500_000))
+        steps += 1
+        print(f"step {{steps}}/1000 loss: {{4 / steps:.4f}} lr: 0.01", flush=True)
+    used, took = time.process_time_ns() - cpu, time.monotonic() - began
+    with open(sys.argv[1], "a") as file:
+        file.write(f"{{used / 1e9 / steps}} {{took / steps}}\\n")
 """
-PAIRS = 5
+"""Computes with a line for each of about 20 steps a second, a block for each line of its input."""
 
 
 @contextlib.contextmanager
@@ -45,37 +52,98 @@ def monitored(folder: Path) -> Iterator[list[int]]:
     """A command under `gpuwatch run`; gives the pids of gpuwatch's own processes."""
     argv = [*COMMAND, "run", "--", sys.executable, "-c", TRAINING]
     with subprocess.Popen(argv, cwd=folder, env=environment(), stdout=subprocess.DEVNULL) as process:
-        deadline = time.monotonic() + SETTLE_S
-        while time.monotonic() < deadline:
-            share = sum(shares(own_processes(process.pid), LOOK_S))
-            if share < BUSY and list(folder.glob("logs/*/*_main.log")):
-                break
+        settle(process.pid, folder)
         yield own_processes(process.pid)
         process.terminate()
+
+
+def settle(pid: int, folder: Path) -> None:
+    """Wait until gpuwatch does no more than it does all the time."""
+    deadline = time.monotonic() + SETTLE_S
+    while time.monotonic() < deadline:
+        share = sum(shares(own_processes(pid), LOOK_S))
+        if share < BUSY and list(folder.glob("logs/*/*_main.log")):
+            break
 
 
 def own_processes(pid: int) -> list[int]:
     """The processes of `gpuwatch run` without the command."""
     below = psutil.Process(pid).children(recursive=True)
-    return [pid, *(each.pid for each in below if TRAINING not in each.cmdline())]
+    return [pid, *(each.pid for each in below if not {TRAINING, WORK} & set(each.cmdline()))]
 
 
-def command_cpu_s(folder: Path, *before: str) -> float:
-    """CPU seconds of the command itself, which computes and prints a line per step."""
-    argv = [*before, sys.executable, "-c", WORK]
-    subprocess.run(argv, cwd=folder, env=environment(), stdout=subprocess.DEVNULL, check=True)
-    return float((folder / "cpu.txt").read_text())
+class Worker:
+    """A command that computes a block when it is told, and then says what a step of it took."""
+
+    def __init__(self, folder: Path, name: str, *before: str) -> None:
+        self._answers = folder / name
+        self._answers.touch()
+        argv = [*before, sys.executable, "-c", WORK, str(self._answers)]
+        with (folder / f"{name}.log").open("wb") as output:
+            self.process = subprocess.Popen(
+                argv, cwd=folder, env=environment(), stdin=subprocess.PIPE, stdout=output, text=True
+            )
+
+    def block(self) -> tuple[float, float]:
+        """CPU seconds and seconds of a step in one block."""
+        known = self._answers.stat().st_size
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        while self._answers.stat().st_size == known:
+            time.sleep(0.01)
+        cpu_s, took_s = self._answers.read_text().splitlines()[-1].split()
+        return float(cpu_s), float(took_s)
+
+    def end(self) -> None:
+        self.process.communicate()
+
+
+@contextlib.contextmanager
+def stopped(pids: Sequence[int]) -> Iterator[None]:
+    """Processes that do nothing for a while, and then catch up."""
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+        time.sleep(CATCH_UP_S)
+
+
+def what_a_step_gives_up(folder: Path, pairs: int = PAIRS) -> tuple[Comparison, Comparison]:
+    """The change of a step's CPU time and of its whole time under `gpuwatch run`.
+
+    Two workers that write into files take turns in blocks, in changing order; while the one without gpuwatch
+    works, the processes of gpuwatch beside the other one are stopped.
+    """
+    alone, under = Worker(folder, "alone"), Worker(folder, "under", *COMMAND, "run", "--")
+    under.block()
+    settle(under.process.pid, folder)
+    own = own_processes(under.process.pid)
+    found: list[tuple[tuple[float, float], tuple[float, float]]] = []
+    for number in range(pairs):
+        first = under.block() if number % 2 else None
+        with stopped(own):
+            plain = alone.block()
+        found.append((plain, first or under.block()))
+    alone.end()
+    under.end()
+    cpu, took = ([(plain[part], watched[part]) for plain, watched in found] for part in (0, 1))
+    return compared(cpu), compared(took)
 
 
 def rows(folder: Path) -> Sequence[Row]:
-    """The share of a core of gpuwatch, and the change of the command's CPU time per step."""
+    """The share of a core of gpuwatch, and the change of the command's time per step."""
     with monitored(folder) as pids:
         own = sum(shares(pids, SECONDS))
     text = f"{own:.2%} of a core, {STEPS_PER_S} lines a second"
-    alone = min(command_cpu_s(folder) for _ in range(PAIRS))
-    under = min(command_cpu_s(folder, *COMMAND, "run", "--") for _ in range(PAIRS))
-    lost = under / alone - 1
+    beside = folder / "beside"
+    beside.mkdir()
+    cpu, took = what_a_step_gives_up(beside)
     return [
         Row("gpuwatch run beside a command", text, "<= 1 %", own <= 0.01, own),
-        Row("the command's own CPU per step", f"{lost:+.2%}", "<= 0.2 %", lost <= 0.002, lost),
+        Row("the command's own CPU per step", cpu.text, "<= 0.2 %", cpu.is_at_most(0.002), cpu.change),
+        Row("the command's time per step", took.text, "<= 0.2 %", took.is_at_most(0.002), took.change),
     ]
