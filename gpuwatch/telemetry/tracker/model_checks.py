@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from ..training.consistency import RankDifference, ShardingReport
     from ..training.gradients import GradientHistory, GradientReport
+    from ..training.masks import MaskReport
 
 MAX_NAMES = 5
 """Maximum names in the text of a warning; the result has all."""
@@ -106,6 +107,23 @@ class ModelChecks(RankTracker):
             readers = ", ".join(map(str, ranks))
             text = f"samples of several ranks: {report.overlap_count}, for example {first} of ranks {readers}"
             self.warn("data.overlap", text)
+        return report
+
+    def check_masks(
+        self,
+        labels: Any,
+        attention_mask: Any = None,
+        input_ids: Any = None,
+        *,
+        pad_id: int | None = None,
+        ignored_label: int = -100,
+    ) -> MaskReport:
+        """Return what the masks of a batch do, see `training.masks.check_masks`; warn of its problems."""
+        from ..training.masks import check_masks  # noqa: PLC0415 - the import stays light
+
+        report = check_masks(labels, attention_mask, input_ids, pad_id=pad_id, ignored_label=ignored_label)
+        if report.problems:
+            self.warn("data.mask", "; ".join(report.problems))
         return report
 
     def log_model_summary(self, model: Any) -> str:
