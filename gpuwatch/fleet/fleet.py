@@ -213,7 +213,7 @@ class Fleet:
                     reported = structs.replace(
                         reported, rank=what.index, rank_from="index", index=None, index_of=None
                     )
-                self.servers.take_logged(self.progress.take(node.name, reported, what.t, at))
+                self.servers.take_logged(self.progress.take(node.name, reported, what.t, at), reported, at)
             case Lines() | Reply():
                 self._take_answer(node.name, what)
 

@@ -8,14 +8,22 @@ from dataclasses import dataclass, field
 
 from gpuwatch.fleet.logs.progress import RankProgress
 from gpuwatch.link.serving.server_reading import ServerReading
+from gpuwatch.wire import Progress
 
 KEPT_READINGS = 200
 """Number of readings kept of one server: more than 15 minutes at one per 5 s."""
 MAX_SERVERS = 256
 LOG_EVERY_S = 4.0
 """A log that reports more often is sampled once in this many seconds."""
-WAITING = "requests_waiting"
-"""The progress field that marks its writer as an inference server."""
+WAITING, REQUESTS, FAILED = "requests_waiting", "requests", "requests_failed"
+"""Progress fields of inference servers: the queue, and the requests that ended and failed in a tick."""
+GAUGES_S = 20.0
+"""A gauge of another writer of the same log is kept this long (seconds)."""
+LATENCIES_S, KEPT_LATENCIES = 60.0, 8192
+"""Age and number of the latencies of single requests of which quantiles are computed."""
+QUANTILES = (0.5, 0.95, 0.99)
+REPORTS_FAILURES = frozenset(("progress.tgi", "progress.http_access"))
+"""Log dialects in which a failed request has a line; of others the error rate is unknown."""
 
 
 @dataclass
@@ -33,6 +41,29 @@ class InferenceServer:
     """The log that reports it; None: `/metrics`."""
     offset: int | None = None
     """Offset of its newest line in bytes."""
+    requests: float | None = None
+    """Requests that its log has counted; None: none so far."""
+    failed: float | None = None
+    """Of those, the failed ones; None: this log states no failures."""
+    latencies: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=KEPT_LATENCIES))
+    """(our monotonic clock, seconds) of requests in its log."""
+
+    def count(self, reported: Progress, at: float) -> None:
+        """Add the requests of a frame that arrived `at`."""
+        ended = reported.fields.get(REQUESTS)
+        if ended is None:
+            return
+        self.requests = (self.requests or 0.0) + float(ended)
+        if reported.dialect in REPORTS_FAILURES or FAILED in reported.fields:
+            self.failed = (self.failed or 0.0) + float(reported.fields.get(FAILED, 0.0))
+        self.latencies.extend((at, each) for each in reported.latencies_s)
+
+    def quantiles(self, now: float) -> tuple[tuple[float, float], ...]:
+        """Return (quantile, seconds) of the requests of the last minute; empty: none has a latency."""
+        found = sorted(seconds for at, seconds in self.latencies if now - at <= LATENCIES_S)
+        return tuple(
+            (share, found[min(len(found) - 1, int(share * len(found)))]) for share in QUANTILES if found
+        )
 
 
 class FleetServers:
@@ -68,24 +99,45 @@ class FleetServers:
         server.error = server.failing_since = None
         server.readings.append(answer)
 
-    def take_logged(self, writer: RankProgress) -> None:
-        """Store what the newest line of a server's log reports; other writers are ignored."""
+    def take_logged(self, writer: RankProgress, reported: Progress, at: float) -> None:
+        """Store what a frame states about a server's log; frames of other writers are ignored.
+
+        `at`: our monotonic clock when the frame arrived.
+        """
         waiting = writer.values.get(WAITING)
-        if waiting is None or not waiting.sure:
+        counts = REQUESTS in reported.fields
+        if not counts and (waiting is None or not waiting.sure or WAITING not in reported.fields):
             return
         server = self._server(f"{writer.node} {writer.file.rpartition('/')[2]}")
-        if server is None or (server.readings and waiting.at - server.readings[-1].at < LOG_EVERY_S):
+        if server is None:
+            return
+        server.count(reported, at)
+        if waiting is not None and WAITING in reported.fields:
+            at = waiting.at
+        before = server.readings[-1] if server.readings else None
+        if before is not None and at - before.at < LOG_EVERY_S:
             return
         server.node, server.file, server.offset = writer.node, writer.file, writer.offset
         self.version += 1
+        is_recent = before is not None and at - before.at <= GAUGES_S
+
+        def gauge(name: str, kept: float | None) -> float | None:
+            value = reported.fields.get(name)
+            return float(value) if value is not None else kept if is_recent else None
+
+        if before is None:
+            before = ServerReading(at, UNNAMED)
         server.readings.append(
             ServerReading(
-                at=waiting.at,
-                engine=ENGINE_OF.get(writer.dialect, "log"),
-                running=writer.value("requests_running"),
-                waiting=waiting.value,
-                cache_share=writer.value("cache_share"),
-                tokens_per_s=writer.value("tokens_per_s"),
+                at=at,
+                engine=ENGINE_OF.get(reported.dialect, before.engine),
+                running=gauge("requests_running", before.running),
+                waiting=gauge(WAITING, before.waiting),
+                cache_share=gauge("cache_share", before.cache_share),
+                tokens_per_s=gauge("tokens_per_s", before.tokens_per_s),
+                requests=server.requests,
+                failed=server.failed,
+                quantiles=server.quantiles(at),
             )
         )
 
@@ -95,5 +147,11 @@ class FleetServers:
         return self.servers.setdefault(name, InferenceServer(name))
 
 
-ENGINE_OF = {"progress.vllm": "vLLM", "progress.sglang": "SGLang"}
+ENGINE_OF = {
+    "progress.vllm": "vLLM",
+    "progress.sglang": "SGLang",
+    "progress.tgi": "TGI",
+    "progress.triton": "Triton",
+}
 """Log dialect -> engine."""
+UNNAMED = "log"

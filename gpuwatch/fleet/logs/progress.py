@@ -38,6 +38,8 @@ RANKS_APART = 64
 """Maximum distance in steps between ranks that write one file without their numbers."""
 MAX_QUANTITY = 1e18
 """Larger numbers are ignored: no real count or measurement reaches this."""
+COUNTED = ("requests", "requests_failed")
+"""Fields that count since the last frame: they are no newest value."""
 MAY_BE_ODD = frozenset(("loss", "grad_norm"))
 OTHER_BAR_S = 600.0
 """A progress bar of another length is another loop (an evaluation) if the first one moved this recently."""
@@ -253,7 +255,11 @@ def _take(known: RankProgress, reported: Progress, at: float) -> None:
     if not past:
         known.offset, known.dialect, known.per_epoch = reported.offset, reported.dialect, reported.per_epoch
         known.received_at = max(known.received_at, at)
-    fields = {name: value for name, text in reported.fields.items() if _is_sane(name, value := float(text))}
+    fields = {
+        name: value
+        for name, text in reported.fields.items()
+        if name not in COUNTED and _is_sane(name, value := float(text))
+    }
     for name, value in fields.items():
         before = known.values.get(name)
         if before is None or (at >= before.at and (sure or not past)):

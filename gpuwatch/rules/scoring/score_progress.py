@@ -135,6 +135,8 @@ def read_line(ruleset: RuleSet, line: str) -> dict[str, Any]:
             **frame["fields"],
             **{name: frame[name] for name in ("rank", "phases_s") if name in frame},
         }
+        if frame.get("latencies_s"):
+            reported["request_s"] = frame["latencies_s"][0]
         found = {**reported, **found} if frame["offset"] == offset else {**found, **reported}
         offset = frame["offset"]
     return found

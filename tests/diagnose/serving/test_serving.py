@@ -159,7 +159,7 @@ def test_the_line_of_a_log_makes_a_server() -> None:
     )
     for second in (0.0, 1.0, 10.0):
         at = replace_times(reported, 100.0 + second)
-        watched.take_logged(progress.take("gpu-001", at, at.t, 500.0 + second))
+        watched.take_logged(progress.take("gpu-001", at, at.t, 500.0 + second), at, 500.0 + second)
     (server,) = watched.servers.values()
     assert [each.at for each in server.readings] == [500.0, 510.0]
     found = server_facts(server, 511.0)

@@ -56,8 +56,8 @@ class CompiledDialect(object):
     """One dialect. Its patterns are compiled at the first line; most dialects see none."""
 
     __slots__ = (
-        "_match", "_plain", "_unless", "fallback", "id", "least", "like", "needs", "per_epoch", "phases",
-        "plain", "shared", "slow", "steady", "words",
+        "_match", "_plain", "_unless", "counts", "fallback", "id", "least", "like", "needs", "per_epoch",
+        "phases", "plain", "shared", "slow", "steady", "words",
     )  # fmt: skip
 
     def __init__(self, plain: "dict[str, Any]") -> None:
@@ -79,6 +79,8 @@ class CompiledDialect(object):
         """True: tried only if no other dialect matches."""
         self.needs = frozenset(plain.get("needs", ()))
         """Fields that a line must have to report anything."""
+        self.counts = "requests" in self.needs
+        """True: every line is counted, and not only the newest one is read."""
         self.least = int(plain.get("least", 1))
         """Smallest number of fields."""
         self.steady = bool(plain.get("steady"))

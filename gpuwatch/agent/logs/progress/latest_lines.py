@@ -4,6 +4,7 @@ import re
 from collections import OrderedDict
 
 from .history_lines import NAN, WRITER
+from .request_counts import CountedLines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class Newest(object):
         self._waiting: OrderedDict[Any, tuple[int, float, bool, bytes, bytes, list[CompiledDialect]]] = (
             OrderedDict()
         )
+        self.counted = CountedLines()
         self.past: Past | None = None
         """Receives all lines of a backlog while set."""
 
@@ -52,6 +54,8 @@ class Newest(object):
             self.past.take(lines, shapes, paced)
         last = dict(zip(shapes, range(len(shapes))))  # noqa: B905 - strict needs Python 3.10
         wanted = {index for shape, index in last.items() if shape in paced}
+        if self.past is None:
+            self.counted.take(lines, shapes, paced)
         for index in list(wanted):
             if _MAY_DIFFER.search(shapes[index]):
                 most = MANY_WRITERS if size < FLOOD_BYTES else FLOOD_WRITERS

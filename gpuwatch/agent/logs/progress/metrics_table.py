@@ -32,6 +32,7 @@ class MetricsTable(object):
     """The columns of one table; reads a row as a dialect of `progress` reads a line."""
 
     id = "progress.table"
+    counts = False
     steady = False
     fallback = False
 

@@ -3,8 +3,9 @@
 A quantity is what a dialect assigns to a word or a named group: `step_time_ms` is the field `step_time_s`, in
 milliseconds unless the line has a unit. Fields: step, total_steps, epoch, loss, lr, grad_norm, loss_scale,
 skipped, step_time_s, samples_per_s, tokens_per_s, tflops, mfu and mfu_overall (0 to 1), mem_gib, eta_s,
-rank; of inference servers requests_running, requests_waiting, cache_share (0 to 1). Non-finite values are the
-texts "nan", "inf" or "-inf", since JSON has none.
+rank; of inference servers requests_running, requests_waiting, cache_share (0 to 1), and of a line about one
+request requests (1), requests_failed (1), request_s. Non-finite values are the texts "nan", "inf" or "-inf",
+since JSON has none.
 """
 
 import re
@@ -82,6 +83,9 @@ QUANTITIES: "Dict[str, Quantity]" = {
     "requests_running": ("requests_running", "count", 1.0),
     "requests_waiting": ("requests_waiting", "count", 1.0),
     "cache_share": ("cache_share", "share", 1.0),
+    "requests": ("requests", "one", 1.0),
+    "requests_failed": ("requests_failed", "one", 1.0),
+    "request_time": ("request_s", "time", _UNIT_REQUIRED),
 }
 """Name -> field, parser, and factor for a number without unit."""
 NOTHING = "-"
@@ -102,9 +106,11 @@ _DAYS = re.compile(r"(\d+) days?, ")
 def put(fields: "Fields", quantity: str, text: str) -> bool:
     """Add `text`, parsed as a quantity, to `fields` unless set; return True if it could be parsed."""
     name, kind, factor = QUANTITIES[quantity]
-    if kind == "time":
-        value: Value | None = _duration(text, factor)
-        if value is not None and (value < 0 or value == 0 and name == "step_time_s"):  # type: ignore[operator]
+    if kind == "one":
+        value: Value | None = 1
+    elif kind == "time":
+        value = _duration(text, factor)
+        if value is not None and (value < 0 or value == 0 and name == "step_time_s"):
             value = None
     else:
         value = _value(fields, text, kind, factor)

@@ -10,6 +10,7 @@ from ..matching.finding import whose
 from ..matching.record_rank import read_message
 from ..progress.history_lines import Past, evenly
 from ..progress.latest_lines import Newest
+from ..progress.request_counts import REQUEST_FIELDS, RequestCounts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class ProgressReader(object):
         """Writer -> whether its last loss was not finite."""
         self._first_odd: set[tuple[Any, ...]] = set()
         """Writers whose unreported frame is the first without a finite loss."""
+        self._counts: dict[tuple[Any, ...], RequestCounts] = {}
         self._past: Past | None = None
         self._past_reported = False
 
@@ -85,10 +87,22 @@ class ProgressReader(object):
                 self._take(reading, writer, offset, arrived, own, backlog, stated)
             if not known and all(dialect.steady for dialect in dialects):
                 self._sieve.no_progress(shape)
+        self._count(local_ranks)
         turned, self._turned = self._turned, []
         reported = list(self._unreported)[:MAX_REPORTED]
         self._first_odd.difference_update(reported)
         return turned + [self._unreported.pop(key) for key in reported]
+
+    def _count(self, local_ranks: bool) -> None:
+        """Add the counts of all lines about requests to the frames of their writers."""
+        lines, weight = self.newest.counted.drain()
+        for line, dialects in lines:
+            for reading, by, text in self.readings(line, dialects, local_ranks):
+                key, _ = self._writer(reading.fields, by, read_message(text, by, line))
+                if reading.dialect.counts and (key in self._counts or len(self._counts) < MAX_WRITERS):
+                    self._counts.setdefault(key, RequestCounts()).add(reading.fields, weight)
+        for key in [key for key in self._counts if key in self._unreported]:
+            self._counts.pop(key).put(self._unreported[key])
 
     def past(self, local_ranks: bool, arrived: float) -> "list[dict[str, Any]]":
         """Return the sampled steps of the backlog, one frame per writer.
@@ -168,6 +182,7 @@ class ProgressReader(object):
         known = stated.setdefault(key, set())
         fields = {name: value for name, value in fields.items() if name not in known}
         known.update(fields)
+        fields = {name: value for name, value in fields.items() if name not in REQUEST_FIELDS}
         self._keep_turn(key, fields)
         frame = self._unreported.get(key)
         if frame is None:
@@ -176,12 +191,12 @@ class ProgressReader(object):
             frame = self._unreported[key] = {"file": self._file, "fields": {}}
         fields.pop("rank", None)
         frame.update(who, offset=offset, at=arrived if own is None else own, timed=own is not None)
-        frame["fields"].update(fields)
         if reading.phases:
             frame.setdefault("phases_s", {}).update(reading.phases)
-        if "step" in fields or "dialect" not in frame:
+        if "step" in fields or not frame["fields"]:
             frame["dialect"] = reading.dialect.id
             frame["per_epoch"] = reading.dialect.per_epoch
+        frame["fields"].update(fields)
         frame["backlog"] = backlog
 
     def _keep_turn(self, key: "tuple[Any, ...]", fields: "dict[str, Any]") -> None:
