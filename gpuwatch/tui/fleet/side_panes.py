@@ -43,14 +43,15 @@ class SidePanes(Vertical):
             return
         head, curves = self._parts
         head.display = wide and bool(self._job.jobs)
-        curves.display = False
         if not head.display:
+            curves.display = False
             return
         head.prepare()
         used = min(head.count(), max(1, lines - MIN_PROBLEMS))
         set_height(head, used)
         curves.lines = CURVE_LINES
         set_height(curves, CURVE_LINES)
+        # set once: hidden and shown again in one frame, it has the whole screen laid out anew
         curves.display = curves.is_reported() and lines - used - CURVE_LINES >= MIN_PROBLEMS
 
     def _mount_job(self) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from textual.screen import Screen
+
 from gpuwatch.tui.training.header import TrainingHead
 from tests.tui.screen_text import fleet_of, text_on
-from tests.tui.still import judged_session, still_app
+from tests.tui.still import demo_session, judged_session, still_app
 
 
 async def test_a_wide_screen_has_the_job_and_the_problems_beside_the_table() -> None:
@@ -25,3 +27,20 @@ async def test_a_wide_screen_has_the_job_and_the_problems_beside_the_table() -> 
         await pilot.pause()
         assert not head.display
         assert fleet.situation.region.y >= fleet.table.region.bottom
+
+
+async def test_new_values_do_not_lay_the_screen_out_anew() -> None:
+    """A layout in each frame was the dearest part of a wide screen with a job."""
+    laid_out: list[Screen[object]] = []
+    session = demo_session(30)
+    app = still_app(session, second=30)
+    async with app.run_test(size=(200, 60)) as pilot:
+        for frame in range(12):
+            if frame == 6:  # the job's panes have found their heights
+                app.screen.screen_layout_refresh_signal.subscribe(app.screen, laid_out.append)
+            for node in session.fleet.nodes.values():
+                node.version += 1
+            app.pump()
+            await pilot.pause()
+        assert app.screen.query_one("#training-curves").display
+        assert laid_out == []
