@@ -51,6 +51,11 @@ class ListedRanks:
         self._beside = {key: names for key, names in self._beside.items() if key[0] in jobs}
         self._undisputed, self._disputed = Counter(), Counter()
         for key, members in listed.items():
+            if len(members) == 1 and key not in self._beside:
+                ((name, (node, _)),) = members.items()
+                if key[1] not in node.rivals:  # nearly all: nothing of it is disputed
+                    self._undisputed[key[0], name] += 1
+                    continue
             others = {node.rivals.get(key[1]) for node, _ in members.values()} - {None}
             if others or len({_one(node, process) for node, process in members.values()}) > 1:
                 self._beside.setdefault(key, set()).update(members, filter(None, others))
@@ -59,6 +64,8 @@ class ListedRanks:
             self._disputed.update((key[0], name) for name in members if name in rivals)
         found = {
             key: {name: member for name, member in members.items() if self.believes(key, name)}
+            if key in self._beside
+            else members
             for key, members in listed.items()
         }
         return {key: members for key, members in found.items() if members}

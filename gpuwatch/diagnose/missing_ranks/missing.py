@@ -53,10 +53,10 @@ def missing_ranks(fleet: Fleet, now: float, running: Running | None = None) -> l
             continue
         present = {each.rank for _, each in members if each.rank is not None and each.state != "Z"}
         world = members[0][1].world_size or 0
-        dues = {
-            name: _due(fleet.nodes[name], job, [each for at, each in members if at.name == name], world)
-            for name in dict.fromkeys(node.name for node, _ in members)
-        }
+        here: dict[str, list[Process]] = defaultdict(list)
+        for node, process in members:
+            here[node.name].append(process)
+        dues = {name: _due(fleet.nodes[name], job, processes, world) for name, processes in here.items()}
         anywhere = present.union(*dues.values())
         for node, process in ended:
             if names_ranks(node, now) and process.rank is not None and process.rank not in anywhere:
