@@ -15,6 +15,8 @@ from gpuwatch.fleet.fleet import Fleet
 
 CODE = "job.silent"
 EVERY_S = 5.0
+HOLD_S = 10.0
+"""Seconds that a silence must be seen: after a jump of a clock, ages are wrong until the next ping."""
 PAUSES = 1.5
 """A silence below this multiple of the longest one that ended by itself is a pause like that one."""
 
@@ -26,15 +28,19 @@ class SilentWatch(PeriodicWatch):
         super().__init__(EVERY_S)
         self._hangs = hangs
         self._hang_s = hang_s
+        self._since: dict[str, float] = {}
+        """Alert -> since when the silence is seen (monotonic seconds)."""
 
     def _check(self, fleet: Fleet, now: float, wall: float) -> bool:
         found = silent_jobs(fleet.nodes.values(), self._hang_s, wall, fleet.progress)
         all_live = {name for name, node in fleet.nodes.items() if node.state(now) == "live"}
-        silent = {
+        seen = {
             f"{CODE}@{each.job}": each
             for each in found
             if self._is_reported(each) and all_live >= set(each.nodes)
         }
+        self._since = {name: self._since.get(name, now) for name in seen}
+        silent = {name: each for name, each in seen.items() if now - self._since[name] >= HOLD_S}
         before = {name for name, alert in self.alerts.items() if alert.state == "firing"}
         for name in before - silent.keys():
             self.alerts[name] = structs.replace(self.alerts[name], state="resolved")

@@ -101,7 +101,10 @@ def test_a_silence_that_no_sign_explains_is_reported_on_the_screens_too() -> Non
         structs.replace(rank(n, 900 + n, 2, start=WALL - 500.0), job="4711", state="SD"[n]) for n in range(2)
     ]
     watch = SilentWatch(HangWatch(Thresholds()), 60.0)
-    for now, silent_s, warns in ((300.0, 50.0, False), (310.0, 130.0, True), (320.0, 1.0, False)):
+    for now, silent_s, warns in (
+        (300.0, 50.0, False), (310.0, 3700.0, False), (315.0, 55.0, False),  # a clock jumped
+        (320.0, 130.0, False), (330.0, 140.0, True), (340.0, 1.0, False),
+    ):  # fmt: skip
         grown = WALL + now - silent_s
         files = [wire.LogFile(each.logs[0], grown_at=grown, pids=[each.pid]) for each in ranks]
         reported.list_files("n1", *files)
