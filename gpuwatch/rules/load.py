@@ -3,38 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
-from typing import Any
 
-import msgspec
-import yaml
 from msgspec import Struct
 
 from gpuwatch.agent.logs.progress.key_values import canonical
 from gpuwatch.agent.logs.progress.metrics_table import COMMON
 from gpuwatch.own_folders import config_folder
+from gpuwatch.rules.built_in import built_in
 from gpuwatch.rules.model.dialect import Dialect
 from gpuwatch.rules.model.errors import RulesError
 from gpuwatch.rules.model.rule import Rule
-from gpuwatch.rules.model.xid_codes import with_codes
 from gpuwatch.whole_file import read_own
 
-BUILT_IN = Path(__file__).parent / "packs"
-LISTS = (
-    "match",
-    "literals",
-    "unless",
-    "do",
-    "examples",
-    "links",
-    "not",
-    "needs",
-    "programs",
-    "kinds",
-    "explains",
-)
-"""Keys of a rule that may be one text or a list of texts."""
 MAX_PACK_BYTES = 16 << 20
 
 
@@ -66,8 +47,10 @@ def load_packs(extra: Sequence[Path] = ()) -> Packs:
     Raises:
         RulesError: With every problem of every pack.
     """
-    built_in, packs = _built_in()
-    entries, packs = dict(built_in), dict(packs)
+    known = built_in()
+    entries: dict[str, Rule | Dialect] = {each.id: each for each in known.rules}
+    entries.update((each.id, each) for each in known.dialects)
+    packs = dict(known.packs)
     mine: dict[str, Rule | Dialect] = {}
     if extra:
         from gpuwatch.rules.parsing.parse import read_packs  # noqa: PLC0415 - the first screen waits for no checks
@@ -79,11 +62,6 @@ def load_packs(extra: Sequence[Path] = ()) -> Packs:
     dialects = [entry for entry in entries.values() if isinstance(entry, Dialect)]
     dialects.sort(key=lambda dialect: dialect.id not in mine)
     return Packs(tuple(by_id.values()), by_id, packs, tuple(dialects))
-
-
-def built_in_packs() -> list[Path]:
-    """Return the files of the built-in packs by name without the folder: rules are tried in this order."""
-    return sorted(BUILT_IN.rglob("*.yaml"), key=lambda file: file.name)
 
 
 def own_packs() -> list[Path]:
@@ -106,34 +84,3 @@ def _problem(pack: Path) -> str | None:
     except OSError as error:
         return error.strerror or str(error)
     return None
-
-
-@cache
-def _built_in() -> tuple[dict[str, Rule | Dialect], dict[str, str]]:
-    """Return the same as `read_packs` for the built-in packs, ten times as fast.
-
-    They are not checked again: the tests did that.
-    """
-    loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
-    by_id: dict[str, Rule | Dialect] = {}
-    packs: dict[str, str] = {}
-    for file in built_in_packs():
-        pack: Any = yaml.load(file.read_bytes(), Loader=loader)  # noqa: S506 - it makes texts, lists, mappings
-        for entry in pack["rules"] if isinstance(pack, dict) else pack:
-            rule = _checked_before(entry)
-            by_id[rule.id] = rule
-            packs[rule.id] = str(file)
-    return by_id, packs
-
-
-def _checked_before(entry: dict[str, Any]) -> Rule | Dialect:
-    listed: dict[str, Any] = {
-        name: [value] for name, value in entry.items() if name in LISTS and isinstance(value, str)
-    }
-    if entry.get("kind") == "progress":
-        return msgspec.convert({**entry, **listed}, Dialect, strict=False)
-    same = entry.get("recovery", {}).get("same")
-    if isinstance(same, str):
-        listed["recovery"] = {**entry["recovery"], "same": [same]}
-    rule = msgspec.convert({**entry, **listed, "explain": entry["explain"].strip()}, Rule, strict=False)
-    return with_codes(rule)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,12 +11,11 @@ from typing import Any
 
 import msgspec
 
-from gpuwatch.own_folders import cache_folder, make_own
+from gpuwatch.own_folders import cache_folder
+from gpuwatch.rules.compiling.sealed_files import read_sealed, write_sealed
 from gpuwatch.rules.model.dialect import Dialect
 from gpuwatch.rules.model.rule import Rule
-from gpuwatch.whole_file import read_own, write_whole
 
-MAX_CACHE_BYTES = 64 << 20
 MAX_CACHE_FILES = 12
 """Number of files kept, the last used ones, of half a megabyte each.
 
@@ -34,20 +32,15 @@ def compiled_or_kept(rules: Sequence[Rule | Dialect]) -> list[dict[str, Any]]:
     first line is a digest of the rest. If the folder cannot be written, others may write the file, or its
     content is wrong, the rules are compiled again.
     """
-    folder = cache_folder()
-    name = _digest(rules)
-    file = folder / f"rules-{name}.json"
-    with contextlib.suppress(OSError, msgspec.DecodeError):
-        digest, _, data = read_own(file, MAX_CACHE_BYTES, follow=False).partition(b"\n")
-        if digest == _seal(name, data):
-            os.utime(file)  # the files that are used stay
+    file = cache_folder() / f"rules-{_digest(rules)}.json"
+    data = read_sealed(file)
+    if data is not None:
+        with contextlib.suppress(msgspec.DecodeError):
             return msgspec.json.decode(data, type=list[dict[str, Any]])
     from gpuwatch.rules.compiling.compile import compiled  # noqa: PLC0415 - not needed where the file is there
 
     made = compiled(rules)
-    with contextlib.suppress(OSError):
-        data = msgspec.json.encode(made)
-        _write(folder, file, _seal(name, data) + b"\n" + data)
+    write_sealed(file, msgspec.json.encode(made), MAX_CACHE_FILES)
     return made
 
 
@@ -57,16 +50,3 @@ def _digest(rules: Sequence[Rule | Dialect]) -> str:
         stated.update((Path(__file__).parent / name).read_bytes())
     stated.update(msgspec.json.encode(rules))
     return stated.hexdigest()[:32]
-
-
-def _seal(name: str, data: bytes) -> bytes:
-    """Return a digest of compiled rules, bound to their name."""
-    return hashlib.sha256(name.encode() + b"\n" + data).hexdigest().encode()
-
-
-def _write(folder: Path, file: Path, data: bytes) -> None:
-    make_own(folder)
-    write_whole(file, data)
-    files = sorted(folder.glob("rules-*.json"), key=lambda each: each.stat().st_mtime)
-    for old in files[:-MAX_CACHE_FILES]:
-        old.unlink(missing_ok=True)

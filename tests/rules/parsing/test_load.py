@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuwatch.rules.load import built_in_packs, load_packs
+from gpuwatch.rules.built_in import built_in_packs
+from gpuwatch.rules.load import load_packs
 from gpuwatch.rules.model.errors import RulesError
 from gpuwatch.rules.model.rule import Rule
 from gpuwatch.rules.model.xid_codes import with_codes

@@ -1,0 +1,46 @@
+"""Files of the cache folder, each with a digest of its name and content: anything else is not read."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from pathlib import Path
+
+from gpuwatch.own_folders import make_own
+from gpuwatch.whole_file import read_own, write_whole
+
+MAX_CACHE_BYTES = 64 << 20
+
+
+def read_sealed(file: Path) -> bytes | None:
+    """Return the content of a file that `write_sealed` wrote under this name.
+
+    None: it is missing, damaged, a link, or others may write it.
+    """
+    try:
+        digest, _, data = read_own(file, MAX_CACHE_BYTES, follow=False).partition(b"\n")
+        if digest != seal(file.name, data):
+            return None
+        os.utime(file)  # the files that are used stay
+    except OSError:
+        return None
+    return data
+
+
+def write_sealed(file: Path, data: bytes, most: int) -> None:
+    """Write a file of the cache folder, which is created; a folder that cannot be written costs nothing.
+
+    `most`: number of files that stay, the last used, of those with the same name up to the first `-`.
+    """
+    with contextlib.suppress(OSError):
+        make_own(file.parent)
+        write_whole(file, seal(file.name, data) + b"\n" + data)
+        alike = file.parent.glob(f"{file.name.partition('-')[0]}-*.json")
+        for old in sorted(alike, key=lambda each: each.stat().st_mtime)[:-most]:
+            old.unlink(missing_ok=True)
+
+
+def seal(name: str, data: bytes) -> bytes:
+    """Return the first line of a file with this name and content."""
+    return hashlib.sha256(name.encode() + b"\n" + data).hexdigest().encode()
