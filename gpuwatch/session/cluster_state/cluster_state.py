@@ -28,7 +28,7 @@ from gpuwatch.session.cluster_state.marks_file import Change, MarksError, MarksF
 LOOK_EVERY_S = 1.0
 """Seconds between checks of the file; a second cockpit shows a change within two of them."""
 ANSWER_S = 2.0
-"""Seconds to wait for the file system, per key press."""
+"""Seconds to wait for the file system, per key press and at the end."""
 Result = TypeVar("Result")
 
 
@@ -95,10 +95,12 @@ class ClusterState:
             self._thread.start()
 
     def close(self) -> None:
-        """Stop watching the file."""
+        """Stop watching the file, and wait for the thread; give up if the file system does not answer."""
         with self._changed:
             self._closing = True
             self._changed.notify()
+        if self._thread is not None:
+            self._thread.join(ANSWER_S)
 
     def take_trouble(self) -> str | None:
         """Return why the file cannot be read or written, each reason once; None: nothing new."""

@@ -6,6 +6,7 @@ import os
 import stat
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -241,3 +242,11 @@ def test_where_the_marks_of_a_plan_are(tmp_path: Path) -> None:
     assert marks_file(demo_plan()) is None
     assert file_name("gpu-[001-016]") != file_name("gpu-[001-017]")
     assert "/" not in file_name("../../a/hosts.yaml")
+
+
+def test_no_thread_is_left_when_it_is_closed(tmp_path: Path) -> None:
+    state, _ = cockpit(tmp_path / "state" / "cluster.json")
+    before = set(threading.enumerate())
+    state.start()
+    state.close()
+    assert set(threading.enumerate()) <= before
